@@ -42,12 +42,15 @@ class Redaction:
         return detail | {"by": None}
 
     def node(self, node: Json) -> Json:
-        """A node whose cards show only known holders by name."""
+        """A node whose cards and plans show only known jobs by name."""
         cards = [
             card | {"holders": [self.holder(one) for one in card.get("holders") or ()]}
             for card in node.get("gpus") or ()
         ]
-        return node | {"gpus": cards}
+        hidden: Json = {"gpus": cards}
+        if planned := node.get("planned"):
+            hidden["planned"] = [self.holder(one) for one in planned]
+        return node | hidden
 
     def _known(self, holder: Json) -> bool:
         if self._job_access.caller.rules(holder.get("queue")) or holder.get("namespace") in self._job_access.namespaces:

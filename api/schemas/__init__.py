@@ -20,7 +20,7 @@ from api.schemas.jobs import (
     TimeLimitShape,
     UpdateBody,
 )
-from api.schemas.nodes import CountedCards, Node, Nodes
+from api.schemas.nodes import CountedCards, Node, Nodes, PlannedOnNode
 from api.schemas.queues import (
     AccessAnswer,
     AccessQuestion,
@@ -37,6 +37,7 @@ from api.schemas.queues import (
 )
 from api.schemas.reports import AuditPage, HistoryEvent, HistoryPage, UsageReport, UsageRow
 from api.schemas.service import Health, Readiness, Release
+from api.schemas.timeline import Timeline, TimelineItem, TimelineNode, TimelinePlace
 
 __all__ = [
     "PHASES",
@@ -60,6 +61,7 @@ __all__ = [
     "NewToken",
     "Node",
     "Nodes",
+    "PlannedOnNode",
     "PriorityBody",
     "ProblemShape",
     "Quantities",
@@ -77,6 +79,10 @@ __all__ = [
     "StopsShape",
     "Submitted",
     "TimeLimitShape",
+    "Timeline",
+    "TimelineItem",
+    "TimelineNode",
+    "TimelinePlace",
     "Token",
     "TokenBody",
     "Tokens",

@@ -15,6 +15,21 @@ class CountedCards(Shape):
     cordoned: int
 
 
+class PlannedOnNode(Shape):
+    """A planned start on a node: when, for how many pods and cards, and until when they may be there at the latest
+    (null: no end is enforced). `namespace` and `job` are null where the caller may not see the job.
+    """
+
+    at: str
+    until: str | None
+    firm: bool
+    namespace: str | None
+    job: str | None
+    queue: str
+    pods: int
+    gpus: int
+
+
 class Node(Shape):
     """A node with its cards and the jobs that hold them.
 
@@ -51,6 +66,7 @@ class Node(Shape):
     cardsUnknown: int
     gpus: list[dict[str, Any]]
     counted: list[CountedCards]
+    planned: list[PlannedOnNode]
 
 
 class Nodes(Shape):

@@ -111,16 +111,34 @@ def print_warnings(warnings: Iterable[Mapping[str, Any]], where: str = "") -> No
         paragraph(out, Text.assemble(("warning", "bold yellow"), f": {place}: {warning.get('message', '')}"))
 
 
-def age(moment: str | None, now: datetime | None = None) -> str:
-    """How long ago an RFC 3339 moment was, in its largest unit: `45s`, `12m`, `5h`, `3d`; `–` for none."""
-    if not moment:
+def ahead(moment: str | None, now: datetime | None = None) -> str:
+    """How far ahead an RFC 3339 moment is, in its two largest units: `in 45s`, `in 1h25m`; `now` once it is there, `–`
+    for none.
+    """
+    if not moment or (then := _read(moment)) is None:
         return "–"
+    seconds = int((then - (now or datetime.now(UTC))).total_seconds())
+    if seconds <= 0:
+        return "now"
+    for unit, size, lower, part in (("d", 86400, "h", 3600), ("h", 3600, "m", 60), ("m", 60, "s", 1)):
+        if seconds >= size:
+            rest = seconds % size // part
+            return f"in {seconds // size}{unit}" + (f"{rest}{lower}" if rest else "")
+    return f"in {seconds}s"
+
+
+def _read(moment: str) -> datetime | None:
     try:
         then = datetime.fromisoformat(moment.replace("Z", "+00:00"))
     except ValueError:
+        return None
+    return then.replace(tzinfo=UTC) if then.tzinfo is None else then
+
+
+def age(moment: str | None, now: datetime | None = None) -> str:
+    """How long ago an RFC 3339 moment was, in its largest unit: `45s`, `12m`, `5h`, `3d`; `–` for none."""
+    if not moment or (then := _read(moment)) is None:
         return "–"
-    if then.tzinfo is None:
-        then = then.replace(tzinfo=UTC)
     seconds = max(0, int(((now or datetime.now(UTC)) - then).total_seconds()))
     for unit, size in (("d", 86400), ("h", 3600), ("m", 60)):
         if seconds >= size:

@@ -164,7 +164,7 @@ class SchedulerService:
             self.clocks.on_jump.append(self._clock_set)
         self._feeds = Informers(client, self.state, self._projection, self._seen)
         self._jobs = JobIndex(self.state)
-        served = Served(self.state, self._jobs, self.configuration, watch, statuses, names, self._feeds.lacking)
+        served = Served(self.state, self._jobs, self.configuration, watch, statuses, names, self._feeds.lacking, clock)
         self._internal = InternalServer(served, internal_secret, options.listen)
         restored = Restored(
             self._recorder,

@@ -10,9 +10,10 @@ from t9ksched.cli.commands.jobs import PHASE_STYLES
 from t9ksched.cli.commands.stops import note
 from t9ksched.cli.kinds import parse_target
 from t9ksched.cli.options import NamespaceOption, OutputOption, Service, with_service
-from t9ksched.cli.output import Output, console, paragraph, print_json, print_table, table
+from t9ksched.cli.output import Output, ahead, console, paragraph, print_json, print_table, table
 from t9ksched.model.timelimit import written
 
+_NODES_NAMED = 8
 VERDICT_STYLES = {"Waiting": "yellow", "Placed": "green", "Refused": "red", "Finished": "blue"}
 
 
@@ -53,6 +54,8 @@ def show(answer: dict[str, Any], out: Console) -> None:
     if seconds := (limit := job.get("timeLimit") or {}).get("seconds"):
         whose = "its queue's maxDuration" if limit.get("source") == "queue" else "its own"
         out.print(f"Time limit: {written(seconds)} ({whose})")
+    if plan := job.get("plannedStart"):
+        paragraph(out, _plan(plan))
     if (position := answer.get("position")) is not None and verdict == "Waiting":
         out.print(f"Place in its queue: {position}")
     for reason in answer.get("reasons") or ():
@@ -64,12 +67,7 @@ def show(answer: dict[str, Any], out: Console) -> None:
         if nodes := reason.get("nodes"):
             paragraph(out, f"  nodes  {_amount(nodes)}")
     if holders := answer.get("holders"):
-        out.print("\nJobs that hold what it needs:")
-        rows = [
-            [str(h.get("queue") or "–"), str(h.get("job") or "–"), _holds(h), str(h.get("until") or "unknown")]
-            for h in holders
-        ]
-        print_table(out, table(("QUEUE", "JOB", "HOLDS", "UNTIL"), rows, right=("HOLDS",)))
+        _show_holders(holders, out)
     for warning in answer.get("warnings") or ():
         out.print()
         paragraph(out, Text.assemble(("Note", "yellow"), f": {warning.get('message')}"))
@@ -79,6 +77,41 @@ def show(answer: dict[str, Any], out: Console) -> None:
             paragraph(out, Text.assemble(("  → ", "bold"), _sentence(line)))
     told = any(reason.get("code") == "SchedulingStopped" for reason in answer.get("reasons") or ())
     note((stop for stop in answer.get("stopped") or () if not (told and stop["what"] == "scheduling")), out)
+
+
+def _plan(plan: dict[str, Any]) -> str:
+    """When and where it is to start."""
+    nodes = [str(name) for name in plan.get("nodes") or ()]
+    more = f" and {len(nodes) - _NODES_NAMED} more" if len(nodes) > _NODES_NAMED else ""
+    where = f", on {', '.join(nodes[:_NODES_NAMED])}{more}" if nodes else ""
+    sure = "" if plan.get("firm") else " (tentative: it relies on ends that nothing enforces)"
+    return f"Planned start: {plan.get('at')}, {ahead(plan.get('at'))}{where}{sure}"
+
+
+def _show_holders(holders: list[dict[str, Any]], out: Console) -> None:
+    """Who holds what it needs now, and who is to have it later."""
+    rows = [
+        [str(h.get("queue") or "–"), str(h.get("job") or "–"), _holds(h), str(h.get("until") or "unknown")]
+        for h in holders
+        if not h.get("from")
+    ]
+    if rows:
+        out.print("\nJobs that hold what it needs:")
+        print_table(out, table(("QUEUE", "JOB", "HOLDS", "UNTIL"), rows, right=("HOLDS",)))
+    planned = [
+        [
+            str(h.get("queue") or "–"),
+            str(h.get("job") or "–"),
+            _holds(h),
+            str(h["from"]),
+            str(h.get("until") or "unknown"),
+        ]
+        for h in holders
+        if h.get("from")
+    ]
+    if planned:
+        out.print("\nJobs that are to start there:")
+        print_table(out, table(("QUEUE", "JOB", "NEEDS", "FROM", "UNTIL"), planned, right=("NEEDS",)))
 
 
 def _holds(holder: dict[str, Any]) -> str:

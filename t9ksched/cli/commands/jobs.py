@@ -8,7 +8,7 @@ from rich.text import Text
 
 from t9ksched.cli.commands.stops import note
 from t9ksched.cli.options import OutputOption, Service, with_service
-from t9ksched.cli.output import Output, age, console, example, paragraph, print_json, print_table, program, table
+from t9ksched.cli.output import Output, age, ahead, console, example, paragraph, print_json, print_table, program, table
 
 PHASE_STYLES = {
     "Running": "green",
@@ -56,8 +56,11 @@ def fetch(client: Any, namespace: str | None = None, queue: str | None = None) -
 
 def show(items: list[dict[str, Any]], out: Console) -> None:
     """Print job shapes as a table; on a terminal the reasons are printed below it as sentences."""
-    columns: tuple[str, ...] = ("NAMESPACE", "JOB", "QUEUE", "PRIO", "PHASE", "READY", "GPUS", "AGE", "WHY")
-    rows = [_row(job) for job in items]
+    # Most clusters plan nothing ahead: the column is there where something is.
+    planned = any(job.get("plannedStart") for job in items)
+    columns: tuple[str, ...] = ("NAMESPACE", "JOB", "QUEUE", "PRIO", "PHASE", "READY", "GPUS", "AGE")
+    columns += (*(("PLANNED",) if planned else ()), "WHY")
+    rows = [_row(job, planned=planned) for job in items]
     if out.is_terminal:
         columns, rows = columns[:-1], [row[:-1] for row in rows]
     print_table(out, table(columns, rows, right=("PRIO", "GPUS")))
@@ -86,7 +89,7 @@ def _why(job: dict[str, Any]) -> str:
     return f"{reason.get('code')}: {reason.get('message')}" if reason.get("code") else ""
 
 
-def _row(job: dict[str, Any]) -> list[str | Text]:
+def _row(job: dict[str, Any], *, planned: bool) -> list[str | Text]:
     members = job.get("members") or {}
     phase = str(job.get("phase") or "–")
     return [
@@ -98,5 +101,6 @@ def _row(job: dict[str, Any]) -> list[str | Text]:
         f"{members.get('running', 0)}/{max(members.get('total', 0), members.get('min', 0))}",
         str(job.get("gpus") or 0),
         age(job.get("submittedAt")),
+        *((ahead((job.get("plannedStart") or {}).get("at")),) if planned else ()),
         _why(job),
     ]

@@ -8,7 +8,7 @@ from rich.text import Text
 
 from t9ksched.cli.cards import Palette, coloured, draw, legend
 from t9ksched.cli.options import OutputOption, Service, with_service
-from t9ksched.cli.output import Output, console, print_json, print_table, table
+from t9ksched.cli.output import Output, ahead, console, print_json, print_table, table
 
 
 @with_service
@@ -35,8 +35,10 @@ def show_all(items: list[dict[str, Any]], out: Console) -> None:
     palette = Palette(coloured(out))
     # Most clusters have whole cards alone: how cards are handed out is shown where it is not that.
     modes = any(node.get("counted") or node.get("mode") == "NotReady" for node in items)
-    rows = [_row(node, palette, modes) for node in items]
-    columns = ("NODE", "STATE", *(("MODE",) if modes else ()), "CARDS", "HELD", "MODEL", "CPU", "MEMORY")
+    planned = any(node.get("planned") for node in items)
+    rows = [_row(node, palette, modes=modes, planned=planned) for node in items]
+    columns: tuple[str, ...] = ("NODE", "STATE", *(("MODE",) if modes else ()), "CARDS", "HELD", "MODEL", "CPU")
+    columns += ("MEMORY", *(("PLANNED",) if planned else ()))
     print_table(out, table(columns, rows, right=("HELD",)))
     if entries := legend(items, palette):
         out.print()
@@ -44,7 +46,7 @@ def show_all(items: list[dict[str, Any]], out: Console) -> None:
             out.print(Text("  ").append_text(entry))
 
 
-def _row(node: dict[str, Any], palette: Palette, modes: bool) -> list[str | Text]:
+def _row(node: dict[str, Any], palette: Palette, *, modes: bool, planned: bool) -> list[str | Text]:
     gpus, counted = node.get("gpus") or [], node.get("counted") or []
     cards = Text(", ").join(
         [draw(gpus, palette, unknown=_unknown(node))] * bool(gpus) + [Text(_counted(entry)) for entry in counted]
@@ -59,7 +61,21 @@ def _row(node: dict[str, Any], palette: Palette, modes: bool) -> list[str | Text
         models[0] if models else "–",
         _of(node, "cpu"),
         _of(node, "memory"),
+        *((_next(node),) if planned else ()),
     ]
+
+
+def _next(node: dict[str, Any]) -> str:
+    """The next planned start there: `in 2h: vision/PyTorchTrainingJob/llama, 2 more`."""
+    plans = node.get("planned") or []
+    if not plans:
+        return "–"
+    more = f", {len(plans) - 1} more" if len(plans) > 1 else ""
+    return f"{ahead(plans[0].get('at'))}: {_planned_job(plans[0])}{more}"
+
+
+def _planned_job(plan: dict[str, Any]) -> str:
+    return "another user's" if plan.get("job") is None else f"{plan.get('namespace')}/{plan['job']}"
 
 
 def held(gpus: list[dict[str, Any]], counted: list[dict[str, Any]]) -> str:
@@ -122,6 +138,19 @@ def show_one(node: dict[str, Any], out: Console) -> None:
         out.print()
         rows = [_card(card, palette, unknown=_unknown(node)) for card in sorted(gpus, key=lambda item: item["index"])]
         print_table(out, table(("CARD", "", "MODEL", "MEMORY", "HOLDER", "CONTAINER"), rows, right=("CARD",)))
+    if plans := node.get("planned"):
+        out.print()
+        planned = [
+            [
+                str(plan["at"]),
+                str(plan.get("until") or "–"),
+                _planned_job(plan),
+                str(plan.get("queue") or "–"),
+                str(plan["gpus"]),
+            ]
+            for plan in plans
+        ]
+        print_table(out, table(("PLANNED START", "UNTIL", "JOB", "QUEUE", "GPUS"), planned, right=("GPUS",)))
 
 
 def _who(holder: dict[str, Any]) -> str:

@@ -18,7 +18,7 @@ from t9ksched.model.reasons import Code
 from t9ksched.scheduler.act.stopping import Stopper
 from t9ksched.scheduler.report.event_writer import EventWriter
 from t9ksched.scheduler.report.history_recorder import HistoryRecorder
-from t9ksched.scheduler.state.enforced_ends import pod_deadline
+from t9ksched.scheduler.state.end_rules import pod_deadline
 from t9ksched.scheduler.state.objects import timestamp
 from t9ksched.scheduler.state.records import GangRecord, PodRecord
 from t9ksched.scheduler.state.state import ClusterState

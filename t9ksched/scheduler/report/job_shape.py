@@ -1,18 +1,17 @@
 """A job as REST, the CLI and history show it, from the scheduler's state."""
 
-from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any
 
-from t9ksched.model.job import JobMembers, JobView, PlannedStart
-from t9ksched.model.reservation import rounded_up
+from t9ksched.model.job import JobMembers, JobView
 from t9ksched.scheduler.report.job_phase import goes_on, phase, why_ended
 from t9ksched.scheduler.report.job_reason import shown_reason
 from t9ksched.scheduler.report.observed_job import ObservedJob, former_submitters, is_past, submitter
+from t9ksched.scheduler.report.planned_shape import planned_start
 from t9ksched.scheduler.state import objects
 from t9ksched.scheduler.state.limits import limit_of
 from t9ksched.scheduler.state.owners import Root
-from t9ksched.scheduler.state.records import FINISHED, GangRecord
+from t9ksched.scheduler.state.records import FINISHED
 from t9ksched.scheduler.state.state import ClusterState
 
 Json = dict[str, Any]
@@ -85,16 +84,6 @@ def job_view(view: ObservedJob, state: ClusterState) -> JobView:
         root=above.title if above else "",
         root_uid=above.uid if above else "",
     )
-
-
-def planned_start(gangs: Iterable[GangRecord], state: ClusterState) -> PlannedStart | None:
-    """The earliest planned start of these groups."""
-    plans = [plan for gang in gangs if (plan := state.reservations.planned.get(gang.uid))]
-    if not plans:
-        return None
-    plan = min(plans, key=lambda plan: plan[0].since)
-    at = timestamp(rounded_up(plan[0].since, state.resolution))
-    return PlannedStart(at or "", plan[0].firm, tuple(sorted({one.node for one in plan})))
 
 
 def _root_of(state: ClusterState, view: ObservedJob) -> Root | None:

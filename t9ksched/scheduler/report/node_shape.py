@@ -1,7 +1,7 @@
 """A node with its cards and their holders, as REST and the CLI show it."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from t9ksched.engine.nodes import LARGEST
@@ -26,8 +26,8 @@ def quantities(amounts: Iterable[tuple[str, int]]) -> Json:
     return {name: from_units(name, amount) for name, amount in sorted(amounts)}
 
 
-def node_shape(state: ClusterState, name: str) -> Json | None:
-    """A node with its cards and their holders; None when there is no such node."""
+def node_shape(state: ClusterState, name: str, planned: Sequence[Json] = ()) -> Json | None:
+    """A node with its cards, their holders, and what is planned there; None when there is no such node."""
     known = state.node_objects.get(name)
     if known is None:
         return None
@@ -86,6 +86,7 @@ def node_shape(state: ClusterState, name: str) -> Json | None:
             for resource in facts.cards.resources
             for index in facts.cards.all.indices(resource)
         ],
+        "planned": list(planned),
     }
 
 

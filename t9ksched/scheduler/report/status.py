@@ -19,7 +19,7 @@ from t9ksched.kube.errors import ApiError, NotFound
 from t9ksched.kube.port import ClusterPort
 from t9ksched.kube.resources import PODGROUPS
 from t9ksched.scheduler.report.groupstatus import group_status
-from t9ksched.scheduler.report.job_shape import planned_start
+from t9ksched.scheduler.report.planned_shape import planned_start
 from t9ksched.scheduler.state.records import GangRecord
 from t9ksched.scheduler.state.state import ClusterState
 from t9ksched.store.errors import StoreError

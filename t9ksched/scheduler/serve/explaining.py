@@ -2,37 +2,27 @@
 other jobs; REST removes the names that the caller may not see. Reasons name no job and no user.
 """
 
-import asyncio
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterable
 from typing import Final
 
 from t9ksched.model.errors import child
 from t9ksched.model.job import TERMINATING, JobReason
 from t9ksched.model.names import START_AFTER_ANNOTATION, TIME_LIMIT_ANNOTATION
-from t9ksched.model.node import NodeFacts
-from t9ksched.model.podclass import PodClass
-from t9ksched.model.queue import Queue
 from t9ksched.model.reasons import Code, Reason
-from t9ksched.model.reservation import Reservation
-from t9ksched.model.taints import untolerated
 from t9ksched.scheduler.report.ended import failure
 from t9ksched.scheduler.report.job_phase import goes_on, phase, why_ended
 from t9ksched.scheduler.report.job_reason import POD_FAILED, taken, unjudged, why_failed
 from t9ksched.scheduler.report.job_shape import Json, job_shape
 from t9ksched.scheduler.report.node_shape import quantities
-from t9ksched.scheduler.report.observed_job import ObservedJob, identity, is_past
+from t9ksched.scheduler.report.observed_job import ObservedJob, is_past
 from t9ksched.scheduler.report.restarts import restarting
-from t9ksched.scheduler.state.charges import Charge
+from t9ksched.scheduler.serve.holders import holders
 from t9ksched.scheduler.state.edits import ignored
-from t9ksched.scheduler.state.enforced_ends import pod_deadline
-from t9ksched.scheduler.state.limits import limit_warning, own_limit
-from t9ksched.scheduler.state.objects import timestamp
+from t9ksched.scheduler.state.limits import limit_warning
 from t9ksched.scheduler.state.records import FINISHED, GangRecord, PodRecord
 from t9ksched.scheduler.state.start_times import start_asked
 from t9ksched.scheduler.state.state import ClusterState
 
-_MOST_HOLDERS: Final = 20
 _JUST_COME: Final = Reason(
     Code.GANG_INCOMPLETE,
     "it has only just come: it is judged in the next cycle",
@@ -49,10 +39,10 @@ _FOR_ROOM: Final = frozenset(
         Code.HELD_FOR_OTHER,
         Code.WAITING_FOR_VICTIMS,
         Code.BEHIND,
+        Code.PLANNED_START,
     }
 )
 """Reasons that room or quota is short: for these the explanation lists the jobs that hold it."""
-_NODES_A_SLICE: Final = 100
 
 
 async def explanation(view: ObservedJob, state: ClusterState, pod: PodRecord | None = None) -> Json:
@@ -115,7 +105,7 @@ async def explanation(view: ObservedJob, state: ClusterState, pod: PodRecord | N
             }
             for reason in reasons
         ],
-        "holders": await _holders(view, state, reasons)
+        "holders": await holders(view, state, reasons)
         if verdict == "Waiting" and any(reason.code in _FOR_ROOM for reason in reasons)
         else [],
         "unblocks": _addressed(view, state, reasons),
@@ -197,139 +187,3 @@ def _failure(view: ObservedJob, pod: PodRecord | None) -> Json:
     """Why the job failed, or how one pod of it ended."""
     why = why_failed(view) if pod is None else JobReason(POD_FAILED, failure([pod]))
     return {"code": why.code, "message": why.message, "needs": {}, "has": {}, "nodes": {}}
-
-
-@dataclass(slots=True)
-class _Held:
-    """What one job holds of the wanted resources; `until` is None if the end of one of its pods is unknown."""
-
-    amounts: dict[str, int] = field(default_factory=dict)
-    cards: int = 0
-    until: int | None = 0
-
-
-@dataclass(frozen=True, slots=True)
-class _Usable:
-    """Which nodes a job's pods may use: room on other nodes does not help it."""
-
-    queue: Queue
-    classes: frozenset[PodClass]
-
-    @classmethod
-    def of(cls, view: ObservedJob, queue: Queue) -> "_Usable":
-        """By the classes of its pods that wait."""
-        return cls(queue, frozenset(pod.pod_class for pod in view.pods if pod.waiting and pod.pod_class is not None))
-
-    def takes(self, facts: NodeFacts) -> bool:
-        """Whether one of the pods may run there, as far as labels and taints say."""
-        selector = self.queue.spec.node_selector
-        if selector is not None and not selector.matches(facts.labels):
-            return False
-        return not self.classes or any(self._fits(one, facts) for one in self.classes)
-
-    @staticmethod
-    def _fits(pod_class: PodClass, facts: NodeFacts) -> bool:
-        affinity = pod_class.node_affinity
-        named = all(facts.labels.get(key) == value for key, value in pod_class.node_selector)
-        if untolerated(facts.taints, pod_class.tolerations) is not None:
-            return False
-        return named and (affinity is None or affinity.matches(facts.labels, facts.name))
-
-
-async def _holders(view: ObservedJob, state: ClusterState, reasons: list[Reason]) -> list[Json]:
-    """The jobs that hold what this job requests; the largest first.
-
-    While the quota of its queue is short these are jobs of that queue, wherever they run; else all on the nodes that
-    its queue and its own pods may use.
-    """
-    queue = state.queues.get(view.gangs[0].queue) if view.gangs else None
-    if queue is None:
-        return []
-    quota = next((reason for reason in reasons if reason.code == Code.QUOTA_EXCEEDED), None)
-    wanted = frozenset(quota.needs) if quota is not None else _wanted(view, reasons)
-    usable = None if quota is not None else _Usable.of(view, queue)
-    held: dict[tuple[str | None, str], _Held] = {}
-    for count, (name, (_, facts)) in enumerate(list(state.node_objects.items()), start=1):
-        if usable is None or usable.takes(facts):
-            for charge, pod in _charges(state, name):
-                if pod.gang in view.gangs or (quota is not None and charge.queue != queue.name):
-                    continue
-                amounts = [(resource, amount) for resource, amount in charge.pod_class.requests if resource in wanted]
-                if any(amount for _, amount in amounts):
-                    _add(held.setdefault((charge.queue or None, _job(pod)), _Held()), state, charge, pod, amounts)
-        if count % _NODES_A_SLICE == 0:
-            await asyncio.sleep(0)
-    for reservation in state.refills.reservations:
-        _add_kept(held, state, reservation, view, queue, wanted, usable)
-    ranked = sorted(held.items(), key=lambda item: (-item[1].cards, -max(item[1].amounts.values()), item[0][1]))
-    return [
-        {
-            "queue": holder,
-            "job": job,
-            "gpus": one.cards,
-            "holds": quantities(one.amounts.items()),
-            "until": timestamp(one.until or 0),
-        }
-        for (holder, job), one in ranked[:_MOST_HOLDERS]
-    ]
-
-
-def _wanted(view: ObservedJob, reasons: Iterable[Reason]) -> frozenset[str]:
-    """The resources that the job is short of: its cards if it requests any, else what its reasons name, else cpu and
-    memory.
-    """
-    classes = [pod.pod_class for pod in view.pods if pod.pod_class]
-    asked = {resource for pod_class in classes for resource, _ in pod_class.requests} - {"pods"}
-    cards = {card.resource for pod_class in classes for card in pod_class.cards}
-    named = {resource for reason in reasons for resource in reason.needs} & asked
-    return frozenset(cards or named or asked)
-
-
-def _charges(state: ClusterState, node: str) -> Iterator[tuple[Charge, PodRecord]]:
-    for charge in state.charges.on_node(node):
-        pod = state.pods.get(charge.uid)
-        if pod is not None:
-            yield charge, pod
-
-
-def _job(pod: PodRecord) -> str:
-    job = "/".join(identity(pod.gang)[1::2]) if pod.gang else f"Pod/{pod.name}"
-    return f"{pod.namespace}/{job}"
-
-
-def _add_kept(
-    held: dict[tuple[str | None, str], _Held],
-    state: ClusterState,
-    reservation: Reservation,
-    view: ObservedJob,
-    queue: Queue,
-    wanted: frozenset[str],
-    usable: "_Usable | None",
-) -> None:
-    """Room reserved for members that a gang lost: that gang counts as its holder."""
-    gang, known = state.gangs_by_uid.get(reservation.owner), state.node_objects.get(reservation.node)
-    if gang is None or gang in view.gangs or (usable is None and reservation.queue != queue.name):
-        return
-    if usable is not None and (known is None or not usable.takes(known[1])):
-        return
-    amounts = [(resource, amount) for resource, amount in reservation.pod_class.requests if resource in wanted]
-    if any(amount for _, amount in amounts):
-        _, kind, _, name = identity(gang)
-        entry = held.setdefault((reservation.queue, f"{gang.namespace}/{kind}/{name}"), _Held())
-        for resource, amount in amounts:
-            entry.amounts[resource] = entry.amounts.get(resource, 0) + amount
-            entry.cards += reservation.pod_class.card_counts.get(resource, 0)
-        entry.until = None if entry.until is None else max(entry.until, reservation.until)
-
-
-def _add(held: _Held, state: ClusterState, charge: Charge, pod: PodRecord, amounts: list[tuple[str, int]]) -> None:
-    counts = charge.pod_class.card_counts
-    for resource, amount in amounts:
-        held.amounts[resource] = held.amounts.get(resource, 0) + amount
-        held.cards += counts.get(resource, 0)
-    queue = state.queues.get(charge.queue)
-    ends = [pod_deadline(pod, queue.spec) if queue is not None else None]
-    if pod.gang is not None:
-        ends.append(state.clocks.end(pod.gang, own_limit(state, pod.gang)))
-    end = min((one for one in ends if one is not None), default=None)
-    held.until = None if end is None or held.until is None else max(held.until, end)

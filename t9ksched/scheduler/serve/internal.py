@@ -20,10 +20,13 @@ from t9ksched.scheduler.report.job_shape import Json, job_shape
 from t9ksched.scheduler.report.metrics import exposition
 from t9ksched.scheduler.report.node_shape import node_shape
 from t9ksched.scheduler.report.observed_job import ObservedJob, identity, observed_job
+from t9ksched.scheduler.report.planned_shape import planned_by_node
 from t9ksched.scheduler.report.queuestatus import QueueStatuses
 from t9ksched.scheduler.report.vocabulary import Names
 from t9ksched.scheduler.serve.explaining import explanation
 from t9ksched.scheduler.serve.jobindex import JobIndex
+from t9ksched.scheduler.serve.timeline import timeline
+from t9ksched.scheduler.state.end_rules import EndRules
 from t9ksched.scheduler.state.records import PodRecord
 from t9ksched.scheduler.state.state import ClusterState
 from t9ksched.serving import ConnectionLimits, listen
@@ -38,7 +41,7 @@ _A_SLICE: Final = 200
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """What the server reads; `lacking` gives the rights that the scheduler has not."""
+    """What the server reads. `lacking` gives the rights that the scheduler has not, `clock` nanoseconds since 1970."""
 
     state: ClusterState
     jobs: JobIndex
@@ -47,6 +50,7 @@ class Served:
     statuses: QueueStatuses
     names: Names
     lacking: Callable[[], list[str]]
+    clock: Callable[[], int]
 
 
 class InternalServer:
@@ -60,6 +64,7 @@ class InternalServer:
         self._statuses = served.statuses
         self._names = served.names
         self._lacking = served.lacking
+        self._clock = served.clock
         self._secret = secret
         self._listen = listen
         self._pages = {kind: Shared(partial(self._page, kind)) for kind in (False, True)}
@@ -81,6 +86,7 @@ class InternalServer:
                 web.get("/internal/v1/jobs/{namespace}/{kind}/{name}/explanation", self._explanation),
                 web.get("/internal/v1/nodes", self._nodes),
                 web.get("/internal/v1/nodes/{name}", self._node),
+                web.get("/internal/v1/timeline", self._timeline),
                 web.get("/internal/v1/queues", self._queues),
                 web.get("/internal/v1/queues/{name}", self._queue),
                 web.get("/internal/v1/names", self._known_names),
@@ -158,12 +164,19 @@ class InternalServer:
         return max(views, key=lambda view: view.created, default=None)
 
     async def _nodes(self, _: web.Request) -> web.Response:
-        shapes = (node_shape(self._state, name) for name in sorted(self._state.node_objects))
+        planned = await planned_by_node(self._state)
+        shapes = (node_shape(self._state, name, planned.get(name, ())) for name in sorted(self._state.node_objects))
         return await _list("nodes", (shape for shape in shapes if shape is not None))
 
     async def _node(self, request: web.Request) -> web.Response:
-        shape = node_shape(self._state, request.match_info["name"])
+        name = request.match_info["name"]
+        shape = node_shape(self._state, name, (await planned_by_node(self._state)).get(name, ()))
         return _missing("node") if shape is None else _json(shape)
+
+    async def _timeline(self, _: web.Request) -> web.Response:
+        policy = self._configuration.policy
+        rules = EndRules(self._state, policy.start_timeout_seconds, policy.preemption.max_grace_seconds)
+        return _json(await timeline(self._state, rules, self._clock()))
 
     async def _queues(self, _: web.Request) -> web.Response:
         return _json({"queues": {name: self._statuses.of(name) for name in sorted(self._state.queues)}})

@@ -3,6 +3,8 @@
 import asyncio
 from typing import Any
 
+import aiohttp
+
 from t9ksched.engine.policy import Planning, Policy
 from t9ksched.kube.resources import NODES, PODGROUPS, PODS
 from t9ksched.model import names
@@ -47,6 +49,16 @@ async def timed(service: Any, world: World, pod: str) -> None:
             await asyncio.sleep(0.1)
 
 
+async def asked(service: Any, path: str) -> Any:
+    """What the leader answers to REST."""
+    headers = {"Authorization": f"Bearer {'s' * 20}"}
+    async with (
+        aiohttp.ClientSession(headers=headers) as session,
+        session.get(f"{service.address}/internal/v1/{path}") as response,
+    ):
+        return await response.json()
+
+
 async def job_of(service: Any, kind: str, name: str, namespace: str) -> Any:
     view = await service._jobs.find(namespace, kind, name)
     assert view is not None
@@ -70,7 +82,23 @@ async def test_a_large_gang_starts_although_small_jobs_keep_coming(
         await world.running("small")
         told = await job_of(service, "podgroup", "large", world.namespace)
         assert [reason["code"] for reason in told["reasons"]] == ["PlannedStart"]
+        assert [(one["job"], one["from"]) for one in told["holders"]] == [
+            (f"{world.namespace}/Pod/{name}", None) for name in ("long", "small")
+        ]
         planned = told["job"]["plannedStart"]
+        behind = (await job_of(service, "pod", "endless", world.namespace))["holders"]
+        assert [(one["job"], one["from"]) for one in behind][2:] == [
+            (f"{world.namespace}/PodGroup/large", planned["at"])
+        ]
+        (plan,) = (await asked(service, f"nodes/{world.nodes[0]}"))["planned"]
+        assert (plan["at"], plan["job"], plan["gpus"]) == (planned["at"], "PodGroup/large", 4)
+        bars = [one for one in (await asked(service, "timeline"))["items"] if one["namespace"] == world.namespace]
+        assert [(one["kind"], one["job"], bool(one["until"])) for one in bars] == [
+            ("running", "Pod/long", True),
+            ("running", "Pod/small", True),
+            ("planned start", "PodGroup/large", False),
+        ]
+        assert bars[2]["from"] == planned["at"] >= bars[0]["until"] > bars[1]["until"]
         assert (planned["firm"], list(planned["nodes"])) == (True, world.nodes)
         await world.until(PODGROUPS, "large", lambda group: planned["at"] in str(group["status"]["conditions"]))
         assert planned["at"].endswith(":00Z"), "rounded up to the resolution"

@@ -52,6 +52,7 @@ TABLE: dict[tuple[str, str], tuple[str, str]] = {
     ("POST", JOB + "/actions/update"): ("+++F", "+--F"),
     ("GET", "/apis/v1/nodes"): ("++++", "++++"),
     ("GET", "/apis/v1/nodes/{name}"): ("++++", "++++"),
+    ("GET", "/apis/v1/timeline"): ("++++", "++++"),
     ("GET", "/apis/v1/usage"): ("++++", "++++"),
     ("GET", "/apis/v1/stops"): ("++++", "++++"),
     ("GET", "/apis/v1/whoami"): ("++++", "++++"),
@@ -189,6 +190,21 @@ async def test_names_of_others_are_hidden_on_cards_and_in_explanations(
     assert await pods("boss") == ["of-ann-0", None]
     assert await pods("ann") == ["of-ann-0", None]
     assert await pods("eye") == [None, None]
+    planned = [
+        {"at": "2031-05-01T10:00:00Z"} | holder(name, queue) for name, queue in (("of-ann", "own"), ("of-bob", "other"))
+    ]
+    world.leader.node_list = [{"name": "n1", "gpus": [], "planned": planned}]
+    world.leader.timeline_now |= {"items": [one | {"from": None} for one in planned]}
+    for role, names in {
+        "admin": (True, True),
+        "boss": (True, False),
+        "ann": (True, False),
+        "eye": (False, False),
+    }.items():
+        node, times = [(await callers[role]("GET", path)).body for path in ("/apis/v1/nodes/n1", "/apis/v1/timeline")]
+        for shown in (node["planned"], times["items"]):
+            assert [bool(one["job"] and one["namespace"]) for one in shown] == list(names)
+            assert [one["queue"] for one in shown] == ["own", "other"]
     explanation = world.leader.explanations["default/PyTorchTrainingJob/of-ann"]
     explanation["holders"] = [
         {"queue": "other", "job": "default/PyTorchTrainingJob/of-bob", "gpus": 4},

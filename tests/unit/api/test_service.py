@@ -307,6 +307,22 @@ async def test_nodes_come_from_the_leader(world: World) -> None:
     assert (away.status, away.body["code"], away.body["age"]) == (503, "NotLeader", 0)
 
 
+async def test_the_timeline_comes_from_the_leader_up_to_the_hour_that_is_asked_for(world: World) -> None:
+    def item(job: str, since: str | None) -> dict[str, str | None]:
+        return {"kind": "planned start", "namespace": "ml", "job": job, "queue": "q", "from": since, "until": None}
+
+    items = [item("a", None), item("b", "2031-05-01T11:59:59Z"), item("c", "2031-05-01T12:00:00Z")]
+    world.leader.timeline_now = {"at": "2031-05-01T10:00:00Z", "nodes": [{"name": "n1", "gpus": 8}], "items": items}
+    day = await world.admin("GET", "/apis/v1/timeline")
+    assert day.body == world.leader.timeline_now | {"to": "2031-05-02T10:00:00Z"}
+    near = (await world.admin("GET", "/apis/v1/timeline?hours=2")).body
+    assert (near["to"], near["items"]) == ("2031-05-01T12:00:00Z", items[:2])
+    for hours in ("0", "8761", "soon"):
+        assert (await world.admin("GET", f"/apis/v1/timeline?hours={hours}")).paths == ["query.hours"]
+    world.leader.away = True
+    assert (await world.admin("GET", "/apis/v1/timeline")).status == 503
+
+
 def test_answers_are_sent_at_once() -> None:
     """A socket that is not named as TCP would wait for the client's acknowledgement of each part of an answer."""
     with listen("127.0.0.1", 0) as listener:

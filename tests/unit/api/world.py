@@ -125,6 +125,7 @@ class ScriptedLeader:
         self.explanations: dict[str, Json] = {}
         self.vocabulary: Vocabulary | None = None
         self.denied: list[str] = []
+        self.timeline_now: Json = {"at": "2031-05-01T10:00:00Z", "nodes": [], "items": []}
 
     def _here(self) -> None:
         if self.away:
@@ -150,6 +151,10 @@ class ScriptedLeader:
     async def node(self, name: str) -> Json | None:
         self._here()
         return next((node for node in self.node_list if node["name"] == name), None)
+
+    async def timeline(self) -> Json:
+        self._here()
+        return self.timeline_now
 
     async def queues(self) -> dict[str, Json]:
         self._here()

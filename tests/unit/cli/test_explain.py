@@ -2,6 +2,7 @@
 
 import io
 
+import pytest
 from rich.console import Console
 
 from t9ksched.cli.commands.explain import show
@@ -33,6 +34,20 @@ def test_holders_are_told_in_what_they_hold() -> None:
     assert "q – 1 GPU 2031-05-01T00:00:00Z" in lines, "a job of another user has no name"
     assert "– ns/Pod/web 50 cpu, 1Gi memory unknown" in lines
     assert "→ room is given back" in lines
+
+
+@pytest.mark.parametrize("firm", [True, False])
+def test_a_planned_start_and_who_starts_before(firm: bool) -> None:
+    out = Console(file=io.StringIO(), width=400)
+    plan = {"at": "2000-01-01T00:00:00Z", "firm": firm, "nodes": [f"n{index}" for index in range(10)]}
+    before = {"queue": "q", "job": "ns/Pod/a", "gpus": 2, "from": "2000-01-01T00:00:00Z", "until": None}
+    show({"job": {"kind": "Pod", "name": "p", "plannedStart": plan}, "verdict": "Waiting", "holders": [before]}, out)
+    lines = [" ".join(line.split()) for line in out.file.getvalue().splitlines()]  # type: ignore[attr-defined]
+    told = next(line for line in lines if line.startswith("Planned start"))
+    assert told.startswith("Planned start: 2000-01-01T00:00:00Z, now, on n0, n1, n2, n3, n4, n5, n6, n7 and 2 more")
+    assert ("tentative" in told) is not firm
+    assert "Jobs that hold what it needs:" not in lines, "nothing holds it now"
+    assert lines[lines.index("Jobs that are to start there:") + 2] == "q ns/Pod/a 2 GPUs 2000-01-01T00:00:00Z unknown"
 
 
 def test_a_stop_that_is_the_reason_is_told_once() -> None:

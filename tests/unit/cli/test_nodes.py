@@ -1,10 +1,12 @@
 """The list of nodes: how many cards are held, each kind for itself."""
 
+import io
 from typing import Any
 
 import pytest
+from rich.console import Console
 
-from t9ksched.cli.commands.nodes import held
+from t9ksched.cli.commands.nodes import held, show_all, show_one
 
 
 def _card(resource: str, taken: bool) -> dict[str, Any]:
@@ -28,3 +30,22 @@ SLICES = {"resource": "nvidia.com/mig-1g.5gb", "has": 28, "held": 3}
 )
 def test_held(gpus: list[dict[str, Any]], counted: list[dict[str, Any]], shown: str) -> None:
     assert held(gpus, counted) == shown
+
+
+def test_planned_starts() -> None:
+    plan = {"at": "2000-01-01T00:00:00Z", "until": None, "namespace": "ns", "job": "Pod/a", "queue": "q", "gpus": 4}
+    hidden = plan | {"namespace": None, "job": None, "until": "2000-01-02T00:00:00Z"}
+    nodes = [{"name": "n0", "gpus": [], "planned": [plan, hidden]}, {"name": "n1", "gpus": [], "planned": []}]
+    out = Console(file=io.StringIO(), width=240)
+    show_all(nodes, out)
+    head, *rows = out.file.getvalue().splitlines()  # type: ignore[attr-defined]
+    assert [row[head.index("PLANNED") :].strip() for row in rows] == ["now: ns/Pod/a, 1 more", "–"]
+    show_all(nodes[1:], out)
+    assert out.file.getvalue().count("PLANNED") == 1  # type: ignore[attr-defined]
+    show_one(nodes[0], out)
+    lines = [line.split() for line in out.file.getvalue().splitlines()]  # type: ignore[attr-defined]
+    assert lines[-3:] == [
+        ["PLANNED", "START", "UNTIL", "JOB", "QUEUE", "GPUS"],
+        ["2000-01-01T00:00:00Z", "–", "ns/Pod/a", "q", "4"],
+        ["2000-01-01T00:00:00Z", "2000-01-02T00:00:00Z", "another", "user's", "q", "4"],
+    ]

@@ -5,7 +5,7 @@ import pytest
 from rich.console import Console
 
 from t9ksched.cli.commands.jobs import show
-from t9ksched.cli.output import age, print_table, table
+from t9ksched.cli.output import age, ahead, print_table, table
 
 NOW = datetime(2026, 1, 2, 12, tzinfo=UTC)
 
@@ -24,6 +24,36 @@ NOW = datetime(2026, 1, 2, 12, tzinfo=UTC)
 )
 def test_ages(moment: str | None, text: str) -> None:
     assert age(moment, NOW) == text
+
+
+@pytest.mark.parametrize(
+    ("moment", "text"),
+    [
+        ("2026-01-02T12:00:45Z", "in 45s"),
+        ("2026-01-02T12:12:00Z", "in 12m"),
+        ("2026-01-02T13:25:59Z", "in 1h25m"),
+        ("2026-01-04T12:59:00Z", "in 2d"),
+        ("2026-01-04T17:00:00Z", "in 2d5h"),
+        ("2026-01-02T12:00:00Z", "now"),
+        ("2026-01-01T12:00:00Z", "now"),
+        (None, "–"),
+        ("tomorrow", "–"),
+    ],
+)
+def test_times_ahead(moment: str | None, text: str) -> None:
+    assert ahead(moment, NOW) == text
+
+
+@pytest.mark.parametrize("planned", [True, False])
+def test_the_planned_start_has_a_column_where_something_is_planned(planned: bool) -> None:
+    out = Console(file=io.StringIO(), width=240)
+    plan = {"at": "2000-01-01T00:00:00Z", "firm": True, "nodes": ["n0"]} if planned else None
+    job = {"namespace": "default", "kind": "MPIJob", "name": "walk", "phase": "Pending", "plannedStart": plan}
+    show([job, job | {"name": "run", "plannedStart": None}], out)
+    head, first, second = out.file.getvalue().splitlines()  # type: ignore[attr-defined]
+    assert ("PLANNED" in head.split()) == planned
+    assert first.split()[7:] == (["–", "now"] if planned else ["–"])
+    assert second.split()[7:] == (["–", "–"] if planned else ["–"])
 
 
 def test_a_table_on_a_narrow_terminal_is_never_cut() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from t9ksched.model.pod import OwnerReference
 from t9ksched.model.queue import QueueSpec, parse_queue_spec
-from t9ksched.scheduler.state.enforced_ends import pod_deadline
+from t9ksched.scheduler.state.end_rules import pod_deadline
 from t9ksched.scheduler.state.records import PodRecord
 
 SECOND = 1_000_000_000

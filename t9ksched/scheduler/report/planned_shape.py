@@ -1,0 +1,67 @@
+"""Planned starts as users see them: of a job, and on each node."""
+
+import asyncio
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from typing import Any, Final
+
+from t9ksched.model.job import PlannedStart
+from t9ksched.model.reservation import Reservation, rounded_up
+from t9ksched.scheduler.report.observed_job import identity
+from t9ksched.scheduler.state.objects import timestamp
+from t9ksched.scheduler.state.records import GangRecord
+from t9ksched.scheduler.state.state import ClusterState
+
+Json = dict[str, Any]
+_A_SLICE: Final = 10
+"""Plans that are looked at before other tasks run: each may have thousands of pods."""
+
+
+def planned_start(gangs: Iterable[GangRecord], state: ClusterState) -> PlannedStart | None:
+    """The earliest planned start of these groups."""
+    plans = [plan for gang in gangs if (plan := state.reservations.planned.get(gang.uid))]
+    if not plans:
+        return None
+    plan = min(plans, key=lambda plan: plan[0].since)
+    at = timestamp(rounded_up(plan[0].since, state.resolution))
+    return PlannedStart(at or "", plan[0].firm, tuple(sorted({one.node for one in plan})))
+
+
+def job_named(gang: GangRecord) -> str:
+    """The job of a group within its namespace: `Kind/name`."""
+    return "/".join(identity(gang)[1::2])
+
+
+def cards_of(reservation: Reservation) -> int:
+    """How many cards the pod of a reservation asks for."""
+    return sum(reservation.pod_class.card_counts.values())
+
+
+async def planned_by_node(state: ClusterState) -> dict[str, list[Json]]:
+    """What is planned on each node, in the order of the starts; `until` is None where no end is enforced."""
+    found: defaultdict[str, list[Json]] = defaultdict(list)
+    plans = sorted(state.reservations.planned.items(), key=lambda item: (item[1][0].since, item[0]))
+    for count, (owner, plan) in enumerate(plans, start=1):
+        if count % _A_SLICE == 0:
+            await asyncio.sleep(0)
+        gang = state.gangs_by_uid.get(owner)
+        if gang is None:
+            continue
+        pods = Counter(one.node for one in plan)
+        cards = Counter[str]()
+        for one in plan:
+            cards[one.node] += cards_of(one)
+        for node in sorted(pods):
+            found[node].append(
+                {
+                    "at": timestamp(rounded_up(plan[0].since, state.resolution)),
+                    "until": timestamp(plan[0].until),
+                    "firm": plan[0].firm,
+                    "namespace": gang.namespace,
+                    "job": job_named(gang),
+                    "queue": gang.queue,
+                    "pods": pods[node],
+                    "gpus": cards[node],
+                }
+            )
+    return found

@@ -1,0 +1,131 @@
+"""When a running group gives its room back at the latest, and how long a waiting one holds its room once it has it.
+
+Only an end that is enforced counts: by the scheduler (time limits, `maxDuration` of a queue), by a job's own controller
+or by the kubelet (`activeDeadlineSeconds`). Ten seconds are added, which enforcement may take, and the time that the
+pods get to end.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Final
+
+from t9ksched.model.queue import QueueSpec
+from t9ksched.model.reasons import Code
+from t9ksched.scheduler.state.limits import own_limit
+from t9ksched.scheduler.state.records import GangRecord, PodRecord, job_of
+
+if TYPE_CHECKING:
+    from t9ksched.scheduler.state.clocks import Clock
+    from t9ksched.scheduler.state.state import ClusterState
+
+_SECOND: Final = 1_000_000_000
+_SLACK: Final = 10 * _SECOND
+"""How much later than its limit a job is ended at most."""
+
+
+def pod_deadline(pod: PodRecord, spec: QueueSpec) -> int | None:
+    """When the pod reaches its queue's `maxDuration`, in nanoseconds since the epoch; None without one, or before its
+    time counts. Pods of DaemonSets and of system priority are exempt.
+    """
+    length = spec.duration
+    since = pod.created if spec.max_duration_from == "Creation" else pod.started
+    if length is None or not since or _exempt(pod):
+        return None
+    return since + int(length.total_seconds() * _SECOND)
+
+
+class EndRules:
+    """The rules, on the records of a state. Times are nanoseconds since the epoch.
+
+    Args:
+        start_timeout: seconds within which a bound group must run; 0 for no such limit.
+        most_grace: the longest time, in seconds, that a pod gets to end.
+    """
+
+    def __init__(self, state: "ClusterState", start_timeout: int, most_grace: int) -> None:
+        self._state = state
+        self._start_timeout = start_timeout * _SECOND
+        self._most_grace = most_grace
+
+    def holding(self, gang: GangRecord) -> list[PodRecord]:
+        """The pods of the group that have room and are ended with it; what an earlier group of its name left is not."""
+        charges = self._state.charges
+        if self._state.gangs_by_uid.get(gang.uid) is not gang:
+            return []
+        return [pod for pod in gang.members.values() if charges.get(pod.uid) is not None and not gang.inherited(pod)]
+
+    def end(self, gang: GangRecord, pods: Sequence[PodRecord], now: int) -> int | None:
+        """When all of these pods of a group are gone at the latest; None where nothing enforces it."""
+        state, late = self._state, self._start_timeout
+        clock, limit = state.clocks.of(gang), own_limit(state, gang)
+        run = clock.run if clock is not None else None
+        started = [pod.started for pod in pods]
+        bound = (run.bound_at if run is not None else 0) or gang.first_bound or (max(started) if all(started) else 0)
+        begins = bound + late if bound and late else 0
+        """When it runs at the latest."""
+        ends: list[int] = []
+        if clock is not None and _told_to_end(clock, pods):
+            ends.append(max(clock.run.ended_at, clock.run.missed_at))
+        ran = (run.ran_at if run is not None else 0) or (now if gang.runs() else 0)  # the clock follows in a second
+        if limit is not None and (since := ran or begins):
+            ends.append(since + limit * _SECOND)
+        queue = state.queues.get(gang.queue)
+        if queue is not None and (length := queue.spec.duration) is not None:
+            lengths = [
+                pod_deadline(pod, queue.spec) or (begins and begins + int(length.total_seconds() * _SECOND))
+                for pod in pods
+            ]
+            if all(lengths) and not any(map(_exempt, pods)):
+                ends.append(max(lengths))
+        job = state.jobs.get(job_of(gang))
+        if job is not None and job.deadline is not None and (since := job.started or begins):
+            ends.append(since + job.deadline * _SECOND)
+        deadlines = [
+            (pod.started or begins) + pod.active_deadline * _SECOND
+            for pod in pods
+            if pod.active_deadline is not None and (pod.started or begins)
+        ]
+        if len(deadlines) == len(pods):
+            ends.append(max(deadlines))
+        return min(ends) + _SLACK + self._grace(pods) if ends else None
+
+    def lasts(self, gang: GangRecord) -> int:
+        """How long a group that waits holds its room at most once it has it, in nanoseconds; 0 for ever."""
+        state, late = self._state, self._start_timeout
+        pods = [pod for pod in gang.members.values() if not pod.finished]
+        found: list[int] = []
+        limit = own_limit(state, gang)
+        if limit is not None and late:
+            found.append(late + limit * _SECOND)
+        queue = state.queues.get(gang.queue)
+        length = queue.spec.duration if queue is not None else None
+        if queue is not None and length is not None and not any(map(_exempt, pods)):
+            if queue.spec.max_duration_from == "Creation":
+                found.append(int(length.total_seconds() * _SECOND))
+            elif late:
+                found.append(late + int(length.total_seconds() * _SECOND))
+        job = state.jobs.get(job_of(gang))
+        if job is not None and job.deadline is not None and (late or job.kind == "Job"):
+            found.append((0 if job.kind == "Job" else late) + job.deadline * _SECOND)
+        deadlines = [pod.active_deadline for pod in pods]
+        if late and deadlines and None not in deadlines:
+            found.append(late + max(seconds for seconds in deadlines if seconds is not None) * _SECOND)
+        return min(found) + _SLACK + self._grace(pods) if found else 0
+
+    def _grace(self, pods: Sequence[PodRecord]) -> int:
+        """How long these pods may take to end, in nanoseconds."""
+        return min(max((pod.grace for pod in pods), default=0), self._most_grace) * _SECOND
+
+
+def _exempt(pod: PodRecord) -> bool:
+    return pod.system or (pod.owner is not None and pod.owner.kind == "DaemonSet")
+
+
+def _told_to_end(clock: "Clock", pods: Iterable[PodRecord]) -> bool:
+    """Whether all these pods of a job were ended, by its limit or because it did not start in time, and leave. What was
+    placed since is not: it has not been bound yet by its clock.
+    """
+    run = clock.run
+    if run.ended_code == Code.TIME_LIMIT_EXCEEDED:
+        return True  # it is placed again only with another limit, and then this is no longer on record
+    over = bool(run.ended_at or run.missed_at) and not run.bound_at
+    return over and all(pod.deleting or pod.uid in clock.evicted for pod in pods)

@@ -1,0 +1,114 @@
+"""What runs, is planned and reserved, as users see it: on the timeline, on nodes, among the holders of a job."""
+
+from typing import Any
+
+import pytest
+
+from t9ksched.model.reservation import Reservation, ReservationKind
+from t9ksched.scheduler.report.planned_shape import planned_by_node
+from t9ksched.scheduler.serve.explaining import explanation
+from t9ksched.scheduler.serve.jobindex import JobIndex
+from t9ksched.scheduler.serve.timeline import timeline
+from t9ksched.scheduler.state.end_rules import EndRules
+from t9ksched.scheduler.state.objects import timestamp
+from t9ksched.scheduler.state.state import ClusterState
+from tests.unit.scheduler.planning import HOUR, MINUTE, MOST_GRACE, SECOND, START_TIMEOUT, cycle, limited
+from tests.unit.scheduler.state.test_state import NOW, group, node, pod, state_with
+
+AHEAD = START_TIMEOUT * SECOND + 10 * SECOND
+"""What the end of a job that does not run yet has beside its limit."""
+
+
+def up(moment: int) -> str | None:
+    """As planned starts are shown: rounded up to the minute."""
+    return timestamp(-(-moment // MINUTE) * MINUTE)
+
+
+@pytest.fixture
+def state() -> ClusterState:
+    """Node n1: `long` for three hours and `endless`; n2: another scheduler's pod. `large` needs six cards of n1, `next`
+    all of both nodes, so nothing ever frees them; `late` comes behind `large`.
+    """
+    found = state_with(node("n1", 8), node("n2", 4))
+    found.upsert_pod(limited("long", 6, "3h"))
+    found.upsert_pod(limited("endless", 2))
+    found.upsert_pod(pod("foreign", 4, node="n2", ours=False, phase="Running"))
+    found.upsert_pod(pod("daemon", 0, node="n2", ours=False, phase="Running"))
+    cycle(found)
+    found.upsert_group(group("large", 2))
+    for name in ("large-0", "large-1"):
+        found.upsert_pod(limited(name, 3, "1h", group="large"))
+    cycle(found)
+    found.upsert_pod(limited("late", 5, "2h"))
+    cycle(found)
+    return found
+
+
+async def drawn(state: ClusterState) -> list[Any]:
+    found = await timeline(state, EndRules(state, START_TIMEOUT, MOST_GRACE), NOW)
+    assert found["at"] == timestamp(NOW)
+    assert found["nodes"] == [{"name": "n1", "gpus": 8}, {"name": "n2", "gpus": 4}]
+    return list(found["items"])
+
+
+async def test_items(state: ClusterState) -> None:
+    def item(kind: str, job: str, queue: str | None, since: int, until: int, *places: Any, **more: Any) -> Any:
+        nodes = [{"name": name, "pods": pods, "gpus": gpus} for name, pods, gpus in places]
+        span = {"from": timestamp(since) if kind == "running" else up(since), "until": timestamp(until)}
+        head = {"kind": kind, "namespace": "ns", "job": job, "queue": queue, **span, "firm": None}
+        return head | {"gpus": sum(gpus for _, _, gpus in places), "nodes": nodes} | more
+
+    ends = NOW + 3 * HOUR + AHEAD
+    assert await drawn(state) == [
+        item("running", "Pod/foreign", None, 0, 0, ("n2", 1, 4)),
+        item("running", "Pod/endless", "q", NOW, 0, ("n1", 1, 2)),
+        item("running", "Pod/long", "q", NOW, ends, ("n1", 1, 6)),
+        item("planned start", "PodGroup/large", "q", ends, ends + HOUR + AHEAD, ("n1", 2, 6), firm=True),
+        item(
+            "planned start", "Pod/late", "q", ends + HOUR + AHEAD, ends + 3 * HOUR + 2 * AHEAD, ("n1", 1, 5), firm=True
+        ),
+    ]
+
+
+async def test_reservations_of_other_kinds_and_what_an_earlier_group_left(state: ClusterState) -> None:
+    gang = state.gangs_by_uid["pod-long"]
+    place = Reservation("pod-late", "n2", gang.members["pod-long"].pod_class, ReservationKind.BINDING, until=NOW + HOUR)  # type: ignore[arg-type]
+    state.reservations.refused["x"] = place
+    state.reservations.refused["y"] = Reservation("gone", "n2", place.pod_class, ReservationKind.BINDING)
+    kinds = [(one["kind"], one["job"], one["gpus"]) for one in await drawn(state) if one["kind"] == "binding"]
+    assert kinds == [("binding", "Pod/late", 6)], "one whose owner is gone is no job's"
+
+
+async def test_what_is_planned_on_a_node(state: ClusterState) -> None:
+    found = await planned_by_node(state)
+    assert list(found) == ["n1"]
+    assert [(one["job"], one["pods"], one["gpus"], one["firm"], one["queue"]) for one in found["n1"]] == [
+        ("PodGroup/large", 2, 6, True, "q"),
+        ("Pod/late", 1, 5, True, "q"),
+    ]
+    ends = NOW + 3 * HOUR + AHEAD
+    assert [(one["at"], one["until"]) for one in found["n1"]] == [
+        (up(ends), timestamp(ends + HOUR + AHEAD)),
+        (up(ends + HOUR + AHEAD), timestamp(ends + 3 * HOUR + 2 * AHEAD)),
+    ]
+
+
+async def holders(index: JobIndex, state: ClusterState, kind: str, name: str) -> list[tuple[str, int, str | None]]:
+    view = await index.find("ns", kind, name)
+    assert view is not None
+    return [(one["job"], one["gpus"], one["from"]) for one in (await explanation(view, state))["holders"]]
+
+
+async def test_a_job_is_told_who_starts_before_it(state: ClusterState) -> None:
+    index = JobIndex(state)
+    running = [("ns/Pod/long", 6, None), ("ns/Pod/foreign", 4, None), ("ns/Pod/endless", 2, None)]
+    at = up(NOW + 3 * HOUR + AHEAD)
+    assert await holders(index, state, "podgroup", "large") == running
+    assert await holders(index, state, "pod", "late") == [*running, ("ns/PodGroup/large", 6, at)]
+    # One that has no plan, because it ends never, leaves room to all.
+    state.remove_pod("pod-long")
+    state.upsert_pod(limited("new", 8))
+    cycle(state)
+    assert ("ns/Pod/late", 5) in [
+        (job, gpus) for job, gpus, since in await holders(index, state, "pod", "new") if since
+    ]
