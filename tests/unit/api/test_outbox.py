@@ -136,7 +136,15 @@ OUTCOMES: dict[str, Callable[[str, str], Exception | None]] = {
 }
 
 
-@pytest.mark.parametrize("key", [False, True], ids=["", "with a key"])
+STEP_BY_STEP = [
+    *(pytest.param("sqlite", key) for key in (False, True)),
+    pytest.param("postgresql", True, marks=pytest.mark.postgres),
+    pytest.param("postgresql", False, marks=[pytest.mark.postgres, pytest.mark.soak]),
+]
+"""Databases, and whether requests have a key; with one, all tables are written."""
+
+
+@pytest.mark.parametrize(("world", "key"), STEP_BY_STEP, indirect=["world"])
 @pytest.mark.parametrize("outcome", OUTCOMES)
 async def test_a_process_that_ends_between_any_two_steps(
     world: World, outcome: str, key: bool, monkeypatch: pytest.MonkeyPatch
