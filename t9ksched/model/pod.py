@@ -123,7 +123,15 @@ class PodSpec(msgspec.Struct, gc=False, rename="camel"):
     host_network: bool | None = None
     priority: int | None = None
     active_deadline_seconds: int | None = None
-    termination_grace_period_seconds: int | None = None
+    termination_grace_period_seconds: Any = None
+
+    @property
+    def grace(self) -> int | None:
+        """Seconds that the pod gets to end; None where it says nothing that is a number. Other faults of a pod that is
+        submitted are told beside that of this field.
+        """
+        seconds = self.termination_grace_period_seconds
+        return seconds if isinstance(seconds, int) else None
 
 
 class PodStatus(msgspec.Struct, gc=False, rename="camel"):

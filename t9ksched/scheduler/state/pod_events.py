@@ -60,7 +60,7 @@ class PodEvents:
             if sooner and record.ours:
                 self._state.wake()
         record.active_deadline = pod.spec.active_deadline_seconds
-        if (grace := pod.spec.termination_grace_period_seconds) is not None:
+        if (grace := pod.spec.grace) is not None:
             record.grace = grace
         record.evicted = record.evicted or pod.disruption not in OTHERS
         if pod.spec.node_name and not record.node:
