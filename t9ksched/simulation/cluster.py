@@ -1,6 +1,7 @@
-"""The cluster of a replay: alike nodes with cards, and the pods that a job of so many cards has on them."""
+"""The cluster of a replay: nodes with cards, and the pods that a job of so many cards has on them."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -24,10 +25,25 @@ _MOST_PODS: Final = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """So many nodes with so many cards each."""
+    """So many nodes with so many cards each, or as many as `each` says; then `cards` is the largest of these."""
 
     nodes: int
     cards: int
+    each: tuple[int, ...] = ()
+
+    @classmethod
+    def of(cls, each: Sequence[int]) -> "Cluster":
+        """Nodes with these numbers of cards; those without are left out.
+
+        Raises:
+            Invalid: there is no card, or more than can be simulated.
+        """
+        found = tuple(cards for cards in each if cards)
+        if not found:
+            raise Invalid.at("cluster", "none of its nodes has a card")
+        if len(found) > MOST_NODES or max(found) > MOST_CARDS:
+            raise Invalid.at("cluster", f"at most {MOST_NODES} nodes with at most {MOST_CARDS} cards each")
+        return cls(len(found), max(found), found)
 
     @classmethod
     def parse(cls, text: str) -> "Cluster":
@@ -38,7 +54,7 @@ class Cluster:
         """
         found = _SHAPE.fullmatch(text.strip().lower())
         if found is None:
-            raise Invalid.at("cluster", f"{text!r} must be NxM: N nodes with M cards each, such as 64x8")
+            raise Invalid.at("cluster", f"{text!r} must be NxM, N nodes with M cards each such as 64x8, or a file")
         nodes, cards = int(found[1]), int(found[2])
         if not 1 <= nodes <= MOST_NODES:
             raise Invalid.at("cluster", f"{nodes} nodes: at least 1, at most {MOST_NODES}")
@@ -49,15 +65,15 @@ class Cluster:
     @property
     def capacity(self) -> int:
         """All its cards."""
-        return self.nodes * self.cards
+        return sum(self.each) if self.each else self.nodes * self.cards
 
     def table(self) -> NodeTable:
         """The nodes, empty."""
         found = NodeTable()
-        cards = CardTable({CARD: self.cards})
-        for at in range(self.nodes):
-            allocatable = {CARD: self.cards, "pods": _MOST_PODS}
-            found.upsert(NodeFacts(f"node-{at:06}", allocatable=allocatable, cards=cards))
+        tables = {cards: CardTable({CARD: cards}) for cards in self.each or (self.cards,)}
+        for at, cards in enumerate(self.each or (self.cards,) * self.nodes):
+            allocatable = {CARD: cards, "pods": _MOST_PODS}
+            found.upsert(NodeFacts(f"node-{at:06}", allocatable=allocatable, cards=tables[cards]))
         return found
 
     def pods(self, cards: int) -> tuple[int, int]:
@@ -72,8 +88,12 @@ class Cluster:
         if cards > self.capacity:
             raise ValueError(f"{cards} cards, of {self.capacity}")
         whole = (size for size in range(min(cards, self.cards), 0, -1) if cards % size == 0)
-        each = next(size for size in whole if cards // size <= self.nodes * (self.cards // size))
+        each = next(size for size in whole if cards // size <= self._places(size))
         return cards // each, each
+
+    def _places(self, cards: int) -> int:
+        """How many pods of so many cards the empty cluster has room for."""
+        return sum(count // cards for count in self.each) if self.each else self.nodes * (self.cards // cards)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@
   processors (field 8, else field 5) and has the time that it asked for (field 9) as its limit.
 * `muri`: `num_gpu`, `submit_time` in ms, and a run time of `iterations` times `iteration_time` (ms).
 * `philly`: `num_gpu`, `submit_time` and `duration` in seconds, `user`.
+* `history`: what a service recorded, see `records`.
 
 Jobs without cards or run time cannot be replayed: they are left out and counted. Times begin with the first submission.
 """
@@ -16,6 +17,7 @@ from typing import Final
 
 from t9ksched.model.errors import Invalid
 from t9ksched.simulation.job import Job
+from t9ksched.simulation.records import history
 
 _MOST_JOBS: Final = 5_000_000
 _SWF_FIELDS: Final = 18
@@ -96,6 +98,7 @@ def _philly(lines: Iterable[str]) -> Iterator[Job]:
 
 
 FORMATS: Final[Mapping[str, Callable[[Iterable[str]], Iterator[Job]]]] = {
+    "history": history,
     "muri": _muri,
     "philly": _philly,
     "swf": _swf,

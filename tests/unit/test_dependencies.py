@@ -21,7 +21,9 @@ from tests.sources import ROOT, statements, trees
 
 LOCK = tomllib.loads((ROOT / "uv.lock").read_text())["package"]
 LIST = tomllib.loads((ROOT / ".ci/advisories.toml").read_text())
-NEEDED = [Requirement(each) for each in tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+NEEDED = [Requirement(each) for each in PROJECT["dependencies"]]
+EXTRA = [Requirement(each) for extra in PROJECT["optional-dependencies"].values() for each in extra]
 LOADED_BY_NAME = {
     "aiosqlite": ("t9ksched/store", "sqlite+aiosqlite"),
     "fastapi-offline": ("api", 'files("fastapi_offline")'),
@@ -67,7 +69,7 @@ def test_what_is_imported_is_a_dependency_of_its_own() -> None:
     """Not of another package alone, which may cease to need it."""
     providers = packages_distributions()
     used = {canonicalize_name(name) for module in imported() for name in providers.get(module, ())}
-    needed = {canonicalize_name(each.name) for each in NEEDED} | {"t9ksched"}
+    needed = {canonicalize_name(each.name) for each in [*NEEDED, *EXTRA]} | {"t9ksched"}
     assert used - needed == set(COME_ALONG)
 
 

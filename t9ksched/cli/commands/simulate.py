@@ -14,11 +14,12 @@ from rich.progress import Progress
 from t9ksched.cli.failure import BAD_USAGE, Failure
 from t9ksched.cli.options import OutputOption
 from t9ksched.cli.output import Output, console, print_json, print_table, table
-from t9ksched.model.errors import Invalid
+from t9ksched.model.errors import FieldError, Invalid
 from t9ksched.simulation.figures import Figures, figures
 from t9ksched.simulation.traces import FORMATS, Trace, read
 
 if TYPE_CHECKING:
+    from t9ksched.simulation.cluster import Cluster
     from t9ksched.simulation.job import Replay
     from t9ksched.simulation.policies import Contender
 
@@ -51,7 +52,12 @@ def replay_command(
     jobs: Annotated[Path, typer.Option("--jobs", metavar="FILE", help="The recorded jobs.")],
     form: Annotated[str, typer.Option("--format", metavar="FORMAT", help=f"{', '.join(sorted(FORMATS))}.")],
     cluster: Annotated[
-        str, typer.Option("--cluster", metavar="NxM", help="So many nodes with so many cards, such as 64x8.")
+        str,
+        typer.Option(
+            "--cluster",
+            metavar="NxM|FILE",
+            help="So many nodes with so many cards, such as 64x8; or a file of nodes, as `up --nodes` takes it.",
+        ),
     ],
     policy: Annotated[
         list[str] | None,
@@ -65,14 +71,20 @@ def replay_command(
         str | None,
         typer.Option("--window", metavar="START:END", help="Count the jobs at these positions only, from 0."),
     ] = None,
+    image: Annotated[
+        Path | None,
+        typer.Option("--plot", metavar="FILE.png", help="Draw completions and cards in use (t9ksched[plots])."),
+    ] = None,
     output: OutputOption = Output.table,
 ) -> None:
     """Play recorded jobs through the scheduler's engine on virtual time, once for each policy, and compare."""
-    from t9ksched.simulation.cluster import Cluster
+    from t9ksched.cli import plot
     from t9ksched.simulation.replay import replay
 
+    if image is not None:
+        plot.check(image)
     try:
-        shape, counted = Cluster.parse(cluster), _window(window)
+        shape, counted = _cluster(cluster), _window(window)
         contenders = {name: _contender(name) for name in policy or _COMPARED}
         trace = _trace(jobs, form)
     except Invalid as error:
@@ -88,6 +100,8 @@ def replay_command(
         except ValueError as error:
             raise Failure(f"there is nothing to count: {error}", code=BAD_USAGE) from error
         found[name] = sums, played, time.perf_counter() - begun
+    if image is not None:
+        plot.plot(image, {name: played.runs[counted] for name, (_, played, _) in found.items()}, shape.capacity)
     if output is Output.json:
         print_json(_document(trace, found))
     else:
@@ -102,6 +116,21 @@ def _trace(path: Path, form: str) -> Trace:
         raise Failure(f"{path} cannot be read: {error.strerror or error}") from error
     except UnicodeDecodeError as error:
         raise Invalid.at(str(path), "it is no text in UTF-8") from error
+
+
+def _cluster(text: str) -> "Cluster":
+    from t9ksched.cli.nodecards import cards_of_nodes
+    from t9ksched.simulation.cluster import Cluster
+
+    path = Path(text)
+    if not path.is_file():
+        return Cluster.parse(text)
+    try:
+        return Cluster.of(cards_of_nodes(path.read_text(encoding="utf-8")))
+    except Invalid as error:
+        raise Invalid([FieldError(f"{text}: {one.path}", one.message) for one in error.errors]) from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise Failure(f"{text} cannot be read: {error}") from error
 
 
 def _contender(name: str) -> "Contender":

@@ -45,3 +45,11 @@ def test_every_job_fits_the_empty_cluster(nodes: int, each: int, data: st.DataOb
 def test_a_job_that_is_too_large() -> None:
     with pytest.raises(ValueError, match="17 cards, of 16"):
         Cluster(2, 8).pods(17)
+
+
+def test_nodes_of_several_sizes() -> None:
+    cluster = Cluster.of([8, 0, 4, 4, 2])
+    assert (cluster.capacity, len(cluster.table()), cluster.cards) == (18, 4, 8)
+    assert [cluster.pods(cards) for cards in (1, 8, 12, 16, 18)] == [(1, 1), (1, 8), (3, 4), (4, 4), (9, 2)]
+    with pytest.raises(Invalid, match="none of its nodes has a card"):
+        Cluster.of([0, 0])
