@@ -55,6 +55,7 @@ class Leader(Protocol):
     async def metrics(self, accept: str) -> tuple[bytes, str]: ...
     async def names(self) -> Vocabulary | None: ...
     async def lacking(self) -> list[str]: ...
+    async def judge_reservation(self, reservation: Json) -> Json: ...
 
 
 class HttpLeader:
@@ -142,6 +143,15 @@ class HttpLeader:
         """A sentence for each kind that the scheduler may not watch; none from one of another version."""
         return list(((await self._find("lacking")) or {}).get("lacking", ()))
 
+    async def judge_reservation(self, reservation: Json) -> Json:
+        """What a reservation by administrators would do: `nodes` for it, `faults`, `conflicts`, the `jobs` and `plans`
+        that it touches, and `seen`, the revision up to which other reservations were looked at.
+        """
+        found = await self._find("reservations", "judgement", body=msgspec.json.encode(reservation))
+        if found is None:
+            raise _other_version()
+        return found
+
     async def _list(self, what: str, asked: Asked = ()) -> list[Json]:
         """A list that may be long: its objects are read in slices."""
         raw = await self._read(f"internal/v1/{what}" + (f"?{urlencode(asked)}" if asked else ""))
@@ -161,26 +171,30 @@ class HttpLeader:
             raise _other_version()
         return found
 
-    async def _find(self, *parts: str, asked: Asked = ()) -> Json | None:
+    async def _find(self, *parts: str, asked: Asked = (), body: bytes | None = None) -> Json | None:
         path = "/".join(quote(part, safe="") for part in parts)
-        found = await self._read(f"internal/v1/{path}" + (f"?{urlencode(asked)}" if asked else ""))
+        found = await self._read(f"internal/v1/{path}" + (f"?{urlencode(asked)}" if asked else ""), body=body)
         try:
             return None if found is None else msgspec.json.decode(found[0], type=dict[str, Any])
         except msgspec.DecodeError as error:
             raise _unreadable(error) from error
 
-    async def _read(self, path: str, accept: str = "application/json") -> tuple[bytes, str] | None:
-        """The leader's answer at that path, and its media type; None where it does not know the object."""
+    async def _read(
+        self, path: str, accept: str = "application/json", body: bytes | None = None
+    ) -> tuple[bytes, str] | None:
+        """The leader's answer at that path, and its media type; None where it does not know the object. With a `body`
+        it is a POST, which changes nothing either.
+        """
         instance, remembered = await self._instance()
         try:
-            return await self._ask(instance, path, accept)
+            return await self._ask(instance, path, accept, body)
         except LeaderAway:
             self._known_until = 0.0
             now, _ = await self._instance()
             if not remembered or now is None or instance is None or now.epoch == instance.epoch:
                 raise
         # Another process leads by now.
-        return await self._ask(now, path, accept)
+        return await self._ask(now, path, accept, body)
 
     async def _instance(self) -> tuple[Instance | None, bool]:
         """Where the leader is, and whether that was read a moment ago."""
@@ -192,13 +206,16 @@ class HttpLeader:
             self._known_until = clock() + _KEPT_SECONDS
         return self._known, False
 
-    async def _ask(self, instance: Instance | None, path: str, accept: str) -> tuple[bytes, str] | None:
+    async def _ask(
+        self, instance: Instance | None, path: str, accept: str, body: bytes | None = None
+    ) -> tuple[bytes, str] | None:
         assert self._session is not None, "enter the context first"
         if instance is None or not instance.address:
             raise LeaderAway("NotLeader", "no scheduler leads now", instance.heartbeat_at if instance else None)
         url = f"{instance.address.rstrip('/')}/{path}"
         try:
-            async with self._session.get(url, headers={"Accept": accept}) as response:
+            method = "GET" if body is None else "POST"
+            async with self._session.request(method, url, headers={"Accept": accept}, data=body) as response:
                 if response.status == 404:
                     return None
                 if response.status == 200:

@@ -6,9 +6,9 @@ Names go into addresses of the cluster's API and into the log: a text that canno
 
 import re
 from collections.abc import Callable, Iterator
-from typing import Final
+from typing import Annotated, Final
 
-from fastapi import Request
+from fastapi import Query, Request
 from fastapi.dependencies.models import Dependant
 from fastapi.routing import APIRoute
 
@@ -21,10 +21,20 @@ from t9ksched.model.wall_clock import parse_moment
 
 _KIND: Final = re.compile(r"[A-Za-z][A-Za-z0-9]{0,62}")
 _SHOWN: Final = 100
+StartAfter = Annotated[
+    str | None,
+    Query(
+        alias="startAfter", description="Not before this time (RFC 3339); wins over the object's own", max_length=100
+    ),
+]
+ReservationName = Annotated[
+    str | None, Query(description="Use this reservation and no other room; wins over the object's own", max_length=63)
+]
 _CHECKS: Final[dict[str, tuple[Callable[[str], object], str]]] = {
     "namespace": (is_label, "a namespace: use at most 63 of a-z, 0-9 and -, a letter or digit at both ends"),
     "name": (is_subdomain, "a name: use at most 253 of a-z, 0-9, - and ., a letter or digit at both ends"),
     "queue": (is_label, "the name of a queue: use at most 63 of a-z, 0-9 and -, a letter or digit at both ends"),
+    "reservation": (is_label, "the name of a reservation: use at most 63 of a-z, 0-9 and -"),
     "kind": (_KIND.fullmatch, "a kind: use letters and digits"),
 }
 

@@ -17,7 +17,7 @@ from starlette.responses import Response
 from api.auth import Actor, Caller, User, guarded
 from api.authorization import JobAccess
 from api.http.aside import aside
-from api.http.parameters import limit_text, moment_text
+from api.http.parameters import ReservationName, StartAfter, limit_text, moment_text
 from api.http.problems import Problem, from_kube, invalid
 from api.http.responses import BODY, Json, answer, at, body_of, documented
 from api.job_from_object import from_event, from_object
@@ -76,19 +76,14 @@ async def submit(
     time_limit: Annotated[
         str | None, Query(alias="timeLimit", description="Such as 4h; wins over the object's own", max_length=100)
     ] = None,
-    start_after: Annotated[
-        str | None,
-        Query(
-            alias="startAfter",
-            description="Not before this time (RFC 3339); wins over the object's own",
-            max_length=100,
-        ),
-    ] = None,
+    start_after: StartAfter = None,
+    reservation: ReservationName = None,
     dry_run: Annotated[bool, Query(alias="dryRun", description="Check everything, create nothing")] = False,
     _key: Key = None,
 ) -> Response:
     key = checked(request)
-    wish = Wish(namespace, queue, priority, limit_text(time_limit), moment_text(start_after, "startAfter"))
+    limit, moment = limit_text(time_limit), moment_text(start_after, "startAfter")
+    wish = Wish(namespace, queue, priority, limit, moment, reservation)
     body, documents = await services.bodies.documents(request, caller.user)
     services.allowances.objects(len(documents))
     items = await aside(services, len(documents), prepare, documents, wish)

@@ -36,6 +36,13 @@ from api.schemas.queues import (
     StopsShape,
 )
 from api.schemas.reports import AuditPage, HistoryEvent, HistoryPage, UsageReport, UsageRow
+from api.schemas.reservations import (
+    ReservationBody,
+    ReservationChange,
+    Reservations,
+    ReservationShape,
+    ReservationTrial,
+)
 from api.schemas.service import Health, Readiness, Release
 from api.schemas.timeline import Timeline, TimelineItem, TimelineNode, TimelinePlace
 
@@ -73,6 +80,11 @@ __all__ = [
     "Readiness",
     "ReasonShape",
     "Release",
+    "ReservationBody",
+    "ReservationChange",
+    "ReservationShape",
+    "ReservationTrial",
+    "Reservations",
     "Shape",
     "StopBody",
     "StopShape",

@@ -27,7 +27,7 @@ class TimeLimitShape(Shape):
     """
 
     seconds: int | None
-    source: Literal["job", "queue", "none"]
+    source: Literal["job", "queue", "reservation", "none"]
     enforced: bool
 
 

@@ -20,7 +20,13 @@ from t9ksched.admission.request import JoinedGroup, least_requests
 from t9ksched.admission.verdict import INVALID_FIELD
 from t9ksched.model.api_resource import Resource
 from t9ksched.model.errors import FieldError, Invalid
-from t9ksched.model.names import QUEUE_LABEL, SCHEDULER_NAME, START_AFTER_ANNOTATION, TIME_LIMIT_ANNOTATION
+from t9ksched.model.names import (
+    QUEUE_LABEL,
+    RESERVATION_ANNOTATION,
+    SCHEDULER_NAME,
+    START_AFTER_ANNOTATION,
+    TIME_LIMIT_ANNOTATION,
+)
 from t9ksched.model.podgroup import PodGroupSpec
 from t9ksched.model.queue import Queue
 from t9ksched.workloads.queueing import annotate, with_queue
@@ -42,6 +48,16 @@ class Wish:
     priority: int | None = None
     time_limit: str | None = None
     start_after: str | None = None
+    reservation: str | None = None
+
+    def annotations(self) -> dict[str, str]:
+        """What it asks for by annotations of the jobs."""
+        asked = {
+            TIME_LIMIT_ANNOTATION: self.time_limit,
+            START_AFTER_ANNOTATION: self.start_after,
+            RESERVATION_ANNOTATION: self.reservation,
+        }
+        return {annotation: text for annotation, text in asked.items() if text is not None}
 
 
 @dataclass(slots=True)
@@ -133,8 +149,8 @@ def prepare(documents: Sequence[tuple[str, Any]], wish: Wish) -> list[Item]:
         seen.add(key)
     _join_groups(items)
     for item in items:
-        for annotation, text in ((TIME_LIMIT_ANNOTATION, wish.time_limit), (START_AFTER_ANNOTATION, wish.start_after)):
-            if text is not None and item.is_job:
+        for annotation, text in wish.annotations().items():
+            if item.is_job:
                 annotate(item.obj, annotation, text)
         if wish.priority is not None and item.ours and KINDS[item.resource.kind].pod is not None and item.group is None:
             text = f"a {item.resource.kind} has no priority: leave it out, or put its pods in a PodGroup"

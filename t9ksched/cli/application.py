@@ -49,6 +49,7 @@ _COMMANDS: Final = (
     _Command("prioritise", "control:prioritise", _ADMIN),
     _Command("nodes", "nodes:nodes", _ADMIN),
     _Command("queues", "queues:app", _ADMIN, ("queuemembers", "queueapply")),
+    _Command("reservations", "reservations:app", _ADMIN),
     _Command("usage", "usage:usage", _ADMIN),
     _Command("stop-scheduling", "stops:stop_scheduling", _ADMIN),
     _Command("token", "token:app", _ADMIN),

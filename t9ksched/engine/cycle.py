@@ -71,7 +71,7 @@ class Cycle:
         for row, kept in self.advance.rooms().items() if self.advance is not None else ():
             rooms[row] = (*rooms.get(row, ()), *kept)
         self.failures = FailureMemory(view, self.trial, rooms, self.ledger, policy, past)
-        self.refills = Refills(view, self.trial, self.reservations, self.ledger, self.failures)
+        self.refills = Refills(view, self.trial, self.reservations, self.ledger, self.failures, self.withheld)
         self.promised = self._promise()
         self.windows = Windows(view.queues, now)
         self.planned: PlannedStarts | None = None

@@ -7,13 +7,13 @@ room that fits becomes its place.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 import numpy as np
 
 from t9ksched.engine import explain
-from t9ksched.engine.arrays import Mask
+from t9ksched.engine.arrays import Int64s, Mask
 from t9ksched.engine.failure_memory import FailureMemory
 from t9ksched.engine.ledger import Ledger
 from t9ksched.engine.placement.pack import pack
@@ -36,8 +36,16 @@ class Refills:
     """
 
     def __init__(
-        self, view: View, trial: Trial, reservations: Reservations, ledger: Ledger, failures: FailureMemory
+        self,
+        view: View,
+        trial: Trial,
+        reservations: Reservations,
+        ledger: Ledger,
+        failures: FailureMemory,
+        withheld: Callable[[Gang], Int64s | None] = lambda _: None,
     ) -> None:
+        """`withheld` gives the change of the columns by what administrators reserved from a gang."""
+        self._withheld = withheld
         self._view = view
         self._trial = trial
         self._reservations = reservations
@@ -122,6 +130,8 @@ class Refills:
         trial, spec = self._trial, self._view.queues[gang.queue].spec
         left: list[Reservation] = []
         scope = shared(trial, gang) if gang.topology == "Required" else None
+        withheld = self._withheld(gang)
+        states = trial.shift(withheld) if withheld is not None else (0, 0)
         for reservation in self._reservations.missing[gang.uid]:
             column = trial.column(spec.node_selector, reservation.pod_class)
             mark = trial.mark()
@@ -139,6 +149,8 @@ class Refills:
             self._failures.moved(placement.row)
             self.found.append(replace(reservation, node=trial.nodes.names[placement.row], cards=NO_CARDS))
         trial.within(None)
+        if withheld is not None:
+            trial.unshift(withheld, states)
         trial.commit()
         self._reservations.missing[gang.uid] = left
         if not left:

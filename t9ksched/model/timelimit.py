@@ -12,7 +12,7 @@ from typing import Literal
 
 from t9ksched.model.duration import parse_duration
 
-Source = Literal["job", "queue", "none"]
+Source = Literal["job", "queue", "reservation", "none"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +49,12 @@ def shortest(limits: Iterable[int | None]) -> int | None:
     return min(known) if known else None
 
 
-def time_limit(job: int | None, queue: int | None) -> TimeLimit:
-    """What counts of the job's own limit and of its queue's, in seconds; of equal ones the job's is named."""
+def time_limit(job: int | None, queue: int | None, reservation: int | None = None) -> TimeLimit:
+    """What counts of the job's own limit, of its queue's and of the rest of its reservation, in seconds; of equal ones
+    the job's is named, else the queue's.
+    """
+    if reservation is not None and all(one is None or reservation < one for one in (job, queue)):
+        return TimeLimit(reservation, "reservation")
     if job is not None and (queue is None or job <= queue):
         return TimeLimit(job, "job")
     return TimeLimit(queue, "queue") if queue is not None else TimeLimit()

@@ -37,6 +37,7 @@ from t9ksched.scheduler.keep.max_duration import MaxDurationKeeper
 from t9ksched.scheduler.keep.overrides import Overrides
 from t9ksched.scheduler.keep.plan_keeper import PlanKeeper
 from t9ksched.scheduler.keep.queue_sync import QueueSync
+from t9ksched.scheduler.keep.reservation_keeper import ReservationKeeper
 from t9ksched.scheduler.keep.timekeeper import TimeKeeper, Timeouts
 from t9ksched.scheduler.observe.heap import reading
 from t9ksched.scheduler.observe.informers import Informer, Informers
@@ -51,6 +52,7 @@ from t9ksched.scheduler.report.status import StatusWriter
 from t9ksched.scheduler.report.vocabulary import Names
 from t9ksched.scheduler.serve.internal import InternalServer, Served
 from t9ksched.scheduler.serve.jobindex import JobIndex
+from t9ksched.scheduler.serve.judging import ReservationJudge
 from t9ksched.scheduler.state.state import ClusterState
 from t9ksched.store.store import Store
 
@@ -124,6 +126,8 @@ class SchedulerService:
         self._statuses = statuses = QueueStatuses(self.state, self._now)
         names = Names(client, self.state)
         self._projection = QueueSync(client, store, self.state, events, statuses, names, observe=observe)
+        objects = self._projection
+        self._reservations = ReservationKeeper(store.reservations, self.state, events, lambda: objects.objects, clock)
         self._status = StatusWriter(
             client,
             self.state,
@@ -156,6 +160,7 @@ class SchedulerService:
                 Sweep("promises", 5, self._promises.sweep),
                 Sweep("planned starts", 1, self._plans.sweep),
                 Sweep("cards", 1, self._sweep_cards),
+                Sweep("reservations by administrators", 5, self._reservations.sweep),
             ]
         self._housekeeping = Housekeeping(
             self.state, store, clock, options.retention, sweeps, None if observe else self._cards
@@ -164,7 +169,9 @@ class SchedulerService:
             self.clocks.on_jump.append(self._clock_set)
         self._feeds = Informers(client, self.state, self._projection, self._seen)
         self._jobs = JobIndex(self.state)
-        served = Served(self.state, self._jobs, self.configuration, watch, statuses, names, self._feeds.lacking, clock)
+        judge = ReservationJudge(self.state, store, lambda: (self._start_timeout(), self._most_grace()), clock).judge
+        lacking = self._feeds.lacking
+        served = Served(self.state, self._jobs, self.configuration, watch, statuses, names, lacking, clock, judge)
         self._internal = InternalServer(served, internal_secret, options.listen)
         restored = Restored(
             self._recorder,
@@ -172,6 +179,7 @@ class SchedulerService:
             self._directions,
             self._promises,
             self._plans,
+            self._reservations,
             self._cards,
             self._evictor,
             self._status,

@@ -43,12 +43,16 @@ def submit(
         str | None,
         typer.Option("--begin", metavar="T", help="Start it no earlier, such as 2030-01-31T20:00:00+08:00."),
     ] = None,
+    reservation: Annotated[
+        str | None, typer.Option("--reservation", metavar="NAME", help="Use this reservation and no other room.")
+    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Judge it, and create nothing.")] = False,
     output: OutputOption = Output.table,
 ) -> None:
     """Submit jobs. The objects of a file are all created or none; the exit code is 1 when a file was refused."""
     client = service()
     wish = {"namespace": namespace, "queue": queue, "priority": priority, "timeLimit": time_limit, "startAfter": begin}
+    wish["reservation"] = reservation
     done: dict[str, list[dict[str, Any]]] = {"items": [], "warnings": [], "problems": []}
     for path in [*file, *(more or [])]:
         try:

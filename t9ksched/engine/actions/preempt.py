@@ -74,14 +74,12 @@ class Preempt:
         mark = trial.mark()
         for placement in cycle.reservations.of.get(gang.uid, ()):
             trial.release(placement)
-        withheld = cycle.withheld(gang)
-        states = trial.shift(withheld) if withheld is not None else (0, 0)
+        if planned is None:
+            taken = cycle.withheld(gang)
         states = trial.shift(taken) if taken is not None else (0, 0)
         choice = yield from victims.choose(gang, key.groups, short, ruled=key.ruled)
         if taken is not None:
             trial.unshift(taken, states)
-        if withheld is not None:
-            trial.unshift(withheld, states)
         if choice is None:
             trial.undo(mark)
             if not (key.ruled or holder) and victims.expect():

@@ -167,14 +167,17 @@ class Loop:
             try:
                 next(steps)
             except StopIteration as end:
-                return snapshot(self._state, end.value, expected_ends=ends)
+                return snapshot(self._state, end.value, expected_ends=ends, advance=self._state.advance.rooms(now))
             finally:
                 self._told(now)
             await asyncio.sleep(0)
 
     async def _expected_ends(self, now: int) -> tuple[ExpectedEnd, ...]:
-        """When running groups end, for a policy that plans starts; taken in steps."""
-        if self.policy.planning is None:
+        """When running groups end, for a policy that plans starts, or while room is reserved; taken in steps."""
+        planning, book = self.policy.planning, self._state.advance
+        if planning is not None:
+            book.look_ahead(planning.horizon_seconds * 1_000_000_000)
+        if planning is None and not book:
             self._state.expect_no_ends()
             return ()
         grace = self.policy.preemption.max_grace_seconds
@@ -184,7 +187,7 @@ class Loop:
                 next(steps)
             except StopIteration as end:
                 found: tuple[ExpectedEnd, ...] = end.value
-                return found
+                return found if planning is not None else ()
             await asyncio.sleep(0)
 
     def _told(self, now: int) -> None:

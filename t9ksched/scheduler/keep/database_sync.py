@@ -15,6 +15,7 @@ from t9ksched.scheduler.act.promises import PromiseKeeper
 from t9ksched.scheduler.keep.overrides import Overrides
 from t9ksched.scheduler.keep.plan_keeper import PlanKeeper
 from t9ksched.scheduler.keep.queue_sync import QueueSync
+from t9ksched.scheduler.keep.reservation_keeper import ReservationKeeper
 from t9ksched.scheduler.report.history_recorder import HistoryRecorder
 from t9ksched.scheduler.report.sql_writer import SqlWriter
 from t9ksched.scheduler.report.status import StatusWriter
@@ -38,6 +39,7 @@ class Restored:
     overrides: Overrides
     promises: PromiseKeeper
     plans: PlanKeeper
+    reservations: ReservationKeeper
     cards: CardKeeper
     evictor: Evictor
     status: StatusWriter
@@ -82,6 +84,7 @@ class DatabaseSync:
             await parts.overrides.load()
             await parts.promises.restore(self._clock())
             await parts.plans.restore()
+            await parts.reservations.load()
             await parts.cards.restore()
             async for piece in self._store.runs.pieces():
                 state.clocks.restore(piece)
@@ -139,6 +142,7 @@ class DatabaseSync:
         for acceptance in (await self._store.acceptances.of(accepted)).values():
             self._state.accept(acceptance)
         await self._parts.overrides.take(changes)
+        await self._parts.reservations.take(changes)
         return max((change.revision for change in changes), default=revision)
 
     def _away(self, error: StoreError) -> None:

@@ -133,6 +133,7 @@ def job_record(job: JobObject, kind: Resource) -> JobRecord:
         finished=nanoseconds(str(done.get("lastTransitionTime") or "")),
         limit_text=str((meta.annotations or {}).get(names.TIME_LIMIT_ANNOTATION, "")),
         start_text=str((meta.annotations or {}).get(names.START_AFTER_ANNOTATION, "")),
+        reservation_text=str((meta.annotations or {}).get(names.RESERVATION_ANNOTATION, "")),
         deadline=_deadline(job.spec if native else job.spec.get("runPolicy") or {}),
         wants_pods=not (done or meta.deletion_timestamp or _paused(job.spec)),
         started=nanoseconds(str(job.status.get("startTime") or "")),

@@ -63,6 +63,15 @@ PLANS_MOVED: Final = Family(
     "How often a planned start moved by more than the resolution, earlier or later.",
     ("direction",),
 )
+RESERVATIONS: Final = Family(
+    "t9ksched_reservations", "gauge", "Reservations by administrators, by whether one is in force now.", ("phase",)
+)
+RESERVATIONS_ENDED: Final = Family(
+    "t9ksched_reservations_ended_total",
+    "counter",
+    "Occurrences of reservations that were released because nobody used them, or missed because others held the room.",
+    ("why",),
+)
 STOPPED: Final = Family("t9ksched_stopped", "gauge", "1 while an administrator has stopped it, else 0.", ("what",))
 DATABASE_AWAY: Final = Family(
     "t9ksched_database_away", "gauge", "1 while the database does not answer, so that new groups wait, else 0."
@@ -91,6 +100,8 @@ FAMILIES: Final = (
     GANGS_WAITING,
     PLANNED_STARTS,
     PLANS_MOVED,
+    RESERVATIONS,
+    RESERVATIONS_ENDED,
     STOPPED,
     DATABASE_AWAY,
     CARD_DRIFT,

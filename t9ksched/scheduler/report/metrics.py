@@ -37,12 +37,15 @@ async def exposition(
         if count % _NODES_A_SLICE == 0:
             await asyncio.sleep(0)
     stopped = {stop.what for stop in state.stops}
+    active, scheduled = state.advance.phases()
     samples: dict[Family, Iterator[_Sample]] = {
         families.QUEUE_QUOTA: _quotas(state),
         families.QUEUE_ALLOCATED: _held(state),
         families.GANGS_WAITING: iter([((), len(state.pending))]),
         families.PLANNED_STARTS: iter([((), len(state.reservations.planned))]),
         families.PLANS_MOVED: (((direction,), count) for direction, count in state.reservations.moved.items()),
+        families.RESERVATIONS: iter([(("Active",), active), (("Scheduled",), scheduled)]),
+        families.RESERVATIONS_ENDED: (((why,), count) for why, count in state.advance.counts.items()),
         families.STOPPED: (((what,), int(what in stopped)) for what in STOPPABLE),
         families.DATABASE_AWAY: iter([((), int(state.outage.away))]),
         families.CARD_DRIFT: iter([((), len(state.cards.drifting))]),

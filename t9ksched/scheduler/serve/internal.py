@@ -13,6 +13,7 @@ from typing import Any, Final
 import msgspec
 from aiohttp import web
 
+from t9ksched.model.errors import Invalid
 from t9ksched.scheduler.decide.configuration import Configuration
 from t9ksched.scheduler.decide.plugins import PluginWatch
 from t9ksched.scheduler.report.families import OPENMETRICS, TEXT, negotiated
@@ -32,6 +33,7 @@ from t9ksched.scheduler.state.state import ClusterState
 from t9ksched.serving import ConnectionLimits, listen
 from t9ksched.serving.aiohttp_site import AcceptingSite, accounted, app_runner
 from t9ksched.serving.shared import Shared
+from t9ksched.store.errors import StoreError
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 _OPEN = ("/metrics", "/healthz")
@@ -41,7 +43,9 @@ _A_SLICE: Final = 200
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """What the server reads. `lacking` gives the rights that the scheduler has not, `clock` nanoseconds since 1970."""
+    """What the server reads. `lacking` gives the rights that the scheduler has not, `clock` nanoseconds since 1970,
+    `judge` what a reservation by administrators would do.
+    """
 
     state: ClusterState
     jobs: JobIndex
@@ -51,6 +55,7 @@ class Served:
     names: Names
     lacking: Callable[[], list[str]]
     clock: Callable[[], int]
+    judge: Callable[[Any], Awaitable[Json]]
 
 
 class InternalServer:
@@ -65,6 +70,7 @@ class InternalServer:
         self._names = served.names
         self._lacking = served.lacking
         self._clock = served.clock
+        self._judge = served.judge
         self._secret = secret
         self._listen = listen
         self._pages = {kind: Shared(partial(self._page, kind)) for kind in (False, True)}
@@ -91,6 +97,7 @@ class InternalServer:
                 web.get("/internal/v1/queues/{name}", self._queue),
                 web.get("/internal/v1/names", self._known_names),
                 web.get("/internal/v1/lacking", self._rights),
+                web.post("/internal/v1/reservations/judgement", self._judgement),
                 web.get("/metrics", self._metrics),
                 web.get("/healthz", self._healthz),
             ]
@@ -193,6 +200,15 @@ class InternalServer:
     async def _rights(self, _: web.Request) -> web.Response:
         """The kinds that the scheduler may not watch because a right is missing."""
         return _json({"lacking": self._lacking()})
+
+    async def _judgement(self, request: web.Request) -> web.Response:
+        """What the reservation in the body would do; nothing is changed."""
+        try:
+            return _json(await self._judge(msgspec.json.decode(await request.read())))
+        except (Invalid, msgspec.DecodeError) as error:
+            return web.json_response({"error": str(error)}, status=400)
+        except StoreError as error:
+            return web.json_response({"error": str(error)}, status=503)
 
     async def _metrics(self, request: web.Request) -> web.Response:
         openmetrics = negotiated(request.headers.get("Accept", ""))

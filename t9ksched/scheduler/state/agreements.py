@@ -7,7 +7,8 @@ from msgspec import structs
 
 from t9ksched.model.reasons import Code
 from t9ksched.scheduler.state.clocks import Clock
-from t9ksched.scheduler.state.records import GangRecord, Minimum, job_of
+from t9ksched.scheduler.state.minimum import Minimum
+from t9ksched.scheduler.state.records import GangRecord, job_of
 from t9ksched.store.acceptances import Acceptance
 from t9ksched.store.runs import Run
 

@@ -54,6 +54,8 @@ class Assumptions:
         if gang.complete():
             self._state.reservations.used(gang_uid)
             gang.displaced = gang.displaced and gang.leaves()
+        if gang.reservation:
+            self._state.advance.started(gang, now)
         gang.first_bound = gang.first_bound or now
         self._state.changes.gang_changed(gang)
         if self._state.affinity_index or self._state.waiting_jobs:

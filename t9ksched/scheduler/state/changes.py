@@ -6,7 +6,8 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from t9ksched.model.ordered import OrderedSet
-from t9ksched.scheduler.state.records import GangRecord, Minimum
+from t9ksched.scheduler.state.minimum import Minimum
+from t9ksched.scheduler.state.records import GangRecord
 
 if TYPE_CHECKING:
     from t9ksched.scheduler.state.state import ClusterState

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from t9ksched.model.queue import QueueSpec
 from t9ksched.model.reasons import Code
-from t9ksched.scheduler.state.limits import own_limit
+from t9ksched.scheduler.state.limits import agreed_limit, own_limit
 from t9ksched.scheduler.state.records import GangRecord, PodRecord, job_of
 
 if TYPE_CHECKING:
@@ -66,7 +66,9 @@ class EndRules:
         if clock is not None and _told_to_end(clock, pods):
             ends.append(max(clock.run.ended_at, clock.run.missed_at))
         ran = (run.ran_at if run is not None else 0) or (now if gang.runs() else 0)  # the clock follows in a second
-        if limit is not None and (since := ran or begins):
+        if (until := state.advance.until(gang)) is not None:
+            ends.append(until - _SLACK - self._grace(pods))
+        elif limit is not None and (since := ran or begins):
             ends.append(since + limit * _SECOND)
         queue = state.queues.get(gang.queue)
         if queue is not None and (length := queue.spec.duration) is not None:
@@ -93,7 +95,7 @@ class EndRules:
         state, late = self._state, self._start_timeout
         pods = [pod for pod in gang.members.values() if not pod.finished]
         found: list[int] = []
-        limit = own_limit(state, gang)
+        limit = agreed_limit(state, gang)
         if limit is not None and late:
             found.append(late + limit * _SECOND)
         queue = state.queues.get(gang.queue)

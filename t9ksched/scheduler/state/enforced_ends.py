@@ -65,6 +65,11 @@ class EnforcedEnds:
             self._found = tuple(self._ends.values())
         return self._found
 
+    def end_of(self, gang: GangRecord) -> int | None:
+        """When a running group gives its room back at the latest; None where nothing enforces it."""
+        found = self._ends.get(gang)
+        return None if found is None else found.at
+
     def lasts(self, gang: GangRecord) -> int:
         """How long a group that waits holds its room at most once it has it, in nanoseconds; 0 for ever."""
         return self._rules.lasts(gang)

@@ -42,7 +42,7 @@ class JobEvents:
                     self._state.changes.gang_changed(gang)
                 elif job.start_text or gang.start_after:
                     self._state.changes.gang_changed(gang)  # the job's own annotation counts
-        elif (known.limit_text, known.start_text, known.phase) != (job.limit_text, job.start_text, job.phase):
+        elif known.asks != job.asks or known.phase != job.phase:
             for gang in self._state.gangs_of_owner(job.uid):
                 self._state.changes.gang_changed(gang)  # it may be paused, start at another time, or resume
             self._state.wake()

@@ -42,6 +42,8 @@ class JobRecord:
     """Its annotation `time-limit`."""
     start_text: str = ""
     """Its annotation `start-after`."""
+    reservation_text: str = ""
+    """Its annotation `reservation`."""
     deadline: int | None = None
     """Its activeDeadlineSeconds, which its own controller enforces."""
     wants_pods: bool = True
@@ -60,3 +62,8 @@ class JobRecord:
     """The faults of its spec, as its controller reports them: no pod is created before they are corrected."""
     restarts: Restarts | None = None
     """Members that ended and were made anew, as its controller counts, if any."""
+
+    @property
+    def asks(self) -> tuple[str, ...]:
+        """What its annotations ask of the scheduler."""
+        return self.limit_text, self.start_text, self.reservation_text

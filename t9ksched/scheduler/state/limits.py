@@ -9,6 +9,7 @@ from typing import Protocol
 from t9ksched.model.names import TIME_LIMIT_ANNOTATION
 from t9ksched.model.queue import Queue
 from t9ksched.model.timelimit import TimeLimit, limit_seconds, shortest, time_limit, written
+from t9ksched.scheduler.state.advance_book import SECOND, SLACK, AdvanceBook
 from t9ksched.scheduler.state.clocks import Asked, Clocks, asked
 from t9ksched.scheduler.state.job_record import JobRecord
 from t9ksched.scheduler.state.owners import Owners
@@ -26,6 +27,7 @@ class Known(Protocol):
     queues: dict[str, Queue]
     clocks: Clocks
     owners: Owners
+    advance: AdvanceBook
 
 
 def limit_asked(known: Known, gang: GangRecord) -> Asked:
@@ -42,10 +44,30 @@ def limit_asked(known: Known, gang: GangRecord) -> Asked:
 
 
 def own_limit(known: Known, gang: GangRecord) -> int | None:
+    """The limit of a group's job in seconds: as accepted or changed since, or the rest of its reservation; None without
+    one.
+    """
+    return shortest((agreed_limit(known, gang), reservation_limit(known, gang)))
+
+
+def agreed_limit(known: Known, gang: GangRecord) -> int | None:
     """The limit of a group's job in seconds, as accepted or changed since; None without one."""
     root = known.acceptances.get(known.owners.root_uid(gang.owner)) if gang.owner else None
     agreed = [one.time_limit_seconds for one in (gang.acceptance, root) if one is not None]
     return known.clocks.limit(gang, control_of(known, gang), agreed)
+
+
+def reservation_limit(known: Known, gang: GangRecord) -> int | None:
+    """The rest of the reservation that a group without a limit got as its limit, in seconds since it runs; None for
+    others. It is ended so early that its room is free when the reservation ends.
+    """
+    until = known.advance.until(gang) if gang.reservation else None
+    if until is None:
+        return None
+    clock = known.clocks.of(gang)
+    since = (clock.run.ran_at or clock.run.bound_at if clock is not None else 0) or gang.first_bound
+    grace = max((pod.grace for pod in gang.members.values()), default=0) * SECOND
+    return max(1, (until - since - SLACK - grace) // SECOND) if since else None
 
 
 def control_of(known: Known, gang: GangRecord) -> JobControl | None:
@@ -81,19 +103,21 @@ def limit_of(known: Known, gangs: Iterable[GangRecord], job_uid: str) -> TimeLim
     """The limit in force for a job of these groups; for one that was not accepted yet, the requested one."""
     limits: list[int | None] = []
     lengths: list[int | None] = []
+    rests: list[int | None] = []
     for gang in gangs:
-        limits.append(own_limit(known, gang) if gang.acceptance else limit_asked(known, gang).seconds)
+        limits.append(agreed_limit(known, gang) if gang.acceptance else limit_asked(known, gang).seconds)
         if gang.virtual and gang.owner is None:
             limits.extend(pod.active_deadline for pod in gang.members.values())
         queue = known.queues.get(gang.queue)
         lengths.append(_seconds(queue) if queue is not None else None)
+        rests.append(reservation_limit(known, gang))
     job = known.jobs.get(job_uid)
     if job is not None:
         limits.append(job.deadline)
         if not limits[:-1]:  # nothing is made of it yet
             limits.append(asked((job.limit_text,)).seconds)
             lengths.append(_seconds(known.queues.get(job.queue or "")))
-    return time_limit(shortest(limits), shortest(lengths))
+    return time_limit(shortest(limits), shortest(lengths), shortest(rests))
 
 
 def _seconds(queue: Queue | None) -> int | None:

@@ -53,9 +53,11 @@ class PodEvents:
         annotations = pod.metadata.annotations or NOTHING
         limit_text = annotations.get(names.TIME_LIMIT_ANNOTATION, "")
         start_text = annotations.get(names.START_AFTER_ANNOTATION, "")
-        if limit_text != record.limit_text or start_text != record.start_text:
-            sooner = start_text != record.start_text
-            record.limit_text, record.start_text = intern(limit_text), intern(start_text)
+        reservation_text = annotations.get(names.RESERVATION_ANNOTATION, "")
+        asks = limit_text, start_text, reservation_text
+        if asks != (record.limit_text, record.start_text, record.reservation_text):
+            sooner = asks[1:] != (record.start_text, record.reservation_text)
+            record.limit_text, record.start_text, record.reservation_text = map(intern, asks)
             self._state.changes.gang_changed(record.gang)
             if sooner and record.ours:
                 self._state.wake()

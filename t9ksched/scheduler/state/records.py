@@ -5,7 +5,7 @@ pod; it knows when its snapshot for the engine is stale.
 
 from collections import Counter
 from collections.abc import Collection, Container, Iterable
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import msgspec
 
@@ -15,6 +15,7 @@ from t9ksched.model.podclass import PodClass
 from t9ksched.model.podgroup import PodGroupSpec
 from t9ksched.model.reasons import Reason
 from t9ksched.scheduler.state.member_classes import off, taking, unrecorded
+from t9ksched.scheduler.state.minimum import Minimum
 from t9ksched.scheduler.state.objects import HOSTNAME, natural
 from t9ksched.store.acceptances import Acceptance
 from t9ksched.store.job_overrides import JobControl
@@ -67,6 +68,8 @@ class PodRecord(msgspec.Struct, eq=False):
     """Its annotation `time-limit`."""
     start_text: str = ""
     """Its annotation `start-after`."""
+    reservation_text: str = ""
+    """Its annotation `reservation`."""
     active_deadline: int | None = None
     """Its activeDeadlineSeconds, which its kubelet enforces."""
     grace: int = DEFAULT_GRACE
@@ -119,20 +122,6 @@ class PodRecord(msgspec.Struct, eq=False):
         return not (self.node or self.assumed or self.finished or self.deleting)
 
 
-class Minimum(NamedTuple):
-    """Members that must run together: in all, and as `(role, members)`."""
-
-    members: int
-    roles: tuple[tuple[str, int], ...]
-
-    @classmethod
-    def on_record(cls, acceptance: Acceptance | None) -> "Minimum | None":
-        """The minimum with which a group began to run; None if none is recorded, or if it has lost its place since."""
-        if acceptance is None or not acceptance.began_with:
-            return None
-        return cls(acceptance.began_with, tuple(acceptance.began_roles.items()))
-
-
 class GangRecord(msgspec.Struct, eq=False):
     """A PodGroup with its members, or the virtual group of one pod (`virtual`).
 
@@ -153,6 +142,8 @@ class GangRecord(msgspec.Struct, eq=False):
     """The moment before which it does not start, by the annotations as they were when it was looked at last."""
     start_seen: int = -1
     """Its change counter at that time."""
+    reservation_text: str = ""
+    """The annotation `reservation` of the PodGroup."""
     levels: tuple[str, ...] = (HOSTNAME,)
     """Node labels, narrow to wide, that `topologyPolicy` speaks of."""
     created: int = 0
@@ -209,6 +200,10 @@ class GangRecord(msgspec.Struct, eq=False):
     lasts: int = 0
     """For how long it holds its room once it has it, and its submitter: noted while starts are planned."""
     user: str = ""
+    reservation: str = ""
+    """The reservation by administrators that its job asks for."""
+    groups: tuple[str, ...] = ()
+    """Its submitter's groups: noted while a reservation is for groups."""
     stale: bool = True
     changes: int = 0
     """How often it or a member of it has changed."""
@@ -382,6 +377,8 @@ class GangRecord(msgspec.Struct, eq=False):
             evicts_from=self.evicts_from,
             lasts=self.lasts,
             user=self.user,
+            groups=self.groups,
+            reservation=self.reservation,
         )
 
     def _nodes(self) -> tuple[str, ...]:

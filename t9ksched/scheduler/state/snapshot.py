@@ -7,6 +7,7 @@ from msgspec import structs
 
 from t9ksched.engine.view import QueueState, View
 from t9ksched.model.gang import ExpectedEnd, Gang, Running
+from t9ksched.model.reserved_room import ReservedRoom
 from t9ksched.scheduler.state.pod_affinity_index import own_labels
 
 if TYPE_CHECKING:
@@ -18,9 +19,10 @@ def snapshot(
     gangs: Iterable[Gang],
     running: tuple[Running, ...] = (),
     expected_ends: tuple[ExpectedEnd, ...] = (),
+    advance: tuple[ReservedRoom, ...] = (),
 ) -> View:
     """A frozen view of nodes, queues and reservations, with these waiting gangs. `running` are possible victims, for a
-    policy that preempts, `expected_ends` for one that plans starts.
+    policy that preempts, `expected_ends` for one that plans starts; `advance` is what administrators reserved.
     """
     queues = {
         name: QueueState(queue.spec, dict(state.charges.queue_used.get(name, {})), queue.draining)
@@ -28,10 +30,10 @@ def snapshot(
     }
     nodes, reserved = state.nodes.freeze(), state.reservations.in_force()
     if not state.affinity_index:
-        return View(nodes, queues, tuple(gangs), reserved, running, expected_ends=expected_ends)
+        return View(nodes, queues, tuple(gangs), reserved, running, expected_ends=expected_ends, reserved=advance)
     labelled = tuple(_labelled(state, gang) for gang in gangs)
     there, labels = state.affinity_index.present(), state.namespaces.labels
-    return View(nodes, queues, labelled, reserved, running, there, labels, expected_ends)
+    return View(nodes, queues, labelled, reserved, running, there, labels, expected_ends, advance)
 
 
 def _labelled(state: "ClusterState", gang: Gang) -> Gang:

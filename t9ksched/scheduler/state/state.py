@@ -18,6 +18,7 @@ from t9ksched.model.reasons import Reason
 from t9ksched.model.reservation import Reservation
 from t9ksched.scheduler.state.admission_gate import AdmissionGate
 from t9ksched.scheduler.state.admission_pass import AdmissionPass
+from t9ksched.scheduler.state.advance_book import AdvanceBook
 from t9ksched.scheduler.state.agreements import Agreements
 from t9ksched.scheduler.state.assumptions import Assumptions
 from t9ksched.scheduler.state.budgets import Budgets
@@ -97,6 +98,7 @@ class ClusterState:
             self.nodes, self.node_objects, self.charges, self.jobs, refused, self.owners, self.changes.gang_changed
         )
         self.reservations = ReservationBook(self.refills, refused, on_change)
+        self.advance = AdvanceBook(self)
         self.counts = Counts()
         self.clocks = Clocks()
         self.feed = ChangeFeed()
@@ -287,6 +289,8 @@ class ClusterState:
         times.extend(self.admission_pass.ends)
         if (end := self.reservations.next_end()) is not None:
             times.append(end)
+        if (change := self.advance.next_change()) is not None:
+            times.append(change)
         return min(times, default=None)
 
     @property

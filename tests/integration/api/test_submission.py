@@ -56,7 +56,11 @@ async def world(tmp_path: Path) -> AsyncIterator[World]:
             await cluster.client.delete(res, name, "default", grace=0)
 
 
-EXAMPLES = {path.name: path.read_text() for path in sorted(folder("examples").glob("*.yaml")) if path.stem != "queue"}
+EXAMPLES = {
+    path.name: path.read_text()
+    for path in sorted(folder("examples").glob("*.yaml"))
+    if path.stem not in ("queue", "reservation")
+}
 
 
 @pytest.mark.parametrize("text", EXAMPLES.values(), ids=EXAMPLES)

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from t9ksched.model.reservation_form import parse_reservation
 from t9ksched.store.acceptances import Acceptance
 from tests.kinds import PYTORCHTRAININGJOBS
 from tests.unit.api.test_jobs import live
@@ -19,6 +20,7 @@ ROLES = ("admin", "boss", "ann", "eye")
 PUBLIC = {"/healthz", "/metrics", "/readyz", "/version", "/docs"}
 QUEUE, QUEUES = "/apis/v1/admin/queues/{name}", "/apis/v1/admin/queues"
 JOB, JOBS = "/apis/v1/workloads/{namespace}/{kind}/{name}", "/apis/v1/workloads"
+RESERVATIONS = "/apis/v1/admin/reservations"
 TOKENS, AUDIT = "/apis/v1/admin/tokens", "/apis/v1/admin/audit"
 
 # Method and path, then the cells of admin, boss, ann, eye for what is their own, and for what is another user's.
@@ -56,6 +58,11 @@ TABLE: dict[tuple[str, str], tuple[str, str]] = {
     ("GET", "/apis/v1/usage"): ("++++", "++++"),
     ("GET", "/apis/v1/stops"): ("++++", "++++"),
     ("GET", "/apis/v1/whoami"): ("++++", "++++"),
+    ("GET", RESERVATIONS): ("++FF", "++FF"),
+    ("POST", RESERVATIONS): ("+FFF", "+FFF"),
+    ("GET", RESERVATIONS + "/{name}"): ("++FF", "++FF"),
+    ("PATCH", RESERVATIONS + "/{name}"): ("+FFF", "+FFF"),
+    ("DELETE", RESERVATIONS + "/{name}"): ("+FFF", "+FFF"),
     ("PUT", "/apis/v1/admin/stops/{what}"): ("+FFF", "+FFF"),
     ("DELETE", "/apis/v1/admin/stops/{what}"): ("+FFF", "+FFF"),
 }
@@ -68,6 +75,14 @@ BODIES: dict[tuple[str, str], Json] = {
     ("POST", JOB + "/actions/prioritise"): {"priority": 3},
     ("POST", JOB + "/actions/update"): {"timeLimit": "2h"},
     ("PUT", "/apis/v1/admin/stops/{what}"): {},
+    ("POST", RESERVATIONS): {
+        "name": "new",
+        "from": "2090-01-01T00:00:00Z",
+        "to": "2090-01-02T00:00:00Z",
+        "nodes": {"names": ["n1"]},
+        "for": "maintenance",
+    },
+    ("PATCH", RESERVATIONS + "/{name}"): {"note": "x"},
 }
 
 
@@ -85,6 +100,9 @@ async def callers(world: World) -> dict[str, Client]:
         "eye": await store.tokens.create("eye", "viewer"),
     }
     await store.tokens.create("spare")
+    times = {"from": "2090-02-01T00:00:00Z", "to": "2090-02-02T00:00:00Z"}
+    spare = {"name": "spare", "nodes": {"names": ["n1"]}, "for": "maintenance"} | times
+    await store.reservations.create(parse_reservation(spare).to_dict(), ["n1"], 0)
     world.leader.node_list = [{"name": "n1", "gpus": []}]
     for submitter, queue in (*((name, "own") for name in ROLES), ("bob", "other"), ("rival", "other")):
         made = await world.kube.create(
@@ -119,7 +137,7 @@ async def ask(client: Client, method: str, path: str, queue: str, job: str) -> A
         values["name"] = job
     elif path == "/apis/v1/nodes/{name}":
         values["name"] = "n1"
-    elif path.startswith(TOKENS):
+    elif path.startswith((TOKENS, RESERVATIONS)):
         values["name"] = "spare"
     body = BODIES.get((method, path))
     if (method, path) == ("POST", JOBS):

@@ -126,6 +126,8 @@ class ScriptedLeader:
         self.vocabulary: Vocabulary | None = None
         self.denied: list[str] = []
         self.timeline_now: Json = {"at": "2031-05-01T10:00:00Z", "nodes": [], "items": []}
+        self.judgement: Json = {}
+        self.judged: list[Json] = []
 
     def _here(self) -> None:
         if self.away:
@@ -167,6 +169,12 @@ class ScriptedLeader:
     async def lacking(self) -> list[str]:
         self._here()
         return self.denied
+
+    async def judge_reservation(self, reservation: Json) -> Json:
+        self._here()
+        self.judged.append(reservation)
+        nothing: Json = {"nodes": ["n1"], "seen": 1 << 40, "faults": [], "conflicts": [], "jobs": [], "plans": []}
+        return nothing | self.judgement
 
     async def names(self) -> Vocabulary | None:
         self._here()

@@ -24,6 +24,8 @@ ADMIN = "/apis/v1/admin"
         ("AlreadyExists", "/apis/v1/workloads", "wait until it is gone", "wait until it is gone"),
         ("NotFound", "/apis/v1/nodes/n", "GET /apis/v1/nodes lists those there are", "t9ksched nodes"),
         ("NotFound", "/apis/v1/workloads/default/Pod/x", "", "t9ksched jobs"),
+        ("NotFound", f"{ADMIN}/reservations/r", f"GET {ADMIN}/reservations lists those there are", "reservations list"),
+        ("AlreadyExists", f"{ADMIN}/reservations", "", "t9ksched reservations edit NAME"),
         ("Conflict", f"{ADMIN}/queues/default", "close it instead", "close it instead"),
         ("Conflict", f"{ADMIN}/queues/a", "drain it, or say: jobs=cancel or jobs=keep", "--jobs cancel|keep"),
         ("QueueNotPermitted", "/apis/v1/workloads", "use another (GET /apis/v1/queues lists yours)", "queues list"),

@@ -1,11 +1,17 @@
 """Reservations by administrators: who may start on the room before, during and after, with plans and without."""
 
-import pytest
+from dataclasses import replace
 
-from t9ksched.engine.policy import Planning
+import pytest
+from msgspec import structs
+
+from t9ksched.engine.policy import Planning, Policy
 from t9ksched.model.reasons import Code
+from t9ksched.model.reservation import Reservation, ReservationKind
+from t9ksched.model.reserved_room import ReservedRoom
 from tests.ahead import HOUR, Pool
-from tests.builders import GPU, queue
+from tests.builders import GPU, gang, node, pod_class, queue, running, view
+from tests.unit.engine.deciding import NOW, decide
 
 QUEUES = {"q": queue(ordering="Backfill"), "eval": queue(ordering="Backfill")}
 BOTH = pytest.mark.parametrize("planning", [None, Planning()], ids=["without plans", "with plans"])
@@ -282,3 +288,37 @@ def test_an_answer_does_not_outlive_the_reservation(planning: Planning | None) -
     given.rooms.clear()
     given.cycle(3)
     assert given.started == {"j": 3}
+
+
+# ---- other ways to get room
+
+
+def _reserved(begin: int, end: int) -> ReservedRoom:
+    return ReservedRoom("r", begin, end, begin, ("n0",))
+
+
+@pytest.mark.parametrize(("begin", "evicts"), [(NOW + 1000, True), (0, False)])
+def test_nobody_is_evicted_for_room_that_is_reserved(begin: int, evicts: bool) -> None:
+    high = structs.replace(gang("high", "high", of=pod_class(gpu=8)), lasts=500)
+    queues = {"low": queue(priority=1), "high": queue(priority=9)}
+    given = view([node("n0", gpu=8)], [high], queues, running=[running("low", "low", ["n0"], of=pod_class(gpu=8))])
+    given = replace(given, reserved=(_reserved(begin, NOW + 2000),))
+    found = decide(given, Policy(actions=("allocate", "preempt")))
+    assert bool(found.evictions) is evicts
+
+
+def test_members_above_a_minimum_take_no_reserved_room() -> None:
+    grows = structs.replace(gang("g", "q", 4, of=pod_class(gpu=4), min_member=1), lasts=500)
+    given = view([node("n0", gpu=8), node("n1", gpu=8)], [grows])
+    found = decide(replace(given, reserved=(_reserved(NOW + 100, NOW + 2000),)))
+    assert {one.node for one in found.assignments} == {"n1"}
+    (short,) = found.surplus
+    assert "reservation 'r' begins" in short.reasons[0].message
+
+
+def test_room_for_a_lost_member_is_not_kept_where_it_is_reserved() -> None:
+    old = gang("old", of=pod_class(gpu=2), min_member=2, placed={"": 1}, total=1, members=[])
+    hold = Reservation("old", "", pod_class(gpu=2), ReservationKind.REFILL, queue="q")
+    given = view([node("n0", gpu=2), node("n1", gpu=2)], [old], reservations=[hold])
+    assert [one.node for one in decide(given).kept] == ["n0"]
+    assert [one.node for one in decide(replace(given, reserved=(_reserved(0, NOW + 2000),))).kept] == ["n1"]

@@ -7,6 +7,7 @@ import pytest
 import yaml
 
 from t9ksched.model.queue import parse_queue_spec
+from t9ksched.model.reservation_form import parse_reservation
 from t9ksched.packaged import folder
 from t9ksched.workloads.read import read
 from t9ksched.workloads.reconcile import expand
@@ -27,13 +28,18 @@ def documents(path: Path) -> list[dict[str, Any]]:
 
 
 def test_all_of_them_are_named_here() -> None:
-    assert {path.name for path in folder("examples").glob("*.yaml")} == {*EXPECTED, "queue.yaml"}
+    assert {path.name for path in folder("examples").glob("*.yaml")} == {*EXPECTED, "queue.yaml", "reservation.yaml"}
 
 
 def test_the_example_of_a_queue_is_valid() -> None:
     (queue,) = documents(folder("examples") / "queue.yaml")
     assert queue["name"] == "nlp"
     assert parse_queue_spec(queue["spec"]).priority == 10
+
+
+def test_the_example_of_a_reservation_is_valid() -> None:
+    (reservation,) = documents(folder("examples") / "reservation.yaml")
+    assert parse_reservation(reservation).every == "weekly"
 
 
 @pytest.mark.parametrize("name", EXPECTED)

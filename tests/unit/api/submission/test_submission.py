@@ -420,3 +420,13 @@ class TestAllOrNothing:
         failed = await world.user("POST", WORKLOADS, pytorch())
         assert (failed.status, failed.body["code"]) == (503, "Unavailable")
         assert await world.store.history.list() == []
+
+
+async def test_a_reservation_of_the_request_wins(world: World) -> None:
+    annotation = "scheduler.tensorstack.dev/reservation"
+    made = await world.user("POST", f"{WORKLOADS}?reservation=eval", pytorch(annotations={annotation: "other"}))
+    assert made.status == 201, made.body
+    (written,) = [obj for obj in world.kube.objects.values() if obj["kind"] == "PyTorchTrainingJob"]
+    assert written["metadata"]["annotations"][annotation] == "eval"
+    refused = await world.user("POST", f"{WORKLOADS}?reservation=No%20Name", pytorch("other"))
+    assert (refused.status, refused.body["code"]) == (422, "InvalidField")

@@ -1,0 +1,216 @@
+"""`/apis/v1/admin/reservations`: nodes or cards that are kept for some jobs, or for maintenance, at certain times.
+
+Whether a reservation is possible, and on which nodes, only the leader can say: it is asked before each change, and what
+it says is written only if no other reservation changed meanwhile. The revision of a reservation is its ETag.
+"""
+
+import re
+import time
+from collections.abc import Callable
+from typing import Annotated, Any, Final
+
+from fastapi import Header, Query, Request
+from starlette.responses import Response
+
+from api.auth import Admin, Manager, guarded
+from api.http.problems import Problem, invalid
+from api.http.responses import BODY, Json, answer, at, body_of, documented
+from api.routers.queues import merge_patch
+from api.schemas import (
+    ReservationBody,
+    ReservationChange,
+    Reservations,
+    ReservationShape,
+    ReservationTrial,
+)
+from api.services import Given, Services
+from t9ksched.model.advance_reservation import FIELDS, AdvanceReservation
+from t9ksched.model.errors import FieldError, Invalid
+from t9ksched.model.reservation_form import parse_reservation
+from t9ksched.model.wall_clock import moment_at, nanoseconds, written_moment
+from t9ksched.store.advance_reservations import ReservationRecord, ReservationsChanged
+from t9ksched.store.errors import RevisionChanged
+
+router = guarded("/apis/v1/admin/reservations", "reservations")
+
+_TRIES: Final = 5
+"""How often a change is judged while other reservations are changed at the same time."""
+_ETAG: Final = re.compile(r'"[0-9]{1,18}"')
+_READ_ONLY = ("uid", "status", "revision", "createdBy", "createdAt", "updatedAt")
+IfMatch = Annotated[str | None, Header(description='The ETag seen before, such as `"12"`; `*` for any.')]
+DryRun = Annotated[bool, Query(alias="dryRun", description="Only say what it would do: nothing is changed")]
+
+
+@router.get("", summary="List the reservations", responses=documented({200: Reservations}, 403))
+async def list_all(services: Given, caller: Manager) -> Response:
+    now = time.time_ns()
+    return answer({"items": [_shape(record, now) for record in await services.store.reservations.list()]})
+
+
+@router.get("/{name}", summary="Get a reservation", responses=documented({200: ReservationShape}, 403, 404))
+async def get(name: str, services: Given, caller: Manager) -> Response:
+    return _one(await _known(services, name))
+
+
+@router.post(
+    "",
+    status_code=201,
+    summary="Create a reservation; with `dryRun` only say what it would do",
+    description="409 `Conflict` lists in `conflicts` who holds the room, and until when.",
+    responses=documented({201: ReservationShape, 200: ReservationTrial}, 400, 403, 409, *BODY, 422, 503),
+    openapi_extra=body_of(ReservationBody),
+)
+async def create(request: Request, services: Given, caller: Admin, dry_run: DryRun = False) -> Response:
+    wanted = _parse(await services.bodies.mapping(request, caller.user))
+    if await services.store.reservations.get(wanted.name) is not None:
+        raise Problem("AlreadyExists", f"the reservation {wanted.name!r} exists already")
+
+    async def write(judged: Json) -> ReservationRecord:
+        return await services.store.reservations.create(
+            wanted.to_dict(), judged["nodes"], judged["seen"], by=caller.user
+        )
+
+    return await _judged(services, lambda: wanted, write, dry_run, {"Location": f"{router.prefix}/{wanted.name}"}, 201)
+
+
+@router.patch(
+    "/{name}",
+    summary="Change some fields of a reservation (JSON merge patch: null brings the default back)",
+    responses=documented({200: ReservationShape}, 400, 403, 404, 409, 412, *BODY, 422, 503),
+    openapi_extra=body_of(ReservationChange, "application/merge-patch+json", "application/json", "application/yaml"),
+)
+async def patch(
+    name: str, request: Request, services: Given, caller: Admin, if_match: IfMatch = None, dry_run: DryRun = False
+) -> Response:
+    change = await services.bodies.mapping(request, caller.user)
+    if change.get("name", name) != name:
+        raise Invalid.at("name", f"{change['name']!r} differs from the address: a reservation cannot be renamed")
+    before = await _known(services, name)
+    expected = _expected(before, if_match)
+    # What is written here was read here: it is no edit over another one, whether If-Match says so or not.
+    wanted = _parse(merge_patch(before.spec, change))
+
+    async def write(judged: Json) -> ReservationRecord:
+        spec, nodes, seen = wanted.to_dict(), judged["nodes"], judged["seen"]
+        revision = before.revision if expected is None else expected
+        return await services.store.reservations.edit(name, spec, nodes, seen, revision, by=caller.user)
+
+    return await _judged(services, lambda: wanted, write, dry_run, {}, 200)
+
+
+@router.delete(
+    "/{name}",
+    status_code=204,
+    summary="Delete a reservation: its room is free at once; jobs that run in it go on",
+    responses=documented({204: None, 200: ReservationTrial}, 403, 404, 412, 422),
+)
+async def delete(
+    name: str, services: Given, caller: Admin, if_match: IfMatch = None, dry_run: DryRun = False
+) -> Response:
+    record = await _known(services, name)
+    expected = _expected(record, if_match)
+    if dry_run:
+        empty: list[Json] = []
+        shape = {"reservation": _shape(record, time.time_ns()), "nodes": list(record.nodes)}
+        return answer(shape | {"conflicts": empty, "jobs": empty, "plans": empty})
+    await services.store.reservations.delete(name, expected, by=caller.user)
+    return Response(status_code=204)
+
+
+async def _judged(
+    services: Services,
+    wanted: Callable[[], AdvanceReservation],
+    write: Callable[[Json], Any],
+    dry_run: bool,
+    headers: dict[str, str],
+    status: int,
+) -> Response:
+    """Have the leader judge it, and write it if it is possible."""
+    reservation = wanted()
+    if reservation.current(time.time_ns()) is None:
+        raise Invalid.at("to", "lies in the past: the reservation would be over")
+    for left in reversed(range(_TRIES)):
+        judged = await services.leader.judge_reservation(reservation.to_dict())
+        if faults := judged["faults"]:
+            raise invalid([FieldError(fault["path"], fault["message"]) for fault in faults])
+        if dry_run:
+            trial = {key: judged[key] for key in ("nodes", "conflicts", "jobs", "plans")}
+            return answer({"reservation": reservation.to_dict()} | trial)
+        if judged["conflicts"]:
+            raise _conflict(reservation, judged["conflicts"])
+        try:
+            return _one(await write(judged), headers, status)
+        except ReservationsChanged:
+            if not left:
+                raise
+    raise AssertionError("the last try answers or raises")
+
+
+def _conflict(reservation: AdvanceReservation, conflicts: list[Json]) -> Problem:
+    """Who holds the room until when."""
+    first, *more = conflicts
+    until = f"until {first['until']}" if first.get("until") else "and nothing ends it"
+    held = f"{first['kind']} {first['name']} holds {', '.join(first['nodes'])} {until}"
+    rest = f" (and {len(more)} more)" if more else ""
+    return Problem(
+        "Conflict",
+        f"the reservation {reservation.name!r} is not possible: {held}{rest}",
+        remedy="take other nodes or times, or onConflict: Wait, which lets jobs go on until they end",
+        conflicts=conflicts,
+    )
+
+
+def _parse(body: Json) -> AdvanceReservation:
+    reservation = parse_reservation({key: value for key, value in body.items() if key not in _READ_ONLY})
+    if reservation.on_conflict == "Preempt":
+        raise Invalid.at("onConflict", "'Preempt' is not available yet: use Refuse or Wait")
+    return reservation
+
+
+async def _known(services: Services, name: str) -> ReservationRecord:
+    record = await services.store.reservations.get(name)
+    if record is None:
+        raise Problem(
+            "NotFound",
+            f"there is no reservation {name!r}",
+            remedy="GET /apis/v1/admin/reservations lists those there are",
+        )
+    return record
+
+
+def _expected(record: ReservationRecord, if_match: str | None) -> int | None:
+    """The revision that If-Match asks for, None for any."""
+    if if_match is None or if_match.strip() == "*":
+        return None
+    revisions = [int(tag.strip()[1:-1]) for tag in if_match.split(",") if _ETAG.fullmatch(tag.strip())]
+    if record.revision in revisions:
+        return record.revision
+    raise RevisionChanged(
+        f"the reservation {record.name!r} has the revision {record.revision}, not {if_match[:100]}", record.revision
+    )
+
+
+def _one(record: ReservationRecord, headers: dict[str, str] | None = None, status: int = 200) -> Response:
+    return answer(_shape(record, time.time_ns()), status, {"ETag": f'"{record.revision}"'} | (headers or {}))
+
+
+def _shape(record: ReservationRecord, now: int) -> Json:
+    return {key: record.spec[key] for key in FIELDS} | {
+        "uid": record.uid,
+        "status": _status(record, now),
+        "revision": record.revision,
+        "createdBy": record.created_by,
+        "createdAt": at(record.created_at),
+        "updatedAt": at(record.updated_at),
+    }
+
+
+def _status(record: ReservationRecord, now: int) -> Json:
+    present = parse_reservation(record.spec).current(now)
+    if present is None:
+        return {"phase": "Over", "from": None, "to": None, "nodes": list(record.nodes)}
+    phase = "Active" if present.begin <= now else "Scheduled"
+    if record.ended is not None and nanoseconds(record.ended.begin) == present.begin:
+        phase = record.ended.why
+    begin, end = (written_moment(moment_at(ns)) for ns in present)
+    return {"phase": phase, "from": begin, "to": end, "nodes": list(record.nodes)}

@@ -1,0 +1,169 @@
+"""Follows the reservations of administrators: takes them over from SQL, replaces nodes that are lost, and ends what
+nobody uses.
+
+An occurrence whose room is free, and that no job uses for its `releaseUnusedAfter`, is released: others may use its
+room at once. One of which others held room until its end is written down as missed.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+import structlog
+
+from t9ksched.model.advance_reservation import Occurrence
+from t9ksched.model.errors import Invalid
+from t9ksched.model.names import EVENT_RESERVATION_RELEASED
+from t9ksched.model.reservation_form import parse_reservation
+from t9ksched.model.wall_clock import moment_at, written_moment
+from t9ksched.scheduler.report.event_writer import EventWriter
+from t9ksched.scheduler.state.advance_book import KnownReservation, length
+from t9ksched.scheduler.state.advance_conflicts import blockers, choose, lost
+from t9ksched.scheduler.state.records import GangRecord
+from t9ksched.scheduler.state.state import ClusterState
+from t9ksched.store.advance_reservations import TABLE, AdvanceReservations, Ended, ReservationRecord
+from t9ksched.store.changes import Change
+from t9ksched.store.errors import StoreError
+from t9ksched.store.history import RESERVATION_MISSED, RESERVATION_RELEASED, Event
+
+log = structlog.get_logger(__name__)
+
+_Key = tuple[str, str, Occurrence]
+"""Name and UID of a reservation, and one of its occurrences."""
+
+
+def read(records: Iterable[ReservationRecord]) -> tuple[list[KnownReservation], list[tuple[str, str]]]:
+    """Stored reservations as they are used; and the names of those that cannot be read, each with the reason."""
+    found, faults = [], []
+    for record in records:
+        try:
+            found.append(KnownReservation(record, parse_reservation(record.spec)))
+        except Invalid as error:
+            faults.append((record.name, str(error)))
+    return found, faults
+
+
+class ReservationKeeper:
+    """`sweep` is called by housekeeping; `queues` are the Queue objects by name, on which events are written."""
+
+    def __init__(
+        self,
+        reservations: AdvanceReservations,
+        state: ClusterState,
+        events: EventWriter,
+        queues: Callable[[], Mapping[str, dict[str, Any]]],
+        clock: Callable[[], int],
+    ) -> None:
+        self._reservations = reservations
+        self._state = state
+        self._events = events
+        self._queues = queues
+        self._clock = clock
+        self._used: dict[_Key, int] = {}
+        """When an occurrence in force was last used or not free, nanoseconds since the epoch."""
+        self._blocked: set[_Key] = set()
+        """Occurrences in force of which others held room when they were last looked at."""
+
+    async def load(self) -> None:
+        """Read all of them.
+
+        Raises:
+            StoreError: the database is away; those known last stay.
+        """
+        found, faults = read(await self._reservations.list())
+        for name, fault in faults:
+            log.error("a reservation in the database cannot be read, it is left out", name=name, error=fault)
+        self._state.advance.take(found)
+
+    async def take(self, changes: Iterable[Change]) -> None:
+        """Read them again if one changed.
+
+        Raises:
+            StoreError: as `load`.
+        """
+        if any(change.table == TABLE for change in changes):
+            await self.load()
+
+    async def sweep(self) -> None:
+        """Look at every reservation that is in force or to come."""
+        now, state = self._clock(), self._state
+        if not (state.advance or self._used) or state.outage.unread or state.outage.away:
+            return
+        try:
+            for held in list(state.advance.known.values()):
+                if (present := held.present(now)) is None:
+                    continue
+                await self._replace_lost(held, now)
+                if present.begin <= now:
+                    await self._watch(held, present, now)
+            await self._close(now)
+        except StoreError as error:
+            log.warning("reservations wait for the database", error=str(error))
+
+    async def _replace_lost(self, held: KnownReservation, now: int) -> None:
+        """Give a reservation that selects its nodes others for those that are lost, as far as there are some."""
+        if held.reservation.nodes.selector is None:
+            return
+        gone = lost(self._state, held)
+        if not gone:
+            return
+        others = [other for other in self._state.advance.known.values() if other.name != held.name]
+        keep = set(held.record.nodes) - set(gone)
+        nodes, faults = choose(self._state, held.reservation, keep, others, now, self._end_of)
+        if faults or set(nodes) & set(gone) or not keep <= set(nodes):
+            return  # not enough others: the lost ones may come back
+        if await self._reservations.choose(held.name, held.record.uid, nodes):
+            log.info("reserved nodes were lost and are replaced", reservation=held.name, lost=gone, nodes=nodes)
+            await self.load()
+
+    async def _watch(self, held: KnownReservation, present: Occurrence, now: int) -> None:
+        """An occurrence is in force: release it once nobody has used it for long enough."""
+        key = (held.name, held.record.uid, present)
+        one = held.reservation
+        if blockers(self._state, one, held.record.nodes, Occurrence(now, present.end), self._end_of):
+            self._blocked.add(key)
+            self._used[key] = now
+            return
+        self._blocked.discard(key)
+        if self._state.advance.holding(held):
+            self._used[key] = now
+        unused = length(one.release_unused_after)
+        since = self._used.setdefault(key, now)
+        if one.maintenance or not unused or now - since < unused:
+            return
+        text = f"reservation {held.name} was not used for {one.release_unused_after}: its room is free"
+        if await self._end(key, "Released", RESERVATION_RELEASED, text):
+            for name in sorted(one.queues):
+                if (queue := self._queues().get(name)) is not None:
+                    self._events.event(queue, EVENT_RESERVATION_RELEASED, text)
+            await self.load()
+        self._used.pop(key, None)
+
+    async def _close(self, now: int) -> None:
+        """Forget occurrences that are over; those of which others held room until the end were missed."""
+        for key in [key for key in self._used if key[2].end <= now]:
+            name, uid, _ = key
+            known = self._state.advance.known.get(name)
+            if key in self._blocked and known is not None and known.record.uid == uid:
+                text = f"reservation {name} was missed: others held its room until its end"
+                await self._end(key, "Missed", RESERVATION_MISSED, text)
+            self._used.pop(key, None)
+            self._blocked.discard(key)
+
+    async def _end(self, key: _Key, why: str, event: str, text: str) -> bool:
+        """Write down that an occurrence ended early; whether the reservation is still there."""
+        name, uid, of = key
+        begin = moment_at(of.begin)
+        at = datetime.fromtimestamp(self._clock() / 1e9, UTC)
+        detail = {"from": written_moment(begin), "to": written_moment(moment_at(of.end)), "message": text}
+        if not await self._reservations.end(
+            name, uid, Ended(begin, why), Event(event=event, at=at, name=name, detail=detail)
+        ):
+            return False
+        self._state.advance.note_end(why)
+        log.info(text)
+        return True
+
+    def _end_of(self, gang: GangRecord) -> int | None:
+        ends = self._state.enforced_ends
+        return None if ends is None else ends.end_of(gang)

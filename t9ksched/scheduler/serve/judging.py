@@ -1,0 +1,100 @@
+"""Judges a reservation of administrators before it is written: its nodes, and what is in its way."""
+
+from collections.abc import Callable
+from typing import Any
+
+from t9ksched.model.advance_reservation import AdvanceReservation, Occurrence
+from t9ksched.model.reservation_form import parse_reservation
+from t9ksched.model.wall_clock import moment_at, written_moment
+from t9ksched.scheduler.keep.reservation_keeper import read
+from t9ksched.scheduler.report.job_shape import Json
+from t9ksched.scheduler.report.observed_job import identity
+from t9ksched.scheduler.state.advance_conflicts import Blocker, Overlap, blockers, choose, overlaps
+from t9ksched.scheduler.state.end_rules import EndRules
+from t9ksched.scheduler.state.records import GangRecord
+from t9ksched.scheduler.state.state import ClusterState
+from t9ksched.store.store import Store
+
+
+class ReservationJudge:
+    """Answers API replicas. `rules` gives, in seconds, within which time a bound group must run, and the longest time
+    that a pod gets to end; `clock` nanoseconds since the epoch.
+    """
+
+    def __init__(
+        self, state: ClusterState, store: Store, rules: Callable[[], tuple[int, int]], clock: Callable[[], int]
+    ) -> None:
+        self._state = state
+        self._store = store
+        self._rules = rules
+        self._clock = clock
+
+    async def judge(self, raw: Any) -> Json:
+        """What a reservation would do: `nodes` for it, `faults` of what it asks for, `conflicts`, the `jobs` that hold
+        its room beyond its beginning and the `plans` that lie in its time; and `seen`, the newest revision when the
+        other reservations were read.
+
+        Raises:
+            Invalid: it is none.
+            StoreError: the database is away.
+        """
+        one = parse_reservation(raw)
+        seen = await self._store.changes.head()
+        held, _ = read(await self._store.reservations.list())
+        keep = next((other.record.nodes for other in held if other.name == one.name), ())
+        others = [other for other in held if other.name != one.name]
+        now, rules = self._clock(), EndRules(self._state, *self._rules())
+
+        def end_of(gang: GangRecord) -> int | None:
+            return rules.end(gang, rules.holding(gang), now)
+
+        of = one.current(now)
+        if of is None:
+            faults = [{"path": "to", "message": "lies in the past: the reservation would be over"}]
+            return {"nodes": [], "faults": faults, "conflicts": [], "jobs": [], "plans": [], "seen": seen}
+        nodes, found = choose(self._state, one, keep, others, now, end_of)
+        jobs = [_job(each) for each in blockers(self._state, one, nodes, of, end_of)]
+        conflicts = [_other(each) for each in overlaps(self._state, one, nodes, others, now)]
+        return {
+            "nodes": nodes,
+            "faults": [{"path": fault.path, "message": fault.message} for fault in found],
+            "conflicts": conflicts + (jobs if one.on_conflict == "Refuse" else []),
+            "jobs": jobs,
+            "plans": self._plans(one, nodes, of),
+            "seen": seen,
+        }
+
+    def _plans(self, one: AdvanceReservation, nodes: list[str], of: Occurrence) -> list[Json]:
+        """The planned starts that need the room at that time, of groups that it is not for."""
+        state, found = self._state, []
+        for owner, plan in sorted(state.reservations.planned.items()):
+            gang = state.gangs_by_uid.get(owner)
+            there = sorted({each.node for each in plan} & set(nodes))
+            late = plan[0].since >= of.end or (plan[0].until and plan[0].until <= of.begin)
+            if gang is None or not there or late:
+                continue
+            permissions = state.permissions
+            groups = permissions.groups_of_submitter(gang)
+            if not one.admits(gang.queue, permissions.submitter(gang) or "", groups):
+                found.append({"job": _title(gang), "queue": gang.queue, "at": _at(plan[0].since), "nodes": there})
+        return found
+
+
+def _job(blocker: Blocker) -> Json:
+    gang, until = blocker.gang, blocker.until
+    ends = None if until is None else _at(until)
+    return {"kind": "job", "name": _title(gang), "queue": gang.queue, "nodes": list(blocker.nodes), "until": ends}
+
+
+def _other(other: Overlap) -> Json:
+    begin, end = (_at(moment) for moment in other.at)
+    return {"kind": "reservation", "name": other.name, "nodes": list(other.nodes), "from": begin, "until": end}
+
+
+def _title(gang: GangRecord) -> str:
+    _, kind, _, name = identity(gang)
+    return f"{gang.namespace}/{kind}/{name}"
+
+
+def _at(moment: int) -> str:
+    return written_moment(moment_at(moment).replace(microsecond=0))

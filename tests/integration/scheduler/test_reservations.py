@@ -1,0 +1,222 @@
+"""Reservations by administrators from outside: others leave the room, those it is for get it, and it ends by itself."""
+
+import asyncio
+import time
+from typing import Any
+
+import pytest
+
+from t9ksched.engine.policy import Planning, Policy
+from t9ksched.kube.resources import NODES, PODS
+from t9ksched.model import names
+from t9ksched.model.reservation_form import parse_reservation
+from t9ksched.model.wall_clock import moment_at, written_moment
+from t9ksched.scheduler.service import SchedulerService
+from t9ksched.store import history
+from t9ksched.store.advance_reservations import ReservationRecord
+from t9ksched.store.store import Store
+from tests.integration.scheduler.conftest import Start
+from tests.integration.scheduler.test_failures import happened
+from tests.integration.scheduler.test_planned_starts import job_of
+from tests.integration.world import TIMEOUT, Object, World
+
+POLICIES = pytest.mark.parametrize("policy", [Policy(), Policy(planning=Planning(per_user=100))], ids=["", "planning"])
+
+
+def at(seconds: float) -> str:
+    """So many seconds from now."""
+    return written_moment(moment_at(time.time_ns() + round(seconds * 1e9)))
+
+
+def asking(name: str = "r", begin: float = -1, end: float = 3600, **fields: Any) -> Object:
+    """A reservation by these seconds from now."""
+    raw = {"name": name, "from": at(begin), "to": at(end), "for": "maintenance"} | fields
+    return parse_reservation({key.rstrip("_"): value for key, value in raw.items()}).to_dict()
+
+
+async def reserve(store: Store, spec: Object, *nodes: str) -> ReservationRecord:
+    return await store.reservations.create(spec, nodes, await store.changes.head(), by="root")
+
+
+async def judged(service: SchedulerService, spec: Object) -> Object:
+    return await service._internal._judge(spec)
+
+
+def pod(world: World, name: str, gpus: int, queue: str, **annotations: str) -> Object:
+    written = {f"scheduler.tensorstack.dev/{key.replace('_', '-')}": value for key, value in annotations.items()}
+    return world.pod(name, gpus, queue=queue, annotations=written, terminationGracePeriodSeconds=1)
+
+
+async def waits_for(world: World, name: str) -> str:
+    return str((await world.event(names.EVENT_WAITING, name))["message"])
+
+
+async def stored(store: Store, name: str, **expected: Any) -> ReservationRecord:
+    """The reservation, once SQL has these values of it."""
+    async with asyncio.timeout(TIMEOUT):
+        while True:
+            record = await store.reservations.get(name)
+            assert record is not None
+            if all(getattr(record, key) == value for key, value in expected.items()):
+                return record
+            await asyncio.sleep(0.1)
+
+
+async def limit_of(service: SchedulerService, world: World, name: str) -> Object:
+    """The time limit of a pod, once it has one."""
+    async with asyncio.timeout(TIMEOUT):
+        while True:
+            limit = (await job_of(service, "pod", name, world.namespace))["job"]["timeLimit"]
+            if limit["enforced"]:
+                return dict(limit)
+            await asyncio.sleep(0.1)
+
+
+@POLICIES
+async def test_nothing_starts_on_a_node_in_maintenance(
+    world: World, start: Start, queue: str, store: Store, policy: Policy
+) -> None:
+    await world.play(2, 2)
+    async with start(policy=policy):
+        await reserve(store, asking("firmware", nodes={"names": world.nodes[:1]}), world.nodes[0])
+        await asyncio.sleep(1.5)  # the leader follows within a second
+        await world.create(pod(world, "first", 2, queue))
+        (running,) = await world.running("first")
+        assert running["spec"]["nodeName"] == world.nodes[1]
+        await world.create(pod(world, "second", 2, queue))
+        told = await waits_for(world, "second")
+        assert "planned to start at" in told or "reservation 'firmware' keeps the room" in told
+        await store.reservations.delete("firmware")
+        await world.running("second")
+
+
+@POLICIES
+async def test_who_names_a_reservation_starts_when_it_begins_and_ends_with_it(
+    world: World, start: Start, queue: str, store: Store, policy: Policy
+) -> None:
+    await world.play(2, 2)
+    async with start(policy=policy) as service:
+        spec = asking("eval", 4, 26, nodes={"names": world.nodes[:1]}, for_={"queues": [queue]})
+        await reserve(store, spec, world.nodes[0])
+        await asyncio.sleep(1.5)
+        await world.create(
+            pod(world, "mine", 2, queue, reservation="eval"), pod(world, "no", 1, queue, reservation="x")
+        )
+        assert "eval" in await waits_for(world, "mine") or "planned to start at" in await waits_for(world, "mine")
+        assert "does not exist" in (await world.event(names.EVENT_REFUSED, "no"))["message"]
+        (running,) = await world.running("mine")
+        assert running["spec"]["nodeName"] == world.nodes[0]
+        assert at(0) >= spec["from"]
+        limit = await limit_of(service, world, "mine")
+        assert limit["source"] == "reservation"
+        assert limit["seconds"] <= 12
+        await world.event(names.EVENT_TIME_LIMIT_EXCEEDED, "mine")
+        async with asyncio.timeout(TIMEOUT):
+            while "mine" in await world.bound():  # noqa: ASYNC110
+                await asyncio.sleep(0.1)
+        assert at(0) <= spec["to"]
+
+
+async def test_what_nobody_uses_is_released(world: World, start: Start, queue: str, store: Store) -> None:
+    await world.play(1, 2)
+    async with start() as service:
+        spec = asking("idle", nodes={"names": world.nodes}, for_={"queues": ["other"]}, releaseUnusedAfter="8s")
+        await reserve(store, spec, *world.nodes)
+        await asyncio.sleep(1.5)
+        await world.create(pod(world, "waits", 2, queue))
+        assert "reservation 'idle' keeps the room" in await waits_for(world, "waits")
+        released = await happened(store, history.RESERVATION_RELEASED, "idle")
+        assert "was not used for 8s" in released.detail["message"]
+        await world.running("waits")
+        record = await store.reservations.get("idle")
+        assert record is not None
+        assert record.ended is not None
+        assert record.ended.why == "Released"
+        assert service.state.advance.counts["Released"] == 1
+
+
+async def test_room_that_others_held_until_the_end_was_missed(
+    world: World, start: Start, queue: str, store: Store
+) -> None:
+    await world.play(1, 2)
+    async with start():
+        await world.create(pod(world, "stays", 2, queue))
+        await world.running("stays")
+        await reserve(store, asking("late", 0, 8, nodes={"names": world.nodes}, onConflict="Wait"), *world.nodes)
+        missed = await happened(store, history.RESERVATION_MISSED, "late")
+        assert "others held its room" in missed.detail["message"]
+        assert "stays" in await world.bound(), "it goes on"
+
+
+async def test_a_lost_node_is_replaced(world: World, start: Start, queue: str, store: Store) -> None:
+    await world.play(3, 2)
+    async with start() as service:
+        labels = {"matchLabels": {"t9ksched.test/run": world.run}}
+        spec = asking("two", 3600, 7200, nodes={"selector": labels, "count": 2})
+        judgement = await judged(service, spec)
+        assert (judgement["nodes"], judgement["faults"], judgement["conflicts"]) == (world.nodes[:2], [], [])
+        await reserve(store, spec, *judgement["nodes"])
+        await asyncio.sleep(1.5)
+        await world.client.delete(NODES, world.nodes[0])
+        await stored(store, "two", nodes=tuple(world.nodes[1:]))
+        more = asking("more", 3600, 7200, nodes={"selector": labels, "count": 1})
+        assert (await judged(service, more))["faults"][0]["path"] == "nodes.count"
+
+
+async def test_who_is_in_the_way_is_told(world: World, start: Start, queue: str, store: Store) -> None:
+    await world.play(2, 2)
+    await store.queues.create(f"{world.run}-eval", {}, world.queue_spec, {"everyone": True})
+    async with start(policy=Policy(planning=Planning(per_user=100))) as service:
+        await world.create(pod(world, "long", 2, queue, time_limit="4h"), pod(world, "endless", 2, queue))
+        places = {one["metadata"]["name"]: one["spec"]["nodeName"] for one in await world.running("long", "endless")}
+        own = pod(world, "own", 1, queue)
+        spec = asking("r", 3600, 7200, nodes={"names": world.nodes}, for_={"queues": [f"{world.run}-eval"]})
+        judgement = await judged(service, spec)
+        until = {one["name"].rpartition("/")[2]: one["until"] for one in judgement["conflicts"]}
+        assert until["endless"] is None
+        assert at(4 * 3600) <= until["long"] <= at(5 * 3600)
+        assert [one["nodes"] for one in judgement["jobs"] if one["name"].endswith("/long")] == [[places["long"]]]
+        assert (await judged(service, spec | {"onConflict": "Wait"}))["conflicts"] == []
+        later = asking("r", 5 * 3600, 6 * 3600, nodes={"names": [places["long"]]}, for_="maintenance")
+        assert (await judged(service, later))["conflicts"] == [], "it has ended by then"
+        assert (await judged(service, spec | {"for": {"queues": [queue]}}))["conflicts"] == [], "its own jobs"
+        await world.create(own)
+        await waits_for(world, "own")
+        plans = (await judged(service, later | {"from": at(3 * 3600)}))["plans"]
+        assert [one["job"].rpartition("/")[2] for one in plans] == ["own"]
+        unknown = asking("r", 60, 120, nodes={"names": ["nowhere"]})
+        assert (await judged(service, unknown))["faults"] == [
+            {"path": "nodes.names", "message": "there is no node 'nowhere'"}
+        ]
+        parts = asking("p", 60, 120, nodes={"names": world.nodes[:1]}, cards={"resource": "nvidia.com/gpu", "count": 3})
+        assert (await judged(service, parts))["faults"][0]["path"] == "cards.count"
+
+
+async def test_reservations_do_not_overlap(world: World, start: Start, store: Store) -> None:
+    await world.play(2, 4)
+    async with start() as service:
+        first = asking("first", 3600, 7200, nodes={"names": world.nodes[:1]}, for_={"users": ["ann"]})
+        await reserve(store, first, world.nodes[0])
+        same = {"nodes": {"names": world.nodes}, "for_": {"users": ["bob"]}}
+        (conflict,) = (await judged(service, asking("second", 7000, 9000, **same)))["conflicts"]
+        assert (conflict["kind"], conflict["name"], conflict["nodes"]) == ("reservation", "first", world.nodes[:1])
+        assert (await judged(service, asking("second", 7200, 9000, **same)))["conflicts"] == []
+        assert (await judged(service, asking("m", 7000, 9000, nodes=same["nodes"])))["conflicts"] == [], "maintenance"
+        half = {"cards": {"resource": "nvidia.com/gpu", "count": 2}, "for_": {"users": ["bob"]}}
+        part = asking("part", 9000, 9900, nodes={"names": world.nodes[:1]}, **half)
+        await reserve(store, part, world.nodes[0])
+        for count, fits in ((2, True), (3, False)):
+            other = asking("other", 9000, 9900, nodes={"names": world.nodes[:1]}, **half)
+            other["cards"]["count"] = count
+            assert ((await judged(service, other))["conflicts"] == []) is fits
+
+
+async def test_a_restart_knows_what_is_reserved(world: World, start: Start, queue: str, store: Store) -> None:
+    await world.play(1, 2)
+    await reserve(store, asking("r", nodes={"names": world.nodes}), *world.nodes)
+    async with start():
+        await world.create(pod(world, "waits", 1, queue))
+        assert "reservation 'r' keeps the room" in await waits_for(world, "waits")
+    async with start():
+        await asyncio.sleep(1)
+        assert (await world.client.get(PODS, "waits", world.namespace))["spec"].get("nodeName") is None

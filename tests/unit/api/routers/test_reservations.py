@@ -1,0 +1,144 @@
+"""Reservations by REST: all verbs, ETags, dry runs, and what the leader says against one."""
+
+from typing import Any
+
+import pytest
+
+from tests.unit.api.world import Json, World
+
+PATH = "/apis/v1/admin/reservations"
+FROM, TO = "2090-01-07T20:00:00Z", "2090-01-07T22:00:00Z"
+
+
+def body(name: str = "eval", **fields: Any) -> Json:
+    base = {"name": name, "to": TO, "nodes": {"names": ["n1"]}, "for": {"queues": ["eval"]}, "from": FROM}
+    return base | {key.rstrip("_"): value for key, value in fields.items()}
+
+
+async def test_life_of_a_reservation(world: World) -> None:
+    world.leader.judgement = {"nodes": ["n1", "n2"]}
+    made = await world.admin("POST", PATH, body(note="weekly"))
+    assert (made.status, made.headers["Location"]) == (201, f"{PATH}/eval")
+    assert made.body["status"] == {"phase": "Scheduled", "from": FROM, "to": TO, "nodes": ["n1", "n2"]}
+    assert (made.body["drainAhead"], made.body["onConflict"], made.body["createdBy"]) == ("24h", "Refuse", "admin")
+    got = await world.admin("GET", f"{PATH}/eval")
+    assert (got.body, got.headers["ETag"]) == (made.body, made.headers["ETag"])
+    assert (await world.admin("GET", PATH)).body == {"items": [got.body]}
+
+    change = {"to": "2090-01-07T23:00:00Z", "note": None, "for": "maintenance"}
+    changed = await world.admin("PATCH", f"{PATH}/eval", change, If_Match=got.headers["ETag"])
+    assert (changed.status, changed.body["to"], changed.body["note"]) == (200, "2090-01-07T23:00:00Z", "")
+    assert changed.body["for"] == "maintenance"
+    assert changed.headers["ETag"] != got.headers["ETag"]
+    assert [one["name"] for one in world.leader.judged] == ["eval", "eval"]
+    again = await world.admin("PATCH", f"{PATH}/eval", changed.body, If_Match="*")
+    assert again.headers["ETag"] == changed.headers["ETag"], "an answer can be sent back"
+
+    assert (await world.admin("DELETE", f"{PATH}/eval", If_Match=changed.headers["ETag"])).status == 204
+    gone = await world.admin("GET", f"{PATH}/eval")
+    assert (gone.status, gone.body["code"]) == (404, "NotFound")
+    audit = (await world.admin("GET", "/apis/v1/admin/audit")).body["items"]
+    assert [(one["event"], one["name"], one["actor"]) for one in audit] == [
+        ("reservation-deleted", "eval", "admin"),
+        ("reservation-changed", "eval", "admin"),
+        ("reservation-created", "eval", "admin"),
+    ]
+
+
+async def test_stale_preconditions_change_nothing(world: World) -> None:
+    first = (await world.admin("POST", PATH, body())).headers["ETag"]
+    second = (await world.admin("PATCH", f"{PATH}/eval", {"note": "x"}, If_Match=first)).headers["ETag"]
+    for method, change in (("PATCH", {"note": "y"}), ("DELETE", None)):
+        for tag in (first, "nonsense", 'W/"1"'):
+            stale = await world.admin(method, f"{PATH}/eval", change, If_Match=tag)
+            assert (stale.status, stale.body["code"], stale.headers["ETag"]) == (412, "PreconditionFailed", second)
+    assert (await world.admin("GET", f"{PATH}/eval")).body["note"] == "x"
+    assert (await world.admin("PATCH", f"{PATH}/none", {"note": "y"})).status == 404
+    assert (await world.admin("DELETE", f"{PATH}/none")).status == 404
+
+
+async def test_a_dry_run_says_what_would_be_and_changes_nothing(world: World) -> None:
+    job = {"kind": "job", "name": "ml/Job/j", "queue": "q", "nodes": ["n1"], "until": None}
+    plan = {"job": "ml/Job/k", "queue": "q", "at": FROM, "nodes": ["n1"]}
+    world.leader.judgement = {"conflicts": [job], "jobs": [job], "plans": [plan]}
+    tried = await world.admin("POST", f"{PATH}?dryRun=true", body())
+    assert tried.status == 200
+    assert (tried.body["nodes"], tried.body["conflicts"], tried.body["plans"]) == (["n1"], [job], [plan])
+    assert (await world.admin("GET", PATH)).body == {"items": []}
+    world.leader.judgement = {}
+    made = await world.admin("POST", PATH, body())
+    for method, change in (("PATCH", {"note": "x"}), ("DELETE", None)):
+        assert (await world.admin(method, f"{PATH}/eval?dryRun=true", change)).status == 200
+    assert (await world.admin("GET", f"{PATH}/eval")).body == made.body
+
+
+async def test_a_conflict_says_who_holds_what_until_when(world: World) -> None:
+    held = {"kind": "job", "name": "ml/Job/j", "queue": "q", "nodes": ["n1", "n2"], "until": "2090-01-07T21:00:00Z"}
+    world.leader.judgement = {"conflicts": [held, held | {"until": None}]}
+    refused = await world.admin("POST", PATH, body())
+    assert (refused.status, refused.body["code"]) == (409, "Conflict")
+    assert "job ml/Job/j holds n1, n2 until 2090-01-07T21:00:00Z (and 1 more)" in refused.body["detail"]
+    assert refused.body["conflicts"][0] == held
+    assert (await world.admin("GET", PATH)).body == {"items": []}
+
+
+@pytest.mark.parametrize(
+    ("change", "path"),
+    [
+        ({"to": FROM}, "to"),
+        ({"from_": "2020-01-01T00:00:00Z", "to": "2020-01-02T00:00:00Z"}, "to"),
+        ({"nodes": {}}, "nodes"),
+        ({"onConflict": "Preempt"}, "onConflict"),
+        ({"colour": "red"}, "colour"),
+    ],
+)
+async def test_bad_fields_are_named(world: World, change: dict[str, Any], path: str) -> None:
+    refused = await world.admin("POST", PATH, body(**change))
+    assert (refused.status, refused.body["code"], refused.paths) == (422, "InvalidField", [path])
+    assert world.leader.judged == []
+
+
+async def test_what_the_leader_finds_wrong_is_told(world: World) -> None:
+    world.leader.judgement = {"faults": [{"path": "nodes.names", "message": "there is no node 'n9'"}]}
+    refused = await world.admin("POST", PATH, body())
+    assert (refused.status, refused.paths) == (422, ["nodes.names"])
+
+
+async def test_a_name_is_taken_once_and_stays(world: World) -> None:
+    await world.admin("POST", PATH, body())
+    assert (await world.admin("POST", PATH, body())).body["code"] == "AlreadyExists"
+    renamed = await world.admin("PATCH", f"{PATH}/eval", {"name": "other"})
+    assert (renamed.status, renamed.paths) == (422, ["name"])
+
+
+async def test_without_a_leader_nothing_is_reserved(world: World) -> None:
+    world.leader.away = True
+    assert (await world.admin("POST", PATH, body())).status == 503
+    assert (await world.admin("GET", PATH)).body == {"items": []}
+
+
+async def test_it_is_judged_again_when_another_one_changed_meanwhile(world: World) -> None:
+    await world.admin("POST", PATH, body("first"))
+    world.leader.judgement = {"seen": 0}
+    busy = await world.admin("POST", PATH, body("second"))
+    assert (busy.status, busy.body["code"]) == (503, "Unavailable")
+    assert len(world.leader.judged) == 6, "five times, then it is told"
+    real = world.leader.judge_reservation
+
+    async def later(reservation: Json) -> Json:
+        judged = await real(reservation)
+        return judged | {"seen": 0 if len(world.leader.judged) < 9 else await world.store.changes.head()}
+
+    world.leader.judge_reservation = later  # type: ignore[method-assign]
+    assert (await world.admin("POST", PATH, body("second"))).status == 201
+
+
+async def test_an_unknown_parameter_is_refused_before_anything_is_done(world: World) -> None:
+    await world.admin("POST", PATH, body())
+    assert (await world.admin("GET", f"{PATH}?dryrun=true")).status == 422
+
+
+async def test_what_is_over_or_was_released_is_shown(world: World) -> None:
+    now = {"from": "2020-01-01T00:00:00Z", "to": "2089-01-01T00:00:00Z"}
+    made = await world.admin("POST", PATH, body() | now)
+    assert made.body["status"]["phase"] == "Active"
