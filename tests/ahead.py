@@ -39,7 +39,7 @@ class Pool:
         queues: Mapping[str, QueueState] | None = None,
     ) -> None:
         self.nodes = table(node(f"n{at:03}", gpu=cards, cpu=1000, pods=1000) for at in range(nodes))
-        self.policy = Policy(planning=planning)
+        self.policy = Policy(planning=planning, starvation=None)
         self.memory = Memory()
         self._queues = dict(queues or {"q": queue(ordering="Backfill")})
         self._waiting: dict[str, Gang] = {}

@@ -19,6 +19,7 @@ from t9ksched.engine.refill import Refills
 from t9ksched.engine.reservations import Reservations
 from t9ksched.engine.reserved_rooms import ReservedRooms
 from t9ksched.engine.scheduling_key import SchedulingKeys
+from t9ksched.engine.starvation import Starving
 from t9ksched.engine.timeline import end_of
 from t9ksched.engine.victims.victim_search import VictimSearch
 from t9ksched.engine.view import View
@@ -40,6 +41,7 @@ class Cycle:
         promised: what gangs were promised when victims were evicted for them, by uid; their queues pay for it.
         refills: room kept for members that gangs lost.
         planned: the starts that are planned; None where the policy plans none.
+        starving: gangs that collect room; None where none does.
         advance: what administrators reserved; None where nothing is.
         windows: the start windows of queues.
     """
@@ -70,6 +72,11 @@ class Cycle:
         rooms: dict[int, tuple[object, ...]] = self.reservations.rooms()
         for row, kept in self.advance.rooms().items() if self.advance is not None else ():
             rooms[row] = (*rooms.get(row, ()), *kept)
+        self.starving: Starving | None = None
+        if policy.starvation is not None:
+            self.starving = Starving(view, self.trial, policy.starvation, now) or None
+            for row, whose in self.starving.rooms().items() if self.starving is not None else ():
+                rooms[row] = (*rooms.get(row, ()), whose)
         self.failures = FailureMemory(view, self.trial, rooms, self.ledger, policy, past)
         self.refills = Refills(view, self.trial, self.reservations, self.ledger, self.failures, self.withheld)
         self.promised = self._promise()

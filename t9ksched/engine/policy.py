@@ -78,6 +78,19 @@ class Planning:
 
 
 @dataclass(frozen=True, slots=True)
+class Starvation:
+    """When gangs that have no planned start collect the room that comes free.
+
+    Attributes:
+        after_seconds: how long a gang waits before it does.
+        most_held_percent: how much of what a queue may use its gangs hold so, besides the oldest of them.
+    """
+
+    after_seconds: int = 1800
+    most_held_percent: int = 20
+
+
+@dataclass(frozen=True, slots=True)
 class Policy:
     """What a cycle follows.
 
@@ -93,6 +106,7 @@ class Policy:
         plugins: plugins of installed packages, in the order in which they are listed.
         start_timeout_seconds: a gang whose minimum does not run so long after it was bound is evicted; 0: never.
         planning: None while no starts are planned.
+        starvation: None where no gang collects room.
     """
 
     actions: tuple[str, ...] = ("allocate",)
@@ -105,3 +119,4 @@ class Policy:
     cardless_weight: int = CARDLESS_WEIGHT
     start_timeout_seconds: int = 900
     planning: Planning | None = None
+    starvation: Starvation | None = Starvation()

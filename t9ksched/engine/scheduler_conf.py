@@ -2,7 +2,7 @@
 
 A document is taken whole or refused whole; each fault says in which line it is, what is wrong and what to write. The
 text is YAML: `actions`, `tiers` of plugins in the order in which they are asked, and rules of our own: `preempt`,
-`startTimeout`, `planning`.
+`startTimeout`, `planning`, `starvation`.
 """
 
 import math
@@ -12,7 +12,16 @@ from typing import Final, cast
 import yaml
 
 from t9ksched.engine.plugins import HOOKS, Factory, GangOrder, NodeScore, PluginUse, QueueOrder
-from t9ksched.engine.policy import CARDLESS_WEIGHT, Binpack, Planning, PlanningMode, Policy, Preemption, Strategy
+from t9ksched.engine.policy import (
+    CARDLESS_WEIGHT,
+    Binpack,
+    Planning,
+    PlanningMode,
+    Policy,
+    Preemption,
+    Starvation,
+    Strategy,
+)
 from t9ksched.model.duration import parse_duration
 from t9ksched.model.errors import FieldError, Invalid, child
 from t9ksched.model.text import Limits, YamlFault, compose
@@ -56,7 +65,7 @@ class _Reader:
         self._faults: list[FieldError] = []
 
     def policy(self, root: yaml.Node) -> Policy:
-        fields = dict(self._fields(root, "", ("actions", "tiers", "preempt", "startTimeout", "planning")))
+        fields = dict(self._fields(root, "", ("actions", "tiers", "preempt", "startTimeout", "planning", "starvation")))
         actions = self._actions(fields.get("actions"), root)
         plugins = self._all_plugins(fields.get("tiers"), root)
         if "preempt" in actions and "resource" not in plugins:
@@ -76,6 +85,7 @@ class _Reader:
         timeout = fields.get("startTimeout")
         start = self._seconds(timeout, "startTimeout") if timeout is not None else Policy().start_timeout_seconds
         planning = self._planning(fields.get("planning"))
+        starvation = self._starvation(fields.get("starvation"))
         if self._faults:
             raise Invalid(self._faults)
         queue_order = [name for name in plugins if name in QUEUE_ORDER or isinstance(_made(uses, name), QueueOrder)]
@@ -91,6 +101,7 @@ class _Reader:
             cardless,
             start_timeout_seconds=start,
             planning=planning,
+            starvation=starvation,
         )
 
     def _uses(self, plugins: dict[str, tuple[yaml.Node | None, str]], tiers: yaml.Node) -> dict[str, PluginUse]:
@@ -304,6 +315,24 @@ class _Reader:
             self._fail(fields["resolution"], "planning.resolution", "is longer than the horizon")
         enabled = self._flag(fields["enabled"], "planning.enabled") if "enabled" in fields else True
         return planning if enabled else None
+
+    def _starvation(self, node: yaml.Node | None) -> Starvation | None:
+        """When gangs collect room; a time of 0 means never."""
+        default = Starvation()
+        if node is None:
+            return default
+        fields = dict(self._fields(node, "starvation", ("after", "maxHeldShare")))
+        after, share = default.after_seconds, default.most_held_percent
+        if "after" in fields:
+            after = self._seconds(fields["after"], "starvation.after")
+        if "maxHeldShare" in fields:
+            text = self._text(fields["maxHeldShare"], "starvation.maxHeldShare")
+            number = whole_number(text.removesuffix("%"))
+            if number is None or number > 100 or not text.endswith("%"):
+                says = f"{text!r} is no share: write a whole number from 0 to 100 with a percent sign, such as 20%"
+                self._fail(fields["maxHeldShare"], "starvation.maxHeldShare", says)
+            share = number or 0
+        return Starvation(after, share) if after else None
 
     def _counted(self, node: yaml.Node, path: str, most: int) -> int:
         """A whole number from 1."""

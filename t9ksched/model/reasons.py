@@ -20,6 +20,7 @@ class Code(StrEnum):
     INVALID_FIELD = "InvalidField"
     SUBMITTER_UNKNOWN = "SubmitterUnknown"
     BEHIND = "Behind"
+    STARVING = "Starving"
     HELD_FOR_OTHER = "HeldForOther"
     WAITING_FOR_VICTIMS = "WaitingForVictims"
     PLANNED_START = "PlannedStart"

@@ -81,7 +81,8 @@ _CENTURY: Final = 100 * 365 * 86_400
 
 
 def _planning(mode: PlanningMode) -> Policy:
-    return Policy(planning=Planning(mode, gangs=_ANY, per_queue=_ANY, per_user=_ANY, horizon_seconds=_CENTURY))
+    planning = Planning(mode, gangs=_ANY, per_queue=_ANY, per_user=_ANY, horizon_seconds=_CENTURY)
+    return Policy(planning=planning, starvation=None)
 
 
 NAMED: Final[Mapping[str, Contender]] = {

@@ -39,7 +39,7 @@ class PreemptingPool(Pool):
 
     def __init__(self, nodes: int, mode: str) -> None:
         super().__init__(nodes, CARDS, None, QUEUES)
-        self.policy = Policy(actions=("allocate", "preempt"), planning=Planning(mode))  # type: ignore[arg-type]
+        self.policy = Policy(actions=("allocate", "preempt"), planning=Planning(mode), starvation=None)  # type: ignore[arg-type]
         self.promised: dict[str, tuple[Reservation, ...]] = {}
         self._leaving: set[str] = set()
 

@@ -54,7 +54,7 @@ class Allocate:
             return (explain.quota_planned(gang.queue),)
         own = cycle.reservations.of.get(gang.uid)
         # A gang with reserved room finds more than one like it, and so does one whose planned start is its own.
-        shared = not own and turn.had is None
+        shared = not own and turn.had is None and not (cycle.starving is not None and cycle.starving.has(gang))
         ends = cycle.end_of(gang) if planned is not None or cycle.advance is not None else 0
         if answer.no_room and shared and ends >= answer.from_end:
             cycle.stats.alike += 1
@@ -154,6 +154,10 @@ class Allocate:
         reasons = yield from explain.no_room(key.groups, gave_up=attempt is Attempt.GAVE_UP)
         if gang.topology == "Required":
             reasons = (explain.not_together(gang, cycle.trial, key.groups), *reasons)
+        if (kept := cycle.starving.kept_from(gang) if cycle.starving is not None else None) is not None and (
+            yield from places(cycle, gang, key, kept)
+        ):
+            reasons = (explain.collected_for_others(), *reasons)
         masks = [column.mask for column, _ in key.groups]
         others = {
             owner: held

@@ -14,10 +14,11 @@ from t9ksched.engine.cycle import Cycle
 from t9ksched.engine.members import chosen
 from t9ksched.engine.order import gang_key
 from t9ksched.engine.plan import Waiting
+from t9ksched.engine.starvation import Starving
 from t9ksched.engine.timeline import Block
 from t9ksched.engine.work import Work
 from t9ksched.model.gang import Gang, Member
-from t9ksched.model.reasons import Reason
+from t9ksched.model.reasons import Code, Reason
 
 ACTIONS: Final[Sequence[type[Action]]] = (Allocate, AwaitVictims, Preempt, Reserve)
 """In the order in which a gang that has its turn is tried by them."""
@@ -66,6 +67,9 @@ class Minima:
         cycle = self._cycle
         cycle.stats.judged += 1
         cycle.refills.open(gang)
+        if cycle.starving is not None:
+            for rows in cycle.starving.focus(cycle.view.queues[gang.queue].spec.priority):
+                cycle.failures.moved(rows)
         members, rest, enough = chosen(gang)
         queue, planned = cycle.view.queues[gang.queue], cycle.planned
         closed = queue.spec.closed and not (gang.accepted or gang.ran or gang.placed)
@@ -104,15 +108,27 @@ class Minima:
         if (promise := cycle.promised.get(gang.uid)) is not None:
             cycle.ledger.uncharge(gang.queue, promise)
         turn = Turn(gang, members, key, behind, had, shut)
+        if cycle.starving is not None:
+            cycle.starving.turn(gang)
         with self._unhindered(turn):
             for action in self._planning if shut else self._actions:
                 if (yield from action.attempt(turn)):
                     break
+        if cycle.starving is not None and cycle.starving.has(gang):
+            self._collect(cycle.starving, turn)
         if turn.reasons and cycle.planned is not None:
             cycle.planned.promised.lay((gang.uid,))
         if turn.reasons and cycle.view.queues[gang.queue].spec.ordering == "Strict":
             cycle.failures.waits(gang.queue, len(self.staying.get(gang.queue, ())) + 1, key)
         return turn.reasons
+
+    def _collect(self, starving: Starving, turn: Turn) -> None:
+        """A gang for which room is collected has had its turn: it goes on, or what it does not need is free."""
+        codes = {reason.code for reason in turn.reasons}
+        if turn.reasons and not codes & {Code.PLANNED_START, Code.WAITING_FOR_VICTIMS}:
+            turn.reasons = (*turn.reasons, explain.collects(turn.gang, starving.goes_on(turn.gang), self._cycle.now))
+        elif starving.started(turn.gang):
+            self._cycle.failures.room_came_free()
 
     def _may_evict(self, queue: str) -> bool:
         """Whether gangs of the queue may find victims: then time and every end may help one that has a plan."""

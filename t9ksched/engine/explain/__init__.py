@@ -6,6 +6,8 @@ carry them for programs. `room` is about nodes, `gangs` about all else.
 
 from t9ksched.engine.explain.gangs import (
     behind,
+    collected_for_others,
+    collects,
     evicted_for,
     evicts_later,
     held_for_other,
@@ -27,6 +29,8 @@ from t9ksched.engine.explain.room import lacking, no_room, not_together
 
 __all__ = [
     "behind",
+    "collected_for_others",
+    "collects",
     "evicted_for",
     "evicts_later",
     "held_for_other",

@@ -10,6 +10,7 @@ from t9ksched.model.gang import Gang, Running
 from t9ksched.model.quantity import from_units
 from t9ksched.model.queue import QueueSpec, closed_to_new, queue_missing
 from t9ksched.model.reasons import Code, Reason
+from t9ksched.model.timelimit import written
 
 
 def queue_not_found(name: str) -> Reason:
@@ -146,6 +147,25 @@ def outside_window(queue: str, begins: int | None) -> Reason:
         Code.OUTSIDE_WINDOW,
         f"queue {queue!r} starts jobs only in its start windows: {when}",
         unblocks=("the window begins", f"an administrator changes the start windows of queue {queue!r}"),
+    )
+
+
+def collects(gang: Gang, nodes: int, now: int) -> Reason:
+    """It has waited long, and collects room on so many nodes; `now` in nanoseconds since the epoch."""
+    waited = written(max(now - gang.created, 0) // 60_000_000_000 * 60)
+    return Reason(
+        Code.STARVING,
+        f"it has waited for {waited}: room that comes free on {counted(nodes, 'node')} is kept for it",
+        unblocks=("jobs that run there end",),
+    )
+
+
+def collected_for_others() -> Reason:
+    """It would fit, but on room that is kept for gangs that have waited long."""
+    return Reason(
+        Code.HELD_FOR_OTHER,
+        "it would fit, but that room is kept for jobs that have waited too long",
+        unblocks=("these jobs start",),
     )
 
 

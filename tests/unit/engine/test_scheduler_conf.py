@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from t9ksched.engine.policy import Binpack, Planning, Policy, Preemption
+from t9ksched.engine.policy import Binpack, Planning, Policy, Preemption, Starvation
 from t9ksched.engine.scheduler_conf import parse_conf
 from t9ksched.model.errors import Invalid
 from t9ksched.model.gang import Gang
@@ -91,6 +91,19 @@ def test_planning() -> None:
     assert parse_conf(LEAST + "planning: {mode: Conservative}\n").planning == Planning()
     assert parse_conf(LEAST + "planning: {enabled: false, gangs: 7}\n").planning is None
     assert parse_conf(LEAST).planning is None
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", Starvation(1800, 20)),
+        ("starvation: {after: 2h, maxHeldShare: 5%}\n", Starvation(7200, 5)),
+        ("starvation: {maxHeldShare: 0%}\n", Starvation(1800, 0)),
+        ("starvation: {after: 0}\n", None),
+    ],
+)
+def test_starvation(text: str, expected: Starvation | None) -> None:
+    assert parse_conf(LEAST + text).starvation == expected
 
 
 class Small:
@@ -187,6 +200,11 @@ def test_weights_of_plugins_stay_countable() -> None:
         (
             LEAST + "preempt: {minimumRunTime: soon, insideQueue: 1}\n",
             ["line 5, preempt.minimumRunTime", "line 5, preempt.insideQueue"],
+        ),
+        (LEAST + "starvation: {after: soon}\n", ["line 5, starvation.after"]),
+        *(
+            (LEAST + f"starvation: {{maxHeldShare: {share}}}\n", ["line 5, starvation.maxHeldShare"])
+            for share in ("20", "101%", "-1%", "much")
         ),
         (LEAST + "planning: on\n", ["line 5, planning"]),
         (

@@ -1,0 +1,203 @@
+"""Room that comes free is kept for gangs that have waited long and have no planned start.
+
+Without known ends small gangs may pass a large one for ever. In a queue with the ordering `Backfill` the oldest gang
+that has waited longer than the policy says collects room: nodes are chosen for all its pods, and what is free there, or
+comes free, goes to no other gang of its queue's priority or below. Other such gangs collect too, up to a share of what
+their queue may use, one gang a node, the oldest first, so that two gangs never hold halves of the same room. Nothing is
+remembered: from one cycle to the next the choice is the same, because nodes with more free room are taken first.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from t9ksched.engine.arrays import Indices, Int64s, Mask
+from t9ksched.engine.members import chosen
+from t9ksched.engine.placement.class_fit import ClassFit
+from t9ksched.engine.placement.trial import Trial
+from t9ksched.engine.policy import Starvation
+from t9ksched.engine.view import View
+from t9ksched.model.gang import Gang
+
+_SECOND: Final = 1_000_000_000
+_MOST: Final = 20
+"""So many gangs of a queue collect room at most."""
+
+
+@dataclass(slots=True)
+class _Claim:
+    """The nodes on which a gang collects room: their rows, and what it needs there, shape (resources, rows).
+
+    `taken` is what is kept of that now; None while nothing is.
+    """
+
+    gang: Gang
+    rank: int
+    rows: Indices
+    amounts: Int64s
+    taken: Int64s | None = None
+
+
+class Starving:
+    """The gangs that collect room in one cycle. `now` is in nanoseconds since the epoch."""
+
+    def __init__(self, view: View, trial: Trial, rules: Starvation, now: int) -> None:
+        self._trial = trial
+        self._claims: dict[str, _Claim] = {}
+        self._rank: int | None = None
+        backfilled = {name for name, state in view.queues.items() if state.spec.ordering == "Backfill"}
+        if not backfilled:
+            return
+        self._closed = _elsewhere(view, trial)
+        planned = {one.owner for one in view.reservations}
+        lines: dict[str, list[Gang]] = {}
+        for gang in view.gangs:
+            if gang.queue not in backfilled or gang.placed or gang.uid in planned:
+                continue
+            if now - gang.created >= rules.after_seconds * _SECOND and gang.topology != "Required" and gang.waiting:
+                lines.setdefault(gang.queue, []).append(gang)
+        heads = []
+        for gangs in lines.values():
+            gangs.sort(key=_age)
+            heads.append(gangs[0])
+        for gang in sorted(heads, key=_age):
+            self._claim(gang, view, 1.0, 0.0)
+        others = [gang for gangs in lines.values() for gang in gangs[1:_MOST]]
+        used: dict[str, float] = {}
+        for gang in sorted(others, key=_age):
+            before = used.get(gang.queue, 0.0)
+            used[gang.queue] = before + self._claim(gang, view, rules.most_held_percent / 100, before)
+
+    def _claim(self, gang: Gang, view: View, most: float, before: float) -> float:
+        """Choose nodes for the gang, if it takes no more than `most` of what its queue may use, of which `before` is
+        taken; returns the share that it takes.
+        """
+        members, _, enough = chosen(gang)
+        spec = view.queues[gang.queue].spec
+        if not members or not enough:
+            return 0.0
+        wanted = Counter[int]()
+        classes = {}
+        for member in members:
+            wanted[id(member.pod_class)] += 1
+            classes[id(member.pod_class)] = member.pod_class
+        amounts = np.zeros_like(self._trial.free)
+        for which, pods in wanted.items():
+            column = self._trial.column(spec.node_selector, classes[which])
+            if column.ruled or not self._spread(column, pods, amounts):
+                return 0.0
+        rows = np.flatnonzero(amounts.any(axis=0))
+        total = np.maximum(self._trial.nodes.static.allocatable[:, column.mask].sum(axis=1), 1)
+        share = float((amounts.sum(axis=1) / total).max())
+        if before + share > most:
+            return 0.0
+        self._closed[rows] = True
+        self._claims[gang.uid] = _Claim(gang, spec.priority, rows, amounts[:, rows])
+        return share
+
+    def _spread(self, column: ClassFit, pods: int, amounts: Int64s) -> bool:
+        """Choose nodes for so many pods, those with the most room first; false where there are not enough."""
+        trial = self._trial
+        room = np.where(self._closed, 0, column.rooms(trial.nodes.static.allocatable - amounts))
+        first = column.card_needs[0][0] if column.card_needs else (column.needs[0][0] if column.needs else 0)
+        order = np.lexsort((np.arange(len(room)), -trial.free[first]))
+        order = order[room[order] > 0]
+        takes = room[order]
+        before = np.cumsum(takes) - takes
+        counts = np.clip(pods - before, 0, takes)
+        if int(counts.sum()) < pods:
+            return False
+        amounts[:, order] += column.needs_vector[:, None] * counts
+        return True
+
+    # ---- in the cycle
+
+    def __bool__(self) -> bool:
+        """Whether any gang collects room."""
+        return bool(self._claims)
+
+    def rooms(self) -> Mapping[int, tuple[object, ...]]:
+        """Whose each node is on which room is collected, by row."""
+        return {
+            int(row): ("collected", uid, claim.amounts[:, at].tobytes())
+            for uid, claim in self._claims.items()
+            for at, row in enumerate(claim.rows)
+        }
+
+    def focus(self, rank: int) -> Sequence[Indices]:
+        """Gangs of queues with this priority have their turns now: room of those below is theirs. Returns the rows of
+        nodes that changed.
+        """
+        if rank == self._rank:
+            return ()
+        self._rank = rank
+        changed = []
+        for claim in self._claims.values():
+            if (claim.rank >= rank) != (claim.taken is not None):
+                if claim.taken is None:
+                    self._keep(claim)
+                else:
+                    self._give(claim)
+                changed.append(claim.rows)
+        return changed
+
+    def has(self, gang: Gang) -> bool:
+        """Whether room is collected for the gang."""
+        return gang.uid in self._claims
+
+    def turn(self, gang: Gang) -> None:
+        """It is the gang's turn: what is kept for it is free."""
+        claim = self._claims.get(gang.uid)
+        if claim is not None and claim.taken is not None:
+            self._give(claim)
+
+    def goes_on(self, gang: Gang) -> int:
+        """The gang waits on; returns on how many nodes room is collected for it."""
+        claim = self._claims[gang.uid]
+        self._keep(claim)
+        return len(claim.rows)
+
+    def started(self, gang: Gang) -> bool:
+        """The gang has its places; whether room had been collected for it."""
+        return self._claims.pop(gang.uid, None) is not None
+
+    def kept_from(self, gang: Gang) -> Int64s | None:
+        """What is kept from the gang for others, shape (resources, nodes); None for nothing."""
+        found = None
+        for uid, claim in self._claims.items():
+            if uid != gang.uid and claim.taken is not None:
+                found = np.zeros_like(self._trial.free) if found is None else found
+                found[:, claim.rows] += claim.taken
+        return found
+
+    def _keep(self, claim: _Claim) -> None:
+        free = np.maximum(self._trial.free[:, claim.rows], 0)
+        claim.taken = np.minimum(free, claim.amounts)
+        self._shift(claim, -1)
+
+    def _give(self, claim: _Claim) -> None:
+        self._shift(claim, 1)
+        claim.taken = None
+
+    def _shift(self, claim: _Claim, sign: int) -> None:
+        change = np.zeros_like(self._trial.free)
+        assert claim.taken is not None
+        change[:, claim.rows] = sign * claim.taken
+        self._trial.shift(change)
+
+
+def _age(gang: Gang) -> tuple[int, str]:
+    return gang.created, gang.uid
+
+
+def _elsewhere(view: View, trial: Trial) -> Mask:
+    """Nodes on which no room is collected: something is reserved there, or a start is planned."""
+    closed = np.zeros(len(trial.nodes), np.bool_)
+    index = trial.nodes.static.index
+    rows = [index[one.node] for one in view.reservations if one.node in index]
+    rows += [index[name] for room in view.reserved for name in room.nodes if name in index]
+    closed[rows] = True
+    return closed

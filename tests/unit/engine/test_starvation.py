@@ -1,0 +1,159 @@
+"""Gangs that have waited long collect room: who does, on which nodes, and who may not take it."""
+
+import random
+from dataclasses import replace
+
+import pytest
+from msgspec import structs
+
+from t9ksched.engine.memory import Memory
+from t9ksched.engine.planner import Plan, plan
+from t9ksched.engine.policy import Planning, Policy, Starvation
+from t9ksched.engine.view import View
+from t9ksched.model.gang import ExpectedEnd, Gang
+from t9ksched.model.reasons import Code
+from tests.ahead import HOUR, Pool
+from tests.builders import gang, node, pod_class, queue, running, view
+
+MINUTE = 60 * 1_000_000_000
+POLICY = Policy(starvation=Starvation(1800, 20))
+LATE = 31 * MINUTE
+QUEUES = {
+    "q": queue(ordering="Backfill"),
+    "other": queue(ordering="BestEffort"),
+    "high": queue(ordering="BestEffort", priority=5),
+    "plain": queue(ordering="BestEffort"),
+}
+
+
+def waits(name: str, pods: int, cards: int = 1, of: str = "q", since: int = 0) -> Gang:
+    shape = pod_class(cpu=0, memory=0, gpu=cards)
+    return structs.replace(gang(name, of, pods, of=shape), created=since * MINUTE)
+
+
+def cluster(nodes: int, cards: int, held: dict[str, int], *gangs: Gang) -> View:
+    """Nodes with so many cards each, of which `held` are in use, by node, for no known time."""
+    one = pod_class(cpu=0, memory=0, gpu=1)
+    used = [running(f"r-{name}", "plain", [name] * count, of=one) for name, count in held.items()]
+    return view([node(f"n{at}", gpu=cards) for at in range(nodes)], gangs, QUEUES, running=used)
+
+
+def started(found: Plan) -> set[str]:
+    return {one.gang for one in found.assignments}
+
+
+def codes(found: Plan, name: str) -> list[str]:
+    return next([str(reason.code) for reason in one.reasons] for one in found.waiting if one.gang == name)
+
+
+def test_before_its_time_others_pass_and_after_it_they_leave_it_the_room() -> None:
+    seen = cluster(2, 2, {"n0": 2, "n1": 1}, waits("large", 4), waits("small", 1, since=1))
+    assert started(plan(seen, POLICY, 29 * MINUTE)) == {"small"}
+    found = plan(seen, POLICY, LATE)
+    assert started(found) == set()
+    assert codes(found, "large") == [Code.INSUFFICIENT_RESOURCES, Code.STARVING]
+    assert codes(found, "small")[0] == Code.HELD_FOR_OTHER
+    assert started(plan(seen, Policy(starvation=None), LATE)) == {"small"}, "only where the policy says so"
+
+
+def test_room_is_collected_until_the_gang_starts() -> None:
+    """Cards come free one by one; each stays free, and the small jobs that keep coming wait."""
+    small = [waits(f"s{at}", 1, since=1) for at in range(3)]
+    memory = Memory()
+    for held in (4, 3, 2, 1):
+        seen = cluster(1, 4, {"n0": held}, waits("large", 4), *small)
+        assert started(plan(seen, POLICY, LATE, memory)) == set()
+    found = plan(cluster(1, 4, {}, waits("large", 4), *small), POLICY, LATE, memory)
+    assert started(found) == {"large"}
+
+
+@pytest.mark.parametrize(("of", "starts"), [("other", False), ("high", True), ("q", False)])
+def test_whose_room_it_is(of: str, starts: bool) -> None:
+    """Others of its queue's priority leave it the room, whatever the ordering of their queue; larger ones do not."""
+    seen = cluster(1, 4, {"n0": 3}, waits("large", 4), waits("small", 1, of=of, since=1))
+    assert ("small" in started(plan(seen, POLICY, LATE))) is starts
+
+
+def test_of_an_ordering_that_lets_all_pass_no_gang_collects() -> None:
+    seen = cluster(1, 4, {"n0": 3}, waits("large", 4, of="other"), waits("small", 1, of="other", since=1))
+    assert started(plan(seen, POLICY, LATE)) == {"small"}
+
+
+def test_room_on_nodes_that_it_does_not_need_is_free_for_others() -> None:
+    seen = cluster(3, 2, {"n0": 1, "n1": 2, "n2": 1}, waits("large", 1, cards=2), waits("small", 1, since=1))
+    found = plan(seen, POLICY, LATE)
+    assert started(found) == {"small"}
+    assert {one.node for one in found.assignments} == {"n2"}, "room is collected on n0"
+
+
+def test_two_never_hold_halves_of_the_same_room() -> None:
+    """Both need both nodes: the older one collects on them, the younger one nowhere."""
+    seen = cluster(2, 2, {"n0": 1, "n1": 1}, waits("old", 2, cards=2), waits("young", 2, cards=2, since=1))
+    found = plan(seen, POLICY, LATE)
+    assert Code.STARVING in codes(found, "old")
+    assert Code.STARVING not in codes(found, "young")
+
+
+def test_others_of_a_queue_collect_up_to_the_share() -> None:
+    """Ten nodes of one card: besides the oldest, gangs of two, one and one card have a fifth together."""
+    held = {f"n{at}": 1 for at in range(10)}
+    gangs = [waits("a", 3), waits("b", 2, since=1), waits("c", 1, since=1)]
+    found = plan(cluster(10, 1, held, *gangs), POLICY, 35 * MINUTE)
+    assert [Code.STARVING in codes(found, name) for name in ("a", "b", "c")] == [True, True, False]
+
+
+def test_a_gang_that_can_never_fit_collects_nothing() -> None:
+    seen = cluster(1, 4, {"n0": 3}, waits("huge", 5), waits("small", 1, since=1))
+    assert started(plan(seen, POLICY, LATE)) == {"small"}
+
+
+def test_a_gang_with_a_planned_start_collects_nothing() -> None:
+    policy = replace(POLICY, planning=Planning())
+    seen = cluster(1, 4, {"n0": 3}, structs.replace(waits("large", 4), lasts=MINUTE))
+    (one,) = seen.running
+    rooms = (("n0", one.pods[0].pod_class, 3),)
+    seen = replace(seen, expected_ends=(ExpectedEnd(one.uid, one.queue, 60 * MINUTE, rooms),))
+    found = plan(seen, policy, LATE)
+    assert codes(found, "large") == [Code.PLANNED_START]
+    found = plan(replace(seen, reservations=found.planned), policy, LATE + 1)
+    assert codes(found, "large") == [Code.PLANNED_START]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_large_gangs_start_although_small_ones_keep_coming(seed: int) -> None:
+    """Jobs end at times that nobody knows, and there are always small ones waiting. Two large gangs starve together."""
+    drawn = random.Random(seed)
+    pool = Pool(4, 2, planning=None)
+    pool.policy = POLICY
+    ends: dict[str, int] = {}
+    names = (f"s{at}" for at in range(10_000))
+
+    def come(name: str, pods: int, cards: int, hour: int) -> None:
+        pool.submit(name, pods, 0, cards=cards)
+        pool.waiting[name] = structs.replace(pool.waiting[name], created=hour * HOUR)
+
+    for hour in range(60):
+        for name in sorted(pool.running):
+            if ends[name] <= hour:
+                pool.end(name)
+        if hour == 3:
+            come("first", 4, 2, hour)
+            come("second", 3, 2, hour)
+        while len(pool.waiting) < 6:
+            come(next(names), drawn.choice([1, 1, 2]), 1, hour)
+        for _ in range(2):
+            pool.cycle(hour)
+        for name in pool.running - ends.keys():
+            ends[name] = hour + drawn.randint(1, 4)
+    assert pool.started["first"] <= 12
+    assert pool.started["second"] <= 22
+
+
+def test_what_is_remembered_changes_nothing() -> None:
+    memory = Memory()
+    small = [waits(f"s{at}", 1, since=1) for at in range(4)]
+    for minute, held in ((29, 4), (29, 3), (31, 3), (32, 2), (33, 2), (34, 0), (35, 4), (36, 3)):
+        gangs = [*small] if minute == 35 else [waits("large", 4), *small]
+        seen = cluster(2, 4, {"n0": held, "n1": 4}, *gangs)
+        kept, fresh = plan(seen, POLICY, minute * MINUTE, memory), plan(seen, POLICY, minute * MINUTE)
+        assert structs.replace(kept, stats=fresh.stats).to_bytes() == fresh.to_bytes()
