@@ -27,6 +27,7 @@ class Contender:
         shortest_first: whether jobs that ask for less time, or run shorter where they ask for none, go first.
         remaining: what orders jobs, those that run among those that wait, in policies that preempt: how long they still
             have to run, or that times their cards.
+        named: whether it is one of `NAMED`, which say how queues are ordered; a `scheduler.conf` does not.
         promises: whether a planned start is kept for its job. Else each moment plans anew, so that the best job of that
             moment has the plan, as in textbooks.
     """
@@ -37,6 +38,7 @@ class Contender:
     shortest_first: bool = False
     promises: bool = True
     remaining: Remaining | None = None
+    named: bool = True
 
     @property
     def shown(self) -> Shown:

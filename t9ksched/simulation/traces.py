@@ -19,6 +19,8 @@ from t9ksched.model.errors import Invalid
 from t9ksched.simulation.job import Job
 from t9ksched.simulation.records import history
 
+SNAPSHOT: Final = "snapshot"
+"""The format that is no trace of jobs: see `simulation.snapshot`."""
 _MOST_JOBS: Final = 5_000_000
 _SWF_FIELDS: Final = 18
 
@@ -39,7 +41,8 @@ def read(form: str, lines: Iterable[str]) -> Trace:
     """
     reader = FORMATS.get(form)
     if reader is None:
-        raise Invalid.at("format", f"{form!r} is unknown: the formats are {', '.join(sorted(FORMATS))}")
+        known = ", ".join(sorted([*FORMATS, SNAPSHOT]))
+        raise Invalid.at("format", f"{form!r} is unknown: the formats are {known}")
     found: list[Job] = []
     left_out = 0
     for job in reader(lines):

@@ -63,7 +63,7 @@ def test_a_table_for_people_and_a_policy_of_their_own(trace: str, tmp_path: Path
     ("more", "said"),
     [
         (("--cluster", "4"), "cluster: '4' must be NxM, N nodes with M cards each such as 64x8, or a file"),
-        (("--format", "pbs"), "format: 'pbs' is unknown: the formats are history, muri, philly, swf"),
+        (("--format", "pbs"), "format: 'pbs' is unknown: the formats are history, muri, philly, snapshot, swf"),
         (("--format", "swf"), "line 1: it has 1 fields: a job has 18"),
         (
             ("--policy", "magic"),

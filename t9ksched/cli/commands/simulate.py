@@ -3,8 +3,9 @@
 import re
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -16,16 +17,17 @@ from t9ksched.cli.options import OutputOption
 from t9ksched.cli.output import Output, console, print_json, print_table, table
 from t9ksched.model.errors import FieldError, Invalid
 from t9ksched.simulation.figures import Figures, figures
-from t9ksched.simulation.traces import FORMATS, Trace, read
+from t9ksched.simulation.job import Run
+from t9ksched.simulation.traces import FORMATS, SNAPSHOT, Trace, read
 
 if TYPE_CHECKING:
     from t9ksched.simulation.cluster import Cluster
-    from t9ksched.simulation.job import Replay
     from t9ksched.simulation.policies import Contender
 
 app = typer.Typer(name="simulate", help="Try policies on recorded workloads, without a cluster.", no_args_is_help=True)
 _POLICIES: Final = ("fcfs", "besteffort", "priority", "sjf", "easy", "conservative", "sjf-easy", "srtf", "srsf")
 """The names of `simulation.policies`, which imports the engine: to show the help needs none."""
+_OWN: Final = "current"
 _COMPARED: Final = _POLICIES[:5]
 """What is compared unless said otherwise: not those that may take minutes."""
 _WINDOW: Final = re.compile(r"([0-9]{0,9}):([0-9]{0,9})")
@@ -50,21 +52,25 @@ def _simulate() -> None:
 @app.command("replay")
 def replay_command(
     jobs: Annotated[Path, typer.Option("--jobs", metavar="FILE", help="The recorded jobs.")],
-    form: Annotated[str, typer.Option("--format", metavar="FORMAT", help=f"{', '.join(sorted(FORMATS))}.")],
+    form: Annotated[
+        str, typer.Option("--format", metavar="FORMAT", help=f"{', '.join(sorted([*FORMATS, SNAPSHOT]))}.")
+    ],
     cluster: Annotated[
-        str,
+        str | None,
         typer.Option(
             "--cluster",
             metavar="NxM|FILE",
-            help="So many nodes with so many cards, such as 64x8; or a file of nodes, as `up --nodes` takes it.",
+            help="So many nodes with so many cards, such as 64x8; or a file of nodes, as `up --nodes` takes it. A"
+            " snapshot has its own.",
         ),
-    ],
+    ] = None,
     policy: Annotated[
         list[str] | None,
         typer.Option(
             "--policy",
             metavar="NAME",
-            help=f"{', '.join(_POLICIES)}, or a scheduler.conf file; may be given repeatedly. Default: the first five.",
+            help=f"{', '.join(_POLICIES)}, or a scheduler.conf file; may be given repeatedly. Default: the first five;"
+            f" of a snapshot {_OWN}, its own policy.",
         ),
     ] = None,
     window: Annotated[
@@ -79,33 +85,95 @@ def replay_command(
 ) -> None:
     """Play recorded jobs through the scheduler's engine on virtual time, once for each policy, and compare."""
     from t9ksched.cli import plot
-    from t9ksched.simulation.replay import replay
 
     if image is not None:
         plot.check(image)
     try:
-        shape, counted = _cluster(cluster), _window(window)
-        contenders = {name: _contender(name) for name in policy or _COMPARED}
-        trace = _trace(jobs, form)
+        counted = _window(window)
+        if form == SNAPSHOT:
+            compared = _from_snapshot(jobs, cluster, policy, counted)
+        else:
+            compared = _from_trace(jobs, form, cluster, policy, counted)
     except Invalid as error:
         details = [f"{fault.path}: {fault.message}" for fault in error.errors]
         raise Failure("this cannot be simulated", details=details, code=BAD_USAGE) from error
-    found: dict[str, tuple[Figures, Replay, float]] = {}
+    except ValueError as error:
+        raise Failure(f"there is nothing to count: {error}", code=BAD_USAGE) from error
+    if image is not None:
+        plot.plot(image, {name: one.runs[counted] for name, one in compared.found.items()}, compared.capacity)
+    if output is Output.json:
+        print_json(_document(compared))
+    else:
+        _print(compared)
+
+
+@dataclass(frozen=True, slots=True)
+class _One:
+    """What came of one policy; `apart` are jobs that are not counted, by why."""
+
+    sums: Figures
+    runs: Sequence[Run]
+    wall: float
+    apart: dict[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class _Compared:
+    """The policies, by name; `apart` are jobs that none was asked about."""
+
+    found: dict[str, _One]
+    capacity: int
+    apart: dict[str, int] = field(default_factory=dict)
+
+
+_WORDS: Final = {
+    "leftOut": "have no cards or no run time: they are left out",
+    "tooLarge": "need more cards than there are: they are left out",
+    "never": "start at no time: they are left out",
+    "endless": "start, and nothing says how long they run: they are left out",
+}
+
+
+def _from_trace(jobs: Path, form: str, cluster: str | None, policies: list[str] | None, counted: slice) -> _Compared:
+    from t9ksched.simulation.replay import replay
+
+    if cluster is None:
+        raise Invalid.at("cluster", "--cluster NxM says what the jobs are to run on")
+    shape = _cluster(cluster)
+    contenders = {name: _contender(name) for name in policies or _COMPARED}
+    trace = _trace(jobs, form)
+    found: dict[str, _One] = {}
     for name, contender in contenders.items():
         with _bar(name, len(trace.jobs)) as progress:
             begun = time.perf_counter()
             played = replay(trace.jobs, shape, contender, progress)
-        try:
-            sums = figures(played.runs, shape.capacity, counted)
-        except ValueError as error:
-            raise Failure(f"there is nothing to count: {error}", code=BAD_USAGE) from error
-        found[name] = sums, played, time.perf_counter() - begun
-    if image is not None:
-        plot.plot(image, {name: played.runs[counted] for name, (_, played, _) in found.items()}, shape.capacity)
-    if output is Output.json:
-        print_json(_document(trace, found))
-    else:
-        _print(trace, found)
+            wall = time.perf_counter() - begun
+        found[name] = _One(
+            figures(played.runs, shape.capacity, counted), played.runs, wall, {"tooLarge": played.too_large}
+        )
+    return _Compared(found, shape.capacity, {"leftOut": trace.left_out})
+
+
+def _from_snapshot(path: Path, cluster: str | None, policies: list[str] | None, counted: slice) -> _Compared:
+    from t9ksched.scheduler.decide.plugins import installed
+    from t9ksched.simulation import snapshot
+
+    if cluster is not None:
+        raise Invalid.at("cluster", "a snapshot has its own nodes: leave --cluster out")
+    contenders = {name: None if name == _OWN else _contender(name) for name in policies or (_OWN,)}
+    try:
+        known = snapshot.load(path.read_bytes(), installed())
+    except OSError as error:
+        raise Failure(f"{path} cannot be read: {error.strerror or error}") from error
+    capacity = snapshot.capacity(known.present)
+    found: dict[str, _One] = {}
+    for name, contender in contenders.items():
+        begun = time.perf_counter()
+        played = snapshot.play(known, contender)
+        wall = time.perf_counter() - begun
+        apart = {"never": played.never, "endless": played.endless}
+        found[name] = _One(snapshot.sums(played, capacity, counted), played.runs, wall, apart)
+    return _Compared(found, capacity)
 
 
 def _trace(path: Path, form: str) -> Trace:
@@ -146,7 +214,7 @@ def _contender(name: str) -> "Contender":
         raise Failure(f"{name} cannot be read: {error}") from error
     if "preempt" in found.actions:
         raise Invalid.at(f"{name}: actions", "preemption is not simulated yet: leave preempt out")
-    return Contender(policy=found, by_priority=True)
+    return Contender(policy=found, by_priority=True, named=False)
 
 
 def _window(text: str | None) -> slice:
@@ -171,28 +239,27 @@ def _bar(name: str, jobs: int) -> Iterator[Any]:
         yield lambda ended: progress.update(task, completed=ended)
 
 
-def _document(trace: Trace, found: "dict[str, tuple[Figures, Replay, float]]") -> dict[str, Any]:
-    return {
-        "leftOut": trace.left_out,
+def _document(compared: _Compared) -> dict[str, Any]:
+    return compared.apart | {
         "policies": {
             name: {
-                "jobs": sums.jobs,
-                "tooLarge": played.too_large,
-                "makespan": sums.makespan,
-                "meanWait": sums.mean_wait,
-                "meanCompletion": sums.mean_completion,
-                "p99Completion": sums.p99_completion,
-                "meanBoundedSlowdown": sums.mean_bounded_slowdown,
-                "utilisation": sums.utilisation,
-                "preemptions": sums.preemptions,
-                "wallSeconds": wall,
+                "jobs": one.sums.jobs,
+                **one.apart,
+                "makespan": one.sums.makespan,
+                "meanWait": one.sums.mean_wait,
+                "meanCompletion": one.sums.mean_completion,
+                "p99Completion": one.sums.p99_completion,
+                "meanBoundedSlowdown": one.sums.mean_bounded_slowdown,
+                "utilisation": one.sums.utilisation,
+                "preemptions": one.sums.preemptions,
+                "wallSeconds": one.wall,
             }
-            for name, (sums, played, wall) in found.items()
+            for name, one in compared.found.items()
         },
     }
 
 
-def _print(trace: Trace, found: "dict[str, tuple[Figures, Replay, float]]") -> None:
+def _print(compared: _Compared) -> None:
     rows = [
         [
             name,
@@ -203,11 +270,11 @@ def _print(trace: Trace, found: "dict[str, tuple[Figures, Replay, float]]") -> N
             f"{sums.utilisation:.1%}",
             f"{sums.preemptions:,}",
         ]
-        for name, (sums, _, _) in found.items()
+        for name, sums in ((name, one.sums) for name, one in compared.found.items())
     ]
     out = console()
     print_table(out, table(_COLUMNS, rows, right=_COLUMNS[1:]))
-    too_large = next(iter(found.values()))[1].too_large
-    for count, why in ((trace.left_out, "have no cards or no run time"), (too_large, "need more cards than there are")):
-        if count:
-            out.print(f"{count} jobs {why}: they are left out.")
+    told = [compared.apart] + [one.apart for one in compared.found.values()]
+    for why, words in _WORDS.items():
+        if count := max(apart.get(why, 0) for apart in told):
+            out.print(f"{count} jobs {words}.")

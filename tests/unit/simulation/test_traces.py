@@ -38,7 +38,7 @@ def test_a_file_of_jobs(form: str, lines: list[str], jobs: tuple[Job, ...], left
 @pytest.mark.parametrize(
     ("form", "lines", "path", "message"),
     [
-        ("csv", [], "format", "'csv' is unknown: the formats are history, muri, philly, swf"),
+        ("csv", [], "format", "'csv' is unknown: the formats are history, muri, philly, snapshot, swf"),
         ("muri", [PHILLY], "line 1", "the header lacks iterations, iteration_time"),
         ("muri", [], "line 1", "the header lacks job_id"),
         ("muri", [MURI, "a,4,0,10,500,1\n", "b,four,0,10,500,1\n"], "line 3, num_gpu", "'four' must be a number"),
