@@ -152,10 +152,11 @@ def _conflict(reservation: AdvanceReservation, conflicts: list[Json]) -> Problem
     until = f"until {first['until']}" if first.get("until") else "and nothing ends it"
     held = f"{first['kind']} {first['name']} holds {', '.join(first['nodes'])} {until}"
     rest = f" (and {len(more)} more)" if more else ""
+    waits = all(one["kind"] == "job" for one in conflicts)
     return Problem(
         "Conflict",
         f"the reservation {reservation.name!r} is not possible: {held}{rest}",
-        remedy="take other nodes or times, or onConflict: Wait, which lets jobs go on until they end",
+        remedy="take other nodes or times" + (", or onConflict: Wait, which lets jobs go on" if waits else ""),
         conflicts=conflicts,
     )
 

@@ -114,6 +114,8 @@ class _Causes:
             return "room is expected sooner than before"
         if lost := self._lost(before):
             return f"node {lost} was lost or closed"
+        if reserved := self._reserved(before):
+            return f"reservation {reserved!r} needs the room"
         spec = self._view.queues.get(before[0].queue)
         if spec is None or self._specs.get(before[0].queue, spec.spec) != spec.spec:
             return f"queue {before[0].queue!r} was changed"
@@ -128,6 +130,18 @@ class _Causes:
             if self._ends.get(one.gang, one.at) + self._resolution < one.at:
                 return "a running job may run longer than before"
         return "room that it needs is used otherwise: by pods of other schedulers, or by an order of an administrator"
+
+    def _reserved(self, plan: tuple[Reservation, ...]) -> str:
+        """A reservation by administrators that the gang may not use, and that lies in its plan; empty for none."""
+        gang = next((one for one in self._view.gangs if one.uid == plan[0].owner), None)
+        if gang is None:
+            return ""
+        nodes, begin, end = {one.node for one in plan}, plan[0].since, plan[0].until
+        for room in self._view.reserved:
+            in_time = begin < room.end and (not end or end > room.begin)
+            if in_time and not nodes.isdisjoint(room.nodes) and not room.admits(gang):
+                return room.name
+        return ""
 
     def _lost(self, plan: Iterable[Reservation]) -> str:
         """A node of the plan that is not there any more, or takes no pods; empty where there is none."""

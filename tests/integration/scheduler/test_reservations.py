@@ -220,3 +220,17 @@ async def test_a_restart_knows_what_is_reserved(world: World, start: Start, queu
     async with start():
         await asyncio.sleep(1)
         assert (await world.client.get(PODS, "waits", world.namespace))["spec"].get("nodeName") is None
+
+
+async def test_a_reservation_moves_a_plan_and_is_the_cause(
+    world: World, start: Start, queue: str, store: Store
+) -> None:
+    await world.play(1, 2)
+    async with start(policy=Policy(planning=Planning(per_user=100))):
+        await world.create(pod(world, "first", 2, queue, time_limit="1h"))
+        await world.running("first")
+        await world.create(pod(world, "second", 2, queue, time_limit="4h"))
+        assert "planned to start at" in await waits_for(world, "second")
+        await reserve(store, asking("firmware", 4 * 3600, 6 * 3600, nodes={"names": world.nodes}), *world.nodes)
+        moved = await world.event(names.EVENT_PLAN_MOVED, "second")
+        assert "reservation 'firmware' needs the room" in moved["message"]

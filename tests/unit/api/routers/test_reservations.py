@@ -79,6 +79,9 @@ async def test_a_conflict_says_who_holds_what_until_when(world: World) -> None:
     assert (refused.status, refused.body["code"]) == (409, "Conflict")
     assert "job ml/Job/j holds n1, n2 until 2090-01-07T21:00:00Z (and 1 more)" in refused.body["detail"]
     assert refused.body["conflicts"][0] == held
+    assert "onConflict: Wait" in refused.body["remedy"]
+    world.leader.judgement = {"conflicts": [held | {"kind": "reservation"}]}
+    assert (await world.admin("POST", PATH, body())).body["remedy"] == "take other nodes or times"
     assert (await world.admin("GET", PATH)).body == {"items": []}
 
 
