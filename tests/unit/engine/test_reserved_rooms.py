@@ -203,6 +203,18 @@ def test_who_names_a_part_gets_no_more_than_that(planning: Planning | None) -> N
     assert set(given.started) == {"k", "m"}
 
 
+@BOTH
+def test_reserved_cards_that_others_still_hold_are_not_there(planning: Planning | None) -> None:
+    given = pool(planning, nodes=1)
+    given.submit("before", 6, 100, cards=1)
+    given.cycle(0)
+    given.reserve("r", 1, 20, [0], cards=(GPU, 4), **FOR_EVAL)
+    given.submit("j", 3, 5, cards=1, of="eval", reservation="r")
+    given.submit("k", 2, 5, cards=1, of="eval", reservation="r")
+    given.cycle(2)
+    assert set(given.started) == {"before", "k"}
+
+
 def test_plans_inside_are_not_kept_twice() -> None:
     given = pool(Planning(), nodes=1)
     given.reserve("r", 10, 20, [0], cards=(GPU, 4), **FOR_EVAL)
