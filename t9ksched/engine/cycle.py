@@ -19,7 +19,7 @@ from t9ksched.engine.refill import Refills
 from t9ksched.engine.reservations import Reservations
 from t9ksched.engine.reserved_rooms import ReservedRooms
 from t9ksched.engine.scheduling_key import SchedulingKeys
-from t9ksched.engine.starvation import Starving
+from t9ksched.engine.starvation import Starving, backfills
 from t9ksched.engine.timeline import end_of
 from t9ksched.engine.victims.victim_search import VictimSearch
 from t9ksched.engine.view import View
@@ -73,10 +73,8 @@ class Cycle:
         for row, kept in self.advance.rooms().items() if self.advance is not None else ():
             rooms[row] = (*rooms.get(row, ()), *kept)
         self.starving: Starving | None = None
-        if policy.starvation is not None:
-            self.starving = Starving(view, self.trial, policy.starvation, now) or None
-            for row, whose in self.starving.rooms().items() if self.starving is not None else ():
-                rooms[row] = (*rooms.get(row, ()), whose)
+        if policy.starvation is not None and any(map(backfills, view.queues.values())):
+            self.starving = Starving(view, self.trial, policy.starvation, now)
         self.failures = FailureMemory(view, self.trial, rooms, self.ledger, policy, past)
         self.refills = Refills(view, self.trial, self.reservations, self.ledger, self.failures, self.withheld)
         self.promised = self._promise()

@@ -81,6 +81,8 @@ class Planner:
         minima = self._minima
         if self._cycle.planned is not None:
             yield from self._cycle.planned.begin()
+        if self._cycle.starving is not None:
+            yield from self._cycle.starving.begin()
         yield from self._serve(order, self._lines, minima.judge)
         for gangs in minima.above.values():
             gangs.reverse()

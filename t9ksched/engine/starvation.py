@@ -8,8 +8,9 @@ remembered: from one cycle to the next the choice is the same, because nodes wit
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from heapq import nsmallest
 from typing import Final
 
 import numpy as np
@@ -19,10 +20,13 @@ from t9ksched.engine.members import chosen
 from t9ksched.engine.placement.class_fit import ClassFit
 from t9ksched.engine.placement.trial import Trial
 from t9ksched.engine.policy import Starvation
-from t9ksched.engine.view import View
+from t9ksched.engine.view import QueueState, View
+from t9ksched.engine.work import Work
 from t9ksched.model.gang import Gang
 
 _SECOND: Final = 1_000_000_000
+_SOME: Final = 2048
+"""So many gangs are looked at in one step."""
 _MOST: Final = 20
 """So many gangs of a queue collect room at most."""
 
@@ -45,38 +49,46 @@ class Starving:
     """The gangs that collect room in one cycle. `now` is in nanoseconds since the epoch."""
 
     def __init__(self, view: View, trial: Trial, rules: Starvation, now: int) -> None:
+        self._view = view
         self._trial = trial
+        self._rules = rules
+        self._now = now
         self._claims: dict[str, _Claim] = {}
         self._rank: int | None = None
-        backfilled = {name for name, state in view.queues.items() if state.spec.ordering == "Backfill"}
-        if not backfilled:
-            return
         self._closed = _elsewhere(view, trial)
-        planned = {one.owner for one in view.reservations}
-        lines: dict[str, list[Gang]] = {}
-        for gang in view.gangs:
-            if gang.queue not in backfilled or gang.placed or gang.uid in planned:
-                continue
-            if now - gang.created >= rules.after_seconds * _SECOND and gang.topology != "Required" and gang.waiting:
-                lines.setdefault(gang.queue, []).append(gang)
-        heads = []
-        for gangs in lines.values():
-            gangs.sort(key=_age)
-            heads.append(gangs[0])
-        for gang in sorted(heads, key=_age):
-            self._claim(gang, view, 1.0, 0.0)
-        others = [gang for gangs in lines.values() for gang in gangs[1:_MOST]]
-        used: dict[str, float] = {}
-        for gang in sorted(others, key=_age):
-            before = used.get(gang.queue, 0.0)
-            used[gang.queue] = before + self._claim(gang, view, rules.most_held_percent / 100, before)
 
-    def _claim(self, gang: Gang, view: View, most: float, before: float) -> float:
+    def begin(self) -> Work[None]:
+        """Choose the gangs that collect, and their nodes: before any gang has its turn."""
+        lines: dict[str, list[Gang]] = {name: [] for name, state in self._view.queues.items() if backfills(state)}
+        planned = {one.owner for one in self._view.reservations}
+        latest = self._now - self._rules.after_seconds * _SECOND
+        gangs = self._view.gangs
+        for first in range(0, len(gangs), _SOME):
+            for gang in gangs[first : first + _SOME]:
+                if gang.created > latest or gang.queue not in lines or gang.placed or gang.uid in planned:
+                    continue
+                if gang.waiting and gang.topology != "Required":
+                    lines[gang.queue].append(gang)
+            self._trial.meter.spent += 20 * _SOME
+            yield
+        oldest = [nsmallest(_MOST, line, key=_age) for line in lines.values()]
+        self._trial.meter.spent += 20 * len(gangs)
+        yield
+        for gang in sorted((line[0] for line in oldest if line), key=_age):
+            self._claim(gang, 1.0, 0.0)
+            yield
+        used: dict[str, float] = {}
+        for gang in sorted((gang for line in oldest for gang in line[1:]), key=_age):
+            before = used.get(gang.queue, 0.0)
+            used[gang.queue] = before + self._claim(gang, self._rules.most_held_percent / 100, before)
+            yield
+
+    def _claim(self, gang: Gang, most: float, before: float) -> float:
         """Choose nodes for the gang, if it takes no more than `most` of what its queue may use, of which `before` is
         taken; returns the share that it takes.
         """
         members, _, enough = chosen(gang)
-        spec = view.queues[gang.queue].spec
+        spec = self._view.queues[gang.queue].spec
         if not members or not enough:
             return 0.0
         wanted = Counter[int]()
@@ -114,18 +126,6 @@ class Starving:
         return True
 
     # ---- in the cycle
-
-    def __bool__(self) -> bool:
-        """Whether any gang collects room."""
-        return bool(self._claims)
-
-    def rooms(self) -> Mapping[int, tuple[object, ...]]:
-        """Whose each node is on which room is collected, by row."""
-        return {
-            int(row): ("collected", uid, claim.amounts[:, at].tobytes())
-            for uid, claim in self._claims.items()
-            for at, row in enumerate(claim.rows)
-        }
 
     def focus(self, rank: int) -> Sequence[Indices]:
         """Gangs of queues with this priority have their turns now: room of those below is theirs. Returns the rows of
@@ -187,6 +187,11 @@ class Starving:
         assert claim.taken is not None
         change[:, claim.rows] = sign * claim.taken
         self._trial.shift(change)
+
+
+def backfills(queue: QueueState) -> bool:
+    """Whether gangs of the queue may collect room."""
+    return queue.spec.ordering == "Backfill"
 
 
 def _age(gang: Gang) -> tuple[int, str]:
