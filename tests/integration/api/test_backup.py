@@ -13,6 +13,7 @@ from sqlalchemy.exc import DBAPIError
 
 from t9ksched.model.podclass import PodClass
 from t9ksched.model.reservation import Reservation, ReservationKind
+from t9ksched.model.reservation_form import parse_reservation
 from t9ksched.store import Store, history
 from t9ksched.store.acceptances import Acceptance
 from t9ksched.store.bindings import CardBinding, Cards
@@ -71,6 +72,11 @@ async def furnish(store: Store) -> dict[str, str]:
     await store.promises.put(
         [Reservation("u1", "n1", room, rank=10, since=10**18, until=2 * 10**18, kind=ReservationKind.VICTIMS)]
     )
+    planned = Reservation("u3", "n1", room, rank=10, since=10**18, kind=ReservationKind.PLANNED, firm=True, queue="a")
+    await store.planned_starts.put({"u3": (planned, planned)})
+    kept = {"name": "night", "nodes": {"names": ["n1"]}, "for": "maintenance"}
+    kept |= {"from": "2031-01-07T20:00:00Z", "to": "2031-01-07T22:00:00Z"}
+    await store.reservations.create(parse_reservation(kept).to_dict(), ["n1"], await store.changes.head(), by="admin")
     cards = CardBinding(pod_uid="u2", namespace="default", name="q", node="n1", cards=CARDS, honoured=True, at=NOW)
     await store.bindings.put([cards])
     await store.runs.put([Run(uid="u1", bound_at=10**18, ran_at=10**18, limit=60)])
