@@ -166,11 +166,7 @@ class AdmissionPass:
                 record.lasts, record.user, record.stale = lasts, user, True
         if queue is not None and queue.spec.start_windows:
             self._follow_windows(queue, now)
-        book = self._state.advance
-        reservation = book.asked(record)
-        groups = tuple(sorted(self._state.permissions.groups_of_submitter(record))) if book.names_groups() else ()
-        if (reservation, groups) != (record.reservation, record.groups):
-            record.reservation, record.groups, record.stale = reservation, groups, True
+        self._state.advance.read(record)
         return record.snapshot()
 
     def _follow_windows(self, queue: Queue, now: int) -> None:

@@ -209,6 +209,19 @@ class AdvanceBook:
 
     # ---- jobs that name a reservation
 
+    def read(self, gang: GangRecord) -> None:
+        """Note the reservation that a waiting group asks for, and its submitter's groups where they matter."""
+        if gang.reservation_seen != gang.changes:
+            gang.reservation_seen = gang.changes
+            reservation = self.asked(gang)
+            if reservation != gang.reservation:
+                gang.reservation, gang.stale = reservation, True
+        if self.known or gang.groups:
+            permissions = self._state.permissions
+            groups = tuple(sorted(permissions.groups_of_submitter(gang))) if self.names_groups() else ()
+            if groups != gang.groups:
+                gang.groups, gang.stale = groups, True
+
     def asked(self, gang: GangRecord) -> str:
         """The reservation that the group's job asks for, by annotation; empty for none."""
         job = self._state.jobs.get(job_of(gang))

@@ -40,7 +40,7 @@ class JobEvents:
                 if gang.virtual and gang.spec.priority != job.priority:
                     gang.spec = replace(gang.spec, priority=job.priority)
                     self._state.changes.gang_changed(gang)
-                elif job.start_text or gang.start_after:
+                elif job.start_text or job.reservation_text or gang.start_after:
                     self._state.changes.gang_changed(gang)  # the job's own annotation counts
         elif known.asks != job.asks or known.phase != job.phase:
             for gang in self._state.gangs_of_owner(job.uid):

@@ -202,6 +202,8 @@ class GangRecord(msgspec.Struct, eq=False):
     user: str = ""
     reservation: str = ""
     """The reservation by administrators that its job asks for."""
+    reservation_seen: int = -1
+    """Its change counter when that was read."""
     groups: tuple[str, ...] = ()
     """Its submitter's groups: noted while a reservation is for groups."""
     stale: bool = True
