@@ -8,6 +8,7 @@ from api.http.overload import Overload
 from api.routers import (
     about,
     audit,
+    forecasts,
     health,
     jobactions,
     metrics,
@@ -60,6 +61,7 @@ _ROUTERS = (
     nodes.router,
     timeline.router,
     usage.router,
+    forecasts.router,
     reviews.router,
     jobactions.router,
     audit.router,

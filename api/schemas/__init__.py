@@ -35,7 +35,7 @@ from api.schemas.queues import (
     StopShape,
     StopsShape,
 )
-from api.schemas.reports import AuditPage, HistoryEvent, HistoryPage, UsageReport, UsageRow
+from api.schemas.reports import AuditPage, ForecastAccuracy, HistoryEvent, HistoryPage, UsageReport, UsageRow
 from api.schemas.reservations import (
     ReservationBody,
     ReservationChange,
@@ -57,6 +57,7 @@ __all__ = [
     "Explanation",
     "ExplanationReason",
     "FieldFault",
+    "ForecastAccuracy",
     "Health",
     "HistoryEvent",
     "HistoryPage",

@@ -39,6 +39,18 @@ class PlannedStartShape(Shape):
     nodes: list[str]
 
 
+class ExpectedStartShape(Shape):
+    """Between which moments a waiting job is expected to start, RFC 3339; the forecast is `latest`.
+
+    `basis` says what that is taken from: `plan`, a planned start that relies on enforced ends alone. It is `unknown`
+    where nothing can be said, and both moments are null.
+    """
+
+    earliest: str | None
+    latest: str | None
+    basis: Literal["plan", "learned", "unknown"]
+
+
 class Job(Shape):
     """A job of any kind, also a plain pod or a PodGroup made by hand.
 
@@ -65,7 +77,7 @@ class Job(Shape):
     position: int | None
     reason: ReasonShape | None
     plannedStart: PlannedStartShape | None = None
-    expectedStart: dict[str, Any] | None
+    expectedStart: ExpectedStartShape | None
     timeLimit: TimeLimitShape
     formerSubmitters: list[str] | None = None
     root: str | None = None

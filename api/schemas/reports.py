@@ -33,6 +33,28 @@ class AuditPage(Shape):
     next: int | None
 
 
+class ForecastFigures(Shape):
+    """How the forecasts of jobs that started turned out. The forecast is `latest`; errors are distances of the start
+    from it, widths those between `earliest` and `latest`. Figures are null where there are no such jobs.
+    """
+
+    jobs: int
+    startedByLatest: int
+    startedInInterval: int
+    medianWidthSeconds: float | None
+    medianErrorSeconds: float | None
+    p90ErrorSeconds: float | None
+
+
+class ForecastAccuracy(ForecastFigures):
+    """The same of all such jobs. `unknown` of the `jobs` had a forecast without a moment: no other figure counts
+    them. `byBasis` has the figures of those with basis `plan` or `learned`.
+    """
+
+    unknown: int
+    byBasis: dict[str, ForecastFigures]
+
+
 class UsageRow(Shape):
     """GPU-hours of one combination of what was asked for in `by`.
 

@@ -51,6 +51,7 @@ _COMMANDS: Final = (
     _Command("queues", "queues:app", _ADMIN, ("queuemembers", "queueapply")),
     _Command("reservations", "reservations:app", _ADMIN),
     _Command("usage", "usage:usage", _ADMIN),
+    _Command("forecast-accuracy", "forecasts:forecast_accuracy", _ADMIN),
     _Command("stop-scheduling", "stops:stop_scheduling", _ADMIN),
     _Command("token", "token:app", _ADMIN),
     _Command("simulate", "simulate:app", _ADMIN),

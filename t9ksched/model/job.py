@@ -4,6 +4,7 @@ from typing import Any, Final
 
 import msgspec
 
+from t9ksched.model.forecast import Basis
 from t9ksched.model.timelimit import TimeLimit
 
 FINISHED: Final = ("Succeeded", "Failed")
@@ -41,6 +42,16 @@ class PlannedStart(msgspec.Struct, frozen=True):
     nodes: tuple[str, ...]
 
 
+class ExpectedStart(msgspec.Struct, frozen=True):
+    """Between which moments a waiting job is expected to start, and what that is taken from; both are None where that
+    is not known.
+    """
+
+    earliest: str | None
+    latest: str | None
+    basis: Basis
+
+
 class JobView(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     """A job of any kind, also a plain pod or a PodGroup made by hand. Times are RFC 3339 in UTC.
 
@@ -66,7 +77,7 @@ class JobView(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     position: int | None = None
     reason: JobReason | None = None
     planned_start: PlannedStart | None = None
-    expected_start: dict[str, Any] | None = None
+    expected_start: ExpectedStart | None = None
     time_limit: TimeLimit
     former_submitters: tuple[str, ...] = ()
     root: str = ""

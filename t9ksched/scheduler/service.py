@@ -31,6 +31,7 @@ from t9ksched.scheduler.decide.configuration import NAMED, Configuration, Config
 from t9ksched.scheduler.decide.loop import Loop
 from t9ksched.scheduler.decide.plugins import PluginWatch, Slow, installed
 from t9ksched.scheduler.keep.database_sync import DatabaseSync, Restored
+from t9ksched.scheduler.keep.forecast_keeper import ForecastKeeper
 from t9ksched.scheduler.keep.housekeeping import Housekeeping, Sweep
 from t9ksched.scheduler.keep.leadership import Leadership
 from t9ksched.scheduler.keep.max_duration import MaxDurationKeeper
@@ -162,6 +163,8 @@ class SchedulerService:
                 Sweep("cards", 1, self._sweep_cards),
                 Sweep("reservations by administrators", 5, self._reservations.sweep),
             ]
+        forecasts = ForecastKeeper(None if observe else store.forecasts, self.state, clock)
+        sweeps.append(Sweep("forecasts", 2, forecasts.sweep))
         self._housekeeping = Housekeeping(
             self.state, store, clock, options.retention, sweeps, None if observe else self._cards
         )

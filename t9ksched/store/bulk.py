@@ -19,7 +19,7 @@ from sqlalchemy.engine import Dialect
 from sqlalchemy.sql.expression import ClauseElement
 from sqlalchemy.types import TypeEngine
 
-from t9ksched.store.tables import Moment
+from t9ksched.store.moment import Moment
 
 _encode = msgspec.json.Encoder().encode
 _NOTHING: Mapping[str, Any] = MappingProxyType({})

@@ -25,8 +25,9 @@ from sqlalchemy import String, bindparam, case, delete, insert, select, update
 from t9ksched.store.acceptances import Acceptance
 from t9ksched.store.bulk import Prepared, Speaker, Statement
 from t9ksched.store.database import Database
+from t9ksched.store.moment import Moment
 from t9ksched.store.repeats import Busy
-from t9ksched.store.tables import Moment, outbox
+from t9ksched.store.tables import outbox
 
 LEASE: Final = timedelta(seconds=30)
 """How long a claim counts as at work after it was last heard of."""

@@ -16,6 +16,7 @@ from t9ksched.store.changes import Changes
 from t9ksched.store.database import Database
 from t9ksched.store.errors import SchemaMismatch, StoreError
 from t9ksched.store.fence import Fence
+from t9ksched.store.forecasts import Forecasts
 from t9ksched.store.history import Event, History
 from t9ksched.store.instance import Instances
 from t9ksched.store.job_overrides import Controls, Stops
@@ -54,6 +55,7 @@ class Store:
         self.promises = Promises(database)
         self.reservations = AdvanceReservations(database)
         self.planned_starts = PlannedStarts(database)
+        self.forecasts = Forecasts(database)
         self.bindings = Bindings(database)
         self.runs = Runs(database)
         self.repeats = Repeats(database)

@@ -17,8 +17,9 @@ from t9ksched.store.changes import NOTIFY
 from t9ksched.store.database import Database
 from t9ksched.store.history import Event
 from t9ksched.store.jobs import JobRecord
+from t9ksched.store.moment import Moment
 from t9ksched.store.spans import UNKNOWN, submitter_of
-from t9ksched.store.tables import Moment, change_log, revision_counter, usage_job, usage_open
+from t9ksched.store.tables import change_log, revision_counter, usage_job, usage_open
 
 
 class Submissions:

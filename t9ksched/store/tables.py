@@ -4,12 +4,11 @@ Times are UTC and aware on both databases. JSON columns keep the order in which 
 the number of a row in `change_log`: it grows by every change of anything, in the order of commits.
 """
 
-from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import JSON, BigInteger, Boolean, Column, DateTime, Index, Integer, MetaData, String, Table, Text, text
-from sqlalchemy.engine import Dialect
-from sqlalchemy.types import TypeDecorator
+from sqlalchemy import JSON, BigInteger, Boolean, Column, Index, Integer, MetaData, String, Table, Text, text
+
+from t9ksched.store.moment import Moment
 
 metadata = MetaData(
     naming_convention={
@@ -23,34 +22,6 @@ metadata = MetaData(
 
 Serial = BigInteger().with_variant(Integer, "sqlite")
 """SQLite counts rows by itself only in a column declared INTEGER."""
-
-
-class Moment(TypeDecorator[datetime]):
-    """An aware UTC time; SQLite, which has no zones, stores it as text in UTC."""
-
-    impl = DateTime(timezone=True)
-    cache_ok = True
-
-    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:
-        """To the database. A naive time is a programmer's mistake."""
-        if value is None:
-            return None
-        value = self.in_utc(value)
-        return value.replace(tzinfo=None) if dialect.name == "sqlite" else value
-
-    @staticmethod
-    def in_utc(value: datetime) -> datetime:
-        """The same time in UTC. Raises ValueError for a naive one."""
-        if value.tzinfo is None:
-            raise ValueError("times in the database carry a zone: use datetime.now(UTC)")
-        return value.astimezone(UTC)
-
-    def process_result_value(self, value: Any, dialect: Dialect) -> datetime | None:
-        """From the database, always aware and in UTC."""
-        if value is None:
-            return None
-        at: datetime = value
-        return at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
 
 
 queue = Table(
@@ -222,6 +193,25 @@ planned_start = Table(
     Column("places", JSON, nullable=False),
 )
 """When and where a waiting gang is to start, by its UID; times in nanoseconds since the epoch, `ends` 0 for never."""
+
+forecast = Table(
+    "forecast",
+    metadata,
+    Column("uid", String(36), primary_key=True),
+    Column("queue", String(63), nullable=False),
+    Column("first_at", BigInteger, nullable=False),
+    Column("first_earliest", BigInteger, nullable=False),
+    Column("first_latest", BigInteger, nullable=False),
+    Column("first_basis", String(10), nullable=False),
+    Column("last_at", BigInteger, nullable=False),
+    Column("last_earliest", BigInteger, nullable=False),
+    Column("last_latest", BigInteger, nullable=False),
+    Column("last_basis", String(10), nullable=False),
+    Column("started_at", BigInteger, nullable=False),
+    Column("settled_at", BigInteger, nullable=False, index=True),
+)
+"""The first and the last forecast of a job's start by its UID, and when it started; times in nanoseconds since the
+epoch. `settled_at` is 0 while the job waits; `started_at` stays 0 if it never starts."""
 
 binding = Table(
     "binding",

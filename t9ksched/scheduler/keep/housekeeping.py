@@ -101,6 +101,7 @@ class Housekeeping:
             await self._store.usage.purge(before)
             jobs = await self._store.jobs.purge(before)
             await self._store.changes.purge(before)
+            await self._store.forecasts.purge(round(before.timestamp() * 1e9))
             await self._store.repeats.purge(now)
             await self._forget_what_is_gone()
             if self._cards is not None:

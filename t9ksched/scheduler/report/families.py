@@ -72,6 +72,33 @@ RESERVATIONS_ENDED: Final = Family(
     "Occurrences of reservations that were released because nobody used them, or missed because others held the room.",
     ("why",),
 )
+FORECAST_WAITING: Final = Family(
+    "t9ksched_forecast_waiting_jobs", "gauge", "Jobs that wait, by what their forecast relies on.", ("basis",)
+)
+FORECAST_JOBS: Final = Family(
+    "t9ksched_forecast_jobs_total",
+    "counter",
+    "Jobs that started after waiting, by what their first forecast relied on.",
+    ("basis",),
+)
+FORECAST_BY_LATEST: Final = Family(
+    "t9ksched_forecast_started_by_latest_total",
+    "counter",
+    "Those of them that started by the latest moment of their first forecast.",
+    ("basis",),
+)
+FORECAST_IN_INTERVAL: Final = Family(
+    "t9ksched_forecast_started_in_interval_total",
+    "counter",
+    "Those of them that started within the interval of their first forecast.",
+    ("basis",),
+)
+FORECAST_ERROR: Final = Family(
+    "t9ksched_forecast_error_seconds_total",
+    "counter",
+    "Sum of the distances between their starts and the latest moments of their first forecasts.",
+    ("basis",),
+)
 STOPPED: Final = Family("t9ksched_stopped", "gauge", "1 while an administrator has stopped it, else 0.", ("what",))
 DATABASE_AWAY: Final = Family(
     "t9ksched_database_away", "gauge", "1 while the database does not answer, so that new groups wait, else 0."
@@ -102,6 +129,11 @@ FAMILIES: Final = (
     PLANS_MOVED,
     RESERVATIONS,
     RESERVATIONS_ENDED,
+    FORECAST_WAITING,
+    FORECAST_JOBS,
+    FORECAST_BY_LATEST,
+    FORECAST_IN_INTERVAL,
+    FORECAST_ERROR,
     STOPPED,
     DATABASE_AWAY,
     CARD_DRIFT,

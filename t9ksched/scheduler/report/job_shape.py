@@ -7,7 +7,7 @@ from t9ksched.model.job import JobMembers, JobView
 from t9ksched.scheduler.report.job_phase import goes_on, phase, why_ended
 from t9ksched.scheduler.report.job_reason import shown_reason
 from t9ksched.scheduler.report.observed_job import ObservedJob, former_submitters, is_past, submitter
-from t9ksched.scheduler.report.planned_shape import planned_start
+from t9ksched.scheduler.report.planned_shape import expected_start, planned_start
 from t9ksched.scheduler.state import objects
 from t9ksched.scheduler.state.limits import limit_of
 from t9ksched.scheduler.state.owners import Root
@@ -79,6 +79,7 @@ def job_view(view: ObservedJob, state: ClusterState) -> JobView:
         position=waiting.position if waiting else None,
         reason=shown_reason(view, now, waiting, limited, state),
         planned_start=planned_start(gangs, state) if waiting else None,
+        expected_start=expected_start(gangs, state) if waiting else None,
         time_limit=limit_of(state, gangs, view.uid),
         former_submitters=former_submitters(view, state),
         root=above.title if above else "",

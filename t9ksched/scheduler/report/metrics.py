@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+from t9ksched.model.forecast import BASES, UNKNOWN
 from t9ksched.model.resources import PODS
 from t9ksched.model.volumes import counts_volumes
 from t9ksched.scheduler.report import families
@@ -46,6 +47,7 @@ async def exposition(
         families.PLANS_MOVED: (((direction,), count) for direction, count in state.reservations.moved.items()),
         families.RESERVATIONS: iter([(("Active",), active), (("Scheduled",), scheduled)]),
         families.RESERVATIONS_ENDED: (((why,), count) for why, count in state.advance.counts.items()),
+        **_forecasts(state),
         families.STOPPED: (((what,), int(what in stopped)) for what in STOPPABLE),
         families.DATABASE_AWAY: iter([((), int(state.outage.away))]),
         families.CARD_DRIFT: iter([((), len(state.cards.drifting))]),
@@ -75,6 +77,19 @@ def _node_requests(state: ClusterState, node: str) -> Iterator[_Sample]:
         for resource, amount in charge.pod_class.requests:
             used[resource] += amount
     return _amounts(node, {name: amount for name, amount in used.items() if name != PODS and not counts_volumes(name)})
+
+
+def _forecasts(state: ClusterState) -> dict[Family, Iterator[_Sample]]:
+    book = state.forecasts
+    known = tuple(basis for basis in BASES if basis != UNKNOWN)
+    errors = {basis: f"{seconds:.3f}" for basis, seconds in book.error_seconds.items()}
+    return {
+        families.FORECAST_WAITING: (((basis,), book.waiting[basis]) for basis in BASES),
+        families.FORECAST_JOBS: (((basis,), book.started[basis]) for basis in BASES),
+        families.FORECAST_BY_LATEST: (((basis,), book.by_latest[basis]) for basis in known),
+        families.FORECAST_IN_INTERVAL: (((basis,), book.in_interval[basis]) for basis in known),
+        families.FORECAST_ERROR: (((basis,), errors[basis]) for basis in known),
+    }
 
 
 def _quotas(state: ClusterState) -> Iterator[_Sample]:

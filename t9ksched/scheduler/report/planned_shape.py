@@ -5,7 +5,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable
 from typing import Any, Final
 
-from t9ksched.model.job import PlannedStart
+from t9ksched.model.job import ExpectedStart, PlannedStart
 from t9ksched.model.reservation import Reservation, rounded_up
 from t9ksched.scheduler.report.observed_job import identity
 from t9ksched.scheduler.state.objects import timestamp
@@ -25,6 +25,12 @@ def planned_start(gangs: Iterable[GangRecord], state: ClusterState) -> PlannedSt
     plan = min(plans, key=lambda plan: plan[0].since)
     at = timestamp(rounded_up(plan[0].since, state.resolution))
     return PlannedStart(at or "", plan[0].firm, tuple(sorted({one.node for one in plan})))
+
+
+def expected_start(gangs: Iterable[GangRecord], state: ClusterState) -> ExpectedStart:
+    """When a waiting job with these groups is expected to start."""
+    found = state.forecasts.of(gangs, state.resolution)
+    return ExpectedStart(timestamp(found.earliest), timestamp(found.latest), found.basis)
 
 
 def job_named(gang: GangRecord) -> str:

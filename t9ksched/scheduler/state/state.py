@@ -29,6 +29,7 @@ from t9ksched.scheduler.state.charges import Charges
 from t9ksched.scheduler.state.clocks import Clocks
 from t9ksched.scheduler.state.counts import Counts
 from t9ksched.scheduler.state.enforced_ends import EnforcedEnds
+from t9ksched.scheduler.state.forecasts import ForecastBook
 from t9ksched.scheduler.state.group_events import GroupEvents
 from t9ksched.scheduler.state.job_events import JobEvents
 from t9ksched.scheduler.state.job_record import JobRecord
@@ -99,6 +100,7 @@ class ClusterState:
         )
         self.reservations = ReservationBook(self.refills, refused, on_change)
         self.advance = AdvanceBook(self)
+        self.forecasts = ForecastBook(self.reservations)
         self.counts = Counts()
         self.clocks = Clocks()
         self.feed = ChangeFeed()

@@ -56,6 +56,7 @@ TABLE: dict[tuple[str, str], tuple[str, str]] = {
     ("GET", "/apis/v1/nodes/{name}"): ("++++", "++++"),
     ("GET", "/apis/v1/timeline"): ("++++", "++++"),
     ("GET", "/apis/v1/usage"): ("++++", "++++"),
+    ("GET", "/apis/v1/forecast-accuracy"): ("++FF", "++FF"),
     ("GET", "/apis/v1/stops"): ("++++", "++++"),
     ("GET", "/apis/v1/whoami"): ("++++", "++++"),
     ("GET", RESERVATIONS): ("++FF", "++FF"),

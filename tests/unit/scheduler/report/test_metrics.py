@@ -10,6 +10,7 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics
 from prometheus_client.parser import text_string_to_metric_families as prometheus
 
+from t9ksched.model.forecast import BASES, Forecast, Outcome
 from t9ksched.scheduler.report import families, metrics
 from t9ksched.scheduler.report.families import FAMILIES, Family, in_base_units, negotiated, reference
 from t9ksched.scheduler.report.metrics import exposition, standby
@@ -38,6 +39,9 @@ def known_world() -> ClusterState:
     state.upsert_pod(pod("waits", 99, queue="q"))
     state.accept_running(NOW)
     decide(state)
+    state.forecasts.waiting["plan"] = 2
+    state.forecasts.judge(Outcome(Forecast(0, 5_000_000_000, 5_000_000_000, "plan"), 2_500_000_000))
+    state.forecasts.judge(Outcome(Forecast(0), 1))
     state.charges.queue_used["q"]["attachable-volumes-csi-disk"] = 3
     state.stops = (Stop("preemption", None, "ann", datetime(2026, 1, 1, tzinfo=UTC)),)
     return state
@@ -79,6 +83,18 @@ KNOWN: Samples = {
     ("t9ksched_planned_starts", ()): 0,
     ("t9ksched_plans_moved_total", (("direction", "earlier"),)): 0,
     ("t9ksched_plans_moved_total", (("direction", "later"),)): 0,
+    **dict.fromkeys((("t9ksched_forecast_waiting_jobs", (("basis", one),)) for one in BASES), 0),
+    **dict.fromkeys((("t9ksched_forecast_jobs_total", (("basis", one),)) for one in BASES), 0),
+    **{
+        (f"t9ksched_forecast_{what}_total", (("basis", one),)): 0
+        for what in ("started_by_latest", "started_in_interval", "error_seconds")
+        for one in ("plan", "learned")
+    },
+    ("t9ksched_forecast_waiting_jobs", (("basis", "plan"),)): 2,
+    ("t9ksched_forecast_jobs_total", (("basis", "plan"),)): 1,
+    ("t9ksched_forecast_jobs_total", (("basis", "unknown"),)): 1,
+    ("t9ksched_forecast_started_by_latest_total", (("basis", "plan"),)): 1,
+    ("t9ksched_forecast_error_seconds_total", (("basis", "plan"),)): 2.5,
     ("t9ksched_stopped", (("what", "scheduling"),)): 0,
     ("t9ksched_stopped", (("what", "preemption"),)): 1,
     ("t9ksched_database_away", ()): 0,

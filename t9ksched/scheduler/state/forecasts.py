@@ -1,0 +1,55 @@
+"""What is known of the starts of waiting jobs, as they are shown, and how earlier forecasts turned out."""
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Final
+
+from t9ksched.model.forecast import BASES, PLAN, UNKNOWN, Basis, Forecast, Outcome
+from t9ksched.model.reservation import rounded_up
+from t9ksched.scheduler.state.records import GangRecord
+from t9ksched.scheduler.state.reservations import ReservationBook
+
+_SECOND: Final = 1_000_000_000
+
+
+class ForecastBook:
+    """Times are nanoseconds since the epoch.
+
+    Attributes:
+        now: when the forecasts were last looked at; what is expected before that has not come yet.
+        waiting: how many jobs wait, by the basis of their forecasts.
+        started: how many jobs started, by the basis of their first forecasts; `by_latest` and `in_interval` of these.
+        error_seconds: the sum of the distances between starts and `latest`, by basis.
+    """
+
+    def __init__(self, reservations: ReservationBook) -> None:
+        self._reservations = reservations
+        self.now = 0
+        self.waiting: Counter[Basis] = Counter()
+        self.started: Counter[Basis] = Counter()
+        self.by_latest: Counter[Basis] = Counter()
+        self.in_interval: Counter[Basis] = Counter()
+        self.error_seconds = dict.fromkeys(BASES, 0.0)
+
+    def of(self, gangs: Iterable[GangRecord], resolution: int) -> Forecast:
+        """The forecast of a job with these groups that wait: that of the first one to start.
+
+        A firm plan says `latest`, rounded up to `resolution`. Jobs that end early bring it forward at any time, so
+        that `earliest` is the present, rounded down.
+        """
+        planned = self._reservations.planned
+        starts = [plan[0].since for gang in gangs if (plan := planned.get(gang.uid)) and plan[0].firm]
+        if not starts:
+            return Forecast(self.now)
+        step = resolution or _SECOND
+        latest = rounded_up(max(min(starts), self.now), step)
+        return Forecast(self.now, min(self.now - self.now % step, latest) or latest, latest, PLAN)
+
+    def judge(self, outcome: Outcome) -> None:
+        """A job has started: count how its first forecast turned out."""
+        basis = outcome.forecast.basis
+        self.started[basis] += 1
+        if basis != UNKNOWN:
+            self.by_latest[basis] += outcome.by_latest
+            self.in_interval[basis] += outcome.in_interval
+            self.error_seconds[basis] += outcome.error / _SECOND

@@ -1,0 +1,77 @@
+"""Forecasts from outside: a waiting job says what is known of its start, and that is kept with what happened."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from t9ksched.engine.policy import Planning, Policy
+from t9ksched.kube.resources import PODS
+from t9ksched.store.forecasts import Forecasted
+from t9ksched.store.store import Store
+from tests.integration.scheduler.conftest import Start
+from tests.integration.scheduler.test_planned_starts import asked, limited, timed, uid, waits_for
+from tests.integration.world import TIMEOUT, World
+
+ONE_PLAN = Policy(planning=Planning(per_queue=1))
+
+
+async def until_told(service: Any, world: World, pod: str, right: Callable[[Any], bool]) -> Any:
+    """What the leader tells REST of the start of a job, once that is right."""
+    async with asyncio.timeout(TIMEOUT):
+        while True:
+            job = await asked(service, f"jobs/{world.namespace}/pod/{pod}")
+            if right(job.get("expectedStart")):
+                return job
+            await asyncio.sleep(0.1)
+
+
+async def recorded(store: Store, *uids: str) -> dict[str, Forecasted]:
+    """What SQL has of jobs that wait, once those are these."""
+    async with asyncio.timeout(TIMEOUT):
+        while True:
+            found = {one.uid: one async for piece in store.forecasts.waiting() for one in piece}
+            if set(found) == set(uids):
+                return found
+            await asyncio.sleep(0.1)
+
+
+async def test_a_planned_start_is_a_forecast_and_what_comes_of_it_is_recorded(
+    world: World, start: Start, queue: str, store: Store
+) -> None:
+    await world.play(1, 2)
+    async with start(policy=ONE_PLAN) as service:
+        await world.create(limited(world, "long", 1, queue, "4h"))
+        await world.running("long")
+        await timed(service, world, "long")
+        await world.create(limited(world, "planned", 2, queue, "1h"))
+        await waits_for(world, "planned")
+        await world.create(limited(world, "behind", 2, queue, "1h"))
+        await waits_for(world, "behind")
+        job = await until_told(service, world, "planned", lambda one: one and one["basis"] == "plan")
+        said = job["expectedStart"]
+        assert said["latest"] == job["plannedStart"]["at"], "the plan is the forecast"
+        assert said["earliest"] < said["latest"], "jobs may end early"
+        assert said["earliest"].endswith(":00Z")
+        await until_told(
+            service, world, "behind", lambda one: one == {"earliest": None, "latest": None, "basis": "unknown"}
+        )
+        running = await asked(service, f"jobs/{world.namespace}/pod/long")
+        assert running["expectedStart"] is None, "it does not wait"
+        ids = [await uid(world, name) for name in ("planned", "behind")]
+        first = await recorded(store, *ids)
+        assert first[ids[1]].first.basis == "unknown"
+    async with start(policy=ONE_PLAN) as service:
+        await until_told(service, world, "planned", lambda one: one and one["basis"] == "plan")
+        assert {one: row.first for one, row in (await recorded(store, *ids)).items()} == {
+            one: row.first for one, row in first.items()
+        }, "what was said first outlives a restart"
+        await world.client.delete(PODS, "behind", world.namespace)
+        await recorded(store, ids[0])
+        await world.client.delete(PODS, "long", world.namespace)
+        await world.running("planned")
+        await recorded(store)
+        (outcome,) = await store.forecasts.outcomes(last=True, most=10)
+        assert (outcome.forecast.basis, outcome.in_interval) == ("plan", True), "only one that started is judged"
+        page = (await service.metrics()).decode()
+        assert 't9ksched_forecast_waiting_jobs{basis="plan"} 0' in page
+        assert sum(service.state.forecasts.started.values()) == 1
