@@ -100,8 +100,30 @@ async def update(namespace: str, kind: str, name: str, request: Request, service
             f"{caller.user!r} may not {whose} in the queue {job.get('queue')!r}",
             remedy="ask a manager of the queue",
         )
+    if not shorter and not caller.is_admin:
+        await _delays_none(services, caller, job, str(text), seconds or 0)
     event = _event(history.JOB_LIMITED, caller, job)
     return answer(_shape(await services.store.controls.limit(event, seconds or 0, str(job.get("rootUid") or ""))))
+
+
+async def _delays_none(services: Services, caller: Caller, job: Json, text: str, seconds: int) -> None:
+    """Only administrators lengthen a limit past a start that is planned for another queue.
+
+    Raises:
+        Problem: this one would be.
+    """
+    delayed = await services.leader.delayed(job["namespace"], job["kind"], job["name"], seconds)
+    if not delayed:
+        return
+    first, access = delayed[0], await JobAccess.of(services, caller)
+    other = first["job"]
+    whose = f"{other['namespace']}/{other['kind']}/{other['name']}" if access.see(other) else "a job"
+    raise Problem(
+        "Conflict",
+        f"with a time limit of {text} the job would still run when {whose} of the queue {other['queue']!r} is planned"
+        f" to start in its place, at {first['at']}",
+        remedy="choose a shorter limit, or ask an administrator",
+    )
 
 
 def _comes_back(job: dict[str, Any]) -> bool:

@@ -26,6 +26,7 @@ from t9ksched.scheduler.report.queuestatus import QueueStatuses
 from t9ksched.scheduler.report.vocabulary import Names
 from t9ksched.scheduler.serve.explaining import explanation
 from t9ksched.scheduler.serve.jobindex import JobIndex
+from t9ksched.scheduler.serve.lengthening import delayed_plans
 from t9ksched.scheduler.serve.timeline import timeline
 from t9ksched.scheduler.state.end_rules import EndRules
 from t9ksched.scheduler.state.records import PodRecord
@@ -90,6 +91,7 @@ class InternalServer:
                 web.get("/internal/v1/jobs", self._jobs),
                 web.get("/internal/v1/jobs/{namespace}/{kind}/{name}", self._job),
                 web.get("/internal/v1/jobs/{namespace}/{kind}/{name}/explanation", self._explanation),
+                web.get("/internal/v1/jobs/{namespace}/{kind}/{name}/delayed", self._delayed),
                 web.get("/internal/v1/nodes", self._nodes),
                 web.get("/internal/v1/nodes/{name}", self._node),
                 web.get("/internal/v1/timeline", self._timeline),
@@ -142,6 +144,14 @@ class InternalServer:
         if view is None and request.match_info["kind"].lower() == "pod":
             view, pod = self._member(request)
         return _missing("job") if view is None else _json(await explanation(view, self._state, pod))
+
+    async def _delayed(self, request: web.Request) -> web.Response:
+        """The planned starts that a longer limit of the job delays: `seconds` in the query, 0 for no limit."""
+        view = await self._named(request)
+        if view is None:
+            return _missing("job")
+        seconds = int(request.query.get("seconds", "0")) or None
+        return _json({"delayed": delayed_plans(view, self._state, seconds)})
 
     def _member(self, request: web.Request) -> tuple[ObservedJob | None, PodRecord | None]:
         """A pod that is no job of its own but a member of one, and that job."""

@@ -6,6 +6,7 @@ import pytest
 
 from t9ksched.store.history import Event
 from tests.unit.api.test_jobs import live
+from tests.unit.api.test_matrix_tokens import client_of
 from tests.unit.api.world import World
 
 JOB = "/apis/v1/workloads/default/mpijob/walk"
@@ -84,6 +85,26 @@ async def test_a_submitter_shortens_a_time_limit_and_a_manager_lengthens_it(worl
     assert (await world.admin("POST", f"{JOB}/actions/update", {"timeLimit": "1h"})).body["code"] == "Conflict"
     audit = (await world.admin("GET", f"{AUDIT}?name=walk")).body["items"]
     assert [one["detail"]["after"]["timeLimitSeconds"] for one in audit] == [0, 3600]
+
+
+async def test_only_administrators_lengthen_a_limit_past_a_start_that_is_planned_for_another_queue(
+    world: World,
+) -> None:
+    await world.store.queues.create("a100", {}, {}, {"everyone": True})
+    manager = await client_of(world, "boss", "manager", "boss", queues=["a100"])
+    an_hour = {"seconds": 3600, "source": "job", "enforced": True}
+    world.leader.job_list = [live("walk", phase="Running", timeLimit=an_hour)]
+    waits = live("large", kind="PodGroup", queue="theirs", submitter="eve", namespace="far")
+    world.leader.delayed_plans = [{"at": "2031-05-01T12:00:00Z", "job": waits}]
+    refused = await manager("POST", f"{JOB}/actions/update", {"timeLimit": "9h"})
+    assert (refused.status, refused.body["code"]) == (409, "Conflict")
+    assert "'theirs' is planned to start in its place, at 2031-05-01T12:00:00Z" in refused.body["detail"]
+    assert "large" not in refused.body["detail"], "a name that this manager may not see"
+    assert (await manager("POST", f"{JOB}/actions/update", {"timeLimit": "30m"})).status == 200
+    world.leader.delayed_plans = []
+    assert (await manager("POST", f"{JOB}/actions/update", {"timeLimit": "2h"})).status == 200
+    world.leader.delayed_plans = [{"at": "2031-05-01T12:00:00Z", "job": waits}]
+    assert (await world.admin("POST", f"{JOB}/actions/update", {"timeLimit": "9h"})).status == 200
 
 
 async def test_a_group_that_its_limit_ended_gets_another_limit(world: World) -> None:

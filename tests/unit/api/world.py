@@ -125,6 +125,7 @@ class ScriptedLeader:
         self.explanations: dict[str, Json] = {}
         self.vocabulary: Vocabulary | None = None
         self.denied: list[str] = []
+        self.delayed_plans: list[Json] = []
         self.timeline_now: Json = {"at": "2031-05-01T10:00:00Z", "nodes": [], "items": []}
         self.judgement: Json = {}
         self.judged: list[Json] = []
@@ -141,6 +142,10 @@ class ScriptedLeader:
         self._here()
         wanted = (namespace, kind, name)
         return next((job for job in self.job_list if (job["namespace"], job["kind"], job["name"]) == wanted), None)
+
+    async def delayed(self, namespace: str, kind: str, name: str, seconds: int) -> list[Json]:
+        self._here()
+        return self.delayed_plans
 
     async def explanation(self, namespace: str, kind: str, name: str) -> Json | None:
         self._here()
