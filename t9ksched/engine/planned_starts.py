@@ -181,9 +181,19 @@ class PlannedStarts:
             return False
         selector, free, rows = self._view.queues[gang.queue].spec.node_selector, self._trial.free, block.room.rows
         column = self._trial.column(selector, members[0].pod_class)
-        if not column.mask[rows].all() or self._timeline.over(free)[rows].any():
+        if not column.mask[rows].all() or self._timeline.over(free)[rows].any() or not self._affords(block, laid=True):
             return False
         return not may_open(self._timeline.supply(column, free), len(members), gang.lasts, block.at)
+
+    def _affords(self, block: Block, *, laid: bool) -> bool:
+        """Whether the queue of a plan, which is `laid` on the timeline or not, has the quota for it until it ends."""
+        for account, resource, nominal, held in self._ledger.limits(block.queue):
+            if needs := block.room.demand.get(resource):
+                at, paid = self._timeline.paid(account, resource, held)
+                first = max(0, int(np.searchsorted(at, block.at, side="right")) - 1)
+                if paid[first : np.searchsorted(at, block.until)].max() > nominal - (0 if laid else needs):
+                    return False
+        return True
 
     def focus(self, gang: Gang) -> None:
         """It is the turn of a gang of this queue: plans of queues with a smaller priority are off the timeline."""
@@ -300,13 +310,14 @@ class PlannedStarts:
         return found if kept is None else found + kept
 
     def still_fits(self, gang: Gang, key: SchedulingKey, block: Block) -> bool:
-        """Whether the room of a plan that the gang had is what it asks for, and there at that moment."""
+        """Whether the room of a plan that the gang had is what it asks for, and there and paid for from that moment."""
         rows, amounts = block.room.rows, block.room.amounts
         asked = sum(column.needs_vector * pods for column, pods in key.groups)
         left = self._trial.free[:, rows] + self.change(gang, block.at)[:, rows]
         allowed = np.logical_or.reduce([column.mask for column, _ in key.groups])[rows]
         same = np.array_equal(amounts.sum(axis=1), asked)
-        return bool(same and allowed.all() and np.all((left >= amounts) | (amounts == 0)))
+        fits = same and allowed.all() and np.all((left >= amounts) | (amounts == 0))
+        return bool(fits) and self._affords(block, laid=False)
 
     def fails(self, gang: Gang, key: SchedulingKey, had: Block | None) -> bool:
         """Whether the gang had a plan, `had` unless it lost a node, that does not come about as it was."""

@@ -11,6 +11,7 @@ from typing import Final
 from t9ksched.engine.plan import Plan
 from t9ksched.engine.view import View
 from t9ksched.model import names
+from t9ksched.model.node import NodeFacts
 from t9ksched.model.queue import QueueSpec
 from t9ksched.model.reservation import Reservation, rounded_up
 from t9ksched.scheduler.report.history_recorder import HistoryRecorder
@@ -26,11 +27,14 @@ TELL_NS: Final = 300 * _SECOND
 
 @dataclass(slots=True)
 class _Told:
-    """What users know of a plan: its moment, when they were last told of a move, and why it moved since."""
+    """What users know of a plan: its moment, 0 for none; when they were last told of a move; and why it moved since, to
+    a later and to an earlier moment.
+    """
 
     since: int
-    at: int
-    why: str = ""
+    at: int = 0
+    later: str = ""
+    earlier: str = ""
 
 
 class PlanMoves:
@@ -48,36 +52,42 @@ class PlanMoves:
         if not (moves or self._told):
             return
         causes = _Causes(self._specs, self._ends, view, plan, resolution, now)
-        book = self._state.reservations
         for uid, move in moves.items():
-            told = self._told.get(uid)
-            if told is None:
-                if move.after is not None:
-                    self._told[uid] = _Told(move.after[0].since, 0)
+            if (known := move.before or move.after) is None:
                 continue
-            if move.by is None or abs(move.by) > resolution:
-                told.why = causes.of(move)
-        for uid, told in list(self._told.items()):
-            gang, planned = self._state.gangs_by_uid.get(uid), book.planned.get(uid)
-            if gang is None or (planned is None and gang.complete()):
-                del self._told[uid]
+            told = self._told.setdefault(uid, _Told(known[0].since))  # what an earlier scheduler planned was told
+            if move.before is None or not (move.by is None or abs(move.by) > resolution):
                 continue
-            since = planned[0].since if planned is not None else 0
-            if since and told.since - TELL_NS < since <= told.since + resolution:
-                continue
-            if now < told.at + TELL_NS:
-                continue
-            told_before = timestamp(rounded_up(told.since, resolution))
-            moved = f"from {told_before} to {timestamp(rounded_up(since, resolution))}"
-            text = f"its planned start moved {moved}" if since else f"it is no longer planned to start at {told_before}"
-            text = f"{text}: {told.why or causes.of(Move(None, planned))}"
-            self._recorder.ended(gang, history.PLAN_MOVED, text, now, notice=names.EVENT_PLAN_MOVED)
-            if since:
-                told.since, told.at, told.why = since, now, ""
+            if move.by is None or move.by > 0:
+                told.later = causes.of(move)
             else:
-                del self._told[uid]
+                told.earlier = causes.of(move)
+        for uid, told in list(self._told.items()):
+            self._tell(uid, told, causes, resolution, now)
         self._specs = {name: queue.spec for name, queue in view.queues.items()}
         self._ends = {one.gang: one.at for one in view.expected_ends}
+
+    def _tell(self, uid: str, told: _Told, causes: "_Causes", resolution: int, now: int) -> None:
+        """Tell of a plan that is not where its users think, unless they were told of a move a short while ago."""
+        gang, planned = self._state.gangs_by_uid.get(uid), self._state.reservations.planned.get(uid)
+        if gang is None or (planned is None and gang.complete()):
+            del self._told[uid]
+            return
+        since, quiet = planned[0].since if planned is not None else 0, now < told.at + TELL_NS
+        if not told.since:  # they know that it has no plan; a new one has not moved
+            told.since = since
+            if not (since or quiet):
+                del self._told[uid]
+            return
+        if quiet or (since and told.since - TELL_NS < since <= told.since + resolution):
+            return
+        told_before = timestamp(rounded_up(told.since, resolution))
+        moved = f"from {told_before} to {timestamp(rounded_up(since, resolution))}"
+        text = f"its planned start moved {moved}" if since else f"it is no longer planned to start at {told_before}"
+        why = told.earlier if 0 < since < told.since else told.later
+        text = f"{text}: {why or causes.of(Move(None, planned))}"
+        self._recorder.ended(gang, history.PLAN_MOVED, text, now, notice=names.EVENT_PLAN_MOVED)
+        self._told[uid] = _Told(since, now)
 
 
 class _Causes:
@@ -124,6 +134,8 @@ class _Causes:
             return f"queue {self._ranks[higher]!r} has a larger priority ({higher} against {rank})"
         if after is None and all(gang.uid != before[0].owner for gang in self._view.gangs):
             return "it may not start at present; its reasons say why"
+        if not self._specs:
+            return "what runs changed while no scheduler looked"
         for one in self._view.expected_ends:
             if one.at <= self._now:
                 return "a job that was to end has not ended yet"
@@ -144,10 +156,14 @@ class _Causes:
         return ""
 
     def _lost(self, plan: Iterable[Reservation]) -> str:
-        """A node of the plan that is not there any more, or takes no pods; empty where there is none."""
+        """A node of the plan that is gone, not ready or closed; empty where there is none."""
         static = self._view.nodes.static
         for one in plan:
             row = static.index.get(one.node)
-            if row is None or static.facts[row].unschedulable:
+            if row is None or not _open(static.facts[row]):
                 return one.node
         return ""
+
+
+def _open(facts: NodeFacts) -> bool:
+    return facts.ready and not facts.unschedulable and not facts.deleting

@@ -40,11 +40,11 @@ class JobEvents:
                 if gang.virtual and gang.spec.priority != job.priority:
                     gang.spec = replace(gang.spec, priority=job.priority)
                     self._state.changes.gang_changed(gang)
-                elif job.start_text or job.reservation_text or gang.start_after:
-                    self._state.changes.gang_changed(gang)  # the job's own annotation counts
-        elif known.asks != job.asks or known.phase != job.phase:
+                elif job.start_text or job.reservation_text or gang.start_after or job.deadline is not None:
+                    self._state.changes.gang_changed(gang)  # the job's own annotation counts, and its deadline
+        elif _timing(known) != _timing(job):
             for gang in self._state.gangs_of_owner(job.uid):
-                self._state.changes.gang_changed(gang)  # it may be paused, start at another time, or resume
+                self._state.changes.gang_changed(gang)  # it may be paused, start or end at another time, or resume
             self._state.wake()
         self._state.feed.jobs.note(job.uid)
 
@@ -94,3 +94,8 @@ class JobEvents:
                 if gang.unpermitted is not None or any(pod.unpermitted for pod in gang.members.values()):
                     gang.judged = (0, 0)
                     self._state.wake()
+
+
+def _timing(job: JobRecord) -> tuple[object, ...]:
+    """What of a job says when it may start, and when it ends at the latest."""
+    return job.asks, job.phase, job.deadline, job.deadline and job.started

@@ -49,7 +49,10 @@ class PodEvents:
         record.deleting = pod.metadata.deletion_timestamp is not None
         record.orphaned = record.owner is not None and pod.metadata.controller is None
         self._claim(record, pod.metadata.controller)
-        record.started = nanoseconds(pod.status.start_time or "")
+        started = nanoseconds(pod.status.start_time or "")
+        if started != record.started and record.gang is not None and self._state.enforced_ends is not None:
+            self._state.feed.gangs.note(record.gang)  # its limits may count from then
+        record.started = started
         annotations = pod.metadata.annotations or NOTHING
         limit_text = annotations.get(names.TIME_LIMIT_ANNOTATION, "")
         start_text = annotations.get(names.START_AFTER_ANNOTATION, "")
@@ -61,7 +64,11 @@ class PodEvents:
             self._state.changes.gang_changed(record.gang)
             if sooner and record.ours:
                 self._state.wake()
-        record.active_deadline = pod.spec.active_deadline_seconds
+        if pod.spec.active_deadline_seconds != record.active_deadline:
+            record.active_deadline = pod.spec.active_deadline_seconds
+            self._state.changes.gang_changed(record.gang)
+            if known is not None:
+                self._state.wake()  # it may end sooner than was planned with
         if (grace := pod.spec.grace) is not None:
             record.grace = grace
         record.evicted = record.evicted or pod.disruption not in OTHERS

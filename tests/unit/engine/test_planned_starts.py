@@ -204,6 +204,24 @@ def test_quota_that_a_plan_needs_later_is_not_given_now() -> None:
     assert pool.started["d"] == 0
 
 
+@pytest.mark.parametrize(
+    ("quota", "expected"),
+    [(8, {"b": 10, "c": 10}), (7, {"b": 10, "c": 15}), (4, {"b": 10, "c": 15}), (3, {})],
+)
+def test_a_smaller_quota_moves_the_plans_that_it_cannot_pay(quota: int, expected: dict[str, float]) -> None:
+    pool = Pool(queues={"q": queue(ordering="Backfill", quota={GPU: 10})})
+    pool.submit("a", 10, 10)
+    pool.cycle(0)
+    pool.submit("b", 4, 5)
+    pool.submit("c", 4, 5)
+    pool.cycle(0)
+    assert pool.planned == {"b": 10, "c": 10}
+    pool.cycle(0)
+    pool.change_queue("q", queue(ordering="Backfill", quota={GPU: quota}))
+    pool.cycle(1)
+    assert pool.planned == expected
+
+
 def test_a_plan_goes_with_its_job() -> None:
     pool = blocked()
     pool.submit("c", 4, 12)

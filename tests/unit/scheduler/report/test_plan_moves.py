@@ -1,0 +1,230 @@
+"""What users are told when a planned start moves: whether, how often, and the cause."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from t9ksched.model.queue import Queue, parse_queue_spec
+from t9ksched.scheduler.report.plan_moves import PlanMoves
+from t9ksched.scheduler.state.objects import timestamp
+from tests.unit.scheduler.planning import MINUTE, SECOND, START_TIMEOUT, cycle, limited
+from tests.unit.scheduler.state.test_state import NOW, node, pod, state_with
+
+AHEAD = START_TIMEOUT * SECOND + 10 * SECOND
+
+
+class Told:
+    """In place of the recorder."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+
+    def ended(self, gang: Any, event: str, text: str, now: int, *, notice: str) -> None:
+        assert (event, notice) == ("plan-moved", "PlanMoved")
+        self.texts.append(f"{gang.name}: {text}")
+
+
+class Scene:
+    """Node n1 has `long` for ten hours, n2 `short` for two; `large` waits for all of n2, as `short` ends first."""
+
+    def __init__(self) -> None:
+        self.now = NOW
+        self.state = state_with(node("n1", 4), node("n2", 4), queues={"q": {}, "high": {"priority": 50}})
+        self.told = Told()
+        self.moves = self.follower()
+        for name, limit, at in (("long", "10h", "n1"), ("short", "2h", "n2")):
+            self.state.upsert_pod(limited(name, 4, limit, nodeSelector={"kubernetes.io/hostname": at}))
+        self.cycle()
+        self.state.upsert_pod(limited("large", 4, "1h"))
+        self.cycle()
+
+    def follower(self) -> PlanMoves:
+        return PlanMoves(self.state, self.told)  # type: ignore[arg-type]
+
+    def cycle(self, seconds: float = 1, **planning: Any) -> list[str]:
+        """A cycle so much later; what was told of it."""
+        self.now += int(seconds * SECOND)
+        view, plan, moves = cycle(self.state, self.now, **planning)
+        before = len(self.told.texts)
+        self.moves.follow(moves, view, plan, MINUTE, self.now)
+        return self.told.texts[before:]
+
+    def planned(self, name: str = "large") -> int | None:
+        """Minutes from the beginning until the planned start."""
+        found = self.state.reservations.planned.get(f"pod-{name}")
+        return None if found is None else round((found[0].since - NOW) / MINUTE)
+
+    def later(self, name: str, seconds: int) -> None:
+        """The running job is bound so much later than was thought."""
+        gang = self.state.gangs_by_uid[f"pod-{name}"]
+        gang.first_bound += seconds * SECOND
+        self.state.feed.gangs.note(gang)
+
+    def limit(self, name: str, spec: dict[str, Any]) -> None:
+        self.state.set_queues([Queue("q", parse_queue_spec(spec)), Queue("high", parse_queue_spec({"priority": 50}))])
+
+
+@pytest.fixture
+def scene() -> Scene:
+    return Scene()
+
+
+def text(before: int, after: int | None, why: str) -> str:
+    """What is told of a move between these, in minutes from the beginning."""
+
+    def shown(minutes: int) -> str:
+        return str(timestamp(-(-(NOW + minutes * MINUTE) // MINUTE) * MINUTE))
+
+    if after is None:
+        return f"large: it is no longer planned to start at {shown(before)}: {why}"
+    return f"large: its planned start moved from {shown(before)} to {shown(after)}: {why}"
+
+
+def test_a_new_plan_and_one_that_stays_are_no_news(scene: Scene) -> None:
+    assert scene.planned() == 135
+    assert scene.cycle() == scene.cycle(1000) == []
+
+
+def lost(scene: Scene) -> None:
+    scene.state.remove_node("n2")
+
+
+def closed(scene: Scene) -> None:
+    scene.state.upsert_node(node("n2", 4, unschedulable=True))
+
+
+def not_ready(scene: Scene) -> None:
+    made = node("n2", 4)
+    made.status.conditions[0].status = "False"
+    scene.state.upsert_node(made)
+
+
+def outranked(scene: Scene) -> None:
+    scene.state.upsert_pod(limited("urgent", 4, "1h", queue="high"))
+
+
+def queue_changed(scene: Scene) -> None:
+    scene.limit("q", {"nodeSelector": {"matchLabels": {"kubernetes.io/hostname": "n1"}}})
+
+
+def longer(scene: Scene) -> None:
+    scene.later("short", 1200)
+
+
+def foreign(scene: Scene) -> None:
+    scene.state.remove_pod("pod-short")
+    scene.state.upsert_pod(pod("other", 4, node="n2", ours=False, phase="Running"))
+
+
+LATER: dict[str, tuple[Callable[[Scene], None], str]] = {
+    "a lost node": (lost, "node n2 was lost or closed"),
+    "a closed node": (closed, "node n2 was lost or closed"),
+    "a node that is not ready": (not_ready, "node n2 was lost or closed"),
+    "a queue of larger priority": (outranked, "queue 'high' has a larger priority (50 against 0)"),
+    "a changed queue": (queue_changed, "queue 'q' was changed"),
+    "a job that runs longer": (longer, "a running job may run longer than before"),
+    "another scheduler's pod": (foreign, "room that it needs is used otherwise: by pods of other schedulers"),
+}
+
+
+@pytest.mark.parametrize("case", LATER)
+def test_a_later_start_is_told_with_its_cause(scene: Scene, case: str) -> None:
+    act, why = LATER[case]
+    act(scene)
+    (told,) = scene.cycle()
+    moved = scene.planned()
+    assert moved is not None
+    assert moved > 135
+    assert told.startswith(text(135, moved, why))
+
+
+def test_a_job_that_does_not_end_in_time(scene: Scene) -> None:
+    (told,) = scene.cycle(135.2 * 60)
+    assert "a job that was to end has not ended yet" in told
+
+
+def test_a_gang_that_may_not_start(scene: Scene) -> None:
+    scene.limit("q", {"closed": True})
+    scene.state.set_queues([Queue("q", parse_queue_spec({"quota": {"requests": {"nvidia.com/gpu": "3"}}}))])
+    (told,) = scene.cycle()
+    assert scene.planned() is None
+    assert told == text(135, None, "queue 'q' was changed")
+
+
+@pytest.mark.parametrize(("sooner", "told"), [(4, False), (5, True), (60, True)])
+def test_an_earlier_start_is_told_from_five_minutes_on(scene: Scene, sooner: int, told: bool) -> None:
+    scene.later("short", -60 * sooner)
+    found = scene.cycle()
+    assert scene.planned() == 135 - sooner
+    assert found == ([text(135, 135 - sooner, "room is expected sooner than before")] if told else [])
+
+
+@pytest.mark.parametrize(("seconds", "told"), [(60, False), (61, True)])
+def test_a_later_start_is_told_from_more_than_a_resolution_on(scene: Scene, seconds: int, told: bool) -> None:
+    scene.later("short", seconds)
+    assert bool(scene.cycle()) is told
+
+
+def test_small_moves_add_up(scene: Scene) -> None:
+    scene.later("short", 40)
+    assert scene.cycle() == []
+    scene.later("short", 40)
+    (told,) = scene.cycle()
+    assert told == text(135, 136, "what runs and what is planned changed")
+
+
+def test_a_job_is_told_once_in_five_minutes_and_then_all_of_it(scene: Scene) -> None:
+    scene.later("short", 600)
+    assert len(scene.cycle()) == 1
+    scene.later("short", 600)
+    assert scene.cycle() == scene.cycle(290) == []
+    assert scene.cycle(10) == [text(145, 155, "a running job may run longer than before")]
+    scene.later("short", -600)
+    assert scene.cycle() == []
+    scene.later("short", 600)
+    assert scene.cycle() == []
+    assert scene.cycle(300) == [], "it is where it was told to be"
+
+
+def test_the_cause_is_that_of_the_direction_in_which_it_moved_in_all(scene: Scene) -> None:
+    scene.later("short", 600)
+    scene.cycle()
+    scene.later("short", 1800)
+    scene.cycle()
+    scene.later("short", -600)
+    assert scene.cycle() == []
+    assert scene.cycle(300) == [text(145, 165, "a running job may run longer than before")]
+
+
+def test_what_an_earlier_scheduler_planned_was_told(scene: Scene) -> None:
+    scene.moves = scene.follower()
+    scene.later("short", 600)
+    assert scene.cycle() == [text(135, 145, "what runs changed while no scheduler looked")]
+
+
+def test_a_plan_that_is_gone_and_comes_again_is_not_told_twice_in_five_minutes(scene: Scene) -> None:
+    quota = {"quota": {"requests": {"nvidia.com/gpu": "3"}}}
+    scene.limit("q", quota)
+    assert len(scene.cycle()) == 1
+    scene.limit("q", {})
+    assert scene.cycle() == []
+    assert scene.planned() == 135
+    scene.limit("q", quota)
+    assert scene.cycle() == scene.cycle(200) == []
+    assert scene.cycle(100) == [text(135, None, "queue 'q' was changed")]
+    assert scene.moves._told
+    scene.cycle(301)
+    assert not scene.moves._told, "nothing is kept of a job that is not planned and was not told of lately"
+
+
+def test_one_that_starts_or_goes_is_not_told(scene: Scene) -> None:
+    scene.state.remove_pod("pod-short")
+    assert scene.cycle() == []
+    assert not scene.moves._told
+    scene.state.upsert_pod(limited("next", 4, "1h"))
+    scene.cycle()
+    assert set(scene.moves._told) == {"pod-next"}
+    scene.state.remove_pod("pod-next")
+    assert scene.cycle() == []
+    assert not scene.moves._told
