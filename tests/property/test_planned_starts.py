@@ -148,8 +148,8 @@ class Histories(RuleBasedStateMachine):
         self.pool.cycle(self.hour)
         self.heed_reservations(self.pool.running - running)
         self.inside_windows()
-        # A gang of a larger priority that had no plan, as with EASY, may take the room of plans when it starts.
-        begun = waited - set(self.pool.waiting) - before.keys()
+        # A gang of a larger priority without a plan, as with EASY, may take room of plans when it starts or gets one.
+        begun = ((waited - set(self.pool.waiting)) | self.pool.planned.keys()) - before.keys()
         self.excused |= any(name.startswith("high") for name in begun)
         if not self.excused:
             self.never_later(before)
