@@ -42,8 +42,9 @@ class PlannedStartShape(Shape):
 class ExpectedStartShape(Shape):
     """Between which moments a waiting job is expected to start, RFC 3339; the forecast is `latest`.
 
-    `basis` says what that is taken from: `plan`, a planned start that relies on enforced ends alone. It is `unknown`
-    where nothing can be said, and both moments are null.
+    `basis` says what that is taken from: `plan`, the planned start, or where there is none the moment at which the job
+    gets its turn if all jobs before it run until their enforced ends. It is `unknown` where nothing can be said, and
+    both moments are null.
     """
 
     earliest: str | None

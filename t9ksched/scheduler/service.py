@@ -55,6 +55,7 @@ from t9ksched.scheduler.serve.internal import InternalServer, Served
 from t9ksched.scheduler.serve.jobindex import JobIndex
 from t9ksched.scheduler.serve.judging import ReservationJudge
 from t9ksched.scheduler.state.state import ClusterState
+from t9ksched.scheduler.whatif.forecaster import Forecaster
 from t9ksched.store.store import Store
 
 log = structlog.get_logger(__name__)
@@ -164,6 +165,7 @@ class SchedulerService:
                 Sweep("reservations by administrators", 5, self._reservations.sweep),
             ]
         forecasts = ForecastKeeper(None if observe else store.forecasts, self.state, clock)
+        self.forecaster = Forecaster(self.state, self.loop)
         sweeps.append(Sweep("forecasts", 2, forecasts.sweep))
         self._housekeeping = Housekeeping(
             self.state, store, clock, options.retention, sweeps, None if observe else self._cards
@@ -288,6 +290,7 @@ class SchedulerService:
                 tasks.create_task(self._recorder.run())
                 tasks.create_task(self._jobs.run())
                 tasks.create_task(self.loop.run())
+                tasks.create_task(self.forecaster.run())
                 self._housekeeping.start()
                 self.loop.wake()
                 self.ready.set()

@@ -46,6 +46,10 @@ _TOLD_A_SLICE: Final = 200
 _PLACES_NAMED: Final = 8
 
 
+Watcher = Callable[[View, Policy, int], None]
+"""Is shown a view, the policy it is planned with, and the time, in nanoseconds since the epoch."""
+
+
 @dataclass(slots=True)
 class LoopStats:
     """What the loop did since it started."""
@@ -102,12 +106,25 @@ class Loop:
         self._finding: asyncio.Future[None] | None = None
         self.told: Callable[[], None] = lambda: None
         """Called when gangs have got their reasons and planned starts."""
+        self._watchers: list[Watcher] = []
         self.plugins: PluginWatch | None = None
         """Is told of plugins that fail."""
 
     def wake(self) -> None:
         """Something changed that could let a gang start."""
         self._wake.set()
+
+    def show_next(self, watcher: "Watcher") -> None:
+        """Call it with the view, the policy and the time of a cycle that begins now, or of a look where nothing is
+        planned; at that moment the view is as the state is.
+        """
+        self._watchers.append(watcher)
+        self.wake()
+
+    def _show(self, view: View, policy: Policy, now: int) -> None:
+        watchers, self._watchers = self._watchers, []
+        for watcher in watchers:
+            watcher(view, policy, now)
 
     async def run(self) -> None:
         """One cycle after each change, until cancelled."""
@@ -157,6 +174,7 @@ class Loop:
         """
         now = self._clock()
         view = await self._view(now)
+        self._show(view, self._effective(self._evictor), now)
         await tell_stopped(view, self._state.stops, self._recorder, now)
 
     async def _view(self, now: int) -> View:
@@ -210,8 +228,9 @@ class Loop:
         now = self._clock()
         if evictor is not None:
             view = replace(view, running=evictor.evictable.running(now))
+        policy = self._effective(evictor)
+        self._show(view, policy, now)
         await asyncio.sleep(0)
-        policy = self.policy if evictor else replace(self.policy, actions=("allocate",))
         planner = Planner(view, policy, now, self._memory)
         time = asyncio.get_running_loop().time
         slice_ends = time() + SLICE_SECONDS
@@ -229,6 +248,10 @@ class Loop:
         await self._carry_out(view, plan)
         self._state.end_idle_promises(self._clock(), evicting=self._evictor is not None and self._evictor.busy)
         return plan
+
+    def _effective(self, evictor: Evictor | None) -> Policy:
+        """The policy of a cycle; without an evictor it preempts nothing."""
+        return self.policy if evictor is not None else replace(self.policy, actions=("allocate",))
 
     async def _hand_over(self, assignments: Sequence[Assignment], handed: _Handed) -> None:
         """Charge the decisions since the last call and start their bindings; none once scheduling was stopped."""

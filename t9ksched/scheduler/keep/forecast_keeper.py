@@ -12,7 +12,7 @@ from typing import Final
 import structlog
 from msgspec import structs
 
-from t9ksched.model.forecast import Basis, Outcome
+from t9ksched.model.forecast import UNKNOWN, Basis, Outcome
 from t9ksched.model.reasons import Code
 from t9ksched.scheduler.report.observed_job import identity
 from t9ksched.scheduler.state.records import GangRecord
@@ -42,6 +42,8 @@ class ForecastKeeper:
         self._unwritten: dict[str, Forecasted] = {}
         self._changed: set[str] = set()
         """Waiting jobs whose last forecast is not written yet."""
+        self._early: set[str] = set()
+        """Waiting jobs that came since the last walk, which may find their first forecast."""
         self._changes_due = 0
         self._restored = forecasts is None
 
@@ -94,10 +96,24 @@ class ForecastKeeper:
         if known is None:
             if not self._began(uid, gangs[0]):
                 self._waiting[uid] = new = Forecasted(uid=uid, queue=gangs[0].queue, first=found, last=found)
+                if self._final(new):
+                    self._unwritten[uid] = new
+                else:
+                    self._early.add(uid)
+        elif uid in self._early:
+            first = found if found.basis != UNKNOWN else known.first
+            self._waiting[uid] = new = structs.replace(known, first=first, last=first)
+            if self._final(new):
+                self._early.discard(uid)
                 self._unwritten[uid] = new
         elif not known.last.says_as(found) or known.queue != gangs[0].queue:
             self._waiting[uid] = structs.replace(known, queue=gangs[0].queue, last=found)
             self._changed.add(uid)
+
+    def _final(self, job: Forecasted) -> bool:
+        """Whether its first forecast stays: it has a moment, or the walk that was to find one has been made since."""
+        book = self._state.forecasts
+        return job.first.basis != UNKNOWN or not book.walks or book.walked_at > job.first.at
 
     def _began(self, uid: str, gang: GangRecord) -> bool:
         """Whether the job had its places before: it waits again."""
@@ -119,6 +135,7 @@ class ForecastKeeper:
                 continue
             done = structs.replace(self._waiting.pop(uid), started_at=started, settled_at=now)
             self._changed.discard(uid)
+            self._early.discard(uid)
             self._unwritten[uid] = done
             if started:
                 self._state.forecasts.judge(Outcome(done.first, started))

@@ -43,6 +43,10 @@ class Charges:
         """The charge of a pod."""
         return self._by_pod.get(uid)
 
+    def all(self) -> dict[str, Charge]:
+        """All charges by UID of the pod, as they are now. A charge itself must not be changed."""
+        return dict(self._by_pod)
+
     def on_node(self, node: str) -> Iterator[Charge]:
         """All charges of a node."""
         return iter(self._by_node.get(node, {}).values())

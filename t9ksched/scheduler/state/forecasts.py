@@ -1,7 +1,7 @@
 """What is known of the starts of waiting jobs, as they are shown, and how earlier forecasts turned out."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from t9ksched.model.forecast import BASES, PLAN, UNKNOWN, Basis, Forecast, Outcome
@@ -17,6 +17,8 @@ class ForecastBook:
 
     Attributes:
         now: when the forecasts were last looked at; what is expected before that has not come yet.
+        walks: whether starts beyond the planned ones are looked for.
+        walked_at: the present that the latest walk began at; 0 before the first.
         waiting: how many jobs wait, by the basis of their forecasts.
         started: how many jobs started, by the basis of their first forecasts; `by_latest` and `in_interval` of these.
         error_seconds: the sum of the distances between starts and `latest`, by basis.
@@ -25,20 +27,35 @@ class ForecastBook:
     def __init__(self, reservations: ReservationBook) -> None:
         self._reservations = reservations
         self.now = 0
+        self.walks = False
+        self.walked_at = 0
+        self._walked: Mapping[str, int] = {}
         self.waiting: Counter[Basis] = Counter()
         self.started: Counter[Basis] = Counter()
         self.by_latest: Counter[Basis] = Counter()
         self.in_interval: Counter[Basis] = Counter()
         self.error_seconds = dict.fromkeys(BASES, 0.0)
 
+    def walk_found(self, starts: Mapping[str, int], at: int) -> None:
+        """A walk from the present `at` with the enforced ends found these starts of groups, by UID."""
+        self._walked, self.walked_at = starts, at
+
+    def forget_walks(self) -> None:
+        """No group waits without a plan, or starts are not planned any more."""
+        self._walked = {}
+
     def of(self, gangs: Iterable[GangRecord], resolution: int) -> Forecast:
         """The forecast of a job with these groups that wait: that of the first one to start.
 
-        A firm plan says `latest`, rounded up to `resolution`. Jobs that end early bring it forward at any time, so
-        that `earliest` is the present, rounded down.
+        A firm plan says `latest`, rounded up to `resolution`; where there is none, the latest walk does. Jobs that end
+        early bring it forward at any time, so that `earliest` is the present, rounded down.
         """
         planned = self._reservations.planned
-        starts = [plan[0].since for gang in gangs if (plan := planned.get(gang.uid)) and plan[0].firm]
+        starts = [
+            at
+            for gang in gangs
+            if (at := plan[0].since if (plan := planned.get(gang.uid)) and plan[0].firm else self._walked.get(gang.uid))
+        ]
         if not starts:
             return Forecast(self.now)
         step = resolution or _SECOND

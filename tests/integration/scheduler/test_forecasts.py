@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from datetime import datetime, timedelta
 from typing import Any
 
 from t9ksched.engine.policy import Planning, Policy
@@ -45,27 +46,33 @@ async def test_a_planned_start_is_a_forecast_and_what_comes_of_it_is_recorded(
         await timed(service, world, "long")
         await world.create(limited(world, "planned", 2, queue, "1h"))
         await waits_for(world, "planned")
-        await world.create(limited(world, "behind", 2, queue, "1h"))
+        await world.create(limited(world, "behind", 2, queue, "1h"), limited(world, "large", 3, queue))
         await waits_for(world, "behind")
+        await waits_for(world, "large")
+        service.forecaster.pauses = (1.0, 0.1)
         job = await until_told(service, world, "planned", lambda one: one and one["basis"] == "plan")
         said = job["expectedStart"]
         assert said["latest"] == job["plannedStart"]["at"], "the plan is the forecast"
         assert said["earliest"] < said["latest"], "jobs may end early"
         assert said["earliest"].endswith(":00Z")
-        await until_told(
-            service, world, "behind", lambda one: one == {"earliest": None, "latest": None, "basis": "unknown"}
-        )
+        behind = await until_told(service, world, "behind", lambda one: one and one["basis"] == "plan")
+        assert behind["plannedStart"] is None, "no room is held for it"
+        hour = datetime.fromisoformat(behind["expectedStart"]["latest"]) - datetime.fromisoformat(said["latest"])
+        assert timedelta(hours=1) <= hour <= timedelta(hours=1, minutes=17), "after the one that is planned"
+        nothing = {"earliest": None, "latest": None, "basis": "unknown"}
+        await until_told(service, world, "large", lambda one: one == nothing)
         running = await asked(service, f"jobs/{world.namespace}/pod/long")
         assert running["expectedStart"] is None, "it does not wait"
-        ids = [await uid(world, name) for name in ("planned", "behind")]
+        ids = [await uid(world, name) for name in ("planned", "behind", "large")]
         first = await recorded(store, *ids)
-        assert first[ids[1]].first.basis == "unknown"
+        assert [first[one].first.basis for one in ids] == ["plan", "plan", "unknown"]
     async with start(policy=ONE_PLAN) as service:
         await until_told(service, world, "planned", lambda one: one and one["basis"] == "plan")
         assert {one: row.first for one, row in (await recorded(store, *ids)).items()} == {
             one: row.first for one, row in first.items()
         }, "what was said first outlives a restart"
         await world.client.delete(PODS, "behind", world.namespace)
+        await world.client.delete(PODS, "large", world.namespace)
         await recorded(store, ids[0])
         await world.client.delete(PODS, "long", world.namespace)
         await world.running("planned")
