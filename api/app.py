@@ -16,6 +16,7 @@ from api.routers import (
     queues,
     reservations,
     reviews,
+    simulations,
     stops,
     timeline,
     tokens,
@@ -32,6 +33,7 @@ from api.schemas import (
     ReservationBody,
     ReservationChange,
     Shape,
+    SimulationBody,
     StopBody,
     TokenBody,
     UpdateBody,
@@ -51,6 +53,7 @@ _BODIES = (
     UpdateBody,
     StopBody,
     TokenBody,
+    SimulationBody,
     Shape,
 )
 _ROUTERS = (
@@ -64,6 +67,7 @@ _ROUTERS = (
     forecasts.router,
     reviews.router,
     jobactions.router,
+    simulations.router,
     audit.router,
     tokens.router,
     stops.admin,

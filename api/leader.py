@@ -13,9 +13,10 @@ from urllib.parse import quote, urlencode
 import aiohttp
 import msgspec
 
-from api.http.problems import Problem
+from api.http.problems import STATUS, Problem, invalid
 from api.slices import read_objects
 from t9ksched.admission.oddities import Vocabulary
+from t9ksched.model.errors import FieldError
 from t9ksched.store.history import Visibility
 from t9ksched.store.instance import Instance, Instances
 
@@ -25,6 +26,10 @@ _KEPT_SECONDS = 1.0
 """How long the leader's address is used before it is read again; after a failed request it is read at once."""
 _FRESH_SECONDS = 0.25
 _NAMES_SECONDS = 5.0
+_REFUSALS = (422, 429, 503)
+"""Statuses with which the leader says why it does not answer a question."""
+_LONG = aiohttp.ClientTimeout(total=60.0, connect=2.0)
+"""For what the leader has to compute; it ends that itself before."""
 
 
 class LeaderAway(Problem):
@@ -57,6 +62,7 @@ class Leader(Protocol):
     async def names(self) -> Vocabulary | None: ...
     async def lacking(self) -> list[str]: ...
     async def judge_reservation(self, reservation: Json) -> Json: ...
+    async def simulate(self, question: Json) -> Json: ...
 
 
 class HttpLeader:
@@ -158,6 +164,19 @@ class HttpLeader:
             raise _other_version()
         return found
 
+    async def simulate(self, question: Json) -> Json:
+        """What would happen. Raises a Problem where the leader has no answer, such as RateLimited."""
+        raw = await self._read("internal/v1/simulate", body=msgspec.json.encode(question), told=_REFUSALS)
+        if raw is None:
+            raise _other_version()
+        try:
+            found = msgspec.json.decode(raw[0], type=dict[str, Any])
+        except msgspec.DecodeError as error:
+            raise _unreadable(error) from error
+        if "code" in found:
+            raise _not_answered(found)
+        return found
+
     async def _list(self, what: str, asked: Asked = ()) -> list[Json]:
         """A list that may be long: its objects are read in slices."""
         raw = await self._read(f"internal/v1/{what}" + (f"?{urlencode(asked)}" if asked else ""))
@@ -186,21 +205,21 @@ class HttpLeader:
             raise _unreadable(error) from error
 
     async def _read(
-        self, path: str, accept: str = "application/json", body: bytes | None = None
+        self, path: str, accept: str = "application/json", body: bytes | None = None, told: Sequence[int] = ()
     ) -> tuple[bytes, str] | None:
         """The leader's answer at that path, and its media type; None where it does not know the object. With a `body`
-        it is a POST, which changes nothing either.
+        it is a POST, which changes nothing either. `told` are statuses of refusals that say more.
         """
         instance, remembered = await self._instance()
         try:
-            return await self._ask(instance, path, accept, body)
+            return await self._ask(instance, path, accept, body, told)
         except LeaderAway:
             self._known_until = 0.0
             now, _ = await self._instance()
             if not remembered or now is None or instance is None or now.epoch == instance.epoch:
                 raise
         # Another process leads by now.
-        return await self._ask(now, path, accept, body)
+        return await self._ask(now, path, accept, body, told)
 
     async def _instance(self) -> tuple[Instance | None, bool]:
         """Where the leader is, and whether that was read a moment ago."""
@@ -213,18 +232,24 @@ class HttpLeader:
         return self._known, False
 
     async def _ask(
-        self, instance: Instance | None, path: str, accept: str, body: bytes | None = None
+        self,
+        instance: Instance | None,
+        path: str,
+        accept: str,
+        body: bytes | None = None,
+        told: Sequence[int] = (),
     ) -> tuple[bytes, str] | None:
         assert self._session is not None, "enter the context first"
         if instance is None or not instance.address:
             raise LeaderAway("NotLeader", "no scheduler leads now", instance.heartbeat_at if instance else None)
         url = f"{instance.address.rstrip('/')}/{path}"
         try:
-            method = "GET" if body is None else "POST"
-            async with self._session.request(method, url, headers={"Accept": accept}, data=body) as response:
-                if response.status == 404:
+            method, timeout = "GET" if body is None else "POST", _LONG if told else self._timeout
+            headers = {"Accept": accept}
+            async with self._session.request(method, url, headers=headers, data=body, timeout=timeout) as response:
+                if response.status in (404, 405):
                     return None
-                if response.status == 200:
+                if response.status == 200 or response.status in told:
                     return await response.read(), response.headers.get("Content-Type", "")
                 code = "NotLeader" if response.status == 421 else "Unavailable"
                 detail = f"the scheduler at {instance.address} answered {response.status}"
@@ -248,6 +273,18 @@ def _question(seen_by: Visibility | None) -> Asked:
 def _other_version() -> LeaderAway:
     detail = "the leading scheduler does not know this request: is it of another version?"
     return LeaderAway("Unavailable", detail, None)
+
+
+def _not_answered(why: Json) -> Problem:
+    """The leader's refusal to answer a question."""
+    errors = [FieldError(str(one.get("path")), str(one.get("message"))) for one in why.get("errors") or ()]
+    if errors:
+        return invalid(errors)
+    again = why.get("again")
+    code = why["code"] if why["code"] in STATUS else "Unavailable"
+    headers = {"Retry-After": str(again)} if again else {}
+    remedy = f"wait {again} seconds and repeat" if again else ""
+    return Problem(code, str(why.get("detail")), headers=headers, remedy=remedy)
 
 
 def _unreadable(error: msgspec.DecodeError) -> LeaderAway:

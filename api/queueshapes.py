@@ -124,3 +124,16 @@ def _status(queue: Queue, held: Json | None) -> Json | None:
 
 def _seen_by(members: Members, caller: Caller) -> Members:
     return Members(members.everyone, members.users & {caller.user}, members.groups & caller.groups)
+
+
+def merge_patch(target: Any, change: Any) -> Any:
+    """The target with the change applied, as RFC 7396 says."""
+    if not isinstance(change, Mapping):
+        return change
+    merged = dict(target) if isinstance(target, Mapping) else {}
+    for key, value in change.items():
+        if value is None:
+            merged.pop(key, None)
+        else:
+            merged[key] = merge_patch(merged.get(key), value)
+    return merged

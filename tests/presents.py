@@ -31,7 +31,7 @@ def present(pool: Pool, hour: float = 0, *, grace: float = 0, policy: Policy | N
 def copy(made: Present) -> Present:
     """The present as another process reads it."""
     text = b"".join(written(made))
-    again = read(text, {})
+    again = read(text, dict)
     assert b"".join(written(again)) == text
     return again
 

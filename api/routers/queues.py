@@ -6,8 +6,7 @@ use. Nothing here evicts: closing, draining and lower quotas act on what has not
 """
 
 import re
-from collections.abc import Mapping
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Final, Literal
 
 from fastapi import Header, Query, Request
 from starlette.responses import Response
@@ -17,7 +16,7 @@ from api.authorization import place_of, usable
 from api.http.problems import Problem
 from api.http.responses import BODY, Json, answer, body_of, documented
 from api.leader import LeaderAway
-from api.queueshapes import held_now, one, several, text
+from api.queueshapes import held_now, merge_patch, one, several, text
 from api.schemas import MembersBody, MembersShape, Queue, QueueBody, QueueChange, Queues
 from api.services import Given, Services
 from api.submission.advice import about_queue
@@ -229,19 +228,6 @@ async def open_(name: str, services: Given, caller: Ruler, if_match: IfMatch = N
 )
 async def drain(name: str, services: Given, caller: Ruler, if_match: IfMatch = None) -> Response:
     return await _edit(services, caller, name, _closed, if_match, draining=True, warned=True)
-
-
-def merge_patch(target: Any, change: Any) -> Any:
-    """The target with the change applied, as RFC 7396 says."""
-    if not isinstance(change, Mapping):
-        return change
-    merged = dict(target) if isinstance(target, Mapping) else {}
-    for key, value in change.items():
-        if value is None:
-            merged.pop(key, None)
-        else:
-            merged[key] = merge_patch(merged.get(key), value)
-    return merged
 
 
 def _closed(old: QueueRecord) -> tuple[dict[str, str], Json]:

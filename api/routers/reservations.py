@@ -15,7 +15,7 @@ from starlette.responses import Response
 from api.auth import Admin, Manager, guarded
 from api.http.problems import Problem, invalid
 from api.http.responses import BODY, Json, answer, at, body_of, documented
-from api.routers.queues import merge_patch
+from api.queueshapes import merge_patch
 from api.schemas import (
     ReservationBody,
     ReservationChange,

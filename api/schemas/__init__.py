@@ -44,6 +44,7 @@ from api.schemas.reservations import (
     ReservationTrial,
 )
 from api.schemas.service import Health, Readiness, Release
+from api.schemas.simulations import Simulation, SimulationBody
 from api.schemas.timeline import Timeline, TimelineItem, TimelineNode, TimelinePlace
 
 __all__ = [
@@ -87,6 +88,8 @@ __all__ = [
     "ReservationTrial",
     "Reservations",
     "Shape",
+    "Simulation",
+    "SimulationBody",
     "StopBody",
     "StopShape",
     "StopsShape",

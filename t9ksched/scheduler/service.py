@@ -56,6 +56,7 @@ from t9ksched.scheduler.serve.jobindex import JobIndex
 from t9ksched.scheduler.serve.judging import ReservationJudge
 from t9ksched.scheduler.state.state import ClusterState
 from t9ksched.scheduler.whatif.forecaster import Forecaster
+from t9ksched.scheduler.whatif.simulations import Simulations
 from t9ksched.store.store import Store
 
 log = structlog.get_logger(__name__)
@@ -176,7 +177,19 @@ class SchedulerService:
         self._jobs = JobIndex(self.state)
         judge = ReservationJudge(self.state, store, lambda: (self._start_timeout(), self._most_grace()), clock).judge
         lacking = self._feeds.lacking
-        served = Served(self.state, self._jobs, self.configuration, watch, statuses, names, lacking, clock, judge)
+        self.simulations = Simulations(self.state, self.loop, clock)
+        served = Served(
+            self.state,
+            self._jobs,
+            self.configuration,
+            watch,
+            statuses,
+            names,
+            lacking,
+            clock,
+            judge,
+            self.simulations.served,
+        )
         self._internal = InternalServer(served, internal_secret, options.listen)
         restored = Restored(
             self._recorder,

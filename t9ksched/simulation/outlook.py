@@ -50,6 +50,7 @@ class Outlook:
         reasons: why groups were waiting after the first moment.
         victims: of preemptors, how many members of which groups they had evicted.
         lost: when groups that ran were evicted, so that less than their minimum was left.
+        pods: where and when pods got places, for the first time.
     """
 
     until: int
@@ -58,6 +59,7 @@ class Outlook:
     reasons: dict[str, tuple[Reason, ...]] = field(default_factory=dict)
     victims: dict[str, dict[str, int]] = field(default_factory=dict)
     lost: dict[str, int] = field(default_factory=dict)
+    pods: dict[str, tuple[int, str]] = field(default_factory=dict)
 
 
 def outlook(present: Present, until: int, stop: Callable[[], bool] = lambda: False) -> Outlook:
@@ -77,7 +79,9 @@ class _Walk:
         self._until = until
         self._memory = Memory()
         self._books = Books(view)
-        self._gangs = {gang.uid: gang for gang in view.gangs}
+        self._gangs = {gang.uid: gang for gang in view.gangs if present.later.get(gang.uid, 0) <= present.at}
+        self._later = {gang.uid: gang for gang in view.gangs if gang.uid not in self._gangs}
+        """Groups that do not start before a moment."""
         self._places: dict[str, Place] = {}
         self._reservations = [one for one in view.reservations if not one.kind.planned]
         self._planned = tuple(one for one in view.reservations if one.kind.planned)
@@ -120,6 +124,7 @@ class _Walk:
             yield from (one.since, one.until)
         for gang in self._gangs.values():
             yield gang.evicts_from
+        yield from self._present.later.values()
         for place in self._places.values() if self._protected else ():
             yield place.started + self._protected
         yield self._present.resumes
@@ -135,7 +140,7 @@ class _Walk:
             self._happens(now)
             if self._gangs:
                 self._decide(now)
-            if not self._gangs and not self._leaving:
+            if not self._gangs and not self._leaving and not self._later:
                 break
             following = self._next(now)
             if following is None or following > self._until:
@@ -175,6 +180,8 @@ class _Walk:
             if place.ends and place.ends <= now and uid in self._places:
                 self._over(place)
         self._rooms = [room for room in self._rooms if room.end > now]
+        for uid in [uid for uid in self._later if self._present.later[uid] <= now]:
+            self._gangs[uid] = self._later.pop(uid)
 
     def _over(self, place: Place) -> None:
         """A group has ended, and its job with it."""
@@ -260,6 +267,7 @@ class _Walk:
         waiting = {member.uid: member for member in gang.waiting}
         for one in assignments:
             self._books.take(place, waiting.pop(one.pod), one)
+            self._found.pods.setdefault(one.pod, (now, one.node))
         if place.complete and not had:
             self._found.starts.setdefault(uid, Start(now, tuple(sorted({pod.node for pod in place.pods}))))
         if waiting:

@@ -1,7 +1,7 @@
 """The live cluster at one moment, with all that a walk on virtual time starts from, and its form on paper."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Final
 
@@ -51,6 +51,7 @@ class Present:
         view: without `running` and `expected_ends`: `occupants` say both.
         stopped: why nothing is started at all; None when nothing is stopped.
         resumes: when that ends, nanoseconds since the epoch; 0 for no time that is known.
+        later: groups of the view that do not start before a moment, by UID; nanoseconds since the epoch.
     """
 
     at: int
@@ -59,6 +60,7 @@ class Present:
     occupants: tuple[Occupant, ...] = ()
     stopped: Reason | None = None
     resumes: int = 0
+    later: Mapping[str, int] = field(default_factory=dict)
 
 
 class _Use(msgspec.Struct):
@@ -79,13 +81,14 @@ class PolicyForm(msgspec.Struct):
         uses = [_Use(use.name, use.weight, use.arguments) for use in policy.plugins]
         return cls(replace(policy, plugins=()), uses)
 
-    def read(self, factories: Mapping[str, Factory]) -> Policy:
-        """The policy, with plugins that these factories make.
+    def read(self, installed: Callable[[], Mapping[str, Factory]]) -> Policy:
+        """The policy, with plugins that are made by the factories of `installed`, which is asked if there are any.
 
         Raises:
             ValueError: a plugin is not installed here, or cannot be made.
         """
         plugins = []
+        factories = installed() if self.uses else {}
         for use in self.uses:
             if use.name not in factories:
                 raise ValueError(f"the plugin {use.name!r} is not installed")
@@ -105,6 +108,7 @@ class _Present(msgspec.Struct):
     policy: PolicyForm
     stopped: Reason | None
     resumes: int
+    later: dict[str, int]
     occupants: list[_Occupant]
     view: msgspec.Raw
 
@@ -113,8 +117,9 @@ def written(present: Present) -> Iterator[bytes]:
     """The JSON of a present in pieces that take about a millisecond each."""
     position = Positions()
     encode = msgspec.json.encode
-    head = (encode(present.at), encode(PolicyForm.of(present.policy)), encode(present.stopped), present.resumes)
-    yield b'{"at":%s,"policy":%s,"stopped":%s,"resumes":%d,"occupants":[' % head
+    head = (present.at, encode(PolicyForm.of(present.policy)), encode(present.stopped), present.resumes)
+    later = encode(dict(present.later))
+    yield b'{"at":%d,"policy":%s,"stopped":%s,"resumes":%d,"later":%s,"occupants":[' % (*head, later)
     forms = (_form(one, position) for one in present.occupants)
     comma = b""
     while some := list(islice(forms, _TOGETHER)):
@@ -132,12 +137,12 @@ def _form(one: Occupant, position: Positions) -> _Occupant:
     return _Occupant(bare, running_pods(one.pods, position), labels)
 
 
-def read(text: bytes | msgspec.Raw, factories: Mapping[str, Factory]) -> Present:
-    """A present from what `written` gave.
+def read(text: bytes | msgspec.Raw, installed: Callable[[], Mapping[str, Factory]]) -> Present:
+    """A present from what `written` gave; `installed` gives the factories of installed plugins.
 
     Raises:
         msgspec.ValidationError: the text is none; the message has the path.
-        ValueError: its policy needs a plugin that these factories do not make.
+        ValueError: its policy needs a plugin that is not installed, or cannot be made.
     """
     paper = msgspec.json.decode(text, type=_Present, dec_hook=read_request)
     view, classes = load_with_classes(paper.view)
@@ -146,7 +151,8 @@ def read(text: bytes | msgspec.Raw, factories: Mapping[str, Factory]) -> Present
         pods = read_pods(entry.pods, classes)
         gang = structs.replace(entry.occupant.gang, waiting=members(pods, entry.labels))
         occupants.append(structs.replace(entry.occupant, gang=gang, pods=pods))
-    return Present(paper.at, view, paper.policy.read(factories), tuple(occupants), paper.stopped, paper.resumes)
+    policy = paper.policy.read(installed)
+    return Present(paper.at, view, policy, tuple(occupants), paper.stopped, paper.resumes, paper.later)
 
 
 def members(pods: Sequence[RunningPod], labels: Sequence[tuple[tuple[str, str], ...]] = ()) -> tuple[Member, ...]:

@@ -77,7 +77,7 @@ def load(text: bytes, factories: Mapping[str, Factory]) -> Snapshot:
         form = msgspec.json.decode(text, type=_Form)
         if form.snapshot != VERSION:
             raise Invalid.at("snapshot", f"its version is {form.snapshot}: this is for version {VERSION}")
-        return Snapshot(read(form.present, factories), form.expected)
+        return Snapshot(read(form.present, lambda: factories), form.expected)
     except msgspec.DecodeError as error:
         raise Invalid.at("jobs", f"it is no snapshot: {error}") from error
     except (KeyError, IndexError) as error:

@@ -26,6 +26,7 @@ class Change:
         gone: names of nodes that go, with the pods on them.
         added: nodes that come, with names that there are not yet.
         policy: None for the one that there is.
+        later: of groups that are submitted, before which moment they do not start, by UID.
     """
 
     gangs: tuple[Gang, ...] = ()
@@ -33,6 +34,7 @@ class Change:
     gone: tuple[str, ...] = ()
     added: tuple[NodeFacts, ...] = ()
     policy: Policy | None = None
+    later: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,12 +61,17 @@ class Found:
     others: tuple[Effect, ...]
 
 
-def what_if(present: Present, change: Change, until: int, stop: Callable[[], bool] = lambda: False) -> Found:
-    """Walk with the change and without it, up to a moment in nanoseconds since the epoch. `stop` is asked in both walks
-    whether that is far enough; what lies after the end of the shorter one is not compared.
+def _none() -> Callable[[], bool]:
+    return lambda: False
+
+
+def what_if(present: Present, change: Change, until: int, limit: Callable[[], Callable[[], bool]] = _none) -> Found:
+    """Walk with the change and without it, up to a moment in nanoseconds since the epoch. When a walk begins, `limit`
+    gives what it asks after each moment whether that is far enough; what lies after the end of the shorter walk is not
+    compared.
     """
-    with_it = outlook(changed(present, change), until, stop)
-    without = outlook(present, with_it.until, stop)
+    with_it = outlook(changed(present, change), until, limit())
+    without = outlook(present, with_it.until, limit())
     return Found(with_it, _effects(present, change, without, with_it))
 
 
@@ -88,7 +95,8 @@ def changed(present: Present, change: Change) -> Present:
         for facts in change.added:
             nodes.upsert(facts)
         view = replace(view, nodes=nodes.freeze())
-    return replace(present, view=view, occupants=occupants, policy=change.policy or present.policy)
+    later = {**present.later, **change.later}
+    return replace(present, view=view, occupants=occupants, policy=change.policy or present.policy, later=later)
 
 
 def _without_nodes(

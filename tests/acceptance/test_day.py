@@ -88,8 +88,13 @@ def test_a_job_without_a_scheduler_block_is_left_to_the_default_scheduler(up: Up
     assert until(lambda: up.held() == 0, "free cards")
 
 
-def test_a_dry_run_judges_and_creates_nothing(up: Up) -> None:
-    assert "would be accepted" in up.must("submit", "--dry-run", "-f", str(EXAMPLES / "pytorch.yaml"))
+def test_a_dry_run_judges_tells_the_start_and_creates_nothing(up: Up) -> None:
+    told = up.must("submit", "--dry-run", "-f", str(EXAMPLES / "pytorch.yaml"))
+    assert "would be accepted" in told
+    assert "PyTorchTrainingJob/resnet would start at once on a100-" in told
+    found = json.loads(up.must("submit", "--dry-run", "-f", str(EXAMPLES / "pytorch.yaml"), "-o", "json"))
+    (job,) = found["simulation"]["jobs"]
+    assert (job["verdict"], job["start"], found["problems"]) == ("Starts", found["simulation"]["at"], [])
     assert up.rest("GET", "/apis/v1/workloads/default/PyTorchTrainingJob/resnet")[0] == 404
 
 

@@ -1,11 +1,11 @@
 """`t9ksched submit`: hand YAML or JSON files to the service, one object or several a file.
 
 With `-o json` everything stands in one document on stdout, `{items, warnings, problems}`; a warning or problem names
-its file. Otherwise warnings and refusals go to stderr.
+its file. Otherwise warnings and refusals go to stderr. A dry run also tells when and where the jobs would start; in
+JSON that is `simulation`.
 """
 
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -46,43 +46,69 @@ def submit(
     reservation: Annotated[
         str | None, typer.Option("--reservation", metavar="NAME", help="Use this reservation and no other room.")
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Judge it, and create nothing.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Judge it, tell when and where it would start, and create nothing.")
+    ] = False,
     output: OutputOption = Output.table,
 ) -> None:
     """Submit jobs. The objects of a file are all created or none; the exit code is 1 when a file was refused."""
     client = service()
-    wish = {"namespace": namespace, "queue": queue, "priority": priority, "timeLimit": time_limit, "startAfter": begin}
-    wish["reservation"] = reservation
-    done: dict[str, list[dict[str, Any]]] = {"items": [], "warnings": [], "problems": []}
+    query = {"namespace": namespace, "queue": queue, "priority": priority, "timeLimit": time_limit, "startAfter": begin}
+    query["reservation"] = reservation
+    done: dict[str, Any] = {"items": [], "warnings": [], "problems": []}
+    accepted: list[bytes] = []
     for path in [*file, *(more or [])]:
         try:
-            answer = _send(client, path, wish | {"dryRun": "true" if dry_run else None})
+            content = _content(path)
+            answer = _send(client, content, query | ({"dryRun": "true"} if dry_run else {}))
         except Failure as failure:
             done["problems"].append({"file": str(path)} | failure.to_dict())
             if output is Output.table:
                 print_failure(_placed(failure, path))
             continue
+        accepted.append(content)
         done["items"] += answer["items"]
         done["warnings"] += [{"file": str(path)} | warning for warning in answer["warnings"]]
         if output is Output.table:
             for job in answer["items"]:
                 _tell(job, dry_run)
             print_warnings(answer["warnings"], f"{path}: ")
+    if dry_run and accepted:
+        _foretell(client, accepted, query, done, output)
     if output is Output.json:
         print_json(done)
     if done["problems"]:
         raise typer.Exit(REQUEST_FAILED)
 
 
-def _send(client: Client, path: Path, query: Mapping[str, str | int | None]) -> dict[str, Any]:
-    """Submit what a file holds; `items` of the answer are the jobs it became, `warnings` what is odd about them."""
+def _content(path: Path) -> bytes:
     try:
-        content = sys.stdin.buffer.read() if str(path) == "-" else path.read_bytes()
+        return sys.stdin.buffer.read() if str(path) == "-" else path.read_bytes()
     except OSError as error:
         raise Failure(f"it cannot be read: {error.strerror or error}") from error
-    yaml = "application/yaml"
-    answer = client.call("POST", "/apis/v1/workloads", raw=content, content_type=yaml, query=query, options=_OPTIONS)
+
+
+def _send(client: Client, content: bytes, query: dict[str, str | int | None]) -> dict[str, Any]:
+    """Submit what a file holds; `items` of the answer are the jobs it became, `warnings` what is odd about them."""
+    answer = client.call("POST", "/apis/v1/workloads", raw=content, content_type="application/yaml", query=query)
     return dict(answer.body)
+
+
+def _foretell(
+    client: Client, accepted: list[bytes], query: dict[str, str | int | None], done: dict[str, Any], output: Output
+) -> None:
+    """Tell when and where what would be accepted would start."""
+    from t9ksched.cli.dryrun import objects_of, show, simulate
+
+    found, why = simulate(client, objects_of(accepted), query)
+    done["simulation"] = found
+    if found is None:
+        warning = {"path": "simulation", "message": why, "nearest": None}
+        done["warnings"].append({"file": None} | warning)
+        if output is Output.table:
+            print_warnings([warning])
+    elif output is Output.table:
+        show(found, console())
 
 
 def _placed(failure: Failure, path: Path) -> Failure:

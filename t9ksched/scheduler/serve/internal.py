@@ -40,12 +40,15 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 _OPEN = ("/metrics", "/healthz")
 _A_SLICE: Final = 200
 """Jobs or nodes that are written down at a time."""
+_LARGEST: Final = 32 << 20
+"""Bytes of a request: a replica passes on what users submit, which it has bounded itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class Served:
     """What the server reads. `lacking` gives the rights that the scheduler has not, `clock` nanoseconds since 1970,
-    `judge` what a reservation by administrators would do.
+    `judge` what a reservation by administrators would do, `simulate` status and body of the answer to a what-if
+    question.
     """
 
     state: ClusterState
@@ -57,6 +60,7 @@ class Served:
     lacking: Callable[[], list[str]]
     clock: Callable[[], int]
     judge: Callable[[Any], Awaitable[Json]]
+    simulate: Callable[[bytes], Awaitable[tuple[int, Json]]]
 
 
 class InternalServer:
@@ -72,6 +76,7 @@ class InternalServer:
         self._lacking = served.lacking
         self._clock = served.clock
         self._judge = served.judge
+        self._simulate = served.simulate
         self._secret = secret
         self._listen = listen
         self._pages = {kind: Shared(partial(self._page, kind)) for kind in (False, True)}
@@ -85,7 +90,7 @@ class InternalServer:
         Raises:
             PortInUse: the address is in use or not ours.
         """
-        app = web.Application(middlewares=[accounted, self._authenticate])
+        app = web.Application(middlewares=[accounted, self._authenticate], client_max_size=_LARGEST)
         app.add_routes(
             [
                 web.get("/internal/v1/jobs", self._jobs),
@@ -100,6 +105,7 @@ class InternalServer:
                 web.get("/internal/v1/names", self._known_names),
                 web.get("/internal/v1/lacking", self._rights),
                 web.post("/internal/v1/reservations/judgement", self._judgement),
+                web.post("/internal/v1/simulate", self._simulations),
                 web.get("/metrics", self._metrics),
                 web.get("/healthz", self._healthz),
             ]
@@ -219,6 +225,11 @@ class InternalServer:
             return web.json_response({"error": str(error)}, status=400)
         except StoreError as error:
             return web.json_response({"error": str(error)}, status=503)
+
+    async def _simulations(self, request: web.Request) -> web.Response:
+        """What would happen; nothing does."""
+        status, answer = await self._simulate(await request.read())
+        return web.Response(body=msgspec.json.encode(answer), status=status, content_type="application/json")
 
     async def _metrics(self, request: web.Request) -> web.Response:
         openmetrics = negotiated(request.headers.get("Accept", ""))

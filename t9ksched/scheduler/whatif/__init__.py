@@ -1,5 +1,7 @@
 """What would happen: walks on virtual time (`t9ksched.simulation`) from the leader's view, in worker processes.
 
-`capture` takes the present of the live cluster, `process` runs workers, and `forecaster` (begin there) keeps the
-forecasts of jobs beyond the planned ones, which `forecast_worker` finds. Nothing is written.
+`capture` takes the present of the live cluster, `process` runs workers. `forecaster` keeps the forecasts of jobs beyond
+the planned ones, which `forecast_worker` finds. `simulations` answers dry runs and what-ifs (begin there): `newcomers`
+makes groups of submitted objects, `worker` walks, and `answers` says what it found in terms of jobs. Nothing here
+changes the state, and nothing is written.
 """

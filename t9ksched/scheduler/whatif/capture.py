@@ -6,14 +6,16 @@ afterwards, in slices. Nothing of the state is changed.
 
 import asyncio
 from collections import Counter, defaultdict
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Final
 
 from msgspec import structs
 
 from t9ksched.engine.policy import Policy
 from t9ksched.engine.view import View
-from t9ksched.model.gang import ExpectedEnd, Gang, Neighbours, RunningPod
+from t9ksched.model.gang import Gang, Neighbours, RunningPod
+from t9ksched.model.reasons import Code
 from t9ksched.scheduler.decide.loop import Loop
 from t9ksched.scheduler.decide.standstill import stopped
 from t9ksched.scheduler.state.charges import Charge
@@ -47,7 +49,6 @@ class _Moment:
     pods: dict[str, PodRecord]
     charges: dict[str, Charge]
     pauses: bool
-    ends: dict[str, int] = field(default_factory=dict)
 
 
 async def capture(state: ClusterState, loop: Loop, *, rules: bool) -> Present:
@@ -65,9 +66,10 @@ async def capture(state: ClusterState, loop: Loop, *, rules: bool) -> Present:
     if ends is None:
         ends = EnforcedEnds(state, policy.start_timeout_seconds, policy.preemption.max_grace_seconds)
     try:
-        expected = await _expected(ends, moment) if temporary else view.expected_ends
-        gangs = await _waiting(moment, state, ends if temporary else None, rules=rules)
-        moment.ends = {one.gang: one.at for one in expected}
+        if temporary:
+            await _look_ahead(ends, moment.now)
+        later = _later(moment, state, ends)
+        gangs = await _waiting(moment, state, ends if temporary else None, later, rules=rules)
         occupants = await _occupants(moment, state, ends, rules=rules)
     finally:
         if temporary:
@@ -87,6 +89,7 @@ async def capture(state: ClusterState, loop: Loop, *, rules: bool) -> Present:
         policy=policy,
         occupants=occupants,
         stopped=stopped(state.stops) if moment.pauses else None,
+        later={uid: at for uid, (at, _) in later.items()},
         resumes=int(stop.until.timestamp() * _SECOND) if moment.pauses and stop and stop.until else 0,
     )
 
@@ -107,24 +110,39 @@ async def _moment(state: ClusterState, loop: Loop) -> _Moment:
         raise NoCycle("the scheduler is busy: it began no cycle within five seconds") from None
 
 
-async def _expected(ends: EnforcedEnds, moment: _Moment) -> tuple[ExpectedEnd, ...]:
-    """When running groups end, for a policy that plans no starts and follows no ends."""
-    steps = ends.follow(moment.now)
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            found: tuple[ExpectedEnd, ...] = end.value
-            return found
+async def _look_ahead(ends: EnforcedEnds, now: int) -> None:
+    """Find when running groups end, for a policy that plans no starts and follows no ends."""
+    for _ in ends.follow(now):
         await asyncio.sleep(0)
 
 
-async def _waiting(moment: _Moment, state: ClusterState, ends: EnforcedEnds | None, *, rules: bool) -> tuple[Gang, ...]:
+def _later(moment: _Moment, state: ClusterState, ends: EnforcedEnds) -> dict[str, tuple[int, Gang]]:
+    """Groups that ask for a start after a moment to come, with that moment."""
+    found = {}
+    for record in moment.gangs:
+        early = record.start_after > moment.now and any(
+            reason.code == Code.START_TIME_NOT_REACHED for reason in record.reasons
+        )
+        if early and record.uid and (gang := record.snapshot()) is not None:
+            user = state.permissions.submitter(record) or ""
+            found[record.uid] = record.start_after, structs.replace(gang, lasts=ends.lasts(record), user=user)
+    return found
+
+
+async def _waiting(
+    moment: _Moment,
+    state: ClusterState,
+    ends: EnforcedEnds | None,
+    later: Mapping[str, tuple[int, Gang]],
+    *,
+    rules: bool,
+) -> tuple[Gang, ...]:
     """The groups that wait, with all that a walk asks of them. `ends` says how long they last; None where the view does
     so.
     """
     found = []
-    for nth, gang in enumerate(moment.view.gangs):
+    known = {gang.uid for gang in moment.view.gangs}
+    for nth, gang in enumerate((*moment.view.gangs, *(gang for uid, (_, gang) in later.items() if uid not in known))):
         one = gang
         record = state.gangs_by_uid.get(gang.uid)
         if ends is not None and record is not None:
@@ -205,7 +223,7 @@ def _occupant(
         gang,
         tuple(pods),
         started=min(started, default=record.first_bound or moment.now),
-        ends=moment.ends.get(record.uid, 0),
+        ends=ends.end_of(record) or 0,
         grace=max(pod.grace for pod in holding) * _SECOND,
         evictable=bool(record.uid and record.acceptance) and not any(pod.assumed for pod in holding),
         remade=_remade(record, holding, state),

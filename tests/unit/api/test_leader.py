@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
+from api.http.problems import Problem
 from api.leader import HttpLeader, LeaderAway
 from t9ksched.store import Store
 from t9ksched.store.history import Visibility
@@ -49,8 +50,16 @@ async def address() -> AsyncIterator[str]:
                 return web.Response(text="<html>")
         return web.json_response({}, status=404)
 
+    async def question(request: web.Request) -> web.Response:
+        asked = await request.json()
+        if "status" not in asked:
+            return web.json_response({"asked": asked})
+        body = {key: value for key, value in asked.items() if key != "status"}
+        return web.json_response(body, status=asked["status"])
+
     app = web.Application()
     app.router.add_route("GET", "/{path:.*}", answer)
+    app.router.add_route("POST", "/internal/v1/simulate", question)
     runner = web.AppRunner(app)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)
@@ -127,3 +136,24 @@ async def test_the_metrics_page_is_of_the_type_that_the_scraper_asked_for(store:
     async with HttpLeader(store.instances, SECRET) as leader:
         for accept in ("application/openmetrics-text; version=1.0.0", "text/plain; version=0.0.4"):
             assert await leader.metrics(accept) == (b"page", f"{accept}; charset=utf-8")
+
+
+async def test_questions(store: Store, address: str) -> None:
+    await store.instances.lead(address, "one")
+    async with HttpLeader(store.instances, SECRET) as leader:
+        assert await leader.simulate({"user": "ann"}) == {"asked": {"user": "ann"}}
+        limited = {"status": 429, "code": "RateLimited", "detail": "too often", "again": 7}
+        with pytest.raises(Problem, match="too often") as error:
+            await leader.simulate(limited)
+        assert (error.value.status, error.value.headers) == (429, {"Retry-After": "7"})
+        faulty = [{"path": "change.policy", "message": "is no YAML"}]
+        with pytest.raises(Problem) as error:
+            await leader.simulate({"status": 422, "code": "InvalidField", "detail": "", "errors": faulty})
+        assert (error.value.code, error.value.errors[0].path) == ("InvalidField", "change.policy")
+        with pytest.raises(Problem, match="failed") as error:
+            await leader.simulate({"status": 503, "code": "Unavailable", "detail": "it failed"})
+        assert error.value.status == 503
+        with pytest.raises(LeaderAway, match="another version"):
+            await leader.simulate({"status": 404})
+        with pytest.raises(LeaderAway, match="500"):
+            await leader.simulate({"status": 500})

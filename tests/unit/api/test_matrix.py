@@ -64,6 +64,7 @@ TABLE: dict[tuple[str, str], tuple[str, str]] = {
     ("GET", RESERVATIONS + "/{name}"): ("++FF", "++FF"),
     ("PATCH", RESERVATIONS + "/{name}"): ("+FFF", "+FFF"),
     ("DELETE", RESERVATIONS + "/{name}"): ("+FFF", "+FFF"),
+    ("POST", "/apis/v1/simulate"): ("++FF", "+FFF"),
     ("PUT", "/apis/v1/admin/stops/{what}"): ("+FFF", "+FFF"),
     ("DELETE", "/apis/v1/admin/stops/{what}"): ("+FFF", "+FFF"),
 }
@@ -143,6 +144,8 @@ async def ask(client: Client, method: str, path: str, queue: str, job: str) -> A
     body = BODIES.get((method, path))
     if (method, path) == ("POST", JOBS):
         body = pytorch("fresh", queue=queue)
+    if path.endswith("simulate"):
+        body = {"change": {"queues": [{"name": queue}]}}
     if path.endswith("access-reviews"):
         body = {"queue": queue}
     return await client(method, path.format(**values), body)

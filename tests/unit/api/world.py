@@ -129,6 +129,15 @@ class ScriptedLeader:
         self.timeline_now: Json = {"at": "2031-05-01T10:00:00Z", "nodes": [], "items": []}
         self.judgement: Json = {}
         self.judged: list[Json] = []
+        self.questions: list[Json] = []
+        self.simulation: Json = {
+            "jobs": [],
+            "others": [],
+            "at": "2026-01-01T00:00:00Z",
+            "view": "0",
+            "until": "2026-01-08T00:00:00Z",
+            "complete": True,
+        }
 
     def _here(self) -> None:
         if self.away:
@@ -180,6 +189,11 @@ class ScriptedLeader:
         self.judged.append(reservation)
         nothing: Json = {"nodes": ["n1"], "seen": 1 << 40, "faults": [], "conflicts": [], "jobs": [], "plans": []}
         return nothing | self.judgement
+
+    async def simulate(self, question: Json) -> Json:
+        self._here()
+        self.questions.append(question)
+        return self.simulation
 
     async def names(self) -> Vocabulary | None:
         self._here()

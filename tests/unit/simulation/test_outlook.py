@@ -14,7 +14,7 @@ from t9ksched.simulation.outlook import outlook
 from t9ksched.simulation.present import Present
 from tests.ahead import HOUR, Pool
 from tests.builders import pod_class, queue
-from tests.presents import hours, present
+from tests.presents import copy, hours, present
 
 WEEK = 168 * HOUR
 PREEMPTS = Policy(actions=("allocate", "preempt"), preemption=Preemption(max_grace_seconds=7200))
@@ -82,6 +82,15 @@ def test_start_windows_and_stops_are_waited_for() -> None:
     for_ever = Present(calm.at, calm.view, calm.policy, calm.occupants, reason)
     found = outlook(for_ever, WEEK)
     assert (hours(found), found.reasons["b"]) == ({}, (reason,))
+
+
+def test_groups_that_start_later_are_in_no_order_before() -> None:
+    pool = begun(None)
+    pool.submit("late", 4, 1)
+    pool.submit("b", 3, 20)
+    calm = present(pool)
+    found = outlook(copy(replace(calm, later={"late": 5 * HOUR})), WEEK)
+    assert hours(found) == {"b": 0, "late": 10}
 
 
 def test_room_that_is_promised_comes_free_when_the_promise_ends() -> None:

@@ -153,7 +153,7 @@ def test_both_walks_are_compared_as_far_as_the_shorter_one_looked() -> None:
     asked = iter([False, True, False, False, False, False])
     pool = begun(None)
     pool.submit("d", 10, 5)
-    found = what_if(present(pool), Change((new("c", 4, 12),)), WEEK, lambda: next(asked))
+    found = what_if(present(pool), Change((new("c", 4, 12),)), WEEK, lambda: lambda: next(asked))
     assert not found.outlook.complete
     assert all(one == Effect(one.gang, one.before, None, False) for one in found.others)
 
@@ -169,8 +169,8 @@ def test_plugins_are_made_anew_by_the_reader_from_their_names() -> None:
     calm = present(begun())
     use = PluginUse("site", Made({"a": "b"}), 3, (("a", "b"),))
     text = b"".join(written(replace(calm, policy=Policy(gang_order=("site", "basic"), plugins=(use,)))))
-    again = read(text, {"site": Made})
+    again = read(text, lambda: {"site": Made})
     assert again.policy.plugins == (use,)
     assert isinstance(again.policy.plugins[0].plugin, Made)
     with pytest.raises(ValueError, match="'site' is not installed"):
-        read(text, {})
+        read(text, dict)

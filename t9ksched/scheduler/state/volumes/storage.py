@@ -20,11 +20,18 @@ class Storage:
         self,
         look_again: Callable[[Iterable[PodRecord]], None],
         limits_changed: Callable[[str | None], None],
+        claims: Claims | None = None,
     ) -> None:
-        self._claims = Claims()
+        self._claims = Claims() if claims is None else claims
         self._look_again = look_again
         self._limits_changed = limits_changed
         self.claimants = Claimants(self._claims)
+
+    def for_a_copy(
+        self, look_again: Callable[[Iterable[PodRecord]], None], limits_changed: Callable[[str | None], None]
+    ) -> "Storage":
+        """The same volumes for pods of another state, which must not change them."""
+        return Storage(look_again, limits_changed, self._claims)
 
     def limit(self, facts: NodeFacts) -> NodeFacts:
         """The node with what its storage drivers can attach."""

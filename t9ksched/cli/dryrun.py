@@ -1,0 +1,99 @@
+"""What a dry run of `submit` tells besides the verdict of the rules: when and where the jobs would start, and what that
+would do to others.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+from t9ksched.cli.client import Client
+from t9ksched.cli.failure import Failure
+from t9ksched.cli.output import paragraph
+
+Json = dict[str, Any]
+_MOST_NODES = 8
+_MOST_OTHERS = 10
+
+
+def objects_of(contents: Iterable[bytes]) -> list[Any]:
+    """The objects of files that the service has read; those of lists one by one."""
+    from t9ksched.model.text import read_all
+
+    found: list[Any] = []
+    for content in contents:
+        for document in read_all(content):
+            listed = isinstance(document, dict) and document.get("kind") == "List"
+            found += (document.get("items") or []) if listed else [document] if document is not None else []
+    return found
+
+
+def simulate(client: Client, objects: Sequence[Any], query: Json) -> tuple[Json | None, str]:
+    """What would happen to these objects, which the rules accept; else None, and why that is not known."""
+    try:
+        return dict(client.call("POST", "/apis/v1/simulate", body={"submit": objects}, query=query).body), ""
+    except Failure as failure:
+        return None, f"when they would start is not known: {failure.message}"
+
+
+def show(found: Json, out: Console) -> None:
+    """Print what would happen, for people."""
+    now, until = _moment(found["at"]), _moment(found["until"])
+    for job in found["jobs"]:
+        lines = _lines(job, now, until)
+        paragraph(out, Text.assemble((f"{job['kind']}/{job['name']}", "bold"), f" {next(lines)}"))
+        for line in lines:
+            paragraph(out, f"  {line}")
+    others = found["others"]
+    if others:
+        out.print()
+        out.print("Jobs that are there already:")
+    for one in others[:_MOST_OTHERS]:
+        paragraph(out, f"  {_other(one)}")
+    if len(others) > _MOST_OTHERS:
+        out.print(f"  … and {len(others) - _MOST_OTHERS} more")
+
+
+def _lines(job: Json, now: datetime, until: datetime) -> Iterator[str]:
+    nodes = job["nodes"]
+    more = f" and {len(nodes) - _MOST_NODES} more" if len(nodes) > _MOST_NODES else ""
+    where = f" on {', '.join(nodes[:_MOST_NODES])}{more}" if nodes else ""
+    victims = job["preempts"]
+    if job["verdict"] == "Refused":
+        yield "would be refused"
+    elif job["verdict"] == "Starts" and victims:
+        yield f"would start{where} as soon as others have left, at {job['start']} at the latest"
+    elif job["verdict"] == "Starts":
+        yield f"would start at once{where}"
+    elif job["start"]:
+        yield f"would wait, and start at {job['start']} (in {_length(_moment(job['start']) - now)}){where}"
+    else:
+        yield f"would wait: no start is found up to {until:%Y-%m-%dT%H:%M:%SZ}"
+    for victim in victims:
+        members = f"{victim['members']} member{'' if victim['members'] == 1 else 's'}"
+        yield f"it would evict {members} of {victim['job'] or 'a job of another user'} (queue {victim['queue']})"
+    for reason in job["reasons"]:
+        yield f"{reason['code']}: {reason['message']}"
+
+
+def _other(one: Json) -> str:
+    whose = f"{one['job'] or 'a job of another user'} (queue {one['queue']})"
+    before, after = one["startBefore"], one["startAfter"]
+    if one["preempted"]:
+        return f"{whose} would be evicted" + (f", and start again at {after}" if after else "")
+    if after is None:
+        return f"{whose} would not start at {before} as it would without"
+    return f"{whose} would start at {after}" + (f" instead of {before}" if before else "")
+
+
+def _moment(text: str) -> datetime:
+    return datetime.fromisoformat(text.replace("Z", "+00:00")).astimezone(UTC)
+
+
+def _length(span: timedelta) -> str:
+    seconds = max(0, round(span.total_seconds()))
+    days, hours, minutes = seconds // 86_400, seconds // 3600 % 24, seconds // 60 % 60
+    parts = [f"{count}{unit}" for count, unit in ((days, "d"), (hours, "h"), (minutes, "m")) if count]
+    return " ".join(parts[:2]) or f"{seconds}s"

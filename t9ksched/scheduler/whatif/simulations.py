@@ -1,0 +1,246 @@
+"""Answers what-if questions: few at once, few a minute for each user, each in a process of its own that is ended when
+it takes too long.
+"""
+
+import asyncio
+import contextlib
+import hashlib
+import os
+import sys
+from asyncio.subprocess import PIPE, Process
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import msgspec
+import structlog
+
+from t9ksched.model.errors import FieldError, Invalid
+from t9ksched.model.gang import Gang
+from t9ksched.model.queue import Queue
+from t9ksched.model.reasons import Code, Reason
+from t9ksched.scheduler.decide.loop import Loop
+from t9ksched.scheduler.decide.plugins import installed
+from t9ksched.scheduler.state.state import ClusterState
+from t9ksched.scheduler.whatif.answers import Answers
+from t9ksched.scheduler.whatif.capture import NoCycle, capture
+from t9ksched.scheduler.whatif.newcomers import Newcomer, joined, newcomers, ruled, without_labels
+from t9ksched.scheduler.whatif.question import Question, read_change
+from t9ksched.scheduler.whatif.worker import Told, task
+from t9ksched.simulation.present import Present
+from t9ksched.simulation.whatif import Change
+
+log = structlog.get_logger(__name__)
+
+Json = dict[str, Any]
+MOST_AT_ONCE: Final = 2
+MOST_A_MINUTE: Final = 10
+"""Questions of one user."""
+WALK_SECONDS: Final = 8.0
+"""How long each of the two walks of a question may take; what it has found until then is the answer."""
+LONGEST_SECONDS: Final = 25.0
+"""After that a worker is ended, and there is no answer."""
+_SECOND: Final = 1_000_000_000
+_MINUTE: Final = 60.0
+_MOST_USERS: Final = 10_000
+_SHOWN: Final = 2000
+"""Characters of what a worker says when it fails that go into the log."""
+WORKER: Final = (sys.executable, "-I", "-m", "t9ksched.scheduler.whatif.worker")
+ENVIRONMENT: Final = {"PATH": os.defpath, "LANG": "C.UTF-8", "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+"""All that a worker sees of the environment: settings hold secrets."""
+
+
+class NotAnswered(Exception):
+    """No answer: `status` as in HTTP, with a stable code and the seconds after which to ask again."""
+
+    def __init__(
+        self, status: int, code: str, detail: str, *, again: int = 0, errors: Sequence[FieldError] = ()
+    ) -> None:
+        super().__init__(detail)
+        self.status, self.code, self.detail, self.again, self.errors = status, code, detail, again, tuple(errors)
+
+    def to_json(self) -> Json:
+        """For the replica that asked."""
+        errors = [{"path": one.path, "message": one.message} for one in self.errors]
+        return {"code": self.code, "detail": self.detail, "again": self.again, "errors": errors}
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What workers may take; `command` starts one."""
+
+    at_once: int = MOST_AT_ONCE
+    a_minute: int = MOST_A_MINUTE
+    walk_seconds: float = WALK_SECONDS
+    longest_seconds: float = LONGEST_SECONDS
+    command: tuple[str, ...] = WORKER
+
+
+class Simulations:
+    """Takes questions about the state, whose views the loop shows. `clock` gives nanoseconds since the epoch."""
+
+    def __init__(self, state: ClusterState, loop: Loop, clock: Callable[[], int], limits: Limits = Limits()) -> None:
+        self._state = state
+        self._loop = loop
+        self._clock = clock
+        self.limits = limits
+        self._asked: dict[str, deque[float]] = {}
+        """When each user asked within the last minute, by the event loop's clock."""
+        self._running = 0
+
+    async def served(self, text: bytes) -> tuple[int, Json]:
+        """Status and body of the answer to a `Question` in JSON."""
+        try:
+            return 200, await self.ask(text)
+        except NotAnswered as why:
+            return why.status, why.to_json()
+
+    async def ask(self, text: bytes) -> Json:
+        """The answer to a `Question` in JSON.
+
+        Raises:
+            NotAnswered: there is none.
+        """
+        try:
+            question = msgspec.json.decode(text, type=Question)
+        except msgspec.DecodeError as error:
+            raise NotAnswered(422, "InvalidField", f"the question cannot be read: {error}") from None
+        try:
+            change = read_change(question.change, self._state, installed)
+        except Invalid as error:
+            raise _invalid(error) from None
+        self._count(question.user)
+        self._running += 1
+        try:
+            return await self._answer(question, change)
+        except Invalid as error:
+            raise _invalid(error) from None
+        except NoCycle as error:
+            raise NotAnswered(503, "Unavailable", str(error), again=5) from None
+        finally:
+            self._running -= 1
+
+    def _count(self, user: str) -> None:
+        now, limits = asyncio.get_running_loop().time(), self.limits
+        if len(self._asked) > _MOST_USERS:
+            self._asked = {name: times for name, times in self._asked.items() if times[-1] > now - _MINUTE}
+        times = self._asked.get(user, deque())
+        while times and times[0] <= now - _MINUTE:
+            times.popleft()
+        if len(times) >= limits.a_minute:
+            again = max(1, round(times[0] + _MINUTE - now))
+            raise NotAnswered(
+                429, "RateLimited", f"{user!r} may ask for {limits.a_minute} simulations a minute", again=again
+            )
+        if self._running >= limits.at_once:
+            text = f"{self._running} simulations run already, and no more than {limits.at_once} run at once"
+            raise NotAnswered(429, "RateLimited", text, again=5)
+        times.append(now)
+        self._asked[user] = times
+
+    async def _answer(self, question: Question, change: Change) -> Json:
+        state, now = self._state, self._clock()
+        queues = dict(state.queues)
+        for name, spec in change.queues.items():
+            queues[name] = replace(queues[name], spec=spec) if name in queues else Queue(name, spec)
+        policy = change.policy or self._loop.policy
+        whose = question.user, tuple(question.groups)
+        found = await newcomers(question.items, whose, state, queues, policy, now)
+        rules = ruled(found)
+        present = await capture(state, self._loop, rules=rules)
+        if not (rules or present.view.neighbours):
+            without_labels(found)
+        gangs = self._in_place(found, present)
+        later = {gang.uid: one.later for one in found if one.later for gang in one.gangs}
+        change = replace(change, later=later)
+        view = replace(present.view, gangs=(*present.view.gangs, *gangs))
+        until = present.at + question.horizon * _SECOND
+        pieces = task(replace(present, view=view), len(gangs), change, until, self.limits.walk_seconds)
+        told, digest = await self._work(pieces)
+        if told.error:
+            raise NotAnswered(503, "Unavailable", told.error)
+        return Answers(told, present, digest, state).document(found)
+
+    def _in_place(self, found: Sequence[Newcomer], present: Present) -> list[Gang]:
+        """The groups that are submitted; where a pod joins a group that there is, that group with it."""
+        gangs: dict[str, Gang] = {}
+        waiting = {gang.uid: gang for gang in present.view.gangs}
+        for one in found:
+            if one.joins is None:
+                gangs.update((gang.uid, gang) for gang in one.gangs)
+                continue
+            record = self._state.gangs.get(one.joins)
+            key = "/".join(one.joins)
+            if record is None or not record.uid:
+                message = f"its pod names the PodGroup {key}, which does not exist"
+                unblocks = (f"create the PodGroup {key}",)
+                one.reasons, one.gangs = (Reason(Code.GANG_INCOMPLETE, message, unblocks=unblocks),), []
+                continue
+            uid = record.uid
+            base = gangs.get(uid) or waiting.get(uid) or record.snapshot() or _empty(record.uid, one, present)
+            one.gangs = [joined(base, each) for each in one.gangs]
+            one.only = {member.uid for member in one.members} - {member.uid for member in base.waiting}
+            gangs.update((gang.uid, gang) for gang in one.gangs)
+        return list(gangs.values())
+
+    async def _work(self, pieces: Any) -> tuple[Told, str]:
+        """What a worker says of a task, and a hash of that."""
+        process: Process | None = None
+        try:
+            async with asyncio.timeout(self.limits.longest_seconds):
+                process = await asyncio.create_subprocess_exec(
+                    *self.limits.command, stdin=PIPE, stdout=PIPE, stderr=PIPE, env=dict(ENVIRONMENT), cwd="/"
+                )
+                digest = await _write(process, pieces)
+                out, err = await process.communicate()
+        except TimeoutError:
+            text = f"the simulation took longer than {self.limits.longest_seconds:g} seconds and was ended"
+            raise NotAnswered(503, "Unavailable", text, again=30) from None
+        except OSError as error:
+            log.error("no process for a simulation", error=str(error))
+            raise NotAnswered(503, "Unavailable", "no process can be started for the simulation", again=30) from None
+        finally:
+            if process is not None and process.returncode is None:
+                with contextlib.suppress(ProcessLookupError):
+                    process.kill()
+                await process.wait()
+        if process.returncode == 0:
+            with contextlib.suppress(msgspec.DecodeError):
+                return msgspec.json.decode(out, type=Told), digest
+        said = err.decode(errors="replace")[-_SHOWN:]
+        log.error("a simulation failed", code=process.returncode, error=said)
+        why = "it needs more memory than it may take" if "MemoryError" in said else f"code {process.returncode}"
+        raise NotAnswered(503, "Unavailable", f"the process of the simulation failed ({why})")
+
+
+async def _write(process: Process, pieces: Any) -> str:
+    """Hand over a task, so that other tasks run in between; the beginning of its SHA-256."""
+    assert process.stdin is not None
+    digest = hashlib.sha256()
+    with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # it has ended: its code says why
+        for piece in pieces:
+            digest.update(piece)
+            process.stdin.write(piece)
+            await process.stdin.drain()
+            await asyncio.sleep(0)
+        process.stdin.close()
+        await process.stdin.wait_closed()
+    return digest.hexdigest()[:16]
+
+
+def _empty(uid: str, one: Newcomer, present: Present) -> Gang:
+    """The group that is joined, when nothing of it waits."""
+    for occupant in present.occupants:
+        if occupant.gang.uid == uid:
+            roles: dict[str, int] = dict(occupant.gang.placed)
+            for pod in occupant.pods:
+                roles[pod.role] = roles.get(pod.role, 0) + 1
+            placed = tuple(sorted(roles.items()))
+            return msgspec.structs.replace(occupant.gang, waiting=(), placed=placed, refilling=True)
+    first = one.gangs[0]
+    return msgspec.structs.replace(first, uid=uid, waiting=(), blocked=(), total=0, total_roles=())
+
+
+def _invalid(error: Invalid) -> NotAnswered:
+    return NotAnswered(422, "InvalidField", str(error), errors=error.errors)
