@@ -2,32 +2,27 @@
 
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 import msgspec
 
-from t9ksched.engine.plugins import Factory
 from t9ksched.model.cards import read_request
-from t9ksched.scheduler.whatif.process import bounded
+from t9ksched.scheduler.whatif.process import bounded, found_plugins
 from t9ksched.simulation.outlook import outlook
 from t9ksched.simulation.present import Present, read, written
 
 
 class Walk(msgspec.Struct):
-    """What to do: walk from the present to `until`, nanoseconds since the epoch, for so many seconds at most. `plugins`
-    says whether its policy has some.
-    """
+    """What to do: walk from the present to `until`, nanoseconds since the epoch, for so many seconds at most."""
 
     until: int
     seconds: float
-    plugins: bool
     present: msgspec.Raw
 
 
 def task(present: Present, until: int, seconds: float) -> Iterator[bytes]:
     """The JSON of a walk in pieces that take about a millisecond each."""
-    plugins = msgspec.json.encode(bool(present.policy.plugins))
-    yield b'{"until":%d,"seconds":%s,"plugins":%s,"present":' % (until, msgspec.json.encode(seconds), plugins)
+    yield b'{"until":%d,"seconds":%s,"present":' % (until, msgspec.json.encode(seconds))
     yield from written(present)
     yield b"}"
 
@@ -42,16 +37,9 @@ def starts(text: bytes) -> dict[str, int]:
     """
     given = msgspec.json.decode(text, type=Walk, dec_hook=read_request)
     ends = time.monotonic() + given.seconds
-    present = read(given.present, _installed() if given.plugins else {})
+    present = read(given.present, found_plugins)
     found = outlook(present, given.until, lambda: time.monotonic() > ends)
     return {uid: start.at for uid, start in found.starts.items()}
-
-
-def _installed() -> Mapping[str, Factory]:
-    # Most policies use no plugin, and what finds them takes a second to import.
-    from t9ksched.scheduler.decide.plugins import installed
-
-    return installed()
 
 
 def main() -> None:

@@ -7,8 +7,10 @@ import contextlib
 import os
 import resource
 from asyncio.subprocess import PIPE, Process
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
+
+from t9ksched.engine.plugins import Factory
 
 ENVIRONMENT: Final = {"PATH": os.defpath, "LANG": "C.UTF-8", "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
 """All that a worker sees of the environment: settings hold secrets."""
@@ -63,6 +65,14 @@ async def _write(process: Process, task: Iterable[bytes]) -> None:
             await asyncio.sleep(0)
         process.stdin.close()
         await process.stdin.wait_closed()
+
+
+def found_plugins() -> Mapping[str, Factory]:
+    """The factories of installed plugins by name, for a worker."""
+    # Most policies use no plugin, and what finds them takes a second to import.
+    from t9ksched.scheduler.decide.plugins import installed
+
+    return installed()
 
 
 def bounded() -> None:

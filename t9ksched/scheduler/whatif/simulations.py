@@ -3,13 +3,10 @@ it takes too long.
 """
 
 import asyncio
-import contextlib
 import hashlib
-import os
 import sys
-from asyncio.subprocess import PIPE, Process
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -26,6 +23,7 @@ from t9ksched.scheduler.state.state import ClusterState
 from t9ksched.scheduler.whatif.answers import Answers
 from t9ksched.scheduler.whatif.capture import NoCycle, capture
 from t9ksched.scheduler.whatif.newcomers import Newcomer, joined, newcomers, ruled, without_labels
+from t9ksched.scheduler.whatif.process import WorkerFailed, answer
 from t9ksched.scheduler.whatif.question import Question, read_change
 from t9ksched.scheduler.whatif.worker import Told, task
 from t9ksched.simulation.present import Present
@@ -44,11 +42,7 @@ LONGEST_SECONDS: Final = 25.0
 _SECOND: Final = 1_000_000_000
 _MINUTE: Final = 60.0
 _MOST_USERS: Final = 10_000
-_SHOWN: Final = 2000
-"""Characters of what a worker says when it fails that go into the log."""
 WORKER: Final = (sys.executable, "-I", "-m", "t9ksched.scheduler.whatif.worker")
-ENVIRONMENT: Final = {"PATH": os.defpath, "LANG": "C.UTF-8", "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
-"""All that a worker sees of the environment: settings hold secrets."""
 
 
 class NotAnswered(Exception):
@@ -184,49 +178,29 @@ class Simulations:
             gangs.update((gang.uid, gang) for gang in one.gangs)
         return list(gangs.values())
 
-    async def _work(self, pieces: Any) -> tuple[Told, str]:
-        """What a worker says of a task, and a hash of that."""
-        process: Process | None = None
+    async def _work(self, pieces: Iterable[bytes]) -> tuple[Told, str]:
+        """What a worker says of a task, and the beginning of the task's SHA-256."""
+        digest, limits = hashlib.sha256(), self.limits
+
+        def hashed() -> Iterator[bytes]:
+            for piece in pieces:
+                digest.update(piece)
+                yield piece
+
         try:
-            async with asyncio.timeout(self.limits.longest_seconds):
-                process = await asyncio.create_subprocess_exec(
-                    *self.limits.command, stdin=PIPE, stdout=PIPE, stderr=PIPE, env=dict(ENVIRONMENT), cwd="/"
-                )
-                digest = await _write(process, pieces)
-                out, err = await process.communicate()
-        except TimeoutError:
-            text = f"the simulation took longer than {self.limits.longest_seconds:g} seconds and was ended"
-            raise NotAnswered(503, "Unavailable", text, again=30) from None
-        except OSError as error:
-            log.error("no process for a simulation", error=str(error))
-            raise NotAnswered(503, "Unavailable", "no process can be started for the simulation", again=30) from None
-        finally:
-            if process is not None and process.returncode is None:
-                with contextlib.suppress(ProcessLookupError):
-                    process.kill()
-                await process.wait()
-        if process.returncode == 0:
-            with contextlib.suppress(msgspec.DecodeError):
-                return msgspec.json.decode(out, type=Told), digest
-        said = err.decode(errors="replace")[-_SHOWN:]
-        log.error("a simulation failed", code=process.returncode, error=said)
-        why = "it needs more memory than it may take" if "MemoryError" in said else f"code {process.returncode}"
-        raise NotAnswered(503, "Unavailable", f"the process of the simulation failed ({why})")
+            out = await answer(limits.command, hashed(), limits.longest_seconds)
+            return msgspec.json.decode(out, type=Told), digest.hexdigest()[:16]
+        except (WorkerFailed, msgspec.DecodeError) as error:
+            log.error("a simulation failed", error=str(error))
+            raise NotAnswered(503, "Unavailable", f"the simulation failed: {_public(error)}", again=30) from None
 
 
-async def _write(process: Process, pieces: Any) -> str:
-    """Hand over a task, so that other tasks run in between; the beginning of its SHA-256."""
-    assert process.stdin is not None
-    digest = hashlib.sha256()
-    with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # it has ended: its code says why
-        for piece in pieces:
-            digest.update(piece)
-            process.stdin.write(piece)
-            await process.stdin.drain()
-            await asyncio.sleep(0)
-        process.stdin.close()
-        await process.stdin.wait_closed()
-    return digest.hexdigest()[:16]
+def _public(error: Exception) -> str:
+    """Why a worker gave no answer, without what it wrote of itself."""
+    text = str(error)
+    if "MemoryError" in text:
+        return "it needs more memory than it may take"
+    return text.partition(":")[0] if isinstance(error, WorkerFailed) else "its answer cannot be read"
 
 
 def _empty(uid: str, one: Newcomer, present: Present) -> Gang:

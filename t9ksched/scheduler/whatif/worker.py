@@ -1,12 +1,9 @@
 """The process that walks on virtual time: a task on stdin, what it found on stdout. It has no other input: no database,
 no cluster, no settings, no secret.
 
-It gives way to all other processes, and its memory and time are limited.
+Like all workers it gives way to other processes, and its memory and time are limited (`process.py`).
 """
 
-import contextlib
-import os
-import resource
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -15,21 +12,16 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from t9ksched.engine.plugins import Factory
 from t9ksched.model.cards import read_request
 from t9ksched.model.node import NodeFacts
 from t9ksched.model.queue import QueueSpec
 from t9ksched.model.reasons import Reason
+from t9ksched.scheduler.whatif.process import bounded, found_plugins
 from t9ksched.simulation.present import PolicyForm, Present, read, written
 from t9ksched.simulation.whatif import Change, Effect, Found, what_if
 
 T = TypeVar("T")
 _TOGETHER: Final = 100
-_NICE: Final = 10
-_MEMORY: Final = 4 << 30
-"""Bytes of address space."""
-_CPU_SECONDS: Final = 60
-"""More than the process that waits for the answer gives: it is for a worker that nothing waits for any more."""
 
 
 class ChangeForm(msgspec.Struct):
@@ -101,8 +93,8 @@ def answer(text: bytes) -> Told:
     given = msgspec.json.decode(text, type=Task, dec_hook=read_request)
     form = given.change
     try:
-        present = read(given.present, _installed)
-        policy = form.policy.read(_installed) if form.policy is not None else None
+        present = read(given.present, found_plugins)
+        policy = form.policy.read(found_plugins) if form.policy is not None else None
     except msgspec.ValidationError:
         raise
     except ValueError as error:
@@ -112,13 +104,6 @@ def answer(text: bytes) -> Told:
     present = replace(present, view=replace(present.view, gangs=gangs[:first]))
     change = Change(gangs[first:], form.queues, form.gone, form.added, policy, form.later)
     return _told(what_if(present, change, given.until, lambda: _limit(given.seconds)), change)
-
-
-def _installed() -> Mapping[str, Factory]:
-    # Most policies use no plugin, and what finds them takes a second to import.
-    from t9ksched.scheduler.decide.plugins import installed
-
-    return installed()
 
 
 def _limit(seconds: float) -> Callable[[], bool]:
@@ -146,17 +131,9 @@ def _of(found: Mapping[str, T], uids: Iterable[str]) -> dict[str, T]:
     return {uid: found[uid] for uid in uids if uid in found}
 
 
-def _bounded() -> None:
-    """Give way to others, and end rather than take too much."""
-    os.nice(_NICE)
-    for what, most in ((resource.RLIMIT_AS, _MEMORY), (resource.RLIMIT_CPU, _CPU_SECONDS)):
-        with contextlib.suppress(ValueError, OSError):  # not every system knows each
-            resource.setrlimit(what, (most, most))
-
-
 def main() -> None:
     """Do the task on stdin."""
-    _bounded()
+    bounded()
     told = answer(sys.stdin.buffer.read())
     sys.stdout.buffer.write(msgspec.json.encode(told))
 
