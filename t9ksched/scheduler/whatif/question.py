@@ -29,7 +29,7 @@ _EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _MODES: Final = (HONOURS_INDEX, PLUGIN_CHOOSES)
 
 
-class ChangeForm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class AskedChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A change as REST passes it on: whole specs of queues by name, the rest as the user wrote it."""
 
     queues: dict[str, Any] = {}
@@ -44,11 +44,11 @@ class Question(msgspec.Struct, frozen=True):
     user: str
     groups: list[str] = []
     items: list[Submitted] = []
-    change: ChangeForm = ChangeForm()
+    change: AskedChange = AskedChange()
     horizon: int = 7 * 86_400
 
 
-def read_change(form: ChangeForm, state: ClusterState, plugins: Callable[[], Mapping[str, Factory]]) -> Change:
+def read_change(form: AskedChange, state: ClusterState, plugins: Callable[[], Mapping[str, Factory]]) -> Change:
     """The change, without what is submitted. `plugins` makes installed plugins, by name.
 
     Raises:
@@ -90,7 +90,7 @@ def _added(
     """The nodes that come."""
     found: dict[str, NodeFacts] = {}
     for nth, raw in enumerate(entries):
-        entry = _Entry(raw, f"change.nodesAdded[{nth}]", faults, state)
+        entry = _Nodes(raw, f"change.nodesAdded[{nth}]", faults, state)
         for facts in entry.nodes(MOST_ADDED - len(found)):
             if facts.name in found or (facts.name in state.node_objects and facts.name not in gone):
                 faults.append(FieldError(f"{entry.path}.name", f"the node {facts.name!r} exists already"))
@@ -99,7 +99,7 @@ def _added(
     return tuple(found.values())
 
 
-class _Entry:
+class _Nodes:
     """One entry of nodes that come: alike nodes, described or like one that there is."""
 
     def __init__(self, raw: Any, path: str, faults: list[FieldError], state: ClusterState) -> None:
