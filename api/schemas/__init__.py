@@ -35,7 +35,15 @@ from api.schemas.queues import (
     StopShape,
     StopsShape,
 )
-from api.schemas.reports import AuditPage, ForecastAccuracy, HistoryEvent, HistoryPage, UsageReport, UsageRow
+from api.schemas.reports import (
+    AuditPage,
+    ForecastAccuracy,
+    HistoryEvent,
+    HistoryPage,
+    SnapshotShape,
+    UsageReport,
+    UsageRow,
+)
 from api.schemas.reservations import (
     ReservationBody,
     ReservationChange,
@@ -90,6 +98,7 @@ __all__ = [
     "Shape",
     "Simulation",
     "SimulationBody",
+    "SnapshotShape",
     "StopBody",
     "StopShape",
     "StopsShape",

@@ -55,6 +55,16 @@ class ForecastAccuracy(ForecastFigures):
     byBasis: dict[str, ForecastFigures]
 
 
+class SnapshotShape(Shape):
+    """The live cluster at one moment. `snapshot` is the version of its form, `expected` has the seconds that jobs which
+    wait are expected to run, by UID; what is in `present` is for `t9ksched simulate replay` alone.
+    """
+
+    snapshot: int
+    expected: dict[str, float]
+    present: dict[str, Any]
+
+
 class UsageRow(Shape):
     """GPU-hours of one combination of what was asked for in `by`.
 

@@ -55,6 +55,7 @@ _COMMANDS: Final = (
     _Command("stop-scheduling", "stops:stop_scheduling", _ADMIN),
     _Command("token", "token:app", _ADMIN),
     _Command("simulate", "simulate:app", _ADMIN),
+    _Command("snapshot", "snapshot:snapshot", _ADMIN),
     _Command("doctor", "doctor:doctor", _OPERATE),
     _Command("db", "db:app", _OPERATE),
     _Command("scheduler", "roles:scheduler", _OPERATE),

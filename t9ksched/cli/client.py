@@ -7,7 +7,7 @@ does not answer with how to start one.
 import json
 import re
 import ssl
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from http.client import HTTPException
 from pathlib import Path
@@ -75,6 +75,11 @@ class Client:
         """GET and decode; query values that are None are left out."""
         return self.call("GET", path, query=query).body
 
+    def read(self, path: str) -> bytes:
+        """GET what is written to a file as it is. Raises Failure as `call` does."""
+        found: bytes = self.call("GET", path, decode=bytes).body
+        return found
+
     def post(self, path: str, body: Any = None, **query: str | int | None) -> Any:
         """POST a JSON body."""
         return self.call("POST", path, body=body, query=query).body
@@ -94,6 +99,7 @@ class Client:
         query: Mapping[str, str | int | list[str] | None] | None = None,
         headers: dict[str, str] | None = None,
         options: Mapping[str, str] | None = None,
+        decode: Callable[[bytes], Any] | None = None,
     ) -> Answer:
         """One request; `raw` is sent as it is, `body` as JSON. Raises Failure for anything but a 2xx answer.
 
@@ -115,7 +121,7 @@ class Client:
                 return Answer(
                     response.status,
                     {name.lower(): value for name, value in response.headers.items()},
-                    self._decode(response.read()),
+                    (decode or self._decode)(response.read()),
                 )
         except HTTPError as error:
             with error:

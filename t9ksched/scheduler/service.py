@@ -9,6 +9,7 @@ import contextlib
 import time
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 import structlog
 
@@ -57,6 +58,7 @@ from t9ksched.scheduler.serve.judging import ReservationJudge
 from t9ksched.scheduler.state.state import ClusterState
 from t9ksched.scheduler.whatif.forecaster import Forecaster
 from t9ksched.scheduler.whatif.simulations import Simulations
+from t9ksched.scheduler.whatif.snapshots import snapshot
 from t9ksched.store.store import Store
 
 log = structlog.get_logger(__name__)
@@ -189,6 +191,7 @@ class SchedulerService:
             clock,
             judge,
             self.simulations.served,
+            partial(snapshot, self.state, self.loop),
         )
         self._internal = InternalServer(served, internal_secret, options.listen)
         restored = Restored(

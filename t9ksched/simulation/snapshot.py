@@ -1,10 +1,10 @@
 """A snapshot: the present of a live cluster in a file, and what policies would make of what waits there.
 
-The file has the present and how long groups that wait are expected to run, by UID. Groups run as long as they may;
-those without a limit as long as expected. What runs at that moment and has no end runs on.
+The file has the present and how long groups that wait are expected to run, by UID. They run as long as expected, others
+as long as they may. What runs at that moment and has no end runs on.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -67,8 +67,8 @@ def write(snapshot: Snapshot) -> Iterator[bytes]:
     yield b"}"
 
 
-def load(text: bytes, factories: Mapping[str, Factory]) -> Snapshot:
-    """A snapshot from what `write` gave; `factories` make its policy's plugins.
+def load(text: bytes, installed: Callable[[], Mapping[str, Factory]]) -> Snapshot:
+    """A snapshot from what `write` gave; `installed` gives the factories of installed plugins.
 
     Raises:
         Invalid: it is none, or of another version, or a plugin is not installed here.
@@ -77,7 +77,7 @@ def load(text: bytes, factories: Mapping[str, Factory]) -> Snapshot:
         form = msgspec.json.decode(text, type=_Form)
         if form.snapshot != VERSION:
             raise Invalid.at("snapshot", f"its version is {form.snapshot}: this is for version {VERSION}")
-        return Snapshot(read(form.present, lambda: factories), form.expected)
+        return Snapshot(read(form.present, installed), form.expected)
     except msgspec.DecodeError as error:
         raise Invalid.at("jobs", f"it is no snapshot: {error}") from error
     except (KeyError, IndexError) as error:
@@ -134,10 +134,10 @@ def capacity(present: Present) -> int:
 
 
 def _expecting(snapshot: Snapshot) -> Present:
-    """The present, with what groups without a limit are expected to run as their limit."""
+    """The present, in which groups may run for as long as they are expected to."""
     present, expected = snapshot.present, snapshot.expected
     gangs = tuple(
-        gang if gang.lasts or gang.uid not in expected else structs.replace(gang, lasts=nanoseconds(expected[gang.uid]))
+        gang if gang.uid not in expected else structs.replace(gang, lasts=nanoseconds(expected[gang.uid]))
         for gang in present.view.gangs
     )
     return replace(present, view=replace(present.view, gangs=gangs))

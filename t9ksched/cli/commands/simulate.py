@@ -162,7 +162,7 @@ def _from_snapshot(path: Path, cluster: str | None, policies: list[str] | None, 
         raise Invalid.at("cluster", "a snapshot has its own nodes: leave --cluster out")
     contenders = {name: None if name == _OWN else _contender(name) for name in policies or (_OWN,)}
     try:
-        known = snapshot.load(path.read_bytes(), installed())
+        known = snapshot.load(path.read_bytes(), installed)
     except OSError as error:
         raise Failure(f"{path} cannot be read: {error.strerror or error}") from error
     capacity = snapshot.capacity(known.present)

@@ -48,7 +48,7 @@ _LARGEST: Final = 32 << 20
 class Served:
     """What the server reads. `lacking` gives the rights that the scheduler has not, `clock` nanoseconds since 1970,
     `judge` what a reservation by administrators would do, `simulate` status and body of the answer to a what-if
-    question.
+    question, `snapshot` those of a snapshot.
     """
 
     state: ClusterState
@@ -61,6 +61,7 @@ class Served:
     clock: Callable[[], int]
     judge: Callable[[Any], Awaitable[Json]]
     simulate: Callable[[bytes], Awaitable[tuple[int, Json]]]
+    snapshot: Callable[[], Awaitable[tuple[int, bytes]]]
 
 
 class InternalServer:
@@ -77,6 +78,7 @@ class InternalServer:
         self._clock = served.clock
         self._judge = served.judge
         self._simulate = served.simulate
+        self._take_snapshot = served.snapshot
         self._secret = secret
         self._listen = listen
         self._pages = {kind: Shared(partial(self._page, kind)) for kind in (False, True)}
@@ -106,6 +108,7 @@ class InternalServer:
                 web.get("/internal/v1/lacking", self._rights),
                 web.post("/internal/v1/reservations/judgement", self._judgement),
                 web.post("/internal/v1/simulate", self._simulations),
+                web.get("/internal/v1/snapshot", self._snapshot),
                 web.get("/metrics", self._metrics),
                 web.get("/healthz", self._healthz),
             ]
@@ -230,6 +233,11 @@ class InternalServer:
         """What would happen; nothing does."""
         status, answer = await self._simulate(await request.read())
         return web.Response(body=msgspec.json.encode(answer), status=status, content_type="application/json")
+
+    async def _snapshot(self, _: web.Request) -> web.Response:
+        """The present, to be replayed elsewhere."""
+        status, body = await self._take_snapshot()
+        return web.Response(body=body, status=status, content_type="application/json")
 
     async def _metrics(self, request: web.Request) -> web.Response:
         openmetrics = negotiated(request.headers.get("Accept", ""))

@@ -65,6 +65,7 @@ TABLE: dict[tuple[str, str], tuple[str, str]] = {
     ("PATCH", RESERVATIONS + "/{name}"): ("+FFF", "+FFF"),
     ("DELETE", RESERVATIONS + "/{name}"): ("+FFF", "+FFF"),
     ("POST", "/apis/v1/simulate"): ("++FF", "+FFF"),
+    ("GET", "/apis/v1/admin/snapshot"): ("+FFF", "+FFF"),
     ("PUT", "/apis/v1/admin/stops/{what}"): ("+FFF", "+FFF"),
     ("DELETE", "/apis/v1/admin/stops/{what}"): ("+FFF", "+FFF"),
 }

@@ -180,6 +180,10 @@ class ScriptedLeader:
         self._here()
         return b"# HELP nothing\n", f"text/plain; asked={accept}"
 
+    async def snapshot(self) -> bytes:
+        self._here()
+        return b'{"snapshot":1,"expected":{},"present":{}}'
+
     async def lacking(self) -> list[str]:
         self._here()
         return self.denied

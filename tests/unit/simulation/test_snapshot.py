@@ -36,7 +36,7 @@ def starts(played: Played) -> dict[str, float]:
 
 def test_it_is_read_as_it_was_written() -> None:
     text = b"".join(write(snapshot(d=2)))
-    assert b"".join(write(load(text, {}))) == text
+    assert b"".join(write(load(text, dict))) == text
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_what_cannot_be_read_is_told() -> None:
         (json.dumps(text | {"present": {}}).encode(), "it is no snapshot"),
     ):
         with pytest.raises(Invalid, match=said):
-            load(broken, {})
+            load(broken, dict)
     with pytest.raises(Invalid, match="for traces, not for snapshots"):
         play(snapshot(), named("srsf"))
 
