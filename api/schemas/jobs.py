@@ -43,8 +43,8 @@ class ExpectedStartShape(Shape):
     """Between which moments a waiting job is expected to start, RFC 3339; the forecast is `latest`.
 
     `basis` says what that is taken from: `plan`, the planned start, or where there is none the moment at which the job
-    gets its turn if all jobs before it run until their enforced ends. It is `unknown` where nothing can be said, and
-    both moments are null.
+    gets its turn if all jobs before it run until their enforced ends; `learned`, how long jobs like them ran before,
+    where no ends are enforced. It is `unknown` where nothing can be said, and both moments are null.
     """
 
     earliest: str | None

@@ -168,7 +168,7 @@ class SchedulerService:
                 Sweep("reservations by administrators", 5, self._reservations.sweep),
             ]
         forecasts = ForecastKeeper(None if observe else store.forecasts, self.state, clock)
-        self.forecaster = Forecaster(self.state, self.loop)
+        self.forecaster = Forecaster(self.state, self.loop, store.jobs)
         sweeps.append(Sweep("forecasts", 2, forecasts.sweep))
         self._housekeeping = Housekeeping(
             self.state, store, clock, options.retention, sweeps, None if observe else self._cards

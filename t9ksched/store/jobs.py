@@ -4,6 +4,7 @@ Lists come from here when the leader is away, and after the fact. The leader wri
 `shape` is the job's JSON as REST shows it.
 """
 
+import builtins
 from collections.abc import AsyncIterator, Iterable, Sequence
 from datetime import UTC, datetime
 from functools import partial
@@ -12,6 +13,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 from sqlalchemy import ColumnElement, Connection, Select, Text, and_, cast, delete, func, or_, select, update
 
+from t9ksched.model.run_times import Likeness
 from t9ksched.store.bulk import Bulk
 from t9ksched.store.database import Database
 from t9ksched.store.history import Visibility
@@ -131,6 +133,22 @@ class Jobs:
                 return
             yield piece
             last = piece[-1].uid
+
+    async def run_times(self, most: int) -> builtins.list[tuple[Likeness, float]]:
+        """How many seconds the jobs ran that ended last, and what they were like; jobs without a submitter, or that
+        never ran, are left out.
+        """
+        shape = job.c.shape
+        members, cards = shape["members"]["total"].as_integer(), shape["gpus"].as_integer()
+        columns = (job.c.submitter, job.c.queue, job.c.kind, members, cards, shape["startedAt"].as_string())
+        known = job.c.submitter.is_not(None) & job.c.queue.is_not(None) & job.c.finished_at.is_not(None)
+        query = select(*columns, job.c.finished_at).where(known).order_by(job.c.finished_at.desc()).limit(most)
+        found = []
+        for user, queue, kind, total, gpus, started, finished in await self._database.fetch(query):
+            if started is not None:
+                ran = (finished - datetime.fromisoformat(started)).total_seconds()
+                found.append((Likeness(user, queue, kind, (total or 0, gpus or 0)), max(0.0, ran)))
+        return found
 
     async def waiting(self, what: str, name: str, most: int) -> int:
         """How many jobs wait of a submitter or in a queue, as `what` says; no more than `most` are counted."""

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from t9ksched.model.job import ExpectedStart, PlannedStart
@@ -27,7 +27,7 @@ def planned_start(gangs: Iterable[GangRecord], state: ClusterState) -> PlannedSt
     return PlannedStart(at or "", plan[0].firm, tuple(sorted({one.node for one in plan})))
 
 
-def expected_start(gangs: Iterable[GangRecord], state: ClusterState) -> ExpectedStart:
+def expected_start(gangs: Sequence[GangRecord], state: ClusterState) -> ExpectedStart:
     """When a waiting job with these groups is expected to start."""
     found = state.forecasts.of(gangs, state.resolution)
     return ExpectedStart(timestamp(found.earliest), timestamp(found.latest), found.basis)

@@ -1,10 +1,10 @@
 """What is known of the starts of waiting jobs, as they are shown, and how earlier forecasts turned out."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
-from t9ksched.model.forecast import BASES, PLAN, UNKNOWN, Basis, Forecast, Outcome
+from t9ksched.model.forecast import BASES, LEARNED, PLAN, UNKNOWN, Basis, Forecast, Outcome
 from t9ksched.model.reservation import rounded_up
 from t9ksched.scheduler.state.records import GangRecord
 from t9ksched.scheduler.state.reservations import ReservationBook
@@ -30,25 +30,29 @@ class ForecastBook:
         self.walks = False
         self.walked_at = 0
         self._walked: Mapping[str, int] = {}
+        self._learned: Mapping[str, tuple[int, int]] = {}
         self.waiting: Counter[Basis] = Counter()
         self.started: Counter[Basis] = Counter()
         self.by_latest: Counter[Basis] = Counter()
         self.in_interval: Counter[Basis] = Counter()
         self.error_seconds = dict.fromkeys(BASES, 0.0)
 
-    def walk_found(self, starts: Mapping[str, int], at: int) -> None:
-        """A walk from the present `at` with the enforced ends found these starts of groups, by UID."""
-        self._walked, self.walked_at = starts, at
+    def walk_found(self, starts: Mapping[str, int], learned: Mapping[str, tuple[int, int]], at: int) -> None:
+        """A walk from the present `at` with the enforced ends found these starts of groups, by UID; walks with learned
+        ends found others to start between two moments.
+        """
+        self._walked, self._learned, self.walked_at = starts, learned, at
 
     def forget_walks(self) -> None:
         """No group waits without a plan, or starts are not planned any more."""
-        self._walked = {}
+        self._walked, self._learned = {}, {}
 
-    def of(self, gangs: Iterable[GangRecord], resolution: int) -> Forecast:
+    def of(self, gangs: Sequence[GangRecord], resolution: int) -> Forecast:
         """The forecast of a job with these groups that wait: that of the first one to start.
 
         A firm plan says `latest`, rounded up to `resolution`; where there is none, the latest walk does. Jobs that end
-        early bring it forward at any time, so that `earliest` is the present, rounded down.
+        early bring it forward at any time, so that `earliest` is the present, rounded down. Where neither says
+        anything, walks with learned ends do.
         """
         planned = self._reservations.planned
         starts = [
@@ -56,9 +60,13 @@ class ForecastBook:
             for gang in gangs
             if (at := plan[0].since if (plan := planned.get(gang.uid)) and plan[0].firm else self._walked.get(gang.uid))
         ]
-        if not starts:
-            return Forecast(self.now)
         step = resolution or _SECOND
+        if not starts:
+            learned = [found for gang in gangs if (found := self._learned.get(gang.uid))]
+            if not learned:
+                return Forecast(self.now)
+            earliest, latest = (max(min(several), self.now) for several in zip(*learned, strict=True))
+            return Forecast(self.now, earliest - earliest % step, rounded_up(latest, step), LEARNED)
         latest = rounded_up(max(min(starts), self.now), step)
         return Forecast(self.now, min(self.now - self.now % step, latest) or latest, latest, PLAN)
 

@@ -2,44 +2,109 @@
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from itertools import islice
+from typing import Final
 
 import msgspec
+from msgspec import structs
 
 from t9ksched.model.cards import read_request
 from t9ksched.scheduler.whatif.process import bounded, found_plugins
 from t9ksched.simulation.outlook import outlook
 from t9ksched.simulation.present import Present, read, written
 
+_TOGETHER: Final = 500
+Interval = tuple[int, int]
+"""From when to when, or between which lengths; nanoseconds."""
+
 
 class Walk(msgspec.Struct):
-    """What to do: walk from the present to `until`, nanoseconds since the epoch, for so many seconds at most."""
+    """What to do: walk from the present to `until`, nanoseconds since the epoch.
+
+    Attributes:
+        seconds: how long each walk may take.
+        ends: between which moments groups that hold places are expected to end, by UID.
+        lengths: between which lengths groups that wait are expected to run, by UID.
+    """
 
     until: int
     seconds: float
+    ends: dict[str, Interval]
+    lengths: dict[str, Interval]
     present: msgspec.Raw
 
 
-def task(present: Present, until: int, seconds: float) -> Iterator[bytes]:
+class Starts(msgspec.Struct):
+    """When groups get their minimum, nanoseconds since the epoch, by UID: at the latest if each runs until its enforced
+    end, and between which moments if each runs as long as it is expected to. Those that a walk did not reach are not
+    among them.
+    """
+
+    enforced: dict[str, int]
+    learned: dict[str, Interval] = {}
+
+
+def task(
+    present: Present, until: int, seconds: float, ends: Mapping[str, Interval], lengths: Mapping[str, Interval]
+) -> Iterator[bytes]:
     """The JSON of a walk in pieces that take about a millisecond each."""
-    yield b'{"until":%d,"seconds":%s,"present":' % (until, msgspec.json.encode(seconds))
+    encode = msgspec.json.encode
+    yield b'{"until":%d,"seconds":%s' % (until, encode(seconds))
+    for name, known in ((b"ends", ends), (b"lengths", lengths)):
+        yield b',"%s":{' % name
+        comma = b""
+        items = iter(known.items())
+        while some := dict(islice(items, _TOGETHER)):
+            yield comma + encode(some)[1:-1]
+            comma = b","
+        yield b"}"
+    yield b',"present":'
     yield from written(present)
     yield b"}"
 
 
-def starts(text: bytes) -> dict[str, int]:
-    """When groups get their minimum, nanoseconds since the epoch, by UID. Those that the walk did not reach are not
-    among them.
+def starts(text: bytes) -> Starts:
+    """What the task asks for.
 
     Raises:
         msgspec.ValidationError: the text is no task.
         ValueError: the policy needs a plugin that is not installed.
     """
     given = msgspec.json.decode(text, type=Walk, dec_hook=read_request)
-    ends = time.monotonic() + given.seconds
     present = read(given.present, found_plugins)
+    found = Starts(_walk(present, given))
+    missing = [gang.uid for gang in present.view.gangs if gang.uid not in found.enforced]
+    if missing and (given.ends or given.lengths):
+        early, late = (_walk(_expected(present, given, which), given) for which in (0, 1))
+        found.learned = {
+            uid: (min(early[uid], late[uid]), max(early[uid], late[uid]))
+            for uid in missing
+            if uid in early and uid in late
+        }
+    return found
+
+
+def _walk(present: Present, given: Walk) -> dict[str, int]:
+    ends = time.monotonic() + given.seconds
     found = outlook(present, given.until, lambda: time.monotonic() > ends)
     return {uid: start.at for uid, start in found.starts.items()}
+
+
+def _expected(present: Present, given: Walk, which: int) -> Present:
+    """The present in which each group runs as long as it is expected to: at the least (0) or at the most (1)."""
+
+    def sooner(enforced: int, learned: Interval | None) -> int:
+        return min(enforced or learned[which], learned[which]) if learned is not None else enforced
+
+    occupants = tuple(
+        structs.replace(one, ends=sooner(one.ends, given.ends.get(one.gang.uid))) for one in present.occupants
+    )
+    gangs = tuple(
+        structs.replace(gang, lasts=sooner(gang.lasts, given.lengths.get(gang.uid))) for gang in present.view.gangs
+    )
+    return replace(present, occupants=occupants, view=replace(present.view, gangs=gangs))
 
 
 def main() -> None:

@@ -2,12 +2,14 @@
 
 import asyncio
 from collections.abc import Callable
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from t9ksched.engine.policy import Planning, Policy
 from t9ksched.kube.resources import PODS
+from t9ksched.store.acceptances import Acceptance
 from t9ksched.store.forecasts import Forecasted
+from t9ksched.store.jobs import JobRecord as StoredJob
 from t9ksched.store.store import Store
 from tests.integration.scheduler.conftest import Start
 from tests.integration.scheduler.test_planned_starts import asked, limited, timed, uid, waits_for
@@ -82,3 +84,44 @@ async def test_a_planned_start_is_a_forecast_and_what_comes_of_it_is_recorded(
         page = (await service.metrics()).decode()
         assert 't9ksched_forecast_waiting_jobs{basis="plan"} 0' in page
         assert sum(service.state.forecasts.started.values()) == 1
+
+
+async def test_what_jobs_like_it_ran_before_is_learned(world: World, start: Start, store: Store) -> None:
+    await world.play(1, 2)
+    queue = f"{world.run}-learned"
+    await store.queues.create(queue, {}, world.queue_spec, {"users": ["ann"]})
+    await store.jobs.put_many([ran(queue, str(number), 3600 + 60 * number) for number in range(10)])
+    async with start(policy=ONE_PLAN) as service:
+        service.forecaster.pauses = (1.0, 0.1)
+        for name in ("runs", "waits"):
+            await world.create(limited(world, name, 2, queue))
+            pod = await uid(world, name)
+            mine = {"uid": pod, "kind": "Pod", "namespace": world.namespace, "name": name}
+            await store.acceptances.put_many([Acceptance(**mine, submitter="ann", queue=queue)])
+            await (world.running(name) if name == "runs" else waits_for(world, name))
+        job = await until_told(service, world, "waits", lambda one: one and one["basis"] == "learned")
+        assert job["plannedStart"] is None, "no end is enforced"
+        began = datetime.fromisoformat((await asked(service, f"jobs/{world.namespace}/pod/runs"))["startedAt"])
+        between = [datetime.fromisoformat(job["expectedStart"][end]) - began for end in ("earliest", "latest")]
+        assert timedelta(minutes=58) <= between[0] <= timedelta(minutes=60), "the first tenth ran an hour"
+        assert timedelta(minutes=68) <= between[1] <= timedelta(minutes=70), "nine tenths ran no longer than 68 minutes"
+        row = (await recorded(store, pod))[pod]
+        assert row.first.basis == "learned"
+
+
+def ran(queue: str, name: str, seconds: int) -> StoredJob:
+    """A job of one pod and two cards that ran so long."""
+    began = datetime(2026, 1, 7, 20, tzinfo=UTC)
+    shape = {"submitter": "ann", "gpus": 2, "members": {"total": 1}, "startedAt": began.isoformat()}
+    done = began + timedelta(seconds=seconds)
+    return StoredJob(
+        uid=f"{queue}-{name}"[-36:],
+        kind="Pod",
+        namespace="ml",
+        name=name,
+        queue=queue,
+        phase="Succeeded",
+        submitted_at=began,
+        finished_at=done,
+        shape=shape,
+    )

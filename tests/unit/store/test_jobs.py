@@ -1,12 +1,13 @@
 """What a scheduler reads when it starts: everything, however much, piece by piece, the shapes as they were written."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
 import pytest
 from msgspec import structs
 
+from t9ksched.model.run_times import Likeness
 from t9ksched.store import acceptances, jobs, schema
 from t9ksched.store.acceptances import Acceptance
 from t9ksched.store.history import Visibility
@@ -99,3 +100,20 @@ async def test_submitters_of_jobs_come_and_go_with_their_column(address: str) ->
             await store.jobs.put_many([structs.replace(one, **changed)])
             assert await store.jobs.waiting("submitter", "ann", 10) == 0
         assert sorted(job.uid for job in await store.jobs.list(deleted=True)) == ["u1", "u2"]
+
+
+async def test_run_times_are_of_jobs_that_ran_and_have_ended(store: Store) -> None:
+    def ended(uid: str, seconds: float, submitter: str | None = "ann", queue: str | None = "q") -> JobRecord:
+        shape = {"submitter": submitter, "gpus": 8, "members": {"total": 2}, "startedAt": "2031-01-07T20:00:00Z"}
+        at = datetime(2031, 1, 7, 20, tzinfo=UTC) + timedelta(seconds=seconds)
+        return JobRecord(
+            uid=uid, kind="Job", namespace="ml", name=uid, queue=queue, submitted_at=at, finished_at=at, shape=shape
+        )
+
+    told = [ended("a", 60), ended("b", 90), ended("unknown", 10, None), ended("outside", 10, queue=None)]
+    running = structs.replace(ended("running", 10), finished_at=None)
+    never = structs.replace(ended("never", 10), shape=told[0].shape | {"startedAt": None})
+    await store.jobs.put_many([*told, running, never])
+    like = Likeness("ann", "q", "Job", (2, 8))
+    assert await store.jobs.run_times(10) == [(like, 90), (like, 60)]
+    assert await store.jobs.run_times(1) == [(like, 90)]

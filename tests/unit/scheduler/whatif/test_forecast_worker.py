@@ -1,29 +1,58 @@
-"""What the worker says of a present is what a walk finds, within the time that it may take."""
+"""What the worker says of a present is what walks find: with enforced ends, and with learned ones for what is left."""
 
-from t9ksched.scheduler.whatif.forecast_worker import starts, task
+from t9ksched.scheduler.whatif.forecast_worker import Interval, Starts, starts, task
 from tests.ahead import HOUR, Pool
 from tests.presents import present
 
 
-def waiting() -> Pool:
-    """One card: a job that ends at hour 2, and two that wait for it in turn, of an hour each."""
+def pool(runs: float, waits: float) -> Pool:
+    """One card: a job that runs, and two that wait for it in turn; with their limits in hours, 0 for none."""
     pool = Pool(1)
-    pool.submit("runs", 1, 2)
+    pool.submit("runs", 1, runs)
     pool.cycle(0)
-    pool.submit("next", 1, 1)
-    pool.submit("last", 1, 1)
+    pool.submit("next", 1, waits)
+    pool.submit("last", 1, waits)
     return pool
 
 
-def test_starts_are_those_of_a_walk() -> None:
-    found = starts(b"".join(task(present(waiting()), 14 * 24 * HOUR, 60)))
-    assert {uid: at / HOUR for uid, at in found.items()} == {"next": 2, "last": 3}
+def found(
+    pool: Pool,
+    ends: dict[str, Interval] | None = None,
+    lengths: dict[str, Interval] | None = None,
+    *,
+    hours: float = 336,
+    seconds: float = 60,
+) -> Starts:
+    return starts(b"".join(task(present(pool), round(hours * HOUR), seconds, ends or {}, lengths or {})))
+
+
+def test_with_enforced_ends_starts_are_those_of_a_walk() -> None:
+    assert found(pool(2, 1)) == Starts({"next": 2 * HOUR, "last": 3 * HOUR})
 
 
 def test_what_lies_behind_the_horizon_is_not_known() -> None:
-    found = starts(b"".join(task(present(waiting()), round(2.5 * HOUR), 60)))
-    assert set(found) == {"next"}
+    assert found(pool(2, 1), hours=2.5) == Starts({"next": 2 * HOUR})
 
 
 def test_what_was_found_in_time_counts() -> None:
-    assert starts(b"".join(task(present(waiting()), 14 * 24 * HOUR, 0))).keys() <= {"next", "last"}
+    assert found(pool(2, 1), seconds=0).enforced.keys() <= {"next", "last"}
+
+
+def test_where_nothing_enforces_an_end_the_learned_ones_count() -> None:
+    ends, lengths = {"runs": (2 * HOUR, 5 * HOUR)}, {"next": (HOUR, 3 * HOUR)}
+    learned = {"next": (2 * HOUR, 5 * HOUR), "last": (3 * HOUR, 8 * HOUR)}
+    assert found(pool(0, 0), ends, lengths) == Starts({}, learned)
+
+
+def test_an_enforced_start_is_no_learned_one() -> None:
+    some = found(pool(2, 0), {"runs": (HOUR, 2 * HOUR)}, {"next": (HOUR, 2 * HOUR)})
+    assert some == Starts({"next": 2 * HOUR}, {"last": (2 * HOUR, 4 * HOUR)})
+
+
+def test_an_enforced_end_comes_first() -> None:
+    some = found(pool(2, 0), {"runs": (HOUR, 9 * HOUR)}, {"next": (HOUR, 2 * HOUR)})
+    assert some.learned == {"last": (2 * HOUR, 4 * HOUR)}
+
+
+def test_what_is_learned_of_one_job_alone_may_not_be_enough() -> None:
+    assert found(pool(0, 0), {"runs": (HOUR, HOUR)}) == Starts({}, {"next": (HOUR, HOUR)})
