@@ -10,10 +10,11 @@ from msgspec import structs
 from t9ksched.engine.policy import Planning, Policy, Preemption
 from t9ksched.model.reasons import Code, Reason
 from t9ksched.model.reservation import Reservation, ReservationKind
+from t9ksched.model.start_windows import StartWindow
 from t9ksched.simulation.outlook import outlook
 from t9ksched.simulation.present import Present
 from tests.ahead import HOUR, Pool
-from tests.builders import pod_class, queue
+from tests.builders import GPU, pod_class, queue
 from tests.presents import copy, hours, present
 
 WEEK = 168 * HOUR
@@ -103,6 +104,40 @@ def test_room_that_is_promised_comes_free_when_the_promise_ends() -> None:
     assert hours(outlook(kept, WEEK)) == {"b": 3}
 
 
+def test_what_was_reserved_for_a_group_is_free_when_it_has_started() -> None:
+    pool = Pool(planning=None)
+    pool.submit("a", 10, 1)
+    pool.submit("b", 10, 1)
+    calm = present(pool)
+    shape = calm.view.gangs[0].waiting[0].pod_class
+    held = [Reservation("a", f"n{at:03}", shape, ReservationKind.BINDING) for at in range(10)]
+    kept = copy(replace(calm, view=replace(calm.view, reservations=tuple(held))))
+    assert hours(outlook(kept, WEEK)) == {"a": 0, "b": 1}
+
+
+def test_a_queue_starts_jobs_when_its_window_begins() -> None:
+    window = StartWindow(begin=120, end=180)
+    pool = Pool(planning=None, queues={"q": queue(start_windows=(window,))})
+    pool.submit("a", 1, 1)
+    assert hours(outlook(present(pool, 1), WEEK)) == {"a": 2}
+
+
+def test_nodes_that_are_reserved_come_free_when_the_reservation_ends() -> None:
+    pool = Pool(planning=None)
+    pool.reserve("r", 0, 5, range(10))
+    pool.submit("a", 1, 1)
+    assert hours(outlook(present(pool), WEEK)) == {"a": 5}
+
+
+def test_what_jobs_inside_a_reservation_hold_is_part_of_it() -> None:
+    pool = Pool(nodes=1, cards=8, planning=None, queues={"own": queue(), "other": queue()})
+    pool.reserve("r", 0, 50, [0], cards=(GPU, 4), queues=("own",))
+    pool.submit("inside", 1, 10, cards=4, of="own")
+    pool.submit("first", 1, 2, cards=4, of="other")
+    pool.submit("second", 1, 2, cards=4, of="other")
+    assert hours(outlook(present(pool), WEEK)) == {"inside": 0, "first": 0, "second": 2}
+
+
 def urgent() -> Pool:
     """All cards are taken by two jobs of a queue that may be preempted, for ten and for twenty hours."""
     pool = Pool(planning=None, queues={"low": queue(), "high": queue(priority=10)})
@@ -123,6 +158,13 @@ def test_a_preemptor_starts_when_the_grace_of_its_victims_is_over_and_they_wait_
     assert found.lost == {"b": HOUR}
     assert hours(found) == {"u": 1, "b": 3}
     assert found.reasons["u"][0].code == Code.WAITING_FOR_VICTIMS
+
+
+def test_a_victim_waits_again_like_any_other() -> None:
+    pool = urgent()
+    pool.submit("u", 3, 2, of="high")
+    pool.submit("z", 4, 1, of="low", priority=5)
+    assert hours(outlook(present(pool), WEEK)) == {"u": 0, "z": 2, "b": 3}
 
 
 def test_a_longer_grace_than_the_policy_gives_is_cut_off() -> None:
