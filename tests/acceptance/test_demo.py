@@ -23,5 +23,7 @@ def test_without_a_terminal_it_prints_plain_lines() -> None:
     assert "\x1b" not in done.out
     assert "why: InsufficientResources" in done.out
     assert "OverQuota" in done.out
+    assert "why: PlannedStart: planned to start at 20" in done.out
+    assert "was the latest" in done.out
     assert "0 cards given twice" in done.out
     assert "Try next" in done.out

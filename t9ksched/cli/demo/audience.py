@@ -49,7 +49,7 @@ class Nobody:
 class Person:
     """A live map on a terminal; finished scenes scroll away above it."""
 
-    pause = 1.3
+    pause = 1.0
 
     def __init__(self, live: Live, console: Console) -> None:
         self._live, self._console = live, console

@@ -1,5 +1,6 @@
 """The jobs of the demo, as a user would write them."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from t9ksched.devcluster.names import RUN_SECONDS_ANNOTATION
@@ -7,8 +8,10 @@ from t9ksched.model.names import (
     BATCH_API,
     GROUP_LABEL,
     PLATFORM_API,
+    QUEUE_LABEL,
     SCHEDULER_API,
     SCHEDULER_NAME,
+    TIME_LIMIT_ANNOTATION,
     TOPOLOGY_KEY_ANNOTATION,
 )
 
@@ -79,20 +82,39 @@ def notebook(name: str, queue: str, gpus: int) -> Json:
 
 def pod_group(name: str, queue: str, pods: int, gpus: int, level: str, **spec: str) -> list[Json]:
     """A PodGroup by hand and its pods with `gpus` cards each; `level` is the node label its topologyPolicy is about."""
-    metadata = {"name": name, "annotations": {TOPOLOGY_KEY_ANNOTATION: level}}
+    return _group(name, queue, pods, gpus, {TOPOLOGY_KEY_ANNOTATION: level}, spec)
+
+
+def limited_group(name: str, queue: str, pods: int, gpus: int, limit: str) -> list[Json]:
+    """A PodGroup by hand with a time limit, and its pods with `gpus` cards each, which end within a second."""
+    return _group(name, queue, pods, gpus, {TIME_LIMIT_ANNOTATION: limit}, {}, terminationGracePeriodSeconds=1)
+
+
+def _group(
+    name: str, queue: str, pods: int, gpus: int, annotations: Json, spec: Mapping[str, str], **of_pods: object
+) -> list[Json]:
     group = {
         "apiVersion": SCHEDULER_API,
         "kind": "PodGroup",
-        "metadata": metadata,
+        "metadata": {"name": name, "annotations": annotations},
         "spec": {"queue": queue, "minMember": pods, **spec},
     }
     made = [group]
     for at in range(pods):
         pod = _template("main", "example/cuda:12", gpus)
-        pod["spec"]["schedulerName"] = SCHEDULER_NAME
+        pod["spec"] |= {"schedulerName": SCHEDULER_NAME, **of_pods}
         labels = {GROUP_LABEL: name}
         made.append({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": f"{name}-{at}", "labels": labels}, **pod})
     return made
+
+
+def batch(name: str, queue: str, gpus: int, *, seconds: int, deadline: int) -> Json:
+    """A batch Job of one pod that runs for some seconds, and for no longer than its activeDeadlineSeconds."""
+    pod = _template("main", "example/cuda:12", gpus)
+    pod["spec"] |= {"schedulerName": SCHEDULER_NAME, "restartPolicy": "Never", "terminationGracePeriodSeconds": 1}
+    pod["metadata"] = {"labels": {QUEUE_LABEL: queue}, "annotations": {RUN_SECONDS_ANNOTATION: str(seconds)}}
+    spec = {"activeDeadlineSeconds": deadline, "template": pod}
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name}, "spec": spec}
 
 
 def foreign_pod(name: str, gpus: int, node_labels: dict[str, str], seconds: int | None = None) -> Json:

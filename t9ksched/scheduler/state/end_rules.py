@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from t9ksched.scheduler.state.state import ClusterState
 
 _SECOND: Final = 1_000_000_000
+_CLOCK_FOLLOWS: Final = _SECOND
+"""How much later than its minimum runs the clock of a job is set at most."""
 _SLACK: Final = 10 * _SECOND
 """How much later than its limit a job is ended at most."""
 
@@ -65,7 +67,7 @@ class EndRules:
         ends: list[int] = []
         if clock is not None and _told_to_end(clock, pods):
             ends.append(max(clock.run.ended_at, clock.run.missed_at))
-        ran = (run.ran_at if run is not None else 0) or (now if gang.runs() else 0)  # the clock follows in a second
+        ran = (run.ran_at if run is not None else 0) or (now + _CLOCK_FOLLOWS if gang.runs() else 0)
         if (until := state.advance.until(gang)) is not None:
             ends.append(until - _SLACK - self._grace(pods))
         elif limit is not None and (since := ran or begins):
