@@ -11,6 +11,7 @@ import pytest
 from sqlalchemy import select, text
 from sqlalchemy.exc import DBAPIError
 
+from t9ksched.model.forecast import Forecast
 from t9ksched.model.podclass import PodClass
 from t9ksched.model.reservation import Reservation, ReservationKind
 from t9ksched.model.reservation_form import parse_reservation
@@ -18,6 +19,7 @@ from t9ksched.store import Store, history
 from t9ksched.store.acceptances import Acceptance
 from t9ksched.store.bindings import CardBinding, Cards
 from t9ksched.store.errors import RevisionChanged, StoreError
+from t9ksched.store.forecasts import Forecasted
 from t9ksched.store.history import Event
 from t9ksched.store.job_overrides import SCHEDULING, Stop
 from t9ksched.store.jobs import JobRecord
@@ -74,6 +76,8 @@ async def furnish(store: Store) -> dict[str, str]:
     )
     planned = Reservation("u3", "n1", room, rank=10, since=10**18, kind=ReservationKind.PLANNED, firm=True, queue="a")
     await store.planned_starts.put({"u3": (planned, planned)})
+    said = Forecast(10**18, 10**18, 2 * 10**18, "plan")
+    await store.forecasts.put([Forecasted(uid="u3", queue="a", first=said, last=said)])
     kept = {"name": "night", "nodes": {"names": ["n1"]}, "for": "maintenance"}
     kept |= {"from": "2031-01-07T20:00:00Z", "to": "2031-01-07T22:00:00Z"}
     await store.reservations.create(parse_reservation(kept).to_dict(), ["n1"], await store.changes.head(), by="admin")
