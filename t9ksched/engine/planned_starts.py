@@ -185,16 +185,6 @@ class PlannedStarts:
             return False
         return not may_open(self._timeline.supply(column, free), len(members), gang.lasts, block.at)
 
-    def _affords(self, block: Block, *, laid: bool) -> bool:
-        """Whether the queue of a plan, which is `laid` on the timeline or not, has the quota for it until it ends."""
-        for account, resource, nominal, held in self._ledger.limits(block.queue):
-            if needs := block.room.demand.get(resource):
-                at, paid = self._timeline.paid(account, resource, held)
-                first = max(0, int(np.searchsorted(at, block.at, side="right")) - 1)
-                if paid[first : np.searchsorted(at, block.until)].max() > nominal - (0 if laid else needs):
-                    return False
-        return True
-
     def focus(self, gang: Gang) -> None:
         """It is the turn of a gang of this queue: plans of queues with a smaller priority are off the timeline."""
         rank = self._view.queues[gang.queue].spec.priority
@@ -332,6 +322,17 @@ class PlannedStarts:
             for owner, block in self._before.items()
             if owner in self._timeline.blocks and self.gangs[owner].created >= gang.created
         ]
+
+    def _affords(self, block: Block, *, laid: bool) -> bool:
+        """Whether the queue of a plan, which is `laid` on the timeline or not, has the quota for it until it ends."""
+        return self._timeline.affords(self._ledger.limits(block.queue), block, laid=laid)
+
+    def awaits(self, gang: Gang, had: Block) -> None:
+        """Pods of the gang are missing: the plan that it had stands until its moment, if its room is there."""
+        rows, amounts = had.room.rows, had.room.amounts
+        left = self._trial.free[:, rows] + self.change(gang, had.at)[:, rows]
+        if had.at > self._now and np.all((left >= amounts) | (amounts == 0)) and self._affords(had, laid=False):
+            self.keep(gang, had)
 
     def keep(self, gang: Gang, block: Block) -> None:
         """The plan stands: that which the gang had, or a new one."""

@@ -276,6 +276,18 @@ class Timeline:
             self._short[mixed.rows[np.any(free[:, mixed.rows] + mixed.sums < 0, axis=0)]] = True
         return self._short
 
+    def affords(self, limits: Iterable[tuple[str, str, int, int]], block: Block, *, laid: bool) -> bool:
+        """Whether accounts can pay for a plan, which is `laid` here or not, until it ends; `limits` are account,
+        resource, quota and what is held now.
+        """
+        for account, resource, nominal, held in limits:
+            if needs := block.room.demand.get(resource):
+                at, paid = self.paid(account, resource, held)
+                first = max(0, int(np.searchsorted(at, block.at, side="right")) - 1)
+                if paid[first : np.searchsorted(at, block.until)].max() > nominal - (0 if laid else needs):
+                    return False
+        return True
+
     def paid(self, account: str, resource: str, held: int) -> Steps:
         """What an account is charged of a resource at which moments; `held` is the charge of now."""
         queues = {queue for queue, accounts in self._accounts.items() if account in accounts}

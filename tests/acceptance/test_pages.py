@@ -18,6 +18,20 @@ PAGES = [
     if page.parent.name not in ("reference", "concepts", "architecture", "decisions") and page.name != "benchmarks.md"
 ]
 GIVEN = {
+    "docs/guides/simulation.md": """
+t9ksched up
+t9ksched queues create a100 --quota nvidia.com/gpu=1 --for-namespace default
+t9ksched submit -f examples/pod.yaml --time-limit 1h
+t9ksched wait pod/nvidia-smi --for running
+sed 's/name: nvidia-smi/name: second/' examples/pod.yaml >second.yaml
+t9ksched submit -f second.yaml --time-limit 1h
+cat >new.conf <<END
+actions: "allocate"
+tiers:
+- plugins: [{name: basic}, {name: predicates}]
+- plugins: [{name: affinity}, {name: resource}]
+END
+""",
     "docs/guides/administrators.md": """
 t9ksched up
 t9ksched queues create research --quota nvidia.com/gpu=16 --node-label none=such

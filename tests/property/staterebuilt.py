@@ -41,7 +41,9 @@ OF_GROUPS = {
         ("ran", "began_with", "leaving", "scheduled", "evicted", "displaced", "lost", "fell", "first_bound"), "history"
     ),
     "admitted": "history",
-    **dict.fromkeys(("reasons", "position", "avoid", "unrecorded", "evicts_from"), "told by views and plans"),
+    **dict.fromkeys(
+        ("reasons", "position", "avoid", "unrecorded", "evicts_from", "reservation_seen"), "told by views and plans"
+    ),
     **dict.fromkeys(("unpermitted", "judged", "turned_away", "noted", "nameless"), "verdicts of the last gate"),
     **dict.fromkeys(("start_after", "start_seen"), "asked for when a view is made"),
     **dict.fromkeys(("stale", "changes", "_snapshot"), "what was built from the others"),

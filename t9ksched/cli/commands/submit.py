@@ -16,7 +16,7 @@ from t9ksched.cli.failure import REQUEST_FAILED, Failure
 from t9ksched.cli.options import OutputOption, Service, with_service
 from t9ksched.cli.output import Output, console, print_failure, print_json, print_warnings
 
-_OPTIONS: Final = {"timeLimit": "--time-limit", "startAfter": "--begin"}
+_OPTIONS: Final = {"timeLimit": "--time-limit", "startAfter": "--begin", "reservation": "--reservation"}
 
 
 @with_service
@@ -90,7 +90,8 @@ def _content(path: Path) -> bytes:
 
 def _send(client: Client, content: bytes, query: dict[str, str | int | None]) -> dict[str, Any]:
     """Submit what a file holds; `items` of the answer are the jobs it became, `warnings` what is odd about them."""
-    answer = client.call("POST", "/apis/v1/workloads", raw=content, content_type="application/yaml", query=query)
+    yaml = "application/yaml"
+    answer = client.call("POST", "/apis/v1/workloads", raw=content, content_type=yaml, query=query, options=_OPTIONS)
     return dict(answer.body)
 
 

@@ -86,6 +86,8 @@ class Minima:
             self._wait(gang, (explain.queue_closed(gang.queue, draining=queue.draining),))
             return
         if not enough:
+            if planned is not None and had is not None and not closed:
+                planned.awaits(gang, had)
             missing = explain.incomplete(gang)
             reasons = (*((missing,) if missing else ()), *gang.blocked)
             self._wait(gang, reasons or (explain.too_few(gang),))

@@ -44,6 +44,8 @@ FINDING_SECONDS: Final = 1.0
 _TOLD_A_SLICE: Final = 200
 """Groups that get their reason before other tasks run."""
 _PLACES_NAMED: Final = 8
+_MOST_MOVING: Final = 20
+"""So many cycles follow one another at once because plans moved."""
 
 
 Watcher = Callable[[View, Policy, int], None]
@@ -104,6 +106,8 @@ class Loop:
         self.find_queues: Callable[[], Awaitable[None]] | None = None
         """Reads queues that were made a moment ago; they are known to the state when it returns."""
         self._finding: asyncio.Future[None] | None = None
+        self._moving = 0
+        """How many of the latest cycles moved plans, one after the other."""
         self.told: Callable[[], None] = lambda: None
         """Called when gangs have got their reasons and planned starts."""
         self._watchers: list[Watcher] = []
@@ -293,6 +297,10 @@ class Loop:
         resolution = planning.resolution_seconds * 1_000_000_000 if planning else self._state.resolution
         moves = self._state.plan_starts(plan.planned, resolution)
         self.plan_moves.follow(moves, view, plan, resolution, now)
+        moved = any(move.before is not None for move in moves.values())
+        self._moving = self._moving + 1 if moved else 0
+        if 0 < self._moving <= _MOST_MOVING:
+            self.wake()  # what was planned before a plan moved may start sooner now
 
     async def _carry_out(self, view: View, plan: Plan) -> None:
         """The rest of a plan: the reasons of waiting gangs, and the victims to evict."""

@@ -13,6 +13,7 @@ from t9ksched.model.reasons import Code, Reason
 from t9ksched.model.start_windows import next_change
 from t9ksched.scheduler.state.admission_gate import NAMING_NS
 from t9ksched.scheduler.state.limits import control_of, limit_asked
+from t9ksched.scheduler.state.missing_members import MissingMembers
 from t9ksched.scheduler.state.records import GangRecord
 from t9ksched.scheduler.state.start_times import too_early
 
@@ -48,6 +49,7 @@ class AdmissionPass:
     def __init__(self, state: "ClusterState") -> None:
         self._state = state
         self.ends: list[int] = []
+        self._missing = MissingMembers(state)
         self._windowed: set[str] = set()
         """Queues of which the next change is in `ends`."""
 
@@ -96,6 +98,8 @@ class AdmissionPass:
         for record in self._state.refills.keeping():
             if record not in self._state._pending and (snapshot := record.snapshot()) is not None:
                 gangs.append(snapshot)
+        gangs += self._missing.look(gangs, now)
+        self.ends.extend(self._missing.ends())
         self._state.reservations.keep_promises_to({gang.uid for gang in self._state.pending})
         return tuple(gangs)
 

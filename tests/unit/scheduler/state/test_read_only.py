@@ -17,7 +17,9 @@ FIELDS = {name for record in (PodRecord, GangRecord, JobRecord) for name in reco
 CHANGING = {"append", "add", "discard", "pop", "clear", "update", "remove", "setdefault", "extend", "popitem"}
 OWN = {"self", "clock", "stats", "handed", "entry", "held"}
 """Values of the rooms outside whose fields have names that records have, too."""
-SOURCES = sorted(path for path in ROOM.rglob("*.py") if ROOM / "state" not in path.parents)
+COPIES = {ROOM / "whatif" / "newcomers.py", ROOM / "whatif" / "simulations.py"}
+"""They build a state of their own from copies, to find what objects that are not there would become."""
+SOURCES = sorted(path for path in ROOM.rglob("*.py") if ROOM / "state" not in path.parents and path not in COPIES)
 
 
 def changes(tree: ast.AST) -> list[str]:
