@@ -4,6 +4,7 @@ import asyncio
 from typing import Any
 
 import aiohttp
+import pytest
 
 from t9ksched.engine.policy import Planning, Policy
 from t9ksched.kube.resources import NODES, PODGROUPS, PODS
@@ -155,6 +156,54 @@ async def test_a_longer_limit_names_the_plans_of_other_queues_that_it_delays(
             assert (found["job"]["name"], found["job"]["queue"]) == ("theirs", other)
         for seconds in (1800, 3600):
             assert delayed_plans(view, service.state, seconds) == []
+
+
+async def test_where_a_plan_is_lost_what_waited_for_it_starts_at_once(
+    world: World, start: Start, queue: str, store: Store
+) -> None:
+    """The one that waits is in a queue that is served before that of the plan."""
+    other = f"{world.run}-other"
+    await store.queues.create(other, {}, world.queue_spec, {"everyone": True})
+    await world.play(3, 1)
+    async with start(policy=PLANS):
+        await world.create(limited(world, "long", 1, queue, "1h"))
+        (there,) = await world.running("long")
+        await world.gang("large", 3, 1, queue)
+        await world.condition("large", "PlannedStart", "True")
+        await world.create(limited(world, "endless", 1, other))
+        await waits_for(world, "endless")
+        free = [name for name in world.nodes if name != there["spec"]["nodeName"]]
+        await world.client.patch(NODES, free[0], None, {"spec": {"unschedulable": True}})
+        await world.running("endless")
+        await world.condition("large", "PlannedStart", "False", "NotPlanned")
+
+
+@pytest.mark.parametrize("lost", [1, 2], ids=["one pod", "all pods"])
+async def test_a_plan_outlives_pods_that_are_missing_for_a_moment(
+    world: World, start: Start, queue: str, lost: int
+) -> None:
+    await world.play(1, 2)
+    async with start(policy=PLANS) as service:
+        await world.create(limited(world, "long", 1, queue, "1h"))
+        await world.running("long")
+        await timed(service, world, "long")
+        await world.gang("large", 2, 1, queue)
+        await world.condition("large", "PlannedStart", "True")
+        await world.create(limited(world, "endless", 1, queue))
+        await waits_for(world, "endless")
+        (before,) = [plan[0].since for plan in service.state.reservations.planned.values()]
+        gone = [f"large-{index}" for index in range(lost)]
+        for name in gone:
+            await world.client.delete(PODS, name, world.namespace)
+        for name in gone:
+            await world.gone(PODS, name)
+        await asyncio.sleep(2)
+        assert set(await world.bound()) == {"long"}
+        await world.create(*(world.pod(name, 1, group="large") for name in gone))
+        await world.create(limited(world, "last", 1, queue))
+        await waits_for(world, "last")
+        assert set(await world.bound()) == {"long"}
+        assert [plan[0].since for plan in service.state.reservations.planned.values()] == [before]
 
 
 async def test_a_closed_node_moves_a_plan_and_the_cause_is_told(world: World, start: Start, queue: str) -> None:
