@@ -1,13 +1,15 @@
 """Warnings about what is accepted: fields and names that are probably misspelt.
 
 The leader knows which names exist in the cluster; while no leader answers, only fields, labels and annotations are
-checked.
+checked, and
+whether reservations exist.
 """
 
 import asyncio
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
+from typing import Any, Final
 
 import yaml
 
@@ -22,9 +24,14 @@ from t9ksched.admission.misspelt import misspelt_fields, misspelt_metadata
 from t9ksched.admission.oddities import Vocabulary, odd_pods, odd_queue
 from t9ksched.admission.podfields import POD_SPEC
 from t9ksched.model.api_resource import Resource
-from t9ksched.model.errors import FieldWarning
+from t9ksched.model.errors import FieldWarning, child
+from t9ksched.model.names import RESERVATION_ANNOTATION
 from t9ksched.packaged import folder
+from t9ksched.store.errors import StoreError
 from t9ksched.workloads.registry import KINDS
+
+_SHOWN: Final = 100
+"""Characters of a name that are shown."""
 
 
 async def about_queue(services: Services, spec: Json) -> list[Json]:
@@ -33,7 +40,7 @@ async def about_queue(services: Services, spec: Json) -> list[Json]:
     return [] if known is None else [warning.to_dict() for warning in odd_queue(spec, known)]
 
 
-async def about_jobs(services: Services, caller: Caller, items: Iterable[Item]) -> list[Json]:
+async def about_jobs(services: Services, caller: Caller, items: Sequence[Item]) -> list[Json]:
     """What is odd about the objects of a submission, document by document."""
     known = await _known(services)
     if known is not None:
@@ -48,17 +55,47 @@ async def about_jobs(services: Services, caller: Caller, items: Iterable[Item]) 
         if known is not None:
             for template in item.workload.templates:
                 found += odd_pods(template.spec, f"{item.prefix}{template.path}", known)
+    found += await _unknown_reservations(services, items)
     return [warning.to_dict() for warning in dict.fromkeys(found)]
 
 
+async def _unknown_reservations(services: Services, items: Sequence[Item]) -> list[FieldWarning]:
+    """The reservations that jobs name and that do not exist; asks the store only if any is named.
+
+    It may be created later, so this is no fault. No similar name is given: a user need not see all reservations.
+    """
+    named: list[tuple[str, str]] = []
+    for item in items:
+        for path, metadata in _metadata(item) if item.ours else ():
+            annotations = metadata.get("annotations") if isinstance(metadata, Mapping) else None
+            name = annotations.get(RESERVATION_ANNOTATION) if isinstance(annotations, Mapping) else None
+            if name:
+                named.append((child(f"{item.prefix}{path}.annotations", RESERVATION_ANNOTATION), str(name)))
+    if not named:
+        return []
+    try:
+        existing = await services.store.reservations.names()
+    except StoreError:
+        return []
+    text = "there is no reservation {!r}: the job waits until there is one"
+    return [FieldWarning(path, text.format(name[:_SHOWN])) for path, name in named if name not in existing]
+
+
+def _metadata(item: Item) -> Iterator[tuple[str, Any]]:
+    """The metadata that was written for an object and for its pods, with their paths."""
+    yield "metadata", item.obj.get("metadata")
+    for template in item.workload.templates:
+        # A Pod's metadata is its own; of pods that are generated none was written.
+        if template.path.endswith("template.spec"):
+            yield f"{template.path.removesuffix('spec')}metadata", template.metadata
+
+
 def _misspelt(item: Item, schema: Json) -> Iterator[FieldWarning]:
-    yield from misspelt_metadata(item.obj.get("metadata"), "metadata")
+    for path, metadata in _metadata(item):
+        yield from misspelt_metadata(metadata, path)
     yield from misspelt_fields(item.obj, schema)
     for template in item.workload.templates:
         yield from misspelt_fields(template.spec, POD_SPEC, template.path)
-        if not template.path.endswith("template.spec"):
-            continue  # a Pod's metadata is its own; of what is generated nothing was written
-        yield from misspelt_metadata(template.metadata, f"{template.path.removesuffix('spec')}metadata")
 
 
 @lru_cache(maxsize=len(KINDS))

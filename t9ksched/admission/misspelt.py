@@ -38,9 +38,10 @@ _ANNOTATIONS: Final = (
     names.START_AFTER_ANNOTATION,
     names.TIME_LIMIT_ANNOTATION,
     names.TOPOLOGY_KEY_ANNOTATION,
-    names.SUBMITTED_BY_ANNOTATION,
-    names.SUBMISSION_ANNOTATION,
+    names.RESERVATION_ANNOTATION,
 )
+_INTERNAL: Final = (names.SUBMITTED_BY_ANNOTATION, names.SUBMISSION_ANNOTATION)
+"""Annotations that we write: those of an object that was read from the cluster are no fault, and none is a hint."""
 _PREFIXES: Final = (names.GPU_INDEX_PREFIX,)
 _DOMAINS: Final = (f"{names.SCHEDULER_GROUP}/",)
 _others: set[str] = set()
@@ -95,10 +96,11 @@ def _keys(
     metadata: Mapping[str, Any], part: str, word: str, known: Iterable[str], elsewhere: Iterable[str], path: str
 ) -> Iterator[FieldWarning]:
     given = metadata.get(part)
+    internal = _INTERNAL if word == "annotation" else ()
     prefixes = (*_PREFIXES, *(one for one in _others if one.endswith("-")))
     domains = (*_DOMAINS, *{f"{one.partition('/')[0]}/" for one in _others})
     for key in given if isinstance(given, Mapping) else ():
-        if not str(key).startswith(domains) or str(key).startswith(prefixes) or key in known:
+        if not str(key).startswith(domains) or str(key).startswith(prefixes) or key in (*known, *internal):
             continue
         where = child(f"{path}.{part}", str(key))
         if key in elsewhere:

@@ -73,6 +73,11 @@ class AdvanceReservations:
         rows = await self._database.fetch(select(*_COLUMNS).where(reservation.c.name == name))
         return _record(rows[0]) if rows else None
 
+    async def names(self) -> frozenset[str]:
+        """The names of all reservations."""
+        rows = await self._database.fetch(select(reservation.c.name))
+        return frozenset(str(row.name) for row in rows)
+
     async def create(
         self, spec: dict[str, Any], nodes: Sequence[str], seen: int, *, by: str | None = None
     ) -> ReservationRecord:

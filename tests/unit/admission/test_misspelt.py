@@ -8,6 +8,7 @@ import yaml
 
 from t9ksched.admission import misspelt
 from t9ksched.admission.misspelt import also_read, misspelt_fields, misspelt_metadata
+from t9ksched.model import names
 
 OPEN = {"x-kubernetes-preserve-unknown-fields": True}
 SCHEMA = {
@@ -69,6 +70,21 @@ def test_fields(spec: Any, told: list[tuple[str, str | None]]) -> None:
 )
 def test_metadata(metadata: Any, told: list[tuple[str, str | None]]) -> None:
     assert [(one.path, one.nearest) for one in misspelt_metadata(metadata, "m")] == told
+
+
+def test_annotations_of_users_are_known_and_internal_ones_are_no_hint() -> None:
+    every = {name: key for name, key in vars(names).items() if name.endswith("_ANNOTATION")}
+    of_nodes = {names.CARD_MODE_ANNOTATION, names.CORDONED_CARDS_ANNOTATION}
+    internal = {names.SUBMITTED_BY_ANNOTATION, names.SUBMISSION_ANNOTATION}
+    assert len(every) > len(of_nodes | internal)
+    for key in every.values():
+        found = list(misspelt_metadata({"annotations": {key: "x"}}, "m"))
+        assert [one.path for one in found] == ([f"m.annotations[{key}]"] if key in of_nodes else [])
+        (typo,) = misspelt_metadata({"annotations": {f"{key}x": "x"}}, "m")
+        if key in of_nodes | internal:
+            assert typo.nearest not in of_nodes | internal
+        else:
+            assert typo.nearest == key
 
 
 def test_annotations_that_the_cluster_of_this_process_reads(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from t9ksched.admission.oddities import Vocabulary
-from t9ksched.model.names import QUEUE_LABEL
+from t9ksched.model.names import QUEUE_LABEL, RESERVATION_ANNOTATION
+from t9ksched.model.reservation_form import parse_reservation
 from tests.unit.api.world import Json, World, documents, pod, pytorch
 from tests.unit.workloads.builders import block, mpi_v1
 
@@ -116,6 +117,24 @@ async def test_of_fields_and_annotations_that_nothing_reads(world: World, away: 
         ),
         ("[1].metadata.annotations[scheduler.tensorstack.dev/group-name]", None),
     }
+
+
+@pytest.mark.parametrize("query", ["", "&dryRun=true"])
+async def test_of_a_reservation_that_does_not_exist(world: World, query: str) -> None:
+    await world.store.queues.create("a100", {}, {}, {"everyone": True})
+    times = {"from": "2090-02-01T00:00:00Z", "to": "2090-02-02T00:00:00Z"}
+    spare = {"name": "spare", "nodes": {"names": ["n1"]}, "for": "maintenance"} | times
+    await world.store.reservations.create(parse_reservation(spare).to_dict(), ["n1"], 0)
+    known = await world.user("POST", f"{JOBS}?reservation=spare{query}", pytorch("a"))
+    assert (known.status < 300, known.body["warnings"]) == (True, [])
+    unknown = await world.user("POST", f"{JOBS}?reservation=spar{query}", pytorch("b"))
+    (warning,) = unknown.body["warnings"]
+    assert (unknown.status < 300, warning["path"]) == (True, f"metadata.annotations[{RESERVATION_ANNOTATION}]")
+    assert "there is no reservation 'spar'" in warning["message"]
+    inside_pods = job("c", queue="a100")
+    inside_pods["spec"]["template"]["metadata"]["annotations"] = {RESERVATION_ANNOTATION: "gone"}
+    (warning,) = (await world.user("POST", f"{JOBS}?{query}", inside_pods)).body["warnings"]
+    assert warning["path"] == f"spec.template.metadata.annotations[{RESERVATION_ANNOTATION}]"
 
 
 async def test_a_list_of_jobs_of_no_queue_is_refused(world: World) -> None:
