@@ -28,6 +28,8 @@ MOST_A_CALLER: Final = 2
 BODY_SECONDS: Final = 30.0
 """How long a body may take to arrive."""
 _JSON: Final = "application/json"
+_MERGE_PATCH: Final = "application/merge-patch+json"
+"""JSON of a PATCH: every PATCH of ours is a merge patch."""
 _YAML: Final = ("application/yaml", "application/x-yaml", "text/yaml", "text/x-yaml")
 
 
@@ -141,11 +143,12 @@ def _is_json(request: Request) -> bool:
             headers={"Accept-Encoding": "identity"},
         )
     media = request.headers.get("content-type", "").split(";")[0].strip().lower()
-    if media not in ("", _JSON, *_YAML):
+    is_json = media == _JSON or (media == _MERGE_PATCH and request.method == "PATCH")
+    if not is_json and media not in ("", *_YAML):
         raise Problem(
             "Malformed",
             f"a body of type {media[:100]!r} is not read",
             status=415,
             remedy="say Content-Type: application/json or application/yaml",
         )
-    return media == _JSON
+    return is_json

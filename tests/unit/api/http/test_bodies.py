@@ -53,6 +53,29 @@ async def test_what_is_neither_json_nor_yaml_is_not_read(world: World, media: st
     assert world.kube.objects == {}
 
 
+async def test_every_type_that_is_documented_is_read(world: World) -> None:
+    asked = 0
+    for path, methods in world.app.openapi()["paths"].items():
+        for method, operation in methods.items():
+            for media in (operation.get("requestBody") or {}).get("content", {}):
+                asked += 1
+                address = path.replace("{kind}", "pod").replace("{", "").replace("}", "")
+                for text in (b"{}", b"{"):
+                    answer = await world.admin(method.upper(), address, text, Content_Type=media)
+                    assert answer.status != 415, (method, path, media, answer.body)
+    assert asked > 10
+
+
+async def test_a_merge_patch_is_json_and_only_of_a_patch(world: World) -> None:
+    await world.store.queues.create("q", {}, {"priority": 1}, {"everyone": True})
+    merge, address = "application/merge-patch+json; charset=utf-8", "/apis/v1/admin/queues/q"
+    patched = await world.admin("PATCH", address, b'{"spec": {"priority": 7}}', Content_Type=merge)
+    assert (patched.status, patched.body["spec"]["priority"]) == (200, 7)
+    refused = await world.admin("PATCH", address, b"spec: {priority: 8}", Content_Type=merge)
+    assert (refused.status, refused.body["code"]) == (400, "Malformed"), "YAML is not JSON"
+    assert (await world.admin("PUT", address, b"{}", Content_Type=merge)).status == 415
+
+
 @pytest.mark.parametrize(
     "text", ['{"kind": "Pod", "kind": "Job"}', '{"kind": "Pod", "spec": [{"a": {"b": 1, "c": 2, "b": 3}}]}']
 )
