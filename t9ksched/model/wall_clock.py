@@ -5,6 +5,7 @@ meant. Moments are nanoseconds since the epoch, or `datetime` values with an off
 """
 
 import re
+from calendar import monthrange
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Final
@@ -31,14 +32,36 @@ def parse_moment(text: object) -> datetime:
     shown = repr(text)[:_LONGEST]
     if not isinstance(text, str) or not _RFC_3339.fullmatch(text):
         raise ValueError(f"{shown} is not a time: write it like 2030-01-31T20:00:00Z or 2030-01-31T20:00:00+08:00")
-    try:
-        found = datetime.fromisoformat(re.sub(r"(\.\d{6})\d+", r"\1", text.upper()))
-    except ValueError as error:
-        raise ValueError(f"{shown} is not a time: {error}") from None
     first, last = _YEARS
-    if not first <= found.year <= last or found < _EPOCH:
-        raise ValueError(f"{shown} is out of range: use a year from {first} to {last}")
+    out_of_range = f"{shown} is out of range: use a year from {first} to {last}"
+    if not first <= int(text[:4]) <= last:
+        raise ValueError(out_of_range)
+    if fault := _digits_fault(text):
+        raise ValueError(f"{shown} is not a time: {fault}")
+    found = datetime.fromisoformat(re.sub(r"(\.\d{6})\d+", r"\1", text.upper()))
+    if found < _EPOCH:
+        raise ValueError(out_of_range)
     return found
+
+
+def _digits_fault(text: str) -> str:
+    """What is wrong with the numbers of a text that has the form of RFC 3339; empty when there is such a time.
+
+    Seconds of 60 are refused too: no clock of ours counts leap seconds.
+    """
+    year, month, day, hour, minute, second = (int(number) for number in re.split("[-Tt:]", text[:19]))
+    if not 1 <= month <= 12:
+        return "its month must be from 01 to 12"
+    days = monthrange(year, month)[1]
+    if not 1 <= day <= days:
+        return f"its day must be from 01 to {days}, the last day of {text[:7]}"
+    if hour > 23:
+        return "its hours must be from 00 to 23; midnight is 00:00:00 of the next day"
+    if minute > 59 or second > 59:
+        return "its minutes and seconds must be from 00 to 59"
+    if text[-1] not in "Zz" and (int(text[-5:-3]) > 23 or int(text[-2:]) > 59):
+        return f"its offset {text[-6:]} must be from -23:59 to +23:59, such as +08:00, or Z for UTC"
+    return ""
 
 
 def written_moment(moment: datetime) -> str:

@@ -364,7 +364,10 @@ def parse_time(value: str) -> datetime:
     """
     if not re.match(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)$", value):
         raise ValueError(f"{value!r} is not an RFC 3339 time")
-    return datetime.fromisoformat(re.sub(r"(\.\d{6})\d+", r"\1", value.upper())).astimezone(UTC)
+    try:
+        return datetime.fromisoformat(re.sub(r"(\.\d{6})\d+", r"\1", value.upper())).astimezone(UTC)
+    except (ValueError, OverflowError):
+        raise ValueError(f"{value!r} is not an RFC 3339 time: one of its numbers is out of range") from None
 
 
 def _time(value: Any, path: str, _: Unknown) -> Any:

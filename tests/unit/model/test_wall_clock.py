@@ -49,6 +49,29 @@ def test_what_is_no_moment_is_refused_with_a_short_message(text: object) -> None
     assert len(str(error.value)) < 250
 
 
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("2026-11-23T20:00:00+25:00", "its offset +25:00 must be from -23:59 to +23:59, such as +08:00, or Z for UTC"),
+        ("2026-11-23T20:00:00-05:75", "its offset -05:75 must be"),
+        ("2026-13-01T20:00:00Z", "its month must be from 01 to 12"),
+        ("2026-00-01T20:00:00Z", "its month"),
+        ("2030-02-30T20:00:00Z", "its day must be from 01 to 28, the last day of 2030-02"),
+        ("2030-02-00T20:00:00Z", "its day"),
+        ("2030-01-31T24:00:00Z", "its hours must be from 00 to 23"),
+        ("2030-01-31T20:60:00Z", "its minutes and seconds must be from 00 to 59"),
+        ("2030-01-31T20:00:60.5+08:00", "its minutes and seconds"),
+        ("0000-01-31T20:00:00Z", "use a year from 1970 to 2100"),
+        ("0001-01-01T00:00:00+08:00", "use a year from 1970 to 2100"),
+    ],
+)
+def test_a_fault_says_which_number_is_wrong_and_what_to_write(text: str, says: str) -> None:
+    with pytest.raises(ValueError) as error:
+        parse_moment(text)
+    assert says in str(error.value)
+    assert error.value.__cause__ is error.value.__context__ is None, "the message is ours"
+
+
 @pytest.mark.parametrize("name", ["UTC", "Asia/Shanghai", "Europe/Berlin", "America/Argentina/Ushuaia"])
 def test_a_time_zone_is_known_by_its_name(name: str) -> None:
     assert zone_fault(name) == ""
