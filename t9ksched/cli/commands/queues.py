@@ -268,11 +268,16 @@ def _window(text: str) -> dict[str, Any]:
     days, begin, end, zone = found.groups()
     window: dict[str, Any] = {"from": begin, "to": end}
     if days:
-        window["days"] = []
+        listed: list[str] = []
         for part in days.split(","):
             first, _, last = part.partition("-")
-            known = first in DAYS and last in DAYS and DAYS.index(first) <= DAYS.index(last)
-            window["days"] += DAYS[DAYS.index(first) : DAYS.index(last) + 1] if known else [part]
+            if first in DAYS and last in DAYS:
+                begin_day, end_day = DAYS.index(first), DAYS.index(last)
+                # Sun is followed by Mon: a range may go over it.
+                listed += (DAYS * 2)[begin_day : end_day + 1 + (len(DAYS) if end_day < begin_day else 0)]
+            else:
+                listed.append(part)
+        window["days"] = list(dict.fromkeys(listed))
     if zone:
         window["timeZone"] = zone
     return window
