@@ -35,6 +35,7 @@ _MODES: Final = ("Conservative", "EASY")
 _MOST_PLANS: Final = 10_000
 _STRATEGIES: Final = ("MostAllocated", "LeastAllocated")
 _WEIGHT: Final = "resources."
+_BOOLEAN: Final = "tag:yaml.org,2002:bool"
 _MOST: Final = 10
 _LIMITS: Final = Limits(depth=16, values=10_000, scalar=1000)
 _MOST_TOGETHER: Final = 40
@@ -173,6 +174,8 @@ class _Reader:
         text = self._text(node, path)
         if text not in ("true", "false"):
             self._fail(node, path, f"{text!r} must be true or false")
+        elif isinstance(node, yaml.ScalarNode) and node.tag != _BOOLEAN:
+            self._fail(node, path, f"is the text {text!r}, not a flag: write {text} without quotes")
         return text == "true"
 
     def _seconds(self, node: yaml.Node, path: str) -> int:

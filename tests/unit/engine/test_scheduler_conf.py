@@ -215,6 +215,11 @@ def test_weights_of_plugins_stay_countable() -> None:
             LEAST + "planning: {horizon: 0, resolution: soon, ahead: 1}\n",
             [f"line 5, planning.{name}" for name in ("ahead", "horizon", "resolution")],
         ),
+        (LEAST + "planning: {enabled: 'true'}\n", ["line 5, planning.enabled"]),
+        (
+            LEAST + 'preempt:\n  insideQueue: "false"\n  surplusYields: !!str true\n',
+            ["line 6, preempt.insideQueue", "line 7, preempt.surplusYields"],
+        ),
         (LEAST + "planning: {horizon: 1m, resolution: 2m}\n", ["line 5, planning.resolution"]),
         (LEAST + "action: allocate\n", ["line 5, action"]),
         (LEAST + "actions: allocate\n", ["line 5, actions"]),
