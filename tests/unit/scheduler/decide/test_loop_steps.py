@@ -10,9 +10,11 @@ from unittest.mock import AsyncMock, Mock
 
 import pytest
 
-from t9ksched.engine.policy import Policy
+from t9ksched.engine.policy import Planning, Policy
 from t9ksched.engine.view import View
 from t9ksched.model.gang import Gang
+from t9ksched.model.podclass import PodClass
+from t9ksched.model.reservation import Reservation, ReservationKind
 from t9ksched.scheduler.act import cardkeeper
 from t9ksched.scheduler.act.cardkeeper import CardKeeper
 from t9ksched.scheduler.act.preemption import EvictableGangs
@@ -21,6 +23,7 @@ from t9ksched.scheduler.keep import housekeeping
 from t9ksched.scheduler.keep.housekeeping import Housekeeping
 from t9ksched.scheduler.state import cardbook
 from t9ksched.scheduler.state.lastgate import LastGate
+from t9ksched.scheduler.state.reservations import Move
 from t9ksched.scheduler.state.snapshot import snapshot
 from t9ksched.scheduler.state.state import ClusterState
 from t9ksched.store import Store
@@ -203,3 +206,25 @@ async def test_what_pods_hold_is_taken_over_in_steps(monkeypatch: pytest.MonkeyP
         assert await store.bindings.complete()
     assert len(calls) >= 2 * MANY
     assert most <= 200
+
+
+def test_where_plans_moved_the_next_cycle_follows_at_once_and_not_for_ever() -> None:
+    """What was judged before a plan moved may start sooner."""
+    loop, state = loop_over(many_waiting(1), Mock()), Mock()
+    loop.policy = Policy(planning=Planning())
+    loop._state, loop.plan_moves = state, Mock()
+    plan = (Reservation("u", "n1", PodClass(), ReservationKind.PLANNED),)
+
+    def follows(move: Move) -> bool:
+        loop._wake.clear()
+        state.plan_starts.return_value = {"u": move}
+        loop._plan_ahead(Mock(), Mock(), NOW)
+        return loop._wake.is_set() or state.wake.called
+
+    assert not follows(Move(None, plan)), "a new plan makes none earlier"
+    assert follows(Move(plan, None))
+    turns = [follows(Move(plan, plan)) for _ in range(100)]
+    assert turns[0]
+    assert not turns[-1]
+    assert not follows(Move(None, plan))
+    assert follows(Move(plan, plan))
