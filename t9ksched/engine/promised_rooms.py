@@ -15,7 +15,7 @@ from t9ksched.engine.view import View
 from t9ksched.model.gang import Gang
 
 _SECOND: Final = 1_000_000_000
-_SLACK_SECONDS: Final = 120
+_SLACK_SECONDS: Final = 60
 """How much longer than the longest grace period it may take until a gang has the room of its victims."""
 
 
@@ -56,9 +56,8 @@ class PromisedRooms:
             if (end := self._ends.get(owner)) is not None:
                 self._timeline.hold(owner, max(end, self._now + self._overdue), "", Room.placed(placements))
             elif gang is not None and gang.lasts and self._reservations.comes_free(owner):
-                latest = max(
-                    one.until or one.since + self.delay for one in self._reservations.standing if one.owner == owner
-                )
+                own = [one for one in self._reservations.standing if one.owner == owner]
+                latest = max(min(one.until or one.since + self.delay, one.since + self.delay) for one in own)
                 end = max(latest, self._now) + gang.lasts
                 self._timeline.hold(owner, end, gang.queue, Room.placed(placements))
 

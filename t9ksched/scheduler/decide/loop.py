@@ -255,7 +255,14 @@ class Loop:
 
     def _effective(self, evictor: Evictor | None) -> Policy:
         """The policy of a cycle; without an evictor it preempts nothing."""
-        return self.policy if evictor is not None else replace(self.policy, actions=("allocate",))
+        if evictor is None:
+            return replace(self.policy, actions=("allocate",))
+        if self.policy.planning is None:
+            return self.policy
+        # Plans make way for a preemptor as long as its victims may take: no longer than any pod may.
+        rules = self.policy.preemption
+        grace = min(rules.max_grace_seconds, self._state.longest_grace)
+        return replace(self.policy, preemption=replace(rules, max_grace_seconds=grace))
 
     async def _hand_over(self, assignments: Sequence[Assignment], handed: _Handed) -> None:
         """Charge the decisions since the last call and start their bindings; none once scheduling was stopped."""

@@ -71,6 +71,7 @@ class PodEvents:
                 self._state.wake()  # it may end sooner than was planned with
         if (grace := pod.spec.grace) is not None:
             record.grace = grace
+            self._state.longest_grace = max(self._state.longest_grace, grace)
         record.evicted = record.evicted or pod.disruption not in OTHERS
         if pod.spec.node_name and not record.node:
             record.node = intern(pod.spec.node_name)

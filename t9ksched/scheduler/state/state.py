@@ -47,7 +47,7 @@ from t9ksched.scheduler.state.pod_events import PodEvents
 from t9ksched.scheduler.state.preemption_backoff import PreemptionBackoff
 from t9ksched.scheduler.state.progress import Progress
 from t9ksched.scheduler.state.queue_attribution import QueueAttribution
-from t9ksched.scheduler.state.records import GangRecord, PodRecord
+from t9ksched.scheduler.state.records import DEFAULT_GRACE, GangRecord, PodRecord
 from t9ksched.scheduler.state.refill import Refills
 from t9ksched.scheduler.state.reservations import Move, ReservationBook, waiting_for_victims
 from t9ksched.scheduler.state.sharing import Sharing
@@ -132,6 +132,8 @@ class ClusterState:
         self.membership.unread = lambda: self.outage.unread
         self.enforced_ends: EnforcedEnds | None = None
         """Kept while starts are planned."""
+        self.longest_grace = DEFAULT_GRACE
+        """The longest time, in seconds, that any pod seen so far gets to end."""
         self.resolution = 0
         """To which the times of planned starts are rounded up where they are shown, in nanoseconds."""
         self.stops: tuple[Stop, ...] = ()
