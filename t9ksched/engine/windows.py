@@ -21,11 +21,16 @@ _FARTHEST: Final = 400 * 86_400 * 1_000_000_000
 
 
 class Windows:
-    """The start windows of the queues of a view. `now` is in nanoseconds since the epoch."""
+    """The start windows of the queues of a view. `now` is in nanoseconds since the epoch.
+
+    Attributes:
+        any: whether a queue has some.
+    """
 
     def __init__(self, queues: Mapping[str, QueueState], now: int) -> None:
         self._now = now
         self._of = {name: windows for name, state in queues.items() if (windows := state.spec.start_windows)}
+        self.any = bool(self._of)
         self._shut: dict[str, Reason | None] = {}
         """Why each queue that was asked for starts nothing now, None for one that does."""
         self._known: dict[str, tuple[int, Int64s, Mask]] = {}

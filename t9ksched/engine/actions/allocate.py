@@ -36,7 +36,7 @@ class Allocate:
 
     def _place(self, turn: Turn) -> Work[tuple[Reason, ...]]:
         cycle, gang, key = self._cycle, turn.gang, turn.key
-        if (unreserved := cycle.unreserved(gang)) is not None:
+        if gang.reservation and (unreserved := cycle.unreserved(gang)) is not None:
             return (unreserved,)
         answer = cycle.failures.answer(key)
         # The queue of a gang with promised room is charged already, so the answer to a gang like it does not apply.
@@ -83,10 +83,12 @@ class Allocate:
         if kept is None and turn.had is not None and turn.had.at == cycle.now:
             kept = np.zeros(len(trial.nodes), np.bool_)
             kept[turn.had.room.rows] = True
-        taken = cycle.withheld(gang) if planned is None else None
-        scarce = planned is not None and not own and not _enough(key)
-        if planned is not None and not scarce:
-            taken = planned.taken(gang)
+        taken, scarce = None, False
+        if planned is not None:
+            scarce = not own and not _enough(key)
+            taken = None if scarce else planned.taken(gang)
+        elif cycle.advance is not None:
+            taken = cycle.withheld(gang)
         states = trial.shift(taken) if taken is not None else (0, 0)
         attempt = Attempt.NO_ROOM
         if kept is not None:

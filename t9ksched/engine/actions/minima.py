@@ -1,7 +1,6 @@
 """The first phase: each gang's minimum, whole or not at all, by the actions of a table."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Final
 
 from t9ksched.engine import explain
@@ -103,8 +102,10 @@ class Minima:
         cycle = self._cycle
         key = yield from cycle.keys.of(gang, members)
         behind = yield from cycle.failures.behind(gang.queue, key)
-        outside = None if cycle.reservations.start_decided(gang.uid) else cycle.windows.shut(gang)
-        shut = () if outside is None else (outside,)
+        shut: tuple[Reason, ...] = ()
+        if cycle.windows.any and not cycle.reservations.start_decided(gang.uid):
+            outside = cycle.windows.shut(gang)
+            shut = () if outside is None else (outside,)
         if behind and gang.uid not in cycle.reservations.of:
             return (*shut, *behind)
         if (promise := cycle.promised.get(gang.uid)) is not None:
@@ -112,10 +113,14 @@ class Minima:
         turn = Turn(gang, members, key, behind, had, shut)
         if cycle.starving is not None:
             cycle.starving.turn(gang)
-        with self._unhindered(turn):
-            for action in self._planning if shut else self._actions:
-                if (yield from action.attempt(turn)):
-                    break
+        hindering = self._hindering(turn) if cycle.planned is not None else ()
+        if cycle.planned is not None and hindering:
+            cycle.planned.lift(hindering)
+        for action in self._planning if shut else self._actions:
+            if (yield from action.attempt(turn)):
+                break
+        if cycle.planned is not None and hindering:
+            cycle.planned.lay(hindering)
         if cycle.starving is not None and cycle.starving.has(gang):
             self._collect(cycle.starving, turn)
         if turn.reasons and cycle.planned is not None:
@@ -141,20 +146,15 @@ class Minima:
         rank = queues[queue].spec.priority
         return any(name == queue or queues[name].spec.priority < rank for name in self._victims_of)
 
-    @contextmanager
-    def _unhindered(self, turn: Turn) -> Iterator[None]:
-        """A gang whose planned start does not come about as planned, because something ends late or room was lost, is
-        not held up by plans of gangs that came later: what they were told relied on its plan. They are planned anew at
-        their turns.
+    def _hindering(self, turn: Turn) -> list[Block]:
+        """The plans that must not hold up the gang: where its own does not come about as planned, because something
+        ends late or room was lost, those of gangs that came later. What these were told relied on its plan; they are
+        planned anew at their turns.
         """
         planned = self._cycle.planned
         if planned is None or not planned.fails(turn.gang, turn.key, turn.had):
-            yield
-            return
-        behind = planned.behind(turn.gang)
-        planned.lift(behind)
-        yield
-        planned.lay(behind)
+            return []
+        return planned.behind(turn.gang)
 
     def _wait(self, gang: Gang, reasons: tuple[Reason, ...]) -> None:
         """The gang stays, and keeps the room of members that it lost."""
