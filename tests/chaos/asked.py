@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 Object = dict[str, Any]
 RUN = "devcluster.tensorstack.dev/run-seconds"
+LIMIT = "scheduler.tensorstack.dev/time-limit"
 STOP = "devcluster.tensorstack.dev/stop-seconds"
 
 
@@ -60,12 +61,15 @@ class Asked:
     """No pod of that app may be on the node of one of its pods."""
     priority: int = field(default=0, kw_only=True)
     """Of its PodGroup, for kinds that have one."""
+    limit: str = field(default="", kw_only=True)
+    """Its time limit; empty for none."""
 
     def __str__(self) -> str:
         what = f"{self.kind} {self.name}: {self.size} × {self.cards} cards, queue {self.queue}"
         what += f", minimum {self.minimum}" if self.minimum not in (self.size, 1) else ""
         what += f", priority {self.priority}" if self.priority else ""
         what += f", volumes {self.storage}" if self.storage else ""
+        what += f", limit {self.limit}" if self.limit else ""
         what += f", stops in {self.stops:g} s" if self.stops else ""
         return what + (f", {self.seconds:g} s" if self.seconds else "")
 
@@ -100,6 +104,12 @@ class Asked:
 
     def _labels(self) -> dict[str, str]:
         return {QUEUE: self.queue}
+
+    def _limited(self, made: Object) -> Object:
+        """The object with its time limit."""
+        if self.limit:
+            made["metadata"].setdefault("annotations", {})[LIMIT] = self.limit
+        return made
 
     async def _make(self, world: "World", index: int) -> None:
         made = pod(self.pod_name(index), self.cards, self.seconds, **self._labels())
@@ -138,7 +148,7 @@ class Gang(Asked):
             "metadata": {"name": self.name},
             "spec": {"minMember": self.minimum, "queue": self.queue, "priority": self.priority},
         }
-        await world.create(PODGROUPS, body)
+        await world.create(PODGROUPS, self._limited(body))
         await super().submit(world)
 
     async def tend(self, world: "World") -> None:
@@ -165,7 +175,7 @@ class Owned(Asked):
     """An object that a controller turns into pods."""
 
     async def submit(self, world: "World") -> None:
-        await world.create(self._resource(), self._body())
+        await world.create(self._resource(), self._limited(self._body()))
 
     async def tend(self, world: "World") -> None:
         return

@@ -5,12 +5,15 @@ from typing import Any
 
 from t9ksched.kube.resources import QUEUES
 from t9ksched.model.names import SYSTEM_NAMESPACE
+from t9ksched.model.timelimit import limit_seconds
 from t9ksched.store.jobs import JobRecord
 from tests.chaos.asked import Asked
 from tests.chaos.invariant_checker import ENDED, GPU, KEPT, OURS
 from tests.chaos.world import World
 
 Object = dict[str, Any]
+START_TIMEOUT_AND_MORE = 120.0
+"""Seconds after which a job of a history has begun to run, and by which clocks differ."""
 
 
 async def audit_at_rest(world: World) -> None:
@@ -103,6 +106,7 @@ class Account:
         self.checker = world.checker
         self.asked = asked
         self.title = f"{asked.kind} {asked.name}"
+        self.planned = world.service is not None and bool(world.service.state.reservations.planned)
         self.lowered = world.lowered.get(asked.name, asked.minimum)
         self.pods = [pod for pod in asked.pods(world) if pod["metadata"]["uid"] not in self.checker.bypassing]
 
@@ -111,8 +115,9 @@ class Account:
         if record is None:
             self.checker.say(f"{self.title} is not in the database")
             return
-        if record.phase in ENDED:
+        if record.phase in ENDED or (record.phase == "Paused" and self.asked.limit):
             return
+        self.over()
         waiting = [pod for pod in self.pods if not pod["spec"].get("nodeName") and not _ended(pod)]
         placed = sum(bool(pod["spec"].get("nodeName")) for pod in self.pods)
         holding = sum(map(self.checker.holds, self.pods))
@@ -135,6 +140,8 @@ class Account:
         elif reason == "OverQuota":
             if not self.over_quota():
                 self.checker.say(f"{self.title} is refused by its quota, which would allow it whole")
+        elif reason in ("PlannedStart", "HeldForOther") and self.planned:
+            return  # it leaves room to starts that are planned, or waits for its own
         elif self.fits(first):
             self.checker.say(
                 f"{self.title} waits ({reason or 'no reason'}) although {len(first)} pods of it could start"
@@ -145,6 +152,17 @@ class Account:
             self.checker.say(f"{self.title} is said to wait for quota, which would allow {len(first)} pods")
         elif reason == "InsufficientResources" and self.has_room(first):
             self.checker.say(f"{self.title} is said to wait for room, and there is room for {len(first)} pods")
+
+    def over(self) -> None:
+        """Pods that run although their job's time limit is over must not be there at rest."""
+        if not self.asked.limit:
+            return
+        most = limit_seconds(self.asked.limit) or 0
+        for pod in self.pods:
+            ran = self.checker.now() - self.checker.bound_at.get(pod["metadata"]["uid"], self.checker.now())
+            if self.checker.holds(pod) and ran > most + START_TIMEOUT_AND_MORE:
+                name = pod["metadata"]["name"]
+                self.checker.say(f"{name} runs for {ran:.0f} s, and its time limit is {self.asked.limit}")
 
     def closed(self, waiting: list[Object]) -> None:
         """It is refused as new work: its queue must be closed, and these pods not among those accepted before."""

@@ -22,7 +22,8 @@ from t9ksched.devcluster.apiserver.storage import Storage
 from t9ksched.kube.resources import NAMESPACES
 from t9ksched.model.names import SYSTEM_NAMESPACE
 from t9ksched.scheduler.act import gang_timeouts as integrity
-from t9ksched.scheduler.act import preemption
+from t9ksched.scheduler.act import preemption, stopping
+from t9ksched.scheduler.keep import timekeeper
 from t9ksched.store import schema
 from tests.chaos.invariant_checker import InvariantChecker
 from tests.chaos.repeat import START
@@ -56,8 +57,17 @@ def _watched(world: World) -> Any:
 
         return evict
 
+    def ending(original: Any) -> Any:
+        async def evict(port: Any, victim: Any, **options: Any) -> Any:
+            world.checker.to_go.add(victim.uid)  # it is over its limit
+            return await original(port, victim, **options)
+
+        return evict
+
     with contextlib.ExitStack() as stack:
         stack.enter_context(patch("t9ksched.scheduler.decide.loop.Planner", world.plans.planner))
+        for keeper in (stopping, timekeeper):
+            stack.enter_context(patch.object(keeper, "evict", ending(keeper.evict)))
         for module, original in originals.items():
             stack.enter_context(patch.object(module, "evict", telling(original)))
         yield

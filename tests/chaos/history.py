@@ -23,6 +23,7 @@ from tests.chaos.forgery import forgeries
 from tests.chaos.process_faults import stepping
 from tests.chaos.quiet import quiet_scene
 from tests.chaos.repeat import repeatable
+from tests.chaos.rush import rush
 from tests.chaos.script import Script
 from tests.chaos.world import World
 from tests.unit.devcluster.virtualtime import VirtualLoop
@@ -74,7 +75,7 @@ async def _live(world: World, seed: int) -> None:
     await script.set_up()
     world.begin()
     forger = Forger(world, seed)
-    events = [*script.draw(), *forgeries(world, seed), *closures(world, seed), *forger.draw()]
+    events = [*script.draw(), *forgeries(world, seed), *closures(world, seed), *forger.draw(), *rush(world, seed)]
     for at, text, act in sorted(events, key=lambda event: event[0]):
         await asyncio.sleep(max(0.0, at - loop.time()))
         world.note(text)

@@ -81,6 +81,8 @@ class InvariantChecker:
         """By uid, when an object was first stored."""
         self.decided: dict[str, str] = {}
         """By uid, where a plan put a pod."""
+        self.bound_at: dict[str, float] = {}
+        """By uid, when a pod was bound."""
         self.to_go: set[str] = set()
         """Uids of pods that the scheduler set out to evict."""
         self.bypassing: set[str] = set()
@@ -265,6 +267,7 @@ class InvariantChecker:
     def _bound(self, key: str, pod: Object) -> None:
         """A pod was bound by us: may it be there, and may its queue pay?"""
         self.bindings += 1
+        self.bound_at[pod["metadata"]["uid"]] = self.now()
         name, now = pod["spec"]["nodeName"], self.now()
         if self.decided.get(pod["metadata"]["uid"]) != name:
             self.say(f"{key} was bound to {name}, which no plan decided")

@@ -12,6 +12,7 @@ from msgspec import structs
 from t9ksched.engine import order
 from t9ksched.engine.ledger import Ledger
 from t9ksched.engine.placement.constraints import QueueNodes
+from t9ksched.engine.planned_starts import PlannedStarts
 from t9ksched.engine.reservations import Reservations
 from t9ksched.engine.victims import contest
 from t9ksched.kube.errors import ApiError
@@ -26,11 +27,14 @@ from t9ksched.scheduler.act.cardkeeper import CardKeeper
 from t9ksched.scheduler.act.executor import Executor
 from t9ksched.scheduler.act.gang_timeouts import GangTimeouts
 from t9ksched.scheduler.act.promises import PromiseKeeper
+from t9ksched.scheduler.keep.plan_keeper import PlanKeeper
+from t9ksched.scheduler.keep.timekeeper import TimeKeeper
 from t9ksched.scheduler.observe.informers import Informers
 from t9ksched.scheduler.state.agreements import Agreements
 from t9ksched.scheduler.state.assumptions import Assumptions
 from t9ksched.scheduler.state.cardbook import CardBook
 from t9ksched.scheduler.state.charges import Charges
+from t9ksched.scheduler.state.end_rules import EndRules
 from t9ksched.scheduler.state.job_events import JobEvents
 from t9ksched.scheduler.state.lastgate import LastGate
 from t9ksched.scheduler.state.node_backoff import NodeBackoff
@@ -39,6 +43,7 @@ from t9ksched.scheduler.state.places import Places
 from t9ksched.scheduler.state.pod_events import PodEvents
 from t9ksched.scheduler.state.records import GangRecord
 from t9ksched.scheduler.state.refill import Refills
+from t9ksched.scheduler.state.reservations import ReservationBook
 from t9ksched.scheduler.state.state import ClusterState
 from t9ksched.store.fence import Fence
 
@@ -46,6 +51,7 @@ _recharge, _upsert_pod = PodEvents._recharge, PodEvents.upsert
 _charge, _body, _post, _view = Charges.charge, Binding.body, protocol.post, ClusterState.judge
 _gang_key, _hold, _price = order.gang_key, Reservations.__init__, contest.price
 _build = GangRecord._build
+_in_force, _lasts = ReservationBook.in_force, EndRules.lasts
 _overdue, _integrity = GangTimeouts.overdue, GangTimeouts.__init__
 _note, _write, _set_queues, _start_again = (
     CardKeeper.note,
@@ -177,6 +183,14 @@ def _all_that_ran(self: GangTimeouts) -> Any:
     return [*_overdue(self), *(gang for gang in self._state.gangs.values() if gang.ran)]
 
 
+def _nothing_planned(self: ReservationBook) -> Any:
+    return tuple(one for one in _in_force(self) if not one.kind.planned)
+
+
+def _without_start_timeout(self: EndRules, gang: Any) -> int:
+    return max(0, _lasts(self, gang) - self._start_timeout)
+
+
 def _blind(part: int) -> Any:
     """The price of a set of victims, blind for one part of a level."""
 
@@ -238,6 +252,15 @@ MUTANTS: dict[str, tuple[tuple[Any, str, Any], ...]] = {
     "gangs in part are taken back late": ((GangTimeouts, "__init__", _late),),
     "edits of queues count": ((GangRecord, "queue", property(lambda self: self.agreed or self.spec.queue)),),
     "gangs that are whole are taken back": ((GangTimeouts, "overdue", _all_that_ran),),
+    "planned starts are forgotten by a restart": ((PlanKeeper, "restore", _nothing),),
+    "planned starts are not written": ((PlanKeeper, "sweep", _nothing),),
+    "planned starts are forgotten by each cycle": ((ReservationBook, "in_force", _nothing_planned),),
+    "who starts now leaves no room to planned starts": ((PlannedStarts, "taken", lambda self, gang: None),),
+    "planned starts heed no quota": ((PlannedStarts, "_quota", lambda self, queue, demand: []),),
+    "planned starts are kept beyond the quota": ((PlannedStarts, "_affords", lambda self, block, laid: True),),
+    "planned starts see no other ones": ((PlannedStarts, "focus", lambda self, gang: self.lift(self.blocks())),),
+    "what starts is thought to run at once": ((EndRules, "lasts", _without_start_timeout),),
+    "time limits are not enforced": ((TimeKeeper, "sweep", _nothing),),
     "a former leader writes to SQL": (
         (Fence, "write", lambda self: self._database.write()),
         (Fence, "transact", lambda self, act: self._database.transact(act)),

@@ -11,12 +11,16 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
+from msgspec import structs
+
 from t9ksched.engine.planner import Plan, Planner, plan
 from t9ksched.engine.policy import Policy
 from t9ksched.engine.view import View, dump, load
 from t9ksched.model.gang import Gang, Running
 from t9ksched.model.podclass import PodClass
 from t9ksched.model.reasons import Code
+from tests.chaos.ahead import PlansKept
+from tests.chaos.process_faults import CURRENT_PROCESS
 from tests.chaos.victims import VictimOrder
 
 SHARE_AGAIN = 0.1
@@ -39,6 +43,7 @@ class PlanAuditor:
         self.untrue: Callable[[View], list[str]] = lambda view: []
         """What is not true of a view that a plan was made from."""
         self.order = VictimOrder()
+        self.ahead = PlansKept(say)
         self._dice = Random(seed)
 
     def planner(self, view: View, policy: Policy, now: int, *more: Any, **named: Any) -> Planner:
@@ -57,10 +62,14 @@ class PlanAuditor:
             look = _Look(view, now, made)
             for fault in (*look.rooms(), *look.quotas(), *look.minima(), *look.passed(), *look.victims(policy)):
                 self.say(f"plan {self.plans}: {fault}")
-            for fault in self.order.faults(view, policy, now, made):
+            # With planned starts other victims may be cheapest: those whose ends no plan relies on.
+            for fault in self.order.faults(view, policy, now, made) if policy.planning is None else ():
                 self.say(f"plan {self.plans}: {fault}")
+        self.ahead.check(CURRENT_PROCESS.get(), view, policy, now, made)
         if made.evictions or self._dice.random() < SHARE_AGAIN:
             again = plan(load(dump(view)), policy, now)
+            if policy.planning is not None:  # how often a start was planned depends on what is remembered
+                again = structs.replace(again, stats=made.stats)
             if again.to_bytes() != made.to_bytes():
                 self.say(f"plan {self.plans} comes out otherwise from a copy of its view")
 
@@ -95,7 +104,8 @@ class _Look:
         self.held = [
             hold
             for hold in view.reservations
-            if hold.since <= now
+            if not hold.kind.planned
+            and hold.since <= now
             and (not hold.until or now < hold.until)
             and hold.owner not in self.got
             and hold.owner not in renewed

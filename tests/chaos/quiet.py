@@ -17,6 +17,7 @@ from tests.chaos import rivals, unrecorded
 from tests.chaos.asked import Asked, Gang, pod
 from tests.chaos.audit import audit_at_rest
 from tests.chaos.invariant_checker import LAG, MADE
+from tests.chaos.rush import planned_starts_are_kept
 from tests.chaos.world import World
 
 SILENCE = 260.0
@@ -37,7 +38,7 @@ async def quiet_scene(world: World, seed: int) -> None:
     await world.queue("qa", None, priority=10)
     await asyncio.sleep(150)  # what was avoided or held is over
     scene = Scene(world)
-    play = SCENES[seed % len(SCENES)]
+    play = SCENES[seed % len(SCENES)] if world.policy.planning is None else planned_starts_are_kept
     world.note(f"quiet scene: {play.__name__.replace('_', ' ')}")
     await play(scene)
     await asyncio.sleep(SILENCE)

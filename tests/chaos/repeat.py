@@ -216,6 +216,9 @@ class _Deaf:
         pass
 
 
+async def _nothing(_: object) -> None: ...
+
+
 def _clocks(dice: Random) -> Iterator[tuple[Any, str, Any]]:
     """Every place in the project that holds a clock or a source of chance: module, name, what it is instead."""
     shims = {id(datetime): _DateTime, id(time): _Time(), id(uuid): _Uuid(dice)}
@@ -237,6 +240,8 @@ def repeatable(seed: int) -> Iterator[None]:
         "aiosqlite.core.Thread": _NoThread,
         "t9ksched.scheduler.keep.housekeeping.AsyncIOScheduler": _Timers,
         "t9ksched.scheduler.service.InternalServer": _Deaf,
+        # Forecasts are walked in another process; nothing is decided by them.
+        "t9ksched.scheduler.service.Forecaster.run": _nothing,
         # No machine loses power here: nothing need reach the disk.
         "t9ksched.store.sqlite_file.PRAGMAS": ("journal_mode=WAL", "synchronous=OFF", "foreign_keys=ON"),
         "t9ksched.store.changes.POLL_SECONDS": 20.0,

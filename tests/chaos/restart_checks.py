@@ -12,6 +12,7 @@ from t9ksched.engine.view import View
 from t9ksched.model.gang import Gang
 from t9ksched.model.reservation import ReservationKind
 from t9ksched.scheduler.service import SchedulerService
+from tests.chaos.ahead import by_owner
 from tests.chaos.process_faults import CURRENT_PROCESS, SimulatedProcess
 
 if TYPE_CHECKING:
@@ -36,6 +37,8 @@ class RestartChecks:
         self._planned: SimulatedProcess | None = None
         """The process that planned last."""
         self.kept = 0
+        self.planned = 0
+        """Planned starts that had to be inherited."""
 
     def serve(self, process: SimulatedProcess, service: SchedulerService) -> None:
         """A process begins to serve."""
@@ -68,12 +71,25 @@ class RestartChecks:
         told_to_go = {self._world.plans.victims.get(uid) for uid in checker.to_go}
         held = {hold.owner for hold in view.reservations if hold.kind is ReservationKind.VICTIMS}
         waiting = {gang.uid: gang for gang in view.gangs if not gang.placed}
+        self._planned_ahead(view, waiting)
         end = int(self._world.now() * 1e9) + _CLOCKS
         for owner, holds in dead.state.reservations.promised.items():
             if owner in told_to_go and owner in waiting and min(hold.until for hold in holds) > end:
                 self.kept += 1
                 if owner not in held:
                     checker.say(f"room was promised to {waiting[owner].name}, and a restart has forgotten it")
+
+    def _planned_ahead(self, view: View, waiting: dict[str, Gang]) -> None:
+        """What the former scheduler planned, and had time to write, is in the first view of the next one."""
+        checker, before = self._world.checker, self._world.plans.ahead.written()
+        if self._world.policy.planning is None or checker.ledger.trouble():
+            return
+        found = by_owner(view.reservations)
+        for uid, since in before.items():
+            if uid in waiting:
+                self.planned += 1
+                if uid not in found or found[uid][0].since > since:
+                    checker.say(f"the planned start of {waiting[uid].name} is forgotten by a restart, or later")
 
 
 __all__ = ["RestartChecks"]

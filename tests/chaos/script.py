@@ -28,6 +28,7 @@ class Script:
         self.world = world
         self.random = Random(world.random.random())
         self._priorities = Random(f"priorities {world.seed}")
+        self._limits = Random(f"limits {world.seed}")
         self.queues = ["qa", "qb"]
         self.nodes: dict[str, tuple[int, str]] = {}
         self.names = 0
@@ -45,6 +46,8 @@ class Script:
         await world.queue("qa", dice.choice((4, 8, total)), priority=10)
         await world.queue("qb", None, zone=dice.choice(("", "a")), priority=0, ordering=ordering)
         world.note("preemption is " + ("on" if "preempt" in world.policy.actions else "off") + f", qb is {ordering}")
+        if world.policy.planning is not None:
+            world.note(f"starts are planned: {world.policy.planning.mode}")
         world.note("nodes " + ", ".join(f"{name}:{zone}×{cards}" for name, (cards, zone) in self.nodes.items()))
         if world.elected:
             world.note("two schedulers stand for election")
@@ -106,6 +109,8 @@ class Script:
             case _:
                 name, runs = self.name("f"), dice.choice((10.0, 20.0, 60.0))
                 return f"foreign pod {name}: {cards} cards, {runs}", lambda: self._foreign(name, cards, runs)
+        if self.world.policy.planning is not None and made.kind != "Pod":  # its owner would make it again, for ever
+            made.limit = self._limits.choice(("", "20s", "40s", "90s", "30m"))
         if isinstance(made, asked.Gang):
             made.priority = self._priorities.choice((0, 0, 5, 90))
         return str(made), lambda: self.world.submit(made)

@@ -19,7 +19,7 @@ from t9ksched.devcluster.agents import Agents
 from t9ksched.devcluster.apiserver.api import Api
 from t9ksched.devcluster.apiserver.inprocess import InProcessPort
 from t9ksched.devcluster.faults.faults import Faults, FaultyPort, told_unreachable
-from t9ksched.engine.policy import Policy
+from t9ksched.engine.policy import Planning, Policy
 from t9ksched.kube.errors import ApiError, NotFound
 from t9ksched.kube.resources import NODES, PODS, QUEUES
 from t9ksched.model.api_resource import Resource
@@ -74,7 +74,7 @@ class World:
         self.starts = 0
         self.elected = seed % 4 == 1
         """Two schedulers stand for election."""
-        self.policy = Policy(("allocate", "preempt")) if seed % 3 == 0 else Policy()
+        self.policy = _policy(seed)
         self.calm = False
         self.database = folder / "store.db"
         self._writing = asyncio.Lock()
@@ -379,6 +379,13 @@ class World:
 def keys_of(comment: str) -> KeyPair:
     """In place of keys made by chance."""
     return KeyPair(f"private key of {comment}", f"public key of {comment}")
+
+
+def _policy(seed: int) -> Policy:
+    """A third of the histories preempt, a fifth plan starts."""
+    planning = Planning(mode="EASY" if seed % 2 else "Conservative", resolution_seconds=1, per_user=100)
+    actions = ("allocate", "preempt") if seed % 3 == 0 else ("allocate",)
+    return Policy(actions, planning=planning if seed % 5 == 0 else None)
 
 
 def _queue_spec(quota: int | None, fields: dict[str, Any]) -> Object:
