@@ -127,6 +127,8 @@ def _kind(item: dict[str, Any]) -> Bar:
 
 def _name(item: dict[str, Any]) -> str:
     """Whose it is; of reservations but planned starts also what it is for."""
+    if reservation := item.get("reservation"):
+        return f"reservation {reservation}"
     namespace, job = item.get("namespace"), item.get("job")
     name = "another user's" if job is None else f"{namespace}/{job}" if namespace else str(job)
     return f"{name} ({item['kind']})" if _kind(item) is Bar.RESERVED else name

@@ -12,6 +12,7 @@ from typing import Any, Final
 from t9ksched.model.node import NodeFacts
 from t9ksched.model.podclass import PodClass
 from t9ksched.model.reservation import Reservation, rounded_up
+from t9ksched.model.reserved_room import ReservedRoom
 from t9ksched.scheduler.report.planned_shape import job_named
 from t9ksched.scheduler.state.charges import Charge
 from t9ksched.scheduler.state.end_rules import EndRules
@@ -22,6 +23,8 @@ from t9ksched.scheduler.state.state import ClusterState
 Json = dict[str, Any]
 RUNNING: Final = "running"
 """The kind of an item that holds its room now; the others have the kind of their reservation."""
+RESERVATION: Final = "reservation"
+"""The kind of an item that administrators reserved."""
 _A_SLICE: Final = 100
 """Groups or nodes that are looked at before other tasks run."""
 
@@ -39,6 +42,7 @@ async def timeline(state: ClusterState, rules: EndRules, now: int) -> Json:
         if count % _A_SLICE == 0:
             await asyncio.sleep(0)
     found += _reserved(state)
+    found += _by_administrators(state, now)
     found.sort(key=lambda one: (one[0], one[1], str(one[2]["namespace"]), str(one[2]["job"])))
     nodes = [{"name": name, "gpus": _has(facts)} for name, (_, facts) in sorted(state.node_objects.items(), key=_name)]
     return {"at": timestamp(now), "nodes": nodes, "items": [item for _, _, item in found]}
@@ -80,6 +84,32 @@ def _reserved(state: ClusterState) -> Iterable[tuple[int, str, Json]]:
         places = [(one.node, one.pod_class) for one in several]
         item = _item(kind, gang.namespace, job_named(gang), gang.queue, shown, until, places)
         yield shown, kind, item | {"firm": several[0].firm} if several[0].kind.planned else item
+
+
+def _by_administrators(state: ClusterState, now: int) -> Iterable[tuple[int, str, Json]]:
+    """What administrators reserved, each occurrence that planned starts may meet: cards of nodes, for no job yet."""
+    for held in state.advance.known.values():
+        for room in map(held.room, held.ahead(now, now + state.advance.horizon)):
+            cards = {name: _reserved_cards(state, room, name) for name in sorted(room.nodes)}
+            item = {
+                "kind": RESERVATION,
+                "reservation": room.name,
+                "namespace": None,
+                "job": None,
+                "queue": None,
+                "from": timestamp(room.begin),
+                "until": timestamp(room.end),
+                "firm": None,
+                "gpus": sum(cards.values()),
+                "nodes": [{"name": name, "pods": 0, "gpus": gpus} for name, gpus in cards.items()],
+            }
+            yield room.begin, RESERVATION, item
+
+
+def _reserved_cards(state: ClusterState, room: ReservedRoom, node: str) -> int:
+    if room.cards is not None:
+        return room.cards[1]
+    return _has(state.node_objects[node][1]) if node in state.node_objects else 0
 
 
 def _item(

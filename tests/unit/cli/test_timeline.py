@@ -153,3 +153,10 @@ def test_programs_get_what_rest_answers(
     empty = {"at": at(0), "to": at(1), "nodes": [], "items": []}
     for by, said in ((By.nodes, "There are no nodes."), (By.queues, "Nothing runs")):
         assert said in drawn(by, answer=empty)[1]
+
+
+def test_what_administrators_reserved_is_named() -> None:
+    reserved = item("reservation", None, 1, 2, "n0", reservation="exam", queue=None)
+    lines = drawn(By.nodes, answer=ANSWER | {"items": [reserved]})
+    assert [line.split()[:3] for line in lines if "exam" in line] == [["n0", "reservation", "exam"]]
+    assert any("////" in line for line in lines)

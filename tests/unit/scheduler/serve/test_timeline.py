@@ -13,6 +13,7 @@ from t9ksched.scheduler.state.end_rules import EndRules
 from t9ksched.scheduler.state.objects import timestamp
 from t9ksched.scheduler.state.state import ClusterState
 from tests.unit.scheduler.planning import HOUR, MINUTE, MOST_GRACE, SECOND, START_TIMEOUT, cycle, limited
+from tests.unit.scheduler.state.test_advance_book import known
 from tests.unit.scheduler.state.test_state import NOW, group, node, pod, state_with
 
 AHEAD = START_TIMEOUT * SECOND + 10 * SECOND
@@ -112,3 +113,12 @@ async def test_a_job_is_told_who_starts_before_it(state: ClusterState) -> None:
     assert ("ns/Pod/late", 5) in [
         (job, gpus) for job, gpus, since in await holders(index, state, "pod", "new") if since
     ]
+
+
+@pytest.mark.parametrize(("cards", "gpus"), [(None, 12), ({"resource": "nvidia.com/gpu", "count": 1}, 2)])
+async def test_what_administrators_reserved(state: ClusterState, cards: Any, gpus: int) -> None:
+    state.advance.take([known(cards=cards)])
+    (found,) = [one for one in await drawn(state) if one["kind"] == "reservation"]
+    assert (found["reservation"], found["job"], found["gpus"]) == ("r", None, gpus)
+    assert (found["from"], found["until"]) == ("2030-01-07T20:00:00Z", "2030-01-07T22:00:00Z")
+    assert [place["name"] for place in found["nodes"]] == ["n1", "n2"]
