@@ -66,6 +66,7 @@ class Cycle:
         self.evictions: list[Eviction] = []
         self.reserved: list[Reservation] = []
         self._victims: VictimSearch | None = None
+        self._victim_queues: dict[str, frozenset[str]] = {}
         self._refilled: set[str] = set()
         self.scopes: dict[str, Mask] = {}
         self.reservations = Reservations(view.reservations, self.trial, now)
@@ -74,7 +75,7 @@ class Cycle:
             rooms[row] = (*rooms.get(row, ()), *kept)
         self.starving: Starving | None = None
         if policy.starvation is not None and any(map(backfills, view.queues.values())):
-            self.starving = Starving(view, self.trial, policy.starvation, now)
+            self.starving = Starving(view, self.trial, self.keys, policy.starvation, now)
         self.failures = FailureMemory(view, self.trial, rooms, self.ledger, policy, past)
         self.refills = Refills(view, self.trial, self.reservations, self.ledger, self.failures, self.withheld)
         self.promised = self._promise()
@@ -128,6 +129,21 @@ class Cycle:
             made.spare(self._refilled)
             self._victims = made
         return self._victims
+
+    def victim_queues(self, queue: str) -> frozenset[str]:
+        """The queues whose running gangs, whole or in part, the policy may let gangs of this queue evict: no other has
+        any that is `eligible` or `yields`.
+        """
+        if queue not in self._victim_queues:
+            queues = self.view.queues
+            rank = queues[queue].spec.priority
+            running = {group.queue for group in self.view.running if group.queue in queues}
+            self._victim_queues[queue] = frozenset(
+                name
+                for name in running
+                if queues[name].spec.preemptible and (name == queue or queues[name].spec.priority < rank)
+            )
+        return self._victim_queues[queue]
 
     def refilled(self, gang: str) -> None:
         """A gang used the room that was reserved for its refill: it does not come free for other gangs."""

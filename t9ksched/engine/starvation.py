@@ -7,7 +7,6 @@ their queue may use, one gang a node, the oldest first, so that two gangs never 
 remembered: from one cycle to the next the choice is the same, because nodes with more free room are taken first.
 """
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from heapq import nsmallest
@@ -20,6 +19,7 @@ from t9ksched.engine.members import chosen
 from t9ksched.engine.placement.class_fit import ClassFit
 from t9ksched.engine.placement.trial import Trial
 from t9ksched.engine.policy import Starvation
+from t9ksched.engine.scheduling_key import SchedulingKeys
 from t9ksched.engine.view import QueueState, View
 from t9ksched.engine.work import Work
 from t9ksched.model.gang import Gang
@@ -48,9 +48,10 @@ class _Claim:
 class Starving:
     """The gangs that collect room in one cycle. `now` is in nanoseconds since the epoch."""
 
-    def __init__(self, view: View, trial: Trial, rules: Starvation, now: int) -> None:
+    def __init__(self, view: View, trial: Trial, keys: SchedulingKeys, rules: Starvation, now: int) -> None:
         self._view = view
         self._trial = trial
+        self._keys = keys
         self._rules = rules
         self._now = now
         self._claims: dict[str, _Claim] = {}
@@ -75,40 +76,34 @@ class Starving:
         self._trial.meter.spent += 20 * len(gangs)
         yield
         for gang in sorted((line[0] for line in oldest if line), key=_age):
-            self._claim(gang, 1.0, 0.0)
-            yield
-        used: dict[str, float] = {}
+            yield from self._claim(gang, None)
+        held: dict[str, Int64s] = {}
         for gang in sorted((gang for line in oldest for gang in line[1:]), key=_age):
-            before = used.get(gang.queue, 0.0)
-            used[gang.queue] = before + self._claim(gang, self._rules.most_held_percent / 100, before)
-            yield
+            before = held.setdefault(gang.queue, np.zeros(len(self._trial.free), np.int64))
+            yield from self._claim(gang, before)
 
-    def _claim(self, gang: Gang, most: float, before: float) -> float:
-        """Choose nodes for the gang, if it takes no more than `most` of what its queue may use, of which `before` is
-        taken; returns the share that it takes.
+    def _claim(self, gang: Gang, held: Int64s | None) -> Work[None]:
+        """Choose nodes for the gang; with `held`, what others of its queue collect besides the oldest, shape
+        (resources,), only if the policy's share leaves it so much, which is added.
         """
         members, _, enough = chosen(gang)
-        spec = self._view.queues[gang.queue].spec
         if not members or not enough:
-            return 0.0
-        wanted = Counter[int]()
-        classes = {}
-        for member in members:
-            wanted[id(member.pod_class)] += 1
-            classes[id(member.pod_class)] = member.pod_class
+            return
+        key = yield from self._keys.of(gang, members)
         amounts = np.zeros_like(self._trial.free)
-        for which, pods in wanted.items():
-            column = self._trial.column(spec.node_selector, classes[which])
-            if column.ruled or not self._spread(column, pods, amounts):
-                return 0.0
+        if key.ruled or not all(self._spread(column, pods, amounts) for column, pods in key.groups):
+            return
+        spec = self._view.queues[gang.queue].spec
+        if held is not None:
+            total = self._trial.feasibility.total(spec.node_selector)
+            wanted = held + amounts.sum(axis=1)
+            # In whole numbers, so that no rounding decides; memory of all nodes in bytes times 100 fits.
+            if np.any(wanted * 100 > total * self._rules.most_held_percent):
+                return
+            held[:] = wanted
         rows = np.flatnonzero(amounts.any(axis=0))
-        total = np.maximum(self._trial.nodes.static.allocatable[:, column.mask].sum(axis=1), 1)
-        share = float((amounts.sum(axis=1) / total).max())
-        if before + share > most:
-            return 0.0
         self._closed[rows] = True
         self._claims[gang.uid] = _Claim(gang, spec.priority, rows, amounts[:, rows])
-        return share
 
     def _spread(self, column: ClassFit, pods: int, amounts: Int64s) -> bool:
         """Choose nodes for so many pods, those with the most room first; false where there are not enough."""

@@ -14,6 +14,7 @@ from rich.text import Text
 from t9ksched.cli.commands.cancel import confirm
 from t9ksched.cli.commands.stops import note
 from t9ksched.cli.failure import BAD_USAGE, Failure
+from t9ksched.cli.given import mapping_in, pairs
 from t9ksched.cli.options import OutputOption, Service, with_service
 from t9ksched.cli.output import Output, console, print_json, print_table, print_warnings, table
 
@@ -213,17 +214,7 @@ def _state(queue: dict[str, Any]) -> Text:
 
 def _read(file: Path) -> dict[str, Any]:
     """A queue from a file: `{name, labels, spec}`, or a Queue object as Kubernetes writes it."""
-    import sys
-
-    from t9ksched.model.text import YamlFault, read
-
-    try:
-        content = sys.stdin.read() if str(file) == "-" else file.read_text()
-        value = read(content)
-    except (OSError, UnicodeDecodeError, YamlFault) as error:
-        raise Failure(f"{file} cannot be read: {' '.join(str(error).split())}") from error
-    if not isinstance(value, dict):
-        raise Failure(f"{file} holds no queue.", remedy="Write {name: …, spec: {priority: …, quota: {requests: …}}}.")
+    value = mapping_in(file, "queue", "{name: …, spec: {priority: …, quota: {requests: …}}}")
     if value.get("kind") == "Queue":
         metadata = value.get("metadata") or {}
         value = {"name": metadata.get("name"), "labels": metadata.get("labels") or {}, "spec": value.get("spec") or {}}
@@ -242,11 +233,11 @@ def _spec(
     spec: dict[str, Any] = {}
     if quota:
         known = (before.get("quota") or {}).get("requests") or {}
-        spec["quota"] = {"requests": known | _pairs(quota, "--quota nvidia.com/gpu=8")}
+        spec["quota"] = {"requests": known | pairs(quota, "--quota nvidia.com/gpu=8")}
     if priority is not None:
         spec["priority"] = priority
     if node_label:
-        spec["nodeSelector"] = {"matchLabels": _pairs(node_label, "--node-label pool=a100")}
+        spec["nodeSelector"] = {"matchLabels": pairs(node_label, "--node-label pool=a100")}
     if for_namespace:
         values = [name for text in for_namespace for name in text.split(",")]
         spec["namespaceSelector"] = {
@@ -281,16 +272,6 @@ def _window(text: str) -> dict[str, Any]:
     if zone:
         window["timeZone"] = zone
     return window
-
-
-def _pairs(texts: list[str], example: str) -> dict[str, str]:
-    pairs = {}
-    for text in texts:
-        key, equals, value = text.partition("=")
-        if not equals or not key:
-            raise Failure(f"'{text}' is not KEY=VALUE.", remedy=f"Write it like {example}.", code=BAD_USAGE)
-        pairs[key] = value
-    return pairs
 
 
 def _in_editor(current: dict[str, Any], name: str) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from rich.text import Text
 
 from t9ksched.cli.commands.cancel import confirm
 from t9ksched.cli.failure import BAD_USAGE, Failure
+from t9ksched.cli.given import mapping_in, pair, pairs
 from t9ksched.cli.options import OutputOption, Service, with_service
 from t9ksched.cli.output import Output, console, print_json, print_table, table
 
@@ -111,7 +112,7 @@ def create(
     output: OutputOption = Output.table,
 ) -> None:
     """Make a reservation from a file, from options, or both (options win)."""
-    body = _read(file) if file else {}
+    body = mapping_in(file, "reservation", "name, from, to, nodes and for") if file else {}
     if name:
         body["name"] = name
     if not body.get("name"):
@@ -152,7 +153,7 @@ def edit(
     output: OutputOption = Output.table,
 ) -> None:
     """Change the fields that a file or options name; all others stay."""
-    change = _read(file) if file else {}
+    change = mapping_in(file, "reservation", "name, from, to, nodes and for") if file else {}
     change |= _fields(begin, to, every, until, time_zone, on_conflict, drain_ahead, release_unused_after, note)
     change |= _what(node, node_label, count, cards, for_queue, for_user, for_group, maintenance)
     if not change:
@@ -262,10 +263,10 @@ def _what(
     if node:
         found["nodes"] = {"names": node}
     if node_label or count is not None:
-        labels = dict(_pair(text, "--node-label pool=a100") for text in node_label or ())
+        labels = pairs(node_label or (), "--node-label pool=a100")
         found["nodes"] = found.get("nodes", {}) | {"selector": {"matchLabels": labels}, "count": count}
     if cards:
-        resource, number = _pair(cards, "--cards nvidia.com/gpu=4")
+        resource, number = pair(cards, "--cards nvidia.com/gpu=4")
         found["cards"] = {"resource": resource, "count": int(number) if number.isdigit() else number}
     whom = {key: names for key, names in (("queues", queues), ("users", users), ("groups", groups)) if names}
     if whom and maintenance:
@@ -273,25 +274,3 @@ def _what(
     if whom or maintenance:
         found["for"] = whom or "maintenance"
     return found
-
-
-def _pair(text: str, example: str) -> tuple[str, str]:
-    key, equals, value = text.partition("=")
-    if not equals or not key:
-        raise Failure(f"'{text}' is not KEY=VALUE.", remedy=f"Write it like {example}.", code=BAD_USAGE)
-    return key, value
-
-
-def _read(file: Path) -> dict[str, Any]:
-    """A reservation, or some fields of one, from a file."""
-    import sys
-
-    from t9ksched.model.text import YamlFault, read
-
-    try:
-        value = read(sys.stdin.read() if str(file) == "-" else file.read_text())
-    except (OSError, UnicodeDecodeError, YamlFault) as error:
-        raise Failure(f"{file} cannot be read: {' '.join(str(error).split())}") from error
-    if not isinstance(value, dict):
-        raise Failure(f"{file} holds no reservation.", remedy="Write name, from, to, nodes and for.")
-    return value

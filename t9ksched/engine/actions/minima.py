@@ -36,8 +36,6 @@ class Minima:
         self._actions = [action(cycle) for action in ACTIONS if action.needs in cycle.policy.actions]
         self._planning = [action for action in self._actions if isinstance(action, Reserve)]
         """What is done for a gang that may not start now."""
-        self._victims_of: set[str] | None = None
-        """Queues with running gangs that may be evicted; None while nothing has asked for them."""
         self.staying: dict[str, list[tuple[Gang, tuple[Reason, ...]]]] = {}
         self.above: dict[str, list[tuple[Gang, list[Member]]]] = {}
 
@@ -76,7 +74,8 @@ class Minima:
         if planned is not None:
             planned.focus(gang)
             judged = members and enough and not closed and gang.uid not in cycle.reservations.of
-            judged = judged and not (cycle.view.running and self._may_evict(gang.queue))
+            # Time and every end may help a gang that may evict others: it is tried in each cycle.
+            judged = judged and not (cycle.view.running and cycle.victim_queues(gang.queue))
             if judged and (block := planned.rests(gang, members)) is not None:
                 self._wait(gang, told(cycle, gang, block))
                 return
@@ -136,15 +135,6 @@ class Minima:
             turn.reasons = (*turn.reasons, explain.collects(turn.gang, starving.goes_on(turn.gang), self._cycle.now))
         elif starving.started(turn.gang):
             self._cycle.failures.room_came_free()
-
-    def _may_evict(self, queue: str) -> bool:
-        """Whether gangs of the queue may find victims: then time and every end may help one that has a plan."""
-        queues = self._cycle.view.queues
-        if self._victims_of is None:
-            found = {group.queue for group in self._cycle.view.running if group.queue in queues}
-            self._victims_of = {name for name in found if queues[name].spec.preemptible}
-        rank = queues[queue].spec.priority
-        return any(name == queue or queues[name].spec.priority < rank for name in self._victims_of)
 
     def _hindering(self, turn: Turn) -> list[Block]:
         """The plans that must not hold up the gang: where its own does not come about as planned, because something

@@ -29,6 +29,7 @@ class Preempt:
         self._cycle = cycle
         self._expected: defaultdict[str, Counter[str]] = defaultdict(Counter)
         """Demand by queue of gangs that need no victims, because room comes free without."""
+        self._going: dict[str, frozenset[str]] = {}
 
     def attempt(self, turn: Turn) -> Work[bool]:
         """Choose victims for the gang, promise it their room, and write that as its reason; or leave the reasons as
@@ -58,7 +59,7 @@ class Preempt:
         if planned is not None:
             if not planned.pays(gang, key.demand, delay):
                 return reasons
-            taken = planned.taken_from(gang, self._below(gang))
+            taken = planned.taken_from(gang, self._may_go(gang.queue))
         victims = yield from cycle.victims()  # tells the ledger which pods leave already
         demand = self._expected[gang.queue] + Counter(key.demand) if gang.queue in self._expected else key.demand
         short = cycle.ledger.can_charge(gang.queue, demand, staying=True)
@@ -112,17 +113,14 @@ class Preempt:
         jobs = len(set(map(id, map(itemgetter(0), choice.victims))))
         return (explain.waiting_for_victims(len(choice.victims), jobs), *reasons)
 
-    def _below(self, gang: Gang) -> frozenset[str]:
-        """The running gangs, by UID, of which members may be evicted for the gang, and perhaps others: planned starts
-        may not rely on the ends of its victims, whose room it will have.
+    def _may_go(self, queue: str) -> frozenset[str]:
+        """The running gangs, by UID, of which members may be evicted for a gang of this queue: planned starts may not
+        rely on the ends of its victims, whose room it will have.
         """
-        queues = self._cycle.view.queues
-        rank = queues[gang.queue].spec.priority
-        return frozenset(
-            running.uid
-            for running in self._cycle.view.running
-            if running.queue == gang.queue or (running.queue in queues and queues[running.queue].spec.priority < rank)
-        )
+        if queue not in self._going:
+            queues = self._cycle.victim_queues(queue)
+            self._going[queue] = frozenset(group.uid for group in self._cycle.view.running if group.queue in queues)
+        return self._going[queue]
 
     def _evict(self, gang: Gang, key: SchedulingKey, choice: Choice) -> None:
         """Record the evictions and reserve the room. On the trial the room is taken twice until the victims are

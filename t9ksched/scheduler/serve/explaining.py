@@ -13,8 +13,8 @@ from t9ksched.scheduler.report.ended import failure
 from t9ksched.scheduler.report.job_phase import goes_on, phase, why_ended
 from t9ksched.scheduler.report.job_reason import POD_FAILED, taken, unjudged, why_failed
 from t9ksched.scheduler.report.job_shape import Json, job_shape
-from t9ksched.scheduler.report.node_shape import quantities
 from t9ksched.scheduler.report.observed_job import ObservedJob, is_past
+from t9ksched.scheduler.report.reason_shape import reason_shapes
 from t9ksched.scheduler.report.restarts import restarting
 from t9ksched.scheduler.serve.holders import holders
 from t9ksched.scheduler.state.edits import ignored
@@ -94,17 +94,7 @@ async def explanation(view: ObservedJob, state: ClusterState, pod: PodRecord | N
     return {
         "job": job_shape(view, state),
         "verdict": verdict,
-        "reasons": failed
-        or [
-            {
-                "code": str(reason.code),
-                "message": reason.message,
-                "needs": quantities(reason.needs.items()),
-                "has": quantities(reason.has.items()),
-                "nodes": dict(reason.nodes),
-            }
-            for reason in reasons
-        ],
+        "reasons": failed or reason_shapes(reasons),
         "holders": await holders(view, state, reasons)
         if verdict == "Waiting" and any(reason.code in _FOR_ROOM for reason in reasons)
         else [],

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from t9ksched.model.gang import Gang
-from t9ksched.model.reasons import Code, Reason
+from t9ksched.model.reasons import Code
 from t9ksched.model.reservation import rounded_up
-from t9ksched.scheduler.report.node_shape import quantities
 from t9ksched.scheduler.report.observed_job import former_submitters, identity, observed_job, submitter
+from t9ksched.scheduler.report.reason_shape import reason_shapes
 from t9ksched.scheduler.state.objects import timestamp
 from t9ksched.scheduler.state.state import ClusterState
 from t9ksched.scheduler.whatif.newcomers import Newcomer
@@ -107,17 +107,3 @@ class Answers:
         if moment is None:
             return None
         return timestamp(moment if moment <= self._present.at else rounded_up(moment, self._step))
-
-
-def reason_shapes(reasons: Iterable[Reason]) -> list[Json]:
-    """Reasons as explanations have them."""
-    return [
-        {
-            "code": str(reason.code),
-            "message": reason.message,
-            "needs": quantities(reason.needs.items()),
-            "has": quantities(reason.has.items()),
-            "nodes": dict(reason.nodes),
-        }
-        for reason in reasons
-    ]
