@@ -9,7 +9,7 @@ from itertools import count
 
 from t9ksched.engine.nodes import NodeTable
 from t9ksched.engine.view import QueueState, View
-from t9ksched.model.cards import CardGrant, CardTable, WholeCards
+from t9ksched.model.cards import CardGrant, CardSize, CardTable, SharedCards, WholeCards
 from t9ksched.model.gang import Gang, Member, Running, RunningPod
 from t9ksched.model.labels import LabelSelector, NodeSelector
 from t9ksched.model.node import NodeFacts
@@ -65,6 +65,20 @@ def node(
         ),
         card_mode=HONOURS,
     )
+
+
+def divided_node(name: str, cards: int, *, memory: int = 32_000, places: int = 10, **more: str | int) -> NodeFacts:
+    """A node that gives parts of its GPUs, with so many MiB each."""
+    made = node(name, gpu=cards * places, **more)  # type: ignore[arg-type]
+    return replace(made, cards=CardTable({GPU: cards}, divided={GPU: (CardSize(memory, places),) * cards}), mode="HAMi")
+
+
+def shared_class(
+    cores: int = 0, memory: int = 0, cards: int = 1, *, percent: int = 0, cpu: str | int = 1, ram: str | int = "1Gi"
+) -> PodClass:
+    """A class of pods with a part of each of some GPUs: cores in thousandths, memory in MiB or percent."""
+    asked = SharedCards("main", GPU, cards, cores=cores, memory=memory, memory_percent=percent)
+    return replace(pod_class(cpu, ram, cards), cards=(asked,))
 
 
 def pod_class(

@@ -55,7 +55,8 @@ class CardColumns:
     Attributes:
         names: card resources, sorted: the rows of every array here.
         usable: the cards that take work, shape (card resources, nodes).
-        indexed: whether the cards of a node have indices, same shape; elsewhere the resource is counted by number.
+        indexed: whether a node gives whole cards by index, same shape; elsewhere the resource is counted by number, or
+            its cards are divided (`card_parts.py`), which are not usable here.
     """
 
     def __init__(self, names: Iterable[str], tables: Sequence[CardTable]) -> None:
@@ -64,10 +65,11 @@ class CardColumns:
         self.usable: Masks = np.zeros((len(self.names), len(tables)), np.uint64)
         self.indexed: NDArray[np.bool_] = np.zeros(self.usable.shape, np.bool_)
         for row, table in enumerate(tables):
-            for name in table.counts:
+            for name in table.counts.keys() - table.divided.keys():
                 self.indexed[self.row_of[name], row] = True
             for name, mask in table.usable.masks:
-                self.usable[self.row_of[name], row] = mask
+                if name not in table.divided:
+                    self.usable[self.row_of[name], row] = mask
 
     def free(self, held: Masks, name: str, used: Int64s) -> tuple[Int64s, NDArray[np.bool_]]:
         """How many cards of a resource are free on each node when `used` are taken and `held` have a known holder; and
@@ -125,7 +127,7 @@ class HeldCards:
         for resource, mask in grant.masks:
             at = self._row_of[resource]
             before = int(self._held[at, row])
-            for index in _bits(before & mask):
+            for index in bits(before & mask):
                 key = (row, resource, index)
                 self._shared[key] = self._shared.get(key, 0) + 1
             self._held[at, row] = before | mask
@@ -134,7 +136,7 @@ class HeldCards:
         """A pod that held these cards does no longer."""
         for resource, mask in grant.masks:
             at, gone = self._row_of[resource], mask
-            for index in _bits(mask):
+            for index in bits(mask):
                 key = (row, resource, index)
                 if key in self._shared:
                     gone &= ~(1 << index)
@@ -233,5 +235,6 @@ def _union(masks: Iterable[int]) -> int:
     return union
 
 
-def _bits(mask: int) -> list[int]:
+def bits(mask: int) -> list[int]:
+    """The indices of the cards of a mask, ascending."""
     return [index for index in range(mask.bit_length()) if mask >> index & 1]

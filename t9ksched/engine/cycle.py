@@ -5,7 +5,6 @@ from itertools import islice
 
 from t9ksched.engine import explain
 from t9ksched.engine.arrays import Int64s, Mask
-from t9ksched.engine.cards import granted
 from t9ksched.engine.failure_memory import FailureMemory
 from t9ksched.engine.ledger import Ledger
 from t9ksched.engine.members import alike
@@ -176,11 +175,12 @@ class Cycle:
                 for member in islice(those, pods):
                     write(Assignment(uid, member.uid, node, generation))
                 continue
-            written = column.written
+            # Where cards are divided, the same share of nodes with unlike cards is not the same grant.
+            written = {} if column.part_needs and column.divides(row) else column.written
             for member, share in zip(islice(those, pods), shares, strict=True):
                 cards = written.get(share)
                 if cards is None:
-                    grant = granted(column.card_names, share)
+                    grant = column.grant(row, share)
                     cards = written[share] = (grant.by_container(column.pod_class.cards), grant)
                 write(Assignment(uid, member.uid, node, generation, cards[0], cards[1]))
         self.stats.pods += len(members)

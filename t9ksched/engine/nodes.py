@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from t9ksched.engine.arrays import Int64s, Masks
+from t9ksched.engine.card_parts import DividedCards, divided_cards
 from t9ksched.engine.cards import CardColumns, HeldCards
 from t9ksched.model.cards import NO_CARDS, CardGrant
 from t9ksched.model.node import NodeFacts
@@ -30,10 +31,12 @@ class Static:
         names, facts: one a node.
         index: row by name.
         generation: one a node, larger after each change of its facts.
-        resources: names of the rows of `allocatable`, sorted; shape (resources, nodes), each row contiguous.
+        resources: names of the rows of `allocatable`, sorted; shape (resources, nodes), each row contiguous. Counters
+            of divided cards are among them.
         cards: which cards there are, and which of them take work.
         withdrawn: how many take no work, as rows of `allocatable`, of resources that are counted by number; None when
             nowhere any.
+        divided: the divided cards by resource; empty where no node divides cards.
     """
 
     names: tuple[str, ...]
@@ -44,6 +47,7 @@ class Static:
     allocatable: Int64s
     cards: CardColumns
     withdrawn: Int64s | None
+    divided: Mapping[str, DividedCards]
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,7 +143,7 @@ class NodeTable:
             return row
         self._facts[row] = facts
         self.generation[row] += 1
-        for resource in facts.allocatable:
+        for resource in (*facts.allocatable, *facts.cards.counters):
             self._column(resource)
         for resource in facts.cards.resources:
             self._know_cards(resource)
@@ -163,6 +167,8 @@ class NodeTable:
         """Take room for a pod that holds these cards; none where they are not known."""
         for resource, amount in pod_class.requests:
             self._used[self._column(resource), row] += min(amount, LARGEST)
+        for resource, amount in cards.counters:
+            self._used[self._column(resource), row] += min(amount, LARGEST)
         for resource in cards.resources:
             self._know_cards(resource)
         self._cards.hold(row, cards)
@@ -173,6 +179,8 @@ class NodeTable:
     def discharge(self, row: int, pod_class: PodClass, cards: CardGrant = NO_CARDS) -> None:
         """Give back what `charge` took with the same arguments."""
         for resource, amount in pod_class.requests:
+            self._used[self._column(resource), row] -= min(amount, LARGEST)
+        for resource, amount in cards.counters:
             self._used[self._column(resource), row] -= min(amount, LARGEST)
         self._cards.release(row, cards)
         if pod_class.host_ports:
@@ -200,11 +208,16 @@ class NodeTable:
         row, facts = self._rows[name], self.facts(name)
         allocatable, cordoned = facts.allocatable, facts.cordoned
         for resource, amount in pod_class.requests:
-            column = self._resources.get(resource)
-            used = 0 if column is None else int(self._used.item(column, row))
-            if used + amount > allocatable.get(resource, 0) - cordoned.get(resource, 0):
+            if self._taken(row, resource) + amount > allocatable.get(resource, 0) - cordoned.get(resource, 0):
                 return False
-        return not self._cards.taken(row, cards)
+        counters = facts.cards.counters
+        if any(self._taken(row, name) + amount > counters.get(name, 0) for name, amount in cards.counters):
+            return False
+        return not self._cards.taken(row, cards.undivided)
+
+    def _taken(self, row: int, resource: str) -> int:
+        column = self._resources.get(resource)
+        return 0 if column is None else int(self._used.item(column, row))
 
     def freeze(self) -> FrozenNodes:
         """The present moment as a value of its own."""
@@ -223,6 +236,11 @@ class NodeTable:
         allocatable = np.zeros((len(resources), len(names)), np.int64)
         for at, resource in enumerate(resources):
             allocatable[at] = [min(fact.allocatable.get(resource, 0), LARGEST) for fact in facts]
+        tables = [fact.cards for fact in facts]
+        index = {resource: at for at, resource in enumerate(resources)}
+        for row, table in enumerate(tables):
+            for name, amount in table.counters.items():
+                allocatable[index[name], row] = min(amount, LARGEST)
         withdrawn = None
         if any(fact.cordoned for fact in facts):
             withdrawn = np.zeros_like(allocatable)
@@ -236,8 +254,9 @@ class NodeTable:
             tuple(self.generation[row] for row in rows),
             resources,
             allocatable,
-            CardColumns(self._cards.names, [fact.cards for fact in facts]),
+            CardColumns(self._cards.names, tables),
             withdrawn,
+            divided_cards(tables, index, allocatable),
         )
         return self._static
 

@@ -2,12 +2,16 @@
 
 A `CardRequest` says what one container wants of the cards of a resource; each kind of request is a class. A `CardTable`
 has the cards of one node and decides what a request means there: one resource name stands for cards with indices on one
-node, and for a plain number on another. A `CardGrant` is what a pod holds. How it keeps cards inside (bit masks) is
-known to this file and to the columns of the engine (`engine/cards.py`) alone.
+node, for parts of cards on the next, and for a plain number on another. A `CardGrant` is what a pod holds. How it keeps
+cards inside (bit masks) is known to this file and to the columns of the engine (`engine/cards.py`) alone.
+
+Where cards are divided, each has *counters*: cores in thousandths, memory in MiB, and places. A pod on such a node
+charges the counters of each of its cards, and a whole card is all of them, so that whole cards and parts exclude each
+other without a rule of their own. Counters have names like resources (`counter`), and the engine treats them so.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import Any, Final, Literal
@@ -17,9 +21,31 @@ import msgspec
 MOST_INDEXED: Final = 64
 """Cards of one resource on one node that can have indices; where a node has more, all are counted by number."""
 
+CORES: Final = 1000
+"""Cores of a whole card, in thousandths of it."""
+
 ContainerKind = Literal["main", "init", "sidecar"]
 ContainerGrant = tuple[str, str, tuple[int, ...]]
 """Container, resource, indices in ascending order."""
+
+
+class CardPart(msgspec.Struct, frozen=True, order=True, array_like=True, gc=False):
+    """What a pod has of one card of a node that divides its cards: all of it, or a part.
+
+    Attributes:
+        cores: in thousandths; 0 reserves none, and runs only where some are left.
+        memory: in MiB.
+    """
+
+    resource: str
+    index: int
+    cores: int
+    memory: int
+
+
+def counter(resource: str, index: int, what: Literal["cores", "memory", "places"]) -> str:
+    """The name of a card's counter, by which columns of amounts have it. No resource of Kubernetes has such a name."""
+    return f"{resource}#{index:02}/{what}"
 
 
 class CardGrant(msgspec.Struct, frozen=True, order=True, array_like=True, gc=False):
@@ -28,9 +54,11 @@ class CardGrant(msgspec.Struct, frozen=True, order=True, array_like=True, gc=Fal
     Attributes:
         masks: resources in order, each with bit `i` set for the card of index `i`; those without a card are left out.
             Read by the columns of the engine alone: use the methods.
+        parts: of its cards those on nodes that divide them, with what it has of each, in order.
     """
 
     masks: tuple[tuple[str, int], ...] = ()
+    parts: tuple[CardPart, ...] = ()
 
     @staticmethod
     def of(cards: Mapping[str, Iterable[int]]) -> "CardGrant":
@@ -46,24 +74,41 @@ class CardGrant(msgspec.Struct, frozen=True, order=True, array_like=True, gc=Fal
         return CardGrant.packed(masks)
 
     @staticmethod
-    def packed(masks: Mapping[str, int]) -> "CardGrant":
-        """From masks by resource, as the columns of the engine have them."""
-        return CardGrant(tuple(sorted((resource, mask) for resource, mask in masks.items() if mask)))
+    def packed(masks: Mapping[str, int], parts: Iterable[CardPart] = ()) -> "CardGrant":
+        """From masks by resource, as the columns of the engine have them. Of `parts` those of its cards count."""
+        kept = tuple(sorted(part for part in parts if masks.get(part.resource, 0) >> part.index & 1))
+        return CardGrant(tuple(sorted((resource, mask) for resource, mask in masks.items() if mask)), kept)
+
+    @staticmethod
+    def of_parts(parts: Iterable[CardPart]) -> "CardGrant":
+        """These parts of cards, one a card."""
+        listed = list(parts)
+        masks: dict[str, int] = {}
+        for part in listed:
+            masks[part.resource] = masks.get(part.resource, 0) | 1 << part.index
+        return CardGrant.packed(masks, listed)
+
+    def with_parts(self, parts: Iterable[CardPart]) -> "CardGrant":
+        """The same cards, of which it has these parts only."""
+        return CardGrant.packed(dict(self.masks), parts)
 
     def __bool__(self) -> bool:
         return bool(self.masks)
 
     def __or__(self, other: "CardGrant") -> "CardGrant":
         mine = dict(self.masks)
-        return CardGrant.packed(mine | {name: mask | mine.get(name, 0) for name, mask in other.masks})
+        masks = mine | {name: mask | mine.get(name, 0) for name, mask in other.masks}
+        known = {(part.resource, part.index) for part in self.parts}
+        new = (part for part in other.parts if (part.resource, part.index) not in known)
+        return CardGrant.packed(masks, (*self.parts, *new))
 
     def __sub__(self, other: "CardGrant") -> "CardGrant":
         theirs = dict(other.masks)
-        return CardGrant.packed({name: mask & ~theirs.get(name, 0) for name, mask in self.masks})
+        return CardGrant.packed({name: mask & ~theirs.get(name, 0) for name, mask in self.masks}, self.parts)
 
     def __and__(self, other: "CardGrant") -> "CardGrant":
         theirs = dict(other.masks)
-        return CardGrant.packed({name: mask & theirs.get(name, 0) for name, mask in self.masks})
+        return CardGrant.packed({name: mask & theirs.get(name, 0) for name, mask in self.masks}, self.parts)
 
     @property
     def resources(self) -> tuple[str, ...]:
@@ -85,15 +130,35 @@ class CardGrant(msgspec.Struct, frozen=True, order=True, array_like=True, gc=Fal
     def only(self, resources: Iterable[str]) -> "CardGrant":
         """Those of its cards that are of one of these resources."""
         kept = frozenset(resources)
-        return CardGrant(tuple(pair for pair in self.masks if pair[0] in kept))
+        return CardGrant(
+            tuple(pair for pair in self.masks if pair[0] in kept),
+            tuple(part for part in self.parts if part.resource in kept),
+        )
 
     def lowest(self, resource: str, count: int) -> "CardGrant":
         """The `count` cards of a resource with the lowest indices; all of them where there are fewer."""
-        return CardGrant.of({resource: self.indices(resource)[:count]})
+        return CardGrant.packed({resource: _mask(self.indices(resource)[:count])}, self.parts)
+
+    @property
+    def undivided(self) -> "CardGrant":
+        """Its cards on nodes that give whole cards."""
+        return self - CardGrant.of_parts(self.parts) if self.parts else self
+
+    @property
+    def counters(self) -> Iterator[tuple[str, int]]:
+        """What it charges of the counters of cards, by name."""
+        for part in self.parts:
+            yield counter(part.resource, part.index, "cores"), part.cores
+            yield counter(part.resource, part.index, "memory"), part.memory
+            yield counter(part.resource, part.index, "places"), 1
 
     def overlaps(self, other: "CardGrant") -> bool:
-        """Whether both have a card in common."""
-        return any(mask & other._mask(resource) for resource, mask in self.masks)
+        """Whether both have a card in common of which not both have a part."""
+        common = self & other
+        if not common:
+            return False
+        ours, theirs = ({(part.resource, part.index) for part in one.parts} for one in (self, other))
+        return any((name, index) not in ours & theirs for name in common.resources for index in common.indices(name))
 
     def split(self, requests: tuple["CardRequest", ...]) -> tuple[tuple["CardRequest", tuple[int, ...]], ...]:
         """Which request gets which of these cards, by index; requests for resources without a card are left out.
@@ -156,7 +221,30 @@ class WholeCards(CardRequest):
         return idle.lowest(self.resource, self.count)
 
 
-FORMS: Final[Mapping[str, type[CardRequest]]] = {"": WholeCards}
+@dataclass(frozen=True, slots=True)
+class SharedCards(CardRequest):
+    """A part of each of some cards, which are different ones. On a node that does not divide its cards it gets whole
+    ones, of which each must have the memory.
+
+    Attributes:
+        cores: in thousandths of each card; 0 reserves none.
+        memory: in MiB on each card, or where that is 0,
+        memory_percent: of each card's memory.
+    """
+
+    container: str
+    resource: str
+    count: int
+    kind: ContainerKind = "main"
+    cores: int = 0
+    memory: int = 0
+    memory_percent: int = 0
+
+    def choose(self, idle: CardGrant) -> CardGrant:
+        return idle.lowest(self.resource, self.count)
+
+
+FORMS: Final[Mapping[str, type[CardRequest]]] = {"": WholeCards, "shared": SharedCards}
 """Kinds of requests by the `form` that their JSON has; whole cards have none, as in what earlier releases wrote."""
 
 
@@ -177,6 +265,13 @@ def read_request(kind: type, value: Any) -> Any:
     return msgspec.convert({key: one for key, one in value.items() if key != "form"}, FORMS[form])
 
 
+class CardSize(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """What one divided card has: memory in MiB, and for how many containers at most there is a place."""
+
+    memory: int
+    places: int
+
+
 @dataclass(frozen=True)
 class CardTable:
     """The cards of one node that have indices. False when there are none.
@@ -184,10 +279,12 @@ class CardTable:
     Attributes:
         counts: how many there are, by resource; indices count from 0.
         withdrawn: cards that take no work (cordoned or unhealthy).
+        divided: of resources of which parts are given, the size of each card, by index.
     """
 
     counts: Mapping[str, int] = field(default_factory=dict)
     withdrawn: CardGrant = NO_CARDS
+    divided: Mapping[str, tuple[CardSize, ...]] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
         return bool(self.counts)
@@ -209,6 +306,18 @@ class CardTable:
     def usable(self) -> CardGrant:
         """The cards that take work."""
         return self.all - self.withdrawn
+
+    @cached_property
+    def counters(self) -> Mapping[str, int]:
+        """What the divided cards have, by the names of their counters. Withdrawn ones have nothing."""
+        found: dict[str, int] = {}
+        for resource, sizes in self.divided.items():
+            for index, size in enumerate(sizes):
+                usable = not self.withdrawn.has(resource, index)
+                found[counter(resource, index, "cores")] = CORES if usable else 0
+                found[counter(resource, index, "memory")] = size.memory if usable else 0
+                found[counter(resource, index, "places")] = size.places if usable else 0
+        return found
 
     def covers(self, grant: CardGrant) -> bool:
         """Whether the node has all of these cards."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from t9ksched.model.cardmode import is_accelerator
-from t9ksched.model.cards import CardRequest
+from t9ksched.model.cards import CardRequest, SharedCards
 from t9ksched.model.labels import NodeSelector
 from t9ksched.model.podrules import PodRules, PodTerm
 from t9ksched.model.taints import Toleration
@@ -93,9 +93,16 @@ class PodClass:
     @cached_property
     def card_counts(self) -> dict[str, int]:
         """Cards the pod holds while it runs, by resource: the larger of main containers with sidecars, and init."""
-        wanted = {cards.resource for cards in self.cards}
         requests = dict(self.requests)
-        return {resource: requests[resource] for resource in sorted(wanted)}
+        found: dict[str, int] = {}
+        for resource in sorted({cards.resource for cards in self.cards}):
+            asked = [cards for cards in self.cards if cards.resource == resource]
+            if any(isinstance(cards, SharedCards) for cards in asked):
+                running = sum(cards.count for cards in asked if cards.kind != "init")
+                found[resource] = max(running, *(cards.count for cards in asked if cards.kind == "init"), 0)
+            else:
+                found[resource] = requests[resource]
+        return found
 
 
 class ClassTable:

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from t9ksched.engine.arrays import Int64s, Mask
+from t9ksched.engine.explain.cards import no_card
 from t9ksched.engine.explain.words import amount, counted, matching, wants
 from t9ksched.engine.placement.class_fit import ClassFit
 from t9ksched.engine.placement.constraints import CARD_HOLDERS, DATABASE, CardsCounted, constraints
@@ -270,6 +271,8 @@ def _not_enough(column: ClassFit, pods: int, fit: int, match: int, able: int) ->
 
 
 def _no_single_node(column: ClassFit, match: int) -> Reason:
+    if column.part_needs and (reason := no_card(column)) is not None:
+        return reason
     free = column.trial.free
     requests = [(name, units) for name, units in column.pod_class.requests if units]
     best = {name: max(_largest(column, free, name), 0) for name, _ in requests}

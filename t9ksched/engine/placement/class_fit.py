@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from t9ksched.engine.arrays import Indices, Int64s, Mask
-from t9ksched.engine.cards import Share
+from t9ksched.engine.card_parts import part_needs
+from t9ksched.engine.cards import Share, granted
 from t9ksched.engine.nodes import LARGEST
 from t9ksched.engine.placement.pod_affinity import NO_CONTRIBUTION, ClassAffinity
 from t9ksched.model.cards import CardGrant, ContainerGrant
@@ -54,6 +55,10 @@ class ClassFit:
         card_rows = trial.nodes.static.cards.row_of
         self.card_names = tuple(name for name in pod_class.card_counts if name in card_rows)
         self.card_needs = [(card_rows[name], pod_class.card_counts[name]) for name in self.card_names]
+        divided = trial.nodes.static.divided
+        needs = part_needs(divided, {name: pod_class.card_counts[name] for name in self.card_names}, pod_class.cards)
+        self.part_needs = needs if any(needs) else ()
+        """By card resource, what it needs where cards are divided; empty where nowhere."""
         self.ports = pod_class.host_ports
         pod_affinity, rules = trial.pod_affinity, pod_class.rules
         self.contribution = pod_affinity.contribution(pod_class) if pod_affinity else NO_CONTRIBUTION
@@ -167,6 +172,23 @@ class ClassFit:
         score: np.int64 = self.trial.base[row] + self.gain_of(row)
         return score if self._bias is None else score + self._bias[row]
 
+    def divides(self, row: int) -> bool:
+        """Whether the node of this row divides cards that the class asks for."""
+        return any(parts is not None and parts.on(row) for parts in self.part_needs)
+
+    def grant(self, row: int, share: Share) -> CardGrant:
+        """The cards of a pod with this share on a node."""
+        grant = granted(self.card_names, share)
+        if not self.divides(row):
+            return grant
+        parts = [
+            part
+            for need, mask in zip(self.part_needs, share, strict=True)
+            if need is not None and need.on(row)
+            for part in need.parts(row, mask)
+        ]
+        return grant.with_parts(parts)
+
     def caught_up(self) -> None:
         """The caller has set the keys of the nodes it touched itself."""
         self._seen = len(self.trial.touched)
@@ -179,6 +201,9 @@ class ClassFit:
             return 0
         left = self.trial.free[:, row].tolist()
         room = LARGEST
+        for parts in self.part_needs:
+            if parts is not None and parts.on(row):
+                room = min(room, parts.room(self.trial.free, row))
         for at, amount in self.needs:
             fit = left[at] // amount
             if fit < room:
@@ -192,10 +217,15 @@ class ClassFit:
     def rooms(self, free: Int64s | None = None) -> Int64s:
         """How many pods of the class fit on each node, on the columns of free room given (default: now).
 
-        The answer for now is kept until something is placed; it is not to be written to.
+        The answer for now is kept until something is placed; it is not to be written to. Columns that are given speak
+        of another time, and of which cards are free then nothing is known: nodes that divide cards have no room.
         """
         if free is not None:
-            return self._fit_on(free)
+            rooms = self._fit_on(free)
+            for parts in self.part_needs:
+                if parts is not None:
+                    rooms[parts.of.nodes] = 0
+            return rooms
         state = self.trial.state
         if self._rooms is None or self._rooms_state != state:
             self._keep()
@@ -224,6 +254,9 @@ class ClassFit:
         rooms = np.full(len(self.trial.nodes), LARGEST, np.int64)
         for at, amount in self.needs:
             np.minimum(rooms, free[at] // amount, out=rooms)
+        for parts in self.part_needs:
+            if parts is not None:
+                np.minimum(rooms, parts.rooms(free), out=rooms)
         np.maximum(rooms, 0, out=rooms)
         self.trial.meter.spent += len(rooms) * (1 + len(self.needs))
         rooms[~self.mask] = 0
@@ -249,6 +282,9 @@ class ClassFit:
             fits = self.here.copy()
             for at, amount in self.needs:
                 fits &= trial.free[at] >= amount
+            for parts in self.part_needs:
+                if parts is not None:
+                    fits &= parts.rooms(trial.free) > 0
             np.add(trial.base, gain, out=key)
             if self._bias is not None:
                 key += self._bias
@@ -258,6 +294,9 @@ class ClassFit:
             fits = self.mask[rows] if trial.scope is None else self.mask[rows] & trial.scope[rows]
             for at, amount in self.needs:
                 fits &= trial.free[at][rows] >= amount
+            for parts in self.part_needs:
+                if parts is not None:
+                    fits &= parts.rooms(trial.free[:, rows], rows) > 0
             score = trial.base[rows] + gain[rows]
             if self._bias is not None:
                 score += self._bias[rows]

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from t9ksched.engine.arrays import Int64s, Mask
-from t9ksched.engine.cards import IdleCards, Share
+from t9ksched.engine.cards import IdleCards, Share, share_of
 from t9ksched.engine.nodes import FrozenNodes
 from t9ksched.engine.placement.class_fit import ClassFit
 from t9ksched.engine.placement.feasibility import FeasibilityCache
@@ -162,6 +162,8 @@ class Trial:
             shares = self.cards.take_of(at, each, row, pods)
         else:
             shares = self.cards.take(needs, row, pods) if needs else ()
+        if column.part_needs and column.divides(row):
+            shares = self._divide(column, row, pods, shares)
         self._take(column, row, pods)
         self._write_down(Placement(column, row, pods, shares), 1)
 
@@ -173,6 +175,11 @@ class Trial:
         shares: Iterable[tuple[Share, ...]] = [()] * len(rows)
         if column.card_needs and not held:
             shares = self.cards.take_many(column.card_needs, rows, pods)
+        if column.part_needs:
+            shares = [
+                self._divide(column, row, count, given) if column.divides(row) else given
+                for row, count, given in zip(rows.tolist(), pods.tolist(), shares, strict=True)
+            ]
         self.free[:, rows] -= column.needs_vector[:, None] * pods
         self.base[rows] += column.gains()[rows] * pods
         if column.seen and self.pod_affinity is not None:
@@ -191,6 +198,8 @@ class Trial:
         Only `cards` that are named are taken by index; of others the number is kept free, whichever they will be.
         """
         shares = self.cards.share(column.card_needs, column.card_names, row, cards)
+        if column.part_needs and column.divides(row):
+            shares = share_of(cards, column.card_names)
         placement = Placement(column, row, 1, shares, held=True)
         self._record(placement, 1)
         return placement
@@ -275,8 +284,32 @@ class Trial:
 
     def _apply(self, placement: Placement, sign: int) -> None:
         column, row, pods, shares, held = placement
+        if column.part_needs and column.divides(row):
+            shares = self._move_parts(column, row, shares, sign)
         self.cards.move(column.card_needs, row, shares, sign)
         self._take(column, row, sign * pods, held)
+
+    def _divide(self, column: ClassFit, row: int, pods: int, shares: tuple[Share, ...]) -> tuple[Share, ...]:
+        """Take parts of cards for pods on a node that divides some. `shares` are those of its other cards."""
+        by_resource = [[share[at] for share in shares] for at in range(len(column.card_names))]
+        for at, need in enumerate(column.part_needs):
+            if need is not None and need.on(row):
+                by_resource[at] = list(need.take(self.free, row, pods))
+        return tuple(zip(*by_resource, strict=True))
+
+    def _move_parts(self, column: ClassFit, row: int, shares: tuple[Share, ...], sign: int) -> tuple[Share, ...]:
+        """Take parts of cards (sign 1), or give them back (-1); returns the shares without them."""
+        whole = []
+        for share in shares:
+            left = []
+            for need, mask in zip(column.part_needs, share, strict=True):
+                if need is not None and need.on(row):
+                    need.move(self.free, row, mask, sign)
+                    left.append(0)
+                else:
+                    left.append(mask)
+            whole.append(tuple(left))
+        return tuple(whole)
 
     def _take(self, column: ClassFit, row: int, pods: int, held: bool = False) -> None:
         """Take room for pods, or give it back (negative): everything but cards by index and ports."""

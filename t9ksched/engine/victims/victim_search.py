@@ -26,6 +26,7 @@ from t9ksched.engine.victims.price import Price
 from t9ksched.engine.victims.victim_table import VictimTable
 from t9ksched.engine.view import QueueState, View
 from t9ksched.engine.work import Effort, Work
+from t9ksched.model.cards import CardGrant
 from t9ksched.model.gang import Gang, Running, RunningPod
 
 _MOST_DOMAINS: Final = 16
@@ -235,7 +236,8 @@ class VictimSearch:
             (name, usable.count(name) if held.count(name) else amount) for name, amount in pod.pod_class.requests
         )
         column = trial.column(None, replace(pod.pod_class, requests=requests, rules=None))
-        trial.release(Placement(column, row, 1, share_of(usable, column.card_names)))
+        whole = usable | CardGrant.of_parts(pod.cards.parts)
+        trial.release(Placement(column, row, 1, share_of(whole, column.card_names)))
 
     def take(self, choice: Choice) -> None:
         """The victims of a choice go."""

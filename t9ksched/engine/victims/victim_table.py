@@ -227,6 +227,14 @@ class VictimTable:
                 if name in resources:
                     vectors[resources[name], nth] = min(amount, LARGEST)
         self.freed: Int64s = vectors[:, kind]
+        if static.divided:
+            for at, pod in enumerate(pods):
+                for name, amount in pod.cards.counters:
+                    if name in resources:
+                        self.freed[resources[name], at] += amount
+                if not at % _SLICE:
+                    meter.spent += 10 * _SLICE
+                    yield
         self.freed[:, row < 0] = 0
         self.row: Indices = np.maximum(row, 0)
         meter.spent += 10 * len(pods) + 100 * len(firsts) + self.freed.size
