@@ -12,10 +12,11 @@ from typing import Annotated, Any, Final
 from fastapi import Header, Query, Request
 from starlette.responses import Response
 
-from api.auth import Admin, Manager, guarded
+from api.auth import Admin, Caller, Manager, guarded
 from api.http.problems import Problem, invalid
 from api.http.responses import BODY, Json, answer, at, body_of, documented
 from api.queueshapes import merge_patch
+from api.reservation_rights import made_by, of_manager, within_rights
 from api.schemas import (
     ReservationBody,
     ReservationChange,
@@ -56,12 +57,13 @@ async def get(name: str, services: Given, caller: Manager) -> Response:
     "",
     status_code=201,
     summary="Create a reservation; with `dryRun` only say what it would do",
-    description="409 `Conflict` lists in `conflicts` who holds the room, and until when.",
+    description="409 `Conflict` lists in `conflicts` who holds the room, and until when. With `onConflict: Preempt` a"
+    " manager may reserve room for queues that the manager manages, if only jobs of such queues are in its way.",
     responses=documented({201: ReservationShape, 200: ReservationTrial}, 400, 403, 409, *BODY, 422, 503),
     openapi_extra=body_of(ReservationBody),
 )
-async def create(request: Request, services: Given, caller: Admin, dry_run: DryRun = False) -> Response:
-    wanted = _parse(await services.bodies.mapping(request, caller.user))
+async def create(request: Request, services: Given, caller: Manager, dry_run: DryRun = False) -> Response:
+    wanted = of_manager(caller, _parse(await services.bodies.mapping(request, caller.user)), time.time_ns())
     if await services.store.reservations.get(wanted.name) is not None:
         raise Problem("AlreadyExists", f"the reservation {wanted.name!r} exists already")
 
@@ -70,7 +72,8 @@ async def create(request: Request, services: Given, caller: Admin, dry_run: DryR
             wanted.to_dict(), judged["nodes"], judged["seen"], by=caller.user
         )
 
-    return await _judged(services, lambda: wanted, write, dry_run, {"Location": f"{router.prefix}/{wanted.name}"}, 201)
+    made = f"{router.prefix}/{wanted.name}"
+    return await _judged(services, caller, wanted, write, dry_run, {"Location": made}, 201)
 
 
 @router.patch(
@@ -95,7 +98,7 @@ async def patch(
         revision = before.revision if expected is None else expected
         return await services.store.reservations.edit(name, spec, nodes, seen, revision, by=caller.user)
 
-    return await _judged(services, lambda: wanted, write, dry_run, {}, 200)
+    return await _judged(services, caller, wanted, write, dry_run, {}, 200)
 
 
 @router.delete(
@@ -105,9 +108,10 @@ async def patch(
     responses=documented({204: None, 200: ReservationTrial}, 403, 404, 412, 422),
 )
 async def delete(
-    name: str, services: Given, caller: Admin, if_match: IfMatch = None, dry_run: DryRun = False
+    name: str, services: Given, caller: Manager, if_match: IfMatch = None, dry_run: DryRun = False
 ) -> Response:
     record = await _known(services, name)
+    made_by(caller, record)
     expected = _expected(record, if_match)
     if dry_run:
         empty: list[Json] = []
@@ -119,20 +123,21 @@ async def delete(
 
 async def _judged(
     services: Services,
-    wanted: Callable[[], AdvanceReservation],
+    caller: Caller,
+    reservation: AdvanceReservation,
     write: Callable[[Json], Any],
     dry_run: bool,
     headers: dict[str, str],
     status: int,
 ) -> Response:
     """Have the leader judge it, and write it if it is possible."""
-    reservation = wanted()
     if reservation.current(time.time_ns()) is None:
         raise Invalid.at("to", "lies in the past: the reservation would be over")
     for left in reversed(range(_TRIES)):
         judged = await services.leader.judge_reservation(reservation.to_dict())
         if faults := judged["faults"]:
             raise invalid([FieldError(fault["path"], fault["message"]) for fault in faults])
+        within_rights(caller, reservation, judged)
         if dry_run:
             trial = {key: judged[key] for key in ("nodes", "conflicts", "jobs", "plans")}
             return answer({"reservation": reservation.to_dict()} | trial)
@@ -151,8 +156,10 @@ def _conflict(reservation: AdvanceReservation, conflicts: list[Json]) -> Problem
     first, *more = conflicts
     until = f"until {first['until']}" if first.get("until") else "and nothing ends it"
     held = f"{first['kind']} {first['name']} holds {', '.join(first['nodes'])} {until}"
-    rest = f" (and {len(more)} more)" if more else ""
     waits = all(one["kind"] == "job" for one in conflicts)
+    if reservation.on_conflict == "Preempt" and waits:
+        held += "; its queue is not preemptible"
+    rest = f" (and {len(more)} more)" if more else ""
     return Problem(
         "Conflict",
         f"the reservation {reservation.name!r} is not possible: {held}{rest}",
@@ -162,10 +169,7 @@ def _conflict(reservation: AdvanceReservation, conflicts: list[Json]) -> Problem
 
 
 def _parse(body: Json) -> AdvanceReservation:
-    reservation = parse_reservation({key: value for key, value in body.items() if key not in _READ_ONLY})
-    if reservation.on_conflict == "Preempt":
-        raise Invalid.at("onConflict", "'Preempt' is not available yet: use Refuse or Wait")
-    return reservation
+    return parse_reservation({key: value for key, value in body.items() if key not in _READ_ONLY})
 
 
 async def _known(services: Services, name: str) -> ReservationRecord:

@@ -61,6 +61,7 @@ class ReservationChange(BaseModel):
     timeZone: str | None = None
     cards: ReservedCardsShape | None = None
     onConflict: str | None = None
+    force: bool | None = None
     drainAhead: str | None = None
     releaseUnusedAfter: str | None = None
     note: str | None = None
@@ -94,8 +95,8 @@ class Reservations(Shape):
 
 
 class ReservationTrial(Shape):
-    """What a reservation would do: its nodes, what is in its way, the jobs that run there beyond its beginning, and the
-    planned starts that would move.
+    """What a reservation would do: its nodes, what is in its way, the jobs that run there beyond its beginning (with
+    how many pods of each are evicted then), and the planned starts that would move.
     """
 
     reservation: dict[str, Any]

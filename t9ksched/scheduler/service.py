@@ -27,6 +27,7 @@ from t9ksched.scheduler.act.executor import Executor
 from t9ksched.scheduler.act.gang_timeouts import GangTimeouts
 from t9ksched.scheduler.act.preemption import Evictor
 from t9ksched.scheduler.act.promises import PromiseKeeper
+from t9ksched.scheduler.act.room_clearing import RoomClearing
 from t9ksched.scheduler.act.stopping import Stopper
 from t9ksched.scheduler.decide.configuration import NAMED, Configuration, ConfigurationFile
 from t9ksched.scheduler.decide.loop import Loop
@@ -154,6 +155,7 @@ class SchedulerService:
         )
         stopper = Stopper(client, clock, self._most_grace)
         durations = MaxDurationKeeper(self.state, stopper, events, self._recorder, clock)
+        clearing = RoomClearing(self.state, self._evictor, clock, self._most_grace)
         sweeps: list[Sweep] = []
         if not observe:
             timeouts = Timeouts(self._start_timeout, self._most_grace, options.gang_recovery_timeout)
@@ -166,6 +168,7 @@ class SchedulerService:
                 Sweep("planned starts", 1, self._plans.sweep),
                 Sweep("cards", 1, self._sweep_cards),
                 Sweep("reservations by administrators", 5, self._reservations.sweep),
+                Sweep("reserved room", 1, clearing.sweep),
             ]
         forecasts = ForecastKeeper(None if observe else store.forecasts, self.state, clock)
         self.forecaster = Forecaster(self.state, self.loop, store.jobs)
@@ -177,7 +180,7 @@ class SchedulerService:
             self.clocks.on_jump.append(self._clock_set)
         self._feeds = Informers(client, self.state, self._projection, self._seen)
         self._jobs = JobIndex(self.state)
-        judge = ReservationJudge(self.state, store, lambda: (self._start_timeout(), self._most_grace()), clock).judge
+        judge = ReservationJudge(self.state, store, clearing, self._end_rules, clock).judge
         lacking = self._feeds.lacking
         self.simulations = Simulations(self.state, self.loop, clock)
         served = Served(
@@ -228,6 +231,9 @@ class SchedulerService:
     def _most_grace(self) -> int:
         """The longest time, in seconds, that an evicted pod gets to end, as the policy has it now."""
         return self.loop.policy.preemption.max_grace_seconds
+
+    def _end_rules(self) -> tuple[int, int]:
+        return self._start_timeout(), self._most_grace()
 
     async def metrics(self, openmetrics: bool = False) -> bytes:
         """The metrics page, in the text format of Prometheus or as OpenMetrics."""

@@ -41,7 +41,11 @@ EveryOption = Annotated[str | None, typer.Option("--every", metavar="daily|weekl
 UntilOption = Annotated[str | None, typer.Option("--until", metavar="TIME", help="After this none begins any more.")]
 ZoneOption = Annotated[str | None, typer.Option("--time-zone", metavar="ZONE", help="In which it repeats; UTC.")]
 ConflictOption = Annotated[
-    str | None, typer.Option("--on-conflict", metavar="Refuse|Wait", help="What is done about jobs in its way.")
+    str | None, typer.Option("--on-conflict", metavar="Refuse|Wait|Preempt", help="What is done about jobs in its way.")
+]
+ForceOption = Annotated[
+    bool | None,
+    typer.Option("--force/--no-force", help="With Preempt: also jobs of queues that are not preemptible."),
 ]
 DrainOption = Annotated[
     str | None,
@@ -54,6 +58,7 @@ NoteOption = Annotated[str | None, typer.Option("--note", metavar="TEXT", help="
 DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Only say what it would do.")]
 _OPTIONS = {"from": "--from", "to": "--to", "every": "--every", "until": "--until", "timeZone": "--time-zone"} | {
     "onConflict": "--on-conflict",
+    "force": "--force",
     "drainAhead": "--drain-ahead",
     "releaseUnusedAfter": "--release-unused-after",
     "nodes.count": "--count",
@@ -105,6 +110,7 @@ def create(
     until: UntilOption = None,
     time_zone: ZoneOption = None,
     on_conflict: ConflictOption = None,
+    force: ForceOption = None,
     drain_ahead: DrainOption = None,
     release_unused_after: UnusedOption = None,
     note: NoteOption = None,
@@ -119,7 +125,7 @@ def create(
         raise Failure(
             "The reservation has no name.", remedy="Write t9ksched reservations create NAME …", code=BAD_USAGE
         )
-    body |= _fields(begin, to, every, until, time_zone, on_conflict, drain_ahead, release_unused_after, note)
+    body |= _fields(begin, to, every, until, time_zone, on_conflict, force, drain_ahead, release_unused_after, note)
     body |= _what(node, node_label, count, cards, for_queue, for_user, for_group, maintenance)
     query = {"dryRun": "true" if dry_run else None}
     made = service().call("POST", PATH, body=body, query=query, options=_OPTIONS).body
@@ -146,6 +152,7 @@ def edit(
     until: UntilOption = None,
     time_zone: ZoneOption = None,
     on_conflict: ConflictOption = None,
+    force: ForceOption = None,
     drain_ahead: DrainOption = None,
     release_unused_after: UnusedOption = None,
     note: NoteOption = None,
@@ -154,7 +161,7 @@ def edit(
 ) -> None:
     """Change the fields that a file or options name; all others stay."""
     change = mapping_in(file, "reservation", "name, from, to, nodes and for") if file else {}
-    change |= _fields(begin, to, every, until, time_zone, on_conflict, drain_ahead, release_unused_after, note)
+    change |= _fields(begin, to, every, until, time_zone, on_conflict, force, drain_ahead, release_unused_after, note)
     change |= _what(node, node_label, count, cards, for_queue, for_user, for_group, maintenance)
     if not change:
         raise Failure("Nothing to change.", remedy="Name a file with -f, or options such as --to TIME.", code=BAD_USAGE)
@@ -198,7 +205,9 @@ def _told(answer: dict[str, Any], done: str, dry_run: bool, output: Output) -> N
     for title, entries in (("In its way", answer["conflicts"]), ("Jobs that run on", answer["jobs"])):
         for one in entries:
             until = f"until {one['until']}" if one.get("until") else "and nothing ends it"
-            out.print(f"{title}: {one['kind']} {one['name']} on {', '.join(one['nodes'])} {until}", soft_wrap=True)
+            goes = f": {one['evicted']} of its pods are evicted" if one.get("evicted") else ""
+            text = f"{title}: {one['kind']} {one['name']} on {', '.join(one['nodes'])} {until}{goes}"
+            out.print(text, soft_wrap=True, markup=False)
     for one in answer["plans"]:
         out.print(f"Moves: {one['job']}, planned to start at {one['at']}", soft_wrap=True)
 
@@ -229,6 +238,7 @@ def _fields(
     until: str | None,
     time_zone: str | None,
     on_conflict: str | None,
+    force: bool | None,
     drain_ahead: str | None,
     release_unused_after: str | None,
     note: str | None,
@@ -241,6 +251,7 @@ def _fields(
         "until": until,
         "timeZone": time_zone,
         "onConflict": on_conflict,
+        "force": force,
         "drainAhead": drain_ahead,
         "releaseUnusedAfter": release_unused_after,
         "note": note,

@@ -14,6 +14,7 @@ from typing import Any, Final
 import structlog
 
 from t9ksched.engine.planner import Eviction, Plan
+from t9ksched.engine.victims.room_clearing import Leaving
 from t9ksched.kube.port import ClusterPort
 from t9ksched.kube.write.eviction import AlreadyGone, Evicted, NotEvicted, TryLater, Victim, evict
 from t9ksched.model.cards import NO_CARDS
@@ -24,7 +25,7 @@ from t9ksched.scheduler.act.promises import PromiseKeeper
 from t9ksched.scheduler.report.history_recorder import HistoryRecorder
 from t9ksched.scheduler.report.observed_job import identity
 from t9ksched.scheduler.state.objects import natural
-from t9ksched.scheduler.state.records import GangRecord
+from t9ksched.scheduler.state.records import GangRecord, PodRecord
 from t9ksched.scheduler.state.start_times import start_asked
 from t9ksched.scheduler.state.state import ClusterState
 from t9ksched.store.history import PREEMPTED, History
@@ -76,7 +77,8 @@ class EvictableGangs:
             after = page[-1].id
             for event in page:
                 if event.uid is not None:
-                    self.note(event.uid, str(event.detail.get("byUid", "")), int(event.at.timestamp() * 1e9))
+                    by = event.detail.get("byUid") or event.detail.get("reservation", "")
+                    self.note(event.uid, str(by), int(event.at.timestamp() * 1e9))
 
     def running(self, now: int) -> tuple[Running, ...]:
         """All of them; groups with a binding under way are left out, they may not be judged yet.
@@ -93,6 +95,10 @@ class EvictableGangs:
         if told != self._told:
             self._told = told
         return self._told
+
+    def one(self, gang: GangRecord) -> Running | None:
+        """One group alone, whatever disruption budgets say; None while it may not be judged."""
+        return self._running(gang, 0)
 
     async def take_in(self, now: int) -> None:
         """Examine changed groups a slice at a time, so that `running` finds few of them left."""
@@ -209,6 +215,19 @@ class Evictor:
         kept = [(eviction.gang, eviction.by) for eviction in plan.evictions if self._is_kept_room(eviction)]
         self._start(self._carry_out(promises, evictions, kept, most_grace))
 
+    def clear(self, victims: Iterable[Leaving], reservation: str, why: str, most_grace: int) -> int:
+        """Evict pods that hold the room of that reservation by administrators; how many are evicted now."""
+        self._forget_seen()
+        found = [Eviction(one.gang.uid, pod.uid, reservation, why) for one in victims for pod in one.pods]
+        evictions = [eviction for eviction in found if self._choose(eviction)]
+        for eviction in evictions:
+            self._start(self._evict(self._going[eviction.pod], eviction, most_grace, reserved=True))
+        return len(evictions)
+
+    def goes(self, pod: PodRecord) -> bool:
+        """Whether the pod is leaving, or is about to be evicted."""
+        return pod.deleting or pod.finished or pod.uid in self._going
+
     def _choose(self, eviction: Eviction) -> bool:
         gang = self._state.gangs_by_uid.get(eviction.gang)
         if gang is None or eviction.pod in self._going or eviction.pod not in gang.members:
@@ -284,15 +303,17 @@ class Evictor:
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=2)
 
-    async def _evict(self, gang: GangRecord, eviction: Eviction, most_grace: int) -> None:
+    async def _evict(self, gang: GangRecord, eviction: Eviction, most_grace: int, *, reserved: bool = False) -> None:
         try:
-            await self._ask(gang, eviction, most_grace)
+            await self._ask(gang, eviction, most_grace, reserved=reserved)
         finally:
             if eviction.pod not in self._asked:
                 self._over(eviction.pod)
 
-    async def _ask(self, gang: GangRecord, eviction: Eviction, most_grace: int) -> None:
-        """Request the eviction until the server has answered or the pod is gone."""
+    async def _ask(self, gang: GangRecord, eviction: Eviction, most_grace: int, *, reserved: bool) -> None:
+        """Request the eviction until the server has answered or the pod is gone. With `reserved` the room is not for
+        the gang `eviction.by`, but for the reservation of that name.
+        """
         pod = gang.members.get(eviction.pod)
         if pod is None:
             return  # it was deleted while the promise was written
@@ -310,7 +331,8 @@ class Evictor:
                         if not any(one.holds and one.uid not in self._asked for one in gang.members.values()):
                             self._state.start_again(gang, EVENT_PREEMPTED, eviction.why)
                         self.evictable.note(identity(gang)[0], eviction.by, now)
-                        self._recorder.preempted(gang, pod.name, eviction.by, eviction.why, now)
+                        tell = self._recorder.cleared if reserved else self._recorder.preempted
+                        tell(gang, pod.name, eviction.by, eviction.why, now)
                         return
                     case AlreadyGone():
                         return

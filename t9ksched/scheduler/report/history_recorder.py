@@ -149,6 +149,13 @@ class HistoryRecorder:
         self._note(history.PREEMPTED, gang, now, detail, record.placed_in if record else "")
         self._events.gang(gang, names.EVENT_PREEMPTED, why, warning=True)
 
+    def cleared(self, gang: GangRecord, pod: str, reservation: str, why: str, now: int) -> None:
+        """A member was evicted from room that administrators reserved."""
+        record = self._state.pod_named(gang.namespace, pod)
+        detail = {"pod": pod, "reservation": reservation, "why": why}
+        self._note(history.PREEMPTED, gang, now, detail, record.placed_in if record else "")
+        self._events.gang(gang, names.EVENT_PREEMPTED, why, warning=True)
+
     def taken_back(self, gang: GangRecord, message: str, now: int) -> None:
         """An incomplete gang was evicted."""
         self._note(history.TAKEN_BACK, gang, now, {"message": message})

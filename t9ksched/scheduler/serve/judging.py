@@ -6,10 +6,20 @@ from typing import Any
 from t9ksched.model.advance_reservation import AdvanceReservation, Occurrence
 from t9ksched.model.reservation_form import parse_reservation
 from t9ksched.model.wall_clock import moment_at, written_moment
+from t9ksched.scheduler.act.room_clearing import RoomClearing
 from t9ksched.scheduler.keep.reservation_keeper import read
 from t9ksched.scheduler.report.job_shape import Json
 from t9ksched.scheduler.report.observed_job import identity
-from t9ksched.scheduler.state.advance_conflicts import Blocker, Overlap, blockers, choose, overlaps
+from t9ksched.scheduler.state.advance_conflicts import (
+    Blocker,
+    EndOf,
+    Overlap,
+    blockers,
+    choose,
+    overlaps,
+    taken,
+    unless_evicted,
+)
 from t9ksched.scheduler.state.end_rules import EndRules
 from t9ksched.scheduler.state.records import GangRecord
 from t9ksched.scheduler.state.state import ClusterState
@@ -22,17 +32,23 @@ class ReservationJudge:
     """
 
     def __init__(
-        self, state: ClusterState, store: Store, rules: Callable[[], tuple[int, int]], clock: Callable[[], int]
+        self,
+        state: ClusterState,
+        store: Store,
+        clearing: RoomClearing,
+        rules: Callable[[], tuple[int, int]],
+        clock: Callable[[], int],
     ) -> None:
         self._state = state
+        self._clearing = clearing
         self._store = store
         self._rules = rules
         self._clock = clock
 
     async def judge(self, raw: Any) -> Json:
         """What a reservation would do: `nodes` for it, `faults` of what it asks for, `conflicts`, the `jobs` that hold
-        its room beyond its beginning and the `plans` that lie in its time; and `seen`, the newest revision when the
-        other reservations were read.
+        its room beyond its beginning, with what of them is evicted then, and the `plans` that lie in its time; what it
+        `takes` in all, by resource; and `seen`, the newest revision when the other reservations were read.
 
         Raises:
             Invalid: it is none.
@@ -51,18 +67,31 @@ class ReservationJudge:
         of = one.current(now)
         if of is None:
             faults = [{"path": "to", "message": "lies in the past: the reservation would be over"}]
-            return {"nodes": [], "faults": faults, "conflicts": [], "jobs": [], "plans": [], "seen": seen}
+            return {"faults": faults, "seen": seen} | {key: [] for key in ("nodes", "conflicts", "jobs", "plans")}
         nodes, found = choose(self._state, one, keep, others, now, end_of)
-        jobs = [_job(each) for each in blockers(self._state, one, nodes, of, end_of)]
+        holders = blockers(self._state, one, nodes, of, end_of)
+        evicted = self._evicted(one, nodes, of, end_of) if one.on_conflict == "Preempt" else {}
+        jobs = [_job(each, evicted.get(each.gang.uid, 0)) for each in holders]
+        stay = blockers(self._state, one, nodes, of, unless_evicted(self._state, one, end_of))
         conflicts = [_other(each) for each in overlaps(self._state, one, nodes, others, now)]
         return {
             "nodes": nodes,
             "faults": [{"path": fault.path, "message": fault.message} for fault in found],
-            "conflicts": conflicts + (jobs if one.on_conflict == "Refuse" else []),
+            "conflicts": conflicts + ([] if one.on_conflict == "Wait" else [_job(each, 0) for each in stay]),
             "jobs": jobs,
             "plans": self._plans(one, nodes, of),
+            "takes": taken(self._state, one, nodes),
             "seen": seen,
         }
+
+    def _evicted(self, one: AdvanceReservation, nodes: list[str], of: Occurrence, end_of: EndOf) -> dict[str, int]:
+        """How many pods of each group are evicted when the occurrence begins, as things are now, by UID."""
+
+        def gone(gang: GangRecord) -> bool:
+            end = end_of(gang)
+            return end is not None and end <= of.begin
+
+        return {one.gang.uid: len(one.pods) for one in self._clearing.victims(one, nodes, gone)}
 
     def _plans(self, one: AdvanceReservation, nodes: list[str], of: Occurrence) -> list[Json]:
         """The planned starts that need the room at that time, of groups that it is not for."""
@@ -80,10 +109,11 @@ class ReservationJudge:
         return found
 
 
-def _job(blocker: Blocker) -> Json:
+def _job(blocker: Blocker, evicted: int) -> Json:
     gang, until = blocker.gang, blocker.until
     ends = None if until is None else _at(until)
-    return {"kind": "job", "name": _title(gang), "queue": gang.queue, "nodes": list(blocker.nodes), "until": ends}
+    about: Json = {"kind": "job", "name": _title(gang), "queue": gang.queue, "nodes": list(blocker.nodes)}
+    return about | {"until": ends, "evicted": evicted}
 
 
 def _other(other: Overlap) -> Json:

@@ -5,14 +5,16 @@ same nodes at the same time. Pods of other schedulers, such as those of DaemonSe
 not of whole nodes.
 """
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from t9ksched.model.advance_reservation import AdvanceReservation, Occurrence, overlap
 from t9ksched.model.errors import FieldError
 from t9ksched.model.node import NodeFacts
 from t9ksched.scheduler.state.advance_book import KnownReservation
-from t9ksched.scheduler.state.records import GangRecord
+from t9ksched.scheduler.state.charges import Charge
+from t9ksched.scheduler.state.records import GangRecord, PodRecord
 
 if TYPE_CHECKING:
     from t9ksched.scheduler.state.state import ClusterState
@@ -41,23 +43,60 @@ def blockers(
     state: "ClusterState", one: AdvanceReservation, nodes: Iterable[str], of: Occurrence, end_of: EndOf
 ) -> list[Blocker]:
     """The groups in the way of an occurrence on these nodes, in order of their names."""
+
+    def goes(pod: PodRecord, gang: GangRecord) -> bool:
+        return _ends_by(end_of(gang), of.begin)
+
     found: dict[GangRecord, list[str]] = {}
     for node in nodes:
-        holding, charged = dict[GangRecord, None](), 0
-        resource = one.cards.resource if one.cards is not None else ""
-        for charge in state.charges.on_node(node):
-            pod = state.pods.get(charge.uid)
-            gang = pod.gang if pod is not None else None
-            if gang is not None and (_admits(state, one, gang) or _ends_by(end_of(gang), of.begin)):
-                continue
-            charged += dict(charge.pod_class.requests).get(resource, 0)
-            if gang is not None:
-                holding[gang] = None
-        if one.cards is not None and _has(state, node, resource) - charged >= one.cards.count:
+        lacking = lacks(state, one, node, goes)
+        if lacking == {}:
             continue
+        holding = dict[GangRecord, None]()
+        for charge, pod, gang in _ours(state, node):
+            held = lacking is None or any(lacking.get(name) and amount for name, amount in charge.pod_class.requests)
+            if held and not (admits(state, one, gang) or goes(pod, gang)):
+                holding[gang] = None
         for gang in holding:
             found.setdefault(gang, []).append(node)
     return [Blocker(gang, tuple(there), end_of(gang)) for gang, there in sorted(found.items(), key=_by_key)]
+
+
+def lacks(
+    state: "ClusterState", one: AdvanceReservation, node: str, goes: Callable[[PodRecord, GangRecord], bool]
+) -> dict[str, int] | None:
+    """What groups that a reservation is not for hold of its room on a node, in units by resource: empty where they
+    leave it free; None for a whole node that some of them hold. Pods of which `goes` is true do not count.
+
+    Of CPU and memory, what pods of other schedulers leave is enough.
+    """
+    held, others = Counter[str](), Counter[str]()
+    for charge in state.charges.on_node(node):
+        pod = state.pods.get(charge.uid)
+        gang = pod.gang if pod is not None else None
+        if pod is not None and gang is not None:
+            if admits(state, one, gang) or goes(pod, gang):
+                continue
+            if one.cards is None:
+                return None
+        (others if gang is None else held).update(dict(charge.pod_class.requests))
+    if one.cards is None:
+        return {}
+    has, needs = _has(state, node), {one.cards.resource: one.cards.count}
+    cards = has.get(one.cards.resource, 0)
+    for name in ("cpu", "memory"):
+        part = has.get(name, 0) * min(one.cards.count, cards) // max(cards, 1)
+        needs[name] = min(part, max(0, has.get(name, 0) - others[name]))
+    short = {name: need - (has.get(name, 0) - others[name] - held[name]) for name, need in needs.items()}
+    return {name: amount for name, amount in short.items() if amount > 0 and held[name]}
+
+
+def _ours(state: "ClusterState", node: str) -> Iterator[tuple[Charge, PodRecord, GangRecord]]:
+    """What is charged on the node for pods of groups."""
+    for charge in state.charges.on_node(node):
+        pod = state.pods.get(charge.uid)
+        if pod is not None and pod.gang is not None:
+            yield charge, pod, pod.gang
 
 
 def overlaps(
@@ -86,7 +125,7 @@ def choose(
     """The nodes of a reservation, and what is wrong with those that it asks for.
 
     Named nodes are taken as they are. Of those that a selector matches come first the ones to `keep`, then those with
-    nothing in the way, ready ones, and the first by name.
+    nothing in the way, or nothing that is not evicted, ready ones, and the first by name.
     """
     if one.nodes.selector is None:
         faults = [fault for name in one.nodes.names if (fault := _fault(state, one, name)) is not None]
@@ -102,8 +141,9 @@ def choose(
         if overlaps(state, one, (name,), others, now):
             continue
         in_the_way = bool(blockers(state, one, (name,), of, end_of))
+        stays = in_the_way and bool(blockers(state, one, (name,), of, unless_evicted(state, one, end_of)))
         useful = facts.ready and (one.maintenance or not facts.unschedulable)
-        ranked.append((not useful, in_the_way, name not in keep, name))
+        ranked.append((not useful, stays, in_the_way, name not in keep, name))
     found = sorted(name for *_, name in sorted(ranked)[: one.nodes.count])
     if len(found) < one.nodes.count:
         free = f"{len(found)} of {matching} nodes that match" if len(found) < matching else f"{matching} nodes match"
@@ -112,6 +152,35 @@ def choose(
         )
         return found, [FieldError("nodes.count", text)]
     return found, []
+
+
+def taken(state: "ClusterState", one: AdvanceReservation, nodes: Iterable[str]) -> dict[str, int]:
+    """What a reservation takes of these nodes in all, in units by resource: whole nodes have everything."""
+    found = Counter[str]()
+    for node in nodes:
+        has = _has(state, node)
+        if one.cards is None:
+            found.update(dict(has))
+            continue
+        cards = has.get(one.cards.resource, 0)
+        part = min(one.cards.count, cards)
+        found[one.cards.resource] += part
+        for name in ("cpu", "memory"):
+            found[name] += has.get(name, 0) * part // max(cards, 1)
+    return dict(found)
+
+
+def may_evict(state: "ClusterState", one: AdvanceReservation, gang: GangRecord) -> bool:
+    """Whether the reservation has the group evicted that is in its way."""
+    if one.on_conflict != "Preempt":
+        return False
+    queue = state.queues.get(gang.queue)
+    return one.force or (queue is not None and queue.spec.preemptible)
+
+
+def unless_evicted(state: "ClusterState", one: AdvanceReservation, end_of: EndOf) -> EndOf:
+    """When groups end, if those that the reservation may have evicted are gone at once."""
+    return lambda gang: 0 if may_evict(state, one, gang) else end_of(gang)
 
 
 def lost(state: "ClusterState", held: KnownReservation) -> list[str]:
@@ -125,7 +194,8 @@ def lost(state: "ClusterState", held: KnownReservation) -> list[str]:
     return found
 
 
-def _admits(state: "ClusterState", one: AdvanceReservation, gang: GangRecord) -> bool:
+def admits(state: "ClusterState", one: AdvanceReservation, gang: GangRecord) -> bool:
+    """Whether a group may use the reservation."""
     permissions = state.permissions
     return one.admits(gang.queue, permissions.submitter(gang) or "", permissions.groups_of_submitter(gang))
 
@@ -134,16 +204,16 @@ def _ends_by(end: int | None, moment: int) -> bool:
     return end is not None and end <= moment
 
 
-def _has(state: "ClusterState", node: str, resource: str) -> int:
+def _has(state: "ClusterState", node: str) -> Mapping[str, int]:
     known = state.node_objects.get(node)
-    return 0 if known is None else known[1].allocatable.get(resource, 0)
+    return {} if known is None else known[1].allocatable
 
 
 def _both(state: "ClusterState", one: AdvanceReservation, other: AdvanceReservation, node: str) -> bool:
     """Whether both are for a part of the node, and there is room for both."""
     if one.cards is None or other.cards is None or one.cards.resource != other.cards.resource:
         return False
-    return one.cards.count + other.cards.count <= _has(state, node, one.cards.resource)
+    return one.cards.count + other.cards.count <= _has(state, node).get(one.cards.resource, 0)
 
 
 def _lacks_cards(one: AdvanceReservation, facts: NodeFacts) -> bool:

@@ -25,7 +25,10 @@ ONE = {
 TRIAL = {
     "nodes": ["n1"],
     "conflicts": [{"kind": "reservation", "name": "other", "nodes": ["n1"], "until": "2090-01-07T21:00:00Z"}],
-    "jobs": [{"kind": "job", "name": "ml/Job/j", "nodes": ["n1"], "until": None}],
+    "jobs": [
+        {"kind": "job", "name": "ml/Job/j", "nodes": ["n1"], "until": None, "evicted": 0},
+        {"kind": "job", "name": "ml/Job/i", "nodes": ["n1"], "until": None, "evicted": 2},
+    ],
     "plans": [{"job": "ml/Job/k", "at": "2090-01-07T20:30:00Z"}],
 }
 
@@ -70,7 +73,7 @@ def test_create_from_options(run, service: Service) -> None:
     code, out, _ = run(
         *("create", "eval", "--from", "2090-01-07T20:00:00Z", "--to", "2090-01-07T22:00:00Z", "--every", "weekly"),
         *("--node-label", "pool=a100", "--count", "2", "--cards", "nvidia.com/gpu=4", "--for-queue", "eval"),
-        *("--for-group", "ops", "--on-conflict", "Wait", "--drain-ahead", "2h", "--note", "x"),
+        *("--for-group", "ops", "--on-conflict", "Preempt", "--force", "--drain-ahead", "2h", "--note", "x"),
     )
     assert (code, out) == (0, "Reservation eval is made: n1, n2 from 2090-01-07T20:00:00Z\n")
     assert sent(service, "POST") == {
@@ -81,7 +84,8 @@ def test_create_from_options(run, service: Service) -> None:
         "nodes": {"selector": {"matchLabels": {"pool": "a100"}}, "count": 2},
         "cards": {"resource": "nvidia.com/gpu", "count": 4},
         "for": {"queues": ["eval"], "groups": ["ops"]},
-        "onConflict": "Wait",
+        "onConflict": "Preempt",
+        "force": True,
         "drainAhead": "2h",
         "note": "x",
     }
@@ -105,6 +109,7 @@ def test_a_dry_run_tells_what_would_be(run, service: Service) -> None:
         "Nodes: n1",
         "In its way: reservation other on n1 until 2090-01-07T21:00:00Z",
         "Jobs that run on: job ml/Job/j on n1 and nothing ends it",
+        "Jobs that run on: job ml/Job/i on n1 and nothing ends it: 2 of its pods are evicted",
         "Moves: ml/Job/k, planned to start at 2090-01-07T20:30:00Z",
     ]
 

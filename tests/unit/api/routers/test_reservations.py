@@ -1,12 +1,14 @@
 """Reservations by REST: all verbs, ETags, dry runs, and what the leader says against one."""
 
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
-from tests.unit.api.world import Json, World
+from tests.unit.api.world import Client, Json, World
 
 PATH = "/apis/v1/admin/reservations"
+GPU = "nvidia.com/gpu"
 FROM, TO = "2090-01-07T20:00:00Z", "2090-01-07T22:00:00Z"
 
 
@@ -85,13 +87,81 @@ async def test_a_conflict_says_who_holds_what_until_when(world: World) -> None:
     assert (await world.admin("GET", PATH)).body == {"items": []}
 
 
+async def test_who_is_not_evicted_is_told(world: World) -> None:
+    held = {"kind": "job", "name": "ml/Job/j", "queue": "q", "nodes": ["n1"], "until": None, "evicted": 0}
+    world.leader.judgement = {"conflicts": [held]}
+    refused = await world.admin("POST", PATH, body(onConflict="Preempt"))
+    assert (refused.status, refused.body["code"]) == (409, "Conflict")
+    assert "job ml/Job/j holds n1 and nothing ends it; its queue is not preemptible" in refused.body["detail"]
+    world.leader.judgement = {"jobs": [held | {"evicted": 3}]}
+    made = await world.admin("POST", PATH, body(onConflict="Preempt", force=True))
+    assert (made.status, made.body["onConflict"], made.body["force"]) == (201, "Preempt", True)
+    (event,) = (await world.admin("GET", "/apis/v1/admin/audit")).body["items"]
+    assert (event["actor"], event["detail"]["after"]["force"]) == ("admin", True)
+    assert (await world.admin("PATCH", f"{PATH}/eval", {"force": None, "onConflict": None})).status == 200
+
+
+async def manager(world: World) -> Client:
+    """The manager of the queues eval and mine."""
+    for name in ("eval", "mine", "theirs"):
+        await world.admin("POST", "/apis/v1/admin/queues", {"name": name, "spec": {"quota": {"requests": {GPU: 8}}}})
+    about = {"user": "mia", "role": "manager", "queues": ["eval", "mine"], "name": "mia"}
+    made = await world.admin("POST", "/apis/v1/admin/tokens", about)
+    assert made.status == 201, made.body
+    return Client(world.admin.url, world.admin.session, made.body["token"])
+
+
+async def test_a_manager_reserves_room_that_only_managed_queues_give_up(world: World) -> None:
+    mia = await manager(world)
+    ours = {"kind": "job", "name": "ml/Job/j", "queue": "mine", "nodes": ["n1"], "until": None, "evicted": 1}
+    world.leader.judgement = {"jobs": [ours], "takes": {GPU: 8}}
+    begin = datetime.now(UTC) + timedelta(days=2)
+    times = {"from_": f"{begin:%Y-%m-%dT%H:%M:%SZ}", "to": f"{begin + timedelta(hours=1):%Y-%m-%dT%H:%M:%SZ}"}
+    made = await mia("POST", PATH, body(onConflict="Preempt", **times))
+    assert (made.status, made.body["createdBy"]) == (201, "mia")
+    assert 172700 < int(made.body["drainAhead"].removesuffix("s")) <= 172800, "no job without an end starts there now"
+    assert (await mia("PATCH", f"{PATH}/eval", {"note": "x"})).status == 403
+    assert (await mia("DELETE", f"{PATH}/eval")).status == 204
+    await world.admin("POST", PATH, body())
+    refused = await mia("DELETE", f"{PATH}/eval")
+    assert (refused.status, "did not make the reservation 'eval'" in refused.body["detail"]) == (403, True)
+    late = await mia("POST", PATH, body("late", onConflict="Preempt"))
+    assert (late.status, late.paths) == (422, ["from"])
+    assert (await world.user("POST", PATH, body("x", onConflict="Preempt", **times))).status == 403
+
+
+@pytest.mark.parametrize(
+    ("change", "judged", "told"),
+    [
+        ({"onConflict": "Refuse"}, {}, "with onConflict: Preempt and without force only"),
+        ({"force": True}, {}, "without force only"),
+        ({"for_": "maintenance"}, {}, "for queues only"),
+        ({"for_": {"queues": ["eval"], "users": ["mia"]}}, {}, "for queues only"),
+        ({"for_": {"queues": ["eval", "theirs"]}}, {}, "not for theirs"),
+        ({}, {"jobs": [{"queue": "theirs"}]}, "every queue whose jobs give way: theirs"),
+        ({}, {"plans": [{"queue": "theirs"}]}, "every queue whose planned starts give way: theirs"),
+        ({}, {"takes": {GPU: 9}}, f"more {GPU} than the quota of eval allows"),
+    ],
+)
+async def test_what_only_administrators_may_do(world: World, change: Json, judged: Json, told: str) -> None:
+    mia = await manager(world)
+    world.leader.judgement = {"takes": {"cpu": 99}} | judged
+    begin = datetime.now(UTC)
+    times = {"from_": f"{begin:%Y-%m-%dT%H:%M:%SZ}", "to": f"{begin + timedelta(hours=1):%Y-%m-%dT%H:%M:%SZ}"}
+    for dry in ("", "?dryRun=true"):
+        refused = await mia("POST", f"{PATH}{dry}", body(**times | {"onConflict": "Preempt"} | change))
+        assert (refused.status, told in refused.body["detail"]) == (403, True), refused.body
+    assert (await world.admin("GET", PATH)).body == {"items": []}
+
+
 @pytest.mark.parametrize(
     ("change", "path"),
     [
         ({"to": FROM}, "to"),
         ({"from_": "2020-01-01T00:00:00Z", "to": "2020-01-02T00:00:00Z"}, "to"),
         ({"nodes": {}}, "nodes"),
-        ({"onConflict": "Preempt"}, "onConflict"),
+        ({"onConflict": "Evict"}, "onConflict"),
+        ({"force": True}, "force"),
         ({"colour": "red"}, "colour"),
     ],
 )

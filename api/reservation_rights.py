@@ -1,0 +1,83 @@
+"""What managers of queues may reserve; administrators may reserve everything.
+
+A manager may reserve room for queues that the manager manages, where it takes room from no other queue: jobs in its way
+are of such queues, too, no other queue's planned start moves, and what is reserved lies within the quotas of the queues
+it is for, so that it is no more than jobs of these queues could hold anyhow. No job without an end starts there from
+now on, so that none of another queue is in its way later.
+"""
+
+import math
+from dataclasses import replace
+from datetime import timedelta
+
+from api.auth import Caller
+from api.http.problems import Problem
+from api.http.responses import Json
+from t9ksched.model.advance_reservation import AdvanceReservation
+from t9ksched.model.duration import parse_duration
+from t9ksched.model.errors import Invalid
+from t9ksched.model.queue import parse_queue_spec
+from t9ksched.model.wall_clock import nanoseconds
+from t9ksched.store.advance_reservations import ReservationRecord
+
+_SECOND = 1_000_000_000
+_LONGEST = timedelta(days=366)
+
+
+def of_manager(caller: Caller, wanted: AdvanceReservation, now: int) -> AdvanceReservation:
+    """The reservation as this caller may make it; `now` in nanoseconds since the epoch.
+
+    Raises:
+        Problem: `Forbidden`, with what only administrators may do.
+        Invalid: it begins later than a manager may reserve.
+    """
+    if caller.is_admin:
+        return wanted
+    if wanted.on_conflict != "Preempt" or wanted.force:
+        raise _forbidden(caller, "makes reservations with onConflict: Preempt and without force only")
+    others = sorted(wanted.queues - caller.ruled)
+    if wanted.maintenance or wanted.users or wanted.groups or others:
+        named = f", not for {', '.join(others)}" if others else ""
+        raise _forbidden(caller, f"reserves room for queues only that the user manages{named}")
+    ahead = timedelta(seconds=math.ceil((nanoseconds(wanted.begins) - now) / _SECOND))
+    if ahead > _LONGEST:
+        raise Invalid.at("from", "lies more than a year ahead: only administrators reserve so early")
+    if ahead <= (parse_duration(wanted.drain_ahead) or timedelta()):
+        return wanted
+    return replace(wanted, drain_ahead=f"{round(ahead.total_seconds())}s")
+
+
+def within_rights(caller: Caller, wanted: AdvanceReservation, judged: Json) -> None:
+    """Check what the leader found that the reservation touches.
+
+    Raises:
+        Problem: `Forbidden`: it takes room from queues that the caller does not manage, or more than the quotas.
+    """
+    if caller.is_admin:
+        return
+    for what, entries in (("jobs", judged["jobs"]), ("planned starts", judged["plans"])):
+        queues = sorted({str(one["queue"]) for one in entries} - caller.ruled)
+        if queues:
+            raise _forbidden(caller, f"does not manage every queue whose {what} give way: {', '.join(queues)}")
+    queues_for = [record for name, record in caller.decided.queues.items() if name in wanted.queues]
+    quotas = [parse_queue_spec(record.spec).quota for record in queues_for]
+    for resource, amount in sorted(judged["takes"].items()):
+        limits = [quota.get(resource) for quota in quotas]
+        most = sum(limit for limit in limits if limit is not None)
+        if None not in limits and amount > most:
+            names = ", ".join(sorted(wanted.queues))
+            raise _forbidden(caller, f"reserves more {resource} than the quota of {names} allows")
+
+
+def made_by(caller: Caller, record: ReservationRecord) -> None:
+    """Check that the caller may delete a reservation.
+
+    Raises:
+        Problem: `Forbidden`: it is another user's, and the caller is no administrator.
+    """
+    if not caller.is_admin and record.created_by != caller.user:
+        raise _forbidden(caller, f"did not make the reservation {record.name!r}")
+
+
+def _forbidden(caller: Caller, what: str) -> Problem:
+    return Problem("Forbidden", f"the user {caller.user!r} {what}", remedy="ask an administrator")
