@@ -8,6 +8,7 @@ from api.http.overload import Overload
 from api.routers import (
     about,
     audit,
+    cards,
     forecasts,
     health,
     jobactions,
@@ -26,6 +27,7 @@ from api.routers import (
 )
 from api.schemas import (
     AccessQuestion,
+    CardBody,
     MembersBody,
     PriorityBody,
     ProblemShape,
@@ -53,6 +55,7 @@ _BODIES = (
     PriorityBody,
     UpdateBody,
     StopBody,
+    CardBody,
     TokenBody,
     SimulationBody,
     Shape,
@@ -73,6 +76,7 @@ _ROUTERS = (
     audit.router,
     tokens.router,
     stops.admin,
+    cards.router,
     reservations.router,
     about.router,
     about.public,

@@ -20,7 +20,7 @@ from api.schemas.jobs import (
     TimeLimitShape,
     UpdateBody,
 )
-from api.schemas.nodes import CountedCards, Node, Nodes, PlannedOnNode
+from api.schemas.nodes import CardBody, CardShape, CountedCards, Node, Nodes, PlannedOnNode
 from api.schemas.queues import (
     AccessAnswer,
     AccessQuestion,
@@ -61,6 +61,8 @@ __all__ = [
     "AccessQuestion",
     "AuditPage",
     "Cancelled",
+    "CardBody",
+    "CardShape",
     "ControlShape",
     "CountedCards",
     "Explanation",

@@ -2,6 +2,8 @@
 
 from typing import Any, Literal
 
+from pydantic import BaseModel
+
 from api.schemas.base import Quantities, Shape
 
 
@@ -13,6 +15,24 @@ class CountedCards(Shape):
     has: int
     held: int
     cordoned: int
+
+
+class CardShape(Shape):
+    """Whether a card takes new work; `why`, `by` and `at` say who cordoned it and for what reason."""
+
+    node: str
+    index: int
+    cordoned: bool
+    why: str
+    by: str | None
+    at: str | None
+
+
+class CardBody(BaseModel):
+    """Whether the card takes no new work, and why it takes none."""
+
+    cordoned: bool
+    why: str = ""
 
 
 class PlannedOnNode(Shape):
@@ -35,6 +55,8 @@ class Node(Shape):
 
     `mode` is how it hands out its accelerators, null without any. `gpus` are whole cards by index; what is shared,
     sliced, or more than 64 of one resource is counted by number and stands in `counted`.
+
+    A card of `gpus` that is `cordoned` takes no new work; `cordonedWhy` is the reason that was given, if any.
 
     `cardDrift` counts its pods whose annotations name other cards than the scheduler's record, `cardsUnknown` those of
     them of which no card is on record: until they are gone, a node that honours indices gives no more cards.

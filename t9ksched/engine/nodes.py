@@ -7,6 +7,7 @@ change a plan. What placing pods does not change (`Static`) is shared between co
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Final
 
 import numpy as np
@@ -48,6 +49,11 @@ class Static:
     cards: CardColumns
     withdrawn: Int64s | None
     divided: Mapping[str, DividedCards]
+
+    @cached_property
+    def cordoned_rows(self) -> tuple[int, ...]:
+        """Nodes with cordoned cards."""
+        return tuple(row for row, facts in enumerate(self.facts) if facts.why_cordoned)
 
 
 @dataclass(frozen=True, eq=False)

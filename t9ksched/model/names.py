@@ -41,7 +41,10 @@ CARD_MODE_ANNOTATION: Final = f"{SCHEDULER_GROUP}/card-mode"
 HONOURS_INDEX: Final = "honours-index"
 PLUGIN_CHOOSES: Final = "plugin-chooses"
 CORDONED_CARDS_ANNOTATION: Final = f"{SCHEDULER_GROUP}/cordoned-cards"
-"""Annotation of a node: card indices that take no new work, `"1,5"`."""
+"""Annotation of a node: card indices that take no new work, `"1,5"`. The scheduler writes into it what is on record,
+and takes over what administrators write into it."""
+RECORDED_CORDONS_ANNOTATION: Final = f"{SCHEDULER_GROUP}/cordoned-cards-recorded"
+"""Annotation of a node: what the scheduler last wrote there, and by which revision of the record, `"12:1,5"`."""
 
 MAX_CARD_CONTAINER_NAME: Final = 43
 """A key's name part has 63 characters, of which `gpu-index-container-` takes 20."""

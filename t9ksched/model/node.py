@@ -1,8 +1,8 @@
 """Nodes as far as scheduling reads them, with the cards they carry."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -14,6 +14,10 @@ from t9ksched.model.quantity import QuantityError, to_units
 from t9ksched.model.resources import is_card_resource
 from t9ksched.model.taints import Taint
 from t9ksched.model.whole import whole_number
+
+LARGEST_INDEX: Final = 9999
+"""Larger numbers are no indices of cards."""
+_NONE: Final[Mapping[int, str]] = {}
 
 
 class TaintField(msgspec.Struct, gc=False):
@@ -62,6 +66,7 @@ class NodeFacts:
         cards: the cards that have indices. Only whole cards, and no more of a resource than have indices: all others
             are counted by number (`counted`).
         cordoned: how many take no work of card resources that are counted by number.
+        why_cordoned: the cards that take no work by their index, each with the reason that was given, "" for none.
         mode: how it hands out its accelerators (`model.cardmode`); empty when it has none.
         card_mode: `honours-index` when the node gives a container the cards we name, else `plugin-chooses`.
         unsure: a pod on this `honours-index` node holds cards that are on no record, so it may be any of them.
@@ -79,6 +84,7 @@ class NodeFacts:
     card_mode: str = PLUGIN_CHOOSES
     mode: str = ""
     cordoned: Mapping[str, int] = field(default_factory=dict)
+    why_cordoned: Mapping[int, str] = field(default_factory=dict)
 
     unsure: bool = False
 
@@ -116,15 +122,23 @@ def decode_node(raw: bytes | Mapping[str, Any]) -> Node:
     return msgspec.convert(raw, Node)
 
 
-def _cordoned(text: str, cards: Mapping[str, int]) -> dict[str, frozenset[int]]:
-    """Indices from the annotation `"1,5"`; it names cards of every card resource of the node."""
-    indices = {index for part in text.split(",") if (index := whole_number(part.strip())) is not None}
+def card_indices(text: str) -> frozenset[int]:
+    """Indices from an annotation such as `"1,5"`; what is no index is left out."""
+    found = (whole_number(part.strip()) for part in text.split(","))
+    return frozenset(index for index in found if index is not None and index <= LARGEST_INDEX)
+
+
+def _cordoned(indices: Iterable[int], cards: Mapping[str, int]) -> dict[str, frozenset[int]]:
+    """The cordoned cards by resource; an index names a card of every card resource of the node."""
     found = {resource: frozenset(at for at in indices if at < count) for resource, count in cards.items()}
     return {resource: those for resource, those in found.items() if those}
 
 
-def node_facts(node: Node) -> NodeFacts:
-    """What the engine needs to know of a node. An allocatable amount that is no quantity counts as absent."""
+def node_facts(node: Node, cordons: Mapping[int, str] = _NONE) -> NodeFacts:
+    """What the engine needs to know of a node. An allocatable amount that is no quantity counts as absent.
+
+    `cordons` are the cards on record as cordoned, each with its reason, besides those that its annotation names.
+    """
     allocatable: dict[str, int] = {}
     for name, value in (node.status.allocatable or {}).items():
         try:
@@ -135,7 +149,9 @@ def node_facts(node: Node) -> NodeFacts:
     mode = card_mode(node.metadata.labels or {}, annotations, allocatable)
     whole = {name: count for name, count in allocatable.items() if mode == WHOLE and is_card_resource(name) and count}
     cards = {name: count for name, count in whole.items() if count <= MOST_INDEXED}
-    cordoned = _cordoned(annotations.get(CORDONED_CARDS_ANNOTATION, ""), whole)
+    why = dict.fromkeys(sorted(card_indices(annotations.get(CORDONED_CARDS_ANNOTATION, ""))), "") | dict(cordons)
+    cordoned = _cordoned(why, whole)
+    out = frozenset[int]().union(*cordoned.values())
     honours = annotations.get(CARD_MODE_ANNOTATION) == HONOURS_INDEX
     return NodeFacts(
         name=node.metadata.name,
@@ -150,4 +166,5 @@ def node_facts(node: Node) -> NodeFacts:
         card_mode=HONOURS_INDEX if honours else PLUGIN_CHOOSES,
         mode=mode,
         cordoned={name: len(those) for name, those in cordoned.items() if name not in cards},
+        why_cordoned={index: why[index] for index in sorted(out)},
     )

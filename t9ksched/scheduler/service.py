@@ -32,6 +32,7 @@ from t9ksched.scheduler.act.stopping import Stopper
 from t9ksched.scheduler.decide.configuration import NAMED, Configuration, ConfigurationFile
 from t9ksched.scheduler.decide.loop import Loop
 from t9ksched.scheduler.decide.plugins import PluginWatch, Slow, installed
+from t9ksched.scheduler.keep.cordon_keeper import CordonKeeper
 from t9ksched.scheduler.keep.database_sync import DatabaseSync, Restored
 from t9ksched.scheduler.keep.forecast_keeper import ForecastKeeper
 from t9ksched.scheduler.keep.housekeeping import Housekeeping, Sweep
@@ -134,6 +135,7 @@ class SchedulerService:
         self._projection = QueueSync(client, store, self.state, events, statuses, names, observe=observe)
         objects = self._projection
         self._reservations = ReservationKeeper(store.reservations, self.state, events, lambda: objects.objects, clock)
+        self._cordons = CordonKeeper(client, store, self.state, steady)
         self._status = StatusWriter(
             client,
             self.state,
@@ -169,6 +171,7 @@ class SchedulerService:
                 Sweep("cards", 1, self._sweep_cards),
                 Sweep("reservations by administrators", 5, self._reservations.sweep),
                 Sweep("reserved room", 1, clearing.sweep),
+                Sweep("cordoned cards", 2, self._cordons.sweep),
             ]
         forecasts = ForecastKeeper(None if observe else store.forecasts, self.state, clock)
         self.forecaster = Forecaster(self.state, self.loop, store.jobs)
@@ -204,6 +207,7 @@ class SchedulerService:
             self._promises,
             self._plans,
             self._reservations,
+            self._cordons,
             self._cards,
             self._evictor,
             self._status,

@@ -58,6 +58,8 @@ RESERVATION_CHANGED: Final = "reservation-changed"
 RESERVATION_DELETED: Final = "reservation-deleted"
 RESERVATION_RELEASED: Final = "reservation-released"
 """Nobody used an occurrence of a reservation, and its room is free again."""
+CARD_CORDONED: Final = "card-cordoned"
+CARD_UNCORDONED: Final = "card-uncordoned"
 RESERVATION_MISSED: Final = "reservation-missed"
 """The room of an occurrence was taken until its end."""
 
@@ -78,6 +80,8 @@ AUDITED: Final = frozenset(
         RESERVATION_CREATED,
         RESERVATION_CHANGED,
         RESERVATION_DELETED,
+        CARD_CORDONED,
+        CARD_UNCORDONED,
     }
 )
 """Events that are administrative changes."""

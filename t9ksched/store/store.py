@@ -12,6 +12,7 @@ from t9ksched.store import schema
 from t9ksched.store.acceptances import Acceptance, Acceptances
 from t9ksched.store.advance_reservations import AdvanceReservations
 from t9ksched.store.bindings import Bindings
+from t9ksched.store.card_cordons import CardCordons
 from t9ksched.store.changes import Changes
 from t9ksched.store.database import Database
 from t9ksched.store.errors import SchemaMismatch, StoreError
@@ -54,6 +55,7 @@ class Store:
         self.stops = Stops(database)
         self.promises = Promises(database)
         self.reservations = AdvanceReservations(database)
+        self.card_cordons = CardCordons(database)
         self.planned_starts = PlannedStarts(database)
         self.forecasts = Forecasts(database)
         self.bindings = Bindings(database)

@@ -342,6 +342,17 @@ reservation = Table(
 """Reservations by administrators: what they wrote, the nodes that were chosen, and the latest occurrence that ended
 early (`from`, `why`)."""
 
+card_cordon = Table(
+    "card_cordon",
+    metadata,
+    Column("node", String(253), primary_key=True),
+    Column("card", Integer, primary_key=True, autoincrement=False),
+    Column("why", Text, nullable=False),
+    Column("by", String(253), nullable=False),
+    Column("at", Moment, nullable=False),
+)
+"""Cards that take no new work, by the name of their node and their index."""
+
 change_log = Table(
     "change_log",
     metadata,

@@ -16,6 +16,7 @@ from t9ksched.kube.resources import (
     CONFIGMAPS,
     DEPLOYMENTS,
     JOBS,
+    NODES,
     PODGROUPS,
     PODS,
     ROLEBINDINGS,
@@ -26,6 +27,7 @@ from t9ksched.kube.resources import (
 from t9ksched.kube.setup.rbac import API, CONTROLLER, SCHEDULER
 from t9ksched.kube.transport.client import Client
 from t9ksched.kube.transport.config import connect
+from t9ksched.model.names import CARD_MODE_ANNOTATION, CORDONED_CARDS_ANNOTATION, RECORDED_CORDONS_ANNOTATION
 from tests.integration.accounts import owning, write_kubeconfig
 from tests.integration.test_accounts import token
 from tests.integration.world import World
@@ -91,6 +93,32 @@ async def test_the_scheduler_scales_to_nothing_only(world: World) -> None:
         await client.patch(DEPLOYMENTS, "d", world.namespace, {"spec": {"replicas": 0}})
     with suppress(ApiError):
         await world.client.delete(DEPLOYMENTS, "d", world.namespace)
+
+
+async def test_of_a_node_the_scheduler_writes_cordoned_cards_only(world: World) -> None:
+    client = await account(world, SCHEDULER)
+    await world.play(1, 2, annotations={"team": "red"})
+
+    def write(**body: Object) -> Awaitable[Object]:
+        return client.patch(NODES, world.nodes[0], None, body)
+
+    notes = "of a node the scheduler writes the annotations of cordoned cards only"
+    for body, says in (
+        ({"metadata": {"annotations": {"team": "blue"}}}, notes),
+        ({"metadata": {"annotations": {"team": None}}}, notes),
+        ({"metadata": {"annotations": {CARD_MODE_ANNOTATION: "other"}}}, notes),
+        ({"metadata": {"labels": {"team": "blue"}}}, "the scheduler changes no node's labels"),
+        ({"metadata": {"finalizers": ["a.b/c"]}}, "the scheduler changes no node's labels"),
+        ({"spec": {"unschedulable": True}}, "the scheduler changes no node's spec"),
+        ({"spec": {"taints": [{"key": "a", "effect": "NoSchedule"}]}}, "the scheduler changes no node's spec"),
+    ):
+        assert says in await denied(partial(write, **body)), body
+    made = await write(metadata={"annotations": {CORDONED_CARDS_ANNOTATION: "1", RECORDED_CORDONS_ANNOTATION: "7:1"}})
+    assert made["metadata"]["annotations"][CORDONED_CARDS_ANNOTATION] == "1"
+    made = await write(metadata={"annotations": {CORDONED_CARDS_ANNOTATION: None, RECORDED_CORDONS_ANNOTATION: None}})
+    assert CORDONED_CARDS_ANNOTATION not in made["metadata"]["annotations"]
+    with pytest.raises(Forbidden, match="cannot patch resource"):
+        await client.patch(NODES, world.nodes[0], None, {"status": {"allocatable": {}}}, subresource="status")
 
 
 async def test_a_user_names_no_controller_as_owner(world: World, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from rich.console import Console
 from rich.text import Text
 
 from t9ksched.cli.cards import Palette, coloured, draw, legend
+from t9ksched.cli.cordoning import CardAction, change, check, tell
 from t9ksched.cli.options import OutputOption, Service, with_service
 from t9ksched.cli.output import Output, ahead, console, print_json, print_table, table
 
@@ -15,19 +16,30 @@ from t9ksched.cli.output import Output, ahead, console, print_json, print_table,
 def nodes(
     service: Service,
     name: Annotated[str | None, typer.Argument(metavar="NODE", help="One node, card by card.")] = None,
+    action: Annotated[
+        CardAction | None, typer.Argument(metavar="[cordon|uncordon]", help="What to do to its cards of --gpu.")
+    ] = None,
+    gpu: Annotated[
+        list[int] | None, typer.Option("--gpu", metavar="INDEX", help="A card, counted from 0; may be repeated.")
+    ] = None,
+    why: Annotated[str, typer.Option("--why", metavar="TEXT", help="What people are told of a cordoned card.")] = "",
     output: OutputOption = Output.table,
 ) -> None:
-    """Draw the nodes: one block a card, one colour a job, and a legend with the number of cards of each job."""
+    """Draw the nodes: one block a card, one colour a job, and a legend with the number of cards of each job.
+
+    With cordon, cards of a node take no new work until uncordon; what runs on them goes on.
+    """
+    check(name, action, gpu or [], why)
     client = service()
-    if name is not None:
+    if name is not None and action is not None:
+        answers = change(client, name, action, gpu or [], why)
+        print_json(answers) if output is Output.json else tell(answers, console())
+    elif name is not None:
         node = client.get(f"/apis/v1/nodes/{name}")
         print_json(node) if output is Output.json else show_one(node, console())
-        return
-    items = list(client.get("/apis/v1/nodes")["items"])
-    if output is Output.json:
-        print_json(items)
     else:
-        show_all(items, console())
+        items = list(client.get("/apis/v1/nodes")["items"])
+        print_json(items) if output is Output.json else show_all(items, console())
 
 
 def show_all(items: list[dict[str, Any]], out: Console) -> None:
@@ -168,6 +180,9 @@ def _card(card: dict[str, Any], palette: Palette, *, unknown: bool) -> list[str 
     who = ", ".join(map(_who, holders))
     works = card.get("healthy", True) and not card.get("cordoned")
     idle = ("not known" if unknown else "free") if works else "out of service"
+    if card.get("cordoned"):
+        idle = "cordoned" + (f": {card['cordonedWhy']}" if card.get("cordonedWhy") else "")
+        who = f"{who} ({idle})" if who else ""
     return [
         str(card["index"]),
         draw([card], palette, unknown=unknown),

@@ -6,6 +6,7 @@ import numpy as np
 
 from t9ksched.engine.arrays import Int64s, Mask
 from t9ksched.engine.explain.cards import no_card
+from t9ksched.engine.explain.inventory import with_cordons
 from t9ksched.engine.explain.words import amount, counted, matching, wants
 from t9ksched.engine.placement.class_fit import ClassFit
 from t9ksched.engine.placement.constraints import CARD_HOLDERS, DATABASE, CardsCounted, constraints
@@ -134,8 +135,8 @@ def _too_little(column: ClassFit, pods: int, rooms: Int64s) -> Reason | None:
         return None
     able = int((rooms > 0).sum())
     if fit:
-        return _not_enough(column, pods, fit, match, able)
-    return _no_single_node(column, match)
+        return with_cordons(column, _not_enough(column, pods, fit, match, able))
+    return with_cordons(column, _no_single_node(column, match))
 
 
 def _against_rules(column: ClassFit, pods: int) -> Reason | None:

@@ -76,6 +76,7 @@ _CONFIG: Final = Rule("", ("configmaps",), _FOLLOW, "follows its configuration",
 ROLES: Final[dict[str, tuple[Rule, ...]]] = {
     SCHEDULER: (
         Rule("", ("nodes",), ("get", *_FOLLOW), "sees where there is room"),
+        Rule("", ("nodes",), ("patch",), "writes on a node which of its cards are cordoned"),
         Rule("", ("pods",), ("get", *_FOLLOW), "sees what waits and what runs"),
         Rule("", ("namespaces",), _FOLLOW, "sees what queues and rules about pods select namespaces by"),
         Rule("", ("persistentvolumeclaims", "persistentvolumes"), ("get", *_FOLLOW), "sees where volumes are"),

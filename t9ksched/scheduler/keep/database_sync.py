@@ -12,6 +12,7 @@ import structlog
 from t9ksched.scheduler.act.cardkeeper import CardKeeper
 from t9ksched.scheduler.act.preemption import Evictor
 from t9ksched.scheduler.act.promises import PromiseKeeper
+from t9ksched.scheduler.keep.cordon_keeper import CordonKeeper
 from t9ksched.scheduler.keep.overrides import Overrides
 from t9ksched.scheduler.keep.plan_keeper import PlanKeeper
 from t9ksched.scheduler.keep.queue_sync import QueueSync
@@ -40,6 +41,7 @@ class Restored:
     promises: PromiseKeeper
     plans: PlanKeeper
     reservations: ReservationKeeper
+    cordons: CordonKeeper
     cards: CardKeeper
     evictor: Evictor
     status: StatusWriter
@@ -85,6 +87,7 @@ class DatabaseSync:
             await parts.promises.restore(self._clock())
             await parts.plans.restore()
             await parts.reservations.load()
+            await parts.cordons.load()
             await parts.cards.restore()
             async for piece in self._store.runs.pieces():
                 state.clocks.restore(piece)
@@ -143,6 +146,7 @@ class DatabaseSync:
             self._state.accept(acceptance)
         await self._parts.overrides.take(changes)
         await self._parts.reservations.take(changes)
+        await self._parts.cordons.take(changes)
         return max((change.revision for change in changes), default=revision)
 
     def _away(self, error: StoreError) -> None:

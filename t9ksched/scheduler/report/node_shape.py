@@ -80,6 +80,7 @@ def node_shape(state: ClusterState, name: str, planned: Sequence[Json] = ()) -> 
                 "model": product or resource,
                 "memoryMiB": whole_number(memory),
                 "cordoned": facts.cards.withdrawn.has(resource, index),
+                "cordonedWhy": facts.why_cordoned.get(index) or None,
                 "healthy": True,
                 "holders": holders[resource, index],
             }

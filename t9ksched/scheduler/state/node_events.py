@@ -1,6 +1,6 @@
 """Events of nodes, volumes and namespaces."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -19,7 +19,8 @@ class NodeEvents:
 
     def upsert(self, node: Node) -> None:
         """A node appeared or changed."""
-        facts = self._state.storage.limit(node_facts(node))
+        cordons = self._state.card_cordons.get(node.metadata.name) or {}
+        facts = self._state.storage.limit(node_facts(node, cordons))
         name = facts.name
         if self._state.cards.unsure(facts):
             facts = replace(facts, unsure=True)
@@ -42,6 +43,13 @@ class NodeEvents:
             self._drop(name)
             self.look_again(self._state.storage.claimants.placeless())
             self._state.wake()
+
+    def cordon_cards(self, cordons: Mapping[str, Mapping[int, str]]) -> None:
+        """Take over which cards are cordoned, with their reasons, by node and index."""
+        before, self._state.card_cordons = self._state.card_cordons, dict(cordons)
+        for name in sorted(before.keys() | cordons.keys()):
+            if before.get(name) != cordons.get(name) and name in self._state.node_objects:
+                self.upsert(self._state.node_objects[name][0])
 
     def _drop(self, name: str) -> None:
         self._state.charges.node_gone(name)

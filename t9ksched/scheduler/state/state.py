@@ -5,7 +5,7 @@ Decisions are charged here before they are carried out, and taken back on refusa
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Mapping
 
 from t9ksched.admission.access import Members
 from t9ksched.engine.nodes import NodeTable
@@ -75,6 +75,8 @@ class ClusterState:
         self.agreements = Agreements(self)
         self.nodes = NodeTable()
         self.node_objects: dict[str, tuple[Node, NodeFacts]] = {}
+        self.card_cordons: dict[str, Mapping[int, str]] = {}
+        """Why which cards take no new work, by node and index, as administrators decided; the node may be away."""
         self.charges = Charges(self.nodes)
         self.node_backoff = NodeBackoff()
         self.budgets = Budgets()

@@ -29,6 +29,7 @@ from t9ksched.kube.resources import (
     CLUSTERROLES,
     CONFIGMAPS,
     EVENTS,
+    NODES,
     PODGROUPS,
     PODS,
     PVCS,
@@ -262,6 +263,20 @@ def _projected(item: Object, priority: int) -> bool:
     return spec.priority == priority and item["metadata"]["annotations"][PROJECTED_ANNOTATION] == fingerprint(spec)
 
 
+async def cordons(stage: Stage, queue: str) -> None:
+    """A card is cordoned, and takes work again."""
+    world = stage.world
+
+    def says(wanted: str | None) -> Callable[[Object], bool]:
+        key = names.CORDONED_CARDS_ANNOTATION
+        return lambda item: (item["metadata"].get("annotations") or {}).get(key) == wanted
+
+    await stage.store.card_cordons.cordon("n", 7, "fan", "root")
+    await world.until(NODES, "n", says("7"))
+    await stage.store.card_cordons.uncordon("n", 7, "root")
+    await world.until(NODES, "n", says(None))
+
+
 async def durations(stage: Stage, queue: str) -> None:
     """One of every kind that can be told to stop runs too long, and a plain pod."""
     world, client = stage.world, stage.world.client
@@ -382,7 +397,9 @@ async def test_every_right_is_used_and_none_is_missing(stage: Stage) -> None:
         service = Controllers(controller)
         task = tasks.create_task(service.run())
         await service.ready.wait()
-        await asyncio.gather(*(play(stage, queue) for play in (gangs, volumes, queues, durations, jobs, edits)))
+        await asyncio.gather(
+            *(play(stage, queue) for play in (gangs, volumes, queues, cordons, durations, jobs, edits))
+        )
         task.cancel()
     assert stage.book.refused == stage.book.denied == []
     for role in (SCHEDULER, CONTROLLER):

@@ -54,6 +54,7 @@ TABLE: dict[tuple[str, str], tuple[str, str]] = {
     ("POST", JOB + "/actions/update"): ("+++F", "+--F"),
     ("GET", "/apis/v1/nodes"): ("++++", "++++"),
     ("GET", "/apis/v1/nodes/{name}"): ("++++", "++++"),
+    ("PUT", "/apis/v1/admin/nodes/{name}/cards/{index}"): ("+FFF", "+FFF"),
     ("GET", "/apis/v1/timeline"): ("++++", "++++"),
     ("GET", "/apis/v1/usage"): ("++++", "++++"),
     ("GET", "/apis/v1/forecast-accuracy"): ("++FF", "++FF"),
@@ -78,6 +79,7 @@ BODIES: dict[tuple[str, str], Json] = {
     ("POST", JOB + "/actions/prioritise"): {"priority": 3},
     ("POST", JOB + "/actions/update"): {"timeLimit": "2h"},
     ("PUT", "/apis/v1/admin/stops/{what}"): {},
+    ("PUT", "/apis/v1/admin/nodes/{name}/cards/{index}"): {"cordoned": True},
     ("POST", RESERVATIONS): {
         "name": "new",
         "from": "2090-01-01T00:00:00Z",
@@ -106,7 +108,7 @@ async def callers(world: World) -> dict[str, Client]:
     times = {"from": "2090-02-01T00:00:00Z", "to": "2090-02-02T00:00:00Z"}
     spare = {"name": "spare", "nodes": {"names": ["n1"]}, "for": "maintenance"} | times
     await store.reservations.create(parse_reservation(spare).to_dict(), ["n1"], 0)
-    world.leader.node_list = [{"name": "n1", "gpus": []}]
+    world.leader.node_list = [{"name": "n1", "gpus": [{"index": 0, "cordoned": False}]}]
     for submitter, queue in (*((name, "own") for name in ROLES), ("bob", "other"), ("rival", "other")):
         made = await world.kube.create(
             PYTORCHTRAININGJOBS, pytorch(f"of-{submitter}", queue=queue, namespace="default"), "default"
@@ -138,8 +140,8 @@ async def ask(client: Client, method: str, path: str, queue: str, job: str) -> A
     values = {"namespace": "default", "kind": "pytorchtrainingjob", "what": "scheduling", "name": queue}
     if path.startswith(JOB):
         values["name"] = job
-    elif path == "/apis/v1/nodes/{name}":
-        values["name"] = "n1"
+    elif "/nodes/{name}" in path:
+        values |= {"name": "n1", "index": "0"}
     elif path.startswith((TOKENS, RESERVATIONS)):
         values["name"] = "spare"
     body = BODIES.get((method, path))

@@ -1,5 +1,7 @@
 """All reasons at once: a gang that waits for several things has a reason for each of them, with its numbers."""
 
+from dataclasses import replace
+
 import pytest
 
 from t9ksched.model.gang import Gang
@@ -41,6 +43,20 @@ def test_room_that_is_short_is_told_with_its_numbers() -> None:
     (reason,) = found.waiting[0].reasons
     assert reason.message == "needs 2 × nvidia.com/gpu on one node; 4 nodes match, best has 0 free"
     assert dict(reason.nodes) == {"match": 4, "fit": 0}
+
+
+def test_idle_cards_that_are_cordoned_are_told_with_the_reason() -> None:
+    cards = {"unusable": {"nvidia.com/gpu": 0b1001}}
+    nodes = [replace(node("n0", gpu=4, **cards), why_cordoned={0: "fan", 3: ""}), FOUR[1], node("n2", gpu=4)]
+    held = [running("r", "other", ["n0"], gpu=3, cards=[0b111]), running("s", "other", ["n1"], gpu=1, cards=[0b1])]
+    asked = gang("a", of=pod_class(cpu=1, gpu=4), pods=2)
+    (reason,) = decide(view(nodes, [asked], {"q": queue(), "other": queue()}, running=held)).waiting[0].reasons
+    assert reason.message.endswith("3 nodes match, now with room for 1; 1/3 CardCordoned: card 3 of n0")
+    assert dict(reason.nodes) == {"match": 3, "fit": 1, "CardCordoned": 1}
+    assert "uncordon" in reason.unblocks[-1]
+    nodes[1] = replace(node("n1", gpu=2, unusable={"nvidia.com/gpu": 0b1}), why_cordoned={0: "fan"})
+    (reason,) = decide(view(nodes, [asked], {"q": queue(), "other": queue()}, running=held[:1])).waiting[0].reasons
+    assert "2/3 CardCordoned: card 3 of n0; card 0 (fan) of n1" in reason.message
 
 
 def test_cordoned_nodes_are_named_apart_from_tainted_ones() -> None:

@@ -1,0 +1,54 @@
+"""The record of cordoned cards, what was projected, and what the annotation says now: what follows from the three."""
+
+import pytest
+
+from t9ksched.model.names import CORDONED_CARDS_ANNOTATION, RECORDED_CORDONS_ANNOTATION
+from t9ksched.scheduler.keep.cordon_keeper import step
+
+NEWEST = 100
+
+
+@pytest.mark.parametrize(
+    ("says", "projected", "recorded", "cordon", "uncordon", "cards", "write"),
+    [
+        ("", "", (), (), (), (), False),
+        ("1,5", "9:1,5", (1, 5), (), (), (1, 5), False),
+        (" 5 , 1", "9:1,5", (1, 5), (), (), (1, 5), False),
+        # On record, not on the node: a new cordon, or a node that was deleted and came back.
+        ("", "", (3,), (), (), (3,), True),
+        ("1", "9:1", (1, 3), (), (), (1, 3), True),
+        # On the node, not on record any more.
+        ("1,3", "9:1,3", (1,), (), (), (1,), True),
+        ("3", "9:3", (), (), (), (), True),
+        # By hand: added, removed, both; on a node that was never projected.
+        ("1,5", "9:1", (1,), (5,), (), (1, 5), True),
+        ("5", "9:1,5", (1, 5), (), (1,), (5,), True),
+        ("", "9:1,5", (1, 5), (), (1, 5), (), True),
+        ("2", "9:1", (1,), (2,), (1,), (2,), True),
+        ("4", "", (), (4,), (), (4,), True),
+        ("4", "", (4,), (), (), (4,), True),
+        # Both at once: other cards of the record stay as they are.
+        ("1,5", "9:1", (1, 7), (5,), (), (1, 5, 7), True),
+        ("", "9:1", (1, 7), (), (1,), (7,), True),
+        ("1,5", "9:1,5", (5, 7), (), (), (5, 7), True),
+        # Projected from a database that is no more.
+        ("1,5", "999:1,5", (), (1, 5), (), (1, 5), True),
+        ("1", "999:1,5", (5,), (1,), (), (1, 5), True),
+        ("1", "7777:1", (1,), (), (), (1,), False),
+        # No indices.
+        ("x,-1,2.5,,99999", "nonsense", (), (), (), (), False),
+    ],
+)
+def test_merge(
+    says: str,
+    projected: str,
+    recorded: tuple[int, ...],
+    cordon: tuple[int, ...],
+    uncordon: tuple[int, ...],
+    cards: tuple[int, ...],
+    write: bool,
+) -> None:
+    annotations = {CORDONED_CARDS_ANNOTATION: says, RECORDED_CORDONS_ANNOTATION: projected}
+    found = step(annotations, frozenset(recorded), NEWEST, own="7777:1")
+    assert (tuple(sorted(found.cordon)), tuple(sorted(found.uncordon))) == (cordon, uncordon)
+    assert (tuple(sorted(found.cards)), found.write) == (cards, write)
