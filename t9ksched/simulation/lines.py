@@ -50,6 +50,10 @@ class Lines:
         if not line:
             del self._lines[cards]
 
+    def everything(self) -> Iterator[Entry]:
+        """All gangs that wait, best first."""
+        return merge(*self._lines.values(), key=_first)
+
     def candidates(self, free: int) -> tuple[Gang, ...]:
         """Every gang that could start while so many cards are free, or is to have a plan, best first."""
         if not self._lines:
@@ -62,7 +66,7 @@ class Lines:
             case "first":
                 found = self._first_and_all_that_may_start(free)
             case "all":
-                found = merge(*self._lines.values(), key=_first)
+                found = self.everything()
         return tuple(gang for _, gang in found)
 
     def _first_and_all_that_may_start(self, free: int) -> Iterator[Entry]:

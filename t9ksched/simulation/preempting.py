@@ -1,8 +1,9 @@
 """Replays of policies that preempt: at each event it is chosen anew which jobs run.
 
 The planner is asked about all jobs that have not ended, those that run as well, on a cluster without jobs, in the order
-of what they have left; a job that finds no room is passed. One that ran and is not chosen is preempted. What it has
-done is kept, stopping and resuming take no time, and a job that goes on may be on other nodes than before.
+of what they have left; a job that finds no room is passed. Where that is service, the jobs that `packing` chooses go
+before the others, large ones first, so that they find room on the nodes. One that ran and is not chosen is preempted.
+What it has done is kept, stopping and resuming take no time, and a job that goes on may be on other nodes than before.
 """
 
 from bisect import insort
@@ -20,6 +21,7 @@ from t9ksched.model.queue import QueueSpec
 from t9ksched.simulation.cluster import QUEUE, Cluster, Gangs
 from t9ksched.simulation.job import Job, Run, nanoseconds, seconds
 from t9ksched.simulation.lines import Entry, Key, Lines
+from t9ksched.simulation.packing import Part, chosen
 from t9ksched.simulation.policies import Contender, Remaining
 
 _ORDER = "remaining"
@@ -86,18 +88,27 @@ class Preempting:
         waiting = {gang.uid: gang for gang in self._waiting.candidates(self._capacity)}
         waits = [(self._key(int(uid)), gang) for uid, gang in waiting.items()]
         gangs = tuple(gang for _, gang in merge(run, waits, key=_key_of))
+        if self._service:
+            gangs = self._packed(run, gangs)
         self._ranks.clear()
         self._ranks.update((gang.uid, place) for place, gang in enumerate(gangs))
         found = plan(View(self._empty, self._queues, gangs), self._policy, now, self._memory)
-        chosen = {one.gang for one in found.assignments}
+        placed = {one.gang for one in found.assignments}
         for at, gang in list(self._running.items()):
-            if gang.uid not in chosen:
+            if gang.uid not in placed:
                 del self._running[at]
                 self._stopped[at] = now
                 self._waiting.add(gang, self._jobs[at].cards, self._key(at))
         for uid, gang in waiting.items():
-            if uid in chosen:
+            if uid in placed:
                 self._go_on(int(uid), gang, now)
+
+    def _packed(self, run: Sequence[Entry], gangs: Sequence[Gang]) -> tuple[Gang, ...]:
+        """These gangs, which are some of those that have not ended: those that fit together best go first."""
+        positions = (int(gang.uid) for _, gang in merge(run, self._waiting.everything(), key=_key_of))
+        parts = [Part(at, self._jobs[at].cards, self._left[at]) for at in positions]
+        cards = {str(part.at): part.cards for part in chosen(parts, self._capacity)}
+        return tuple(sorted(gangs, key=lambda gang: -cards.get(gang.uid, 0)))
 
     def _go_on(self, at: int, gang: Gang, now: int) -> None:
         self._waiting.started(gang, self._jobs[at].cards, self._key(at))
