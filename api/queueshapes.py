@@ -16,7 +16,7 @@ from api.leader import LeaderAway
 from api.services import Services
 from t9ksched.admission.access import Access, Members
 from t9ksched.model.quantity import from_units, to_units
-from t9ksched.model.queue import Queue
+from t9ksched.model.queue import Queue, with_ordering
 from t9ksched.store.job_overrides import Stop
 from t9ksched.store.queues import QueueRecord
 
@@ -136,4 +136,15 @@ def merge_patch(target: Any, change: Any) -> Any:
             merged.pop(key, None)
         else:
             merged[key] = merge_patch(merged.get(key), value)
+    return merged
+
+
+def patched_spec(before: Json | None, change: Any) -> Any:
+    """A queue's spec with a merge patch applied; None is a queue that there is not yet.
+
+    An ordering that is set to null is that of new queues: without it the queue would keep the one it has.
+    """
+    merged = merge_patch(before or {}, change)
+    if isinstance(merged, dict) and (before is None or (isinstance(change, Mapping) and "ordering" in change)):
+        return with_ordering(merged, None)
     return merged

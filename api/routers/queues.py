@@ -16,7 +16,7 @@ from api.authorization import place_of, usable
 from api.http.problems import Problem
 from api.http.responses import BODY, Json, answer, body_of, documented
 from api.leader import LeaderAway
-from api.queueshapes import held_now, merge_patch, one, several, text
+from api.queueshapes import held_now, merge_patch, one, patched_spec, several, text
 from api.schemas import MembersBody, MembersShape, Queue, QueueBody, QueueChange, Queues
 from api.services import Given, Services
 from api.submission.advice import about_queue
@@ -98,6 +98,7 @@ async def get(name: str, services: Given, caller: Ruler) -> Response:
 @admin.put(
     "/{name}",
     summary="Replace a queue's labels and spec, and its members if the body names them",
+    description="The `ordering` stays as it is where the body leaves it out.",
     responses=documented({200: Queue}, 400, 403, 404, 412, *BODY, 422),
     openapi_extra=body_of(QueueBody),
 )
@@ -111,6 +112,7 @@ async def replace(name: str, request: Request, services: Given, caller: Admin, i
 @admin.patch(
     "/{name}",
     summary="Change some fields of a queue (JSON merge patch: null removes a field)",
+    description="`ordering: null` is the ordering of new queues, `Backfill`.",
     responses=documented({200: Queue}, 400, 403, 404, 412, *BODY, 422),
     openapi_extra=body_of(QueueChange, "application/merge-patch+json", "application/json", "application/yaml"),
 )
@@ -121,7 +123,10 @@ async def patch(name: str, request: Request, services: Given, caller: Admin, if_
 
     def merged(old: QueueRecord) -> tuple[dict[str, str], Json]:
         change = {key: value for key, value in body.items() if key != "members"}
-        labels, spec, _ = _parse(merge_patch({"labels": old.labels, "spec": old.spec}, change), [])
+        whole = merge_patch({"labels": old.labels, "spec": old.spec}, change)
+        if change.get("spec") is not None:
+            whole["spec"] = patched_spec(old.spec, change["spec"])
+        labels, spec, _ = _parse(whole, [])
         return labels, spec
 
     return await _edit(services, caller, name, merged, if_match, members=members, judged=True)

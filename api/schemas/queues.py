@@ -32,7 +32,9 @@ class QueueSpecShape(Shape):
     nodeSelector: dict[str, Any] | None = None
     namespaceSelector: dict[str, Any] | None = None
     overQuota: Literal["Wait", "Reject"] = "Wait"
-    ordering: Literal["BestEffort", "Strict", "Backfill"] = "BestEffort"
+    ordering: Literal["BestEffort", "Strict", "Backfill"] = Field(
+        default="Backfill", description="Of a new queue; a change that leaves it out keeps what the queue has."
+    )
     startWindows: list[StartWindowShape] | None = None
 
 

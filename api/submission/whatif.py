@@ -14,7 +14,7 @@ from api.auth import Caller
 from api.http.aside import aside
 from api.http.problems import Problem, invalid
 from api.http.responses import Json
-from api.queueshapes import merge_patch
+from api.queueshapes import patched_spec
 from api.services import Services
 from api.submission.judging import judge
 from api.submission.submission import Item, Wish, prepare
@@ -153,7 +153,7 @@ def _queue(raw: Any, path: str, asked: Asked, caller: Caller, faults: list[Field
     known = caller.decided.queues.get(name)
     try:
         validate_queue_name(name, f"{path}.name")
-        spec = merge_patch(known.spec if known is not None else {}, raw.get("spec") or {})
+        spec = patched_spec(known.spec if known is not None else None, raw.get("spec") or {})
         parse_queue_spec(spec, f"{path}.spec")
     except Invalid as error:
         faults += error.errors

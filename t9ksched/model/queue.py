@@ -19,7 +19,9 @@ Ordering = Literal["BestEffort", "Strict", "Backfill"]
 OverQuota = Literal["Wait", "Reject"]
 DurationFrom = Literal["Start", "Creation"]
 
-ORDERINGS: Final = ("BestEffort", "Strict", "Backfill")
+ORDERINGS: Final[tuple[Ordering, ...]] = ("BestEffort", "Strict", "Backfill")
+NEW_ORDERING: Final[Ordering] = "Backfill"
+"""The ordering of queues that are created without one."""
 MAX_PRIORITY: Final = 100
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
@@ -38,7 +40,8 @@ class QueueSpec:
         node_selector: which nodes may host its pods; None or without requirements means all.
         namespace_selector: which namespaces may use it; None or without requirements means none.
         over_quota: what submission does with a workload that fits the quota but not what is left of it.
-        ordering: which gangs may pass a blocked one.
+        ordering: which gangs may pass a blocked one. A spec without it, as releases wrote that knew no other default,
+            means `BestEffort`; new ones say theirs (`with_ordering`).
         start_windows: when its gangs may start; none means always.
     """
 
@@ -83,6 +86,17 @@ class Queue:
     spec: QueueSpec
     labels: Mapping[str, str] = field(default_factory=dict)
     draining: bool = False
+
+
+def with_ordering(spec: Mapping[str, Any], before: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The spec with its ordering written out, so that no later default changes it.
+
+    One that leaves it out keeps what the queue had in its spec `before`; a new queue (None) has `NEW_ORDERING`.
+    """
+    if spec.get("ordering") is not None:
+        return dict(spec)
+    kept = NEW_ORDERING if before is None else before.get("ordering") or QueueSpec().ordering
+    return {**spec, "ordering": kept}
 
 
 def queue_missing(name: str) -> str:

@@ -2,7 +2,8 @@
 
 Every change takes a new revision, which is also the ETag; labels, spec, members and the draining mark share it. A
 caller that names the revision it read gets an error when that is no longer current, so no edit is lost silently. A
-change made `by` a user is written to history in the same transaction.
+change made `by` a user is written to history in the same transaction. The ordering is always written into the spec: a
+new queue gets the default, a change that leaves it out keeps it.
 """
 
 import uuid
@@ -15,6 +16,7 @@ from sqlalchemy import bindparam, delete, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from t9ksched.model.names import DEFAULT_QUEUE
+from t9ksched.model.queue import with_ordering
 from t9ksched.store import changes, history
 from t9ksched.store.bulk import Statement
 from t9ksched.store.database import Database
@@ -95,7 +97,7 @@ class Queues:
         """
         async with self._database.write() as connection:
             revision = await changes.append(connection, "queue", name)
-            now = datetime.now(UTC)
+            now, spec = datetime.now(UTC), with_ordering(spec, None)
             record = QueueRecord(name, str(uuid.uuid4()), labels, spec, members or {}, False, revision, now, now)
             if not await insert_new(connection, queue, _row(record)):
                 raise RowExists(f"the queue {name!r} exists already")
@@ -125,6 +127,7 @@ class Queues:
 
         def change(before: QueueRecord) -> QueueRecord:
             labels, spec = edit(before)
+            spec = with_ordering(spec, before.spec)
             opened = bool(before.spec.get("closed")) and not spec.get("closed")
             drains = before.draining and not opened if draining is None else draining
             who = before.members if members is None else members
@@ -163,8 +166,8 @@ class Queues:
             return
         async with self._database.write() as connection:
             revision = await changes.append(connection, "queue", DEFAULT_QUEUE)
-            now, open_to_all = datetime.now(UTC), {"everyone": True}
-            record = QueueRecord(DEFAULT_QUEUE, str(uuid.uuid4()), {}, {}, open_to_all, False, revision, now, now)
+            now, spec, open_to_all = datetime.now(UTC), with_ordering({}, None), {"everyone": True}
+            record = QueueRecord(DEFAULT_QUEUE, str(uuid.uuid4()), {}, spec, open_to_all, False, revision, now, now)
             if not await insert_new(connection, queue, _row(record)):
                 await connection.rollback()  # another process was faster
 

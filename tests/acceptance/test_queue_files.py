@@ -20,7 +20,7 @@ def test_what_get_prints_can_be_applied(up: Up, tmp_path: Path) -> None:
         file = tmp_path / "spelt.yaml"
         file.write_text(
             "name: round\nspec: {closed: false, preemptible: true, overQuota: Wait, maxDuration: '',"
-            " quota: {requests: {cpu: 2}}, ordering: BestEffort}\n"
+            " quota: {requests: {cpu: 2}}, ordering: Backfill}\n"
         )
         assert "as the file" in up.must("queues", "apply", "-f", str(file)), "defaults are no change"
         file.write_text("name: round\nspec: {closed: false, quota: {requests: {cpu: 2}}, priority: 7}\n")

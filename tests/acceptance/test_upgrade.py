@@ -1,5 +1,6 @@
 """A start on a database and on objects that an earlier release left: nothing is evicted, and everything goes on."""
 
+import json
 import shutil
 import sqlite3
 from collections.abc import Iterator
@@ -81,6 +82,32 @@ def test_what_runs_is_neither_evicted_nor_moved_and_what_waits_goes_on(upgraded:
     until(lambda: job(upgraded, "PyTorchTrainingJob/waiting")["members"].get("running") == 4, "the job that waited")
     kept = {name: place for name, place in before.items() if not name.startswith("train-")}
     assert {name: place for name, place in places(running(upgraded)).items() if name in kept} == kept
+
+
+def test_queues_keep_their_ordering_and_only_new_ones_get_the_default(upgraded: Up) -> None:
+    """The earlier release wrote none, neither into the database nor into the objects."""
+    path = "/apis/scheduler.tensorstack.dev/v1beta1/namespaces/t9k-system/queues"
+    before = {item["metadata"]["name"]: item for item in upgraded.kube("GET", path)[1]["items"]}
+    assert sorted(before) == ["a100", "a40", "closed", "default"]
+    assert not any("ordering" in item["spec"] for item in before.values())
+    until(lambda: job(upgraded, "PyTorchTrainingJob/waiting")["reason"], "a decision")
+
+    upgraded.must("queues", "create", "new", "--quota", "cpu=1")
+    listed = json.loads(upgraded.must("queues", "list", "-o", "json"))["items"]
+    orderings = {queue["name"]: queue["spec"]["ordering"] for queue in listed}
+    assert orderings == dict.fromkeys(before, "BestEffort") | {"new": "Backfill"}
+
+    def projected() -> Json | None:
+        status, item = upgraded.kube("GET", f"{path}/new")
+        return item if status == 200 else None
+
+    assert until(projected, "its object")["spec"]["ordering"] == "Backfill"
+    after = {item["metadata"]["name"]: item for item in upgraded.kube("GET", path)[1]["items"]}
+    for name, item in before.items():
+        kept = [
+            (one["spec"], one["metadata"]["generation"], one["metadata"]["annotations"]) for one in (item, after[name])
+        ]
+        assert kept[0] == kept[1], name
 
 
 def test_what_was_accepted_is_replaced_though_its_queue_is_closed(upgraded: Up) -> None:

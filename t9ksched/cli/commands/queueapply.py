@@ -95,7 +95,9 @@ def read_folder(path: Path) -> dict[str, Json]:
 
 
 def differences(wanted: dict[str, Json], there: dict[str, Json], prune: bool) -> Iterator[Change]:
-    """What must change, in order of names; deletions last."""
+    """What must change, in order of names; deletions last. An ordering that a file leaves out stays as it is."""
+    from t9ksched.model.queue import with_ordering
+
     for name, queue in sorted(wanted.items()):
         old = there.get(name)
         if old is None:
@@ -103,6 +105,7 @@ def differences(wanted: dict[str, Json], there: dict[str, Json], prune: bool) ->
             continue
         before = {key: old.get(key) or {} for key in queue if key != "name"}
         after = {key: value for key, value in queue.items() if key != "name"}
+        after["spec"] = with_ordering(after["spec"], before["spec"])
         if _shown(before) != _shown(after, before):
             yield Change(name, before, after, f'"{old["revision"]}"')
     if prune:
@@ -180,7 +183,8 @@ def _shown(queue: Json, before: Json | None = None) -> Json:
         return parse_queue_spec({} if value is None else {key: value})
 
     spec, old = queue.get("spec") or {}, (before or {}).get("spec") or {}
-    said = {key: value for key, value in spec.items() if meaning(key, value) != QueueSpec()}
+    # A new queue does not have the ordering that a spec without one means: it is shown whatever it is.
+    said = {key: value for key, value in spec.items() if key == "ordering" or meaning(key, value) != QueueSpec()}
     same = {key: old[key] for key in said if key in old and meaning(key, old[key]) == meaning(key, said[key])}
     members = {key: value for key, value in (queue.get("members") or {}).items() if value not in (False, None, [], {})}
     shown = {"labels": queue.get("labels"), "spec": said | same, "members": members}

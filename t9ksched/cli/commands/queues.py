@@ -45,6 +45,14 @@ WindowsOption = Annotated[
         help="Jobs start only then, such as 'Mon-Fri 20:00-06:00 Asia/Shanghai'; repeatable. always: at any time.",
     ),
 ]
+OrderingOption = Annotated[
+    str | None,
+    typer.Option(
+        "--ordering",
+        metavar="BestEffort|Strict|Backfill",
+        help="Who may pass a job that has to wait; Backfill for new queues.",
+    ),
+]
 _Names = list[str] | None
 FileOption = Annotated[
     Path | None, typer.Option("-f", "--file", metavar="FILE", help="{name, labels, spec} as YAML or JSON, - for stdin.")
@@ -96,6 +104,7 @@ def create(
     node_label: NodeSelectorOption = None,
     for_namespace: NamespacesOption = None,
     start_window: WindowsOption = None,
+    ordering: OrderingOption = None,
     everyone: Annotated[bool, typer.Option("--everyone", help="Any user may use it.")] = False,
     for_user: Annotated[_Names, typer.Option("--for-user", metavar="USER", help="A user who may use it.")] = None,
     for_group: Annotated[_Names, typer.Option("--for-group", metavar="GROUP", help="A group that may.")] = None,
@@ -108,7 +117,7 @@ def create(
     if not body.get("name"):
         raise Failure("The queue has no name.", remedy="Write t9ksched queues create NAME …", code=BAD_USAGE)
     before = body.get("spec") or {}
-    body["spec"] = before | _spec(before, quota, priority, node_label, for_namespace, start_window)
+    body["spec"] = before | _spec(before, quota, priority, node_label, for_namespace, start_window, ordering)
     members = {"everyone": everyone or None, "users": for_user, "groups": for_group}
     if named := {key: value for key, value in members.items() if value}:
         body["members"] = (body.get("members") or {}) | named
@@ -127,6 +136,7 @@ def edit(
     node_label: NodeSelectorOption = None,
     for_namespace: NamespacesOption = None,
     start_window: WindowsOption = None,
+    ordering: OrderingOption = None,
     output: OutputOption = Output.table,
 ) -> None:
     """Change a queue: from a file, by options, or in $EDITOR when neither is given."""
@@ -135,7 +145,7 @@ def edit(
     current = {"labels": before.body.get("labels") or {}, "spec": before.body.get("spec") or {}}
     if file:
         current |= {key: value for key, value in _read(file).items() if key in current}
-    changes = _spec(current["spec"], quota, priority, node_label, for_namespace, start_window)
+    changes = _spec(current["spec"], quota, priority, node_label, for_namespace, start_window, ordering)
     if not file and not changes:
         current = _in_editor(current, name)
     current["spec"] = current["spec"] | changes
@@ -228,6 +238,7 @@ def _spec(
     node_label: list[str] | None,
     for_namespace: list[str] | None,
     start_window: list[str] | None,
+    ordering: str | None,
 ) -> dict[str, Any]:
     """The fields of a spec that the options name."""
     spec: dict[str, Any] = {}
@@ -236,6 +247,8 @@ def _spec(
         spec["quota"] = {"requests": known | pairs(quota, "--quota nvidia.com/gpu=8")}
     if priority is not None:
         spec["priority"] = priority
+    if ordering is not None:
+        spec["ordering"] = ordering
     if node_label:
         spec["nodeSelector"] = {"matchLabels": pairs(node_label, "--node-label pool=a100")}
     if for_namespace:

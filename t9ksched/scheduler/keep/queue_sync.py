@@ -7,6 +7,7 @@ invalid one, or one that collides with a newer change in SQL, is reverted with a
 
 import asyncio
 import hashlib
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final
 
@@ -20,7 +21,7 @@ from t9ksched.kube.port import ClusterPort
 from t9ksched.kube.resources import QUEUES
 from t9ksched.model import names
 from t9ksched.model.errors import Invalid
-from t9ksched.model.queue import Queue, QueueSpec, parse_queue_spec, validate_queue_name
+from t9ksched.model.queue import ORDERINGS, Queue, QueueSpec, parse_queue_spec, validate_queue_name
 from t9ksched.model.whole import whole_number
 from t9ksched.scheduler.report.event_writer import EventWriter
 from t9ksched.scheduler.report.queuestatus import QueueStatuses
@@ -51,6 +52,22 @@ def fingerprint(spec: QueueSpec) -> str:
         )
     )
     return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def read_object(item: dict[str, Any]) -> QueueSpec:
+    """The spec of a Queue object; one without an ordering has the one that it was projected with.
+
+    So an object that an earlier release projected, or whose ordering was left out or pruned since, is no edit.
+
+    Raises:
+        Invalid: naming every faulty field.
+    """
+    spec = parse_queue_spec(item.get("spec"))
+    if "ordering" in spec.source or PROJECTED_ANNOTATION not in _annotations(item):
+        return spec
+    candidates = (replace(spec, ordering=one) for one in ORDERINGS)
+    mark = _annotations(item)[PROJECTED_ANNOTATION]
+    return next((one for one in candidates if fingerprint(one) == mark), spec)
 
 
 class QueueSync:
@@ -137,7 +154,7 @@ class QueueSync:
         queues = []
         for name, item in self.objects.items():
             try:
-                queues.append(Queue(name, parse_queue_spec(item.get("spec")), item["metadata"].get("labels") or {}))
+                queues.append(Queue(name, read_object(item), item["metadata"].get("labels") or {}))
             except Invalid:
                 continue
         self._state.set_queues(queues)
@@ -190,22 +207,22 @@ class QueueSync:
     async def _copy(self, name: str, item: dict[str, Any] | None) -> None:
         """For an observer: a Queue object that is new or changed is copied into SQL, and never written."""
         try:
-            spec = parse_queue_spec(item.get("spec")) if item else None
+            spec = read_object(item) if item else None
         except Invalid:
             return
         if item is None or spec is None or self._observed.get(name) == fingerprint(spec):
             return
-        labels = dict(item["metadata"].get("labels") or {})
+        labels, written = dict(item["metadata"].get("labels") or {}), _written(item, spec)
         if name not in self._records:
-            await self._store.queues.create(name, labels, spec.to_dict())
+            await self._store.queues.create(name, labels, written)
         else:
-            await self._store.queues.edit(name, lambda _: (labels, spec.to_dict()), None)
+            await self._store.queues.edit(name, lambda _: (labels, written), None)
         self._observed[name] = fingerprint(spec)
         await self.load()
 
     def _edited_outside(self, item: dict[str, Any]) -> bool:
         try:
-            return fingerprint(parse_queue_spec(item.get("spec"))) != _annotations(item).get(PROJECTED_ANNOTATION)
+            return fingerprint(read_object(item)) != _annotations(item).get(PROJECTED_ANNOTATION)
         except Invalid:
             return True
 
@@ -231,14 +248,14 @@ class QueueSync:
             return False
         base = whole_number(_annotations(item).get(REVISION_ANNOTATION, ""))
         created = item["metadata"].get("creationTimestamp")
-        untouched = record.members == {"everyone": True} and not record.spec and not record.labels
+        untouched = record.members == {"everyone": True} and record.updated_at == record.created_at
         newer = base is not None and base > record.revision
         return untouched and newer and bool(created) and datetime.fromisoformat(created) < record.created_at
 
     async def _close_default(self, item: dict[str, Any]) -> None:
         """Take the object's spec into SQL, without members."""
         try:
-            spec = parse_queue_spec(item.get("spec")).to_dict()
+            spec = _written(item, read_object(item))
         except Invalid:
             spec = {}
         labels = dict(item["metadata"].get("labels") or {})
@@ -257,12 +274,12 @@ class QueueSync:
         base = _annotations(item).get(REVISION_ANNOTATION, "")
         try:
             validate_queue_name(name, "metadata.name")
-            spec = parse_queue_spec(item.get("spec"))
+            spec = read_object(item)
             labels = dict(item["metadata"].get("labels") or {})
             if record is None and base and not self._outlived(name, item):
                 raise RowMissing(f"the queue {name!r} was deleted meanwhile")
             if record is None:
-                await self._store.queues.create(name, labels, spec.to_dict(), by=_ACTOR)
+                await self._store.queues.create(name, labels, _written(item, spec), by=_ACTOR)
             else:
                 seen = whole_number(base)
                 expected = record.revision if seen is None else seen
@@ -327,6 +344,14 @@ class QueueSync:
 
 def _annotations(item: dict[str, Any]) -> dict[str, str]:
     return dict(item["metadata"].get("annotations") or {})
+
+
+def _written(item: dict[str, Any], spec: QueueSpec) -> dict[str, Any]:
+    """The spec of an object for a database that does not know the queue: what was projected has its ordering already,
+    though not every release wrote it.
+    """
+    known = {"ordering": spec.ordering} if PROJECTED_ANNOTATION in _annotations(item) else {}
+    return known | spec.to_dict()
 
 
 def _replacing(before: dict[str, Any], status: dict[str, Any]) -> dict[str, Any]:

@@ -10,8 +10,20 @@ from t9ksched.cli.main import main
 from tests.unit.cli.conftest import Service
 
 ADMIN = "/apis/v1/admin/queues"
-DEFAULT = {"name": "default", "labels": {}, "spec": {}, "revision": 1, "members": {"everyone": True}}
-OLD = {"name": "old", "labels": {}, "spec": {"priority": 1}, "revision": 5, "members": {"users": ["ann"]}}
+DEFAULT = {
+    "name": "default",
+    "labels": {},
+    "spec": {"ordering": "Backfill"},
+    "revision": 1,
+    "members": {"everyone": True},
+}
+OLD = {
+    "name": "old",
+    "labels": {},
+    "spec": {"priority": 1, "ordering": "Strict"},
+    "revision": 5,
+    "members": {"users": ["ann"]},
+}
 
 
 @pytest.fixture
@@ -53,13 +65,19 @@ def test_creates_changes_and_prunes(run, service: Service, tmp_path: Path) -> No
     assert sent(service) == [("PUT", f"{ADMIN}/default"), ("POST", ADMIN), ("DELETE", f"{ADMIN}/old")]
     put, _, gone = [one for one in service.seen if one[0] != "GET"]
     assert (put[2]["if-match"], gone[2]["if-match"]) == ('"1"', '"5"')
-    assert json.loads(put[3])["spec"] == {"quota": {"requests": {"cpu": "1"}}}
+    assert json.loads(put[3])["spec"] == {"quota": {"requests": {"cpu": "1"}}, "ordering": "Backfill"}
 
 
 def test_a_queue_as_the_files_say_is_left_alone(run, service: Service, tmp_path: Path) -> None:
     (tmp_path / "old.yaml").write_text("name: old\nspec: {priority: 1}\n")
     code, out, _ = run("queues", "apply", "-f", str(tmp_path))
     assert (code, out, sent(service)) == (0, "1 queue is as the file says\n", [])
+    (tmp_path / "old.yaml").write_text("name: old\nspec: {priority: 1, ordering: BestEffort}\n")
+    out = run("queues", "apply", "-f", str(tmp_path), "--dry-run")[1]
+    assert [line.strip() for line in out.splitlines() if "ordering" in line] == [
+        "-  ordering: Strict",
+        "+  ordering: BestEffort",
+    ]
     (tmp_path / "old.yaml").write_text("name: old\nspec: {priority: 1}\nmembers: {users: [bob]}\n")
     assert "+  - bob" in run("queues", "apply", "-f", str(tmp_path), "--dry-run")[1]
 

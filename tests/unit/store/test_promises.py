@@ -80,4 +80,4 @@ async def test_the_table_comes_and_goes_with_its_rows(address: str) -> None:
         assert await store.promises.all() == []
         kept = await store.queues.get("q")
         assert kept is not None
-        assert kept.spec == {"priority": 5}
+        assert kept.spec["priority"] == 5

@@ -1,12 +1,15 @@
 """Queues: every change has its revision, and no edit is lost."""
 
 import asyncio
+from typing import Any
 
 import pytest
+from sqlalchemy import create_engine, update
 
-from t9ksched.store import Store
+from t9ksched.store import Store, schema, urls
 from t9ksched.store.errors import RevisionChanged, RowExists, RowMissing
 from t9ksched.store.queues import QueueRecord
+from t9ksched.store.tables import queue
 
 
 def set_priority(value: int):
@@ -16,7 +19,7 @@ def set_priority(value: int):
 async def test_default_queue_is_there_and_is_made_once(store: Store, address: str) -> None:
     first = await store.queues.get("default")
     assert first is not None
-    assert (first.labels, first.spec) == ({}, {})
+    assert (first.labels, first.spec) == ({}, {"ordering": "Backfill"})
     async with await Store.open(address) as again:
         assert await again.queues.get("default") == first
 
@@ -42,10 +45,62 @@ async def test_a_name_is_taken_once(store: Store) -> None:
 async def test_edit_grows_the_revision_and_keeps_identity(store: Store) -> None:
     made = await store.queues.create("q", {}, {"priority": 1})
     edited = await store.queues.edit("q", set_priority(2), expected=made.revision)
-    assert edited.spec == {"priority": 2}
+    assert edited.spec == {"priority": 2, "ordering": "Backfill"}
     assert edited.revision > made.revision
     assert (edited.uid, edited.created_at) == (made.uid, made.created_at)
     assert await store.queues.get("q") == edited
+
+
+@pytest.mark.parametrize("given", [{}, {"ordering": None}])
+async def test_the_ordering_is_that_of_new_queues_and_stays_where_a_change_leaves_it_out(
+    store: Store, given: dict[str, Any]
+) -> None:
+    made = await store.queues.create("q", {}, {"priority": 1, **given})
+    assert made.spec == {"priority": 1, "ordering": "Backfill"}
+    chosen = await store.queues.edit("q", lambda old: (old.labels, {"ordering": "Strict"}))
+    replaced = await store.queues.edit("q", lambda old: (old.labels, {"priority": 2, **given}))
+    assert (chosen.spec, replaced.spec) == ({"ordering": "Strict"}, {"priority": 2, "ordering": "Strict"})
+    assert await store.queues.edit("q", lambda old: (old.labels, {"priority": 2})) == replaced, "nothing changed"
+    other = await store.queues.create("r", {}, {"ordering": "BestEffort"})
+    assert other.spec == {"ordering": "BestEffort"}
+
+
+async def test_an_upgrade_writes_the_ordering_that_queues_have(address: str) -> None:
+    """Queues of releases whose default was `BestEffort` keep it; so they do under such a release again."""
+    specs: dict[str, dict[str, Any]] = {
+        "plain": {"priority": 5, "quota": {"requests": {"nvidia.com/gpu": "8", "cpu": "64"}}},
+        "null": {"ordering": None},
+        "strict": {"ordering": "Strict"},
+        "filled": {"ordering": "Backfill", "priority": 1},
+        "default": {},
+    }
+    written = {name: spec | {"ordering": spec.get("ordering") or "BestEffort"} for name, spec in specs.items()}
+    before = schema.revisions()[schema.revisions().index("0018") - 1]
+
+    def rewrite(to: dict[str, dict[str, Any]]) -> None:
+        engine = create_engine(urls.for_sync(urls.parse(address)))
+        with engine.begin() as connection:
+            for name, spec in to.items():
+                connection.execute(update(queue).where(queue.c.name == name).values(spec=spec))
+        engine.dispose()
+
+    async with await Store.open(address) as store:
+        for name in specs.keys() - {"default"}:
+            await store.queues.create(name, {"of": name}, {}, {"users": ["ann"]})
+        revisions = {record.name: record.revision for record in await store.queues.list()}
+    schema.downgrade(address, before)
+    rewrite(specs)
+    async with await Store.open(address) as store:
+        first = {record.name: record for record in await store.queues.list()}
+        assert {name: record.spec for name, record in first.items()} == written
+        assert list(first["plain"].spec["quota"]["requests"]) == ["nvidia.com/gpu", "cpu"], "in the same order"
+        assert (first["plain"].labels, first["plain"].members) == ({"of": "plain"}, {"users": ["ann"]})
+        assert {name: record.revision for name, record in first.items()} == revisions
+        made = await store.queues.create("new", {}, {})
+    schema.downgrade(address, before)
+    schema.upgrade(address)
+    async with await Store.open(address) as store:
+        assert {record.name: record for record in await store.queues.list()} == first | {"new": made}
 
 
 async def test_edit_without_change_keeps_the_revision(store: Store) -> None:
@@ -95,7 +150,7 @@ async def test_concurrent_edits_are_all_kept(store: Store) -> None:
     edits = await asyncio.gather(*(store.queues.edit("q", one_more) for _ in range(20)))
     final = await store.queues.get("q")
     assert final is not None
-    assert final.spec == {"priority": 20}
+    assert final.spec == {"priority": 20, "ordering": "Backfill"}
     assert len({edit.revision for edit in edits}) == 20
 
 

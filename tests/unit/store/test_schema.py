@@ -45,7 +45,7 @@ async def test_rows_survive_an_upgrade_and_do_not_block_the_way_down(address: st
     async with await Store.open(address) as store:
         kept = await store.queues.get("q")
         assert kept is not None
-        assert kept.spec == {"priority": 5}
+        assert kept.spec == {"priority": 5, "ordering": "Backfill"}
     schema.downgrade(address, "base")
     async with await Store.open(address) as store:
         assert [queue.name for queue in await store.queues.list()] == ["default"]

@@ -12,12 +12,13 @@ SPEC = {
     "priority": 20,
     "quota": {"requests": {"cpu": "64", "nvidia.com/gpu": "8"}},
     "nodeSelector": {"matchLabels": {"a": "b"}},
+    "ordering": "Strict",
 }
 
 
 async def test_default_queue_exists_from_the_first_start(world: World) -> None:
     found = await world.admin("GET", f"{ADMIN}/default")
-    assert (found.status, found.body["spec"]) == (200, {})
+    assert (found.status, found.body["spec"]) == (200, {"ordering": "Backfill"})
     assert found.body["members"] == {"everyone": True, "users": [], "groups": [], "maxPriority": None}
 
 
@@ -36,7 +37,11 @@ async def test_life_of_a_queue(world: World) -> None:
 
     change = {"spec": {"quota": {"requests": {"nvidia.com/gpu": 16, "cpu": None}}, "nodeSelector": None}}
     patched = await world.admin("PATCH", f"{ADMIN}/a100", change)
-    assert patched.body["spec"] == {"priority": 30, "quota": {"requests": {"nvidia.com/gpu": "16"}}}
+    assert patched.body["spec"] == {
+        "priority": 30,
+        "quota": {"requests": {"nvidia.com/gpu": "16"}},
+        "ordering": "Strict",
+    }
     assert patched.body["labels"] == {"team": "ml"}
 
     assert (await world.admin("POST", f"{ADMIN}/a100/actions/close")).body["spec"]["closed"] is True
@@ -57,6 +62,30 @@ async def test_life_of_a_queue(world: World) -> None:
         changed.detail["before"]["spec"]["priority"],
         changed.detail["after"]["spec"]["priority"],
     ) == ("admin", 20, 30)
+
+
+async def test_the_ordering_of_a_new_queue_and_of_a_changed_one(world: World) -> None:
+    """A change that leaves it out keeps it; null is the default of new queues."""
+
+    async def ordering(method: str, path: str, body: Any) -> str:
+        answer = await world.admin(method, ADMIN + path, body)
+        assert answer.status in (200, 201)
+        return str(answer.body["spec"]["ordering"])
+
+    assert await ordering("POST", "", {"name": "q", "spec": {"priority": 1}}) == "Backfill"
+    assert await ordering("POST", "", {"name": "r", "spec": {"ordering": "BestEffort"}}) == "BestEffort"
+    assert await ordering("PUT", "/q", {"spec": {"ordering": "Strict"}}) == "Strict"
+    for method, body in (
+        ("PUT", {"spec": {"priority": 2}}),
+        ("PUT", {"labels": {"a": "b"}}),
+        ("PATCH", {"spec": {"priority": 3}}),
+        ("PATCH", {"labels": {"a": None}}),
+        ("POST", None),
+    ):
+        assert await ordering(method, "/q" if body else "/q/actions/close", body) == "Strict", (method, body)
+    assert await ordering("PATCH", "/q", {"spec": {"ordering": None}}) == "Backfill"
+    refused = await world.admin("PATCH", f"{ADMIN}/q", {"spec": {"ordering": "backfill"}})
+    assert (refused.status, refused.paths) == (422, ["spec.ordering"])
 
 
 async def test_stale_and_missing_preconditions(world: World) -> None:
@@ -140,7 +169,7 @@ async def test_refusals(world: World, method: str, path: str, body: Any, status:
     assert (refused.status, refused.body["code"]) == (status, code)
     default = await world.store.queues.get("default")
     assert default is not None
-    assert default.spec == {}
+    assert default.spec == {"ordering": "Backfill"}
 
 
 async def test_a_queue_in_use_stays(world: World) -> None:
@@ -164,4 +193,4 @@ async def test_status_is_the_leaders_word(world: World) -> None:
 
 async def test_yaml_is_read_too(world: World) -> None:
     made = await world.admin("POST", ADMIN, "name: q\nspec:\n  priority: 7\n")
-    assert (made.status, made.body["spec"]) == (201, {"priority": 7})
+    assert (made.status, made.body["spec"]) == (201, {"priority": 7, "ordering": "Backfill"})

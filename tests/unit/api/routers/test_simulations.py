@@ -7,7 +7,7 @@ import pytest
 from tests.unit.api.world import Client, Json, World, documents, pod, pod_group, pytorch
 
 PATH = "/apis/v1/simulate"
-A100 = {"quota": {"requests": {"nvidia.com/gpu": "8"}}}
+A100 = {"quota": {"requests": {"nvidia.com/gpu": "8"}}, "ordering": "Strict"}
 FOUND: Json = {"verdict": "Starts", "start": "2026-01-01T00:00:00Z", "nodes": ["n1"], "reasons": [], "preempts": []}
 
 
@@ -85,7 +85,7 @@ async def test_jobs_are_judged_by_the_queues_as_they_would_be(world: World, queu
     question = {"submit": [pytorch("large", replicas=9)], "change": {"queues": [larger]}}
     found = await boss("POST", PATH, question)
     assert found.body["jobs"][0]["verdict"] == "Starts"
-    spec = {"quota": {"requests": {"nvidia.com/gpu": 64}}, "priority": 7}
+    spec = {"quota": {"requests": {"nvidia.com/gpu": 64}}, "priority": 7, "ordering": "Strict"}
     assert world.leader.questions[0]["change"] == {"queues": {"a100": spec}}
     again = await boss("POST", PATH, {"submit": [pytorch("large", replicas=9)]})
     assert again.body["jobs"][0]["verdict"] == "Refused", "the queue is as it was"
@@ -103,7 +103,7 @@ async def test_administrators_ask_about_everything(world: World, queues: None) -
     found = await world.admin("POST", PATH, {"submit": [pytorch("a", queue="fresh")], "change": change})
     assert (found.status, found.body["jobs"][0]["verdict"]) == (200, "Starts")
     assert world.leader.questions[0]["change"] == {
-        "queues": {"fresh": {"priority": 3}},
+        "queues": {"fresh": {"priority": 3, "ordering": "Backfill"}},
         "nodesGone": ["n1"],
         "nodesAdded": [{"name": "n2", "like": "n1"}],
         "policy": '{"actions": ["allocate"]}',
