@@ -1,6 +1,6 @@
 """How fast the engine decides, alone, on one core: prints JSON.
 
-    python tests/benchmarks/engine.py [--nodes 5000] [--record]
+    python tests/benchmarks/engine.py [--nodes 5000] [--ordering Backfill] [--waited MINUTES] [--record]
 
 The mix is stated in the output. Building views is not timed; making the trial, ordering, quota, placement, card
 indices, reasons and the plan's values are. Each figure is the run of a few that took the least CPU. `--record` appends
@@ -23,14 +23,14 @@ from t9ksched.engine.memory import Memory
 from t9ksched.engine.nodes import NodeTable
 from t9ksched.engine.planner import Plan, Planner, plan
 from t9ksched.engine.policy import Policy
-from t9ksched.engine.view import View
+from t9ksched.engine.view import QueueState, View
 from t9ksched.model import names
 from t9ksched.model.cards import CardGrant
 from t9ksched.model.gang import Gang
 from t9ksched.model.node import decode_node
 from t9ksched.model.pod import decode_pod
 from t9ksched.model.podrules import parse_rules
-from t9ksched.model.queue import Queue, parse_queue_spec
+from t9ksched.model.queue import ORDERINGS, Ordering, Queue, parse_queue_spec
 from t9ksched.scheduler.state.state import ClusterState
 from tests.benchmarks.memory import NOW
 from tests.benchmarks.memory import node as a_node
@@ -51,7 +51,6 @@ CLASSES = [
 ]
 GPU = "nvidia.com/gpu"
 NINE = pod_class(gpu=9)
-QUEUES = {f"q{at}": queue(priority=at % 4, quota={GPU: 10**6, "cpu": 10**7}) for at in range(8)}
 
 
 def cluster(count: int) -> NodeTable:
@@ -98,19 +97,21 @@ def apart(key: str) -> Gang:
     )
 
 
-def decide(given: View, memory: Memory, rounds: int = 5) -> tuple[Plan, Spent]:
+def decide(given: View, memory: Memory, now: int, rounds: int = 5) -> tuple[Plan, Spent]:
     """The plan and its best time, with a memory that has seen the nodes, as the service has."""
-    found = plan(given, Policy(), 0, memory)
-    return found, best(lambda: plan(given, Policy(), 0, memory), rounds)
+    found = plan(given, Policy(), now, memory)
+    return found, best(lambda: plan(given, Policy(), now, memory), rounds)
 
 
-def measure(count: int) -> dict[str, object]:
-    """Every figure."""
+def measure(count: int, ordering: Ordering, now: int) -> dict[str, object]:
+    """Every figure, with queues of that ordering; all gangs have waited until `now`, in nanoseconds."""
     table, memory = cluster(count), Memory()
     figures: dict[str, object] = {}
+    quota = {GPU: 10**6, "cpu": 10**7}
+    queues = {f"q{at}": queue(priority=at % 4, quota=quota, ordering=ordering) for at in range(8)}
 
     def several(name: str, gangs: list[Gang], rounds: int = 3) -> Plan:
-        found, spent = decide(view(table, gangs, QUEUES), memory, rounds)
+        found, spent = decide(view(table, gangs, queues), memory, now, rounds)
         figures[name] = spent.rates(gangs=found.stats.placed, pods=found.stats.pods)
         return found
 
@@ -132,48 +133,49 @@ def measure(count: int) -> dict[str, object]:
         "apart_by_host": apart("kubernetes.io/hostname"),
     }
     for name, wanted in large.items():
-        found, spent = decide(view(table, [wanted], QUEUES), memory, 3)
+        found, spent = decide(view(table, [wanted], queues), memory, now, 3)
         assert found.stats.pods == 1000, name
         figures[f"gang_of_1000_pods_{name}"] = spent.ms()
-    never, spent = decide(view(table, [gang("never", queue="q0", pods=4, gpu=9)], QUEUES), memory)
+    never, spent = decide(view(table, [gang("never", queue="q0", pods=4, gpu=9)], queues), memory, now)
     assert never.waiting[0].reasons[0].code == "NeverFits"
     figures["never_fits"] = spent.ms(3)
     waiting = [gang(f"w{at}", queue="q0", of=NINE, created=at) for at in range(100_000)]
-    alike, spent = decide(view(table, waiting, QUEUES), memory, 2)
+    alike, spent = decide(view(table, waiting, queues), memory, now, 2)
     assert alike.stats.tried == 1
     figures["100000_alike_waiting"] = spent.ms()
-    figures["1000_unlike_waiting_in_a_full_cluster"] = crowded(table, count)
-    figures["5000_single_pods_on_1000_nodes_with_their_view"] = singles_of_a_state(1000, 5000)
+    figures["1000_unlike_waiting_in_a_full_cluster"] = crowded(table, queues, now)
+    figures["5000_single_pods_on_1000_nodes_with_their_view"] = singles_of_a_state(1000, 5000, ordering)
     table.freeze()
     figures["freeze"] = best(table.freeze, 50).ms(3)
-    cold = view(table, [gang("c", queue="q0", selector={"rack": "r1"}, gpu=1)], QUEUES)
-    figures["cold_masks"] = best(lambda: plan(cold, Policy(), 0), 3).ms()
+    cold = view(table, [gang("c", queue="q0", selector={"rack": "r1"}, gpu=1)], queues)
+    figures["cold_masks"] = best(lambda: plan(cold, Policy(), now), 3).ms()
     return figures
 
 
-def crowded(table: NodeTable, count: int) -> dict[str, object]:
+def crowded(table: NodeTable, queues: dict[str, QueueState], now: int) -> dict[str, object]:
     """What 1,000 unlike gangs that find no room cost: the first time, and in a cycle in which nothing changed."""
+    count = len(table)
     for row in range(count):
         table.charge(row, CLASSES[6][0], CardGrant.packed({GPU: 255}))
     late = [gang(f"l{at}", queue="q0", pods=2, of=pod_class(cpu=f"{1000 + at}m", gpu=1)) for at in range(1000)]
-    given = view(table, late, QUEUES)
+    given = view(table, late, queues)
     memory = Memory()
-    plan(view(table, late[:1], QUEUES), Policy(), 0, memory)
+    plan(view(table, late[:1], queues), Policy(), now, memory)
 
     def fresh() -> None:
         memory.failures.forget()
-        assert len(plan(given, Policy(), 0, memory).waiting) == len(late)
+        assert len(plan(given, Policy(), now, memory).waiting) == len(late)
 
     first = best(fresh, 3)
     before = memory.failures.tried
-    again = best(lambda: plan(given, Policy(), 0, memory), 3)
-    assert memory.failures.tried == before, "nothing is tried twice"
+    again = best(lambda: plan(given, Policy(), now, memory), 3)
+    assert now or memory.failures.tried == before, "nothing is tried twice"
     for row in range(count):
         table.discharge(row, CLASSES[6][0], CardGrant.packed({GPU: 255}))
     return {"first": first.ms(), "again": again.ms()}
 
 
-def singles_of_a_state(nodes: int, pods: int) -> dict[str, object]:
+def singles_of_a_state(nodes: int, pods: int, ordering: Ordering) -> dict[str, object]:
     """What single pods that have just come cost, as the loop does it: the view of the state, then a plan in slices."""
     memory = Memory()
 
@@ -186,7 +188,7 @@ def singles_of_a_state(nodes: int, pods: int) -> dict[str, object]:
     found = []
     for _ in range(4):
         given = ClusterState()
-        given.set_queues([Queue("q", parse_queue_spec({}))])
+        given.set_queues([Queue("q", parse_queue_spec({"ordering": ordering}))])
         given.permit({"q": Members(everyone=True)})
         for at in range(nodes):
             given.upsert_node(decode_node(a_node(at)))
@@ -204,8 +206,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="How fast the engine decides, alone.")
     parser.add_argument("--nodes", type=int, default=5000)
     parser.add_argument("--record", action="store_true", help="append to tests/benchmarks/record.jsonl")
+    parser.add_argument("--ordering", choices=ORDERINGS, default="BestEffort", help="of the queues")
+    parser.add_argument("--waited", type=int, default=0, metavar="MINUTES", help="how long every gang has waited")
     options = parser.parse_args()
-    report("engine", options.record, nodes=options.nodes, cards_per_node=8, mix=MIX, figures=measure(options.nodes))
+    figures = measure(options.nodes, options.ordering, options.waited * 60_000_000_000)
+    given = {"nodes": options.nodes, "ordering": options.ordering, "waited_minutes": options.waited}
+    report("engine", options.record, **given, cards_per_node=8, mix=MIX, figures=figures)
 
 
 if __name__ == "__main__":

@@ -97,7 +97,7 @@ def measure(nodes: int, pods: int) -> dict[str, Any]:
     """Memory after each step."""
     steps = {"nothing": rss()}
     state = ClusterState()
-    queues = {f"q{at}": {"priority": at} for at in range(8)}
+    queues = {f"q{at}": {"priority": at, "ordering": "BestEffort"} for at in range(8)}
     state.set_queues(Queue(name, parse_queue_spec(spec)) for name, spec in queues.items())
     state.permit(dict.fromkeys(queues, Members(everyone=True)))
     for at in range(nodes):

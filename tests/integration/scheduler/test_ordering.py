@@ -69,7 +69,7 @@ def acting(service: SchedulerService, name: str) -> str:
 async def upgraded(store: Store, address: str, name: str) -> None:
     """The queue's row as a release without that default left it, brought to today's tables."""
     await store.queues.create(name, {}, OLD_SPEC, {"everyone": True})
-    schema.downgrade(address, schema.revisions()[schema.revisions().index("0018") - 1])
+    schema.downgrade(address, schema.revisions()[schema.revisions().index("0019") - 1])
     async with store.database.write() as connection:
         await connection.execute(text("UPDATE queue SET spec = json_remove(spec, '$.ordering')"))
         await connection.commit()

@@ -149,6 +149,41 @@ def test_large_gangs_start_although_small_ones_keep_coming(seed: int) -> None:
     assert pool.started["second"] <= 22
 
 
+@pytest.mark.parametrize("seed", range(10))
+def test_two_that_need_every_node_start_one_after_the_other(seed: int) -> None:
+    """They starve in two queues that share all nodes, where small gangs of a third come without end."""
+    drawn = random.Random(seed)
+    pool = Pool(3, 2, planning=None, queues={name: queue(ordering="Backfill") for name in ("q", "r", "s")})
+    pool.policy = POLICY
+    ends: dict[str, int] = {}
+    names = (f"s{at}" for at in range(10_000))
+    for hour in range(60):
+        for name in sorted(pool.running):
+            if ends[name] <= hour:
+                pool.end(name)
+        coming = [(next(names), drawn.choice([1, 1, 2]), 1, "s") for _ in range(6 - len(pool.waiting))]
+        for name, pods, cards, of in [*coming, *([("a", 3, 2, "q"), ("b", 6, 1, "r")] if hour == 3 else ())]:
+            pool.submit(name, pods, 0, cards=cards, of=of)
+            pool.waiting[name] = structs.replace(pool.waiting[name], created=hour * HOUR)
+        for _ in range(2):
+            pool.cycle(hour)
+        for name in pool.running - ends.keys():
+            ends[name] = hour + drawn.randint(1, 4)
+    assert max(pool.started["a"], pool.started["b"]) <= 20
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_without_plans_and_before_any_gang_starves_backfill_is_best_effort(seed: int) -> None:
+    drawn = random.Random(seed)
+    held = {f"n{at}": drawn.randint(0, 4) for at in range(4)}
+    gangs = [waits(f"g{at}", drawn.randint(1, 8), drawn.randint(1, 3), since=at) for at in range(8)]
+    seen = cluster(4, 4, held, *gangs)
+    other = replace(seen, queues=seen.queues | {"q": queue(ordering="BestEffort")})
+    for policy, now in ((Policy(), 29 * MINUTE), (Policy(starvation=None), 100 * MINUTE)):
+        assert plan(seen, policy, now).to_bytes() == plan(other, policy, now).to_bytes()
+    assert started(plan(seen, Policy(starvation=None), 0)), "or nothing is compared"
+
+
 def test_what_is_remembered_changes_nothing() -> None:
     memory = Memory()
     small = [waits(f"s{at}", 1, since=1) for at in range(4)]

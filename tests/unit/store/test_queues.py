@@ -75,7 +75,7 @@ async def test_an_upgrade_writes_the_ordering_that_queues_have(address: str) -> 
         "default": {},
     }
     written = {name: spec | {"ordering": spec.get("ordering") or "BestEffort"} for name, spec in specs.items()}
-    before = schema.revisions()[schema.revisions().index("0018") - 1]
+    before = schema.revisions()[schema.revisions().index("0019") - 1]
 
     def rewrite(to: dict[str, dict[str, Any]]) -> None:
         engine = create_engine(urls.for_sync(urls.parse(address)))
