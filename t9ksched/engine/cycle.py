@@ -9,6 +9,7 @@ from t9ksched.engine.failure_memory import FailureMemory
 from t9ksched.engine.ledger import Ledger
 from t9ksched.engine.members import alike
 from t9ksched.engine.memory import Memory
+from t9ksched.engine.placement.pack import Group
 from t9ksched.engine.placement.pod_affinity import PodAffinityState
 from t9ksched.engine.placement.trial import Placement, Trial
 from t9ksched.engine.plan import Assignment, Eviction, Stats, Waiting
@@ -99,13 +100,15 @@ class Cycle:
         # No queue is charged for free volumes, so they are no part of a share.
         return {name: amount for name, amount in found.items() if not name.startswith(FREE_PREFIX)}
 
-    def unreserved(self, gang: Gang) -> Reason | None:
-        """Why the gang may not use the reservation that it names now; None when it may, and where it names none."""
+    def unreserved(self, gang: Gang, groups: Sequence[Group] = ()) -> Reason | None:
+        """Why the gang may not use the reservation that it names now; None when it may, and where it names none.
+        `groups` are its pods, if it is to be told that they are too many or too large.
+        """
         if not gang.reservation:
             return None
         if self.advance is None:
             return explain.reservation_waits(gang, (), False, self.now)
-        return self.advance.refusal(gang)
+        return self.advance.refusal(gang, groups)
 
     def withheld(self, gang: Gang) -> Int64s | None:
         """The change of the trial's columns by what administrators reserved from the gang, shape (resources, nodes),

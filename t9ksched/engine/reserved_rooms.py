@@ -18,6 +18,7 @@ import numpy as np
 from t9ksched.engine import explain
 from t9ksched.engine.arrays import Indices, Int64s, Mask
 from t9ksched.engine.changes import Changes, SortedChanges, joined
+from t9ksched.engine.placement.pack import Group
 from t9ksched.engine.placement.trial import Placement, Trial
 from t9ksched.engine.timeline import NEVER_ENDS, Timeline, end_of
 from t9ksched.model.gang import ExpectedEnd, Gang
@@ -96,6 +97,7 @@ class ReservedRooms:
         self._gangs: Mapping[str, Gang] = {}
         self._admits: dict[tuple[object, ...], tuple[bool, ...]] = {}
         self._known: dict[tuple[object, ...], tuple[Changes, SortedChanges] | None] = {}
+        self._too_large: dict[tuple[object, ...], Reason | None] = {}
         self._version = 0
         """Another one after each change of what gangs inside hold."""
 
@@ -143,15 +145,42 @@ class ReservedRooms:
 
     def own(self, gang: Gang) -> list[ReservedRoom]:
         """The occurrences that the gang may use of the reservation that it names, in order."""
-        found = [kept.room for kept, admits in zip(self._kept, self.admitted(gang), strict=True) if admits]
-        return sorted((room for room in found if room.name == gang.reservation), key=lambda room: room.begin)
+        return sorted((kept.room for kept in self._named(gang)), key=lambda room: room.begin)
 
-    def refusal(self, gang: Gang) -> Reason | None:
-        """Why the gang may not use the reservation that it names now; None when it may, and where it names none."""
+    def refusal(self, gang: Gang, groups: Sequence[Group] = ()) -> Reason | None:
+        """Why the gang may not use the reservation that it names now; None when it may, and where it names none.
+        `groups` are its pods, if it is to be told that they are too many or too large.
+        """
         if not gang.reservation:
             return None
+        if (never := self.too_large(gang, groups)) is not None:
+            return never
         known = any(kept.room.name == gang.reservation for kept in self._kept)
         return explain.reservation_waits(gang, self.own(gang), known, self._now)
+
+    def too_large(self, gang: Gang, groups: Sequence[Group]) -> Reason | None:
+        """Why the pods would not fit in the reservation that the gang names if nothing ran there; None when they would,
+        where it names none, and while one of its nodes is away or closed.
+        """
+        kept = next(iter(self._named(gang)), None)
+        facts = self._trial.nodes.static.facts
+        if kept is None or len(kept.rows) < len(kept.room.nodes):
+            return None
+        if any(not facts[row].ready or facts[row].unschedulable for row in kept.rows.tolist()):
+            return None
+        key = (gang.reservation, *((id(column), pods) for column, pods in groups))
+        if key not in self._too_large:
+            empty = np.zeros_like(self._trial.free)
+            empty[:, kept.rows] = self._trial.nodes.static.allocatable[:, kept.rows]
+            if kept.room.cards is not None:
+                empty[np.ix_(kept.counts, kept.rows)] = kept.amounts[kept.counts]
+            self._too_large[key] = explain.larger_than_reservation(kept.room, groups, empty)
+        return self._too_large[key]
+
+    def _named(self, gang: Gang) -> list[_Kept]:
+        """The occurrences that the gang may use of the reservation that it names."""
+        both = zip(self._kept, self.admitted(gang), strict=True)
+        return [kept for kept, admits in both if admits and kept.room.name == gang.reservation]
 
     def denial(self, gang: Gang) -> Reason:
         """Why the gang finds no room now that it would find if nothing were reserved, or if it named no reservation."""

@@ -153,6 +153,7 @@ job_run = Table(
     Column("message", Text, nullable=False),
     Column("limit", BigInteger),
     Column("limit_at", BigInteger, nullable=False),
+    Column("reserved_until", BigInteger, nullable=False),
 )
 """Since when a job runs and how its last run ended; times in nanoseconds since the epoch, limits in seconds."""
 

@@ -36,7 +36,7 @@ class Allocate:
 
     def _place(self, turn: Turn) -> Work[tuple[Reason, ...]]:
         cycle, gang, key = self._cycle, turn.gang, turn.key
-        if gang.reservation and (unreserved := cycle.unreserved(gang)) is not None:
+        if gang.reservation and (unreserved := cycle.unreserved(gang, key.groups)) is not None:
             return (unreserved,)
         answer = cycle.failures.answer(key)
         # The queue of a gang with promised room is charged already, so the answer to a gang like it does not apply.

@@ -14,7 +14,7 @@ from t9ksched.engine.scheduling_key import SchedulingKey
 from t9ksched.engine.timeline import Block
 from t9ksched.engine.work import Work
 from t9ksched.model.gang import Gang
-from t9ksched.model.reasons import Reason
+from t9ksched.model.reasons import Code, Reason
 from t9ksched.model.reservation import rounded_up
 
 _MOST: Final = 200
@@ -39,7 +39,7 @@ class Reserve:
         planned, gang = self._cycle.planned, turn.gang
         if planned is None or turn.behind or gang.placed or gang.uid in self._cycle.reservations.of:
             return False
-        if gang.reservation and self._cycle.advance is None:
+        if gang.reservation and (self._cycle.advance is None or turn.reasons[0].code is Code.NEVER_FITS):
             return False
         if not planned.may_plan(gang, turn.had):
             return False

@@ -24,7 +24,7 @@ from t9ksched.engine.explain.gangs import (
     victims_not_found,
     waiting_for_victims,
 )
-from t9ksched.engine.explain.reserved import reservation_full, reservation_waits, reserved
+from t9ksched.engine.explain.reserved import larger_than_reservation, reservation_full, reservation_waits, reserved
 from t9ksched.engine.explain.room import lacking, no_room, not_together
 
 __all__ = [
@@ -37,6 +37,7 @@ __all__ = [
     "incomplete",
     "kept",
     "lacking",
+    "larger_than_reservation",
     "needed_for_planned",
     "no_room",
     "not_together",

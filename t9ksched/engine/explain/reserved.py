@@ -2,10 +2,20 @@
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from typing import Final
 
+import numpy as np
+
+from t9ksched.engine.arrays import Int64s
+from t9ksched.engine.explain.words import amount, counted, wants
+from t9ksched.engine.placement.pack import Group
 from t9ksched.model.gang import Gang
+from t9ksched.model.quantity import from_units
 from t9ksched.model.reasons import Code, Reason
 from t9ksched.model.reserved_room import ReservedRoom
+from t9ksched.model.timelimit import written
+
+_OTHERWISE: Final = ("an administrator changes the reservation", "submit it again without the reservation")
 
 
 def reserved(gang: Gang, room: ReservedRoom, now: int) -> Reason:
@@ -34,6 +44,40 @@ def reservation_full(name: str) -> Reason:
     )
 
 
+def larger_than_reservation(room: ReservedRoom, groups: Sequence[Group], empty: Int64s) -> Reason | None:
+    """Why the pods would not fit in the room that a reservation has, `empty` by row; None when they would."""
+    name, where = room.name, counted(len(room.nodes), "node")
+    each = "" if room.cards is None else f", {room.cards[1]} {room.cards[0]} of each"
+    for column, pods in groups:
+        if any(parts is not None for parts in column.part_needs):
+            return None  # of cards that are divided, what fits on an empty one is not known here
+        most = int(np.minimum(column.rooms(empty), pods).sum())
+        if most < pods:
+            return Reason(
+                Code.NEVER_FITS,
+                f"needs room for {counted(pods, 'pod')} with {wants(column.pod_class)} each; the reservation {name!r}"
+                f" ({where}{each}) has room for {most} when empty",
+                {"members": pods},
+                {"members": most},
+                unblocks=(f"ask for at most {most} such pods" if most else "ask for less", *_OTHERWISE),
+            )
+    if len(groups) > 1:
+        rows = groups[0][0].trial.resource_rows
+        for resource, at in rows.items():
+            needs = sum(dict(column.pod_class.requests).get(resource, 0) * pods for column, pods in groups)
+            has = int(np.maximum(empty[at], 0).sum())
+            if needs > has:
+                return Reason(
+                    Code.NEVER_FITS,
+                    f"all its pods together need {amount(resource, needs)}; the reservation {name!r} ({where}{each})"
+                    f" has {from_units(resource, has)}",
+                    {resource: needs},
+                    {resource: has},
+                    unblocks=("ask for less", *_OTHERWISE),
+                )
+    return None
+
+
 def reservation_waits(gang: Gang, rooms: Sequence[ReservedRoom], known: bool, now: int) -> Reason | None:
     """Why a gang may not use the reservation that it asks for; None when it may. `rooms` are the occurrences that it
     may use, in order, and `known` says whether there is such a reservation.
@@ -57,8 +101,13 @@ def reservation_waits(gang: Gang, rooms: Sequence[ReservedRoom], known: bool, no
             text = f"it would not end with the reservation {name!r}, and the next one begins at {begin}"
         return Reason(Code.START_TIME_NOT_REACHED, text, unblocks=("that time comes",))
     left = max(room.end - max(room.begin, now) for room in rooms) // 1_000_000_000
-    text = f"it asks for the reservation {name!r}, of which {left} seconds are left at most: it would not end in time"
-    return Reason(Code.START_TIME_NOT_REACHED, text, unblocks=("a shorter time limit", "a longer reservation"))
+    lasts = gang.lasts // 1_000_000_000
+    text = (
+        f"it may run for {written(lasts)} with the time that its pods get to start and to end, and of the reservation"
+        f" {name!r} {written(left)} are left at most: it would not end in time"
+    )
+    helps = ("a shorter time limit", *_OTHERWISE)
+    return Reason(Code.NEVER_FITS, text, {"seconds": lasts}, {"seconds": left}, unblocks=helps)
 
 
 def _time(at: int) -> str:

@@ -27,7 +27,6 @@ _AHEAD: Final = 8 * _DAY
 """Further than planned starts: a job that is longer than the pause between two occurrences meets one of them."""
 _KEPT: Final = _DAY
 """How long the occurrences that were found for a view serve others, unless one of them ends."""
-_MOST_REMEMBERED: Final = 10_000
 SLACK: Final = 10 * SECOND
 """How much later than its limit a job is ended at most."""
 
@@ -112,8 +111,6 @@ class AdvanceBook:
         self._inside: dict[ReservedRoom, ReservedRoom] = {}
         self._next: int | None = None
         self._viewed = 0
-        self._until: dict[str, int] = {}
-        """Until when jobs may run that got the rest of a reservation as their limit, by UID."""
 
     def __bool__(self) -> bool:
         return bool(self.known)
@@ -233,20 +230,18 @@ class AdvanceBook:
 
     def started(self, gang: GangRecord, now: int) -> None:
         """The group got places: without a limit of its own it may use the rest of the reservation that it names."""
-        if len(self._until) >= _MOST_REMEMBERED:
-            self._until = {job: until for job, until in self._until.items() if until > now}
-        self._until.pop(job_of(gang), None)
-        if gang.reservation and not gang.lasts and (until := self._rest(gang, now)) is not None:
-            self._until[job_of(gang)] = until
+        rest = self._rest(gang, now) if gang.reservation and not gang.lasts else None
+        self._state.clocks.reserve(job_of(gang), rest or 0)
 
     def until(self, gang: GangRecord) -> int | None:
         """Until when the group may run because it got the rest of a reservation as its limit; None for others."""
-        if not gang.reservation or not any(pod.placed for pod in gang.members.values()):
+        clock = self._state.clocks.of(gang)
+        recorded = clock.run.reserved_until if clock is not None else 0
+        if not (recorded or gang.reservation) or not any(pod.placed for pod in gang.members.values()):
             return None
-        until = self._until.get(job_of(gang))
-        if until is None and gang.first_bound:
-            until = self._rest(gang, gang.first_bound)  # it was started by another process
-        return until
+        # Without a record it was started by a process that ended before it could write one.
+        unwritten = not recorded and not gang.lasts and gang.first_bound
+        return self._rest(gang, gang.first_bound) if unwritten else recorded or None
 
     def _rest(self, gang: GangRecord, at: int) -> int | None:
         """The end of the occurrence in which the group was at that moment."""

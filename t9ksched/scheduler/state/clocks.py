@@ -71,8 +71,8 @@ class Clock(msgspec.Struct, eq=False):
         self.evicted |= frozenset(pods)
         self.timed = self.unsure = False
         self.signal = None
-        if self.run.bound_at or self.run.ran_at:
-            self.note(keep=False, bound_at=0, ran_at=0, near=False)
+        if self.run.bound_at or self.run.ran_at or self.run.reserved_until:
+            self.note(keep=False, bound_at=0, ran_at=0, near=False, reserved_until=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +111,16 @@ class Clocks:
     def of(self, gang: GangRecord) -> Clock | None:
         """The clock of a group's job."""
         return self.by_job.get(job_of(gang)) if self.by_job else None
+
+    def reserve(self, job: str, until: int) -> None:
+        """The job starts, and may run until the reservation ends that it names, in nanoseconds since the epoch; 0 for a
+        job that has a limit of its own, or names none.
+        """
+        clock = self.by_job.get(job)
+        if clock is None and until:
+            clock = self.by_job[job] = Clock(Run(uid=job))
+        if clock is not None and clock.run.reserved_until != until:
+            clock.note(keep=True, reserved_until=until)
 
     def restore(self, runs: Iterable[Run]) -> None:
         """Load the clocks that were stored before a restart."""

@@ -61,7 +61,7 @@ def reservation_limit(known: Known, gang: GangRecord) -> int | None:
     """The rest of the reservation that a group without a limit got as its limit, in seconds since it runs; None for
     others. It is ended so early that its room is free when the reservation ends.
     """
-    until = known.advance.until(gang) if gang.reservation else None
+    until = known.advance.until(gang)
     if until is None:
         return None
     clock = known.clocks.of(gang)

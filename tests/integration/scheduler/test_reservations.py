@@ -234,3 +234,26 @@ async def test_a_reservation_moves_a_plan_and_is_the_cause(
         await reserve(store, asking("firmware", 4 * 3600, 6 * 3600, nodes={"names": world.nodes}), *world.nodes)
         moved = await world.event(names.EVENT_PLAN_MOVED, "second")
         assert "reservation 'firmware' needs the room" in moved["message"]
+
+
+async def test_the_rest_of_a_reservation_as_a_limit_outlives_a_restart_and_the_reservation(
+    world: World, start: Start, queue: str, store: Store
+) -> None:
+    await world.play(1, 2)
+    async with start() as service:
+        spec = asking("eval", -60, 3600, nodes={"names": world.nodes}, for_={"queues": [queue]})
+        record = await reserve(store, spec, *world.nodes)
+        await asyncio.sleep(1.5)
+        await world.create(pod(world, "mine", 1, queue, reservation="eval"))
+        await world.running("mine")
+        before = await limit_of(service, world, "mine")
+        assert (before["source"], 3300 < before["seconds"] < 3600) == ("reservation", True)
+        longer = spec | {"to": at(7200)}
+        await store.reservations.edit("eval", longer, record.nodes, await store.changes.head(), by="root")
+        await asyncio.sleep(1.5)
+        assert await limit_of(service, world, "mine") == before, "what it was given stands"
+    async with start() as service:
+        assert abs((await limit_of(service, world, "mine"))["seconds"] - before["seconds"]) <= 1
+        await store.reservations.delete("eval")
+        await asyncio.sleep(1.5)
+        assert abs((await limit_of(service, world, "mine"))["seconds"] - before["seconds"]) <= 1

@@ -144,7 +144,7 @@ def test_without_a_limit_it_gets_the_rest(planning: Planning | None) -> None:
     [
         ("q", 5, "r", Code.NOT_PERMITTED),
         ("eval", 5, "other", Code.NOT_PERMITTED),
-        ("eval", 11, "r", Code.START_TIME_NOT_REACHED),
+        ("eval", 11, "r", Code.NEVER_FITS),
     ],
 )
 def test_who_may_not_use_what_it_names_waits(
@@ -157,6 +157,44 @@ def test_who_may_not_use_what_it_names_waits(
     assert given.planned == {}
     given.rooms.clear()
     assert codes(given, "j", 11) == [Code.NOT_PERMITTED]
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("pods", "each", "fields", "told"),
+    [
+        pytest.param(3, 8, {}, (3, 2), id="too many pods"),
+        pytest.param(1, 9, {}, (1, 0), id="a pod too large for a node"),
+        pytest.param(5, 2, {"cards": (GPU, 4)}, (5, 4), id="more than the part of each node"),
+        pytest.param(1, 5, {"cards": (GPU, 4)}, (1, 0), id="a pod larger than the part of a node"),
+        pytest.param(4, 2, {"cards": (GPU, 4)}, None, id="just enough"),
+    ],
+)
+def test_what_is_larger_than_the_reservation_never_fits(
+    planning: Planning | None, pods: int, each: int, fields: dict[str, object], told: tuple[int, int] | None
+) -> None:
+    given = pool(planning, nodes=3)
+    given.reserve("r", 10, 20, [0, 1], **FOR_EVAL, **fields)
+    given.submit("j", pods, 5, cards=each, of="eval", reservation="r")
+    for hour in (0, 12):
+        (reason,) = given.cycle(hour).waiting[0].reasons if told else [None]
+        if told is None:
+            given.cycle(hour)
+            continue
+        assert reason is not None
+        assert (reason.code, reason.needs["members"], reason.has["members"]) == (Code.NEVER_FITS, *told)
+        assert "the reservation 'r' (2 nodes" in reason.message
+    assert ("j" in given.started) is (told is None)
+
+
+def test_while_a_reserved_node_is_closed_nothing_is_said_of_its_size() -> None:
+    wanted = structs.replace(gang("g", "q", 2, of=pod_class(gpu=8)), lasts=50, reservation="r")
+    for closed, code in ((False, Code.NEVER_FITS), (True, Code.INSUFFICIENT_RESOURCES)):
+        more = [node(name, gpu=8) for name in ("n1", "n2")]
+        given = view([node("n0", gpu=8, unschedulable=closed), *more], [wanted])
+        room = structs.replace(_reserved(0, NOW + 2000), queues=("q",))
+        (waiting,) = decide(replace(given, reserved=(room,))).waiting
+        assert waiting.reasons[0].code == code
 
 
 # ---- a part of each node

@@ -1,0 +1,22 @@
+"""Clocks of jobs in SQL, and what an upgrade does to those that are there."""
+
+from sqlalchemy import text
+
+from t9ksched.store import Store, schema
+from t9ksched.store.runs import Run
+from tests.unit.store.test_schema import connect
+
+
+async def test_the_end_of_a_reservation_is_kept_and_is_none_for_older_rows(address: str) -> None:
+    run = Run(uid="a", bound_at=10**18, limit=60, reserved_until=2 * 10**18)
+    async with await Store.open(address) as store:
+        await store.runs.put([run])
+        assert await store.runs.all() == [run]
+    revisions = schema.revisions()
+    schema.downgrade(address, revisions[revisions.index("0020") - 1])
+    with connect(address) as connection:
+        (row,) = connection.execute(text("SELECT * FROM job_run")).mappings()
+        assert (row["uid"], row["limit"], "reserved_until" in row) == ("a", 60, False)
+    schema.upgrade(address)
+    async with await Store.open(address) as store:
+        assert await store.runs.all() == [Run(uid="a", bound_at=10**18, limit=60)]
