@@ -22,7 +22,7 @@ from t9ksched.model.reasons import Code, Reason
 from t9ksched.scheduler.act.executor import Executor
 from t9ksched.scheduler.act.preemption import Evictor
 from t9ksched.scheduler.decide.plugins import PluginWatch
-from t9ksched.scheduler.decide.standstill import tell_stopped
+from t9ksched.scheduler.decide.standstill import stopped, tell_stopped
 from t9ksched.scheduler.report.history_recorder import HistoryRecorder
 from t9ksched.scheduler.report.plan_moves import PlanMoves
 from t9ksched.scheduler.state.snapshot import snapshot
@@ -152,6 +152,8 @@ class Loop:
         pauses: list[float] = []
         if not self.paused and (retry := self._state.next_retry()) is not None:
             pauses.append((retry - self._clock()) / 1e9)
+        if (due := self.plan_moves.due) is not None:
+            pauses.append((due - self._clock()) / 1e9)
         if self._outdated is not None:
             pauses.append(self._outdated + AGAIN_SECONDS - asyncio.get_running_loop().time())
         return max(0.0, min(pauses)) if pauses else None
@@ -179,7 +181,9 @@ class Loop:
         now = self._clock()
         view = await self._view(now)
         self._show(view, self._effective(self._evictor), now)
-        await tell_stopped(view, self._state.stops, self._recorder, now)
+        reason = stopped(self._state.stops)
+        self.plan_moves.stand_still(reason.message, self._state.resolution, now)
+        await tell_stopped(view, reason, self._recorder, now)
 
     async def _view(self, now: int) -> View:
         """A view of the present, taken in steps: many jobs may have come at once, and each is judged once."""
@@ -299,7 +303,7 @@ class Loop:
     def _plan_ahead(self, view: View, plan: Plan, now: int) -> None:
         """Take over the planned starts, and tell of those that moved."""
         planning = self.policy.planning
-        if not (planning or self._state.reservations.planned):
+        if not (planning or self._state.reservations.planned or self.plan_moves.due is not None):
             return
         resolution = planning.resolution_seconds * 1_000_000_000 if planning else self._state.resolution
         moves = self._state.plan_starts(plan.planned, resolution)

@@ -43,7 +43,7 @@ async def exposition(
         families.QUEUE_QUOTA: _quotas(state),
         families.QUEUE_ALLOCATED: _held(state),
         families.GANGS_WAITING: iter([((), len(state.pending))]),
-        families.PLANNED_STARTS: iter([((), len(state.reservations.planned))]),
+        families.PLANNED_STARTS: iter([((), len(state.reservations.told))]),
         families.PLANS_MOVED: (((direction,), count) for direction, count in state.reservations.moved.items()),
         families.RESERVATIONS: iter([(("Active",), active), (("Scheduled",), scheduled)]),
         families.RESERVATIONS_ENDED: (((why,), count) for why, count in state.advance.counts.items()),

@@ -1,10 +1,11 @@
 """Tells users when the planned start of their job moves, and why: event `PlanMoved` on the job and in history.
 
 Told when it moves later, or earlier by five minutes or more, at most once in five minutes a job; what happened in
-between is told then. The engine says only where plans are now: the cause is found by comparing two cycles.
+between is told then, and a move that is taken back within seconds is none: when many jobs end or are cancelled, plans
+move with each of them. The engine says only where plans are now: the cause is found by comparing two cycles.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -25,14 +26,19 @@ TELL_NS: Final = 300 * _SECOND
 """An earlier start is told if it is so much earlier, and two moves of a job are at least so far apart."""
 
 
+SETTLE_NS: Final = 5 * _SECOND
+"""How long a plan is elsewhere before that is told."""
+
+
 @dataclass(slots=True)
 class _Told:
-    """What users know of a plan: its moment, 0 for none; when they were last told of a move; and why it moved since, to
-    a later and to an earlier moment.
+    """What users know of a plan: its moment, 0 for none; when they were last told of a move; since when it has been
+    elsewhere, 0 if it is not; and why it moved since, to a later and to an earlier moment.
     """
 
     since: int
     at: int = 0
+    moved_at: int = 0
     later: str = ""
     earlier: str = ""
 
@@ -46,12 +52,28 @@ class PlanMoves:
         self._told: dict[str, _Told] = {}
         self._specs: dict[str, QueueSpec] = {}
         self._ends: dict[str, int] = {}
+        self._stopped = False
+        """Nothing was planned since the last cycle, because scheduling was stopped."""
+        self.due: int | None = None
+        """When `follow` has something to tell if no plan moves until then; None for never."""
+
+    def stand_still(self, why: str, resolution: int, now: int) -> None:
+        """Scheduling is stopped, for that reason: no start is planned while that lasts."""
+        self._stopped, self.due = True, None
+        for uid, plan in self._state.reservations.planned.items():
+            self._told.setdefault(uid, _Told(plan[0].since))
+        for uid, told in list(self._told.items()):
+            self._tell(uid, told, why, resolution, now)
 
     def follow(self, moves: Mapping[str, Move], view: View, plan: Plan, resolution: int, now: int) -> None:
         """A cycle made this plan on this view; `resolution` in nanoseconds."""
+        self.due = None
         if not (moves or self._told):
+            self._stopped = False
             return
         causes = _Causes(self._specs, self._ends, view, plan, resolution, now)
+        if self._stopped:
+            causes.known, self._stopped = "scheduling was stopped", False
         for uid, move in moves.items():
             if (known := move.before or move.after) is None:
                 continue
@@ -63,29 +85,39 @@ class PlanMoves:
             else:
                 told.earlier = causes.of(move)
         for uid, told in list(self._told.items()):
-            self._tell(uid, told, causes, resolution, now)
+            self._tell(uid, told, causes.of, resolution, now)
         self._specs = {name: queue.spec for name, queue in view.queues.items()}
         self._ends = {one.gang: one.at for one in view.expected_ends}
 
-    def _tell(self, uid: str, told: _Told, causes: "_Causes", resolution: int, now: int) -> None:
-        """Tell of a plan that is not where its users think, unless they were told of a move a short while ago."""
-        gang, planned = self._state.gangs_by_uid.get(uid), self._state.reservations.planned.get(uid)
+    def _tell(self, uid: str, told: _Told, cause: Callable[[Move], str] | str, resolution: int, now: int) -> None:
+        """Tell of a plan that has not been where its users think for some seconds, unless they were told of a move a
+        short while ago. `cause` is a text where no start is planned because of that.
+        """
+        gang = self._state.gangs_by_uid.get(uid)
+        planned = None if isinstance(cause, str) else self._state.reservations.planned.get(uid)
         if gang is None or (planned is None and gang.complete()):
             del self._told[uid]
             return
         since, quiet = planned[0].since if planned is not None else 0, now < told.at + TELL_NS
         if not told.since:  # they know that it has no plan; a new one has not moved
             told.since = since
-            if not (since or quiet):
+            if not (since or quiet or isinstance(cause, str)):
                 del self._told[uid]
             return
-        if quiet or (since and told.since - TELL_NS < since <= told.since + resolution):
+        if since and told.since - TELL_NS < since <= told.since + resolution:
+            told.moved_at = 0
+            return
+        told.moved_at = told.moved_at or now
+        due = max(told.moved_at + SETTLE_NS, told.at + TELL_NS if told.at else 0)
+        if now < due:
+            self.due = due if self.due is None else min(self.due, due)
             return
         told_before = timestamp(rounded_up(told.since, resolution))
         moved = f"from {told_before} to {timestamp(rounded_up(since, resolution))}"
         text = f"its planned start moved {moved}" if since else f"it is no longer planned to start at {told_before}"
         why = told.earlier if 0 < since < told.since else told.later
-        text = f"{text}: {why or causes.of(Move(None, planned))}"
+        why = cause if isinstance(cause, str) else why or cause(Move(None, planned))
+        text = f"{text}: {why}"
         self._recorder.ended(gang, history.PLAN_MOVED, text, now, notice=names.EVENT_PLAN_MOVED)
         self._told[uid] = _Told(since, now)
 
@@ -107,6 +139,8 @@ class _Causes:
         self._view = view
         self._resolution = resolution
         self._now = now
+        self.known = ""
+        """Why all plans moved, where that is known."""
         started = {one.gang for one in plan.assignments} | {one.by for one in plan.evictions}
         served = started | {one.owner for one in plan.planned}
         self._ranks = {
@@ -122,6 +156,8 @@ class _Causes:
             return "what runs and what is planned changed"
         if after is not None and after[0].since <= before[0].since:
             return "room is expected sooner than before"
+        if self.known:
+            return self.known
         if lost := self._lost(before):
             return f"node {lost} was lost or closed"
         if reserved := self._reserved(before):

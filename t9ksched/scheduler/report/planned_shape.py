@@ -19,7 +19,7 @@ _A_SLICE: Final = 10
 
 def planned_start(gangs: Iterable[GangRecord], state: ClusterState) -> PlannedStart | None:
     """The earliest planned start of these groups."""
-    plans = [plan for gang in gangs if (plan := state.reservations.planned.get(gang.uid))]
+    plans = [plan for gang in gangs if (plan := state.reservations.told.get(gang.uid))]
     if not plans:
         return None
     plan = min(plans, key=lambda plan: plan[0].since)
@@ -46,7 +46,7 @@ def cards_of(reservation: Reservation) -> int:
 async def planned_by_node(state: ClusterState) -> dict[str, list[Json]]:
     """What is planned on each node, in the order of the starts; `until` is None where no end is enforced."""
     found: defaultdict[str, list[Json]] = defaultdict(list)
-    plans = sorted(state.reservations.planned.items(), key=lambda item: (item[1][0].since, item[0]))
+    plans = sorted(state.reservations.told.items(), key=lambda item: (item[1][0].since, item[0]))
     for count, (owner, plan) in enumerate(plans, start=1):
         if count % _A_SLICE == 0:
             await asyncio.sleep(0)

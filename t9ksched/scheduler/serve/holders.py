@@ -117,7 +117,7 @@ async def holders(view: ObservedJob, state: ClusterState, reasons: list[Reason])
 
 def _plans_before(view: ObservedJob, state: ClusterState) -> list[tuple[Reservation, ...]]:
     """The planned starts that the job has to leave room to: all, or those before its own."""
-    planned = state.reservations.planned
+    planned = state.reservations.told
     own = [plan[0].since for gang in view.gangs if (plan := planned.get(gang.uid))]
     return [plan for plan in planned.values() if not own or plan[0].since <= min(own)]
 

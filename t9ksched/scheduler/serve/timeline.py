@@ -75,6 +75,8 @@ def _reserved(state: ClusterState) -> Iterable[tuple[int, str, Json]]:
     """Reservations of every kind, one item for those of an owner that begin and end together."""
     together: dict[tuple[str, str, int, int], list[Reservation]] = {}
     for one in state.reservations.in_force():
+        if one.kind.planned and state.reservations.stopped:
+            continue
         together.setdefault((one.owner, str(one.kind), one.since, one.until), []).append(one)
     for (owner, kind, since, until), several in together.items():
         gang = state.gangs_by_uid.get(owner)

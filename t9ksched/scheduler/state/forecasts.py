@@ -52,8 +52,10 @@ class ForecastBook:
 
         A firm plan says `latest`, rounded up to `resolution`; where there is none, the latest walk does. Jobs that end
         early bring it forward at any time, so that `earliest` is the present, rounded down. Where neither says
-        anything, walks with learned ends do.
+        anything, walks with learned ends do. While scheduling is stopped nothing is known.
         """
+        if self._reservations.stopped:
+            return Forecast(self.now)
         planned = self._reservations.planned
         starts = [
             at

@@ -39,6 +39,7 @@ class ReservationBook:
         refused: places of members whose binding was refused, by UID of the pod.
         promised: room that victims are leaving, by UID of the gang that they were evicted for.
         planned: starts of waiting gangs at a moment to come, by UID of the gang.
+        stopped: an administrator has stopped scheduling: plans are kept, and none of them is told.
         moved: how often planned starts moved, by direction.
         refills: what gangs keep for lost members.
     """
@@ -49,6 +50,7 @@ class ReservationBook:
         self.refused = refused
         self.promised: dict[str, tuple[Reservation, ...]] = {}
         self.planned: dict[str, tuple[Reservation, ...]] = {}
+        self.stopped = False
         self.moved = {"earlier": 0, "later": 0}
         self._idle: dict[str, int] = {}
         """Since when no pod has been leaving the room promised to a gang."""
@@ -59,6 +61,11 @@ class ReservationBook:
         promised = (one for reservations in self.promised.values() for one in reservations)
         planned = (one for reservations in self.planned.values() for one in reservations)
         return (*self.refused.values(), *promised, *self.refills.reservations, *planned)
+
+    @property
+    def told(self) -> dict[str, tuple[Reservation, ...]]:
+        """The planned starts that hold as things are: none while scheduling is stopped."""
+        return {} if self.stopped else self.planned
 
     def next_end(self) -> int | None:
         """When the next reservation ends, may be found idle for too long, or begins; None where none is known.

@@ -55,7 +55,7 @@ from t9ksched.scheduler.state.snapshot import snapshot
 from t9ksched.scheduler.state.volumes.storage import Storage
 from t9ksched.scheduler.state.waitinglimits import WaitingJobs
 from t9ksched.store.acceptances import Acceptance
-from t9ksched.store.job_overrides import JobControl, Stop
+from t9ksched.store.job_overrides import SCHEDULING, JobControl, Stop
 
 
 class ClusterState:
@@ -234,6 +234,13 @@ class ClusterState:
     def obey(self, stops: tuple[Stop, ...]) -> None:
         """What administrators stopped for now, all of it."""
         self.stops = stops
+        stopped = any(stop.what == SCHEDULING for stop in stops)
+        if stopped != self.reservations.stopped:
+            self.reservations.stopped = stopped
+            for uid in self.reservations.planned:
+                if (gang := self.gangs_by_uid.get(uid)) is not None:
+                    self.feed.gangs.note(gang)
+                    self.changes.job_changed(gang)
 
     def clock_changed(self, job: str) -> None:
         """Since when the job of that UID is bound or runs became known: it ends sooner than was planned with."""

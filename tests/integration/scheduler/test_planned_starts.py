@@ -1,6 +1,7 @@
 """Planned starts from outside: who waits is told when it starts, nobody delays it, and a restart keeps the moment."""
 
 import asyncio
+from datetime import UTC, datetime
 from typing import Any
 
 import aiohttp
@@ -12,6 +13,7 @@ from t9ksched.model import names
 from t9ksched.scheduler.serve.explaining import explanation
 from t9ksched.scheduler.serve.lengthening import delayed_plans
 from t9ksched.store import history
+from t9ksched.store.job_overrides import SCHEDULING, Stop
 from t9ksched.store.store import Store
 from tests.integration.scheduler.conftest import Start
 from tests.integration.scheduler.test_failures import happened
@@ -229,3 +231,46 @@ async def test_a_closed_node_moves_a_plan_and_the_cause_is_told(world: World, st
         service.loop.wake()
         await world.condition("next", "PlannedStart", "False", "NotPlanned")
         assert service.state.enforced_ends is None
+
+
+async def planned(service: Any, world: World, pod: str, *, is_planned: bool) -> Any:
+    """What is told of a waiting job, once a start is planned for it, or none is."""
+    async with asyncio.timeout(TIMEOUT):
+        while True:
+            told = await job_of(service, "pod", pod, world.namespace)
+            if (told["job"]["plannedStart"] is not None) is is_planned:
+                return told
+            await asyncio.sleep(0.1)
+
+
+async def test_while_nothing_is_started_no_start_is_planned(
+    world: World, start: Start, queue: str, store: Store
+) -> None:
+    await world.play(1, 2)
+    async with start(policy=PLANS) as service:
+        await world.create(limited(world, "long", 2, queue, "4h"))
+        await world.running("long")
+        await timed(service, world, "long")
+        await world.create(limited(world, "next", 2, queue, "1h"))
+        assert "planned to start at" in await waits_for(world, "next")
+        before = (await planned(service, world, "next", is_planned=True))["job"]
+        assert before["expectedStart"]["basis"] == "plan"
+
+        await store.stops.stop(Stop(SCHEDULING, None, "root", datetime.now(UTC), "power"))
+        told = await planned(service, world, "next", is_planned=False)
+        assert [reason["code"] for reason in told["reasons"]] == ["SchedulingStopped"]
+        assert (told["job"]["expectedStart"]["basis"], told["job"]["expectedStart"]["latest"]) == ("unknown", None)
+        assert not (await asked(service, f"nodes/{world.nodes[0]}"))["planned"]
+        bars = [one for one in (await asked(service, "timeline"))["items"] if one["namespace"] == world.namespace]
+        assert [one["kind"] for one in bars] == ["running"]
+        moved = (await world.event(names.EVENT_PLAN_MOVED, "next"))["message"]
+        assert f"it is no longer planned to start at {before['plannedStart']['at']}: scheduling is stopped" in moved
+        await store.stops.resume(SCHEDULING, "root")
+        again = (await planned(service, world, "next", is_planned=True))["job"]["plannedStart"]
+        assert again["at"] >= before["plannedStart"]["at"]
+
+        await store.queues.edit(queue, lambda old: (old.labels, old.spec), draining=True)
+        told = await planned(service, world, "next", is_planned=False)
+        assert [reason["code"] for reason in told["reasons"]] == ["QueueClosed"]
+        await store.queues.edit(queue, lambda old: (old.labels, old.spec | {"closed": True}), draining=False)
+        await planned(service, world, "next", is_planned=True)  # it was in the queue before: closing does not stop it

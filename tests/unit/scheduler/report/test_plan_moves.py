@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from t9ksched.model.queue import Queue, parse_queue_spec
-from t9ksched.scheduler.report.plan_moves import PlanMoves
+from t9ksched.scheduler.report.plan_moves import SETTLE_NS, TELL_NS, PlanMoves
 from t9ksched.scheduler.state.objects import timestamp
 from tests.unit.scheduler.planning import MINUTE, SECOND, START_TIMEOUT, cycle, limited
 from tests.unit.scheduler.state.test_state import NOW, node, pod, state_with
@@ -43,7 +43,14 @@ class Scene:
         return PlanMoves(self.state, self.told)  # type: ignore[arg-type]
 
     def cycle(self, seconds: float = 1, **planning: Any) -> list[str]:
-        """A cycle so much later; what was told of it."""
+        """A cycle so much later, and the one that the loop makes when there is something to tell; what was told."""
+        told = self.moved(seconds, **planning)
+        if self.moves.due is not None and self.moves.due <= self.now + SETTLE_NS:
+            told += self.moved((self.moves.due - self.now) / SECOND, **planning)
+        return told
+
+    def moved(self, seconds: float = 1, **planning: Any) -> list[str]:
+        """A cycle so much later; what was told at once."""
         self.now += int(seconds * SECOND)
         view, plan, moves = cycle(self.state, self.now, **planning)
         before = len(self.told.texts)
@@ -228,3 +235,55 @@ def test_one_that_starts_or_goes_is_not_told(scene: Scene) -> None:
     scene.state.remove_pod("pod-next")
     assert scene.cycle() == []
     assert not scene.moves._told
+
+
+def test_a_move_that_is_taken_back_within_seconds_is_none(scene: Scene) -> None:
+    scene.later("short", 600)
+    assert scene.moved() == []
+    assert scene.moves.due == scene.now + SETTLE_NS
+    scene.later("short", -600)
+    assert scene.moved(4) == scene.moved(4) == []
+    assert scene.moves.due is None, "no cycle is needed for it"
+    scene.later("short", 600)
+    assert scene.moved() == [], "the seconds are counted anew"
+
+
+def test_many_ends_are_told_once(scene: Scene) -> None:
+    for _ in range(4):
+        scene.later("short", -600)
+        assert scene.moved() == []
+    assert scene.moved() == []
+    assert scene.moved() == [text(135, 95, "room is expected sooner than before")]
+    scene.later("short", -600)
+    assert scene.moved() == []
+    assert scene.moves.due == scene.now - SECOND + TELL_NS, "told by itself when five minutes are over"
+    assert scene.cycle(299) == [text(95, 85, "room is expected sooner than before")]
+
+
+STOP = "scheduling is stopped by root (no job is started): power"
+
+
+def stopped(scene: Scene, seconds: float) -> list[str]:
+    """The loop stands still, and looks again so much later."""
+    scene.now += int(seconds * SECOND)
+    before = len(scene.told.texts)
+    scene.moves.stand_still(STOP, MINUTE, scene.now)
+    return scene.told.texts[before:]
+
+
+def test_while_scheduling_is_stopped_no_start_is_planned(scene: Scene) -> None:
+    assert stopped(scene, 1) == []
+    assert scene.moves.due == scene.now + SETTLE_NS
+    assert stopped(scene, 5) == [text(135, None, STOP)]
+    assert stopped(scene, 600) == stopped(scene, 1) == stopped(scene, 600) == []
+    assert scene.moves.due is None
+    scene.later("short", 600)
+    assert scene.cycle() == [], "a new plan has not moved"
+
+
+def test_a_short_stop_is_told_as_the_cause_of_what_moved(scene: Scene) -> None:
+    assert stopped(scene, 1) == []
+    assert scene.cycle() == [], "it is where it was"
+    stopped(scene, 1)
+    scene.later("short", 600)
+    assert scene.cycle() == [text(135, 145, "scheduling was stopped")]
