@@ -209,26 +209,27 @@ class PlannedStarts:
             self._counts.add(gang, -1)
         return had
 
-    def taken(self, gang: Gang) -> Int64s | None:
-        """The change of the trial's columns for a gang that starts now; None for no change.
+    def taken(self, gang: Gang, *, lends: bool = False) -> Int64s | None:
+        """The change of the trial's columns for a gang that starts now, shape (resources, nodes); None for no change.
 
-        Shape (resources, nodes), nowhere positive: room that planned starts need before the gang ends, and what is
-        reserved from it.
+        Room that planned starts need before the gang ends, and what is reserved from it; `lends` as in the timeline.
         """
-        return self._lowest(gang, self._now)
+        return self._lowest(gang, self._now, lends=lends)
 
     def taken_from(self, gang: Gang, going: Collection[str]) -> Int64s | None:
         """As `taken`, if some of these gangs, by UID, are evicted for it: their ends give nothing back for plans."""
         return self._lowest(gang, self._now, going, self.promised.delay)
 
-    def _lowest(self, gang: Gang, start: int, going: Collection[str] = (), delay: int = 0) -> Int64s | None:
+    def _lowest(
+        self, gang: Gang, start: int, going: Collection[str] = (), delay: int = 0, *, lends: bool = False
+    ) -> Int64s | None:
         """The least change of the columns for the gang if it starts then, or so much later; None for no change."""
         reserved = self._reserved
         if reserved is None:
-            return self._timeline.lowest(start, end_of(gang, start + delay), going)
+            return self._timeline.lowest(start, end_of(gang, start + delay), going, lends=lends)
         heeded = reserved.heeded(gang, start)
         self._timeline.heed(heeded and heeded[0])
-        found = self._timeline.lowest(start, reserved.end_of(gang, start + delay), going)
+        found = self._timeline.lowest(start, reserved.end_of(gang, start + delay), going, lends=lends)
         confined = reserved.confined(gang, start, self._trial.free if found is None else self._trial.free + found)
         if confined is None:
             return found

@@ -79,8 +79,10 @@ class Planner:
     def _phases(self, order: QueuesByRank) -> Work[None]:
         """Judge every minimum, then let the gangs that have theirs grow."""
         minima = self._minima
-        if self._cycle.planned is not None:
-            yield from self._cycle.planned.begin()
+        if (planned := self._cycle.planned) is not None:
+            if planned.promised.come_free:
+                planned.promised.follow((yield from self._cycle.victims()))
+            yield from planned.begin()
         if self._cycle.starving is not None:
             yield from self._cycle.starving.begin()
         yield from self._serve(order, self._lines, minima.judge)

@@ -2,15 +2,20 @@
 
 Room of victims: its gang has it at the latest when the promise ends, and holds it as long as it may run then. Room kept
 for a lost or refused member: until its gang ends. At the turn of a gang what is reserved for it is its own and free, so
-it is not on the timeline then.
+it is not on the timeline then. `leaving_rooms.py` has what is lacking twice until victims have left.
 """
 
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+import numpy as np
+
+from t9ksched.engine.arrays import Int64s
+from t9ksched.engine.leaving_rooms import LeavingRooms
 from t9ksched.engine.policy import Policy
 from t9ksched.engine.reservations import Reservations
-from t9ksched.engine.timeline import Part, Room, Timeline
+from t9ksched.engine.timeline import NEVER_ENDS, Part, Room, Timeline
+from t9ksched.engine.victims.victim_search import VictimSearch
 from t9ksched.engine.view import View
 from t9ksched.model.gang import Gang
 
@@ -37,14 +42,26 @@ class PromisedRooms:
         self._now = now
         self.delay = (policy.preemption.max_grace_seconds + _SLACK_SECONDS) * _SECOND
         """How long it may take until victims have left, in nanoseconds."""
-        self._overdue = policy.planning.resolution_seconds * _SECOND if policy.planning is not None else 0
+        resolution = policy.planning.resolution_seconds * _SECOND if policy.planning is not None else 0
+        self._overdue = now + resolution
         self._ends: dict[str, int] = {}
+        self._view = view
         if reservations.of:
-            self._ends = {one.gang: one.at for one in view.expected_ends if one.gang in reservations.of}
+            self._read_ends()
+        self._leaving = LeavingRooms(timeline, self._ends, now, self._overdue)
 
     def __bool__(self) -> bool:
         """Whether there is any."""
         return bool(self._reservations.of)
+
+    @property
+    def come_free(self) -> bool:
+        """Whether there is any that others are leaving: `follow` says who."""
+        return any(map(self._reservations.comes_free, self._reservations.of))
+
+    def follow(self, victims: VictimSearch) -> None:
+        """Pods are leaving: before anything is put on the timeline, and before any room of victims is promised."""
+        self._leaving.follow(victims)
 
     def lay(self, owners: Iterable[str] | None = None) -> None:
         """Put what is reserved for these gangs, by UID, or for all of them, on the timeline."""
@@ -53,19 +70,41 @@ class PromisedRooms:
             gang, placements = self._gangs.get(owner), held.get(owner)
             if not placements:
                 continue
-            if (end := self._ends.get(owner)) is not None:
-                self._timeline.hold(owner, max(end, self._now + self._overdue), "", Room.placed(placements))
-            elif gang is not None and gang.lasts and self._reservations.comes_free(owner):
+            room, comes_free = Room.placed(placements), self._reservations.comes_free(owner)
+            latest, end = self._now, NEVER_ENDS
+            if comes_free:
                 own = [one for one in self._reservations.standing if one.owner == owner]
                 latest = max(min(one.until or one.since + self.delay, one.since + self.delay) for one in own)
+            if (known := self._ends.get(owner)) is not None:
+                end = max(known, self._overdue)
+                self._timeline.hold(owner, end, "", room)
+            elif gang is not None and gang.lasts and comes_free:
                 end = max(latest, self._now) + gang.lasts
-                self._timeline.hold(owner, end, gang.queue, Room.placed(placements))
+                self._timeline.hold(owner, end, gang.queue, room)
+            if comes_free:
+                self._leaving.promise(owner, latest, end, room)
 
     def lift(self, owner: str) -> None:
         """It is the turn of this gang: what is reserved for it is free for it."""
         self._timeline.release(owner)
+        self._leaving.withdraw(owner)
 
     def promise(self, gang: Gang, parts: Iterable[Part]) -> None:
         """Room of victims was promised to the gang: class, row and number of pods."""
+        if not self._ends:
+            self._read_ends()
+        room, latest = Room(list(parts)), self._now + self.delay
         if gang.lasts:
-            self._timeline.hold(gang.uid, self._now + self.delay + gang.lasts, gang.queue, Room(list(parts)))
+            self._timeline.hold(gang.uid, latest + gang.lasts, gang.queue, room)
+        self._leaving.promise(gang.uid, latest, latest + gang.lasts if gang.lasts else NEVER_ENDS, room)
+
+    def beside(self, taken: Int64s, lent: Mapping[int, Int64s]) -> None:
+        """Lower `taken`, the change of the columns by plans for a gang to which room is lent, by row: where that is
+        what the columns lack twice, it is in both.
+        """
+        for row, amounts in lent.items():
+            taken[:, row] -= np.clip(amounts, 0, self._leaving.once(row))
+        np.minimum(taken, 0, out=taken)
+
+    def _read_ends(self) -> None:
+        self._ends.update((one.gang, one.at) for one in self._view.expected_ends)

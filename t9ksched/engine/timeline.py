@@ -152,7 +152,9 @@ class Timeline:
         self._held: dict[str, tuple[int, str, Room]] = {}
         self._few = OwnedChanges(shape[0])
         self._mixed: tuple[SortedChanges, Mask] | None = None
-        """All changes on the nodes that blocks, late ends and what is heeded touch, and a mask of these."""
+        """All changes on the nodes that blocks, late ends, and what is heeded or lacking twice touch, and a mask of
+        these.
+        """
         self._free: Int64s | None = None
         """The columns that what is kept of classes was made from."""
         self._gained: dict[ClassFit, Int64s] = {}
@@ -164,6 +166,14 @@ class Timeline:
         self.blocks: dict[str, Block] = {}
         self.version = 0
         self._heeded: Changes | None = None
+        self._twice: Changes | None = None
+
+    def count_once(self, changes: Changes | None) -> None:
+        """Room that the columns lack twice, as pods leave it and it is promised already, is lacking once: how they
+        change by that, from now on.
+        """
+        self._twice = changes
+        self._changed()
 
     def heed(self, changes: Changes | None) -> None:
         """Besides, the columns change so from now on, until something else is said: room that is reserved from the gang
@@ -231,21 +241,24 @@ class Timeline:
             self._supplies.clear()
             self._short = None
 
-    def lowest(self, start: int, until: int, without: Collection[str] = ()) -> Int64s | None:
+    def lowest(self, start: int, until: int, without: Collection[str] = (), *, lends: bool = False) -> Int64s | None:
         """The least change of the columns at any moment from `start` to before `until`, shape (resources, nodes).
 
         None where nothing changes until `start`, no start is planned and nothing is heeded. With gangs to be left out,
-        by UID, what they hold does not come free; only for `start` now.
+        by UID, what they hold does not come free, and what is lacking twice is left so; only for `start` now. Nowhere
+        positive for `start` now, unless the timeline `lends` what is lacking twice.
         """
-        if start <= self._now and not self.blocks and self._heeded is None:
+        if start <= self._now and not self.blocks and self._heeded is None and not (lends and self._twice is not None):
             return None
         found = np.zeros(self._shape, np.int64)
         mixed, touched = self._on_touched_nodes()
         if without:
-            mixed = self._mix(self._ends_but(without, touched))
+            mixed = self._mix(self._ends_but(without, touched), ())
         for changes in (self._ends, mixed) if start > self._now else (mixed,):
             if len(changes):
                 found[:, changes.nodes] = changes.lowest(start, until)
+        if start <= self._now and self._twice is not None and not lends:
+            np.minimum(found, 0, out=found)
         return found
 
     def supply(self, column: ClassFit, free: Int64s) -> Steps:
@@ -314,18 +327,19 @@ class Timeline:
         which = np.flatnonzero(stays[ends.end] & nodes[ends.rows])
         return self._moments[ends.end[which]], ends.rows[which], ends.amounts[:, which]
 
-    def _mix(self, ends: Changes) -> SortedChanges:
-        """These ends with blocks, late ends and what is heeded."""
-        few = self._few.changes()
-        return SortedChanges(joined(self._shape[0], [ends, few, *([self._heeded] if self._heeded is not None else [])]))
+    def _mix(self, ends: Changes, twice: Sequence[Changes]) -> SortedChanges:
+        """These ends with blocks, late ends, what is heeded and what is lacking twice."""
+        heeded = () if self._heeded is None else (self._heeded,)
+        return SortedChanges(joined(self._shape[0], [ends, self._few.changes(), *heeded, *twice]))
 
     def _on_touched_nodes(self) -> tuple[SortedChanges, Mask]:
         if self._mixed is None:
             touched = np.zeros(self._shape[1], np.bool_)
+            twice = () if self._twice is None else (self._twice,)
             touched[self._few.changes()[1]] = True
-            if self._heeded is not None:
-                touched[self._heeded[1]] = True
-            self._mixed = self._mix(self._ends.of(touched)), touched
+            for _, rows, _ in (*(() if self._heeded is None else (self._heeded,)), *twice):
+                touched[rows] = True
+            self._mixed = self._mix(self._ends.of(touched), twice), touched
         return self._mixed
 
 
@@ -366,4 +380,7 @@ def _steps(now: int, value: int, at: Int64s, gained: Int64s) -> Steps:
     at, values = at[order], value + np.cumsum(gained[order])
     last = np.ones(len(at), np.bool_)
     np.not_equal(at[1:], at[:-1], out=last[:-1])
-    return np.append(now, at[last]), np.append(value, values[last])
+    at, values = at[last], values[last]
+    if len(at) and at[0] <= now:
+        return at, values
+    return np.append(now, at), np.append(value, values)

@@ -255,7 +255,9 @@ MUTANTS: dict[str, tuple[tuple[Any, str, Any], ...]] = {
     "planned starts are forgotten by a restart": ((PlanKeeper, "restore", _nothing),),
     "planned starts are not written": ((PlanKeeper, "sweep", _nothing),),
     "planned starts are forgotten by each cycle": ((ReservationBook, "in_force", _nothing_planned),),
-    "who starts now leaves no room to planned starts": ((PlannedStarts, "taken", lambda self, gang: None),),
+    "who starts now leaves no room to planned starts": (
+        (PlannedStarts, "taken", lambda self, gang, lends=False: None),
+    ),
     "planned starts heed no quota": ((PlannedStarts, "_quota", lambda self, queue, demand: []),),
     "planned starts are kept beyond the quota": ((PlannedStarts, "_affords", lambda self, block, laid: True),),
     "planned starts see no other ones": ((PlannedStarts, "focus", lambda self, gang: self.lift(self.blocks())),),

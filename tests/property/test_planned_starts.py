@@ -273,7 +273,7 @@ def test_long_histories() -> None:
     run_state_machine_as_test(Histories, settings=settings(SETTINGS, max_examples=3000, stateful_step_count=60))
 
 
-def _nothing_is_taken(self: PlannedStarts, gang: object) -> None:
+def _nothing_is_taken(self: PlannedStarts, gang: object, *, lends: bool = False) -> None:
     return None
 
 

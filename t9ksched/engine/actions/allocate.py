@@ -49,10 +49,12 @@ class Allocate:
             lacking = yield from explain.lacking(key.groups)
             answer.over_quota = (explain.quota_exceeded(shortfalls), *lacking)
             return answer.over_quota
-        planned = cycle.planned if cycle.planned is not None and cycle.planned.any else None
+        own = cycle.reservations.of.get(gang.uid)
+        # Its plan may be on a node where the columns lack twice what victims leave to another gang.
+        due = not own and turn.had is not None and turn.had.at <= cycle.now
+        planned = cycle.planned if cycle.planned is not None and (due or cycle.planned.any) else None
         if planned is not None and not planned.pays(gang, key.demand):
             return (explain.quota_planned(gang.queue),)
-        own = cycle.reservations.of.get(gang.uid)
         # A gang with reserved room finds more than one like it, and so does one whose planned start is its own.
         shared = not own and turn.had is None and not (cycle.starving is not None and cycle.starving.has(gang))
         ends = cycle.end_of(gang) if planned is not None or cycle.advance is not None else 0
@@ -85,8 +87,10 @@ class Allocate:
             kept[turn.had.room.rows] = True
         taken, scarce = None, False
         if planned is not None:
-            scarce = not own and not _enough(key)
-            taken = None if scarce else planned.taken(gang)
+            scarce = not own and not due and not _enough(key)
+            taken = None if scarce else planned.taken(gang, lends=due or bool(lent))
+            if taken is not None and lent:
+                planned.promised.beside(taken, lent)
         elif cycle.advance is not None:
             taken = cycle.withheld(gang)
         states = trial.shift(taken) if taken is not None else (0, 0)

@@ -44,6 +44,8 @@ class Minima:
         cycle = self._cycle
         paid = cycle.stats.placed + cycle.stats.preempted
         yield from self._judge(gang)
+        if cycle.planned is not None:
+            cycle.planned.promised.lay((gang.uid,))
         if gang.uid in cycle.promised:
             victims = yield from cycle.victims()
             cycle.reservations.keep(gang.uid, victims.leaving)
@@ -122,8 +124,6 @@ class Minima:
             cycle.planned.lay(hindering)
         if cycle.starving is not None and cycle.starving.has(gang):
             self._collect(cycle.starving, turn)
-        if turn.reasons and cycle.planned is not None:
-            cycle.planned.promised.lay((gang.uid,))
         if turn.reasons and cycle.view.queues[gang.queue].spec.ordering == "Strict":
             cycle.failures.waits(gang.queue, len(self.staying.get(gang.queue, ())) + 1, key)
         return turn.reasons

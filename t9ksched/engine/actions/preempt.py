@@ -56,11 +56,11 @@ class Preempt:
         if cycle.unreserved(gang) is not None:
             return reasons
         taken = None
-        if planned is not None:
-            if not planned.pays(gang, key.demand, delay):
-                return reasons
-            taken = planned.taken_from(gang, self._may_go(gang.queue))
+        if planned is not None and not planned.pays(gang, key.demand, delay):
+            return reasons
         victims = yield from cycle.victims()  # tells the ledger which pods leave already
+        if planned is not None:
+            taken = planned.taken_from(gang, self._may_go(gang.queue) | victims.gangs_going())
         demand = self._expected[gang.queue] + Counter(key.demand) if gang.queue in self._expected else key.demand
         short = cycle.ledger.can_charge(gang.queue, demand, staying=True)
         cycle.stats.searched += 1
@@ -108,6 +108,7 @@ class Preempt:
                 for column, rows, counts in choice.places
                 for row, count in zip(rows.tolist(), counts.tolist(), strict=True)
             ]
+            cycle.planned.promised.follow(victims)
             cycle.planned.promised.promise(gang, parts)
             cycle.planned.look_again()
         jobs = len(set(map(id, map(itemgetter(0), choice.victims))))

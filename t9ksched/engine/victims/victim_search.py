@@ -5,7 +5,7 @@ trial (`clearing.py`), so that the set is the cheapest by the policy's order (`p
 unit of it can be spared. The choice is verified once more, from the beginning.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -23,7 +23,7 @@ from t9ksched.engine.victims.contest import Contest
 from t9ksched.engine.victims.field import Cleared, Field
 from t9ksched.engine.victims.likely_domains import likely
 from t9ksched.engine.victims.price import Price
-from t9ksched.engine.victims.victim_table import VictimTable
+from t9ksched.engine.victims.victim_table import PodRoom, VictimTable
 from t9ksched.engine.view import QueueState, View
 from t9ksched.engine.work import Effort, Work
 from t9ksched.model.cards import CardGrant
@@ -101,6 +101,7 @@ class VictimSearch:
         self.certain: Int64s = np.zeros_like(trial.free)
         """The part of that which is certain to come free: a victim that was only chosen may still stay."""
         self._give(self.certain, table.asked)
+        self._going: Mask = ~table.staying
         self._leave(~table.staying)
         self._known: dict[tuple[str, int], Mask] = {}
         self._most: dict[tuple[str, int], Int64s] = {}
@@ -128,9 +129,7 @@ class VictimSearch:
         if not short and gang.topology != "Required" and (left := left_after(groups, free)) is not None:
             self.expected = left - free
             return None
-        if not units.any():
-            return None
-        if left_after(groups, self._trial.free + self._at_most(gang, units)) is None:
+        if not units.any() or left_after(groups, self._trial.free + self._at_most(gang, units)) is None:
             return None
         must = self._cure(gang, units, short) if short else np.zeros_like(self._gone)
         if must is None:
@@ -241,12 +240,18 @@ class VictimSearch:
 
     def take(self, choice: Choice) -> None:
         """The victims of a choice go."""
-        self._gone |= choice.units
+        self._spend(choice.units)
+        self._going = self._going | choice.units[self._table.unit_of]
         self._give(self.coming, choice.units[self._table.unit_of] & self._table.staying)
-        for known in self._known.values():
-            known[choice.units] = False
-        self._most.clear()
         self._leave(choice.units[self._table.unit_of] & self._table.staying)
+
+    def going(self, rows: Indices) -> Iterator[PodRoom]:
+        """The pods on these nodes that are leaving, victims of this cycle included."""
+        return self._table.rooms(self._going, rows)
+
+    def gangs_going(self) -> frozenset[str]:
+        """The gangs, by UID, of which such pods are on any node."""
+        return self._table.gangs(self._going)
 
     def expect(self) -> bool:
         """Whether the last gang fits once the leaving pods have gone; if so, no later gang counts on that room."""
@@ -260,7 +265,10 @@ class VictimSearch:
     def spare(self, gangs: Collection[str]) -> None:
         """These gangs, by uid, are no victims in this cycle: what they held when it began is not what they hold now."""
         groups = np.flatnonzero([group.uid in gangs for group in self._table.groups]) if gangs else ()
-        units: Mask = np.isin(self._table.unit_group, groups)
+        self._spend(np.isin(self._table.unit_group, groups))
+
+    def _spend(self, units: Mask) -> None:
+        """These units are no victims any more."""
         self._gone |= units
         for known in self._known.values():
             known[units] = False

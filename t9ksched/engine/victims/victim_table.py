@@ -28,6 +28,8 @@ _NODE: Final = attrgetter("node")
 _CLASS: Final = attrgetter("pod_class")
 _LEAVING: Final = attrgetter("leaving")
 _ASKED: Final = attrgetter("asked")
+PodRoom = tuple[str, int, Int64s]
+"""UID of a pod's gang, row of its node, and what the pod gives back, shape (resources,)."""
 
 
 def surplus(group: Running) -> list[int]:
@@ -113,6 +115,17 @@ class VictimTable:
             queue, kind = divmod(at, len(self.classes))
             count = int(counts[at])
             yield self.queues[queue], [(name, amount * count) for name, amount in self.classes[kind].requests]
+
+    def rooms(self, pods: Mask, rows: Indices) -> Iterator[PodRoom]:
+        """The room of those of these pods that are on the nodes of these rows."""
+        here = np.zeros(len(self.static.names), np.bool_)
+        here[rows] = True
+        for at in np.flatnonzero(pods & here[self.row]).tolist():
+            yield self.groups[int(self.group_of[at])].uid, int(self.row[at]), self.freed[:, at]
+
+    def gangs(self, pods: Mask) -> frozenset[str]:
+        """The gangs of these pods, by UID."""
+        return frozenset(self.groups[at].uid for at in distinct(self.group_of[pods]).tolist())
 
     def charged(self, units: Indices) -> dict[str, dict[str, int]]:
         """What the queues are charged for the pods of these units that stay, in units by resource."""
