@@ -18,7 +18,7 @@ from t9ksched.engine.policy import Policy
 from t9ksched.engine.refill import Refills
 from t9ksched.engine.reservations import Reservations
 from t9ksched.engine.reserved_rooms import ReservedRooms
-from t9ksched.engine.scheduling_key import SchedulingKeys
+from t9ksched.engine.scheduling_key import SchedulingKey, SchedulingKeys
 from t9ksched.engine.starvation import Starving, backfills
 from t9ksched.engine.timeline import end_of
 from t9ksched.engine.victims.victim_search import VictimSearch
@@ -67,6 +67,8 @@ class Cycle:
         self.reserved: list[Reservation] = []
         self._victims: VictimSearch | None = None
         self._victim_queues: dict[str, frozenset[str]] = {}
+        self._reach: dict[SchedulingKey, tuple[int, bool]] = {}
+        """What `within_reach` said of keys, with the state of the trial then."""
         self._refilled: set[str] = set()
         self.scopes: dict[str, Mask] = {}
         self.reservations = Reservations(view.reservations, self.trial, now)
@@ -146,6 +148,21 @@ class Cycle:
                 if queues[name].spec.preemptible and (name == queue or queues[name].spec.priority < rank)
             )
         return self._victim_queues[queue]
+
+    def within_reach(self, gang: Gang, key: SchedulingKey) -> Work[bool]:
+        """Whether the gang may fit once all has gone that may be evicted for it at any time: by numbers, each class of
+        its pods alone, and with the room that planned starts need. If not, no victims are found for it, and none of its
+        queue comes to count on room that pods are leaving.
+        """
+        table = yield from self._memory.victims(self.view.running, self.trial)
+        known = self._reach.get(key)
+        if known is None or known[0] != self.trial.state:
+            rules, queues = self.policy.preemption, self.victim_queues(gang.queue)
+            whole = queues if rules.inside_queue else queues - {gang.queue}
+            room = table.most(whole, queues - whole if rules.surplus_yields else ())
+            fits = all(int(column.rooms(self.trial.free + room).sum()) >= pods for column, pods in key.groups)
+            known = self._reach[key] = self.trial.state, fits
+        return known[1]
 
     def refilled(self, gang: str) -> None:
         """A gang used the room that was reserved for its refill: it does not come free for other gangs."""

@@ -27,8 +27,11 @@ from tests.ahead import HOUR, Interval, Pool
 from tests.builders import GPU, queue
 
 CARDS = 2
-RANKS = {"low": 1, "mid": 3, "firm": 3, "high": 5}
-QUEUES = {name: queue(ordering="Backfill", priority=rank, preemptible=name != "firm") for name, rank in RANKS.items()}
+RANKS = {"low": 1, "mid": 3, "firm": 3, "few": 3, "high": 5}
+QUEUES = {
+    name: queue(ordering="Backfill", priority=rank, preemptible=name != "firm", quota={GPU: 3} if name == "few" else {})
+    for name, rank in RANKS.items()
+}
 UNTIL = 660 * 1_000_000_000
 
 
@@ -96,7 +99,7 @@ class Histories(RuleBasedStateMachine):
         self.runs: dict[str, int] = {}
 
     @rule(
-        of=st.sampled_from(["low", "low", "mid", "mid", "firm", "high"]),
+        of=st.sampled_from(["low", "low", "mid", "mid", "firm", "few", "high"]),
         pods=st.integers(1, 5),
         cards=st.integers(1, CARDS),
         hours=st.sampled_from([0, 1, 2, 3, 5, 8]),

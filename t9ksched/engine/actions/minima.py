@@ -36,6 +36,7 @@ class Minima:
         self._actions = [action(cycle) for action in ACTIONS if action.needs in cycle.policy.actions]
         self._planning = [action for action in self._actions if isinstance(action, Reserve)]
         """What is done for a gang that may not start now."""
+        self._planned_before = {one.owner for one in cycle.view.reservations if one.kind.planned}
         self.staying: dict[str, list[tuple[Gang, tuple[Reason, ...]]]] = {}
         self.above: dict[str, list[tuple[Gang, list[Member]]]] = {}
 
@@ -76,8 +77,7 @@ class Minima:
         if planned is not None:
             planned.focus(gang)
             judged = members and enough and not closed and gang.uid not in cycle.reservations.of
-            # Time and every end may help a gang that may evict others: it is tried in each cycle.
-            judged = judged and not (cycle.view.running and cycle.victim_queues(gang.queue))
+            judged = judged and gang.uid in self._planned_before and not (yield from self._may_evict(gang, members))
             if judged and (block := planned.rests(gang, members)) is not None:
                 self._wait(gang, told(cycle, gang, block))
                 return
@@ -135,6 +135,22 @@ class Minima:
             turn.reasons = (*turn.reasons, explain.collects(turn.gang, starving.goes_on(turn.gang), self._cycle.now))
         elif starving.started(turn.gang):
             self._cycle.failures.room_came_free()
+
+    def _may_evict(self, gang: Gang, members: Sequence[Member]) -> Work[bool]:
+        """Whether victims may be found for the gang, which has a plan: then time and every end may help it, and it is
+        tried in each cycle. Beside other plans none are looked for while its queue cannot pay.
+        """
+        cycle, planned = self._cycle, self._cycle.planned
+        assert planned is not None
+        if not (cycle.view.running and cycle.victim_queues(gang.queue)):
+            return False
+        if cycle.starving is not None and cycle.starving.has(gang):
+            return True
+        key = yield from cycle.keys.of(gang, members)
+        others = len(planned.blocks()) > 1 or cycle.advance is not None
+        if others and cycle.ledger.can_charge(gang.queue, key.demand):
+            return False
+        return (yield from cycle.within_reach(gang, key))
 
     def _hindering(self, turn: Turn) -> list[Block]:
         """The plans that must not hold up the gang: where its own does not come about as planned, because something

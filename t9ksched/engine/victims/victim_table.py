@@ -6,7 +6,7 @@ is taken from a gang leaves it whole or takes it whole.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import chain, islice, repeat
 from operator import attrgetter
 from typing import Final
@@ -84,6 +84,7 @@ class VictimTable:
         self.static = static
         self.groups = sorted(running, key=attrgetter("uid"))
         self.pods: list[RunningPod] = []
+        self._most: dict[tuple[frozenset[str], frozenset[str]], Int64s] = {}
 
     @classmethod
     def of(cls, running: Sequence[Running], static: Static, meter: Meter) -> Work["VictimTable"]:
@@ -126,6 +127,21 @@ class VictimTable:
     def gangs(self, pods: Mask) -> frozenset[str]:
         """The gangs of these pods, by UID."""
         return frozenset(self.groups[at].uid for at in distinct(self.group_of[pods]).tolist())
+
+    def most(self, whole: Collection[str], surplus: Collection[str]) -> Int64s:
+        """The room that is there at most, besides what is free, when all gangs of the queues `whole` and the members
+        above the minima of gangs of others have gone, and all that leaves has left; shape (resources, nodes). Not to be
+        written to.
+        """
+        key = frozenset(whole), frozenset(surplus)
+        found = self._most.get(key)
+        if found is None:
+            whole_, surplus_ = (np.isin(self.queues, list(names))[self.queue_of] for names in key)
+            of = self.group_of
+            goes = ~self.staying | whole_[of] | (surplus_[of] & self.is_surplus[self.unit_of])
+            found = self._most[key] = np.zeros((len(self.freed), len(self.static.names)), np.int64)
+            np.add.at(found.T, self.row[goes], self.freed[:, goes].T)
+        return found
 
     def charged(self, units: Indices) -> dict[str, dict[str, int]]:
         """What the queues are charged for the pods of these units that stay, in units by resource."""

@@ -1,16 +1,19 @@
 """Preemption beside planned starts: who may take room that a plan needs later."""
 
 from dataclasses import replace
+from unittest.mock import patch
 
 import pytest
 from msgspec import structs
 
+from t9ksched.engine.memory import Memory
+from t9ksched.engine.planned_starts import PlannedStarts
 from t9ksched.engine.planner import Plan, plan
 from t9ksched.engine.policy import Planning, Policy
 from t9ksched.engine.view import View
 from t9ksched.model.gang import ExpectedEnd, Gang
-from tests.ahead import HOUR
-from tests.builders import gang, node, pod_class, queue, running, view
+from tests.ahead import HOUR, MINUTE
+from tests.builders import GPU, gang, node, pod_class, queue, running, view
 
 CARD = pod_class(cpu=0, memory=0, gpu=1)
 POLICY = Policy(actions=("allocate", "preempt"), planning=Planning())
@@ -103,3 +106,47 @@ def test_a_gang_with_a_plan_evicts_others_once_that_makes_room() -> None:
     found = after(seen)
     assert {(one.gang, one.by) for one in found.evictions} == {("v", "b"), ("w", "b"), ("x", "b")}
     assert not found.planned
+
+
+def looks(before: View, memory: Memory, now: int) -> tuple[Plan, int]:
+    """A cycle, and how many gangs were tried although they had a plan."""
+    with patch.object(PlannedStarts, "turn", autospec=True, side_effect=PlannedStarts.turn) as tried:
+        found = plan(before, POLICY, now, memory)
+        with patch.object(PlannedStarts, "rests", lambda *_: None):
+            fresh = plan(before, POLICY, now)
+    assert structs.replace(fresh, stats=found.stats).to_bytes() == found.to_bytes()
+    return found, tried.call_count - len(before.gangs)
+
+
+@pytest.mark.parametrize(
+    ("there", "pods", "quota", "evicts_from", "tried"),
+    [
+        pytest.param("high", 6, 100, 0, 0, id="its own queue has the room, and no surplus"),
+        pytest.param("low", 8, 100, 0, 0, id="all victims together are too few"),
+        pytest.param("low", 6, 8, 0, 0, id="its queue cannot pay before the plans begin"),
+        pytest.param("low", 6, 100, 30 * MINUTE, 10, id="it may evict others later"),
+    ],
+)
+def test_a_gang_that_victims_cannot_help_is_not_tried_again(
+    there: str, pods: int, quota: int, evicts_from: int, tried: int
+) -> None:
+    """Ten cards: three of a gang of queue high that stays for two hours, and seven of one whose hour is over soon. Ten
+    gangs have plans, one after the other; in the next cycle nothing has happened.
+    """
+    groups = [(running("h", "high", ["n0"] * 3, of=CARD), 2), (running("l", there, ["n0"] * 7, of=CARD), 1)]
+    ends = tuple(ExpectedEnd(one.uid, one.queue, hours * HOUR, (("n0", CARD, len(one.pods)),)) for one, hours in groups)
+    gangs = [structs.replace(limited(f"g{at}", "high", pods, 1), evicts_from=evicts_from) for at in range(10)]
+    queues = {**QUEUES, "high": queue(priority=9, ordering="Backfill", quota={GPU: quota})}
+    seen = view([node("n0", gpu=10)], gangs, queues, running=[one for one, _ in groups])
+    seen, memory = replace(seen, expected_ends=ends), Memory()
+    first, _ = looks(seen, memory, 0)
+    assert len(starts(first)) == 10
+    later, count = looks(replace(seen, reservations=first.planned), memory, MINUTE)
+    assert later.planned == first.planned
+    assert count == tried
+    last, _ = looks(replace(seen, reservations=later.planned), memory, 30 * MINUTE)
+    assert {one.by for one in last.evictions} == ({"g0"} if evicts_from else set())
+
+
+def starts(found: Plan) -> dict[str, int]:
+    return {one.owner: one.since for one in found.planned}
