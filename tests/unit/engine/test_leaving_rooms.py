@@ -9,7 +9,7 @@ from t9ksched.engine.planner import Plan, plan
 from t9ksched.engine.policy import Planning, Policy, Preemption
 from t9ksched.engine.view import View
 from t9ksched.model.gang import ExpectedEnd, Gang, Running
-from t9ksched.model.reservation import Reservation
+from t9ksched.model.reservation import Reservation, ReservationKind
 from tests.ahead import HOUR, MINUTE
 from tests.builders import gang, node, pod_class, queue, running, view
 
@@ -126,4 +126,23 @@ def test_leaving_pods_of_which_a_plan_has_the_room_leave_it_to_no_other() -> Non
     p = limited("p", "high", 1, 0)
     found = plan(seen([b, p], [V, H, leaving(f)], ends, firm.planned), POLICY, 0)
     assert {(one.gang, one.by) for one in found.evictions} == {("v", "p")}
+    assert starts(found) == {"b": 5 * HOUR}
+
+
+@pytest.mark.parametrize(("left", "first"), [(2, "o"), (1, "p")])
+def test_a_gang_with_a_promise_leaves_the_room_of_a_plan_while_victims_are_there(left: int, first: str) -> None:
+    """Of n0, p was promised two cards, o one, and b needs the fourth at hour 5. As long as two victims are there, they
+    and p would have all cards of n0; o, which needs one, goes first.
+    """
+    gangs = [limited("b", "high", 3, 2), limited("p", "high", 2, 0), limited("o", "high", 1, 0)]
+    v = leaving(running("v", "low", ["n0"] * left, of=CARD))
+    kept = [
+        *(Reservation(owner, "n0", CARD, ReservationKind.VICTIMS, rank=9, until=LEFT) for owner in "ppo"),
+        *(
+            Reservation("b", on, CARD, ReservationKind.PLANNED, rank=9, since=5 * HOUR, until=7 * HOUR, queue="high")
+            for on in ("n0", "n1", "n1")
+        ),
+    ]
+    found = plan(seen(gangs, [v, H], [H_ENDS], tuple(kept), gpus=(4, 2)), POLICY, MINUTE)
+    assert {one.gang for one in found.assignments} == {first}
     assert starts(found) == {"b": 5 * HOUR}
