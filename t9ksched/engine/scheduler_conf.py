@@ -7,6 +7,7 @@ text is YAML: `actions`, `tiers` of plugins in the order in which they are asked
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import timedelta
 from typing import Final, cast
 
 import yaml
@@ -31,6 +32,7 @@ ACTIONS: Final = ("allocate", "preempt")
 PLUGINS: Final = ("basic", "predicates", "affinity", "resource", "binpack", "cardless")
 MANDATORY: Final = ("basic", "predicates", "affinity")
 QUEUE_ORDER: Final = ("basic", "resource")
+_LONGEST: Final = timedelta(days=3650)
 _MODES: Final = ("Conservative", "EASY")
 _MOST_PLANS: Final = 10_000
 _STRATEGIES: Final = ("MostAllocated", "LeastAllocated")
@@ -185,6 +187,8 @@ class _Reader:
         except ValueError as error:
             self._fail(node, path, str(error))
             return 0
+        if length is not None and length > _LONGEST:
+            self._fail(node, path, f"{text!r} is longer than ten years")
         # In whole seconds, as Kubernetes counts them: rounded up, because 0 means none.
         return math.ceil(length.total_seconds()) if length else 0
 

@@ -25,6 +25,7 @@ from t9ksched.kube.watch.identity import Identity
 from t9ksched.kube.watch.reflector import Reflector, WatchOptions
 from t9ksched.model import names
 from t9ksched.model.api_resource import Resource
+from t9ksched.model.duration import LONGEST_SECONDS
 from t9ksched.model.node import decode_node
 from t9ksched.model.pod import decode_pod
 from t9ksched.scheduler.keep.queue_sync import QueueSync
@@ -163,7 +164,7 @@ def _fault(status: dict[str, Any]) -> str:
 
 def _deadline(policy: dict[str, Any]) -> int | None:
     seconds = policy.get("activeDeadlineSeconds")
-    return seconds if isinstance(seconds, int) and seconds > 0 else None
+    return min(seconds, LONGEST_SECONDS) if isinstance(seconds, int) and seconds > 0 else None
 
 
 def _paused(spec: dict[str, Any]) -> bool:

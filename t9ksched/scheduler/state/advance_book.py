@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from msgspec import structs
 
 from t9ksched.model.advance_reservation import AdvanceReservation, Occurrence
-from t9ksched.model.duration import parse_duration
+from t9ksched.model.duration import FARTHEST, parse_duration
 from t9ksched.model.podclass import PodClass
 from t9ksched.model.reserved_room import ReservedRoom
 from t9ksched.model.wall_clock import nanoseconds
@@ -70,9 +70,9 @@ class KnownReservation:
         one = self.reservation
         return ReservedRoom(
             name=one.name,
-            begin=of.begin,
-            end=of.end,
-            drain=of.begin - length(one.drain_ahead),
+            begin=min(of.begin, FARTHEST),
+            end=min(of.end, FARTHEST + 1),
+            drain=min(of.begin, FARTHEST) - length(one.drain_ahead),
             nodes=self.record.nodes,
             cards=None if one.cards is None else (one.cards.resource, one.cards.count),
             queues=tuple(sorted(one.queues)),

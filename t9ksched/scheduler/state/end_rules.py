@@ -8,6 +8,7 @@ pods get to end.
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
+from t9ksched.model.duration import FARTHEST, FORESEEN
 from t9ksched.model.queue import QueueSpec
 from t9ksched.model.reasons import Code
 from t9ksched.scheduler.state.limits import agreed_limit, own_limit
@@ -56,7 +57,9 @@ class EndRules:
         return [pod for pod in gang.members.values() if charges.get(pod.uid) is not None and not gang.inherited(pod)]
 
     def end(self, gang: GangRecord, pods: Sequence[PodRecord], now: int) -> int | None:
-        """When all of these pods of a group are gone at the latest; None where nothing enforces it."""
+        """When all of these pods of a group are gone at the latest; None where nothing enforces it, or only in the next
+        century.
+        """
         state, late = self._state, self._start_timeout
         clock, limit = state.clocks.of(gang), own_limit(state, gang)
         run = clock.run if clock is not None else None
@@ -90,10 +93,12 @@ class EndRules:
         ]
         if len(deadlines) == len(pods):
             ends.append(max(deadlines))
-        return min(ends) + _SLACK + self._grace(pods) if ends else None
+        if not ends or min(ends) > FARTHEST:
+            return None
+        return min(ends) + _SLACK + self._grace(pods)
 
     def lasts(self, gang: GangRecord) -> int:
-        """How long a group that waits holds its room at most once it has it, in nanoseconds; 0 for ever."""
+        """How long a group that waits holds its room at most once it has it, in nanoseconds; 0 for ever, or nearly."""
         state, late = self._state, self._start_timeout
         pods = [pod for pod in gang.members.values() if not pod.finished]
         found: list[int] = []
@@ -113,7 +118,7 @@ class EndRules:
         deadlines = [pod.active_deadline for pod in pods]
         if late and deadlines and None not in deadlines:
             found.append(late + max(seconds for seconds in deadlines if seconds is not None) * _SECOND)
-        return min(found) + _SLACK + self._grace(pods) if found else 0
+        return min(found) + _SLACK + self._grace(pods) if found and min(found) <= FORESEEN else 0
 
     def _grace(self, pods: Sequence[PodRecord]) -> int:
         """How long these pods may take to end, in nanoseconds."""

@@ -8,6 +8,7 @@ import structlog
 
 from t9ksched.kube.write.eviction import OTHERS
 from t9ksched.model import names
+from t9ksched.model.duration import LONGEST_SECONDS
 from t9ksched.model.errors import Invalid
 from t9ksched.model.pod import OwnerReference, Pod
 from t9ksched.model.quantity import QuantityError
@@ -64,8 +65,11 @@ class PodEvents:
             self._state.changes.gang_changed(record.gang)
             if sooner and record.ours:
                 self._state.wake()
-        if pod.spec.active_deadline_seconds != record.active_deadline:
-            record.active_deadline = pod.spec.active_deadline_seconds
+        deadline = pod.spec.active_deadline_seconds
+        if deadline is not None:
+            deadline = min(deadline, LONGEST_SECONDS)
+        if deadline != record.active_deadline:
+            record.active_deadline = deadline
             self._state.changes.gang_changed(record.gang)
             if known is not None:
                 self._state.wake()  # it may end sooner than was planned with

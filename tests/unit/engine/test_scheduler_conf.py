@@ -221,6 +221,8 @@ def test_weights_of_plugins_stay_countable() -> None:
             ["line 6, preempt.insideQueue", "line 7, preempt.surplusYields"],
         ),
         (LEAST + "planning: {horizon: 1m, resolution: 2m}\n", ["line 5, planning.resolution"]),
+        (LEAST + "planning: {horizon: 11y}\n", ["line 5, planning.horizon"]),
+        (LEAST + "startTimeout: 300y\n", ["line 5, startTimeout"]),
         (LEAST + "action: allocate\n", ["line 5, action"]),
         (LEAST + "actions: allocate\n", ["line 5, actions"]),
         (

@@ -91,6 +91,19 @@ def test_a_shorter_max_duration_and_none(state: ClusterState) -> None:
     assert end(state) == START_TIMEOUT + 3600 + 10
 
 
+@pytest.mark.parametrize("limit", ["99y", "300y", "99999999999999y"])
+def test_an_end_in_the_next_century_is_none(state: ClusterState, limit: str) -> None:
+    state.upsert_pod(owned("far", uid="far", limit=limit))
+    (waiting,) = state.view(NOW).gangs
+    assert waiting.lasts == 0
+    decide(state)
+    assert end(state) == START_TIMEOUT + 3600 + 10
+    state.upsert_job(job(10**14, started=-1))
+    assert end(state) == START_TIMEOUT + 3600 + 10
+    state.set_queues([Queue("q", parse_queue_spec({"maxDuration": limit}))])
+    assert len(found(state)) == 1
+
+
 def test_other_rules(state: ClusterState) -> None:
     kept = state.expect_ends(START_TIMEOUT, MOST_GRACE)
     assert state.expect_ends(START_TIMEOUT, MOST_GRACE) is kept
