@@ -74,7 +74,11 @@ def test_metadata(metadata: Any, told: list[tuple[str, str | None]]) -> None:
 
 def test_annotations_of_users_are_known_and_internal_ones_are_no_hint() -> None:
     every = {name: key for name, key in vars(names).items() if name.endswith("_ANNOTATION")}
-    of_nodes = {names.CARD_MODE_ANNOTATION, names.CORDONED_CARDS_ANNOTATION}
+    of_nodes = {
+        names.CARD_MODE_ANNOTATION,
+        names.CORDONED_CARDS_ANNOTATION,
+        names.RECORDED_CORDONS_ANNOTATION,
+    }
     internal = {names.SUBMITTED_BY_ANNOTATION, names.SUBMISSION_ANNOTATION}
     assert len(every) > len(of_nodes | internal)
     for key in every.values():
