@@ -58,6 +58,8 @@ class Node(Shape):
 
     A card of `gpus` that is `cordoned` takes no new work; `cordonedWhy` is the reason that was given, if any.
 
+    `notReady` says in words why its accelerators are not ready; pods that ask for some are kept away meanwhile.
+
     `cardDrift` counts its pods whose annotations name other cards than the scheduler's record, `cardsUnknown` those of
     them of which no card is on record: until they are gone, a node that honours indices gives no more cards.
     """
@@ -84,6 +86,7 @@ class Node(Shape):
         ]
         | None
     )
+    notReady: str | None
     cardDrift: int
     cardsUnknown: int
     gpus: list[dict[str, Any]]

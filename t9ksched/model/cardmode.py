@@ -9,22 +9,18 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from t9ksched.model.readiness import unready
 from t9ksched.model.resources import is_card_resource
 from t9ksched.model.whole import whole_number
 
 WHOLE: Final = "Whole"
 NOT_READY: Final = "NotReady"
 
-MIG_STATE_LABEL: Final = "nvidia.com/mig.config.state"
-"""Progress of the MIG manager: pending, rebooting, failed or success."""
 _PRODUCT: Final = "nvidia.com/gpu.product"
 _STRATEGY: Final = "nvidia.com/gpu.sharing-strategy"
 _REPLICAS: Final = "nvidia.com/gpu.replicas"
 _MIG_PROFILE: Final = re.compile(r"nvidia\.com/mig-\d+g\.[^/]+?(\.count)?")
 _HAMI_REGISTER: Final = re.compile(r"hami\.io/node-.+-register")
-_PCI: Final = re.compile(r"feature\.node\.kubernetes\.io/pci-(?:03\d\d_)?10de(?:[_-].*)?\.present")
-_OPERANDS: Final = "nvidia.com/gpu.deploy.operands"
-_ACCELERATORS: Final = ("nvidia.com/", "vke.volcengine.com/", "aliyun.com/gpu-", "koordinator.sh/gpu")
 _SHARES: Final = re.compile(
     r"vke\.volcengine\.com/.+"
     r"|nvidia\.com/(gpucores|gpumem|gpumem-percentage)"
@@ -48,16 +44,7 @@ def _mixed(labels: Texts, annotations: Texts, has: Amounts) -> bool:
     return any(name.endswith(".count") and _MIG_PROFILE.fullmatch(name) and _number(labels[name]) for name in labels)
 
 
-def _bare(labels: Texts, annotations: Texts, has: Amounts) -> bool:
-    """NVIDIA cards on the bus, and nothing that offers them: the driver or the device plugin is not up yet."""
-    if any(amount and is_accelerator(name) for name, amount in has.items()) or labels.get(_OPERANDS) == "false":
-        return False
-    return any(value == "true" and _PCI.fullmatch(label) for label, value in labels.items())
-
-
 MODES: Final[tuple[tuple[str, Test], ...]] = (
-    (NOT_READY, lambda labels, _, has: labels.get(MIG_STATE_LABEL, "success") != "success"),
-    (NOT_READY, _bare),
     ("HAMi", lambda _, annotations, has: any(annotations[key] for key in annotations if _HAMI_REGISTER.fullmatch(key))),
     ("MGPU", lambda labels, _, has: labels.get("vke.node.gpu.schedule") == "mgpu"),
     ("MGPU", lambda _, __, has: bool(has.get("vke.volcengine.com/mgpu-core"))),
@@ -81,13 +68,13 @@ MODES: Final[tuple[tuple[str, Test], ...]] = (
 
 
 def card_mode(labels: Texts, annotations: Texts, allocatable: Amounts) -> str:
-    """How a node hands out its accelerators, a mode of `MODES`; empty for a node without any."""
+    """How a node hands out its accelerators, a mode of `MODES`, or that they are not ready; empty without any."""
+    return NOT_READY if unready(labels, allocatable) else layout(labels, annotations, allocatable)
+
+
+def layout(labels: Texts, annotations: Texts, allocatable: Amounts) -> str:
+    """The same, be they ready or not."""
     return next((mode for mode, shows in MODES if shows(labels, annotations, allocatable)), "")
-
-
-def is_accelerator(resource: str) -> bool:
-    """Whether a resource is an accelerator or a part of one, whole cards included."""
-    return is_card_resource(resource) or resource.startswith(_ACCELERATORS)
 
 
 def is_share(resource: str) -> bool:

@@ -28,10 +28,17 @@ class Terminated(msgspec.Struct, gc=False, rename="camel"):
     finished_at: str | None = None
 
 
+class Waits(msgspec.Struct, gc=False):
+    """Why a container does not run."""
+
+    reason: str | None = None
+
+
 class ContainerState(msgspec.Struct, gc=False):
-    """The state of a container, as far as it ended."""
+    """The state of a container, as far as it ended or does not run."""
 
     terminated: Terminated | None = None
+    waiting: Waits | None = None
 
 
 class ContainerStatus(msgspec.Struct, gc=False):

@@ -1,17 +1,18 @@
 """Nodes as far as scheduling reads them, with the cards they carry."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 import msgspec
 
-from t9ksched.model.cardmode import WHOLE, card_mode, is_accelerator
+from t9ksched.model.cardmode import NOT_READY, WHOLE, layout
 from t9ksched.model.cards import MOST_INDEXED, CardGrant, CardTable
 from t9ksched.model.names import CARD_MODE_ANNOTATION, CORDONED_CARDS_ANNOTATION, HONOURS_INDEX, PLUGIN_CHOOSES
 from t9ksched.model.pod import Metadata, Quantities
 from t9ksched.model.quantity import QuantityError, to_units
-from t9ksched.model.resources import is_card_resource
+from t9ksched.model.readiness import Unready, unready
+from t9ksched.model.resources import is_accelerator, is_card_resource
 from t9ksched.model.taints import Taint
 from t9ksched.model.whole import whole_number
 
@@ -69,6 +70,7 @@ class NodeFacts:
         why_cordoned: the cards that take no work by their index, each with the reason that was given, "" for none.
         mode: how it hands out its accelerators (`model.cardmode`); empty when it has none.
         card_mode: `honours-index` when the node gives a container the cards we name, else `plugin-chooses`.
+        unready: why its accelerators are not ready; None where they are.
         unsure: a pod on this `honours-index` node holds cards that are on no record, so it may be any of them.
     """
 
@@ -86,6 +88,7 @@ class NodeFacts:
     cordoned: Mapping[str, int] = field(default_factory=dict)
     why_cordoned: Mapping[int, str] = field(default_factory=dict)
 
+    unready: Unready | None = None
     unsure: bool = False
 
     @property
@@ -134,10 +137,11 @@ def _cordoned(indices: Iterable[int], cards: Mapping[str, int]) -> dict[str, fro
     return {resource: those for resource, those in found.items() if those}
 
 
-def node_facts(node: Node, cordons: Mapping[int, str] = _NONE) -> NodeFacts:
+def node_facts(node: Node, cordons: Mapping[int, str] = _NONE, failing: Sequence[str] = ()) -> NodeFacts:
     """What the engine needs to know of a node. An allocatable amount that is no quantity counts as absent.
 
-    `cordons` are the cards on record as cordoned, each with its reason, besides those that its annotation names.
+    `cordons` are the cards on record as cordoned, each with its reason, besides those that its annotation names;
+    `failing` are validator pods of the GPU operator that fail on it, each with how.
     """
     allocatable: dict[str, int] = {}
     for name, value in (node.status.allocatable or {}).items():
@@ -146,8 +150,10 @@ def node_facts(node: Node, cordons: Mapping[int, str] = _NONE) -> NodeFacts:
         except QuantityError:
             continue
     annotations = node.metadata.annotations or {}
-    mode = card_mode(node.metadata.labels or {}, annotations, allocatable)
-    whole = {name: count for name, count in allocatable.items() if mode == WHOLE and is_card_resource(name) and count}
+    why_not = unready(node.metadata.labels or {}, allocatable, failing)
+    mode = layout(node.metadata.labels or {}, annotations, allocatable)
+    by_index = mode == WHOLE and (why_not is None or why_not.layout)
+    whole = {name: count for name, count in allocatable.items() if by_index and is_card_resource(name) and count}
     cards = {name: count for name, count in whole.items() if count <= MOST_INDEXED}
     why = dict.fromkeys(sorted(card_indices(annotations.get(CORDONED_CARDS_ANNOTATION, ""))), "") | dict(cordons)
     cordoned = _cordoned(why, whole)
@@ -164,7 +170,8 @@ def node_facts(node: Node, cordons: Mapping[int, str] = _NONE) -> NodeFacts:
         allocatable=allocatable,
         cards=CardTable(cards, CardGrant.of({name: those for name, those in cordoned.items() if name in cards})),
         card_mode=HONOURS_INDEX if honours else PLUGIN_CHOOSES,
-        mode=mode,
+        mode=mode if why_not is None else NOT_READY,
+        unready=why_not,
         cordoned={name: len(those) for name, those in cordoned.items() if name not in cards},
         why_cordoned={index: why[index] for index in sorted(out)},
     )

@@ -7,10 +7,10 @@ class is the key of every cache of the engine. `intern` keeps one object a class
 from dataclasses import dataclass
 from functools import cached_property
 
-from t9ksched.model.cardmode import is_accelerator
 from t9ksched.model.cards import CardRequest, SharedCards
 from t9ksched.model.labels import NodeSelector
 from t9ksched.model.podrules import PodRules, PodTerm
+from t9ksched.model.resources import is_accelerator
 from t9ksched.model.taints import Toleration
 
 

@@ -29,6 +29,7 @@ _CARD_NAMES: Final = frozenset(
         "tenstorrent.com/n150",
     }
 )
+_ACCELERATORS: Final = ("nvidia.com/", "vke.volcengine.com/", "aliyun.com/gpu-", "koordinator.sh/gpu")
 _configured: set[str] = set()
 
 
@@ -42,3 +43,8 @@ def add_card_resources(*names: str) -> None:
 def is_card_resource(name: str) -> bool:
     """Whether one unit of this resource is one whole card with an index of its own."""
     return name in _CARD_NAMES or name in _configured or _CARD_SUFFIX.fullmatch(name) is not None
+
+
+def is_accelerator(resource: str) -> bool:
+    """Whether a resource is an accelerator or a part of one, whole cards included."""
+    return is_card_resource(resource) or resource.startswith(_ACCELERATORS)

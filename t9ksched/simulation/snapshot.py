@@ -12,10 +12,10 @@ import msgspec
 from msgspec import structs
 
 from t9ksched.engine.plugins import Factory
-from t9ksched.model.cardmode import is_accelerator
 from t9ksched.model.errors import Invalid
 from t9ksched.model.gang import Gang
 from t9ksched.model.podclass import PodClass
+from t9ksched.model.resources import is_accelerator
 from t9ksched.simulation.figures import Figures, figures
 from t9ksched.simulation.job import Job, Run, nanoseconds, seconds
 from t9ksched.simulation.outlook import Outlook, outlook

@@ -1,16 +1,78 @@
-"""What the inventory of nodes adds to a reason: cards that are cordoned."""
+"""What the inventory of nodes adds to a reason: cards that are cordoned, and accelerators that are not ready."""
 
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Final
 
+import numpy as np
+
+from t9ksched.engine.arrays import Mask
 from t9ksched.engine.placement.class_fit import ClassFit
+from t9ksched.engine.placement.constraints import NOT_PREPARED, Prepared, constraints
 from t9ksched.model.reasons import Reason
 
 CARD_CORDONED: Final = "CardCordoned"
 _MOST_NAMED: Final = 3
 
 
-def with_cordons(column: ClassFit, reason: Reason) -> Reason:
+def with_inventory(column: ClassFit, reason: Reason) -> Reason:
+    """The reason, and what of the matching nodes takes no work for now."""
+    if not column.pod_class.accelerated:
+        return reason
+    return _with_unready(column, _with_cordons(column, reason))
+
+
+def unready_nodes(column: ClassFit, mask: Mask) -> tuple[str, tuple[str, ...]]:
+    """Of these nodes, which accelerators are in which state, in words; and what to do, each once."""
+    facts = [column.trial.nodes.static.facts[row] for row in np.flatnonzero(mask).tolist()]
+    by_state: dict[str, list[str]] = {}
+    for one in facts:
+        by_state.setdefault(str(one.unready or "the state is not known"), []).append(one.name)
+    remedies = dict.fromkeys(f"{one.name}: {one.unready.remedy}" for one in facts[:_MOST_NAMED] if one.unready)
+    return _named({state: _listed(names) for state, names in by_state.items()}), tuple(remedies)
+
+
+def _with_unready(column: ClassFit, reason: Reason) -> Reason:
+    """The reason, and which nodes would match if their accelerators were ready."""
+    away = _kept_out(column, Prepared)
+    if not away.any():
+        return reason
+    words, remedies = unready_nodes(column, away)
+    count = int(away.sum())
+    return replace(
+        reason,
+        message=f"{reason.message}; {count} more {'has' if count == 1 else 'have'} GPUs that are not ready: {words}",
+        nodes={**reason.nodes, NOT_PREPARED: count},
+        unblocks=(*reason.unblocks, *remedies),
+    )
+
+
+def _kept_out(column: ClassFit, by: type) -> Mask:
+    """Nodes that match but for constraints of that kind."""
+    feasibility, found = column.trial.feasibility, constraints(column.selector, column.pod_class)
+    keeps = [feasibility.column(one) for one in found if isinstance(one, by)]
+    if all(keep.all() for keep in keeps):
+        return np.zeros(len(column.mask), np.bool_)
+    others = [feasibility.column(one) for one in found if not isinstance(one, by)]
+    away: Mask = np.logical_and.reduce(others) & ~np.logical_and.reduce(keeps)
+    for _, allows in column.trial.plugins.filters(column.pod_class, column.trial.nodes.static):
+        away = away & allows
+    return away
+
+
+def _named(states: Mapping[str, str]) -> str:
+    """`a100-0, a100-1 (STATE); a100-2 (STATE)`."""
+    shown = [f"{names} ({state})" for state, names in list(states.items())[:_MOST_NAMED]]
+    return "; ".join([*shown, "…"] if len(states) > _MOST_NAMED else shown)
+
+
+def _listed(names: Iterable[str]) -> str:
+    known = list(names)
+    more = [f"{len(known) - _MOST_NAMED} more"] if len(known) > _MOST_NAMED else []
+    return ", ".join([*known[:_MOST_NAMED], *more])
+
+
+def _with_cordons(column: ClassFit, reason: Reason) -> Reason:
     """The reason, and which idle cards on matching nodes take no work because they are cordoned."""
     resources = tuple(column.pod_class.card_counts)
     static = column.trial.nodes.static

@@ -6,10 +6,16 @@ import numpy as np
 
 from t9ksched.engine.arrays import Int64s, Mask
 from t9ksched.engine.explain.cards import no_card
-from t9ksched.engine.explain.inventory import with_cordons
+from t9ksched.engine.explain.inventory import unready_nodes, with_inventory
 from t9ksched.engine.explain.words import amount, counted, matching, wants
 from t9ksched.engine.placement.class_fit import ClassFit
-from t9ksched.engine.placement.constraints import CARD_HOLDERS, DATABASE, CardsCounted, constraints
+from t9ksched.engine.placement.constraints import (
+    CARD_HOLDERS,
+    DATABASE,
+    NOT_PREPARED,
+    CardsCounted,
+    constraints,
+)
 from t9ksched.engine.placement.pack import Group
 from t9ksched.engine.placement.trial import Trial
 from t9ksched.engine.work import Work
@@ -24,7 +30,7 @@ _OWN_WORDS = {
     "taints": "have taints it does not tolerate",
     "not ready": "are not ready",
     "unschedulable": "are cordoned (unschedulable)",
-    "accelerators not ready": "have GPUs that are not ready (nvidia.com/mig.config.state, driver or device plugin)",
+    NOT_PREPARED: "have GPUs that are not ready",
     CARD_HOLDERS: "have a pod of which it is not on record which of the node's cards it holds",
 }
 
@@ -124,7 +130,10 @@ def _no_room(column: ClassFit, pods: int) -> Reason | None:
     """Why so many pods do not fit now; None when they do. Gangs of many queues ask the same."""
     rooms = column.rooms()
     if pods not in column.said:
-        column.said[pods] = impossible(column, pods) or _too_little(column, pods, rooms)
+        reason = impossible(column, pods) or _too_little(column, pods, rooms)
+        if reason is not None and column.mask.any():
+            reason = with_inventory(column, reason)
+        column.said[pods] = reason
     return column.said[pods]
 
 
@@ -135,8 +144,8 @@ def _too_little(column: ClassFit, pods: int, rooms: Int64s) -> Reason | None:
         return None
     able = int((rooms > 0).sum())
     if fit:
-        return with_cordons(column, _not_enough(column, pods, fit, match, able))
-    return with_cordons(column, _no_single_node(column, match))
+        return _not_enough(column, pods, fit, match, able)
+    return _no_single_node(column, match)
 
 
 def _against_rules(column: ClassFit, pods: int) -> Reason | None:
@@ -191,12 +200,16 @@ def _no_node_matches(column: ClassFit) -> Reason:
     left = np.ones(len(column.mask), np.bool_)
     counts = {"total": len(left), "match": 0}
     parts = []
+    waits: tuple[str, ...] = ()
     for constraint in constraints(column.selector, column.pod_class):
         keeps = left & column.trial.feasibility.column(constraint)
         gone = int(left.sum()) - int(keeps.sum())
         if gone:
             counts[constraint.label] = gone
             parts.append(f"{gone} {_OWN_WORDS[constraint.label]}")
+            if constraint.label == NOT_PREPARED:
+                words, waits = unready_nodes(column, left & ~keeps)
+                parts[-1] += f": {words}"
         left = keeps
     for name, allows in column.trial.plugins.filters(column.pod_class, column.trial.nodes.static):
         gone = int((left & ~allows).sum())
@@ -204,7 +217,10 @@ def _no_node_matches(column: ClassFit) -> Reason:
             counts[f"plugin {name}"] = gone
             parts.append(f"{gone} {'is' if gone == 1 else 'are'} refused by the plugin {name!r}")
         left = left & allows
-    unblocks: tuple[str, ...] = ("change what the pod or its queue selects, or make such nodes available",)
+    unblocks: tuple[str, ...] = (
+        *waits,
+        "change what the pod or its queue selects, or make such nodes available",
+    )
     if CARD_HOLDERS in counts:
         unblocks = ("the pods end whose cards are not on record", *unblocks)
     return Reason(

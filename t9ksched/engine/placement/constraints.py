@@ -17,6 +17,7 @@ CORDONED: Final = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
 """What an unschedulable node stands for (Kubernetes adds this taint itself, a moment later)."""
 CARD_HOLDERS: Final = "card holders"
 DATABASE: Final = "database"
+NOT_PREPARED: Final = "accelerators not ready"
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,13 +116,13 @@ class Reachable:
 class Prepared:
     """Nodes whose accelerators are ready; applies to pods that ask for accelerators."""
 
-    label: str = "accelerators not ready"
+    label: str = NOT_PREPARED
 
     def keys(self) -> None:
         """What decides was read when the node was seen."""
 
     def allows(self, facts: NodeFacts) -> bool:
-        return facts.mode != NOT_READY
+        return facts.mode != NOT_READY and facts.unready is None
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,15 +23,16 @@ from t9ksched.kube.setup.rbac import ROLES, Right, rights
 from t9ksched.kube.transport.client import Client
 from t9ksched.model.cardmode import WHOLE, card_mode
 from t9ksched.model.cards import MOST_INDEXED
-from t9ksched.model.names import SCHEDULER_NAME
+from t9ksched.model.names import CORDONED_CARDS_ANNOTATION, SCHEDULER_NAME
+from t9ksched.model.node import card_indices
 from t9ksched.model.pod import container_cards, decode_pod
 from t9ksched.model.quantity import QuantityError, to_units
+from t9ksched.model.readiness import OPERATOR_NAMESPACES, UPGRADE_STATE_LABEL, is_validator, unready
 from t9ksched.model.resources import NVIDIA_GPU, is_card_resource
 
 OLDEST_SERVER: Final = (1, 28)
 """Older servers lack scheduling gates that are on by default, and validation rules in custom kinds."""
 NEEDED_KINDS: Final = ("podgroups.scheduler.tensorstack.dev", "queues.scheduler.tensorstack.dev")
-_PCI_LABEL: Final = re.compile(r"feature\.node\.kubernetes\.io/pci-(?:03\d\d_)?10de(?:[_-].*)?\.present")
 _PRODUCT_LABEL: Final = "nvidia.com/gpu.product"
 _OTHERS_MARKS: Final = {
     "hami.io/node-nvidia-register": "HAMi",
@@ -185,27 +186,42 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 
 async def _nodes(client: Client) -> list[Finding]:
-    return judge_nodes((await client.list(NODES)).items)
+    nodes = (await client.list(NODES)).items
+    try:
+        pods = [pod for space in sorted(OPERATOR_NAMESPACES) for pod in (await client.list(PODS, space)).items]
+    except ApiError:  # what pods may not be looked at, another check says
+        pods = []
+    return judge_nodes(nodes, pods)
 
 
-def judge_nodes(nodes: Iterable[Object]) -> list[Finding]:
-    """GPU nodes that are half ready: cards without a plugin, no labels, not ready, cordoned, shared by others."""
+def judge_nodes(nodes: Iterable[Object], pods: Iterable[Object] = ()) -> list[Finding]:
+    """GPU nodes that are half ready: cards without a plugin, in the hands of the GPU operator, no labels, not ready,
+    cordoned, single cards cordoned, shared by others. `pods` are those of the GPU operator.
+    """
     found: list[Finding] = []
+    failing = _failing(pods)
     cards = count = 0
     for node in nodes:
         meta, name = node["metadata"], node["metadata"]["name"]
         labels, annotations = meta.get("labels") or {}, meta.get("annotations") or {}
         given = _cards((node.get("status") or {}).get("allocatable") or {})
-        has_hardware = any(_PCI_LABEL.fullmatch(label) and value == "true" for label, value in labels.items())
 
         def say(level: Level, message: str, remedy: str, name: str = name) -> None:
             found.append(Finding("nodes", level, name, message, remedy))
 
-        if has_hardware and not given.get(NVIDIA_GPU):
+        fails = failing.get(name, [])
+        gone = unready(labels, _amounts((node.get("status") or {}).get("allocatable") or {}), fails)
+        if gone is not None:
+            meaning = f"{gone.meaning} ({gone.state})" if gone.state else gone.meaning
+            say(Level.WARNING, f"its GPUs are not ready and get no pods: {meaning}", gone.remedy)
+        elif fails:
+            say(Level.WARNING, f"offers cards, but {', '.join(fails)}", "look at the logs of these pods on the node")
+        if labels.get(UPGRADE_STATE_LABEL) == "upgrade-required":
             say(
-                Level.WARNING,
-                f"has NVIDIA cards on its bus and offers no {NVIDIA_GPU}",
-                "install the driver and the device plugin there (GPU operator), or look at the plugin's log",
+                Level.NOTE,
+                f"waits for its turn to get another driver ({UPGRADE_STATE_LABEL}=upgrade-required): its GPUs get pods"
+                " until then",
+                f"kubectl cordon {name}, to let its pods end before",
             )
         if not any(given.values()):
             continue
@@ -223,6 +239,14 @@ def judge_nodes(nodes: Iterable[Object]) -> list[Finding]:
             say(Level.WARNING, f"is not ready: {why}", f"kubectl describe node {name}")
         if (node.get("spec") or {}).get("unschedulable"):
             say(Level.NOTE, "is cordoned and takes no new pods", f"kubectl uncordon {name}, when that is over")
+        if out := sorted(card_indices(annotations.get(CORDONED_CARDS_ANNOTATION, ""))):
+            listed = ", ".join(map(str, out))
+            say(
+                Level.NOTE,
+                f"{'card' if len(out) == 1 else 'cards'} {listed} of it {'is' if len(out) == 1 else 'are'} cordoned"
+                " and take no new work",
+                f"t9ksched nodes {name} shows why; uncordon --gpu INDEX, when that is over",
+            )
         for resource, offered in sorted(given.items()):
             if offered > MOST_INDEXED and card_mode(labels, annotations, given) == WHOLE:
                 say(
@@ -245,14 +269,32 @@ def judge_nodes(nodes: Iterable[Object]) -> list[Finding]:
     return found
 
 
+def _failing(pods: Iterable[Object]) -> dict[str, list[str]]:
+    """By node, the validator pods of the GPU operator that fail there, each with how."""
+    found: defaultdict[str, list[str]] = defaultdict(list)
+    for item in pods:
+        try:
+            pod = decode_pod(item)
+        except msgspec.ValidationError:
+            continue
+        name = pod.metadata.name
+        if pod.spec.node_name and is_validator(pod.metadata.namespace, name) and (how := pod.status.stuck):
+            found[pod.spec.node_name].append(f"the pod {name} fails ({how})")
+    return {node: sorted(those) for node, those in found.items()}
+
+
 def _cards(amounts: Object) -> dict[str, int]:
+    return {name: amount for name, amount in _amounts(amounts).items() if is_card_resource(name)}
+
+
+def _amounts(amounts: Object) -> dict[str, int]:
+    """Those that are quantities, in units."""
     found = {}
     for resource, amount in amounts.items():
-        if is_card_resource(resource):
-            try:
-                found[resource] = to_units(resource, amount)
-            except QuantityError:
-                continue
+        try:
+            found[resource] = to_units(resource, amount)
+        except QuantityError:
+            continue
     return found
 
 

@@ -61,6 +61,7 @@ def node_shape(state: ClusterState, name: str, planned: Sequence[Json] = ()) -> 
         "allocated": quantities((resource, used[resource]) for resource in limited),
         "cardMode": facts.card_mode,
         "mode": facts.mode or None,
+        "notReady": str(facts.unready) if facts.unready is not None else None,
         "counted": [
             {
                 "resource": resource,

@@ -14,10 +14,10 @@ from typing import Final
 
 from t9ksched.kube.write.dialects.dialect import CardDialect
 from t9ksched.kube.write.dialects.table import dialect_of
-from t9ksched.model.cardmode import is_accelerator
 from t9ksched.model.cards import NO_CARDS, CardGrant, CardRequest
 from t9ksched.model.node import Node, NodeFacts
 from t9ksched.model.podclass import PodClass
+from t9ksched.model.resources import is_accelerator
 from t9ksched.scheduler.state.change_feed import Log
 from t9ksched.scheduler.state.charges import Charge, Charges
 from t9ksched.scheduler.state.records import PodRecord, job_of

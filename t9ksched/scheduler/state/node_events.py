@@ -5,6 +5,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from t9ksched.model.node import Node, node_facts
+from t9ksched.model.pod import Pod
+from t9ksched.model.readiness import OPERATOR_NAMESPACES, is_validator
 from t9ksched.scheduler.state.records import PodRecord
 
 if TYPE_CHECKING:
@@ -16,11 +18,14 @@ class NodeEvents:
 
     def __init__(self, state: "ClusterState") -> None:
         self._state = state
+        self._failing: dict[str, tuple[str, str]] = {}
+        """Node and words, by UID, of pods with which the GPU operator tries a node, and which fail there."""
 
     def upsert(self, node: Node) -> None:
         """A node appeared or changed."""
         cordons = self._state.card_cordons.get(node.metadata.name) or {}
-        facts = self._state.storage.limit(node_facts(node, cordons))
+        failing = sorted(words for at, words in self._failing.values() if at == node.metadata.name)
+        facts = self._state.storage.limit(node_facts(node, cordons, failing))
         name = facts.name
         if self._state.cards.unsure(facts):
             facts = replace(facts, unsure=True)
@@ -48,8 +53,30 @@ class NodeEvents:
         """Take over which cards are cordoned, with their reasons, by node and index."""
         before, self._state.card_cordons = self._state.card_cordons, dict(cordons)
         for name in sorted(before.keys() | cordons.keys()):
-            if before.get(name) != cordons.get(name) and name in self._state.node_objects:
-                self.upsert(self._state.node_objects[name][0])
+            if before.get(name) != cordons.get(name):
+                self._look_at(name)
+
+    def validated(self, pod: Pod) -> None:
+        """A pod was seen: one with which the GPU operator tries a node may fail there, which the node's words tell."""
+        meta = pod.metadata
+        if meta.namespace not in OPERATOR_NAMESPACES or not is_validator(meta.namespace, meta.name):
+            return
+        how = pod.status.stuck if pod.spec.node_name else ""
+        found = (pod.spec.node_name, f"the pod {meta.name} fails ({how})") if how else None
+        if found is None:
+            self.validator_gone(meta.uid)
+        elif self._failing.get(meta.uid) != found:
+            self._failing[meta.uid] = found
+            self._look_at(found[0])
+
+    def validator_gone(self, uid: str) -> None:
+        """The pod is gone, or does not fail."""
+        if (known := self._failing.pop(uid, None)) is not None:
+            self._look_at(known[0])
+
+    def _look_at(self, name: str) -> None:
+        if (known := self._state.node_objects.get(name)) is not None:
+            self.upsert(known[0])
 
     def _drop(self, name: str) -> None:
         self._state.charges.node_gone(name)
@@ -65,8 +92,7 @@ class NodeEvents:
     def limits_changed(self, name: str | None) -> None:
         """What storage drivers can attach changed on this node, or on all of them."""
         for concerned in list(self._state.node_objects) if name is None else [name]:
-            if concerned in self._state.node_objects:
-                self.upsert(self._state.node_objects[concerned][0])
+            self._look_at(concerned)
 
     def look_again(self, records: Iterable[PodRecord]) -> None:
         """What the claims of these pods mean may have changed."""

@@ -42,6 +42,7 @@ class PodEvents:
         uid = pod.metadata.uid
         known = self._state.pods.get(uid)
         record = known or self._new(pod)
+        self._state.node_events.validated(pod)
         was = (record.phase, record.node, record.deleting)
         opened = record.gates
         expected = bool(record.assumed)
@@ -152,6 +153,7 @@ class PodEvents:
         record = self._state.pods.pop(uid, None)
         if record is None:
             return
+        self._state.node_events.validator_gone(uid)
         if self._state._pods_by_name.get((record.namespace, record.name)) == uid:
             del self._state._pods_by_name[record.namespace, record.name]
         self._state.affinity_index.gone(uid)

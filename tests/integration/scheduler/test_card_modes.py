@@ -180,3 +180,31 @@ async def test_shares_of_cards_wait_and_are_told_why(
         assert [str(reason.code) for reason in gang.reasons] == ["UnsupportedClaim"]
         await world.create(world.pod("whole", 1, queue=queue))
         await world.running("whole")
+
+
+async def test_what_the_gpu_operator_does_on_a_node_is_told_and_holds_pods_back(
+    world: World, start: Start, queue: str
+) -> None:
+    pci = {"feature.node.kubernetes.io/pci-10de.present": "true", "nvidia.com/gpu.deploy.driver": "true"}
+    await world.play(1, 0, labels={RUN_LABEL: world.run, **pci})
+    name = world.nodes[0]
+    async with start() as service:
+        await world.create(world.pod("a", 1, queue=queue))
+        waits = await world.event(names.EVENT_WAITING, "a")
+        assert f"{name} (nvidia.com/gpu.deploy.driver=true: it has NVIDIA cards" in waits["message"]
+        await world.create(world.pod("b", 0, queue=queue))
+        await world.running("b")
+        node = await told(service, name)
+        assert (node["mode"], node["gpus"]) == ("NotReady", [])
+        assert node["notReady"].startswith("nvidia.com/gpu.deploy.driver=true")
+        offered = {"status": {"allocatable": {GPU: "2"}, "capacity": {GPU: "2"}}}
+        state = "nvidia.com/gpu-driver-upgrade-state"
+        await world.client.patch(NODES, name, None, {"metadata": {"labels": {state: "drain-required"}}})
+        await world.client.patch(NODES, name, None, offered, subresource="status")
+        async with asyncio.timeout(60):
+            while len((node := await told(service, name))["gpus"]) < 2:  # noqa: ASYNC110
+                await asyncio.sleep(0.05)
+        assert node["notReady"] == f"{state}=drain-required: its driver is being upgraded"
+        assert not (await world.client.get(PODS, "a", world.namespace))["spec"].get("nodeName")
+        await world.client.patch(NODES, name, None, {"metadata": {"labels": {state: "upgrade-done"}}})
+        await world.running("a")

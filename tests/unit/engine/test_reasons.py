@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from t9ksched.model.gang import Gang
+from t9ksched.model.readiness import Unready
 from t9ksched.model.reasons import Code, Reason
 from t9ksched.model.taints import Taint
 from tests.builders import gang, node, pod_class, queue, running, view
@@ -57,6 +58,24 @@ def test_idle_cards_that_are_cordoned_are_told_with_the_reason() -> None:
     nodes[1] = replace(node("n1", gpu=2, unusable={"nvidia.com/gpu": 0b1}), why_cordoned={0: "fan"})
     (reason,) = decide(view(nodes, [asked], {"q": queue(), "other": queue()}, running=held[:1])).waiting[0].reasons
     assert "2/3 CardCordoned: card 3 of n0; card 0 (fan) of n1" in reason.message
+
+
+def test_gpus_that_are_not_ready_are_told_with_node_state_and_remedy() -> None:
+    why = Unready("nvidia.com/mig.config.state=pending", "its MIG layout is being changed", "wait for the MIG manager")
+    away = [replace(node(name, gpu=8), mode="NotReady", unready=why) for name in ("m0", "m1")]
+    (reason,) = decide(view(away, [gang("a", of=pod_class(cpu=1, gpu=4))], {"q": queue()})).waiting[0].reasons
+    assert reason.message == (
+        "no node of 2 may run it: 2 have GPUs that are not ready:"
+        " m0, m1 (nvidia.com/mig.config.state=pending: its MIG layout is being changed)"
+    )
+    assert reason.unblocks[:2] == ("m0: wait for the MIG manager", "m1: wait for the MIG manager")
+    held = [running("r", "other", ["n0"], cpu=6, gpu=4, cards=[15])]
+    nodes, queues = [FOUR[0], *away], {"q": queue(), "other": queue()}
+    (reason,) = decide(view(nodes, [gang("a", cpu=1, gpu=1)], queues, running=held)).waiting[0].reasons
+    assert "; 2 more have GPUs that are not ready: m0, m1 (nvidia.com/mig" in reason.message
+    assert dict(reason.nodes) == {"match": 1, "fit": 0, "accelerators not ready": 2}
+    found = decide(view(nodes, [gang("a", cpu=1)], queues, running=held))
+    assert not found.waiting, "pods without GPUs are placed there"
 
 
 def test_cordoned_nodes_are_named_apart_from_tainted_ones() -> None:

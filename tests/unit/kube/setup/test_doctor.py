@@ -9,6 +9,8 @@ from t9ksched.kube.setup.doctor import Finding, Level, judge_definitions, judge_
 
 GPU = "nvidia.com/gpu"
 PCI = {"feature.node.kubernetes.io/pci-0302_10de.present": "true"}
+DEPLOY, MIG = "nvidia.com/gpu.deploy.driver", "nvidia.com/mig.config.state"
+UPGRADE = "nvidia.com/gpu-driver-upgrade-state"
 PRODUCT = {"nvidia.com/gpu.product": "A100"}
 
 
@@ -35,8 +37,28 @@ def told(findings: list[Finding]) -> list[tuple[str, str]]:
     ("given", "level", "words"),
     [
         (node(8, labels=PCI | PRODUCT), "ok", "1 nodes offer 8 cards"),
-        (node(0, labels=PCI), "warning", "offers no nvidia.com/gpu"),
-        (node(0, labels={"feature.node.kubernetes.io/pci-10de.present": "true"}), "warning", "offers no"),
+        (
+            node(0, labels=PCI),
+            "warning",
+            "offers none of them yet: no GPU operator works there",
+        ),
+        (node(0, labels={"feature.node.kubernetes.io/pci-10de.present": "true"}), "warning", "offers none of them"),
+        (node(0, labels=PCI | {DEPLOY: "true"}), "warning", f"installs driver and device plugin there ({DEPLOY}=true)"),
+        (node(0, labels=PCI | {DEPLOY: "false"}), "warning", f"was told to leave parts out there ({DEPLOY}=false)"),
+        (
+            node(8, labels=PRODUCT | {MIG: "rebooting"}),
+            "warning",
+            f"for another MIG layout ({MIG}=rebooting)",
+        ),
+        (node(8, labels=PRODUCT | {MIG: "failed"}), "warning", "its MIG layout could not be changed"),
+        (node(8, labels=PRODUCT | {UPGRADE: "drain-required"}), "warning", "its driver is being upgraded"),
+        (node(8, labels=PRODUCT | {UPGRADE: "upgrade-failed"}), "warning", "its driver could not be upgraded"),
+        (node(8, labels=PRODUCT | {UPGRADE: "upgrade-required"}), "note", "waits for its turn to get another driver"),
+        (
+            node(8, labels=PRODUCT, **{"scheduler.tensorstack.dev__cordoned-cards": "5,1"}),
+            "note",
+            "cards 1, 5 of it",
+        ),
         (node(0, labels={"feature.node.kubernetes.io/pci-8086.present": "true"}), "warning", "no node offers cards"),
         (node(8), "note", "no label nvidia.com/gpu.product"),
         (node(65, labels=PRODUCT), "note", "offers 65 of nvidia.com/gpu: of more than 64 cards none has an index"),
@@ -47,6 +69,48 @@ def told(findings: list[Finding]) -> list[tuple[str, str]]:
 )
 def test_nodes(given: Any, level: str, words: str) -> None:
     assert any(found == level and words in message for found, message in told(judge_nodes([given])))
+
+
+def validator(name: str, namespace: str = "gpu-operator", **state: Any) -> Any:
+    status = {"phase": "Pending", "initContainerStatuses": [{"name": "v", "state": state}]}
+    return {"metadata": {"name": name, "namespace": namespace}, "spec": {"nodeName": "n"}, "status": status}
+
+
+FAILS = {"waiting": {"reason": "CrashLoopBackOff"}}
+
+
+@pytest.mark.parametrize(
+    ("gpus", "pods", "words"),
+    [
+        (0, [validator("nvidia-operator-validator-x7", **FAILS)], "pod nvidia-operator-validator-x7 fails (CrashLoop"),
+        (
+            0,
+            [validator("nvidia-driver-validation", terminated={"exitCode": 3})],
+            "validation fails (exit code 3)",
+        ),
+        (
+            8,
+            [validator("nvidia-device-plugin-validation", **FAILS)],
+            "offers cards, but the pod nvidia-device",
+        ),
+    ],
+)
+def test_validators_that_fail_are_named(gpus: int, pods: list[Any], words: str) -> None:
+    assert any(words in message for _, message in told(judge_nodes([node(gpus, labels=PCI | PRODUCT)], pods)))
+
+
+@pytest.mark.parametrize(
+    "pod",
+    [
+        validator("nvidia-operator-validator-x7", "ml", **FAILS),
+        validator("nvidia-operator-validators", **FAILS),
+        validator("nvidia-operator-validator-x7", waiting={"reason": "PodInitializing"}),
+        validator("nvidia-operator-validator-x7", terminated={"exitCode": 0}),
+        {"metadata": {"name": "nvidia-operator-validator-x7", "namespace": "gpu-operator"}, "spec": 7},
+    ],
+)
+def test_other_pods_say_nothing_of_a_node(pod: Any) -> None:
+    assert not any("fails" in message for _, message in told(judge_nodes([node(0, labels=PCI)], [pod])))
 
 
 def test_a_healthy_node_has_no_other_finding() -> None:
