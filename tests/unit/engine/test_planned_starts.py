@@ -125,6 +125,26 @@ def test_a_lost_node_moves_the_plans_in_their_order() -> None:
     assert pool.planned == {"c": 4, "d": 7}
 
 
+def test_a_plan_made_while_a_node_was_away_stands_when_it_is_back() -> None:
+    pool = Pool(4, 1)
+    pool.submit("a", 3, 2)
+    pool.cycle(0)
+    pool.submit("b", 4, 3)
+    pool.submit("c", 3, 3)
+    pool.cycle(0)
+    assert pool.planned == {"b": 2, "c": 5}
+    away = next(name for name in pool.nodes.names if not pool.on(name))
+    pool.nodes.remove(away)
+    pool.cycle(1)
+    assert pool.planned == {"c": 2}, "b needs the node that is away"
+    pool.bring(away, 1)
+    pool.cycle(1.1)
+    assert pool.planned == {"b": 5, "c": 2}, "what c was told meanwhile holds"
+    pool.end("a")
+    pool.cycle(2)
+    assert pool.started == {"a": 0, "c": 2}
+
+
 def test_without_an_enforced_end_nothing_is_planned() -> None:
     pool = Pool()
     pool.submit("a", 6)

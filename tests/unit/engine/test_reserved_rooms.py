@@ -273,6 +273,15 @@ def test_spans_of_one_reservation_are_not_added_up() -> None:
     assert given.started == {"j": 0}
 
 
+@pytest.mark.parametrize(("cpu", "starts"), [(60, True), (61, False)])
+def test_cpu_and_memory_are_reserved_in_proportion_to_cards(cpu: int, starts: bool) -> None:
+    wanted = structs.replace(gang("g", "q", of=pod_class(cpu=cpu)), lasts=HOUR)
+    given = view([node("n0", cpu=96, gpu=8)], [wanted])
+    room = structs.replace(_reserved(0, NOW + 2000), cards=(GPU, 3))
+    found = decide(replace(given, reserved=(room,)))
+    assert bool(found.assignments) is starts, "three of eight parts of the CPU are kept"
+
+
 # ---- with plans
 
 
