@@ -174,7 +174,7 @@ class ReservedRooms:
             empty[:, kept.rows] = self._trial.nodes.static.allocatable[:, kept.rows]
             if kept.room.cards is not None:
                 empty[np.ix_(kept.counts, kept.rows)] = kept.amounts[kept.counts]
-            self._too_large[key] = explain.larger_than_reservation(kept.room, groups, empty)
+            self._too_large[key] = explain.larger_than_reservation(kept.room, groups, kept.rows, empty)
         return self._too_large[key]
 
     def _named(self, gang: Gang) -> list[_Kept]:

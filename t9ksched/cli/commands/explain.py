@@ -14,6 +14,7 @@ from t9ksched.cli.output import Output, ahead, console, paragraph, print_json, p
 from t9ksched.model.timelimit import written
 
 _NODES_NAMED = 8
+_SOURCES = {"queue": "its queue's maxDuration", "reservation": "the rest of its reservation"}
 VERDICT_STYLES = {"Waiting": "yellow", "Placed": "green", "Refused": "red", "Finished": "blue"}
 
 
@@ -52,7 +53,7 @@ def show(answer: dict[str, Any], out: Console) -> None:
         )
     )
     if seconds := (limit := job.get("timeLimit") or {}).get("seconds"):
-        whose = "its queue's maxDuration" if limit.get("source") == "queue" else "its own"
+        whose = _SOURCES.get(limit.get("source", ""), "its own")
         out.print(f"Time limit: {written(seconds)} ({whose})")
     if plan := job.get("plannedStart"):
         paragraph(out, _plan(plan))

@@ -19,6 +19,8 @@ from t9ksched.model.reservation import rounded_up
 
 _MOST: Final = 200
 """So many moments are tried at most; a gang that fits at none of them has no planned start."""
+_NEVER: Final = (Code.NEVER_FITS, Code.NO_NODE_MATCHES)
+"""Of a gang that names a reservation: no moment of that would do."""
 _WAYS: Final = 4
 """Other plans are asked to make way for at most so many moments."""
 
@@ -39,7 +41,7 @@ class Reserve:
         planned, gang = self._cycle.planned, turn.gang
         if planned is None or turn.behind or gang.placed or gang.uid in self._cycle.reservations.of:
             return False
-        if gang.reservation and (self._cycle.advance is None or turn.reasons[0].code is Code.NEVER_FITS):
+        if gang.reservation and (self._cycle.advance is None or turn.reasons[0].code in _NEVER):
             return False
         if not planned.may_plan(gang, turn.had):
             return False

@@ -6,7 +6,7 @@ from typing import Final
 
 import numpy as np
 
-from t9ksched.engine.arrays import Int64s
+from t9ksched.engine.arrays import Indices, Int64s
 from t9ksched.engine.explain.words import amount, counted, wants
 from t9ksched.engine.placement.pack import Group
 from t9ksched.model.gang import Gang
@@ -44,13 +44,24 @@ def reservation_full(name: str) -> Reason:
     )
 
 
-def larger_than_reservation(room: ReservedRoom, groups: Sequence[Group], empty: Int64s) -> Reason | None:
-    """Why the pods would not fit in the room that a reservation has, `empty` by row; None when they would."""
+def larger_than_reservation(room: ReservedRoom, groups: Sequence[Group], rows: Indices, empty: Int64s) -> Reason | None:
+    """Why the pods would not fit in the room of a reservation on the nodes of these rows, `empty` being what it has of
+    every node, shape (resources, nodes); None when they would.
+    """
     name, where = room.name, counted(len(room.nodes), "node")
     each = "" if room.cards is None else f", {room.cards[1]} {room.cards[0]} of each"
     for column, pods in groups:
         if any(parts is not None for parts in column.part_needs):
             return None  # of cards that are divided, what fits on an empty one is not known here
+        match = int(column.mask[rows].sum())
+        if not match:
+            return Reason(
+                Code.NO_NODE_MATCHES,
+                f"no node of the reservation {name!r} ({where}) may run its pods: they are not nodes of its queue, or"
+                " its selectors, affinity, volumes or missing tolerations keep it away",
+                nodes={"total": len(rows), "match": 0},
+                unblocks=("change what the pod or its queue selects", *_OTHERWISE),
+            )
         most = int(np.minimum(column.rooms(empty), pods).sum())
         if most < pods:
             return Reason(
@@ -59,11 +70,11 @@ def larger_than_reservation(room: ReservedRoom, groups: Sequence[Group], empty: 
                 f" ({where}{each}) has room for {most} when empty",
                 {"members": pods},
                 {"members": most},
+                {"match": match},
                 unblocks=(f"ask for at most {most} such pods" if most else "ask for less", *_OTHERWISE),
             )
     if len(groups) > 1:
-        rows = groups[0][0].trial.resource_rows
-        for resource, at in rows.items():
+        for resource, at in groups[0][0].trial.resource_rows.items():
             needs = sum(dict(column.pod_class.requests).get(resource, 0) * pods for column, pods in groups)
             has = int(np.maximum(empty[at], 0).sum())
             if needs > has:
@@ -100,11 +111,13 @@ def reservation_waits(gang: Gang, rooms: Sequence[ReservedRoom], known: bool, no
         if rooms[0].begin <= now:
             text = f"it would not end with the reservation {name!r}, and the next one begins at {begin}"
         return Reason(Code.START_TIME_NOT_REACHED, text, unblocks=("that time comes",))
-    left = max(room.end - max(room.begin, now) for room in rooms) // 1_000_000_000
-    lasts = gang.lasts // 1_000_000_000
+    most = max(rooms, key=lambda room: room.end - max(room.begin, now))
+    left, lasts = (most.end - max(most.begin, now)) // 1_000_000_000, gang.lasts // 1_000_000_000
+    # What is left changes with each second, and a reason that changes is written again.
+    until = f"ends at {_time(most.end)}" if most.begin <= now else f"lasts {written(left)}"
     text = (
-        f"it may run for {written(lasts)} with the time that its pods get to start and to end, and of the reservation"
-        f" {name!r} {written(left)} are left at most: it would not end in time"
+        f"it may run for {written(lasts)} with the time that its pods get to start and to end, and the reservation"
+        f" {name!r} {until}: it would not end in time"
     )
     helps = ("a shorter time limit", *_OTHERWISE)
     return Reason(Code.NEVER_FITS, text, {"seconds": lasts}, {"seconds": left}, unblocks=helps)

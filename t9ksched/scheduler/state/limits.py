@@ -86,7 +86,7 @@ def limit_warning(known: Known, gang: GangRecord) -> str:
         return want.fault
     clock, control = known.clocks.of(gang), control_of(known, gang)
     given = control is not None and control.time_limit_seconds is not None
-    own = own_limit(known, gang)
+    own = agreed_limit(known, gang)
     ended = clock is not None and clock.run.ended_code
     if not want.texts and (ended or not gang.members):
         return ""  # the pods that asked for it are gone

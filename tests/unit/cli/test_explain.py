@@ -65,3 +65,14 @@ def test_a_stop_that_is_the_reason_is_told_once() -> None:
         text = out.file.getvalue()  # type: ignore[attr-defined]
         assert text.count("scheduling is stopped") == 1
         assert text.count("preemption is stopped") == 1
+
+
+@pytest.mark.parametrize(
+    ("source", "told"),
+    [("job", "its own"), ("queue", "its queue's maxDuration"), ("reservation", "the rest of its reservation")],
+)
+def test_whose_time_limit_it_is(source: str, told: str) -> None:
+    out = Console(file=io.StringIO(), width=200)
+    limit = {"seconds": 5400, "source": source, "enforced": True}
+    show({"job": {"kind": "Pod", "name": "p", "timeLimit": limit}, "verdict": "Placed"}, out)
+    assert f"Time limit: 1h30m ({told})" in out.file.getvalue()  # type: ignore[attr-defined]

@@ -187,6 +187,16 @@ def test_what_is_larger_than_the_reservation_never_fits(
     assert ("j" in given.started) is (told is None)
 
 
+def test_a_reservation_without_a_node_that_may_run_it_is_told() -> None:
+    wanted = structs.replace(gang("g", "q", of=pod_class(gpu=1)), lasts=50, reservation="r")
+    more = [node(name, gpu=8, labels={"pool": name}) for name in ("n0", "n1")]
+    given = view(more, [wanted], {"q": queue(selector={"pool": "n1"})})
+    room = structs.replace(_reserved(0, NOW + 2000), queues=("q",))
+    (waiting,) = decide(replace(given, reserved=(room,))).waiting
+    assert waiting.reasons[0].code == Code.NO_NODE_MATCHES
+    assert "no node of the reservation 'r' (1 node) may run its pods" in waiting.reasons[0].message
+
+
 def test_while_a_reserved_node_is_closed_nothing_is_said_of_its_size() -> None:
     wanted = structs.replace(gang("g", "q", 2, of=pod_class(gpu=8)), lasts=50, reservation="r")
     for closed, code in ((False, Code.NEVER_FITS), (True, Code.INSUFFICIENT_RESOURCES)):

@@ -3,12 +3,13 @@
 from datetime import timedelta
 
 import pytest
+from msgspec import structs
 
 from t9ksched.model import names
 from t9ksched.model.pod import OwnerReference, Pod, decode_pod
 from t9ksched.model.reasons import Code
-from t9ksched.scheduler.state.limits import limit_warning
-from t9ksched.scheduler.state.records import GangRecord
+from t9ksched.scheduler.state.limits import limit_warning, own_limit
+from t9ksched.scheduler.state.records import GangRecord, job_of
 from t9ksched.scheduler.state.state import ClusterState
 from t9ksched.store.acceptances import Acceptance
 
@@ -52,6 +53,20 @@ def test_nor_of_one_that_ended_by_itself(state: ClusterState) -> None:
     group = gang(state)
     for name in ("asks", "says-nothing"):
         state.remove_pod(name)
+    assert limit_warning(state, group) == ""
+
+
+def test_nor_of_one_that_got_the_rest_of_a_reservation(state: ClusterState) -> None:
+    group = gang(state)
+    assert group.acceptance is not None
+    group.acceptance = structs.replace(group.acceptance, time_limit=None)
+    for name in ("asks", "says-nothing"):
+        pod = member(name)
+        pod.spec.node_name = "n1"
+        state.upsert_pod(pod)
+    state.clocks.reserve(job_of(group), NOW + 3600 * 10**9)
+    group.first_bound = NOW
+    assert own_limit(state, group) is not None
     assert limit_warning(state, group) == ""
 
 
