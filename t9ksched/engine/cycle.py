@@ -150,17 +150,20 @@ class Cycle:
         return self._victim_queues[queue]
 
     def within_reach(self, gang: Gang, key: SchedulingKey) -> Work[bool]:
-        """Whether the gang may fit once all has gone that may be evicted for it at any time: by numbers, each class of
-        its pods alone, and with the room that planned starts need. If not, no victims are found for it, and none of its
-        queue comes to count on room that pods are leaving.
+        """Whether victims may make room for the gang at any time: if all has gone that may ever be evicted for it, by
+        numbers, each class of its pods alone, and with the room that planned starts need; and while its queue cannot
+        pay, some of its own. If not, no victims are found for it, nor does it come to count on what leaves.
         """
         table = yield from self._memory.victims(self.view.running, self.trial)
+        rules, queues = self.policy.preemption, self.victim_queues(gang.queue)
+        whole = queues if rules.inside_queue else queues - {gang.queue}
+        going = table.going(whole, queues - whole if rules.surplus_yields else ())
+        if gang.queue not in going.queues and self.ledger.can_charge(gang.queue, key.demand):
+            return False
         known = self._reach.get(key)
         if known is None or known[0] != self.trial.state:
-            rules, queues = self.policy.preemption, self.victim_queues(gang.queue)
-            whole = queues if rules.inside_queue else queues - {gang.queue}
-            room = table.most(whole, queues - whole if rules.surplus_yields else ())
-            fits = all(int(column.rooms(self.trial.free + room).sum()) >= pods for column, pods in key.groups)
+            free = self.trial.free + going.room
+            fits = all(int(column.rooms(free).sum()) >= pods for column, pods in key.groups)
             known = self._reach[key] = self.trial.state, fits
         return known[1]
 

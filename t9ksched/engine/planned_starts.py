@@ -236,11 +236,10 @@ class PlannedStarts:
         return confined if found is None else found + confined
 
     def pays(self, gang: Gang, demand: Mapping[str, int], delay: int = 0) -> bool:
-        """Whether its queue can pay for this demand of the gang from now on as well as for its planned starts, if it
-        starts so much later at most.
-        """
+        """Whether its queue, if it can pay for this now, can do so beside its plans; the gang starts so much later."""
         conditions, lasts = self._quota(gang.queue, demand), self._lasts(gang)
-        return not conditions or self._now in openings(conditions, lasts and lasts + delay)
+        paid = not conditions or not self._timeline.charges(gang.queue)
+        return paid or self._now in openings(conditions, lasts and lasts + delay)
 
     def started(self, gang: Gang, placements: Sequence[Placement]) -> None:
         """The gang, or members of it, have these places now."""

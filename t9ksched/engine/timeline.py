@@ -301,6 +301,11 @@ class Timeline:
                     return False
         return True
 
+    def charges(self, queue: str) -> bool:
+        """Whether starts are planned that an account of this queue is to pay for."""
+        accounts = {*self._accounts[queue]}
+        return any(not accounts.isdisjoint(self._accounts[block.queue]) for block in self.blocks.values())
+
     def paid(self, account: str, resource: str, held: int) -> Steps:
         """What an account is charged of a resource at which moments; `held` is the charge of now."""
         queues = {queue for queue, accounts in self._accounts.items() if account in accounts}

@@ -138,7 +138,7 @@ class Minima:
 
     def _may_evict(self, gang: Gang, members: Sequence[Member]) -> Work[bool]:
         """Whether victims may be found for the gang, which has a plan: then time and every end may help it, and it is
-        tried in each cycle. Beside other plans none are looked for while its queue cannot pay.
+        tried in each cycle. Beside other plans of its queue none are looked for while that cannot pay.
         """
         cycle, planned = self._cycle, self._cycle.planned
         assert planned is not None
@@ -147,8 +147,9 @@ class Minima:
         if cycle.starving is not None and cycle.starving.has(gang):
             return True
         key = yield from cycle.keys.of(gang, members)
-        others = len(planned.blocks()) > 1 or cycle.advance is not None
-        if others and cycle.ledger.can_charge(gang.queue, key.demand):
+        if cycle.ledger.can_charge(gang.queue, key.demand) and any(
+            block.queue == gang.queue and block.owner != gang.uid for block in planned.blocks()
+        ):
             return False
         return (yield from cycle.within_reach(gang, key))
 

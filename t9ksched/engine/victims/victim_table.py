@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from itertools import chain, islice, repeat
 from operator import attrgetter
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -30,6 +30,13 @@ _LEAVING: Final = attrgetter("leaving")
 _ASKED: Final = attrgetter("asked")
 PodRoom = tuple[str, int, Int64s]
 """UID of a pod's gang, row of its node, and what the pod gives back, shape (resources,)."""
+
+
+class Going(NamedTuple):
+    """Pods that go: the room they leave, shape (resources, nodes), and their queues."""
+
+    room: Int64s
+    queues: frozenset[str]
 
 
 def surplus(group: Running) -> list[int]:
@@ -84,7 +91,7 @@ class VictimTable:
         self.static = static
         self.groups = sorted(running, key=attrgetter("uid"))
         self.pods: list[RunningPod] = []
-        self._most: dict[tuple[frozenset[str], frozenset[str]], Int64s] = {}
+        self._at_most: dict[tuple[frozenset[str], frozenset[str]], Going] = {}
 
     @classmethod
     def of(cls, running: Sequence[Running], static: Static, meter: Meter) -> Work["VictimTable"]:
@@ -128,19 +135,20 @@ class VictimTable:
         """The gangs of these pods, by UID."""
         return frozenset(self.groups[at].uid for at in distinct(self.group_of[pods]).tolist())
 
-    def most(self, whole: Collection[str], surplus: Collection[str]) -> Int64s:
-        """The room that is there at most, besides what is free, when all gangs of the queues `whole` and the members
-        above the minima of gangs of others have gone, and all that leaves has left; shape (resources, nodes). Not to be
-        written to.
+    def going(self, whole: Collection[str], surplus: Collection[str]) -> "Going":
+        """What goes at most when all gangs of the queues `whole` and the members above the minima of gangs of others
+        go, and all that leaves has left. Kept.
         """
         key = frozenset(whole), frozenset(surplus)
-        found = self._most.get(key)
+        found = self._at_most.get(key)
         if found is None:
             whole_, surplus_ = (np.isin(self.queues, list(names))[self.queue_of] for names in key)
             of = self.group_of
             goes = ~self.staying | whole_[of] | (surplus_[of] & self.is_surplus[self.unit_of])
-            found = self._most[key] = np.zeros((len(self.freed), len(self.static.names)), np.int64)
-            np.add.at(found.T, self.row[goes], self.freed[:, goes].T)
+            room = np.zeros((len(self.freed), len(self.static.names)), np.int64)
+            np.add.at(room.T, self.row[goes], self.freed[:, goes].T)
+            queues = distinct(self.queue_of[of[goes]]).tolist()
+            found = self._at_most[key] = Going(room, frozenset(self.queues[at] for at in queues))
         return found
 
     def charged(self, units: Indices) -> dict[str, dict[str, int]]:

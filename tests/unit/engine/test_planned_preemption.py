@@ -148,5 +148,23 @@ def test_a_gang_that_victims_cannot_help_is_not_tried_again(
     assert {one.by for one in last.evictions} == ({"g0"} if evicts_from else set())
 
 
+@pytest.mark.parametrize(
+    ("more", "evicts"), [(0, True), (1, False)], ids=["no plan of its queue", "a plan of its queue"]
+)
+def test_surplus_of_its_queue_yields_quota_beside_plans_of_others(more: int, evicts: bool) -> None:
+    """Queue q has four cards, all in use, three by members above the minimum of r. A plan of another queue says nothing
+    about its quota; one of its own counts on it.
+    """
+    r, h = running("r", "q", ["n0"] * 4, of=CARD, min_member=1), running("h", "firm", ["n1"] * 4, of=CARD)
+    ends = tuple(ExpectedEnd(one.uid, one.queue, HOUR, ((one.pods[0].node, CARD, 4),)) for one in (r, h))
+    large = [limited("large", "q", 4, 1)] * more
+    gangs = [limited("other", "firm", 4, 1), *large, limited("small", "q", 1, 1)]
+    queues = {"q": queue(quota={GPU: 4}), "firm": queue(preemptible=False)}
+    seen = view([node("n0", gpu=5), node("n1", gpu=4)], gangs, queues, running=[r, h])
+    found = plan(replace(seen, expected_ends=ends), POLICY, 0)
+    assert starts(found)["other"] == HOUR
+    assert {(one.pod, one.by) for one in found.evictions} == ({("r-3", "small")} if evicts else set())
+
+
 def starts(found: Plan) -> dict[str, int]:
     return {one.owner: one.since for one in found.planned}
