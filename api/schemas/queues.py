@@ -19,6 +19,13 @@ class StartWindowShape(Shape):
     timeZone: str = "UTC"
 
 
+class StarvationShape(Shape):
+    """When gangs of a queue collect room; what is absent is as `scheduler.conf` says. `after: "0"` is never."""
+
+    after: str | None = None
+    maxHeldShare: str | None = None
+
+
 class QueueSpecShape(Shape):
     """A queue's policy; absent fields have their defaults."""
 
@@ -36,6 +43,7 @@ class QueueSpecShape(Shape):
         default="Backfill", description="Of a new queue; a change that leaves it out keeps what the queue has."
     )
     startWindows: list[StartWindowShape] | None = None
+    starvation: StarvationShape | None = None
 
 
 class MembersBody(BaseModel):

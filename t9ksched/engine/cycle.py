@@ -19,7 +19,7 @@ from t9ksched.engine.refill import Refills
 from t9ksched.engine.reservations import Reservations
 from t9ksched.engine.reserved_rooms import ReservedRooms
 from t9ksched.engine.scheduling_key import SchedulingKey, SchedulingKeys
-from t9ksched.engine.starvation import Starving, backfills
+from t9ksched.engine.starvation import Starving, rules_of
 from t9ksched.engine.timeline import end_of
 from t9ksched.engine.victims.victim_search import VictimSearch
 from t9ksched.engine.view import View
@@ -76,9 +76,10 @@ class Cycle:
         for row, kept in self.advance.rooms().items() if self.advance is not None else ():
             rooms[row] = (*rooms.get(row, ()), *kept)
         self.starving: Starving | None = None
-        if policy.starvation is not None and any(map(backfills, view.queues.values())):
-            self.starving = Starving(view, self.trial, self.keys, policy.starvation, now)
-        self.failures = FailureMemory(view, self.trial, rooms, self.ledger, policy, past)
+        rules = {name: found for name, state in view.queues.items() if (found := rules_of(state, policy.starvation))}
+        if rules:
+            self.starving = Starving(view, self.trial, self.keys, rules, now)
+        self.failures = FailureMemory(view, self.trial, rooms, self.ledger, policy, past, self.starving)
         self.refills = Refills(view, self.trial, self.reservations, self.ledger, self.failures, self.withheld)
         self.promised = self._promise()
         self.windows = Windows(view.queues, now)

@@ -15,6 +15,7 @@ from t9ksched.engine.placement.class_fit import ClassFit
 from t9ksched.engine.placement.trial import Trial
 from t9ksched.engine.policy import Policy
 from t9ksched.engine.scheduling_key import SchedulingKey
+from t9ksched.engine.starvation import Starving
 from t9ksched.engine.view import View
 from t9ksched.engine.work import Work
 from t9ksched.model.gang import Gang
@@ -55,9 +56,17 @@ class FailureMemory:
     """
 
     def __init__(
-        self, view: View, trial: Trial, promises: Promises, ledger: Ledger, policy: Policy, past: PastFailures
+        self,
+        view: View,
+        trial: Trial,
+        promises: Promises,
+        ledger: Ledger,
+        policy: Policy,
+        past: PastFailures,
+        starving: Starving | None = None,
     ) -> None:
         """`promises` has what is reserved on each node, by row, whoever made it."""
+        self._starving = starving
         self._view = view
         self._ledger = ledger
         self._pod_affinity = trial.pod_affinity
@@ -127,7 +136,7 @@ class FailureMemory:
 
         With `scarce`, only if by numbers there was too little free: then no planned start had to do with it.
         """
-        lasting = _lasting(gang, key) if not scarce else ("scarce", *_lasting(gang, key))
+        lasting = self._lasting(gang, key) if not scarce else ("scarce", *self._lasting(gang, key))
         if not self.past.asked(lasting):
             return None
         place = self._place(key)
@@ -136,7 +145,8 @@ class FailureMemory:
     def note(self, gang: Gang, key: SchedulingKey, reasons: Reasons, *, scarce: bool = False) -> None:
         """The key was tried and failed; see `known`."""
         if self._place(key) is not None:
-            self.past.note(_lasting(gang, key) if not scarce else ("scarce", *_lasting(gang, key)), reasons)
+            lasting = self._lasting(gang, key)
+            self.past.note(("scarce", *lasting) if scarce else lasting, reasons)
 
     def is_known_to_fail(self, gang: Gang, key: SchedulingKey) -> bool:
         """Whether victims were looked for in an earlier cycle and none found, and nothing has changed since for it."""
@@ -150,12 +160,19 @@ class FailureMemory:
 
     def _search(self, gang: Gang, key: SchedulingKey) -> tuple[object, ...]:
         """What a search for victims depends on besides nodes, pods and the running gangs."""
-        found = (gang.queue, gang.priority, *_lasting(gang, key))
+        found = (gang.queue, gang.priority, *self._lasting(gang, key))
         if not key.ruled:
             return found
         # Rules about pods may rule out the chosen victims, and the choice depends on the order of eviction.
         queues, share = self._view.queues, self._ledger.share
         return (*found, *sorted(queues, key=lambda name: (queues[name].spec.priority, -share(name), name)))
+
+    def _lasting(self, gang: Gang, key: SchedulingKey) -> tuple[object, ...]:
+        """What a refusal depends on besides nodes and pods; the room that is kept for starving gangs is no part of the
+        nodes as they were.
+        """
+        found = _lasting(gang, key)
+        return (*found, self._starving.kept) if self._starving is not None and self._starving.kept else found
 
     def _place(self, key: SchedulingKey) -> Place | None:
         """Nodes and pods that a key depends on, if they are as they were when the cycle began."""

@@ -25,6 +25,7 @@ from t9ksched.engine.policy import (
 )
 from t9ksched.model.duration import parse_duration
 from t9ksched.model.errors import FieldError, Invalid, child
+from t9ksched.model.queue_starvation import parse_share
 from t9ksched.model.text import Limits, YamlFault, compose
 from t9ksched.model.whole import whole_number
 
@@ -334,11 +335,10 @@ class _Reader:
             after = self._seconds(fields["after"], "starvation.after")
         if "maxHeldShare" in fields:
             text = self._text(fields["maxHeldShare"], "starvation.maxHeldShare")
-            number = whole_number(text.removesuffix("%"))
-            if number is None or number > 100 or not text.endswith("%"):
-                says = f"{text!r} is no share: write a whole number from 0 to 100 with a percent sign, such as 20%"
-                self._fail(fields["maxHeldShare"], "starvation.maxHeldShare", says)
-            share = number or 0
+            try:
+                share = parse_share(text)
+            except ValueError as error:
+                self._fail(fields["maxHeldShare"], "starvation.maxHeldShare", str(error))
         return Starvation(after, share) if after else None
 
     def _counted(self, node: yaml.Node, path: str, most: int) -> int:

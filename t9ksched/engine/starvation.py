@@ -1,14 +1,16 @@
 """Room that comes free is kept for gangs that have waited long and have no planned start.
 
 Without known ends small gangs may pass a large one for ever. In a queue with the ordering `Backfill` the oldest gang
-that has waited longer than the policy says collects room: nodes are chosen for all its pods, and what is free there, or
-comes free, goes to no other gang of its queue's priority or below. Other such gangs collect too, up to a share of what
-their queue may use, one gang a node, the oldest first, so that two gangs never hold halves of the same room. Nothing is
-remembered: from one cycle to the next the choice is the same, because nodes with more free room are taken first.
+that has waited longer than the policy, or its queue, says collects room: nodes are chosen for all its pods, and what is
+free there, or comes free, goes to no other gang of its queue's priority or below. Other such gangs collect too, up to a
+share of what their queue may use, one gang a node, the oldest first, so that two gangs never hold halves of the same
+room. Nothing is remembered: from one cycle to the next the choice is the same, because nodes with more free room are
+taken first.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
+from hashlib import blake2b
 from heapq import nsmallest
 from typing import Final
 
@@ -35,7 +37,8 @@ _MOST: Final = 20
 class _Claim:
     """The nodes on which a gang collects room: their rows, and what it needs there, shape (resources, rows).
 
-    `taken` is what is kept of that now; None while nothing is.
+    `taken` is what is kept of that now; None while nothing is. `mark` is a number of what is kept and where, 0 for
+    nothing.
     """
 
     gang: Gang
@@ -43,12 +46,21 @@ class _Claim:
     rows: Indices
     amounts: Int64s
     taken: Int64s | None = None
+    mark: int = 0
 
 
 class Starving:
-    """The gangs that collect room in one cycle. `now` is in nanoseconds since the epoch."""
+    """The gangs that collect room in one cycle.
 
-    def __init__(self, view: View, trial: Trial, keys: SchedulingKeys, rules: Starvation, now: int) -> None:
+    Attributes:
+        kept: a number that is equal in two cycles where the same room is kept on the same nodes; 0 where none is.
+    """
+
+    def __init__(
+        self, view: View, trial: Trial, keys: SchedulingKeys, rules: Mapping[str, Starvation], now: int
+    ) -> None:
+        """`rules` are those of the queues whose gangs collect, by name; `now` is in nanoseconds since the epoch."""
+        self.kept = 0
         self._view = view
         self._trial = trial
         self._keys = keys
@@ -60,13 +72,13 @@ class Starving:
 
     def begin(self) -> Work[None]:
         """Choose the gangs that collect, and their nodes: before any gang has its turn."""
-        lines: dict[str, list[Gang]] = {name: [] for name, state in self._view.queues.items() if backfills(state)}
+        lines: dict[str, list[Gang]] = {name: [] for name in self._rules}
         planned = {one.owner for one in self._view.reservations}
-        latest = self._now - self._rules.after_seconds * _SECOND
+        latest = {name: self._now - rules.after_seconds * _SECOND for name, rules in self._rules.items()}
         gangs = self._view.gangs
         for first in range(0, len(gangs), _SOME):
             for gang in gangs[first : first + _SOME]:
-                if gang.created > latest or gang.queue not in lines or gang.placed or gang.uid in planned:
+                if gang.queue not in latest or gang.created > latest[gang.queue] or gang.placed or gang.uid in planned:
                     continue
                 if gang.waiting and gang.topology != "Required":
                     lines[gang.queue].append(gang)
@@ -90,16 +102,20 @@ class Starving:
         if not members or not enough:
             return
         key = yield from self._keys.of(gang, members)
-        amounts = np.zeros_like(self._trial.free)
-        if key.ruled or not all(self._spread(column, pods, amounts) for column, pods in key.groups):
+        if key.ruled:
             return
         spec = self._view.queues[gang.queue].spec
+        wanted = held
         if held is not None:
             total = self._trial.feasibility.total(spec.node_selector)
-            wanted = held + amounts.sum(axis=1)
+            wanted = held + sum(column.needs_vector * pods for column, pods in key.groups)
             # In whole numbers, so that no rounding decides; memory of all nodes in bytes times 100 fits.
-            if np.any(wanted * 100 > total * self._rules.most_held_percent):
+            if np.any(wanted * 100 > total * self._rules[gang.queue].most_held_percent):
                 return
+        amounts = np.zeros_like(self._trial.free)
+        if not all(self._spread(column, pods, amounts) for column, pods in key.groups):
+            return
+        if held is not None and wanted is not None:
             held[:] = wanted
         rows = np.flatnonzero(amounts.any(axis=0))
         self._closed[rows] = True
@@ -110,8 +126,8 @@ class Starving:
         trial = self._trial
         room = np.where(self._closed, 0, column.rooms(trial.nodes.static.allocatable - amounts))
         first = column.card_needs[0][0] if column.card_needs else (column.needs[0][0] if column.needs else 0)
-        order = np.lexsort((np.arange(len(room)), -trial.free[first]))
-        order = order[room[order] > 0]
+        able = np.flatnonzero(room > 0)
+        order = able[np.argsort(-trial.free[first, able], kind="stable")]
         takes = room[order]
         before = np.cumsum(takes) - takes
         counts = np.clip(pods - before, 0, takes)
@@ -122,22 +138,17 @@ class Starving:
 
     # ---- in the cycle
 
-    def focus(self, rank: int) -> Sequence[Indices]:
-        """Gangs of queues with this priority have their turns now: room of those below is theirs. Returns the rows of
-        nodes that changed.
-        """
+    def focus(self, rank: int) -> None:
+        """Gangs of queues with this priority have their turns now: room of those below is theirs."""
         if rank == self._rank:
-            return ()
+            return
         self._rank = rank
-        changed = []
         for claim in self._claims.values():
             if (claim.rank >= rank) != (claim.taken is not None):
                 if claim.taken is None:
                     self._keep(claim)
                 else:
                     self._give(claim)
-                changed.append(claim.rows)
-        return changed
 
     def has(self, gang: Gang) -> bool:
         """Whether room is collected for the gang."""
@@ -171,6 +182,11 @@ class Starving:
     def _keep(self, claim: _Claim) -> None:
         free = np.maximum(self._trial.free[:, claim.rows], 0)
         claim.taken = np.minimum(free, claim.amounts)
+        some = claim.taken.any(axis=0)
+        claim.mark = 0
+        if some.any():
+            same = claim.rows[some].tobytes() + np.ascontiguousarray(claim.taken[:, some]).tobytes()
+            claim.mark = int.from_bytes(blake2b(same, digest_size=16).digest())
         self._shift(claim, -1)
 
     def _give(self, claim: _Claim) -> None:
@@ -178,15 +194,25 @@ class Starving:
         claim.taken = None
 
     def _shift(self, claim: _Claim, sign: int) -> None:
+        if not claim.mark:
+            return
+        # Two claims share no node, so the order in which they come does not matter.
+        self.kept ^= claim.mark
         change = np.zeros_like(self._trial.free)
         assert claim.taken is not None
         change[:, claim.rows] = sign * claim.taken
         self._trial.shift(change)
 
 
-def backfills(queue: QueueState) -> bool:
-    """Whether gangs of the queue may collect room."""
-    return queue.spec.ordering == "Backfill"
+def rules_of(queue: QueueState, policy: Starvation | None) -> Starvation | None:
+    """When gangs of the queue collect room: as it says itself, else as the policy does; None for never."""
+    own = queue.spec.starvation
+    if queue.spec.ordering != "Backfill" or own is None:
+        return policy if queue.spec.ordering == "Backfill" else None
+    base = policy or Starvation(after_seconds=0)
+    after = base.after_seconds if own.after_seconds is None else own.after_seconds
+    share = base.most_held_percent if own.most_held_percent is None else own.most_held_percent
+    return Starvation(after, share) if after else None
 
 
 def _age(gang: Gang) -> tuple[int, str]:

@@ -13,6 +13,7 @@ from t9ksched.model.duration import parse_duration
 from t9ksched.model.errors import FieldError, Invalid, child
 from t9ksched.model.labels import LabelSelector, key_fault, value_fault
 from t9ksched.model.quantity import QuantityError, from_units, parse, to_units
+from t9ksched.model.queue_starvation import QueueStarvation, parse_starvation
 from t9ksched.model.start_windows import StartWindow, parse_start_windows
 
 Ordering = Literal["BestEffort", "Strict", "Backfill"]
@@ -43,6 +44,7 @@ class QueueSpec:
         ordering: which gangs may pass a blocked one. A spec without it, as releases wrote that knew no other default,
             means `BestEffort`; new ones say theirs (`with_ordering`).
         start_windows: when its gangs may start; none means always.
+        starvation: when its gangs collect room; None leaves that to the policy.
     """
 
     quota: Mapping[str, int] = field(default_factory=dict)
@@ -57,6 +59,7 @@ class QueueSpec:
     over_quota: OverQuota = "Wait"
     ordering: Ordering = "BestEffort"
     start_windows: tuple[StartWindow, ...] = ()
+    starvation: QueueStarvation | None = None
     source: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
 
     @property
@@ -72,6 +75,9 @@ class QueueSpec:
         if self.start_windows:
             windows = spec.get("startWindows") or ()
             spec["startWindows"] = [{key: one[key] for key in one if one[key] is not None} for one in windows]
+        if self.starvation is not None:
+            said = spec.get("starvation") or {}
+            spec["starvation"] = {key: value for key, value in said.items() if value is not None}
         return spec
 
 
@@ -189,6 +195,13 @@ class _Reader:
             self.faults.extend(error.errors)
             return None
 
+    def starvation(self, key: str) -> QueueStarvation | None:
+        try:
+            return parse_starvation(self.raw.get(key), child(self.path, key))
+        except Invalid as error:
+            self.faults.extend(error.errors)
+            return None
+
     def start_windows(self, key: str) -> tuple[StartWindow, ...]:
         try:
             return parse_start_windows(self.raw.get(key), child(self.path, key))
@@ -238,6 +251,7 @@ _FIELDS: Final = (
     "overQuota",
     "ordering",
     "startWindows",
+    "starvation",
 )
 
 
@@ -280,6 +294,7 @@ def parse_queue_spec(raw: object, path: str = "spec") -> QueueSpec:
         over_quota=cast(OverQuota, reader.choice("overQuota", ("Wait", "Reject"), "Wait")),
         ordering=cast(Ordering, reader.choice("ordering", ORDERINGS, "BestEffort")),
         start_windows=reader.start_windows("startWindows"),
+        starvation=reader.starvation("starvation"),
         source={key: value for key, value in raw.items() if value is not None},
     )
     if reader.faults:

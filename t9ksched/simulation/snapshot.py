@@ -150,7 +150,7 @@ def _under(present: Present, contender: Contender) -> Present:
     view = present.view
     if contender.named:
         queues = {
-            name: replace(state, spec=replace(state.spec, ordering=contender.ordering))
+            name: replace(state, spec=replace(state.spec, ordering=contender.ordering, starvation=None))
             for name, state in view.queues.items()
         }
         view = replace(view, queues=queues)

@@ -160,6 +160,8 @@ def test_a_name_that_exists(up: Up) -> None:
         ({"quota": {"requests": {"cpu": "-1"}}}, "spec.quota.requests.cpu"),
         ({"quota": {"requests": {"cpu": "many"}}}, "spec.quota.requests.cpu"),
         ({"maxDuration": "1.5h"}, "spec.maxDuration"),
+        ({"starvation": {"after": "soon"}}, "spec.starvation.after"),
+        ({"starvation": {"maxHeldShare": "20"}}, "spec.starvation.maxHeldShare"),
         ({"startWindows": [{"from": "20:00", "to": "20:00"}]}, "spec.startWindows[0].to"),
         ({"startWindows": [{"from": "20:00", "to": "06:00", "timeZone": "Mars"}]}, "spec.startWindows[0].timeZone"),
         ({"nodeSelector": {"matchExpressions": [{"key": "a", "operator": "Near"}]}}, "spec.nodeSelector"),

@@ -53,6 +53,22 @@ OrderingOption = Annotated[
         help="Who may pass a job that has to wait; Backfill for new queues.",
     ),
 ]
+StarvingOption = Annotated[
+    str | None,
+    typer.Option(
+        "--starve-after",
+        metavar="DURATION",
+        help="Jobs that waited so long collect room, such as 2h; 0: never; default: as scheduler.conf says.",
+    ),
+]
+HeldOption = Annotated[
+    str | None,
+    typer.Option(
+        "--max-held-share",
+        metavar="SHARE",
+        help="So much is kept for them besides the oldest, such as 20%; default: as scheduler.conf says.",
+    ),
+]
 _Names = list[str] | None
 FileOption = Annotated[
     Path | None, typer.Option("-f", "--file", metavar="FILE", help="{name, labels, spec} as YAML or JSON, - for stdin.")
@@ -105,6 +121,8 @@ def create(
     for_namespace: NamespacesOption = None,
     start_window: WindowsOption = None,
     ordering: OrderingOption = None,
+    starve_after: StarvingOption = None,
+    max_held_share: HeldOption = None,
     everyone: Annotated[bool, typer.Option("--everyone", help="Any user may use it.")] = False,
     for_user: Annotated[_Names, typer.Option("--for-user", metavar="USER", help="A user who may use it.")] = None,
     for_group: Annotated[_Names, typer.Option("--for-group", metavar="GROUP", help="A group that may.")] = None,
@@ -117,7 +135,10 @@ def create(
     if not body.get("name"):
         raise Failure("The queue has no name.", remedy="Write t9ksched queues create NAME …", code=BAD_USAGE)
     before = body.get("spec") or {}
-    body["spec"] = before | _spec(before, quota, priority, node_label, for_namespace, start_window, ordering)
+    starvation = _starvation(before, starve_after, max_held_share)
+    body["spec"] = (
+        before | _spec(before, quota, priority, node_label, for_namespace, start_window, ordering) | starvation
+    )
     members = {"everyone": everyone or None, "users": for_user, "groups": for_group}
     if named := {key: value for key, value in members.items() if value}:
         body["members"] = (body.get("members") or {}) | named
@@ -137,6 +158,8 @@ def edit(
     for_namespace: NamespacesOption = None,
     start_window: WindowsOption = None,
     ordering: OrderingOption = None,
+    starve_after: StarvingOption = None,
+    max_held_share: HeldOption = None,
     output: OutputOption = Output.table,
 ) -> None:
     """Change a queue: from a file, by options, or in $EDITOR when neither is given."""
@@ -146,6 +169,7 @@ def edit(
     if file:
         current |= {key: value for key, value in _read(file).items() if key in current}
     changes = _spec(current["spec"], quota, priority, node_label, for_namespace, start_window, ordering)
+    changes |= _starvation(current["spec"], starve_after, max_held_share)
     if not file and not changes:
         current = _in_editor(current, name)
     current["spec"] = current["spec"] | changes
@@ -259,6 +283,15 @@ def _spec(
     if start_window:
         spec["startWindows"] = [] if start_window == ["always"] else [_window(text) for text in start_window]
     return spec
+
+
+def _starvation(before: dict[str, Any], after: str | None, share: str | None) -> dict[str, Any]:
+    """The field of a spec that these options change."""
+    given = {key: value for key, value in (("after", after), ("maxHeldShare", share)) if value is not None}
+    if not given:
+        return {}
+    merged = (before.get("starvation") or {}) | given
+    return {"starvation": {key: value for key, value in merged.items() if value != "default"}}
 
 
 def _window(text: str) -> dict[str, Any]:

@@ -68,8 +68,7 @@ class Minima:
         cycle.stats.judged += 1
         cycle.refills.open(gang)
         if cycle.starving is not None:
-            for rows in cycle.starving.focus(cycle.view.queues[gang.queue].spec.priority):
-                cycle.failures.moved(rows)
+            cycle.starving.focus(cycle.view.queues[gang.queue].spec.priority)
         members, rest, enough = chosen(gang)
         queue, planned = cycle.view.queues[gang.queue], cycle.planned
         closed = queue.spec.closed and not (gang.accepted or gang.ran or gang.placed)

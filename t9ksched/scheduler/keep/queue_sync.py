@@ -47,8 +47,9 @@ def fingerprint(spec: QueueSpec) -> str:
             (spec.priority, spec.preemptible, spec.closed, spec.max_duration, spec.max_duration_from),
             (spec.resource_shape_profile, str(spec.node_selector), str(spec.namespace_selector)),
             (spec.over_quota, spec.ordering),
-            # Without windows the text is the one of versions that knew none: an upgrade looks like no edit.
+            # Without them the text is the one of versions that knew no such fields: an upgrade looks like no edit.
             *([spec.start_windows] if spec.start_windows else ()),
+            *([str(spec.starvation)] if spec.starvation else ()),
         )
     )
     return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -9,8 +9,9 @@ from msgspec import structs
 from t9ksched.engine.memory import Memory
 from t9ksched.engine.planner import Plan, plan
 from t9ksched.engine.policy import Planning, Policy, Starvation
-from t9ksched.engine.view import View
+from t9ksched.engine.view import View, dump, load
 from t9ksched.model.gang import ExpectedEnd, Gang
+from t9ksched.model.queue_starvation import QueueStarvation
 from t9ksched.model.reasons import Code
 from tests.ahead import HOUR, Pool
 from tests.builders import gang, node, pod_class, queue, running, view
@@ -192,3 +193,81 @@ def test_what_is_remembered_changes_nothing() -> None:
         seen = cluster(2, 4, {"n0": held, "n1": 4}, *gangs)
         kept, fresh = plan(seen, POLICY, minute * MINUTE, memory), plan(seen, POLICY, minute * MINUTE)
         assert structs.replace(kept, stats=fresh.stats).to_bytes() == fresh.to_bytes()
+
+
+def test_what_is_remembered_changes_nothing_whatever_is_kept() -> None:
+    """Gangs of two priorities collect, others come and go, and nodes fill and empty."""
+    spared = sum(_remembered(random.Random(seed)) for seed in range(20))
+    assert spared > 100, "or nothing is compared"
+
+
+def _remembered(drawn: random.Random) -> int:
+    """How many attempts an answer of an earlier cycle spared."""
+    memory = Memory()
+    high = replace(QUEUES["q"], spec=replace(QUEUES["q"].spec, priority=5))
+    held = {f"n{at}": drawn.randint(2, 4) for at in range(5)}
+    gangs = [waits(f"g{at}", drawn.randint(1, 9), drawn.randint(1, 4), since=drawn.randint(0, 60)) for at in range(16)]
+    gangs = [structs.replace(one, queue=drawn.choice(["q", "r", "other", "high"])) for one in gangs]
+    seen = cluster(5, 4, held)
+    for minute in range(40, 70):
+        if drawn.random() < 0.3:
+            held[drawn.choice(sorted(held))] = drawn.randint(1, 4)
+            seen = cluster(5, 4, held)
+        if drawn.random() < 0.2:
+            gangs[drawn.randrange(len(gangs))] = waits(f"h{minute}", drawn.randint(1, 9), drawn.randint(1, 4))
+        seen = replace(seen, gangs=tuple(gangs), queues=seen.queues | {"r": high})
+        kept, fresh = plan(seen, POLICY, minute * MINUTE, memory), plan(seen, POLICY, minute * MINUTE)
+        assert structs.replace(kept, stats=fresh.stats).to_bytes() == fresh.to_bytes()
+    return memory.failures.spared
+
+
+def test_what_was_refused_for_kept_room_is_tried_when_it_is_kept_no_longer() -> None:
+    """The nodes are as they were: only the gang that collected is gone."""
+    memory, small = Memory(), waits("small", 1, since=1)
+    seen = cluster(2, 2, {"n0": 2, "n1": 1}, waits("large", 4), small)
+    assert started(plan(seen, POLICY, LATE, memory)) == set()
+    assert started(plan(replace(seen, gangs=(small,)), POLICY, LATE, memory)) == {"small"}
+
+
+def test_a_cycle_in_which_nothing_changed_tries_only_what_collects() -> None:
+    """Room that is kept is no change of the nodes: gangs that are no part of it are not tried anew."""
+    memory = Memory()
+    small = [waits(f"s{at}", 1, 2 + at % 2, since=32) for at in range(6)]
+    seen = cluster(2, 4, {"n0": 3, "n1": 3}, waits("large", 8), *small)
+    plan(seen, POLICY, LATE, memory)
+    tried = memory.failures.tried
+    found = plan(seen, POLICY, LATE, memory)
+    assert started(found) == set()
+    assert memory.failures.tried == tried + 1
+
+
+@pytest.mark.parametrize(
+    ("own", "policy", "minute", "collects"),
+    [
+        (None, POLICY.starvation, 31, True),
+        (QueueStarvation(after_seconds=600), POLICY.starvation, 11, True),
+        (QueueStarvation(after_seconds=600), POLICY.starvation, 9, False),
+        (QueueStarvation(after_seconds=7200), POLICY.starvation, 31, False),
+        (QueueStarvation(after_seconds=0), POLICY.starvation, 500, False),
+        (QueueStarvation(most_held_percent=5), POLICY.starvation, 31, True),
+        (QueueStarvation(most_held_percent=5), None, 500, False),
+        (QueueStarvation(after_seconds=600), None, 11, True),
+    ],
+)
+def test_a_queue_has_rules_of_its_own(
+    own: QueueStarvation | None, policy: Starvation | None, minute: int, collects: bool
+) -> None:
+    seen = cluster(1, 4, {"n0": 3}, waits("large", 4), waits("small", 1, since=1))
+    spec = replace(QUEUES["q"].spec, starvation=own)
+    seen = load(dump(replace(seen, queues=seen.queues | {"q": replace(QUEUES["q"], spec=spec)})))
+    found = plan(seen, Policy(starvation=policy), minute * MINUTE)
+    assert started(found) == (set() if collects else {"small"})
+
+
+@pytest.mark.parametrize(("share", "collects"), [(0, [True, False]), (19, [True, False]), (20, [True, True])])
+def test_the_share_of_a_queue_is_its_own(share: int, collects: list[bool]) -> None:
+    held = {f"n{at}": 1 for at in range(10)}
+    seen = cluster(10, 1, held, waits("a", 3), waits("b", 2, since=1))
+    spec = replace(QUEUES["q"].spec, starvation=QueueStarvation(most_held_percent=share))
+    found = plan(replace(seen, queues=seen.queues | {"q": replace(QUEUES["q"], spec=spec)}), POLICY, 35 * MINUTE)
+    assert [Code.STARVING in codes(found, name) for name in ("a", "b")] == collects

@@ -111,6 +111,9 @@ def queue(spec: Object) -> Object:
         ({"quota": {"requests": {"cpu": -1}}}, "spec.quota.requests.cpu"),
         ({"quota": {"requests": {"cpu": "much"}}}, "spec.quota.requests.cpu"),
         ({"preemptible": "yes"}, "spec.preemptible"),
+        ({"starvation": {"after": "soon"}}, "spec.starvation.after"),
+        ({"starvation": {"after": ""}}, "spec.starvation.after"),
+        ({"starvation": {"maxHeldShare": "101%"}}, "spec.starvation.maxHeldShare"),
         ({"startWindows": [{"from": "20:00"}]}, "spec.startWindows[0].to"),
         ({"startWindows": [{"from": "9:00", "to": "10:00"}]}, "spec.startWindows[0].from"),
         ({"startWindows": [{"from": "20:00", "to": "24:01"}]}, "spec.startWindows[0].to"),
@@ -144,6 +147,7 @@ def test_queues_that_are_refused(api: Api, spec: Object, field: str) -> None:
             "closed": True,
             "preemptible": False,
         },
+        {"starvation": {"after": "0", "maxHeldShare": "20%"}},
         {"startWindows": []},
         {
             "startWindows": [
