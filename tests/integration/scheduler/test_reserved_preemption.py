@@ -4,6 +4,7 @@ import asyncio
 from datetime import UTC, datetime
 from typing import Any
 
+from t9ksched.engine.policy import Policy
 from t9ksched.kube.resources import PODGROUPS, PODS
 from t9ksched.model import names
 from t9ksched.store.history import PREEMPTED
@@ -12,7 +13,7 @@ from t9ksched.store.store import Store
 from tests.integration.scheduler.conftest import Start
 from tests.integration.scheduler.test_elastic import controllers, ends, members, submit
 from tests.integration.scheduler.test_preemption import queues
-from tests.integration.scheduler.test_reservations import asking, at, judged, pod, reserve, waits_for
+from tests.integration.scheduler.test_reservations import POLICIES, asking, at, judged, pod, reserve, waits_for
 from tests.integration.world import TIMEOUT, Object, World
 
 
@@ -39,13 +40,14 @@ async def leave(world: World, *pods: str) -> None:
         await world.gone(PODS, name)
 
 
+@POLICIES
 async def test_room_is_cleared_when_it_begins_and_goes_to_whom_it_is_for(
-    world: World, start: Start, store: Store
+    world: World, start: Start, store: Store, policy: Policy
 ) -> None:
     await queues(world, store, low={}, safe={"preemptible": False}, mine={})
     await world.play(3, 2)
     first, second, _ = world.nodes
-    async with start() as service:
+    async with start(policy=policy) as service:
         await world.create(pod(world, "safe", 1, f"{world.run}-safe"))
         (safe,) = await world.running("safe")
         await world.gang("two", 2, 2, f"{world.run}-low")
