@@ -37,6 +37,11 @@ router = guarded("/apis/v1/admin/reservations", "reservations")
 _TRIES: Final = 5
 """How often a change is judged while other reservations are changed at the same time."""
 _ETAG: Final = re.compile(r'"[0-9]{1,18}"')
+_INSTEAD: Final = {
+    "Refuse": ", or onConflict: Wait, which lets jobs go on, or Preempt, which evicts them when it begins",
+    "Preempt": ", or force, which evicts such jobs, too",
+}
+"""What else helps if jobs are in the way."""
 _READ_ONLY = ("uid", "status", "revision", "createdBy", "createdAt", "updatedAt")
 IfMatch = Annotated[str | None, Header(description='The ETag seen before, such as `"12"`; `*` for any.')]
 DryRun = Annotated[bool, Query(alias="dryRun", description="Only say what it would do: nothing is changed")]
@@ -163,7 +168,7 @@ def _conflict(reservation: AdvanceReservation, conflicts: list[Json]) -> Problem
     return Problem(
         "Conflict",
         f"the reservation {reservation.name!r} is not possible: {held}{rest}",
-        remedy="take other nodes or times" + (", or onConflict: Wait, which lets jobs go on" if waits else ""),
+        remedy="take other nodes or times" + (_INSTEAD.get(reservation.on_conflict, "") if waits else ""),
         conflicts=conflicts,
     )
 

@@ -93,6 +93,7 @@ async def test_who_is_not_evicted_is_told(world: World) -> None:
     refused = await world.admin("POST", PATH, body(onConflict="Preempt"))
     assert (refused.status, refused.body["code"]) == (409, "Conflict")
     assert "job ml/Job/j holds n1 and nothing ends it; its queue is not preemptible" in refused.body["detail"]
+    assert refused.body["remedy"] == "take other nodes or times, or force, which evicts such jobs, too"
     world.leader.judgement = {"jobs": [held | {"evicted": 3}]}
     made = await world.admin("POST", PATH, body(onConflict="Preempt", force=True))
     assert (made.status, made.body["onConflict"], made.body["force"]) == (201, "Preempt", True)
