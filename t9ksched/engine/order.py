@@ -2,7 +2,7 @@
 
 Queues: larger priority, then smaller dominant share, then name; asked again after each commitment, because a share has
 grown. Gangs of a queue: those being refilled, then larger priority, then the older, then uid. Plugins compare at the
-place where they are listed.
+place where they are listed. Before the others of queues with one priority go gangs with planned starts.
 """
 
 import heapq
@@ -39,6 +39,42 @@ def sort_gangs(gangs: list[Gang], policy: Policy, plugins: Plugins, now: int) ->
     gangs[:] = [gangs[at] for at in sorted(range(len(gangs)), key=key, reverse=True)]
 
 
+class Firm:
+    """Gangs with planned starts, which have their turns before all that wait in queues of the same priority: those that
+    are planned earlier first, whatever their own priority and the shares of their queues.
+
+    Where plans are made anew, because something else took their room, they keep their order, and no gang without a plan
+    takes room before them. Gangs that are being refilled go first here, too. Queues with `ordering: Strict` keep their
+    own order, and no gang of them is taken.
+
+    Args:
+        planned: when each gang with a planned start is to start, by UID; nanoseconds since the epoch.
+    """
+
+    def __init__(self, lines: Mapping[str, "Line"], specs: Mapping[str, QueueSpec], planned: Mapping[str, int]) -> None:
+        self._next: dict[int, list[Gang]] = {}
+        """By priority of the queue, the next one last."""
+        if not planned:
+            return
+        for name, line in lines.items():
+            if specs[name].ordering != "Strict":
+                taken = line.take(lambda gang: gang.uid in planned or gang.refilling)
+                self._next.setdefault(specs[name].priority, []).extend(taken)
+        for gangs in self._next.values():
+            gangs.sort(key=lambda gang: _firm_key(gang, planned), reverse=True)
+
+    def pop(self, rank: int) -> Gang | None:
+        """The next one of queues with this priority; None when there is none."""
+        gangs = self._next.get(rank)
+        return gangs.pop() if gangs else None
+
+
+def _firm_key(gang: Gang, planned: Mapping[str, int]) -> tuple[object, ...]:
+    refilled, priority, *age = gang_key(gang)
+    at = planned.get(gang.uid)
+    return (refilled, *((priority,) if at is None else (at,)), *age)
+
+
 class Line:
     """Gangs of one queue, best first; sorted when the queue is first served."""
 
@@ -49,6 +85,13 @@ class Line:
 
     def __len__(self) -> int:
         return len(self._gangs)
+
+    def take(self, chosen: Callable[[Gang], bool]) -> list[Gang]:
+        """Take these gangs out of the line."""
+        found = [gang for gang in self._gangs if chosen(gang)]
+        if found:
+            self._gangs[:] = [gang for gang in self._gangs if not chosen(gang)]
+        return found
 
     def pop(self) -> Gang:
         """The best gang."""
@@ -98,6 +141,11 @@ class QueuesByRank:
     def best(self) -> str | None:
         """The queue to serve, None when there is none."""
         return self._heap[0][1] if self._heap else None
+
+    def reorder(self) -> None:
+        """The share of any queue may have grown."""
+        self._heap = [(self.key(name), name) for _, name in self._heap]
+        self._enter()
 
     def served(self, more: bool, grown: bool) -> None:
         """The best queue was served: with more gangs it stays, at the place its share gives it if that has grown."""

@@ -38,6 +38,7 @@ class PlannedStarts:
 
     Attributes:
         gangs: the gangs that wait in queues that exist, by UID.
+        moments: the planned starts of earlier cycles, in nanoseconds since the epoch, by UID of the gang.
         promised: what is reserved for gangs and not used yet.
     """
 
@@ -63,6 +64,7 @@ class PlannedStarts:
         self._rank: int | None = None
         """Plans of queues with at least this priority are on the timeline."""
         self.gangs = {gang.uid: gang for gang in view.gangs if gang.queue in view.queues}
+        self.moments = {one.owner: one.since for one in view.reservations if one.kind.planned}
         self._timeline = Timeline(trial.free.shape, now, {name: tuple(ledger.path(name)) for name in view.queues})
         self.promised = PromisedRooms(view, reservations, self._timeline, self.gangs, policy, now)
         self._ends: Ends | None = None
@@ -93,8 +95,7 @@ class PlannedStarts:
             self._reserved.beside(self._timeline, self.gangs)
         plans = past.blocks(view.reservations, self.gangs, view.queues, trial, now, self.end_of)
         self._before = {block.owner: block for block in plans}
-        owners = {one.owner for one in view.reservations if one.kind.planned}
-        self._broken = {owner for owner in owners if owner in self.gangs and owner not in self._before}
+        self._broken = {owner for owner in self.moments if owner in self.gangs and owner not in self._before}
         for block in plans:
             self._counts.add(self.gangs[block.owner])
         if self.promised:
@@ -316,12 +317,10 @@ class PlannedStarts:
         return had.at <= self._now or not self.still_fits(gang, key, had)
 
     def behind(self, gang: Gang) -> list[Block]:
-        """The plans on the timeline whose gangs came later and have their turns after this one."""
-        return [
-            block
-            for owner, block in self._before.items()
-            if owner in self._timeline.blocks and self.gangs[owner].created >= gang.created
-        ]
+        """The plans on the timeline of queues of this priority that are later than the one that the gang had."""
+        moments, at = self.moments, (self.moments[gang.uid], gang.created)
+        later = (one for owner, one in self._before.items() if (moments[owner], self.gangs[owner].created) >= at)
+        return [block for block in later if block.rank == self._rank and block.owner in self._timeline.blocks]
 
     def _affords(self, block: Block, *, laid: bool) -> bool:
         """Whether the queue of a plan, which is `laid` on the timeline or not, has the quota for it until it ends."""

@@ -14,7 +14,7 @@ from t9ksched.engine.actions.grow import grow
 from t9ksched.engine.actions.minima import Minima
 from t9ksched.engine.cycle import Cycle
 from t9ksched.engine.memory import Memory
-from t9ksched.engine.order import Line, QueuesByRank, sort_gangs
+from t9ksched.engine.order import Firm, Line, QueuesByRank, sort_gangs
 from t9ksched.engine.plan import Assignment, Eviction, Plan, Stats, Waiting
 from t9ksched.engine.policy import Policy
 from t9ksched.engine.view import View
@@ -85,10 +85,27 @@ class Planner:
             yield from planned.begin()
         if self._cycle.starving is not None:
             yield from self._cycle.starving.begin()
-        yield from self._serve(order, self._lines, minima.judge)
+        yield from self._judge(order)
         for gangs in minima.above.values():
             gangs.reverse()
         yield from self._serve(self._ordered(minima.above), minima.above, self._grow)
+
+    def _judge(self, order: QueuesByRank) -> Work[None]:
+        """Judge the minimum of every gang: of queues of a priority, those with planned starts first."""
+        cycle, judge = self._cycle, self._minima.judge
+        planned = cycle.planned.moments if cycle.planned is not None else {}
+        specs = {name: state.spec for name, state in cycle.view.queues.items()}
+        firm = Firm(self._lines, specs, planned)
+        while (name := order.best()) is not None:
+            if (gang := firm.pop(specs[name].priority)) is not None:
+                if (yield from judge(gang)):
+                    order.reorder()
+            else:
+                line = self._lines[name]
+                grown = bool(line) and (yield from judge(line.pop()))
+                order.served(more=bool(line), grown=grown)
+            self.meter.spent += _GANG
+            yield
 
     def _serve(
         self, order: QueuesByRank, waiting: Mapping[str, _Waiting[T_co]], serve: Callable[[T_co], Work[bool]]

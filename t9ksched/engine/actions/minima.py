@@ -154,8 +154,8 @@ class Minima:
 
     def _hindering(self, turn: Turn) -> list[Block]:
         """The plans that must not hold up the gang: where its own does not come about as planned, because something
-        ends late or room was lost, those of gangs that came later. What these were told relied on its plan; they are
-        planned anew at their turns.
+        ends late or room was lost, the later ones of its queue's priority. These relied on its plan; they are planned
+        anew at their turns.
         """
         planned = self._cycle.planned
         if planned is None or not planned.fails(turn.gang, turn.key, turn.had):

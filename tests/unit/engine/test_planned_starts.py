@@ -194,6 +194,36 @@ def test_a_queue_of_larger_priority_goes_before() -> None:
     assert pool.planned == {"i": 13, "b": 14}
 
 
+@pytest.mark.parametrize("of", ["q", "other"], ids=["one queue", "queues of one priority"])
+def test_plans_that_a_larger_queue_moves_keep_their_order(of: str) -> None:
+    """The priority of a PodGroup, and the share of a queue, order who gets a plan, not whose plan gives way."""
+    queues = {name: queue(ordering="Backfill", priority=10 * (name == "high")) for name in ("q", "other", "high")}
+    pool = Pool(queues=queues)
+    pool.submit("a", 6, 10)
+    pool.cycle(0)
+    pool.submit("b", 8, 5, priority=1)
+    pool.cycle(0)
+    pool.submit("f", 8, 5, priority=50, of=of)
+    pool.cycle(0)
+    assert pool.planned == {"b": 10, "f": 15}
+    pool.submit("h", 10, 2, of="high")
+    pool.cycle(1)
+    assert pool.planned == {"h": 10, "b": 12, "f": 17}
+
+
+def test_a_gang_without_a_plan_takes_no_room_that_a_lost_plan_needs() -> None:
+    queues = {"q": queue(ordering="Backfill"), "high": queue(ordering="Backfill", priority=10)}
+    pool = Pool(queues=queues)
+    pool.submit("a", 6, 10)
+    pool.cycle(0)
+    pool.submit("b", 8, 5)
+    pool.cycle(0)
+    pool.submit("h", 10, 2, of="high")
+    pool.submit("p", 8, 1, priority=50)
+    pool.cycle(1)
+    assert pool.planned == {"h": 10, "b": 12, "p": 17}
+
+
 def test_quota_is_planned_like_nodes() -> None:
     pool = Pool(queues={"q": queue(ordering="Backfill", quota={GPU: 5}), "free": queue(ordering="Backfill")})
     pool.submit("a", 4, 10)
