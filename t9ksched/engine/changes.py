@@ -5,8 +5,7 @@ from typing import Final
 
 import numpy as np
 
-from t9ksched.engine.arrays import Indices, Int64s, Mask
-from t9ksched.engine.placement.class_fit import ClassFit
+from t9ksched.engine.arrays import Indices, Int64s
 
 _MOST: Final = np.iinfo(np.int64).max
 Changes = tuple[Int64s, Indices, Int64s]
@@ -39,14 +38,6 @@ class SortedChanges:
         before[:, 1:] = sums[:, :-1]
         self.sums = sums - before[:, self.first[np.cumsum(begins) - 1]]
 
-    def __len__(self) -> int:
-        return len(self.at)
-
-    def of(self, nodes: Mask) -> Changes:
-        """The changes on these nodes."""
-        chosen = np.flatnonzero(nodes[self.rows])
-        return self.at[chosen], self.rows[chosen], self.amounts[:, chosen]
-
     def lowest(self, start: int, until: int) -> Int64s:
         """The least sum at any moment from `start` to before `until` on each of `nodes`, shape (resources, nodes)."""
         done = np.where(self.at <= start, np.arange(len(self.at)), -1)
@@ -58,60 +49,6 @@ class SortedChanges:
         if inside.any():
             np.minimum(low, np.minimum.reduceat(np.where(inside, self.sums, _MOST), self.first, axis=1), out=low)
         return low
-
-    def gained(self, column: ClassFit, free: Int64s, rooms: Int64s) -> Int64s:
-        """How many more pods of the class fit after each entry than before it; `free` and `rooms` are those of now."""
-        after = np.full(len(self.at), _MOST)
-        for resource, amount in column.needs:
-            np.minimum(after, (free[resource, self.rows] + self.sums[resource]) // amount, out=after)
-        np.clip(after, 0, 1 if column.ports else None, out=after)
-        gained = np.empty_like(after)
-        np.subtract(after[1:], after[:-1], out=gained[1:])
-        gained[self.first] = after[self.first] - rooms[self.nodes]
-        gained[~column.here[self.rows]] = 0
-        return gained
-
-
-class OwnedChanges:
-    """The changes of blocks and of what was placed since, by owner; the ends of all else are not sorted again for them.
-
-    They are joined when they are asked for: a block that is taken off is no reason to join all others again.
-    """
-
-    def __init__(self, resources: int) -> None:
-        self._changes: Changes = joined(resources, [])
-        self._owners: Indices = np.zeros(0, np.intp)
-        """The number of the owner of each change."""
-        self._new: dict[int, Changes] = {}
-        self._gone: list[int] = []
-        self._numbers: dict[str, int] = {}
-        self._next = 0
-
-    def add(self, owner: str, changes: Changes) -> None:
-        """More changes; `remove` takes back the latest of an owner."""
-        self._numbers[owner] = self._next
-        self._new[self._next] = changes
-        self._next += 1
-
-    def remove(self, owner: str) -> None:
-        """The changes of this owner are no longer to come."""
-        number = self._numbers.pop(owner)
-        if self._new.pop(number, None) is None:
-            self._gone.append(number)
-
-    def changes(self) -> Changes:
-        """All of them."""
-        if self._gone:
-            stay = np.flatnonzero(~np.isin(self._owners, self._gone))
-            at, rows, amounts = self._changes
-            self._changes, self._owners = (at[stay], rows[stay], amounts[:, stay]), self._owners[stay]
-            self._gone.clear()
-        if self._new:
-            owners = np.repeat(np.array(list(self._new), np.intp), [len(at) for at, _, _ in self._new.values()])
-            self._changes = joined(len(self._changes[2]), [self._changes, *self._new.values()])
-            self._owners = np.concatenate([self._owners, owners])
-            self._new.clear()
-        return self._changes
 
 
 def joined(resources: int, parts: Sequence[Changes]) -> Changes:

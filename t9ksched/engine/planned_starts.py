@@ -13,8 +13,10 @@ import numpy as np
 
 from t9ksched.engine.arrays import Int64s, Mask
 from t9ksched.engine.ends import Ends
+from t9ksched.engine.in_turn import InTurn, is_plain
 from t9ksched.engine.ledger import Ledger
 from t9ksched.engine.members import alike
+from t9ksched.engine.openings import may_open, openings
 from t9ksched.engine.past_plans import Expected, PastPlans, charged
 from t9ksched.engine.placement.trial import Placement, Trial
 from t9ksched.engine.plan_counts import PlanCounts
@@ -23,7 +25,7 @@ from t9ksched.engine.promised_rooms import PromisedRooms
 from t9ksched.engine.reservations import Reservations
 from t9ksched.engine.reserved_rooms import ReservedRooms
 from t9ksched.engine.scheduling_key import SchedulingKey
-from t9ksched.engine.timeline import NEVER_ENDS, Block, Room, Timeline, end_of, may_open, openings
+from t9ksched.engine.timeline import NEVER_ENDS, Block, Room, Timeline, end_of
 from t9ksched.engine.view import View
 from t9ksched.engine.windows import Windows
 from t9ksched.engine.work import Work
@@ -40,6 +42,7 @@ class PlannedStarts:
         gangs: the gangs that wait in queues that exist, by UID.
         moments: the planned starts of earlier cycles, in nanoseconds since the epoch, by UID of the gang.
         promised: what is reserved for gangs and not used yet.
+        in_turn: plans that are given places anew, the earliest start first.
     """
 
     def __init__(
@@ -66,6 +69,7 @@ class PlannedStarts:
         self.gangs = {gang.uid: gang for gang in view.gangs if gang.queue in view.queues}
         self.moments = {one.owner: one.since for one in view.reservations if one.kind.planned}
         self._timeline = Timeline(trial.free.shape, now, {name: tuple(ledger.path(name)) for name in view.queues})
+        self.in_turn = InTurn(self._timeline)
         self.promised = PromisedRooms(view, reservations, self._timeline, self.gangs, policy, now)
         self._ends: Ends | None = None
         """What is to end; None while nothing has asked for it."""
@@ -180,11 +184,13 @@ class PlannedStarts:
         """
         if self._reserved is not None:
             return False
-        selector, free, rows = self._view.queues[gang.queue].spec.node_selector, self._trial.free, block.room.rows
+        selector, rows = self._view.queues[gang.queue].spec.node_selector, block.room.rows
         column = self._trial.column(selector, members[0].pod_class)
-        if not column.mask[rows].all() or self._timeline.over(free)[rows].any() or not self._affords(block, laid=True):
+        if not column.mask[rows].all() or self._timeline.over(self._trial, rows):
             return False
-        return not may_open(self._timeline.supply(column, free), len(members), gang.lasts, block.at)
+        if not self._affords(block, laid=True):
+            return False
+        return not may_open(self._timeline.supply(column), len(members), gang.lasts, block.at)
 
     def focus(self, gang: Gang) -> None:
         """It is the turn of a gang of this queue: plans of queues with a smaller priority are off the timeline."""
@@ -238,7 +244,7 @@ class PlannedStarts:
 
     def pays(self, gang: Gang, demand: Mapping[str, int], delay: int = 0) -> bool:
         """Whether its queue, if it can pay for this now, can do so beside its plans; the gang starts so much later."""
-        conditions, lasts = self._quota(gang.queue, demand), self._lasts(gang)
+        conditions, lasts = self._timeline.payable(self._ledger.limits(gang.queue), demand), self._lasts(gang)
         paid = not conditions or not self._timeline.charges(gang.queue)
         return paid or self._now in openings(conditions, lasts and lasts + delay)
 
@@ -265,10 +271,10 @@ class PlannedStarts:
 
         They are sorted, and within the horizon; with `before`, they are earlier than that moment.
         """
-        free, reserved = self._trial.free, self._reserved
+        reserved = self._reserved
         latest = self._now + self._planning.horizon_seconds * _SECOND
         last = latest if before is None else min(latest, before - 1)
-        conditions: list[tuple[Int64s, Mask]] = self._quota(gang.queue, key.demand)
+        conditions: list[tuple[Int64s, Mask]] = self._timeline.payable(self._ledger.limits(gang.queue), key.demand)
         if reserved is not None:
             # What is reserved from a gang without an end depends on when it starts: it is tried at these moments.
             heeded = reserved.heeded(gang, self._now) if gang.lasts and not gang.reservation else None
@@ -276,7 +282,7 @@ class PlannedStarts:
             at = np.array([self._now, *reserved.moments(gang, last)], np.int64)
             conditions.append((at, np.ones(len(at), np.bool_)))
         for column, pods in key.groups:
-            at, rooms = self._timeline.supply(column, free)
+            at, rooms = self._timeline.supply(column)
             conditions.append((at, rooms >= pods))
         found = self._windows.openings(gang, conditions, self._lasts(gang), latest)
         within: list[int] = found[: np.searchsorted(found, last, side="right")].tolist()
@@ -290,25 +296,30 @@ class PlannedStarts:
         found = self._lowest(gang, start)
         return np.zeros_like(self._trial.free) if found is None else found
 
-    def change_in_turn(self, gang: Gang, start: int) -> Int64s:
-        """The change of the trial's columns at that moment, for plans that are laid in the order of their starts; what
-        is reserved from the gang counts until it ends.
+    def places(self, gang: Gang, key: SchedulingKey, start: int) -> list[Placement] | None:
+        """Where the gang goes if it starts then, beside all plans, empty where it does not fit; None where that takes
+        a trial.
         """
-        self._timeline.heed(None)
-        found = self._timeline.lowest(start, start)
-        found = np.zeros_like(self._trial.free) if found is None else found
-        kept = None if self._reserved is None else self._reserved.change(gang, start)
-        return found if kept is None else found + kept
+        if self._reserved is not None or not is_plain(gang, key, self._trial):
+            return None
+        ((column, pods),) = key.groups
+        return self._timeline.steps(column).place(pods, start, end_of(gang, start))
 
     def still_fits(self, gang: Gang, key: SchedulingKey, block: Block) -> bool:
         """Whether the room of a plan that the gang had is what it asks for, and there and paid for from that moment."""
-        rows, amounts = block.room.rows, block.room.amounts
         asked = sum(column.needs_vector * pods for column, pods in key.groups)
-        left = self._trial.free[:, rows] + self.change(gang, block.at)[:, rows]
-        allowed = np.logical_or.reduce([column.mask for column, _ in key.groups])[rows]
-        same = np.array_equal(amounts.sum(axis=1), asked)
-        fits = same and allowed.all() and np.all((left >= amounts) | (amounts == 0))
-        return bool(fits) and self._affords(block, laid=False)
+        allowed = np.logical_or.reduce([column.mask for column, _ in key.groups])[block.room.rows]
+        return np.array_equal(block.room.amounts.sum(axis=1), asked) and allowed.all() and self._is_there(gang, block)
+
+    def _is_there(self, gang: Gang, block: Block) -> bool:
+        """Whether the room of a plan, which is not laid, is free and paid for from its moment until the gang ends."""
+        rows, amounts = block.room.rows, block.room.amounts
+        if self._reserved is None:
+            change = self._timeline.lowest_on(rows, block.at, end_of(gang, block.at))
+        else:
+            change = self.change(gang, block.at)[:, rows]
+        left = self._trial.free[:, rows] + change
+        return bool(np.all((left >= amounts) | (amounts == 0))) and self._affords(block, laid=False)
 
     def fails(self, gang: Gang, key: SchedulingKey, had: Block | None) -> bool:
         """Whether the gang had a plan, `had` unless it lost a node, that does not come about as it was."""
@@ -328,9 +339,7 @@ class PlannedStarts:
 
     def awaits(self, gang: Gang, had: Block) -> None:
         """Pods of the gang are missing: the plan that it had stands until its moment, if its room is there."""
-        rows, amounts = had.room.rows, had.room.amounts
-        left = self._trial.free[:, rows] + self.change(gang, had.at)[:, rows]
-        if had.at > self._now and np.all((left >= amounts) | (amounts == 0)) and self._affords(had, laid=False):
+        if had.at > self._now and self._is_there(gang, had):
             self.keep(gang, had)
 
     def keep(self, gang: Gang, block: Block) -> None:
@@ -386,13 +395,3 @@ class PlannedStarts:
         self._gained = True
         held = self._stands if block.owner in self._stands else self._before
         held[block.owner] = block
-
-    def _quota(self, queue: str, demand: Mapping[str, int]) -> list[tuple[Int64s, Mask]]:
-        """From which moments on each account of the queue can pay for the demand."""
-        found = []
-        for account, resource, nominal, held in self._ledger.limits(queue):
-            needs = demand.get(resource, 0)
-            if needs > 0:
-                at, paid = self._timeline.paid(account, resource, held)
-                found.append((at, paid + needs <= nominal))
-        return found

@@ -17,6 +17,7 @@ from t9ksched.engine.work import Work
 from t9ksched.model.gang import Gang, Member
 from t9ksched.model.podclass import PodClass
 
+_MOST_PLAIN: Final = 1_000
 _SOME: Final = 64
 """After so many members others may have their turn."""
 
@@ -28,12 +29,13 @@ class SchedulingKey:
         groups: classes with numbers of pods, hardest first.
         demand: sum of requests in units by resource.
         lasting: the same in every cycle: the nodes of the queue, and the classes with their numbers.
+        plain: its pods are of one class, and nothing but room decides whether a node may take one more of them.
         ruled: where its pods may go depends on where pods stand.
         seen: where its pods stand may be what others wait for.
         profile: what room administrators reserved from its gangs and for them; empty while nothing is reserved.
     """
 
-    __slots__ = ("demand", "groups", "lasting", "profile", "ruled", "seen")
+    __slots__ = ("demand", "groups", "lasting", "plain", "profile", "ruled", "seen")
 
     def __init__(self, groups: list[Group], profile: tuple[object, ...] = ()) -> None:
         self.groups = groups
@@ -41,6 +43,12 @@ class SchedulingKey:
         self.lasting = (groups[0][0].selector, *((column.pod_class, pods) for column, pods in groups))
         self.ruled = any(column.ruled for column, _ in groups)
         self.seen = any(column.seen for column, _ in groups)
+        first, pods = groups[0]
+        self.plain = (
+            len(groups) == 1
+            and pods <= _MOST_PLAIN
+            and not (self.ruled or first.ports or first.part_needs or first.pod_class.rules)
+        )
         self.demand: dict[str, int] = {}
         for column, pods in groups:
             for resource, amount in column.pod_class.requests:

@@ -6,16 +6,16 @@ end that it is given. Times are nanoseconds since the epoch.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from functools import cached_property
 from typing import Final
 
 import numpy as np
 
 from t9ksched.engine.arrays import Indices, Int64s, Mask
-from t9ksched.engine.changes import Changes, OwnedChanges, SortedChanges, joined
+from t9ksched.engine.changes import Changes, joined
 from t9ksched.engine.ends import Ends
 from t9ksched.engine.placement.class_fit import ClassFit
-from t9ksched.engine.placement.trial import Placement
+from t9ksched.engine.placement.trial import Placement, Trial
+from t9ksched.engine.profiles import ClassSteps, Profiles
 from t9ksched.model.gang import Gang
 from t9ksched.model.reasons import Reason
 from t9ksched.model.reservation import Reservation, ReservationKind
@@ -131,6 +131,12 @@ def end_of(gang: Gang, start: int) -> int:
 
 
 _HELD: Final = "held:"
+_HEEDED: Final = "heeded:"
+_TWICE: Final = "twice:"
+_OWNED: Final = 1 << 40
+"""Numbers of owners from here on are not those of ends."""
+_LAST: Final = (1 << 63, False, "")
+"""After every moment."""
 
 
 class Timeline:
@@ -142,6 +148,7 @@ class Timeline:
 
     Attributes:
         blocks: the planned starts on it, by UID of the owner; `version` is another one after each change of them.
+        base: another number after each change of all else but what is heeded.
     """
 
     def __init__(self, shape: tuple[int, ...], now: int, accounts: Mapping[str, Sequence[str]]) -> None:
@@ -150,96 +157,140 @@ class Timeline:
         self._accounts = accounts
         self._began: list[tuple[int, str, Room]] = []
         self._held: dict[str, tuple[int, str, Room]] = {}
-        self._few = OwnedChanges(shape[0])
-        self._mixed: tuple[SortedChanges, Mask] | None = None
-        """All changes on the nodes that blocks, late ends, and what is heeded or lacking twice touch, and a mask of
-        these.
-        """
-        self._free: Int64s | None = None
-        """The columns that what is kept of classes was made from."""
-        self._gained: dict[ClassFit, Int64s] = {}
-        """What each end gives, by class, as `SortedChanges.gained`."""
-        self._supplies: dict[ClassFit, Steps] = {}
-        self._short: Mask | None = None
+        self._profiles: Profiles | None = None
+        self._followed = -1
+        """The state of the trial whose free room the profiles have."""
+        self._numbers: dict[str, int] = {}
+        self._next = _OWNED
+        self._changes: dict[int, Changes] = {}
+        """The changes of all but ends, by number."""
+        self._came: set[int] = set()
+        """Those that the profiles do not have yet."""
+        self._gone: dict[int, Changes] = {}
+        """Those that they still have."""
+        self._steps: dict[ClassFit, ClassSteps] = {}
         self._paid: dict[tuple[str, str], tuple[Int64s, Int64s]] = {}
         """Moments and amounts of what ends give back of a resource to an account."""
         self.blocks: dict[str, Block] = {}
         self.version = 0
         self._heeded: Changes | None = None
         self._twice: Changes | None = None
+        self.base = 0
+        self._changed_from = _LAST
 
     def count_once(self, changes: Changes | None) -> None:
         """Room that the columns lack twice, as pods leave it and it is promised already, is lacking once: how they
         change by that, from now on.
         """
+        self._remove(_TWICE)
         self._twice = changes
-        self._changed()
+        if changes is not None:
+            self._add(_TWICE, changes)
+        self.base += 1
 
     def heed(self, changes: Changes | None) -> None:
         """Besides, the columns change so from now on, until something else is said: room that is reserved from the gang
         that has its turn.
         """
         if changes is not self._heeded:
+            self._remove(_HEEDED)
             self._heeded = changes
-            self._changed()
+            if changes is not None:
+                self._add(_HEEDED, changes)
 
     def expect(self, ends: Ends, overdue: int) -> None:
         """What gives its room back; an end that is overdue is expected at that moment. Asked once, before all else."""
         self._expected = ends
         self._moments = ends.at_least(self._now, overdue)
-        self._ends = SortedChanges((self._moments[ends.end], ends.rows, ends.amounts))
-        self._changed()
-
-    @cached_property
-    def _by_moment(self) -> Indices:
-        """The ends in the order of their moments."""
-        return np.argsort(self._ends.at, kind="stable")
 
     def gives_back(self, at: int, queue: str, room: Room) -> None:
         """The room comes free at a later moment, and the queue pays for it until then."""
-        self._few.add("", (np.full(len(room.rows), at, np.int64), room.rows, room.amounts))
+        self._add("", (np.full(len(room.rows), at, np.int64), room.rows, room.amounts))
         self._began.append((at, queue, room))
-        self._changed()
+        self.base += 1
 
     def hold(self, owner: str, at: int, queue: str, room: Room) -> None:
         """The room, held for a gang of that UID, comes free then; its queue pays until then, none where it is empty."""
         self.release(owner)
-        self._few.add(_HELD + owner, (np.full(len(room.rows), at, np.int64), room.rows, room.amounts))
+        self._add(_HELD + owner, (np.full(len(room.rows), at, np.int64), room.rows, room.amounts))
         self._held[owner] = (at, queue, room)
-        self._changed()
+        self.base += 1
 
     def release(self, owner: str) -> None:
         """What `hold` said of this gang is no longer so."""
         if self._held.pop(owner, None) is not None:
-            self._few.remove(_HELD + owner)
-            self._changed()
+            self._remove(_HELD + owner)
+            self.base += 1
 
     def take(self, block: Block) -> None:
         """A start is planned; its owner has no other one."""
         self.drop(block.owner)
         self.blocks[block.owner] = block
-        self._few.add(block.owner, block.changes)
+        self._add(block.owner, block.changes)
+        self._changed_from = min(self._changed_from, (block.at, False, block.owner))
         self.version += 1
-        self._changed()
 
     def drop(self, owner: str) -> None:
         """The start is planned no longer."""
-        if self.blocks.pop(owner, None) is not None:
-            self._few.remove(owner)
+        block = self.blocks.pop(owner, None)
+        if block is not None:
+            self._remove(owner)
+            self._changed_from = min(self._changed_from, (block.at, False, owner))
             self.version += 1
-            self._changed()
 
-    def _changed(self) -> None:
-        self._mixed = self._short = None
-        self._supplies.clear()
+    def changed_from(self) -> tuple[int, bool, str]:
+        """The first moment, with the owner, at which a start was planned or is no more since this was asked last."""
+        found, self._changed_from = self._changed_from, _LAST
+        return found
 
-    def _follow(self, free: Int64s) -> None:
-        """What is kept of classes is true of these columns."""
-        if self._free is None or not np.array_equal(self._free, free):
-            self._free = free.copy()
-            self._gained.clear()
-            self._supplies.clear()
-            self._short = None
+    def sorted_changes(self) -> Changes:
+        """All changes but those of planned starts and of what is heeded, by moment."""
+        ends = self._expected
+        others = ((at, room) for at, _, room in (*self._began, *self._held.values()))
+        parts = [(np.full(len(room.rows), at, np.int64), room.rows, room.amounts) for at, room in others]
+        parts += [] if self._twice is None else [self._twice]
+        at, rows, amounts = joined(self._shape[0], [(self._moments[ends.end], ends.rows, ends.amounts), *parts])
+        order = np.argsort(at)
+        return at[order], rows[order], amounts[:, order]
+
+    def _add(self, owner: str, changes: Changes) -> None:
+        """More changes; `_remove` takes back the latest of an owner."""
+        self._numbers[owner] = self._next
+        self._changes[self._next] = changes
+        self._came.add(self._next)
+        self._next += 1
+
+    def _remove(self, owner: str) -> None:
+        number = self._numbers.pop(owner, None)
+        if number is not None:
+            changes = self._changes.pop(number)
+            if number in self._came:
+                self._came.remove(number)
+            else:
+                self._gone[number] = changes
+
+    def _now_profiles(self, trial: Trial | None) -> Profiles:
+        """The free room of all nodes from now on, with all that is known; of the room that a trial has now, or, where
+        that does not matter, had before.
+        """
+        free = None
+        if trial is not None and trial.state != self._followed:
+            free, self._followed = trial.free, trial.state
+        came = [(number, self._changes[number]) for number in sorted(self._came)]
+        if self._profiles is None:
+            ends = self._expected
+            at_first = np.zeros(self._shape, np.int64) if free is None else free
+            changes = joined(
+                self._shape[0],
+                [(self._moments[ends.end], ends.rows, ends.amounts), *(one for _, one in came)],
+            )
+            numbers = [np.full(len(one[0]), number, np.intp) for number, one in came]
+            self._profiles = Profiles(at_first, self._now, changes, np.concatenate([ends.end, *numbers]))
+        elif free is not None or came or self._gone:
+            self._profiles.change(free, self._gone, came)
+        self._came.clear()
+        self._gone = {}
+        return self._profiles
 
     def lowest(self, start: int, until: int, without: Collection[str] = (), *, lends: bool = False) -> Int64s | None:
         """The least change of the columns at any moment from `start` to before `until`, shape (resources, nodes).
@@ -250,44 +301,47 @@ class Timeline:
         """
         if start <= self._now and not self.blocks and self._heeded is None and not (lends and self._twice is not None):
             return None
-        found = np.zeros(self._shape, np.int64)
-        mixed, touched = self._on_touched_nodes()
+        profiles = self._now_profiles(None)
+        numbers: set[int] = set()
         if without:
-            mixed = self._mix(self._ends_but(without, touched), ())
-        for changes in (self._ends, mixed) if start > self._now else (mixed,):
-            if len(changes):
-                found[:, changes.nodes] = changes.lowest(start, until)
+            numbers.update(at for at, one in enumerate(self._expected.sources) if one.gang in without)
+            numbers.update(self._numbers[owner] for owner in (_TWICE,) if owner in self._numbers)
+        found = profiles.least(start, until, numbers) - profiles.free
         if start <= self._now and self._twice is not None and not lends:
             np.minimum(found, 0, out=found)
         return found
 
-    def supply(self, column: ClassFit, free: Int64s) -> Steps:
-        """How many pods of the class fit at which moments; `free` are the present columns, and it looks at the nodes
-        that the class may use now.
-        """
-        self._follow(free)
-        found = self._supplies.get(column)
+    def lowest_on(self, rows: Indices, start: int, until: int) -> Int64s:
+        """As `lowest`, on these nodes; shape (resources, len(rows))."""
+        profiles = self._now_profiles(None)
+        return profiles.least_on(rows, start, until) - profiles.free[:, rows]
+
+    def supply(self, column: ClassFit) -> Steps:
+        """How many pods of the class fit at which moments; it looks at the nodes that the class may use now."""
+        return self.steps(column).supply()
+
+    def steps(self, column: ClassFit) -> ClassSteps:
+        """How many pods of the class fit on which node at which moments, for the room that the trial has now."""
+        profiles = self._now_profiles(column.trial)
+        found = self._steps.get(column)
         if found is None:
-            rooms = column.rooms(free)
-            mixed, touched = self._on_touched_nodes()
-            gained, ends, order = self._gained.get(column), self._ends, self._by_moment
-            if gained is None:
-                gained = self._gained[column] = ends.gained(column, free, rooms)
-            at = np.concatenate([ends.at[order], mixed.at])
-            gained = np.where(touched[ends.rows], 0, gained)[order]
-            gained = np.concatenate([gained, mixed.gained(column, free, rooms)])
-            column.trial.meter.spent += 4 * len(at)
-            found = self._supplies[column] = _steps(self._now, int(rooms.sum()), at, gained)
+            found = self._steps[column] = ClassSteps(profiles, column)
         return found
 
-    def over(self, free: Int64s) -> Mask:
-        """Nodes on which more is taken or planned than there is, at some moment; shape (nodes,)."""
-        self._follow(free)
-        if self._short is None:
-            mixed, _ = self._on_touched_nodes()
-            self._short = np.zeros(self._shape[1], np.bool_)
-            self._short[mixed.rows[np.any(free[:, mixed.rows] + mixed.sums < 0, axis=0)]] = True
-        return self._short
+    def over(self, trial: Trial, rows: Indices) -> bool:
+        """Whether on one of these nodes more is taken or planned than there is, at some moment."""
+        return self._now_profiles(trial).over(rows)
+
+    def payable(
+        self, limits: Iterable[tuple[str, str, int, int]], demand: Mapping[str, int]
+    ) -> list[tuple[Int64s, Mask]]:
+        """Moments from which on each of the accounts can pay for the demand or not; `limits` are as in `affords`."""
+        found = []
+        for account, resource, nominal, held in limits:
+            if (needs := demand.get(resource, 0)) > 0:
+                at, paid = self.paid(account, resource, held)
+                found.append((at, paid + needs <= nominal))
+        return found
 
     def affords(self, limits: Iterable[tuple[str, str, int, int]], block: Block, *, laid: bool) -> bool:
         """Whether accounts can pay for a plan, which is `laid` here or not, until it ends; `limits` are account,
@@ -324,59 +378,6 @@ class Timeline:
                 gained += [amount, -amount]
         moments = np.concatenate([known[0], np.array(at, np.int64)])
         return _steps(self._now, held, moments, np.concatenate([known[1], np.array(gained, np.int64)]))
-
-    def _ends_but(self, without: Collection[str], nodes: Mask) -> Changes:
-        """The ends on these nodes, without those of these gangs."""
-        ends = self._expected
-        stays = np.array([one.gang not in without for one in ends.sources], np.bool_)
-        which = np.flatnonzero(stays[ends.end] & nodes[ends.rows])
-        return self._moments[ends.end[which]], ends.rows[which], ends.amounts[:, which]
-
-    def _mix(self, ends: Changes, twice: Sequence[Changes]) -> SortedChanges:
-        """These ends with blocks, late ends, what is heeded and what is lacking twice."""
-        heeded = () if self._heeded is None else (self._heeded,)
-        return SortedChanges(joined(self._shape[0], [ends, self._few.changes(), *heeded, *twice]))
-
-    def _on_touched_nodes(self) -> tuple[SortedChanges, Mask]:
-        if self._mixed is None:
-            touched = np.zeros(self._shape[1], np.bool_)
-            twice = () if self._twice is None else (self._twice,)
-            touched[self._few.changes()[1]] = True
-            for _, rows, _ in (*(() if self._heeded is None else (self._heeded,)), *twice):
-                touched[rows] = True
-            self._mixed = self._mix(self._ends.of(touched), twice), touched
-        return self._mixed
-
-
-def may_open(supply: Steps, pods: int, lasts: int, before: int) -> bool:
-    """Whether so many pods may fit for `lasts` (or for ever when that is 0) from a moment before that one.
-
-    True also where it depends on what the supply is from then on.
-    """
-    at, fit = supply
-    at = at[: np.searchsorted(at, before)]
-    holds = fit[: len(at)] >= pods
-    if not holds.any():
-        return False
-    found = at[holds]
-    ends = np.append(at[~holds], NEVER_ENDS)
-    ends = ends[np.searchsorted(ends, found)]
-    return bool(np.any(ends - found >= lasts if lasts else ends == NEVER_ENDS))
-
-
-def openings(conditions: Sequence[tuple[Int64s, Mask]], lasts: int) -> Int64s:
-    """The moments at which something changes and from which every condition holds for `lasts`, or for ever when that
-    is 0; sorted. A condition has moments, sorted, and whether it holds from each of them on; all begin with now.
-    """
-    moments = conditions[0][0] if len(conditions) == 1 else np.unique(np.concatenate([at for at, _ in conditions]))
-    holds = np.ones(len(moments), np.bool_)
-    for at, held in conditions:
-        holds &= held[np.searchsorted(at, moments, side="right") - 1]
-    ends = np.append(moments[~holds], NEVER_ENDS)
-    found = moments[holds]
-    ends = ends[np.searchsorted(ends, found)]
-    opened: Int64s = found[ends - found >= lasts if lasts else ends == NEVER_ENDS]
-    return opened
 
 
 def _steps(now: int, value: int, at: Int64s, gained: Int64s) -> Steps:

@@ -10,7 +10,7 @@ import numpy as np
 
 from t9ksched.engine import explain
 from t9ksched.engine.arrays import Int64s, Mask
-from t9ksched.engine.timeline import openings
+from t9ksched.engine.openings import openings
 from t9ksched.engine.view import QueueState
 from t9ksched.model.gang import Gang
 from t9ksched.model.reasons import Reason
@@ -55,7 +55,7 @@ class Windows:
         return windows is None or inside(windows, at)
 
     def openings(self, gang: Gang, conditions: Sequence[tuple[Int64s, Mask]], lasts: int, latest: int) -> Int64s:
-        """As `timeline.openings`, at moments at which the gang may start; windows count until `latest`."""
+        """As `openings.openings`, at moments at which the gang may start; windows count until `latest`."""
         steps = self._steps(gang, latest)
         if steps is None:
             return openings(conditions, lasts)

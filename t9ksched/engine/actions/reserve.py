@@ -66,11 +66,11 @@ class Reserve:
                 planned.look_again()
                 break
             yield
-            placements = yield from places(cycle, gang, key, planned.change(gang, at))
+            placements = yield from self._places(planned, gang, key, at)
             if not placements and ways > 0:
                 ways -= 1
                 if (yield from make_way(cycle, planned, gang, key, at)):
-                    placements = yield from places(cycle, gang, key, planned.change(gang, at))
+                    placements = yield from self._places(planned, gang, key, at)
             if placements:
                 cycle.stats.planned += 1
                 self._moved(had, placements)
@@ -80,6 +80,13 @@ class Reserve:
             return had
         self._moved(had, ())
         return None
+
+    def _places(self, planned: PlannedStarts, gang: Gang, key: SchedulingKey, at: int) -> Work[Sequence[Placement]]:
+        """Where the gang fits from that moment until it ends; empty where it does not."""
+        found = planned.places(gang, key, at)
+        if found is None:
+            return (yield from places(self._cycle, gang, key, planned.change(gang, at)))
+        return found
 
     def _moved(self, had: Block | None, placements: Sequence[Placement]) -> None:
         """A plan is new, or stands elsewhere: what others were told may no longer be so."""

@@ -167,6 +167,13 @@ class ClassFit:
         self._seen = len(touched)
         return self._key
 
+    def scored(self) -> Int64s:
+        """The score of each node for one more pod, whether it fits or not; shape (nodes,), a fresh array."""
+        found: Int64s = self.trial.base + self.gains()
+        if self._bias is not None:
+            found += self._bias
+        return found
+
     def score(self, row: int) -> np.int64:
         """The score of a node for one more pod, which must fit."""
         score: np.int64 = self.trial.base[row] + self.gain_of(row)

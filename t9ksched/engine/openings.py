@@ -1,0 +1,39 @@
+"""From which moments on a gang may start, by numbers that change over time."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from t9ksched.engine.arrays import Int64s, Mask
+from t9ksched.engine.timeline import NEVER_ENDS, Steps
+
+
+def may_open(supply: Steps, pods: int, lasts: int, before: int) -> bool:
+    """Whether so many pods may fit for `lasts` (or for ever when that is 0) from a moment before that one.
+
+    True also where it depends on what the supply is from then on.
+    """
+    at, fit = supply
+    at = at[: np.searchsorted(at, before)]
+    holds = fit[: len(at)] >= pods
+    if not holds.any():
+        return False
+    found = at[holds]
+    ends = np.append(at[~holds], NEVER_ENDS)
+    ends = ends[np.searchsorted(ends, found)]
+    return bool(np.any(ends - found >= lasts if lasts else ends == NEVER_ENDS))
+
+
+def openings(conditions: Sequence[tuple[Int64s, Mask]], lasts: int) -> Int64s:
+    """The moments at which something changes and from which every condition holds for `lasts`, or for ever when that
+    is 0; sorted. A condition has moments, sorted, and whether it holds from each of them on; all begin with now.
+    """
+    moments = conditions[0][0] if len(conditions) == 1 else np.unique(np.concatenate([at for at, _ in conditions]))
+    holds = np.ones(len(moments), np.bool_)
+    for at, held in conditions:
+        holds &= held[np.searchsorted(at, moments, side="right") - 1]
+    ends = np.append(moments[~holds], NEVER_ENDS)
+    found = moments[holds]
+    ends = ends[np.searchsorted(ends, found)]
+    opened: Int64s = found[ends - found >= lasts if lasts else ends == NEVER_ENDS]
+    return opened

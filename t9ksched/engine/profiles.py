@@ -1,0 +1,390 @@
+"""The free room of each node from now on, as steps: from which moment on how much is free.
+
+The steps of a node are sorted, and next to each other, with spare places behind them: a plan that comes or goes is
+written on its own nodes only, and what is known of a class of pods (`ClassSteps`) follows there only. All moments are
+nanoseconds since the epoch.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Final
+
+import numpy as np
+
+from t9ksched.engine.arrays import Indices, Int64s, Mask
+from t9ksched.engine.changes import Changes, joined
+from t9ksched.engine.nodes import LARGEST
+from t9ksched.engine.placement.class_fit import NEVER, ClassFit
+from t9ksched.engine.placement.trial import Placement
+
+_NOW: Final = -1
+"""The owner of the first step of each node, which begins now."""
+_SPARE: Final = -2
+"""The owner of a place that no step is in."""
+_NEVER: Final = np.iinfo(np.int64).max
+_ROOM: Final = 4
+"""So many spare places each node has at first."""
+_MANY_ROWS: Final = 4
+"""One in so many nodes changed: what is known of classes is made anew."""
+
+
+class Profiles:
+    """The steps of all nodes.
+
+    Args:
+        free: free room now, shape (resources, nodes).
+        changes: what changes it later, and `owners`, a number from 0 on for each of these changes.
+
+    Attributes:
+        free: what is free now, shape (resources, nodes).
+        at, until: from when to before when a step holds, shape (places,); spare places hold never.
+        rows: its node.
+        left: what is free then, shape (resources, places).
+        owners: whose change it begins with.
+        slots: the number of the moment at which it begins.
+        version: another one after each change.
+    """
+
+    def __init__(self, free: Int64s, now: int, changes: Changes, owners: Indices) -> None:
+        resources, nodes = free.shape
+        self.now = now
+        self.version = 0
+        self.free = free.copy()
+        _, rows, _ = changes
+        sizes = np.bincount(rows, minlength=nodes) + 1
+        self._sizes = np.ones(nodes, np.intp)
+        self._places = sizes + _ROOM
+        ends = np.cumsum(self._places)
+        self._begins: Indices = ends - self._places
+        self._used = int(ends[-1]) if nodes else 0
+        places = self._used + self._used // 4
+        self.at = np.full(places, _NEVER, np.int64)
+        self.until = np.full(places, _NEVER, np.int64)
+        self.rows: Indices = np.zeros(places, np.intp)
+        self.left = np.zeros((resources, places), np.int64)
+        self.owners: Indices = np.full(places, _SPARE, np.intp)
+        self.slots: Indices = np.zeros(places, np.intp)
+        self.at[self._begins] = now
+        self.rows[: self._used] = np.repeat(np.arange(nodes), self._places)
+        self.left[:, self._begins] = free
+        self.owners[self._begins] = _NOW
+        self._moment = np.array([now], np.int64)
+        """Each moment by its number; that of now is 0."""
+        self._count = np.array([nodes + 1], np.int64)
+        """How many steps begin then, by number; one more for now, so that it stays."""
+        self._order: Indices = np.zeros(1, np.intp)
+        """The numbers of the moments at which steps begin, in the order of these."""
+        self.moments = self._moment
+        """These moments, sorted."""
+        self._journal: list[Indices] = []
+        """The places that each change wrote to."""
+        self._whole = 0
+        """Changes before this one are too large, or too long ago, to be followed place by place."""
+        self._update(np.unique(rows), (), changes, owners)
+
+    def change(self, free: Int64s | None, gone: Mapping[int, Changes], came: Sequence[tuple[int, Changes]]) -> None:
+        """So much is free now, None for no change; the changes of some owners are no more; others came."""
+        where = np.zeros(len(self._begins), np.bool_)
+        if free is not None:
+            where = np.any(free != self.free, axis=0)
+            self.free[:, where] = free[:, where]
+        for _, rows, _ in gone.values():
+            where[rows] = True
+        changes = joined(len(self.free), [changes for _, changes in came])
+        owners = np.repeat(np.array([owner for owner, _ in came], np.intp), [len(one[0]) for _, one in came])
+        where[changes[1]] = True
+        dirty = np.flatnonzero(where)
+        if len(dirty):
+            self._update(dirty, gone, changes, owners)
+
+    def segment(self, row: int) -> slice:
+        """The places of the steps of a node."""
+        begin = int(self._begins[row])
+        return slice(begin, begin + int(self._sizes[row]))
+
+    def places(self, rows: Indices) -> Indices:
+        """The places of the steps of these nodes, node by node."""
+        return _ranges(self._begins[rows], self._sizes[rows])
+
+    def since(self, version: int) -> Indices | None:
+        """The places that changed since that version; None for all."""
+        if version < self._whole:
+            return None
+        parts = self._journal[version - self._whole :]
+        return parts[0] if len(parts) == 1 else np.unique(np.concatenate(parts))
+
+    def sums(self, by_number: Int64s) -> Int64s:
+        """Sums over time, at `moments`, of amounts that are given by number of the moment."""
+        sums: Int64s = np.cumsum(by_number[self._order])
+        return sums
+
+    @property
+    def numbers(self) -> int:
+        """Numbers of moments are less than this."""
+        return len(self._moment)
+
+    # ---- what is free from a moment on
+
+    def inside(self, start: int, until: int) -> Mask:
+        """Steps that hold at some moment from `start` to before `until`, or at `start`; shape (places,)."""
+        found: Mask = self.at < max(until, start + 1)
+        found &= self.until > start
+        return found
+
+    def least(self, start: int, until: int, without: Collection[int] = ()) -> Int64s:
+        """The least that is free from `start` to before `until` on each node, shape (resources, nodes).
+
+        Changes of the owners `without` do not come about; what comes free only may be left out.
+        """
+        inside = np.flatnonzero(self.inside(start, until))
+        rows = self.rows[inside]
+        least = np.full(self.free.shape, _NEVER, np.int64)
+        left = self._without(without) if without else self.left
+        for resource in range(len(least)):
+            np.minimum.at(least[resource], rows, left[resource, inside])
+        return least
+
+    def least_on(self, rows: Indices, start: int, until: int) -> Int64s:
+        """As `least`, of a few nodes; shape (resources, len(rows))."""
+        places = self.places(rows)
+        inside = (self.at[places] < max(until, start + 1)) & (self.until[places] > start)
+        left = np.where(inside, self.left[:, places], _NEVER)
+        sizes = self._sizes[rows]
+        least: Int64s = np.minimum.reduceat(left, np.cumsum(sizes) - sizes, axis=1)
+        return least
+
+    def over(self, rows: Indices) -> bool:
+        """Whether on one of these nodes less than nothing is left at a moment at which something changes."""
+        places = self.places(rows)
+        return bool(np.any((self.left[:, places] < 0) & (self.owners[places] != _NOW)))
+
+    def _without(self, owners: Collection[int]) -> Int64s:
+        """What is left if the changes of these do not come about."""
+        places = self.places(np.arange(len(self._begins)))
+        amounts = self.left[:, places]
+        amounts[:, 1:] -= self.left[:, places][:, :-1]
+        own = self.owners[places]
+        amounts[:, own == _NOW] = self.free
+        amounts[:, np.isin(own, list(owners))] = 0
+        left = np.zeros_like(self.left)
+        left[:, places] = _sums(amounts, self._sizes)
+        return left
+
+    # ---- changes
+
+    def _update(self, dirty: Indices, gone: Collection[int], changes: Changes, owners: Indices) -> None:
+        """Write the steps of these nodes, sorted by row, anew."""
+        sizes, begins = self._sizes[dirty], self._begins[dirty]
+        places = _ranges(begins, sizes)
+        own = self.owners[places]
+        amounts = self.left[:, places]
+        amounts[:, 1:] -= self.left[:, places[:-1]]
+        amounts[:, own == _NOW] = self.free[:, dirty]
+        stay = np.ones(len(places), np.bool_)
+        if gone:
+            stay = ~np.isin(own, np.fromiter(gone, np.intp, len(gone)))
+            np.subtract.at(self._count, self.slots[places[~stay]], 1)
+        stays = places[stay]
+        new_at, new_rows, new_amounts = changes
+        slots = np.concatenate([self.slots[stays], self._numbered(new_at)])
+        at = np.concatenate([self.at[stays], new_at])
+        rows = np.concatenate([self.rows[stays], new_rows])
+        own = np.concatenate([own[stay], owners])
+        amounts = np.concatenate([amounts[:, stay], new_amounts], axis=1)
+        # At one moment room comes free first.
+        kind = np.where(own == _NOW, -1, np.any(amounts < 0, axis=0))
+        order = np.lexsort((kind, at, rows))
+        counts = np.bincount(np.searchsorted(dirty, rows), minlength=len(dirty))
+        written = self._settle(dirty, counts)
+        target = _ranges(self._begins[dirty], counts)
+        at = at[order]
+        until = np.append(at[1:], _NEVER)
+        until[np.cumsum(counts) - 1] = _NEVER
+        self.at[written] = self.until[written] = _NEVER
+        self.owners[written] = _SPARE
+        self.at[target], self.until[target] = at, until
+        self.rows[target], self.owners[target], self.slots[target] = rows[order], own[order], slots[order]
+        self.left[:, target] = _sums(amounts[:, order], counts)
+        self.version += 1
+        if len(dirty) * _MANY_ROWS > len(self._begins):
+            self._forget()
+        else:
+            self._journal.append(written)
+
+    def _forget(self) -> None:
+        self._journal.clear()
+        self._whole = self.version
+
+    def _settle(self, dirty: Indices, counts: Indices) -> Indices:
+        """Give these nodes places for so many steps; returns the places that they had and have."""
+        before, had = self._begins[dirty], self._sizes[dirty]
+        self._sizes[dirty] = counts
+        tight = np.flatnonzero(counts > self._places[dirty])
+        if not len(tight):
+            return _ranges(before, np.maximum(had, counts))
+        rows = dirty[tight]
+        places = 2 * counts[tight]
+        ends = self._used + np.cumsum(places)
+        self._begins[rows], self._places[rows] = ends - places, places
+        self._used = int(ends[-1])
+        if self._used > len(self.at):
+            self._grow(max(self._used, len(self.at) * 3 // 2))
+        return np.unique(np.concatenate([_ranges(before, had), _ranges(self._begins[dirty], counts)]))
+
+    def _grow(self, places: int) -> None:
+        more = places - len(self.at)
+        self.at = np.append(self.at, np.full(more, _NEVER, np.int64))
+        self.until = np.append(self.until, np.full(more, _NEVER, np.int64))
+        self.rows = np.append(self.rows, np.zeros(more, np.intp))
+        self.owners = np.append(self.owners, np.full(more, _SPARE, np.intp))
+        self.slots = np.append(self.slots, np.zeros(more, np.intp))
+        self.left = np.concatenate([self.left, np.zeros((len(self.left), more), np.int64)], axis=1)
+
+    def _numbered(self, at: Int64s) -> Indices:
+        """The numbers of these moments, at each of which one more step begins."""
+        wanted = np.unique(at)
+        order = self._order[self._count[self._order] > 0]
+        known = self._moment[order]
+        where = np.searchsorted(known, wanted)
+        new = np.ones(len(wanted), np.bool_)
+        inside = where < len(known)
+        new[inside] = known[where[inside]] != wanted[inside]
+        numbers = np.empty(len(wanted), np.intp)
+        numbers[~new] = order[where[~new]]
+        numbers[new] = len(self._moment) + np.arange(int(new.sum()))
+        self._moment = np.concatenate([self._moment, wanted[new]])
+        self._count = np.concatenate([self._count, np.zeros(int(new.sum()), np.int64)])
+        self._order = np.insert(order, where[new], numbers[new])
+        self.moments = self._moment[self._order]
+        found: Indices = numbers[np.searchsorted(wanted, at)]
+        np.add.at(self._count, found, 1)
+        return found
+
+
+class ClassSteps:
+    """How many pods of a class fit on each node, step by step; it follows the profiles when it is asked.
+
+    Attributes:
+        column: the class.
+        fits: how many fit, shape (places,); 0 on nodes where the class may not be, and on spare places.
+    """
+
+    def __init__(self, profiles: Profiles, column: ClassFit) -> None:
+        self._profiles = profiles
+        self.column = column
+        self._version = -1
+        self._summed: tuple[Int64s, Int64s] | None = None
+        self.fits: Int64s = np.zeros(0, np.int64)
+
+    def follow(self) -> None:
+        """Take in what changed."""
+        profiles = self._profiles
+        if self._version == profiles.version:
+            return
+        self._summed = None
+        places = None if self._version < 0 else profiles.since(self._version)
+        self._version = profiles.version
+        self.column.trial.meter.spent += 8 * len(profiles.at if places is None else places)
+        if places is None:
+            self._gained = np.zeros(len(profiles.at), np.int64)
+            self._slots = profiles.slots.copy()
+            self._by_number = np.zeros(profiles.numbers, np.int64)
+            self.fits = self._count(slice(None))
+            self._credit(slice(None))
+            return
+        if len(profiles.at) > len(self.fits):
+            more = np.zeros(len(profiles.at) - len(self.fits), np.int64)
+            self.fits, self._gained, self._slots = (
+                np.append(one, more) for one in (self.fits, self._gained, self._slots)
+            )
+        if profiles.numbers > len(self._by_number):
+            self._by_number = np.append(self._by_number, np.zeros(profiles.numbers, np.int64))
+        np.subtract.at(self._by_number, self._slots[places], self._gained[places])
+        self.fits[places] = self._count(places)
+        self._slots[places] = profiles.slots[places]
+        self._credit(places)
+
+    def _count(self, places: Indices | slice) -> Int64s:
+        profiles, column = self._profiles, self.column
+        rows = profiles.rows[places]
+        most = 1 if column.ports else LARGEST
+        fits = np.full(len(rows), most if column.known else 0, np.int64)
+        for resource, amount in column.needs:
+            np.minimum(fits, profiles.left[resource, places] // amount, out=fits)
+        np.maximum(fits, 0, out=fits)
+        for parts in column.part_needs:
+            if parts is not None:
+                # As `ClassFit.rooms`: which cards are free later is not known.
+                fits[np.isin(rows, np.flatnonzero(parts.of.nodes)) & (profiles.owners[places] == _NOW)] = 0
+        fits[~column.here[rows] | (profiles.owners[places] == _SPARE)] = 0
+        return fits
+
+    def _credit(self, places: Indices | slice) -> None:
+        """Note how many more fit after each of these steps than before."""
+        fits, owners = self.fits[places], self._profiles.owners[places]
+        gained = fits.copy()
+        gained[1:] -= fits[:-1]
+        first = owners == _NOW
+        gained[first] = fits[first]
+        gained[owners == _SPARE] = 0
+        self._gained[places] = gained
+        np.add.at(self._by_number, self._slots[places], gained)
+
+    def supply(self) -> tuple[Int64s, Int64s]:
+        """Moments at which something changes, the first is now, and how many fit on all nodes from each of them on."""
+        self.follow()
+        if self._summed is None:
+            self._summed = self._profiles.moments, self._profiles.sums(self._by_number)
+        return self._summed
+
+    def open(self, start: int, until: int) -> Mask:
+        """Nodes on which one fits from `start` to before `until`, shape (nodes,)."""
+        self.follow()
+        profiles, found = self._profiles, self.column.here.copy()
+        short = profiles.inside(start, until)
+        short &= self.fits < 1
+        found[profiles.rows[short]] = False
+        self.column.trial.meter.spent += len(short)
+        return found
+
+    def fit(self, row: int, start: int, until: int) -> int:
+        """How many fit on a node from `start` to before `until`."""
+        profiles = self._profiles
+        places = profiles.segment(row)
+        steps = zip(
+            profiles.at[places].tolist(), profiles.until[places].tolist(), self.fits[places].tolist(), strict=True
+        )
+        least: int = min(fits for at, ends, fits in steps if at < until and ends > start)
+        return least
+
+    def place(self, pods: int, start: int, until: int) -> list[Placement]:
+        """Where so many pods go that hold their places from `start` to before `until`, as `pack` places them if a score
+        never falls; empty where not all fit.
+        """
+        left, found = pods, []
+        key = np.where(self.open(start, until), self.column.scored(), NEVER)
+        while left:
+            row = int(key.argmax())
+            if key[row] == NEVER:
+                return []
+            key[row] = NEVER
+            count = min(self.fit(row, start, until), left)
+            left -= count
+            found.append(Placement(self.column, row, count, ()))
+        self.column.trial.meter.spent += len(key) * (2 + len(found))
+        return found
+
+
+def _ranges(begins: Indices, sizes: Indices) -> Indices:
+    """The whole numbers from each begin on, so many each, one after the other."""
+    ends = np.cumsum(sizes)
+    total = int(ends[-1]) if len(ends) else 0
+    found: Indices = np.repeat(begins - ends + sizes, sizes) + np.arange(total)
+    return found
+
+
+def _sums(amounts: Int64s, sizes: Indices) -> Int64s:
+    """Sums along each of the parts of these sizes, one after the other; shape (resources, entries)."""
+    sums = np.cumsum(amounts, axis=1)
+    first = np.cumsum(sizes) - sizes
+    before = (sums - amounts)[:, first]
+    return sums - np.repeat(before, sizes, axis=1)

@@ -1,0 +1,94 @@
+"""Profiles that follow changes one by one say what profiles made anew say, and classes of pods on them too."""
+
+import random
+
+import numpy as np
+import pytest
+
+from t9ksched.engine.arrays import Int64s
+from t9ksched.engine.changes import Changes, joined
+from t9ksched.engine.placement.feasibility import FeasibilityCache
+from t9ksched.engine.placement.trial import Trial
+from t9ksched.engine.policy import Policy
+from t9ksched.engine.profiles import ClassSteps, Profiles
+from tests.builders import GPU, node, pod_class, table
+
+NODES = 40
+
+
+def some(rng: random.Random, resources: int) -> Changes:
+    """What a plan takes and gives back on a few nodes."""
+    rows = np.array(rng.sample(range(NODES), rng.randint(1, 4)), np.intp)
+    begin = rng.randint(1, 30)
+    amounts = np.array([[rng.randint(0, 3) for _ in rows] for _ in range(resources)], np.int64)
+    at = np.repeat(np.array([begin, begin + rng.randint(1, 20)], np.int64), len(rows))
+    return at, np.concatenate([rows, rows]), np.concatenate([-amounts, amounts], axis=1)
+
+
+def least(free: Int64s, changes: Changes, start: int, until: int) -> Int64s:
+    """What `Profiles.least` says, moment by moment."""
+    at, rows, amounts = changes
+    moments = sorted({start, *(one for one in at.tolist() if start < one < until)})
+    found = []
+    for moment in moments:
+        left = free.copy()
+        for change in np.flatnonzero(at <= moment).tolist():
+            left[:, rows[change]] += amounts[:, change]
+        found.append(left)
+    lowest: Int64s = np.minimum.reduce(found)
+    return lowest
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_changes_one_by_one(seed: int) -> None:
+    rng = random.Random(seed)
+    nodes = table(node(f"n{at:02}", gpu=8, cpu=100) for at in range(NODES))
+    trial = Trial(nodes.freeze(), FeasibilityCache(), Policy())
+    columns = [trial.column(None, pod_class(cpu=1, memory=0, gpu=cards)) for cards in (1, 2)]
+    free = trial.free
+    owned = {number: some(rng, len(free)) for number in range(20)}
+    changes = joined(len(free), list(owned.values()))
+    owners = np.concatenate([np.full(len(one[0]), number, np.intp) for number, one in owned.items()])
+    profiles = Profiles(free, 0, changes, owners)
+    steps = [ClassSteps(profiles, column) for column in columns]
+    for turn in range(60):
+        gone = {number: owned.pop(number) for number in rng.sample(sorted(owned), rng.randint(0, 3))}
+        came = [(100 * turn + 100 + at, some(rng, len(free))) for at in range(rng.randint(0, 4))]
+        # At times one node has very many steps, so that it needs more places.
+        came += [(100 * turn + 150 + at, some(rng, len(free))) for at in range(40 if not turn % 20 else 0)]
+        owned.update(came)
+        if rng.random() < 0.3:
+            free[:, rng.randrange(NODES)] -= rng.randint(-1, 1)
+            trial.state += 1
+        profiles.change(free, gone, came)
+        asked = steps if turn % 3 else steps[:1]
+        changes = joined(len(free), list(owned.values()))
+        fresh = Profiles(free, 0, changes, np.zeros(len(changes[0]), np.intp))
+        start, until = sorted(rng.sample(range(50), 2))
+        expected = least(free, changes, start, until)
+        np.testing.assert_array_equal(profiles.least(start, until), expected)
+        rows = np.array(sorted(rng.sample(range(NODES), 3)), np.intp)
+        np.testing.assert_array_equal(profiles.least_on(rows, start, until), expected[:, rows])
+        for one in asked:
+            again = ClassSteps(fresh, one.column)
+            for mine, theirs in zip(one.supply(), again.supply(), strict=True):
+                np.testing.assert_array_equal(mine, theirs)
+            rooms = one.column.rooms(expected)
+            np.testing.assert_array_equal(one.open(start, until), rooms > 0)
+            for row in np.flatnonzero(rooms).tolist():
+                assert one.fit(row, start, until) == rooms[row]
+            at, supply = one.supply()
+            assert int(one.column.rooms(free).sum()) == supply[0]
+            assert at[0] == 0
+    assert GPU in trial.nodes.static.resources
+
+
+def test_what_does_not_end_gives_nothing_back() -> None:
+    nodes = table(node(f"n{at:02}", gpu=8, cpu=100) for at in range(NODES))
+    trial = Trial(nodes.freeze(), FeasibilityCache(), Policy())
+    rng, free = random.Random(1), trial.free
+    owned = [some(rng, len(free)) for _ in range(30)]
+    owners = np.repeat(np.arange(30), [len(one[0]) for one in owned])
+    profiles = Profiles(free, 0, joined(len(free), owned), owners)
+    rest = joined(len(free), [one for number, one in enumerate(owned) if number not in (3, 7)])
+    np.testing.assert_array_equal(profiles.least(0, 40, {3, 7}), least(free, rest, 0, 40))
