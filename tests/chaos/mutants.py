@@ -14,6 +14,7 @@ from t9ksched.engine.ledger import Ledger
 from t9ksched.engine.placement.constraints import QueueNodes
 from t9ksched.engine.planned_starts import PlannedStarts
 from t9ksched.engine.reservations import Reservations
+from t9ksched.engine.timeline import Timeline
 from t9ksched.engine.victims import contest
 from t9ksched.kube.errors import ApiError
 from t9ksched.kube.write import binding as protocol
@@ -258,7 +259,7 @@ MUTANTS: dict[str, tuple[tuple[Any, str, Any], ...]] = {
     "who starts now leaves no room to planned starts": (
         (PlannedStarts, "taken", lambda self, gang, lends=False: None),
     ),
-    "planned starts heed no quota": ((PlannedStarts, "_quota", lambda self, queue, demand: []),),
+    "planned starts heed no quota": ((Timeline, "payable", lambda self, limits, demand: []),),
     "planned starts are kept beyond the quota": ((PlannedStarts, "_affords", lambda self, block, laid: True),),
     "planned starts see no other ones": ((PlannedStarts, "focus", lambda self, gang: self.lift(self.blocks())),),
     "what starts is thought to run at once": ((EndRules, "lasts", _without_start_timeout),),

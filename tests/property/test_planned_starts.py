@@ -24,6 +24,7 @@ from t9ksched.engine.memory import Memory
 from t9ksched.engine.planned_starts import PlannedStarts
 from t9ksched.engine.policy import Planning
 from t9ksched.engine.reserved_rooms import ReservedRooms
+from t9ksched.engine.timeline import Timeline
 from t9ksched.engine.windows import Windows
 from t9ksched.model.gang import Gang
 from t9ksched.model.reserved_room import ReservedRoom
@@ -286,7 +287,7 @@ AT_LEAST = Ends.at_least
 FAULTS = {
     "who starts now leaves no room to plans": lambda: patch.object(PlannedStarts, "taken", _nothing_is_taken),
     "ends are expected too early": lambda: patch.object(Ends, "at_least", _ends_come_early),
-    "quota is not planned": lambda: patch.object(PlannedStarts, "_quota", lambda self, queue, demand: []),
+    "quota is not planned": lambda: patch.object(Timeline, "payable", lambda self, limits, demand: []),
     "plans of equal queues are not seen": lambda: patch.object(
         PlannedStarts, "focus", lambda self, gang: self.lift(self.blocks())
     ),
