@@ -24,9 +24,10 @@ def may_open(supply: Steps, pods: int, lasts: int, before: int) -> bool:
     return bool(np.any(ends - found >= lasts if lasts else ends == NEVER_ENDS))
 
 
-def openings(conditions: Sequence[tuple[Int64s, Mask]], lasts: int) -> Int64s:
+def openings(conditions: Sequence[tuple[Int64s, Mask]], lasts: int | Steps) -> Int64s:
     """The moments at which something changes and from which every condition holds for `lasts`, or for ever when that
-    is 0; sorted. A condition has moments, sorted, and whether it holds from each of them on; all begin with now.
+    is 0; sorted. A condition has moments, sorted, and whether it holds from each of them on; all begin with now. Steps
+    as `lasts` say until when it is to hold from which moments on.
     """
     moments = conditions[0][0] if len(conditions) == 1 else np.unique(np.concatenate([at for at, _ in conditions]))
     holds = np.ones(len(moments), np.bool_)
@@ -35,5 +36,10 @@ def openings(conditions: Sequence[tuple[Int64s, Mask]], lasts: int) -> Int64s:
     ends = np.append(moments[~holds], NEVER_ENDS)
     found = moments[holds]
     ends = ends[np.searchsorted(ends, found)]
-    opened: Int64s = found[ends - found >= lasts if lasts else ends == NEVER_ENDS]
+    if isinstance(lasts, int):
+        enough = ends - found >= lasts if lasts else ends == NEVER_ENDS
+    else:
+        at, until = lasts
+        enough = ends >= until[np.searchsorted(at, found, side="right") - 1]
+    opened: Int64s = found[enough]
     return opened

@@ -70,7 +70,7 @@ class PlannedStarts:
         self.moments = {one.owner: one.since for one in view.reservations if one.kind.planned}
         self._timeline = Timeline(trial.free.shape, now, {name: tuple(ledger.path(name)) for name in view.queues})
         self.in_turn = InTurn(self._timeline)
-        self.promised = PromisedRooms(view, reservations, self._timeline, self.gangs, policy, now)
+        self.promised = PromisedRooms(view, reservations, self._timeline, self.gangs, policy, now, self.end_of)
         self._ends: Ends | None = None
         """What is to end; None while nothing has asked for it."""
         self._counts = PlanCounts(planning)
@@ -150,12 +150,6 @@ class PlannedStarts:
     def end_of(self, gang: Gang, start: int) -> int:
         """When the gang ends at the latest if it starts then."""
         return end_of(gang, start) if self._reserved is None else self._reserved.end_of(gang, start)
-
-    def _lasts(self, gang: Gang) -> int:
-        """How long it holds its room at most; 0 for ever."""
-        if gang.lasts or self._reserved is None:
-            return gang.lasts
-        return max((room.end - room.begin for room in self._reserved.own(gang)), default=0)
 
     # ---- the turn of a gang
 
@@ -244,9 +238,10 @@ class PlannedStarts:
 
     def pays(self, gang: Gang, demand: Mapping[str, int], delay: int = 0) -> bool:
         """Whether its queue, if it can pay for this now, can do so beside its plans; the gang starts so much later."""
-        conditions, lasts = self._timeline.payable(self._ledger.limits(gang.queue), demand), self._lasts(gang)
+        conditions = self._timeline.payable(self._ledger.limits(gang.queue), demand)
+        until = self.end_of(gang, self._now + delay)
         paid = not conditions or not self._timeline.charges(gang.queue)
-        return paid or self._now in openings(conditions, lasts and lasts + delay)
+        return paid or self._now in openings(conditions, 0 if until == NEVER_ENDS else until - self._now)
 
     def started(self, gang: Gang, placements: Sequence[Placement]) -> None:
         """The gang, or members of it, have these places now."""
@@ -284,7 +279,9 @@ class PlannedStarts:
         for column, pods in key.groups:
             at, rooms = self._timeline.supply(column)
             conditions.append((at, rooms >= pods))
-        found = self._windows.openings(gang, conditions, self._lasts(gang), latest)
+        rest = reserved is not None and gang.reservation and not gang.lasts
+        lasts = reserved.ends(gang) if reserved is not None and rest else gang.lasts
+        found = self._windows.openings(gang, conditions, lasts, latest)
         within: list[int] = found[: np.searchsorted(found, last, side="right")].tolist()
         if reserved is not None and gang.reservation:
             own = reserved.own(gang)

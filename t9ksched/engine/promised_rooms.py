@@ -12,6 +12,7 @@ import numpy as np
 
 from t9ksched.engine.arrays import Int64s
 from t9ksched.engine.leaving_rooms import LeavingRooms
+from t9ksched.engine.past_plans import EndOf
 from t9ksched.engine.policy import Policy
 from t9ksched.engine.reservations import Reservations
 from t9ksched.engine.timeline import NEVER_ENDS, Part, Room, Timeline
@@ -35,11 +36,13 @@ class PromisedRooms:
         gangs: Mapping[str, Gang],
         policy: Policy,
         now: int,
+        end_of: EndOf,
     ) -> None:
         self._reservations = reservations
         self._timeline = timeline
         self._gangs = gangs
         self._now = now
+        self._end_of = end_of
         self.delay = (policy.preemption.max_grace_seconds + _SLACK_SECONDS) * _SECOND
         """How long it may take until victims have left, in nanoseconds."""
         resolution = policy.planning.resolution_seconds * _SECOND if policy.planning is not None else 0
@@ -78,9 +81,10 @@ class PromisedRooms:
             if (known := self._ends.get(owner)) is not None:
                 end = max(known, self._overdue)
                 self._timeline.hold(owner, end, "", room)
-            elif gang is not None and gang.lasts and comes_free:
-                end = max(latest, self._now) + gang.lasts
-                self._timeline.hold(owner, end, gang.queue, room)
+            elif gang is not None and comes_free:
+                end = self._end_of(gang, max(latest, self._now))
+                if end != NEVER_ENDS:
+                    self._timeline.hold(owner, end, gang.queue, room)
             if comes_free:
                 self._leaving.promise(owner, latest, end, room)
 
@@ -94,9 +98,10 @@ class PromisedRooms:
         if not self._ends:
             self._read_ends()
         room, latest = Room(list(parts)), self._now + self.delay
-        if gang.lasts:
-            self._timeline.hold(gang.uid, latest + gang.lasts, gang.queue, room)
-        self._leaving.promise(gang.uid, latest, latest + gang.lasts if gang.lasts else NEVER_ENDS, room)
+        end = self._end_of(gang, latest)
+        if end != NEVER_ENDS:
+            self._timeline.hold(gang.uid, end, gang.queue, room)
+        self._leaving.promise(gang.uid, latest, end, room)
 
     def beside(self, taken: Int64s, lent: Mapping[int, Int64s]) -> None:
         """Lower `taken`, the change of the columns by plans for a gang to which room is lent, by row: where that is

@@ -20,7 +20,7 @@ from t9ksched.engine.arrays import Indices, Int64s, Mask
 from t9ksched.engine.changes import Changes, SortedChanges, joined
 from t9ksched.engine.placement.pack import Group
 from t9ksched.engine.placement.trial import Placement, Trial
-from t9ksched.engine.timeline import NEVER_ENDS, Timeline, end_of
+from t9ksched.engine.timeline import NEVER_ENDS, Steps, Timeline, end_of
 from t9ksched.model.gang import ExpectedEnd, Gang
 from t9ksched.model.reasons import Reason
 from t9ksched.model.reserved_room import ReservedRoom
@@ -194,6 +194,14 @@ class ReservedRooms:
         if gang.reservation and not gang.lasts:
             return next((room.end for room in self.own(gang) if room.begin <= start < room.end), NEVER_ENDS)
         return end_of(gang, start)
+
+    def ends(self, gang: Gang) -> Steps:
+        """What `end_of` says of a gang without a limit of its own that names a reservation, for all starts."""
+        found = [(0, NEVER_ENDS)]
+        for room in self.own(gang):
+            found += [(room.begin, room.end), (room.end, NEVER_ENDS)]
+        at, until = np.array(found, np.int64).T
+        return at, until
 
     def against(self, gang: Gang, start: int) -> ReservedRoom | None:
         """The first room that the gang would take from others if it started then and had all nodes."""

@@ -11,6 +11,7 @@ import numpy as np
 from t9ksched.engine import explain
 from t9ksched.engine.arrays import Int64s, Mask
 from t9ksched.engine.openings import openings
+from t9ksched.engine.timeline import Steps
 from t9ksched.engine.view import QueueState
 from t9ksched.model.gang import Gang
 from t9ksched.model.reasons import Reason
@@ -54,7 +55,9 @@ class Windows:
         windows = self._heeded(gang)
         return windows is None or inside(windows, at)
 
-    def openings(self, gang: Gang, conditions: Sequence[tuple[Int64s, Mask]], lasts: int, latest: int) -> Int64s:
+    def openings(
+        self, gang: Gang, conditions: Sequence[tuple[Int64s, Mask]], lasts: int | Steps, latest: int
+    ) -> Int64s:
         """As `openings.openings`, at moments at which the gang may start; windows count until `latest`."""
         steps = self._steps(gang, latest)
         if steps is None:

@@ -138,6 +138,34 @@ def test_without_a_limit_it_gets_the_rest(planning: Planning | None) -> None:
     assert (given.started, given.limit("j")) == ({"j": 12}, 8)
 
 
+@pytest.mark.parametrize("hour", [10, 10.001, 15])
+def test_the_rest_that_it_gets_ends_before_its_queue_pays_for_the_next(hour: float) -> None:
+    given = Pool(10, 1, Planning(), {"q": queue(ordering="Backfill", quota={GPU: 10})})
+    given.reserve("r", 10, 20, [0, 1], drain=4, users=("ann",))
+    given.submit("whole", 10, 5)
+    given.cycle(8)
+    given.submit("j", 2, reservation="r", user="ann")
+    given.cycle(9)
+    assert given.planned == {"whole": 20, "j": 10}
+    given.cycle(hour)
+    assert given.started == {"j": hour}, "from then until hour 20 it needs less than the whole reservation lasts"
+    assert given.planned == {"whole": 20}
+
+
+def test_a_plan_inside_a_reservation_that_is_in_force_heeds_the_rest_of_it() -> None:
+    given = Pool(10, 1, Planning(), {"q": queue(ordering="Backfill", quota={GPU: 10})})
+    given.reserve("r", 10, 20, [0, 1], drain=4, users=("ann",))
+    given.submit("whole", 10, 5)
+    given.submit("first", 2, 2, reservation="r", user="ann")
+    given.cycle(11)
+    given.submit("j", 2, reservation="r", user="ann")
+    given.cycle(12)
+    assert given.planned == {"whole": 20, "j": 13}
+    given.end("first")
+    given.cycle(13)
+    assert (given.started, given.limit("j")) == ({"first": 11, "j": 13}, 7)
+
+
 @BOTH
 @pytest.mark.parametrize(
     ("of", "hours", "name", "code"),
