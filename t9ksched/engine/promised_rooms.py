@@ -1,8 +1,9 @@
 """Until when room is held that is reserved for gangs and not used yet, for planned starts.
 
 Room of victims: its gang has it at the latest when the promise ends, and holds it as long as it may run then. Room kept
-for a lost or refused member: until its gang ends. At the turn of a gang what is reserved for it is its own and free, so
-it is not on the timeline then. `leaving_rooms.py` has what is lacking twice until victims have left.
+for a lost or refused member: until its gang ends, and its queue pays for a lost one until then. At the turn of a gang
+what is reserved for it is its own and free, so it is not on the timeline then. `leaving_rooms.py` has what is lacking
+twice until victims have left.
 """
 
 from collections.abc import Iterable, Mapping
@@ -49,13 +50,15 @@ class PromisedRooms:
         self._overdue = now + resolution
         self._ends: dict[str, int] = {}
         self._view = view
-        if reservations.of:
+        self._charged: Mapping[str, tuple[str, Mapping[str, int]]] = reservations.charged()
+        """What queues pay for room that is kept, by UID of the owner."""
+        if self:
             self._read_ends()
         self._leaving = LeavingRooms(timeline, self._ends, now, self._overdue)
 
     def __bool__(self) -> bool:
         """Whether there is any."""
-        return bool(self._reservations.of)
+        return bool(self._reservations.of or self._reservations.missing)
 
     @property
     def come_free(self) -> bool:
@@ -68,10 +71,12 @@ class PromisedRooms:
 
     def lay(self, owners: Iterable[str] | None = None) -> None:
         """Put what is reserved for these gangs, by UID, or for all of them, on the timeline."""
-        held = self._reservations.of
-        for owner in held if owners is None else owners:
+        held, missing = self._reservations.of, self._reservations.missing
+        for owner in held | missing if owners is None else owners:
             gang, placements = self._gangs.get(owner), held.get(owner)
             if not placements:
+                if owner in missing and owner in self._ends and owner in self._charged:
+                    self._timeline.pays(owner, max(self._ends[owner], self._overdue), *self._charged[owner])
                 continue
             room, comes_free = Room.placed(placements), self._reservations.comes_free(owner)
             latest, end = self._now, NEVER_ENDS
@@ -80,11 +85,16 @@ class PromisedRooms:
                 latest = max(min(one.until or one.since + self.delay, one.since + self.delay) for one in own)
             if (known := self._ends.get(owner)) is not None:
                 end = max(known, self._overdue)
-                self._timeline.hold(owner, end, "", room)
+                self._timeline.hold(owner, end, room)
+                if owner in self._charged:
+                    self._timeline.pays(owner, end, *self._charged[owner])
+                elif gang is not None and comes_free:
+                    self._timeline.pays(owner, end, gang.queue, room.demand)
             elif gang is not None and comes_free:
                 end = self._end_of(gang, max(latest, self._now))
                 if end != NEVER_ENDS:
-                    self._timeline.hold(owner, end, gang.queue, room)
+                    self._timeline.hold(owner, end, room)
+                    self._timeline.pays(owner, end, gang.queue, room.demand)
             if comes_free:
                 self._leaving.promise(owner, latest, end, room)
 
@@ -100,7 +110,8 @@ class PromisedRooms:
         room, latest = Room(list(parts)), self._now + self.delay
         end = self._end_of(gang, latest)
         if end != NEVER_ENDS:
-            self._timeline.hold(gang.uid, end, gang.queue, room)
+            self._timeline.hold(gang.uid, end, room)
+            self._timeline.pays(gang.uid, end, gang.queue, room.demand)
         self._leaving.promise(gang.uid, latest, end, room)
 
     def beside(self, taken: Int64s, lent: Mapping[int, Int64s]) -> None:

@@ -6,7 +6,6 @@ there. One that names no node stands for a member whose own place is of no use: 
 room that fits becomes its place.
 """
 
-from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
@@ -60,14 +59,9 @@ class Refills:
         self._charge()
 
     def _charge(self) -> None:
-        kept = self._reservations.of.keys() | self._reservations.missing.keys()
-        owners: defaultdict[tuple[str, str], Counter[str]] = defaultdict(Counter)
-        for reservation in self._reservations.standing:
-            if reservation.queue and reservation.owner in kept and self._reservations.restores(reservation.owner):
-                owners[reservation.owner, reservation.queue].update(dict(reservation.pod_class.requests))
-        for (owner, queue), demand in owners.items():
+        for owner, (queue, demand) in self._reservations.charged().items():
             if queue in self._view.queues:
-                self._paid[owner] = (queue, dict(demand))
+                self._paid[owner] = (queue, demand)
                 self._ledger.charge(queue, demand)
 
     def opened(self, gang: Gang) -> bool:

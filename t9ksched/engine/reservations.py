@@ -85,6 +85,16 @@ class Reservations:
                         demand[resource] = demand.get(resource, 0) + amount
         return found
 
+    def charged(self) -> dict[str, tuple[str, dict[str, int]]]:
+        """Which queue pays how much for room that is kept, or still to be found, by UID of the owner."""
+        found: dict[str, tuple[str, dict[str, int]]] = {}
+        for one in self.standing:
+            if one.queue and self.restores(one.owner):
+                _, demand = found.setdefault(one.owner, (one.queue, {}))
+                for resource, amount in one.pod_class.requests:
+                    demand[resource] = demand.get(resource, 0) + amount
+        return found
+
     def promise(self, column: ClassFit, rows: Int64s, counts: Int64s) -> None:
         """Promise room that victims will leave: `counts` pods of the class by row; `rows` are distinct."""
         self._leased[:, rows] += column.needs_vector[:, None] * counts

@@ -156,7 +156,8 @@ class Timeline:
         self._now = now
         self._accounts = accounts
         self._began: list[tuple[int, str, Room]] = []
-        self._held: dict[str, tuple[int, str, Room]] = {}
+        self._held: dict[str, tuple[int, Room]] = {}
+        self._pays: dict[str, tuple[int, str, Mapping[str, int]]] = {}
         self._profiles: Profiles | None = None
         self._followed = -1
         """The state of the trial whose free room the profiles have."""
@@ -209,16 +210,22 @@ class Timeline:
         self._began.append((at, queue, room))
         self.base += 1
 
-    def hold(self, owner: str, at: int, queue: str, room: Room) -> None:
-        """The room, held for a gang of that UID, comes free then; its queue pays until then, none where it is empty."""
+    def hold(self, owner: str, at: int, room: Room) -> None:
+        """The room, held for a gang of that UID, comes free then."""
         self.release(owner)
         self._add(_HELD + owner, (np.full(len(room.rows), at, np.int64), room.rows, room.amounts))
-        self._held[owner] = (at, queue, room)
+        self._held[owner] = (at, room)
+        self.base += 1
+
+    def pays(self, owner: str, at: int, queue: str, demand: Mapping[str, int]) -> None:
+        """For what is held for a gang of that UID, or still to be found, the queue pays until then."""
+        self._pays[owner] = (at, queue, demand)
         self.base += 1
 
     def release(self, owner: str) -> None:
-        """What `hold` said of this gang is no longer so."""
-        if self._held.pop(owner, None) is not None:
+        """What `hold` and `pays` said of this gang is no longer so."""
+        if self._held.pop(owner, None) is not None or owner in self._pays:
+            self._pays.pop(owner, None)
             self._remove(_HELD + owner)
             self.base += 1
 
@@ -246,7 +253,7 @@ class Timeline:
     def sorted_changes(self) -> Changes:
         """All changes but those of planned starts and of what is heeded, by moment."""
         ends = self._expected
-        others = ((at, room) for at, _, room in (*self._began, *self._held.values()))
+        others = [*((at, room) for at, _, room in self._began), *self._held.values()]
         parts = [(np.full(len(room.rows), at, np.int64), room.rows, room.amounts) for at, room in others]
         parts += [] if self._twice is None else [self._twice]
         at, rows, amounts = joined(self._shape[0], [(self._moments[ends.end], ends.rows, ends.amounts), *parts])
@@ -368,8 +375,9 @@ class Timeline:
             ends, amounts = self._expected.charged(queues, resource)
             known = self._paid[account, resource] = self._moments[ends], -amounts
         at, gained = [], []
-        for moment, queue, room in (*self._began, *self._held.values()):
-            if queue in queues and (amount := room.demand.get(resource)):
+        began = ((moment, queue, room.demand) for moment, queue, room in self._began)
+        for moment, queue, demand in (*began, *self._pays.values()):
+            if queue in queues and (amount := demand.get(resource)):
                 at.append(moment)
                 gained.append(-amount)
         for block in self.blocks.values():

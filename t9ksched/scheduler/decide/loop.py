@@ -193,6 +193,8 @@ class Loop:
             try:
                 next(steps)
             except StopIteration as end:
+                if self.policy.planning is not None and self._state.enforced_ends is not None:
+                    ends = self._state.enforced_ends.at_once(now)  # pods may have gone since
                 return snapshot(self._state, end.value, expected_ends=ends, advance=self._state.advance.rooms(now))
             finally:
                 self._told(now)

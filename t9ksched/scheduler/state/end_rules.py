@@ -13,6 +13,7 @@ from t9ksched.model.queue import QueueSpec
 from t9ksched.model.reasons import Code
 from t9ksched.scheduler.state.limits import agreed_limit, own_limit
 from t9ksched.scheduler.state.records import GangRecord, PodRecord, job_of
+from t9ksched.scheduler.state.refill import Loss
 
 if TYPE_CHECKING:
     from t9ksched.scheduler.state.clocks import Clock
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 _SECOND: Final = 1_000_000_000
 _CLOCK_FOLLOWS: Final = _SECOND
 """How much later than its minimum runs the clock of a job is set at most."""
+LEFT_NS: Final = 60 * _SECOND
+"""How long pods whose PodGroup is gone are expected to end with it."""
 _SLACK: Final = 10 * _SECOND
 """How much later than its limit a job is ended at most."""
 
@@ -96,6 +99,29 @@ class EndRules:
         if not ends or min(ends) > FARTHEST:
             return None
         return min(ends) + _SLACK + self._grace(pods)
+
+    def kept(self, gang: GangRecord, losses: Sequence[Loss]) -> int | None:
+        """When a group that has lost all its pods, and whose room is kept for others in their place, gives it back at
+        the latest; None where nothing enforces it. Its clock goes on without them.
+        """
+        clock, limit = self._state.clocks.of(gang), own_limit(self._state, gang)
+        job = self._state.jobs.get(job_of(gang))
+        ends = [clock.run.ran_at + limit * _SECOND] if clock is not None and clock.run.ran_at and limit else []
+        if job is not None and job.deadline is not None and job.started:
+            ends.append(job.started + job.deadline * _SECOND)
+        grace = min(max(one.grace for one in losses), self._most_grace) * _SECOND
+        return min(ends) + _SLACK + grace if ends else None
+
+    def left(self, gang: GangRecord, now: int) -> list[PodRecord]:
+        """The pods that a PodGroup left behind which is gone. Who deletes a job by hand deletes them one by one: for a
+        minute they are expected to end when they were to; after that nothing ends them.
+        """
+        if gang.uid or not gang.former[0]:
+            return []
+        gang.gone_since = gang.gone_since or now
+        if now >= gang.gone_since + LEFT_NS:
+            return []
+        return [pod for pod in gang.members.values() if self._state.charges.get(pod.uid) is not None]
 
     def lasts(self, gang: GangRecord) -> int:
         """How long a group that waits holds its room at most once it has it, in nanoseconds; 0 for ever, or nearly."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from t9ksched.model.gang import ExpectedEnd
 from t9ksched.model.podclass import PodClass
 from t9ksched.model.queue import DurationFrom
-from t9ksched.scheduler.state.end_rules import EndRules
+from t9ksched.scheduler.state.end_rules import LEFT_NS, EndRules
 from t9ksched.scheduler.state.records import GangRecord
 
 if TYPE_CHECKING:
@@ -33,6 +33,8 @@ class EnforcedEnds:
         self._gangs = state.feed.gangs.follow()
         self._clocks = state.feed.clocks.follow()
         self._ends: dict[GangRecord, ExpectedEnd] = {}
+        self._passing: dict[GangRecord, None] = {}
+        """Groups that were looked at because room is kept for them, or because they are gone."""
         self._lengths: dict[str, tuple[str, DurationFrom]] | None = None
         """`maxDuration` of each queue and from when it counts; None before the first look."""
         self._found: tuple[ExpectedEnd, ...] | None = None
@@ -45,7 +47,8 @@ class EnforcedEnds:
     def follow(self, now: int) -> Generator[None, None, tuple[ExpectedEnd, ...]]:
         """Take in what changed, in steps of about a millisecond; returns all expected ends."""
         state = self._state
-        changed = dict.fromkeys(self._gangs.take())
+        changed = dict.fromkeys(self._gangs.take()) | self._passing | dict.fromkeys(state.refills.keeping())
+        self._passing.clear()
         for uid in self._clocks.take():
             changed |= dict.fromkeys(state.groups_of(uid))
         lengths = {
@@ -65,10 +68,24 @@ class EnforcedEnds:
             self._found = tuple(self._ends.values())
         return self._found
 
+    def at_once(self, now: int) -> tuple[ExpectedEnd, ...]:
+        """As `follow`, without a pause: for the few that changed since."""
+        steps = self.follow(now)
+        while True:
+            try:
+                next(steps)
+            except StopIteration as end:
+                found: tuple[ExpectedEnd, ...] = end.value
+                return found
+
     def end_of(self, gang: GangRecord) -> int | None:
         """When a running group gives its room back at the latest; None where nothing enforces it."""
         found = self._ends.get(gang)
         return None if found is None else found.at
+
+    def next_change(self) -> int | None:
+        """When pods whose PodGroup is gone are expected to end no more; None where there are none."""
+        return min((gang.gone_since + LEFT_NS for gang in self._passing if not gang.uid), default=None)
 
     def lasts(self, gang: GangRecord) -> int:
         """How long a group that waits holds its room at most once it has it, in nanoseconds; 0 for ever."""
@@ -76,8 +93,14 @@ class EnforcedEnds:
 
     def _look(self, gang: GangRecord, now: int) -> None:
         """Find the end of a group anew."""
-        holding = self._rules.holding(gang)
+        uid, holding, kept = gang.uid, self._rules.holding(gang), self._state.refills.kept_for(gang)[0]
         end = self._rules.end(gang, holding, now) if holding else None
+        if kept:
+            self._passing[gang] = None
+            end = end if holding else self._rules.kept(gang, kept)
+        elif left := self._rules.left(gang, now):
+            self._passing[gang] = None
+            (uid, end), holding = gang.former, left
         before = self._ends.get(gang)
         if end is None:
             if before is not None:
@@ -89,7 +112,7 @@ class EnforcedEnds:
             if (charge := self._state.charges.get(pod.uid)) is not None:
                 what = charge.node, charge.pod_class
                 rooms[what] = rooms.get(what, 0) + 1
-        found = ExpectedEnd(gang.uid, gang.queue, end, tuple((node, of, pods) for (node, of), pods in rooms.items()))
+        found = ExpectedEnd(uid, gang.queue, end, tuple((node, of, pods) for (node, of), pods in rooms.items()))
         if found != before:
             self._ends[gang] = found
             self._found = None

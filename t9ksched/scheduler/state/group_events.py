@@ -48,7 +48,8 @@ class GroupEvents:
             gang.began_with = Minimum.on_record(gang.acceptance) if evicted is None else None
             gang.scheduled = gang.scheduled or gang.began_with is not None
             gang.ran = gang.scheduled and evicted is None
-            gang.first_bound = gang.admitted = gang.fell = gang.nameless = 0
+            gang.first_bound = gang.admitted = gang.fell = gang.nameless = gang.gone_since = 0
+            gang.former = ("", 0)
             gang.displaced = gang.noted = False
             gang.own_status = None
             gang.agreed, gang.judged, gang.turned_away, gang.unpermitted = "", (0, 0), None, None
@@ -95,6 +96,8 @@ class GroupEvents:
         self._state.changes.job_changed(gang)
         _note_places(gang)
         gang.kept = self._paying(gang)
+        if self._state.enforced_ends is not None and (end := self._state.enforced_ends.end_of(gang)) is not None:
+            gang.former, gang.gone_since = (gang.uid, end), 0
         gang.uid, gang.acceptance = "", None
         if gang.kept:
             gang.agreed = ""  # what members hold is paid by the queue that has paid until now

@@ -160,6 +160,10 @@ class GangRecord(msgspec.Struct, eq=False):
     own_status: dict[str, Any] | None = None
     """The status of its object as this process wrote it, or found it right; others may have written another since."""
     members: dict[str, PodRecord] = msgspec.field(default_factory=dict)
+    former: tuple[str, int] = ("", 0)
+    """Of a PodGroup that is gone, its UID, and when its members were to end; empty where nothing was to end them."""
+    gone_since: int = 0
+    """When the scheduler found that the PodGroup is gone."""
     kept_out: Reason | None = None
     """Why its pod may not join the group that it names, if it waits by itself for that."""
     ran: bool = False

@@ -29,7 +29,7 @@ from t9ksched.model.reservation import Reservation, ReservationKind
 from t9ksched.scheduler.state.charges import Charges
 from t9ksched.scheduler.state.job_record import JobRecord
 from t9ksched.scheduler.state.owners import Owners
-from t9ksched.scheduler.state.records import GangRecord, PodRecord, job_of
+from t9ksched.scheduler.state.records import DEFAULT_GRACE, GangRecord, PodRecord, job_of
 
 _SECOND: Final = 1_000_000_000
 GANG_RECOVERY_TIMEOUT_SECONDS: Final = 15 * 60
@@ -45,6 +45,7 @@ class Loss(msgspec.Struct, eq=False):
 
     Attributes:
         node, cards: where it was.
+        grace: seconds that it got to end once it was deleted.
         owner: its controller.
         failed: it ended by itself, with a failure.
         since: when it was lost.
@@ -60,6 +61,7 @@ class Loss(msgspec.Struct, eq=False):
     node: str = ""
     cards: CardGrant = NO_CARDS
     started: int = 0
+    grace: int = DEFAULT_GRACE
     owner: OwnerReference | None = None
     failed: bool = False
     since: int = 0
@@ -153,6 +155,7 @@ class Refills:
             node=record.node,
             cards=cards,
             started=record.started,
+            grace=record.grace,
             owner=record.owner,
             failed=record.phase == "Failed",
         )
@@ -174,8 +177,16 @@ class Refills:
         """Whether room is kept for a gang of this job."""
         return any(uid in _owners(gang, losses) for gang, losses in self._of.items())
 
-    def follow(self, now: int, queues: Mapping[str, Queue], promised: Collection[str] = ()) -> None:
-        """Bring what is kept up to date. Groups must be settled; those in `promised` have all they lack promised."""
+    def follow(
+        self,
+        now: int,
+        queues: Mapping[str, Queue],
+        promised: Collection[str] = (),
+        end_of: Callable[[GangRecord], int | None] = lambda _: None,
+    ) -> None:
+        """Bring what is kept up to date. Groups must be settled; those in `promised` have all they lack promised, and
+        `end_of` says when a group is ended at the latest, whether it has its members back or not.
+        """
         self._failures.forget(now)
         if not self._new and not self._of:
             return
@@ -184,7 +195,8 @@ class Refills:
         reservations: list[Reservation] = []
         for gang, losses in list(self._of.items()):
             end = gang.fell + self.recovery
-            if not self._wanted(gang, losses) or gang.complete(bound=True) or (gang.fell and end <= now):
+            over = (enforced := end_of(gang)) is not None and enforced <= now
+            if not self._wanted(gang, losses) or gang.complete(bound=True) or (gang.fell and end <= now) or over:
                 self.forget(gang)
                 self._on_change(gang)
                 continue

@@ -292,7 +292,8 @@ class ClusterState:
     def follow_losses(self, now: int) -> None:
         """Bring the reservations for lost members up to date; called before each view."""
         self.changes.settle()
-        self.refills.follow(now, self.queues, self.reservations.promised_to)
+        end_of = self.enforced_ends.end_of if self.enforced_ends is not None else lambda _: None
+        self.refills.follow(now, self.queues, self.reservations.promised_to, end_of)
 
     def next_retry(self) -> int | None:
         """When the next refused pod, or a node that refused one, may be tried again; None when none waits for that."""
@@ -302,6 +303,8 @@ class ClusterState:
         times.extend(self.admission_pass.ends)
         if (end := self.reservations.next_end()) is not None:
             times.append(end)
+        if self.enforced_ends is not None and (change := self.enforced_ends.next_change()) is not None:
+            times.append(change)
         if (change := self.advance.next_change()) is not None:
             times.append(change)
         return min(times, default=None)

@@ -40,8 +40,9 @@ def limited(name: str, gpus: int = 1, limit: str = "", **more: Any) -> Any:
 
 def view_of(state: ClusterState, now: int = NOW) -> View:
     """The view for a policy that plans starts."""
-    ends = whole(state.expect_ends(START_TIMEOUT, MOST_GRACE).follow(now))
-    return snapshot(state, whole(state.judge(now)), expected_ends=ends)
+    ends = state.expect_ends(START_TIMEOUT, MOST_GRACE)
+    gangs = whole(state.judge(now))
+    return snapshot(state, gangs, expected_ends=whole(ends.follow(now)))
 
 
 def cycle(
