@@ -3,7 +3,7 @@
 Of thousands of ends, those that came or went since the last cycle are few: only these are looked at one by one.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, compress
 from typing import Final
@@ -72,6 +72,11 @@ class KnownEnds:
         self._classes: list[PodClass] = []
         self._needs: list[Int64s] = []
         self._columns: Ends | None = None
+
+    @property
+    def latest(self) -> Mapping[int, ExpectedEnd]:
+        """The ends by identity; never written to."""
+        return self._known
 
     def update(self, expected: Iterable[ExpectedEnd], trial: Trial) -> Work[Ends]:
         """The columns of these ends, in slices."""

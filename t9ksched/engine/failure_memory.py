@@ -75,6 +75,7 @@ class FailureMemory:
         """What gangs of strict queues wait for, by queue, with their positions."""
         self._moved: Mask = np.zeros(len(view.nodes), np.bool_)
         """Nodes that are not as they were when the cycle began, shape (nodes,)."""
+        self._any_moved = False
         self.past = past
         self.full: set[ClassFit] = set()
         past.begin(view.nodes, policy, promises, trial.pod_affinity.begin() if trial.pod_affinity else {})
@@ -91,6 +92,7 @@ class FailureMemory:
 
     def moved(self, rows: int | Indices) -> None:
         """Nodes are no longer as they were when the cycle began."""
+        self._any_moved = True
         self._moved[rows] = True
 
     def room_came_free(self) -> None:
@@ -178,8 +180,10 @@ class FailureMemory:
         """Nodes and pods that a key depends on, if they are as they were when the cycle began."""
         if not self.past.knows(self._view.nodes):
             return None
-        nodes: Mask = np.logical_or.reduce([column.mask for column, _ in key.groups])
-        if bool(np.any(self._moved & nodes)):
+        nodes: Mask = key.groups[0][0].mask
+        if len(key.groups) > 1:
+            nodes = np.logical_or.reduce([column.mask for column, _ in key.groups])
+        if self._any_moved and bool(np.any(self._moved & nodes)):
             return None
         if not key.ruled or self._pod_affinity is None:
             return nodes, ()

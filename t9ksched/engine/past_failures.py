@@ -17,6 +17,7 @@ from t9ksched.model.podrules import PodTerm
 from t9ksched.model.reasons import Reason
 
 _MOST: Final = 4096
+_MASKS: Final = 64
 
 Scene = tuple[object, ...]
 """The running gangs and the queues: what decides, besides the nodes, which gangs may be victims."""
@@ -43,6 +44,8 @@ class PastFailures:
         self._distrusted = False
         """A plugin failed since the last cycle began: it may be off in the next one from before its beginning."""
         self._cycle = 0
+        self._latest: dict[int, tuple[Mask, int]] = {}
+        """The last cycle in which a node of a mask changed, by identity of the mask, which is kept."""
         self._changed: Int64s = np.zeros(0, np.int64)
         """The cycle in which each node changed last."""
         self._stood: Standing = {}
@@ -68,6 +71,7 @@ class PastFailures:
         if policy != self._policy:
             self._policy = policy
             self.forget()
+        self._latest.clear()
         old, self._nodes = self._nodes, nodes
         promised, self._promises = self._promises, promises
         stood, self._stood = self._stood, standing
@@ -93,7 +97,14 @@ class PastFailures:
     def _since(self, cycle: int, place: Place) -> bool:
         """Whether something has changed there since that cycle."""
         nodes, terms = place
-        return any(self._came[term] > cycle for term in terms) or bool(np.any(self._changed[nodes] > cycle))
+        if any(self._came[term] > cycle for term in terms):
+            return True
+        known = self._latest.get(id(nodes))
+        if known is None:
+            if len(self._latest) >= _MASKS:
+                self._latest.clear()
+            known = self._latest[id(nodes)] = nodes, int(self._changed[nodes].max(initial=0))
+        return known[1] > cycle
 
     def knows(self, nodes: FrozenNodes) -> bool:
         """Whether the cycle on these nodes is the latest: another plan may have begun between two slices of one."""

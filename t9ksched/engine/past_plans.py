@@ -18,7 +18,7 @@ from t9ksched.engine.placement.trial import Trial
 from t9ksched.engine.policy import Planning
 from t9ksched.engine.timeline import NEVER_ENDS, Block, Room
 from t9ksched.engine.view import QueueState, View
-from t9ksched.model.gang import Gang
+from t9ksched.model.gang import ExpectedEnd, Gang
 from t9ksched.model.reservation import Reservation
 from t9ksched.model.reserved_room import ReservedRoom
 
@@ -33,7 +33,7 @@ class Expected:
     Attributes:
         planned: all planned starts, one tuple a gang.
         free: the columns of free room, shape (resources, nodes).
-        ends: what ran when the cycle began.
+        ends: what ran when the cycle began; `known` is the same by identity.
         began: what was started in it: moment of its end, gang, queue and room.
         reserved: what administrators have reserved.
         held: what queues with a quota were charged, by queue and resource.
@@ -43,16 +43,19 @@ class Expected:
     planned: tuple[tuple[Reservation, ...], ...]
     free: Int64s
     ends: Ends
+    known: Mapping[int, ExpectedEnd]
     began: tuple[tuple[int, str, str, Room], ...]
     specs: Mapping[str, object]
     reserved: tuple[ReservedRoom, ...]
     held: dict[str, dict[str, int]]
 
-    def still_run(self, now: int) -> dict[str, int]:
-        """The ends that are to come after this moment, by gang."""
-        found = {one.gang: one.at for one in self.ends.sources if one.at > now}
+    def still_run(self, latest: Mapping[int, ExpectedEnd], now: int) -> bool:
+        """Whether these ends, by identity, are those that were to come after this moment."""
+        known = self.known
+        gone = (known[key] for key in known.keys() - latest.keys())
+        found = {one.gang: one.at for one in gone if one.at > now}
         found.update((gang, at) for at, gang, _, _ in self.began if at > now)
-        return found
+        return found == {latest[key].gang: latest[key].at for key in latest.keys() - known.keys()}
 
     def at(self, now: int) -> tuple[Int64s, dict[str, dict[str, int]]]:
         """The columns of free room, and what queues with a quota are charged, when what was to end by then has."""
@@ -144,7 +147,7 @@ class PastPlans:
             return False
         if tuple(block.reserved for block in plans) != was.planned:
             return False
-        if {one.gang: one.at for one in ends.sources} != was.still_run(now):
+        if (ends.at <= now).any() or not was.still_run(self.ends.latest, now):
             return False
         if tuple(room for room in view.reserved if room.end > now) != was.reserved:
             return False

@@ -130,6 +130,7 @@ class PlannedStarts:
                 tuple(block.reserved for block in blocks),
                 self._trial.free.copy(),
                 self._ends,
+                self._past.ends.latest,
                 tuple(self._begun),
                 {name: state.spec for name, state in self._view.queues.items()},
                 tuple(room for room in self._view.reserved if room.end > self._now),
@@ -298,6 +299,8 @@ class PlannedStarts:
         a trial.
         """
         if self._reserved is not None or not is_plain(gang, key, self._trial):
+            return None
+        if start <= self._now and self._timeline.lacks_twice:
             return None
         ((column, pods),) = key.groups
         return self._timeline.steps(column).place(pods, start, end_of(gang, start))

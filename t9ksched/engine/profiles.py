@@ -23,6 +23,7 @@ _SPARE: Final = -2
 _NEVER: Final = np.iinfo(np.int64).max
 _ROOM: Final = 4
 """So many spare places each node has at first."""
+_FEW_ROWS: Final = 32
 _MANY_ROWS: Final = 4
 """One in so many nodes changed: what is known of classes is made anew."""
 
@@ -206,13 +207,10 @@ class Profiles:
         self.left[:, target] = _sums(amounts[:, order], counts)
         self.version += 1
         if len(dirty) * _MANY_ROWS > len(self._begins):
-            self._forget()
+            self._journal.clear()
+            self._whole = self.version
         else:
             self._journal.append(written)
-
-    def _forget(self) -> None:
-        self._journal.clear()
-        self._whole = self.version
 
     def _settle(self, dirty: Indices, counts: Indices) -> Indices:
         """Give these nodes places for so many steps; returns the places that they had and have."""
@@ -361,6 +359,8 @@ class ClassSteps:
         never falls; empty where not all fit.
         """
         left, found = pods, []
+        if start <= self._profiles.now and not self._enough(pods, start, until):
+            return []
         key = np.where(self.open(start, until), self.column.scored(), NEVER)
         while left:
             row = int(key.argmax())
@@ -372,6 +372,15 @@ class ClassSteps:
             found.append(Placement(self.column, row, count, ()))
         self.column.trial.meter.spent += len(key) * (2 + len(found))
         return found
+
+    def _enough(self, pods: int, start: int, until: int) -> bool:
+        """Whether on the nodes where some fit now, if these are few, so many may fit all the time."""
+        self.follow()
+        rows = np.flatnonzero(self.column.rooms())
+        self.column.trial.meter.spent += 100 * min(len(rows), _FEW_ROWS)
+        if len(rows) > _FEW_ROWS:
+            return True
+        return sum(self.fit(row, start, until) for row in rows.tolist()) >= pods
 
 
 def _ranges(begins: Indices, sizes: Indices) -> Indices:

@@ -106,7 +106,8 @@ class SchedulingKeys:
         profile: tuple[object, ...] = (),
     ) -> Work[SchedulingKey]:
         """The key of these members; `topology` tells apart those that want to be together."""
-        if alike(members):
+        one = alike(members)
+        if one:
             signature: tuple[object, ...] = (queue, topology, profile, (id(members[0].pod_class), len(members)))
         else:
             counts = Counter(id(member.pod_class) for member in members)
@@ -114,7 +115,9 @@ class SchedulingKeys:
         found = self._known.get(signature)
         if found is None:
             columns: dict[ClassFit, int] = {}
-            for nth, member in enumerate(members, start=1):
+            if one:
+                columns[self.column(queue, members[0].pod_class)] = len(members)
+            for nth, member in enumerate(() if one else members, start=1):
                 column = self.column(queue, member.pod_class)
                 columns[column] = columns.get(column, 0) + 1
                 if not nth % _SOME:

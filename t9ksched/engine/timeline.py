@@ -189,6 +189,11 @@ class Timeline:
             self._add(_TWICE, changes)
         self.base += 1
 
+    @property
+    def lacks_twice(self) -> bool:
+        """Whether there is room that counts once."""
+        return self._twice is not None
+
     def heed(self, changes: Changes | None) -> None:
         """Besides, the columns change so from now on, until something else is said: room that is reserved from the gang
         that has its turn.

@@ -258,6 +258,7 @@ MUTANTS: dict[str, tuple[tuple[Any, str, Any], ...]] = {
     "planned starts are forgotten by each cycle": ((ReservationBook, "in_force", _nothing_planned),),
     "who starts now leaves no room to planned starts": (
         (PlannedStarts, "taken", lambda self, gang, lends=False: None),
+        (PlannedStarts, "places", lambda *_: None),
     ),
     "planned starts heed no quota": ((Timeline, "payable", lambda self, limits, demand: []),),
     "planned starts are kept beyond the quota": ((PlannedStarts, "_affords", lambda self, block, laid: True),),

@@ -285,7 +285,9 @@ def _ends_come_early(self: Ends, moment: int, then: int) -> Int64s:
 
 AT_LEAST = Ends.at_least
 FAULTS = {
-    "who starts now leaves no room to plans": lambda: patch.object(PlannedStarts, "taken", _nothing_is_taken),
+    "who starts now leaves no room to plans": lambda: patch.multiple(
+        PlannedStarts, taken=_nothing_is_taken, places=lambda *_: None
+    ),
     "ends are expected too early": lambda: patch.object(Ends, "at_least", _ends_come_early),
     "quota is not planned": lambda: patch.object(Timeline, "payable", lambda self, limits, demand: []),
     "plans of equal queues are not seen": lambda: patch.object(

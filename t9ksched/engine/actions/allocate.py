@@ -10,6 +10,7 @@ from t9ksched.engine.actions.fit import fit, places
 from t9ksched.engine.actions.make_way import make_way
 from t9ksched.engine.arrays import Int64s
 from t9ksched.engine.cycle import Cycle
+from t9ksched.engine.in_turn import is_plain
 from t9ksched.engine.placement.pack import Attempt
 from t9ksched.engine.planned_starts import PlannedStarts
 from t9ksched.engine.scheduling_key import SchedulingKey
@@ -85,10 +86,14 @@ class Allocate:
         if kept is None and turn.had is not None and turn.had.at == cycle.now:
             kept = np.zeros(len(trial.nodes), np.bool_)
             kept[turn.had.room.rows] = True
-        taken, scarce = None, False
+        taken, scarce, crowded, hopeless = None, False, False, False
         if planned is not None:
             scarce = not own and not due and not _enough(key)
-            taken = None if scarce else planned.taken(gang, lends=due or bool(lent))
+            if not (scarce or own or due or turn.had is not None or nodes is not None):
+                # Most gangs that are passed over fail by what is left on a few nodes: no trial is needed to see it.
+                crowded = planned.places(gang, key, cycle.now) == []
+            hopeless = crowded or (scarce and is_plain(gang, key, trial))
+            taken = None if scarce or crowded else planned.taken(gang, lends=due or bool(lent))
             if taken is not None and lent:
                 planned.promised.beside(taken, lent)
         elif cycle.advance is not None:
@@ -97,16 +102,16 @@ class Allocate:
         attempt = Attempt.NO_ROOM
         if kept is not None:
             attempt = yield from fit(cycle, gang, key, kept)
-        if attempt is not Attempt.PLACED:
+        if attempt is not Attempt.PLACED and not hopeless:
             attempt = yield from fit(cycle, gang, key, nodes)
         if taken is not None:
             trial.unshift(taken, states)
         if lent:
             trial.lend({row: -room for row, room in lent.items()})
-        if attempt is not Attempt.PLACED and planned is not None and taken is not None and not own:
+        if attempt is not Attempt.PLACED and planned is not None and (taken is not None or crowded) and not own:
             attempt = yield from self._beside(planned, turn)
         if attempt is not Attempt.PLACED:
-            reasons = turn.behind or (yield from self._why(gang, key, attempt, left=taken is not None))
+            reasons = turn.behind or (yield from self._why(gang, key, attempt, left=taken is not None or crowded))
             trial.undo(mark)
             if shared:
                 answer.no_room, answer.from_end = reasons, ends
