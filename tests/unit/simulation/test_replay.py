@@ -5,7 +5,7 @@ worked out by hand.
 import heapq
 from collections.abc import Callable
 from dataclasses import replace
-from math import fsum
+from math import fsum, inf
 
 import pytest
 from hypothesis import given
@@ -100,7 +100,8 @@ def backfilled(jobs: list[Job], capacity: int, name: str) -> list[float]:
     """When each job starts with backfilling on slots, planned with what jobs ask for.
 
     EASY: the first job that does not fit has a reservation, made anew at each moment. Conservative: every job has one
-    from its submission on; at each moment they are moved forward as far as they can be, one after the other.
+    from its submission on; at each moment they are moved forward as far as they can be, one after the other, the one
+    that is to start first at first.
     """
     waiting: list[int] = []
     running: dict[int, float] = {}
@@ -116,7 +117,8 @@ def backfilled(jobs: list[Job], capacity: int, name: str) -> list[float]:
             comes += 1
         if name != "conservative":
             reserved.clear()
-        for at in sorted(waiting, key=lambda at: (ORDERS[name](jobs[at]), jobs[at].submitted, at)):
+        order = {at: (reserved.get(at, inf), ORDERS[name](jobs[at]), jobs[at].submitted, at) for at in waiting}
+        for at in sorted(waiting, key=order.__getitem__):
             reserved.pop(at, None)
             profile = Profile(capacity)
             profile.taken = [(now, max(starts[one] + asks(jobs[one]), now), jobs[one].cards) for one in running]
