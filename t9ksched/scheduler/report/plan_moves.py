@@ -14,7 +14,7 @@ from t9ksched.engine.view import View
 from t9ksched.model import names
 from t9ksched.model.node import NodeFacts
 from t9ksched.model.queue import QueueSpec
-from t9ksched.model.reservation import Reservation, rounded_up
+from t9ksched.model.reservation import Reservation, ReservationKind, rounded_up
 from t9ksched.scheduler.report.history_recorder import HistoryRecorder
 from t9ksched.scheduler.state.objects import timestamp
 from t9ksched.scheduler.state.reservations import Move
@@ -52,6 +52,8 @@ class PlanMoves:
         self._told: dict[str, _Told] = {}
         self._specs: dict[str, QueueSpec] = {}
         self._ends: dict[str, int] = {}
+        self._kept: frozenset[str] = frozenset()
+        """For which gangs room was kept for lost members."""
         self._stopped = False
         """Nothing was planned since the last cycle, because scheduling was stopped."""
         self.due: int | None = None
@@ -72,6 +74,8 @@ class PlanMoves:
             self._stopped = False
             return
         causes = _Causes(self._specs, self._ends, view, plan, resolution, now)
+        causes.room_is_kept = bool(plan.kept or _kept(view) - self._kept)
+        causes.endless = self._endless(view, now)
         if self._stopped:
             causes.known, self._stopped = "scheduling was stopped", False
         for uid, move in moves.items():
@@ -88,6 +92,20 @@ class PlanMoves:
             self._tell(uid, told, causes.of, resolution, now)
         self._specs = {name: queue.spec for name, queue in view.queues.items()}
         self._ends = {one.gang: one.at for one in view.expected_ends}
+        self._kept = _kept(view)
+
+    def _endless(self, view: View, now: int) -> str:
+        """Why something is not expected to end any more that was to end later; empty where there is nothing like it."""
+        missing = {uid for uid, at in self._ends.items() if at > now} - {one.gang for one in view.expected_ends}
+        if not missing:
+            return ""
+        known = (gang for uid in missing if (gang := self._state.gangs_by_uid.get(uid)) is not None)
+        if any(gang.placed_count() for gang in known):
+            return "a running job may run longer than before"
+        left = (gang for gang in self._state.gangs.values() if gang.former[0] in missing)
+        if any(gang.placed_count() for gang in left):
+            return "a PodGroup was deleted, and its pods run on without a time limit"
+        return ""
 
     def _tell(self, uid: str, told: _Told, cause: Callable[[Move], str] | str, resolution: int, now: int) -> None:
         """Tell of a plan that has not been where its users think for some seconds, unless they were told of a move a
@@ -141,6 +159,10 @@ class _Causes:
         self._now = now
         self.known = ""
         """Why all plans moved, where that is known."""
+        self.endless = ""
+        """Why a running job is not expected to end any more; empty where there is none."""
+        self.room_is_kept = False
+        """Whether there is room that was not kept for lost members before."""
         started = {one.gang for one in plan.assignments} | {one.by for one in plan.evictions}
         served = started | {one.owner for one in plan.planned}
         self._ranks = {
@@ -177,6 +199,10 @@ class _Causes:
                 return "a job that was to end has not ended yet"
             if self._ends.get(one.gang, one.at) + self._resolution < one.at:
                 return "a running job may run longer than before"
+        if self.endless:
+            return self.endless
+        if self.room_is_kept:
+            return "room is kept for members that a running job lost"
         return "room that it needs is used otherwise: by pods of other schedulers, or by an order of an administrator"
 
     def _reserved(self, plan: tuple[Reservation, ...]) -> str:
@@ -199,6 +225,11 @@ class _Causes:
             if row is None or not _open(static.facts[row]):
                 return one.node
         return ""
+
+
+def _kept(view: View) -> frozenset[str]:
+    """The gangs for which room is kept for lost members."""
+    return frozenset(one.owner for one in view.reservations if one.kind is ReservationKind.REFILL)
 
 
 def _open(facts: NodeFacts) -> bool:

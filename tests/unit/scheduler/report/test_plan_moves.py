@@ -1,6 +1,7 @@
 """What users are told when a planned start moves: whether, how often, and the cause."""
 
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -8,8 +9,9 @@ import pytest
 from t9ksched.model.queue import Queue, parse_queue_spec
 from t9ksched.scheduler.report.plan_moves import SETTLE_NS, TELL_NS, PlanMoves
 from t9ksched.scheduler.state.objects import timestamp
-from tests.unit.scheduler.planning import MINUTE, SECOND, START_TIMEOUT, cycle, limited
-from tests.unit.scheduler.state.test_state import NOW, node, pod, state_with
+from t9ksched.store.job_overrides import JobControl
+from tests.unit.scheduler.planning import MINUTE, SECOND, START_TIMEOUT, cycle, limited, runs
+from tests.unit.scheduler.state.test_state import NOW, group, node, pod, state_with
 
 AHEAD = START_TIMEOUT * SECOND + 10 * SECOND
 
@@ -124,6 +126,10 @@ def foreign(scene: Scene) -> None:
     scene.state.upsert_pod(pod("other", 4, node="n2", ours=False, phase="Running"))
 
 
+def limit_lifted(scene: Scene) -> None:
+    scene.state.direct({"pod-short": JobControl("pod-short", time_limit_seconds=0, at=datetime.now(UTC))})
+
+
 LATER: dict[str, tuple[Callable[[Scene], None], str]] = {
     "a lost node": (lost, "node n2 was lost or closed"),
     "a closed node": (closed, "node n2 was lost or closed"),
@@ -131,6 +137,7 @@ LATER: dict[str, tuple[Callable[[Scene], None], str]] = {
     "a queue of larger priority": (outranked, "queue 'high' has a larger priority (50 against 0)"),
     "a changed queue": (queue_changed, "queue 'q' was changed"),
     "a job that runs longer": (longer, "a running job may run longer than before"),
+    "a job whose limit is lifted": (limit_lifted, "a running job may run longer than before"),
     "another scheduler's pod": (foreign, "room that it needs is used otherwise: by pods of other schedulers"),
 }
 
@@ -144,6 +151,45 @@ def test_a_later_start_is_told_with_its_cause(scene: Scene, case: str) -> None:
     assert moved is not None
     assert moved > 135
     assert told.startswith(text(135, moved, why))
+
+
+def test_pods_that_outlive_their_group(scene: Scene) -> None:
+    scene.state.remove_pod("pod-short")
+    scene.state.upsert_group(group("crew", 2, priority=1))
+    for at in range(2):
+        selector = {"kubernetes.io/hostname": "n2"}
+        scene.state.upsert_pod(limited(f"crew-{at}", 2, "3h", group="crew", nodeSelector=selector))
+    scene.state.remove_pod("pod-large")
+    scene.cycle()
+    scene.state.upsert_pod(limited("large", 4, "1h"))
+    scene.cycle()
+    assert scene.planned() == 195
+    scene.state.remove_group(group("crew", 2))
+    assert scene.cycle(1) == scene.cycle(30) == []
+    assert scene.planned() == 195
+    (told,) = scene.cycle(60)
+    assert "a PodGroup was deleted, and its pods run on without a time limit" in told
+
+
+def test_room_that_is_kept_elsewhere_for_a_lost_member(scene: Scene) -> None:
+    """A member loses its node, and the room that another job leaves is kept for it."""
+    scene.state.remove_pod("pod-large")
+    scene.state.upsert_node(node("n3", 4))
+    scene.state.upsert_group(group("crew", 1))
+    crew = limited("crew-0", 4, "20h", group="crew")
+    scene.state.upsert_pod(crew)
+    scene.cycle()
+    runs(scene.state, scene.now, crew)
+    scene.state.upsert_pod(limited("large", 4, "1h"))
+    scene.cycle()
+    assert scene.planned() == 135
+    scene.state.remove_node("n3")
+    scene.state.remove_pod("pod-crew-0")
+    assert scene.cycle() == []
+    assert scene.planned() == 135
+    scene.state.remove_pod("pod-short")
+    (told,) = scene.cycle()
+    assert "room is kept for members that a running job lost" in told
 
 
 def test_a_job_that_does_not_end_in_time(scene: Scene) -> None:
