@@ -12,6 +12,7 @@ class CountedCards(Shape):
 
     resource: str
     model: str | None
+    memoryMiB: int | None
     has: int
     held: int
     cordoned: int

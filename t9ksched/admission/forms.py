@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from t9ksched.admission.request import Request
 from t9ksched.admission.verdict import ALLOWED, FORBIDDEN, UNSUPPORTED_CLAIM, Verdict, invalid, refuse
+from t9ksched.model.cardchoice import faults as choice_faults
 from t9ksched.model.cardmode import is_share
 from t9ksched.model.errors import FieldError, child
 from t9ksched.model.names import MAX_CARD_CONTAINER_NAME, is_system_namespace
@@ -51,6 +52,11 @@ def card_shares_supported(request: Request) -> Verdict:
 def card_names_fit(request: Request) -> Verdict:
     """A container that asks for cards has a name that fits into the annotation of its card indices."""
     return _card_names(request.templates)
+
+
+def cards_chosen_well(request: Request) -> Verdict:
+    """What annotations say of the model and the kind of cards can be read."""
+    return _choices(request.templates)
 
 
 def unplaceable(template: Template) -> list[Verdict]:
@@ -106,6 +112,19 @@ def _card_names(templates: Iterable[Template]) -> Verdict:
     return invalid(faults, remedy) if faults else ALLOWED
 
 
+def _choices(templates: Iterable[Template]) -> Verdict:
+    found = []
+    for template in templates:
+        annotations = template.metadata.get("annotations")
+        if not isinstance(annotations, Mapping):
+            continue
+        texts = {str(key): str(value) for key, value in annotations.items()}
+        names = [name for _, name, _ in containers((template,))]
+        path = f"{template.path.removesuffix('spec')}metadata.annotations"
+        found += [FieldError(child(path, key), message) for key, message in choice_faults(texts, names)]
+    return invalid(found, "correct the annotation, or leave it out") if found else ALLOWED
+
+
 def _first_card(resources: Resources) -> str:
     """The first card resource that a container asks for, empty if it asks for none."""
     asked = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
@@ -122,4 +141,4 @@ def containers(templates: Iterable[Template]) -> Iterator[tuple[str, str, Resour
 
 
 _is_share = lru_cache(maxsize=1024)(is_share)
-_OF_PODS: Final[tuple[Callable[[Iterable[Template]], Verdict], ...]] = (_claims, _shares, _card_names)
+_OF_PODS: Final[tuple[Callable[[Iterable[Template]], Verdict], ...]] = (_claims, _shares, _card_names, _choices)

@@ -28,6 +28,7 @@ CONTENT: Final[Phase] = (
     forms.claims_supported,
     forms.card_shares_supported,
     forms.card_names_fit,
+    forms.cards_chosen_well,
     rules.queue_exists,
     rules.queue_open,
     rules.requests_declared,

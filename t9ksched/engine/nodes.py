@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from t9ksched.engine.arrays import Int64s, Masks
 from t9ksched.engine.card_parts import DividedCards, divided_cards
 from t9ksched.engine.cards import CardColumns, HeldCards
+from t9ksched.model.cardchoice import kind_of
 from t9ksched.model.cards import NO_CARDS, CardGrant
 from t9ksched.model.node import NodeFacts
 from t9ksched.model.podclass import HostPort, PodClass
@@ -49,6 +50,11 @@ class Static:
     cards: CardColumns
     withdrawn: Int64s | None
     divided: Mapping[str, DividedCards]
+
+    @cached_property
+    def card_kinds(self) -> frozenset[str]:
+        """What one unit of a card resource is on the nodes that have any (`model.cardchoice`)."""
+        return frozenset(kind_of(facts.mode, plain=True) for facts in self.facts if facts.accelerated)
 
     @cached_property
     def cordoned_rows(self) -> tuple[int, ...]:

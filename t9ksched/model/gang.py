@@ -74,6 +74,7 @@ class Gang(msgspec.Struct, frozen=True, gc=False):
         topology: whether its members must, or should, be within one domain: `None`, `Preferred`, `Required`.
         levels: node labels that make domains, from narrow to wide.
         nodes: where its placed members are.
+        card_nodes: for roles with placed members that ask for cards, the node of one of them.
         evicts_from: nanoseconds since the epoch; before this no gang is evicted for it.
         lasts: nanoseconds for which it holds its room at most once it has it; 0 where nothing enforces its end.
         user: who submitted it, empty when not known; `groups` are the user's, read only where room is reserved for
@@ -99,6 +100,7 @@ class Gang(msgspec.Struct, frozen=True, gc=False):
     topology: str = "None"
     levels: tuple[str, ...] = ("kubernetes.io/hostname",)
     nodes: tuple[str, ...] = ()
+    card_nodes: tuple[tuple[str, str], ...] = ()
     evicts_from: int = 0
     lasts: int = 0
     user: str = ""

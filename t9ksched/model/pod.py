@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
+from t9ksched.model.cardchoice import card_choice
 from t9ksched.model.cards import CardRequest, ContainerKind, WholeCards
 from t9ksched.model.ending import ContainerStatus, Ending, ending
 from t9ksched.model.labels import NodeSelector
@@ -352,10 +353,11 @@ def pod_class(
     volume_affinity: Iterable[NodeSelector] = (),
     namespace: str = "",
     labels: Mapping[str, str] | None = None,
+    annotations: Mapping[str, str] | None = None,
 ) -> PodClass:
     """The class of a pod. `volume_affinity` are the node affinities of its bound persistent volumes.
 
-    Namespace and labels are read where a rule of the pod refers to them.
+    Namespace and labels are read where a rule of the pod refers to them, annotations where they choose cards.
 
     Raises:
         QuantityError, Invalid: the pod has a malformed amount or affinity.
@@ -375,4 +377,8 @@ def pod_class(
         host_ports=host_ports(spec),
         volume_affinity=tuple(sorted(set(volume_affinity), key=str)),
         rules=parse_rules(spec.affinity, spec.topology_spread_constraints, namespace, labels or {}),
+        choice=card_choice(
+            annotations or {},
+            ((each.name, declared(each.resources)) for each in (*spec.containers, *(spec.init_containers or ()))),
+        ),
     )

@@ -7,6 +7,7 @@ class is the key of every cache of the engine. `intern` keeps one object a class
 from dataclasses import dataclass
 from functools import cached_property
 
+from t9ksched.model.cardchoice import CardChoice
 from t9ksched.model.cards import CardRequest, SharedCards
 from t9ksched.model.labels import NodeSelector
 from t9ksched.model.podrules import PodRules, PodTerm
@@ -44,6 +45,7 @@ class PodClass:
         volume_affinity: node affinities of the bound persistent volumes; every one must hold.
         rules: about the pods around it, and its preferences.
         counted: terms of other pods' rules that select it; the engine sets this for the terms in use.
+        choice: which cards it asks for beyond their number; None where it says nothing.
         unrecorded: its cards cannot be recorded now, so it is placed on no node that honours card indices.
     """
 
@@ -57,6 +59,7 @@ class PodClass:
     rules: PodRules | None = None
     counted: tuple[PodTerm, ...] = ()
     unrecorded: bool = False
+    choice: CardChoice | None = None
 
     @cached_property
     def _hash(self) -> int:
@@ -73,6 +76,7 @@ class PodClass:
                 self.rules,
                 self.counted,
                 self.unrecorded,
+                self.choice,
             )
         )
 
@@ -82,13 +86,23 @@ class PodClass:
     @property
     def constraints(self) -> tuple[object, ...]:
         """What decides which nodes are allowed at all, apart from their free room: the key of a feasibility mask."""
-        about_cards = (self.accelerated, bool(self.cards), self.unrecorded)
+        about_cards = (self.accelerated, self.plain, self.several, self.unrecorded, self.choice)
         return (self.node_selector, self.node_affinity, self.tolerations, self.volume_affinity, about_cards)
 
     @cached_property
     def accelerated(self) -> bool:
         """Whether it asks for cards, or for parts of cards under any name."""
         return any(is_accelerator(resource) for resource, _ in self.requests)
+
+    @property
+    def plain(self) -> bool:
+        """Whether it asks for whole cards by name, which may be parts of cards on some nodes."""
+        return bool(self.cards)
+
+    @cached_property
+    def several(self) -> bool:
+        """Whether a container asks for more than one card of a resource."""
+        return any(cards.count > 1 for cards in self.cards)
 
     @cached_property
     def card_counts(self) -> dict[str, int]:

@@ -11,6 +11,8 @@ class Code(StrEnum):
     QUOTA_EXCEEDED = "QuotaExceeded"
     INSUFFICIENT_RESOURCES = "InsufficientResources"
     NO_NODE_MATCHES = "NoNodeMatches"
+    CARD_TYPE_MISMATCH = "CardTypeMismatch"
+    """No node matches, and some only because of the model of their cards, or because they give parts of cards."""
     GANG_INCOMPLETE = "GangIncomplete"
     QUEUE_CLOSED = "QueueClosed"
     QUEUE_NOT_FOUND = "QueueNotFound"

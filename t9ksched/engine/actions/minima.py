@@ -7,6 +7,7 @@ from t9ksched.engine import explain
 from t9ksched.engine.actions.action import Action, Turn
 from t9ksched.engine.actions.allocate import Allocate
 from t9ksched.engine.actions.await_victims import AwaitVictims
+from t9ksched.engine.actions.one_kind import OneKind
 from t9ksched.engine.actions.preempt import Preempt
 from t9ksched.engine.actions.reserve import Reserve, told
 from t9ksched.engine.cycle import Cycle
@@ -33,6 +34,7 @@ class Minima:
 
     def __init__(self, cycle: Cycle) -> None:
         self._cycle = cycle
+        self._one_kind = OneKind(cycle)
         self._actions = [action(cycle) for action in ACTIONS if action.needs in cycle.policy.actions]
         self._planning = [action for action in self._actions if isinstance(action, Reserve)]
         """What is done for a gang that may not start now."""
@@ -44,6 +46,7 @@ class Minima:
         """Place the gang's minimum whole, or say why not. Returns whether its queue pays for more than before."""
         cycle = self._cycle
         paid = cycle.stats.placed + cycle.stats.preempted
+        gang = yield from self._one_kind.settle(gang)
         yield from self._judge(gang)
         if cycle.planned is not None:
             cycle.planned.promised.lay((gang.uid,))

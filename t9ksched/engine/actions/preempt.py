@@ -16,7 +16,7 @@ from t9ksched.model.gang import Gang
 from t9ksched.model.reasons import Code, Reason
 from t9ksched.model.reservation import Reservation, ReservationKind
 
-_NO_ROOM_HELPS = (Code.NO_NODE_MATCHES, Code.NEVER_FITS)
+_NO_ROOM_HELPS = (Code.NO_NODE_MATCHES, Code.CARD_TYPE_MISMATCH, Code.NEVER_FITS)
 """A gang with one of these reasons would not fit after any eviction."""
 
 

@@ -1,25 +1,30 @@
-"""What the inventory of nodes adds to a reason: cards that are cordoned, and accelerators that are not ready."""
+"""What the inventory of nodes adds to a reason: cards that are cordoned, not ready, or of another kind."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from types import UnionType
 from typing import Final
 
 import numpy as np
 
 from t9ksched.engine.arrays import Mask
 from t9ksched.engine.placement.class_fit import ClassFit
-from t9ksched.engine.placement.constraints import NOT_PREPARED, Prepared, constraints
+from t9ksched.engine.placement.constraints import CARD_TYPE, NOT_PREPARED, OfKind, OfModel, Prepared, constraints
+from t9ksched.model.cardchoice import ANY, SHARED, SLICES, WHOLE_CARDS, card_model, kind_of
+from t9ksched.model.names import GPU_MODE_ANNOTATION, GPU_MODEL_ANNOTATION
 from t9ksched.model.reasons import Reason
 
 CARD_CORDONED: Final = "CardCordoned"
 _MOST_NAMED: Final = 3
+_KINDS: Final = {WHOLE_CARDS: "whole cards", SLICES: "MIG slices", SHARED: "shared cards"}
 
 
 def with_inventory(column: ClassFit, reason: Reason) -> Reason:
     """The reason, and what of the matching nodes takes no work for now."""
     if not column.pod_class.accelerated:
         return reason
-    return _with_unready(column, _with_cordons(column, reason))
+    return _with_other_cards(column, _with_unready(column, _with_cordons(column, reason)))
 
 
 def unready_nodes(column: ClassFit, mask: Mask) -> tuple[str, tuple[str, ...]]:
@@ -30,6 +35,56 @@ def unready_nodes(column: ClassFit, mask: Mask) -> tuple[str, tuple[str, ...]]:
         by_state.setdefault(str(one.unready or "the state is not known"), []).append(one.name)
     remedies = dict.fromkeys(f"{one.name}: {one.unready.remedy}" for one in facts[:_MOST_NAMED] if one.unready)
     return _named({state: _listed(names) for state, names in by_state.items()}), tuple(remedies)
+
+
+def other_cards(column: ClassFit, of: OfModel | OfKind, gone: Mask, among: Mask) -> tuple[str, tuple[str, ...]]:
+    """How many of the nodes `among` have other cards, which these are, in words; and what to do."""
+    facts = column.trial.nodes.static.facts
+    bare = column.trial.feasibility.bare()
+    rows = np.flatnonzero(gone & ~bare if (gone & ~bare).any() else gone).tolist()
+    total = int((among & ~bare).sum()) or int(among.sum())
+    if isinstance(of, OfModel):
+        asked = " and ".join(" or ".join(any_of) for any_of in of.models)
+        seen = Counter(card_model(facts[row].labels) or "cards whose model no label names" for row in rows)
+        what, help = f"the pod asks for {asked}", f"ask for another model ({GPU_MODEL_ANNOTATION})"
+    else:
+        kinds = " or ".join(_KINDS[kind] for kind in of.kinds)
+        seen = Counter(f"{_KINDS[kind_of(facts[row].mode, plain=of.plain)]} ({facts[row].mode})" for row in rows)
+        choice = column.pod_class.choice
+        settled = choice is not None and choice.settled
+        what = f"pods of one role take one kind, now {kinds}" if settled else f"the pod takes {kinds}"
+        parts = {kind_of(facts[row].mode, plain=of.plain) for row in rows} & {SLICES, SHARED}
+        help = f"allow it by the annotation {GPU_MODE_ANNOTATION}: {'|'.join([*sorted(parts), ANY])}, or select nodes"
+        help += " by a label that says so, such as nvidia.com/gpu.product"
+        if not parts:
+            help = f"change the annotation {GPU_MODE_ANNOTATION}"
+    has = ", ".join(f"{count} have {name}" for name, count in seen.most_common(_MOST_NAMED))
+    return f"{len(rows)}/{total} {CARD_TYPE}: {what}, {has}", (help,)
+
+
+def _with_other_cards(column: ClassFit, reason: Reason) -> Reason:
+    """The reason, and how many nodes would match if the pod took their cards."""
+    found = [one for one in constraints(column.selector, column.pod_class) if isinstance(one, OfModel | OfKind)]
+    away = _kept_out(column, OfModel | OfKind) if found else None
+    if away is None or not (away & ~column.trial.feasibility.bare()).any():
+        return reason
+    parts: list[str] = []
+    helps: list[str] = []
+    total = 0
+    for one in found:
+        gone = away & ~column.trial.feasibility.column(one)
+        if gone.any():
+            words, more = other_cards(column, one, gone, away | column.mask)
+            parts.append(words)
+            helps += more
+            total += int(gone.sum())
+            away = away & ~gone
+    return replace(
+        reason,
+        message=f"{reason.message}; {'; '.join(parts)}",
+        nodes={**reason.nodes, CARD_TYPE: total},
+        unblocks=(*reason.unblocks, *helps),
+    )
 
 
 def _with_unready(column: ClassFit, reason: Reason) -> Reason:
@@ -47,7 +102,7 @@ def _with_unready(column: ClassFit, reason: Reason) -> Reason:
     )
 
 
-def _kept_out(column: ClassFit, by: type) -> Mask:
+def _kept_out(column: ClassFit, by: type | UnionType) -> Mask:
     """Nodes that match but for constraints of that kind."""
     feasibility, found = column.trial.feasibility, constraints(column.selector, column.pod_class)
     keeps = [feasibility.column(one) for one in found if isinstance(one, by)]

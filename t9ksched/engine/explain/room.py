@@ -6,14 +6,18 @@ import numpy as np
 
 from t9ksched.engine.arrays import Int64s, Mask
 from t9ksched.engine.explain.cards import no_card
-from t9ksched.engine.explain.inventory import unready_nodes, with_inventory
+from t9ksched.engine.explain.inventory import other_cards, unready_nodes, with_inventory
 from t9ksched.engine.explain.words import amount, counted, matching, wants
 from t9ksched.engine.placement.class_fit import ClassFit
 from t9ksched.engine.placement.constraints import (
     CARD_HOLDERS,
+    CARD_TYPE,
     DATABASE,
     NOT_PREPARED,
+    ONE_EACH,
     CardsCounted,
+    OfKind,
+    OfModel,
     constraints,
 )
 from t9ksched.engine.placement.pack import Group
@@ -30,6 +34,7 @@ _OWN_WORDS = {
     "taints": "have taints it does not tolerate",
     "not ready": "are not ready",
     "unschedulable": "are cordoned (unschedulable)",
+    ONE_EACH: "give a container no more than one card, as MPS and shared resources do",
     NOT_PREPARED: "have GPUs that are not ready",
     CARD_HOLDERS: "have a pod of which it is not on record which of the node's cards it holds",
 }
@@ -200,16 +205,22 @@ def _no_node_matches(column: ClassFit) -> Reason:
     left = np.ones(len(column.mask), np.bool_)
     counts = {"total": len(left), "match": 0}
     parts = []
-    waits: tuple[str, ...] = ()
+    helps: tuple[str, ...] = ()
     for constraint in constraints(column.selector, column.pod_class):
         keeps = left & column.trial.feasibility.column(constraint)
         gone = int(left.sum()) - int(keeps.sum())
         if gone:
-            counts[constraint.label] = gone
-            parts.append(f"{gone} {_OWN_WORDS[constraint.label]}")
+            counts[constraint.label] = counts.get(constraint.label, 0) + gone
             if constraint.label == NOT_PREPARED:
-                words, waits = unready_nodes(column, left & ~keeps)
-                parts[-1] += f": {words}"
+                words, more = unready_nodes(column, left & ~keeps)
+                parts.append(f"{gone} {_OWN_WORDS[constraint.label]}: {words}")
+            elif isinstance(constraint, OfModel | OfKind):
+                words, more = other_cards(column, constraint, left & ~keeps, left)
+                parts.append(words)
+            else:
+                parts.append(f"{gone} {_OWN_WORDS[constraint.label]}")
+                more = ()
+            helps = (*helps, *more)
         left = keeps
     for name, allows in column.trial.plugins.filters(column.pod_class, column.trial.nodes.static):
         gone = int((left & ~allows).sum())
@@ -218,13 +229,13 @@ def _no_node_matches(column: ClassFit) -> Reason:
             parts.append(f"{gone} {'is' if gone == 1 else 'are'} refused by the plugin {name!r}")
         left = left & allows
     unblocks: tuple[str, ...] = (
-        *waits,
+        *helps,
         "change what the pod or its queue selects, or make such nodes available",
     )
     if CARD_HOLDERS in counts:
         unblocks = ("the pods end whose cards are not on record", *unblocks)
     return Reason(
-        Code.NO_NODE_MATCHES,
+        Code.CARD_TYPE_MISMATCH if CARD_TYPE in counts else Code.NO_NODE_MATCHES,
         f"no node of {len(left)} may run it: {', '.join(parts)}" if parts else "the cluster has no nodes",
         nodes=counts,
         unblocks=unblocks,

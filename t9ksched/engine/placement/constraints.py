@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
 
+from t9ksched.model.cardchoice import KINDS, MPS, PRODUCTS, card_model, is_model, kind_of, kinds
 from t9ksched.model.cardmode import NOT_READY
 from t9ksched.model.labels import LabelSelector, NodeSelector
 from t9ksched.model.node import NodeFacts
@@ -17,6 +18,8 @@ CORDONED: Final = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
 """What an unschedulable node stands for (Kubernetes adds this taint itself, a moment later)."""
 CARD_HOLDERS: Final = "card holders"
 DATABASE: Final = "database"
+CARD_TYPE: Final = "CardTypeMismatch"
+ONE_EACH: Final = "one card each"
 NOT_PREPARED: Final = "accelerators not ready"
 
 
@@ -126,6 +129,52 @@ class Prepared:
 
 
 @dataclass(frozen=True, slots=True)
+class OfModel:
+    """Nodes with cards of a model that will do."""
+
+    models: tuple[tuple[str, ...], ...]
+    label: str = CARD_TYPE
+
+    def keys(self) -> tuple[str, ...]:
+        return PRODUCTS
+
+    def allows(self, facts: NodeFacts) -> bool:
+        product = card_model(facts.labels)
+        return product is not None and all(any(is_model(product, one) for one in any_of) for any_of in self.models)
+
+
+@dataclass(frozen=True, slots=True)
+class OfKind:
+    """Nodes where one unit is what the pod takes: a whole card, a slice, or a share of the time. `plain` as in
+    `kind_of`.
+    """
+
+    kinds: tuple[str, ...]
+    plain: bool
+    label: str = CARD_TYPE
+
+    def keys(self) -> None:
+        """What decides was read when the node was seen."""
+
+    def allows(self, facts: NodeFacts) -> bool:
+        return kind_of(facts.mode, plain=self.plain) in self.kinds
+
+
+@dataclass(frozen=True, slots=True)
+class OneEach:
+    """Nodes that give a container more than one unit; `crowded` pods get them nowhere."""
+
+    crowded: bool
+    label: str = ONE_EACH
+
+    def keys(self) -> None:
+        """What decides was read when the node was seen."""
+
+    def allows(self, facts: NodeFacts) -> bool:
+        return not self.crowded and facts.mode != MPS
+
+
+@dataclass(frozen=True, slots=True)
 class CardsKnown:
     """Nodes where the holder of each card is on record."""
 
@@ -151,7 +200,20 @@ class CardsCounted:
         return not facts.honours
 
 
-Constraint = Usable | QueueNodes | Selected | Schedulable | Tolerated | Reachable | Prepared | CardsKnown | CardsCounted
+Constraint = (
+    Usable
+    | QueueNodes
+    | Selected
+    | Schedulable
+    | Tolerated
+    | Reachable
+    | Prepared
+    | OfModel
+    | OfKind
+    | OneEach
+    | CardsKnown
+    | CardsCounted
+)
 
 
 def _affinity_keys(affinity: NodeSelector | None, keys: tuple[str, ...] | None) -> tuple[str, ...] | None:
@@ -169,7 +231,7 @@ def constraints(selector: LabelSelector | None, pod_class: PodClass) -> tuple[Co
     if pod_class.volume_affinity:
         found.append(Reachable(pod_class.volume_affinity))
     if pod_class.accelerated:
-        found.append(Prepared())
+        found += [*_of_cards(selector, pod_class), Prepared()]
     # A node that is not ready, or cordoned, has a taint that says so, too: the plainer reason comes first.
     tolerated = untolerated((CORDONED,), pod_class.tolerations) is None
     found += [Usable(), Schedulable(tolerated), Tolerated(pod_class.tolerations)]
@@ -178,6 +240,18 @@ def constraints(selector: LabelSelector | None, pod_class: PodClass) -> tuple[Co
         if pod_class.unrecorded:
             found.append(CardsCounted())
     return tuple(found)
+
+
+def _of_cards(selector: LabelSelector | None, pod_class: PodClass) -> Iterable[Constraint]:
+    choice = pod_class.choice
+    if choice is not None and choice.models:
+        yield OfModel(choice.models)
+    wanted = kinds(choice, pod_class.plain, pod_class.node_selector, pod_class.node_affinity, selector)
+    if wanted != KINDS:
+        yield OfKind(wanted, pod_class.plain)
+    crowded = choice is not None and choice.crowded
+    if crowded or pod_class.several:
+        yield OneEach(crowded)
 
 
 def evaluate(constraint: Constraint, facts: Iterable[NodeFacts]) -> Iterable[bool]:

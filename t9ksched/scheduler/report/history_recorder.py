@@ -11,11 +11,11 @@ from types import MappingProxyType
 from typing import Final
 
 from t9ksched.model import names
+from t9ksched.model.cardchoice import card_model
 from t9ksched.model.reasons import Code, Reason
 from t9ksched.scheduler.report.event_writer import EventWriter, reference
 from t9ksched.scheduler.report.job_recorder import SLICE, JobRecorder, moment
 from t9ksched.scheduler.report.job_shape import Json
-from t9ksched.scheduler.report.node_shape import card_model
 from t9ksched.scheduler.report.observed_job import identity
 from t9ksched.scheduler.report.sql_writer import SqlWriter
 from t9ksched.scheduler.state import objects

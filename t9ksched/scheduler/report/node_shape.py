@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from t9ksched.engine.nodes import LARGEST
+from t9ksched.model.cardchoice import card_model
 from t9ksched.model.quantity import from_units
 from t9ksched.model.volumes import FREE_PREFIX
 from t9ksched.model.whole import whole_number
@@ -16,9 +17,13 @@ from t9ksched.scheduler.state.state import ClusterState
 Json = dict[str, Any]
 
 
-def card_model(labels: Mapping[str, str]) -> str | None:
-    """What kind of card a node carries, as its vendor's feature discovery says."""
-    return labels.get("nvidia.com/gpu.product") or labels.get("amd.com/gpu.product-name")
+def card_memory(labels: Mapping[str, str]) -> int | None:
+    """MiB of one card, or of one MIG slice where cards are divided into such, as feature discovery says."""
+    mebibytes = whole_number(labels.get("nvidia.com/gpu.memory", ""))
+    if mebibytes is not None:
+        return mebibytes
+    gibibytes = whole_number(labels.get("amd.com/gpu.vram", "").removesuffix("G"))
+    return None if gibibytes is None else gibibytes * 1024
 
 
 def quantities(amounts: Iterable[tuple[str, int]]) -> Json:
@@ -51,7 +56,7 @@ def node_shape(state: ClusterState, name: str, planned: Sequence[Json] = ()) -> 
         if amount < LARGEST and not resource.startswith(FREE_PREFIX)
     }
     product = card_model(facts.labels)
-    memory = facts.labels.get("nvidia.com/gpu.memory", "")
+    memory = card_memory(facts.labels)
     return {
         "name": name,
         "ready": facts.ready,
@@ -66,6 +71,7 @@ def node_shape(state: ClusterState, name: str, planned: Sequence[Json] = ()) -> 
             {
                 "resource": resource,
                 "model": product,
+                "memoryMiB": memory,
                 "has": count,
                 "held": used[resource],
                 "cordoned": facts.cordoned.get(resource, 0),
@@ -79,7 +85,7 @@ def node_shape(state: ClusterState, name: str, planned: Sequence[Json] = ()) -> 
                 "index": index,
                 "resource": resource,
                 "model": product or resource,
-                "memoryMiB": whole_number(memory),
+                "memoryMiB": memory,
                 "cordoned": facts.cards.withdrawn.has(resource, index),
                 "cordonedWhy": facts.why_cordoned.get(index) or None,
                 "healthy": True,

@@ -1,12 +1,18 @@
-"""The class of a pod for the engine: with the free volumes that it needs, and with nodes excluded."""
+"""The class of a pod for the engine: with the free volumes that it needs, and with nodes excluded; and which nodes show
+the kind of cards that roles have.
+"""
 
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from t9ksched.model.labels import NodeSelector, NodeSelectorTerm, Requirement
 from t9ksched.model.podclass import PodClass
+
+if TYPE_CHECKING:
+    from t9ksched.scheduler.state.records import PodRecord
 
 
 def taking(pod_class: PodClass, to_bind: Iterable[tuple[str, str]]) -> PodClass:
@@ -37,3 +43,14 @@ def off(pod_class: PodClass, nodes: frozenset[str]) -> PodClass:
             if term.labels or term.fields
         )
     return replace(pod_class, node_affinity=NodeSelector(terms))
+
+
+def card_nodes(pods: Iterable["PodRecord"]) -> tuple[tuple[str, str], ...]:
+    """For roles with placed members that ask for cards, the node of one of them; sorted by role."""
+    found: dict[str, str] = {}
+    for pod in pods:
+        if pod.placed and not pod.deleting and pod.pod_class is not None and pod.pod_class.plain:
+            place = pod.node or pod.assumed
+            if place:
+                found.setdefault(pod.role, place)
+    return tuple(sorted(found.items()))

@@ -215,7 +215,9 @@ class PodEvents:
             meaning = self._state.storage.claimants.meaning(record, self._state.nodes.__contains__)
             record.unbound, record.to_bind = meaning.reasons, meaning.unbound
         try:
-            own, record.template = self._state._sharing.meaning_of(pod.spec, meta.namespace, labels)
+            own, record.template = self._state._sharing.meaning_of(
+                pod.spec, meta.namespace, labels, (meta.annotations if ours else None) or NOTHING
+            )
             record.pod_class = self._state._sharing.intern(meaning.on(own)) if meaning else own
         except (QuantityError, Invalid) as error:
             record.unbound += (Reason(Code.INVALID_POD, f"pod {record.key} cannot be read: {error}"),)

@@ -14,7 +14,7 @@ from t9ksched.model.pod import OwnerReference
 from t9ksched.model.podclass import PodClass
 from t9ksched.model.podgroup import PodGroupSpec
 from t9ksched.model.reasons import Reason
-from t9ksched.scheduler.state.member_classes import off, taking, unrecorded
+from t9ksched.scheduler.state.member_classes import card_nodes, off, taking, unrecorded
 from t9ksched.scheduler.state.minimum import Minimum
 from t9ksched.scheduler.state.objects import HOSTNAME, natural
 from t9ksched.store.acceptances import Acceptance
@@ -379,6 +379,7 @@ class GangRecord(msgspec.Struct, eq=False):
             blocked=tuple(blocked.values()),
             topology=self.spec.topology_policy,
             levels=self.levels,
+            card_nodes=card_nodes(self.members.values()) if placed else (),
             nodes=self._nodes() if self.spec.topology_policy != "None" else (),
             evicts_from=self.evicts_from,
             lasts=self.lasts,

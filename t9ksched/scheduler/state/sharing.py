@@ -11,6 +11,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from t9ksched.kube.write.dialects.dialect import CardDialect
+from t9ksched.model.cardchoice import written
 from t9ksched.model.cards import NO_CARDS, CardGrant
 from t9ksched.model.names import DEFAULT_QUEUE
 from t9ksched.model.pod import PodSpec, pod_class
@@ -36,12 +37,17 @@ class Sharing:
         self._labels: dict[tuple[tuple[str, str], ...], dict[str, str]] = {}
         self._cards: dict[tuple[PodClass, CardDialect, tuple[str, ...]], CardGrant] = {}
 
-    def class_of(self, spec: PodSpec, namespace: str, labels: Mapping[str, str]) -> PodClass:
+    def class_of(
+        self, spec: PodSpec, namespace: str, labels: Mapping[str, str], annotations: Mapping[str, str] = NOTHING
+    ) -> PodClass:
         """The pod's class, volumes left aside; raises what `pod_class` raises."""
-        return self.meaning_of(spec, namespace, labels)[0]
+        return self.meaning_of(spec, namespace, labels, annotations)[0]
 
-    def meaning_of(self, spec: PodSpec, namespace: str, labels: Mapping[str, str]) -> tuple[PodClass, Template]:
+    def meaning_of(
+        self, spec: PodSpec, namespace: str, labels: Mapping[str, str], annotations: Mapping[str, str] = NOTHING
+    ) -> tuple[PodClass, Template]:
         """The pod's class, and what the rules of admission read of it; raises what `pod_class` raises."""
+        chosen = written(annotations) if annotations else NOTHING
         around = (spec.affinity, spec.topology_spread_constraints)
         key = _encode(
             (
@@ -55,12 +61,13 @@ class Sharing:
                 around,
                 (namespace, labels) if any(around) else None,  # only rules about other pods read them
                 spec.resource_claims,
+                chosen,
             )
         )
         known = self._classes.get(key)
         if known is None:
-            own = self.intern(pod_class(spec, (), namespace, labels))
-            known = _room(self._classes)[key] = own, _template(spec, own)
+            own = self.intern(pod_class(spec, (), namespace, labels, chosen))
+            known = _room(self._classes)[key] = own, _template(spec, own, chosen)
         return known
 
     def labels(self, labels: dict[str, str] | None) -> dict[str, str]:
@@ -84,10 +91,10 @@ class Sharing:
         return known
 
 
-def _template(spec: PodSpec, own: PodClass) -> Template:
-    """What the rules read: the resources of its containers and its claims, as they stand in the pod."""
+def _template(spec: PodSpec, own: PodClass, chosen: Mapping[str, str]) -> Template:
+    """What the rules read: resources of containers, claims, and annotations about cards, as they stand in the pod."""
     parts = {"containers": spec.containers, "initContainers": spec.init_containers or ()}
-    written: dict[str, Any] = {
+    body: dict[str, Any] = {
         part: [
             {
                 "name": container.name,
@@ -101,9 +108,9 @@ def _template(spec: PodSpec, own: PodClass) -> Template:
         for part, containers in parts.items()
     }
     if spec.resource_claims:
-        written["resourceClaims"] = spec.resource_claims
+        body["resourceClaims"] = spec.resource_claims
     requests = {name: amount for name, amount in own.requests if name != "pods"}
-    return Template("", 1, 1, {}, written, "spec", requests)
+    return Template("", 1, 1, {"annotations": chosen} if chosen else {}, body, "spec", requests)
 
 
 def _room(table: dict[K, V]) -> dict[K, V]:

@@ -19,6 +19,7 @@ from tests.integration.world import RUN_LABEL, World
 GPU = "nvidia.com/gpu"
 PRODUCT = "nvidia.com/gpu.product"
 SECRET = {"Authorization": f"Bearer {'s' * 20}"}
+ANY: Any = {"annotations": {names.GPU_MODE_ANNOTATION: "any"}}
 BOTH = pytest.mark.parametrize("card_mode", ["honours-index", "plugin-chooses"])
 
 
@@ -82,7 +83,7 @@ async def test_slices_are_counted_and_get_no_index(
     labels = {RUN_LABEL: world.run, PRODUCT: "NVIDIA-A100-SXM4-40GB-MIG-1g.5gb", "nvidia.com/mig.strategy": "single"}
     await world.play(1, 7, cardMode=card_mode, labels=labels)
     async with start() as service:
-        await world.create(world.pod("p", 3, queue=queue))
+        await world.create(world.pod("p", 3, queue=queue, **ANY))
         (pod,) = await world.running("p")
         assert indices(pod) == []
         node = await told(service, world.nodes[0])
@@ -120,11 +121,11 @@ async def test_a_pod_that_was_counted_may_hold_any_card_once_its_node_has_whole_
                 await asyncio.sleep(0.05)
 
     async with start() as service:
-        await world.create(world.pod("before", 4, queue=queue))
+        await world.create(world.pod("before", 4, queue=queue, **ANY))
         await world.running("before")
         shape = await lay_out(True)
         assert (shape["cardDrift"], shape["cardsUnknown"]) == (1, 1)
-        await world.create(world.pod("after", 4, queue=queue))
+        await world.create(world.pod("after", 4, queue=queue, **ANY))
         assert "not on record" in await world.node_or_reason("after")
         assert "not on record" in (await world.event(names.EVENT_CARD_DRIFT, "before"))["message"]
         shape = await lay_out(False)
@@ -133,7 +134,7 @@ async def test_a_pod_that_was_counted_may_hold_any_card_once_its_node_has_whole_
         shape = await lay_out(True)
         assert shape["cardsUnknown"] == 2
     async with start() as service:
-        await world.create(world.pod("last", 4, queue=queue))
+        await world.create(world.pod("last", 4, queue=queue, **ANY))
         assert "not on record" in await world.node_or_reason("last")
         assert (await told(service, node))["cardsUnknown"] == 2
         for name in ("before", "after"):

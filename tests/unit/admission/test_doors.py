@@ -19,7 +19,12 @@ from t9ksched.admission.judge import PHASES
 from t9ksched.engine.planner import plan
 from t9ksched.engine.scheduler_conf import Policy
 from t9ksched.kube.resources import PODGROUPS
-from t9ksched.model.names import START_AFTER_ANNOTATION, TIME_LIMIT_ANNOTATION
+from t9ksched.model.names import (
+    GPU_MODE_ANNOTATION,
+    GPU_MODEL_PREFIX,
+    START_AFTER_ANNOTATION,
+    TIME_LIMIT_ANNOTATION,
+)
 from t9ksched.model.pod import decode_pod
 from t9ksched.model.queue import Queue, parse_queue_spec
 from t9ksched.model.reasons import Reason
@@ -68,12 +73,14 @@ class Case:
     container: Json = field(default_factory=dict)
     draining: bool = False
     held: int = 0
+    annotations: dict[str, str] = field(default_factory=dict)
 
     @property
     def object(self) -> Json:
         made = pod("p", queue=self.asks)
         made["spec"] |= self.pod
         made["spec"]["containers"][0] |= self.container
+        made["metadata"] |= {"annotations": self.annotations} if self.annotations else {}
         return made
 
 
@@ -97,6 +104,18 @@ CASES = [
         container=asks(**{"nvidia.com/gpumem": "4096", GPU: "1"}),
     ),
     Case("card_names_fit", "InvalidField", "44 characters", container={"name": "c" * 44}),
+    Case(
+        "cards_chosen_well",
+        "InvalidField",
+        f"metadata.annotations[{GPU_MODE_ANNOTATION}]: 'half' is none of whole, slice, shared, any",
+        annotations={GPU_MODE_ANNOTATION: "half"},
+    ),
+    Case(
+        "cards_chosen_well",
+        "InvalidField",
+        f"metadata.annotations[{GPU_MODEL_PREFIX}nobody]: there is no container 'nobody'",
+        annotations={f"{GPU_MODEL_PREFIX}nobody": "A100"},
+    ),
     Case("requests_declared", "InvalidField", "quota of cpu", quota(cpu="9"), container={"resources": {}}),
     Case("requests_declared", "InvalidField", "(and 1 more)", quota(cpu="9", memory="9Gi"), container=asks()),
     Case("within_quota", "OverQuota", "the whole quota is 0", quota(gpu="0")),

@@ -3,6 +3,7 @@
 from typing import Any
 
 from t9ksched.kube.write.dialects.table import CARD_INDEX
+from t9ksched.model.cardchoice import CardChoice
 from t9ksched.model.cards import NO_CARDS, CardGrant
 from t9ksched.model.names import GPU_INDEX_PREFIX
 from t9ksched.model.pod import PodSpec, decode_pod_spec, pod_class
@@ -73,3 +74,14 @@ def test_tables_that_are_full_begin_anew(monkeypatch: Any) -> None:
     for index in range(5):
         assert sharing.labels({"index": str(index)}) == {"index": str(index)}
     assert len(sharing._labels) <= 2
+
+
+def test_pods_that_ask_for_other_cards_are_of_other_classes() -> None:
+    sharing = Sharing()
+    key = "scheduler.tensorstack.dev/gpu-model"
+    plain = sharing.class_of(spec(cards=2), "ns", {}, {"other": "x"})
+    chosen = sharing.class_of(spec(cards=2), "ns", {}, {key: "A100"})
+    assert plain is sharing.class_of(spec(cards=2), "ns", {})
+    assert (plain.choice, chosen.choice) == (None, CardChoice((("A100",),)))
+    own, template = sharing.meaning_of(spec(cards=2), "ns", {}, {key: "", "other": "x"})
+    assert (own.choice, template.metadata) == (None, {"annotations": {key: ""}})

@@ -1,0 +1,158 @@
+"""Models and kinds of cards as constraints of nodes: where pods go, and what those that wait are told."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from msgspec import structs
+
+from t9ksched.engine.plan import Plan
+from t9ksched.model.cardchoice import CardChoice
+from t9ksched.model.cards import CardTable, WholeCards
+from t9ksched.model.gang import Gang
+from t9ksched.model.node import NodeFacts
+from t9ksched.model.podclass import PodClass
+from tests.builders import GPU, gang, member, node, pod_class, queue, view
+from tests.unit.engine.deciding import codes, decide, starts
+
+PRODUCT = "nvidia.com/gpu.product"
+A100, A40 = "NVIDIA-A100-SXM4-80GB", "NVIDIA-A40"
+
+
+def of(name: str, mode: str = "Whole", product: str = A100, gpu: int = 8) -> NodeFacts:
+    made = replace(node(name, gpu=gpu, labels={PRODUCT: product}), mode=mode)
+    return made if mode == "Whole" else replace(made, cards=CardTable())
+
+
+def asks(gpu: int = 1, *, models: Any = (), mode: str = "", **more: Any) -> PodClass:
+    made = pod_class(cpu=1, gpu=gpu, **more)
+    return replace(made, choice=CardChoice(models, mode)) if models or mode else made
+
+
+MIXED = [of("whole"), of("mig", "MIGSingle", f"{A100}-MIG-1g.10gb"), of("sliced", "TimeSliced", f"{A100}-SHARED")]
+
+
+def allowed(pod: PodClass, nodes: list[NodeFacts], **spec: Any) -> set[str]:
+    """The nodes on which the pod starts when it is alone there."""
+    return {
+        one.name for one in nodes if starts(decide(view([one], [gang("a", of=pod)], {"q": queue(**spec)}))) == ["a"]
+    }
+
+
+@pytest.mark.parametrize(
+    ("pod", "nodes"),
+    [
+        (asks(), {"whole"}),
+        (asks(mode="whole"), {"whole"}),
+        (asks(mode="slice"), {"mig"}),
+        (asks(mode="shared"), {"sliced"}),
+        (asks(mode="any"), {"whole", "mig", "sliced"}),
+        (asks(selector={PRODUCT: f"{A100}-MIG-1g.10gb"}), {"mig"}),
+        (asks(selector={PRODUCT: f"{A100}-SHARED"}), {"sliced"}),
+        (asks(models=(("A100",),)), {"whole"}),
+        (asks(models=(("A100", "H100"),), mode="any"), {"whole", "mig", "sliced"}),
+        (asks(models=(("A100",), ("H100",)), mode="any"), set()),
+        (asks(models=(("A10",),), mode="any"), set()),
+        (pod_class(cpu=1), {"whole", "mig", "sliced"}),
+    ],
+)
+def test_where_a_pod_may_run(pod: PodClass, nodes: set[str]) -> None:
+    assert allowed(pod, MIXED) == nodes
+
+
+def test_a_queue_admits_by_its_selector() -> None:
+    labels = {"nvidia.com/device-plugin.config": "x", "pool": "x"}
+    nodes = [replace(one, labels={**one.labels, **labels}) for one in MIXED]
+    assert allowed(asks(), nodes, selector={"nvidia.com/device-plugin.config": "x"}) == {"whole", "mig", "sliced"}
+    assert allowed(asks(mode="whole"), nodes, selector={"nvidia.com/device-plugin.config": "x"}) == {"whole"}
+    assert allowed(asks(), nodes, selector={"pool": "x"}) == {"whole"}
+
+
+def test_more_than_one_is_not_placed_where_it_is_refused() -> None:
+    mps, sliced = of("mps", "MPS", f"{A100}-SHARED"), MIXED[2]
+    assert allowed(asks(1, mode="any"), [mps, sliced]) == {"mps", "sliced"}
+    assert allowed(asks(2, mode="any"), [mps, sliced]) == {"sliced"}
+    two = replace(asks(2, mode="any"), cards=(WholeCards("a", GPU, 1), WholeCards("b", GPU, 1)))
+    assert allowed(two, [mps, sliced]) == {"mps", "sliced"}, "one for each container"
+    found = decide(view([mps], [gang("a", of=asks(2, mode="any"))], {"q": queue()}))
+    (reason,) = found.waiting[0].reasons
+    assert reason.message == (
+        "no node of 1 may run it: 1 give a container no more than one card, as MPS and shared resources do"
+    )
+    shared = "nvidia.com/gpu.shared"
+    offers = replace(sliced, allocatable={**sliced.allocatable, shared: 8})
+    pod = replace(pod_class(cpu=1), requests=(("cpu", 1000), (shared, 2), ("pods", 1)))
+    assert allowed(replace(pod, choice=CardChoice(crowded=True)), [offers]) == set()
+    assert allowed(pod, [offers]) == {"sliced"}
+
+
+def test_the_reason_counts_and_says_what_would_do() -> None:
+    nodes = [*MIXED[1:], of("other", product=A40), node("cpu")]
+    found = decide(view(nodes, [gang("a", of=asks(models=(("A100",),)))], {"q": queue()}))
+    assert codes(found) == {"a": ["CardTypeMismatch"]}
+    (reason,) = found.waiting[0].reasons
+    assert reason.message == (
+        "no node of 4 may run it: 1/3 CardTypeMismatch: the pod asks for A100, 1 have NVIDIA-A40,"
+        " 2/2 CardTypeMismatch: the pod takes whole cards, 1 have MIG slices (MIGSingle), 1 have shared cards"
+        " (TimeSliced)"
+    )
+    assert reason.nodes["CardTypeMismatch"] == 4
+    assert reason.unblocks[:2] == (
+        "ask for another model (scheduler.tensorstack.dev/gpu-model)",
+        "allow it by the annotation scheduler.tensorstack.dev/gpu-mode: shared|slice|any, or select nodes by a label"
+        " that says so, such as nvidia.com/gpu.product",
+    )
+
+
+def test_nodes_of_other_kinds_are_told_beside_those_that_are_full() -> None:
+    nodes = [of("small", gpu=1), *MIXED[1:], of("other", product=A40, gpu=4)]
+    found = decide(view(nodes, [gang("a", of=asks(2, models=(("A100",),)))], {"q": queue()}))
+    (reason,) = found.waiting[0].reasons
+    assert str(reason.code) == "NeverFits"
+    assert reason.message.endswith(
+        "; 1/4 CardTypeMismatch: the pod asks for A100, 1 have NVIDIA-A40; 2/3 CardTypeMismatch: the pod takes whole"
+        " cards, 1 have MIG slices (MIGSingle), 1 have shared cards (TimeSliced)"
+    )
+
+
+def any_kind(name: str, pods: int, **more: Any) -> Gang:
+    return gang(name, of=asks(mode="any"), pods=pods, **more)
+
+
+def kinds_of(plan: Plan) -> dict[str, set[str]]:
+    """The nodes on which each gang was placed."""
+    found: dict[str, set[str]] = {}
+    for one in plan.assignments:
+        found.setdefault(one.gang, set()).add(one.node)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("whole", "slices", "shares", "lands"),
+    [(4, 8, 8, "whole"), (3, 4, 8, "mig"), (3, 3, 4, "sliced"), (3, 3, 3, "")],
+)
+def test_members_of_a_role_never_mix_kinds(whole: int, slices: int, shares: int, lands: str) -> None:
+    nodes = [of("whole", gpu=whole), of("mig", "MIGSingle", gpu=slices), of("sliced", "TimeSliced", gpu=shares)]
+    found = decide(view(nodes, [any_kind("a", 4)], {"q": queue()}))
+    assert kinds_of(found) == ({"a": {lands}} if lands else {})
+    if not lands:
+        (reason,) = found.waiting[0].reasons
+        assert "CardTypeMismatch: pods of one role take one kind, now whole cards" in reason.message
+
+
+def test_a_role_goes_on_with_the_kind_that_it_has() -> None:
+    nodes = [of("whole"), of("mig", "MIGSingle")]
+    growing = any_kind("a", 2, ran=True, placed={"": 2}, total=4)
+    assert kinds_of(decide(view(nodes, [growing], {"q": queue()}))) == {"a": {"whole"}}
+    growing = structs.replace(growing, card_nodes=(("", "mig"),))
+    assert kinds_of(decide(view(nodes, [growing], {"q": queue()}))) == {"a": {"mig"}}
+    full = [of("whole"), of("mig", "MIGSingle", gpu=1)]
+    assert kinds_of(decide(view(full, [growing], {"q": queue()}))) in ({}, {"a": {"mig"}})
+
+
+def test_roles_may_differ_in_kind() -> None:
+    nodes = [of("whole", gpu=2), of("mig", "MIGSingle", f"{A100}-MIG-1g.10gb"), of("a40", product=A40)]
+    slices = [member(f"s{at}", asks(mode="slice"), "slices") for at in range(2)]
+    free = [member(f"f{at}", asks(mode="any", models=(("A40",),)), "free") for at in range(2)]
+    found = decide(view(nodes, [gang("a", members=[*slices, *free])], {"q": queue()}))
+    assert {one.pod: one.node for one in found.assignments} == {"s0": "mig", "s1": "mig", "f0": "a40", "f1": "a40"}
