@@ -154,6 +154,7 @@ job_run = Table(
     Column("limit", BigInteger),
     Column("limit_at", BigInteger, nullable=False),
     Column("reserved_until", BigInteger, nullable=False),
+    Column("ended_asked", BigInteger),
 )
 """Since when a job runs and how its last run ended; times in nanoseconds since the epoch, limits in seconds."""
 

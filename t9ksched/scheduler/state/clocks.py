@@ -151,7 +151,7 @@ class Clocks:
                         f" {longer}",
                     ),
                 )
-            clock.set(ended_at=0, ended_code="", ended_limit=None, message="")
+            clock.set(ended_at=0, ended_code="", ended_limit=None, ended_asked=None, message="")
         if run.missed >= MOST_MISSED:
             if control is None or control.released_at is None or _ns(control) <= run.missed_at:
                 message = f"it did not start in time {run.missed} times in a row ({run.why})"
@@ -162,13 +162,20 @@ class Clocks:
             return Reason(Code.START_TIMED_OUT, message, unblocks=("its pods can start: see the reason",))
         return None
 
-    def limit(self, gang: GangRecord, control: JobControl | None, agreed: Iterable[int | None]) -> int | None:
+    def limit(self, job: str, control: JobControl | None, agreed: Iterable[int | None]) -> int | None:
         """The job's own limit in force, in seconds: the one set last, else the shortest accepted one."""
-        clock = self.of(gang)
-        decided = control.time_limit_seconds if control is not None else None
-        if clock is not None and clock.run.limit is not None and (decided is None or clock.run.limit_at > _at(control)):
-            decided = clock.run.limit
+        clock = self.by_job.get(job)
+        decided = clock.run.limit if clock is not None else None
+        if control is not None and self.updated(job, control):
+            decided = control.time_limit_seconds
         return shortest(agreed) if decided is None else decided or None
+
+    def updated(self, job: str, control: JobControl | None) -> bool:
+        """Whether the job's own limit in force is one that it was given by an update."""
+        clock = self.by_job.get(job)
+        if control is None or control.time_limit_seconds is None:
+            return False
+        return clock is None or clock.run.limit is None or clock.run.limit_at <= _at(control)
 
     def end(self, gang: GangRecord, limit: int | None) -> int | None:
         """When the job of a group reaches this limit, in nanoseconds since the epoch; None when it does not, or before
@@ -187,6 +194,8 @@ def _renewed(clock: Clock, want: Asked, control: JobControl | None) -> bool:
         return (control.time_limit_seconds or None) != run.ended_limit
     if not want.texts or want.fault or want.seconds == run.ended_limit:
         return False
+    if run.ended_asked is not None and (want.seconds or 0) == run.ended_asked:
+        return False  # it asked for this before the limit was updated
     clock.set(limit=want.seconds or 0, limit_at=run.ended_at)
     return True
 

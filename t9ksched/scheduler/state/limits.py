@@ -54,7 +54,7 @@ def agreed_limit(known: Known, gang: GangRecord) -> int | None:
     """The limit of a group's job in seconds, as accepted or changed since; None without one."""
     root = known.acceptances.get(known.owners.root_uid(gang.owner)) if gang.owner else None
     agreed = [one.time_limit_seconds for one in (gang.acceptance, root) if one is not None]
-    return known.clocks.limit(gang, control_of(known, gang), agreed)
+    return known.clocks.limit(job_of(gang), control_of(known, gang), agreed)
 
 
 def reservation_limit(known: Known, gang: GangRecord) -> int | None:
@@ -79,6 +79,16 @@ def control_of(known: Known, gang: GangRecord) -> JobControl | None:
     return above if above.at >= own.at else own
 
 
+def asked_before_update(known: Known, gang: GangRecord) -> int | None:
+    """What the annotations of a group's job ask for, in seconds, 0 for no limit, while a limit counts instead that the
+    job was given by an update; None otherwise.
+    """
+    want = limit_asked(known, gang)
+    if not want.texts or not known.clocks.updated(job_of(gang), control_of(known, gang)):
+        return None
+    return want.seconds or 0
+
+
 def limit_warning(known: Known, gang: GangRecord) -> str:
     """A warning about the annotation that requests a time limit; empty when there is none."""
     want = limit_asked(known, gang)
@@ -100,12 +110,18 @@ def limit_warning(known: Known, gang: GangRecord) -> str:
 
 
 def limit_of(known: Known, gangs: Iterable[GangRecord], job_uid: str) -> TimeLimit:
-    """The limit in force for a job of these groups; for one that was not accepted yet, the requested one."""
+    """The limit in force for a job of these groups; for one that was not accepted yet, the requested one,
+    unless an update counts instead.
+    """
     limits: list[int | None] = []
     lengths: list[int | None] = []
     rests: list[int | None] = []
     for gang in gangs:
-        limits.append(agreed_limit(known, gang) if gang.acceptance else limit_asked(known, gang).seconds)
+        if gang.acceptance:
+            limits.append(agreed_limit(known, gang))
+        else:
+            requested = limit_asked(known, gang).seconds
+            limits.append(known.clocks.limit(job_of(gang), control_of(known, gang), [requested]))
         if gang.virtual and gang.owner is None:
             limits.extend(pod.active_deadline for pod in gang.members.values())
         queue = known.queues.get(gang.queue)
@@ -115,7 +131,8 @@ def limit_of(known: Known, gangs: Iterable[GangRecord], job_uid: str) -> TimeLim
     if job is not None:
         limits.append(job.deadline)
         if not limits[:-1]:  # nothing is made of it yet
-            limits.append(asked((job.limit_text,)).seconds)
+            requested = asked((job.limit_text,)).seconds
+            limits.append(known.clocks.limit(job_uid, known.controls.get(job_uid), [requested]))
             lengths.append(_seconds(known.queues.get(job.queue or "")))
     return time_limit(shortest(limits), shortest(lengths), shortest(rests))
 

@@ -64,6 +64,24 @@ async def test_a_job_is_suspended_at_its_limit_and_resumes_only_with_another(
         assert (told["verdict"], told["job"]["timeLimit"]["seconds"]) == ("Placed", 3600)
 
 
+async def test_an_updated_limit_ends_a_job_and_stands_until_it_is_updated_again(
+    world: World, start: Start, queue: str, store: Store
+) -> None:
+    await world.play(1, 2)
+    job = (await world.create(batch_job(world, queue, "sweep", "1h")))["metadata"]["uid"]
+    await store.controls.limit(history.Event(event=history.JOB_LIMITED, uid=job, actor="ann"), 1)
+    async with start() as service:
+        event = await world.event(names.EVENT_TIME_LIMIT_EXCEEDED, "sweep")
+        assert "time limit of 1s" in event["message"]
+        await world.until(JOBS, "sweep", lambda item: item["spec"].get("suspend") is True)
+        await world.until(JOBS, "sweep", lambda item: not item["status"].get("active"))
+        await world.client.patch(JOBS, "sweep", world.namespace, {"spec": {"suspend": False}})
+        await world.event(names.EVENT_WAITING, "sweep")
+        assert not await world.bound()
+        told = await explained(service, "job", "sweep", world.namespace)
+        assert told["job"]["timeLimit"]["seconds"] == 1
+
+
 async def test_a_group_by_hand_ends_as_failed_and_a_pod_is_deleted(
     world: World, start: Start, queue: str, store: Store
 ) -> None:

@@ -7,6 +7,21 @@ from t9ksched.store.runs import Run
 from tests.unit.store.test_schema import connect
 
 
+async def test_what_was_asked_before_an_update_is_kept_and_unknown_for_older_rows(address: str) -> None:
+    run = Run(uid="a", ended_at=10**18, ended_limit=20, ended_asked=25)
+    async with await Store.open(address) as store:
+        await store.runs.put([run])
+        assert await store.runs.all() == [run]
+    revisions = schema.revisions()
+    schema.downgrade(address, revisions[revisions.index("0021") - 1])
+    with connect(address) as connection:
+        (row,) = connection.execute(text("SELECT * FROM job_run")).mappings()
+        assert (row["uid"], row["ended_limit"], "ended_asked" in row) == ("a", 20, False)
+    schema.upgrade(address)
+    async with await Store.open(address) as store:
+        assert await store.runs.all() == [Run(uid="a", ended_at=10**18, ended_limit=20)]
+
+
 async def test_the_end_of_a_reservation_is_kept_and_is_none_for_older_rows(address: str) -> None:
     run = Run(uid="a", bound_at=10**18, limit=60, reserved_until=2 * 10**18)
     async with await Store.open(address) as store:

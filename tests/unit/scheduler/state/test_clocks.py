@@ -57,9 +57,27 @@ def test_a_job_that_reached_its_limit_resumes_only_with_another() -> None:
         assert reason.code == "TimeLimitExceeded"
     renewed = clocks(**ended)
     assert renewed.refusal(GANG, asked(("2h",)), None, NOW) is None
-    assert renewed.limit(GANG, None, [3600]) == 7200
+    assert renewed.limit("job", None, [3600]) == 7200
     assert clocks(**ended).refusal(GANG, asked(("1h",)), decided(5, time_limit_seconds=0), NOW) is None
     assert clocks(**ended).refusal(GANG, asked(("1h",)), decided(-5, time_limit_seconds=0), NOW) is not None
+
+
+@pytest.mark.parametrize(
+    ("text", "resumes"),
+    [
+        pytest.param("25s", False, id="what it asked for before the update"),
+        pytest.param("20s", False, id="the limit that ended it"),
+        pytest.param("40s", True, id="another one"),
+        pytest.param("0", True, id="none"),
+    ],
+)
+def test_what_the_annotation_asked_before_an_update_is_no_new_limit(text: str, resumes: bool) -> None:
+    update = decided(-60, time_limit_seconds=20)
+    ended = clocks(
+        ended_at=NOW, ended_code="TimeLimitExceeded", ended_limit=20, ended_asked=25, message="it reached 20s"
+    )
+    assert (ended.refusal(GANG, asked((text,)), update, NOW) is None) is resumes
+    assert ended.limit("job", update, [25]) == ((limit_seconds(text)) if resumes else 20)
 
 
 def test_a_missed_start_has_a_pause_and_the_third_waits_for_release() -> None:
@@ -76,7 +94,7 @@ def test_a_missed_start_has_a_pause_and_the_third_waits_for_release() -> None:
 @pytest.mark.parametrize(("control", "limit"), [(None, 3600), (60, 60), (0, None)])
 def test_what_is_decided_replaces_what_was_agreed(control: int | None, limit: int | None) -> None:
     given = None if control is None else decided(0, time_limit_seconds=control)
-    assert Clocks().limit(GANG, given, [None, 3600, 7200]) == limit
+    assert Clocks().limit("job", given, [None, 3600, 7200]) == limit
 
 
 def test_an_eviction_starts_the_clock_anew() -> None:
