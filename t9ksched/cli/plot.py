@@ -1,10 +1,11 @@
-"""`simulate replay --plot`: how long jobs took and how many cards they held, as an image.
+"""`simulate … --plot`: how long jobs took and how many cards they held, or how much was filled, as an image.
 
 Matplotlib draws it; it comes with the extra `t9ksched[plots]` and is read only here.
 """
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from statistics import fmean
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,6 +56,28 @@ def plot(path: Path, found: Mapping[str, Sequence[Run]], capacity: int) -> None:
     took.legend()
     took.grid(alpha=0.3)
     held.grid(alpha=0.3)
+    try:
+        figure.savefig(path, dpi=120)
+    except OSError as error:
+        raise Failure(f"{path} cannot be written: {error.strerror or error}") from error
+
+
+def plot_filled(path: Path, found: Mapping[str, Sequence[Mapping[int, float]]]) -> None:
+    """Draw what is allocated over what has arrived, both in percent of the cards: for each policy the mean of its runs.
+
+    Raises:
+        Failure: the file cannot be written.
+    """
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(8, 5), layout="constrained")
+    allocated = figure.subplots()
+    for name, runs in found.items():
+        marks = sorted(runs[0])
+        allocated.plot(marks, [fmean(run[mark] for run in runs) for mark in marks], marker=".", label=name)
+    allocated.set(xlabel="demand that has arrived (% of the cards)", ylabel="allocated (% of the cards)")
+    allocated.legend()
+    allocated.grid(alpha=0.3)
     try:
         figure.savefig(path, dpi=120)
     except OSError as error:

@@ -23,7 +23,8 @@ class DividedCards:
     Attributes:
         resource: what they are called.
         nodes: the nodes that divide them, shape (nodes,).
-        cores, memory, places: the row of each card's counter among the columns of amounts, by index.
+        everywhere: whether all nodes do.
+        cores, memory, places: the rows of the cards' counters among the columns of amounts, in order of indices.
         size: memory of each card in MiB, shape (cards, nodes).
     """
 
@@ -34,10 +35,16 @@ class DividedCards:
         sizes = [table.divided.get(resource, ()) for table in tables]
         most = max(map(len, sizes))
         self.nodes: Mask = np.array([bool(each) for each in sizes], np.bool_)
-        self.cores: Indices = np.array([rows[counter(resource, at, "cores")] for at in range(most)], np.intp)
-        self.memory: Indices = np.array([rows[counter(resource, at, "memory")] for at in range(most)], np.intp)
-        self.places: Indices = np.array([rows[counter(resource, at, "places")] for at in range(most)], np.intp)
+        self.everywhere = bool(self.nodes.all())
+        self.cores = _rows([rows[counter(resource, at, "cores")] for at in range(most)])
+        self.memory = _rows([rows[counter(resource, at, "memory")] for at in range(most)])
+        self.places = _rows([rows[counter(resource, at, "places")] for at in range(most)])
         self.size: Int64s = allocatable[self.memory]
+
+    def part_free(self, free: Int64s, where: "slice | Indices") -> Int64s:
+        """What is left of each card in thousandths, of cores or of memory, whichever is less: shape (cards, nodes)."""
+        memory = free[self.memory][:, where] * CORES // np.maximum(self.size[:, where], 1)
+        return np.maximum(np.minimum(free[self.cores][:, where], memory), 0)
 
 
 class PartNeed:
@@ -55,30 +62,29 @@ class PartNeed:
         self.cores, wanted, percent = CORES, 0, 100
         if isinstance(request, SharedCards) and request.cores < CORES:
             self.cores, wanted, percent = request.cores, request.memory, request.memory_percent
-        self.memory: Int64s = np.full_like(of.size, wanted) if wanted else -(-of.size * (percent or 100) // 100)
+        size = np.maximum(of.size, 1)
+        self.memory: Int64s = np.full_like(size, wanted) if wanted else -(-size * (percent or 100) // 100)
 
     def on(self, row: int) -> bool:
         """Whether the node of this row divides its cards."""
         return bool(self.of.nodes[row])
 
     def rooms(self, free: Int64s, rows: Indices | None = None) -> Int64s:
-        """How many pods find cards on each node of `rows` (None for all), whose columns `free` has in this order; very
-        many where cards are not divided.
+        """How many pods find cards on each of these nodes (None for all), `free` being all columns; very many where
+        cards are not divided.
         """
         of = self.of
-        here = of.nodes if rows is None else of.nodes[rows]
-        found = np.full(free.shape[1], _NONE, np.int64)
-        if here.any():
-            some = free[:, here]
-            memory = self.memory[:, here] if rows is None else self.memory[:, rows[here]]
-            found[here] = self._pods(self._fits(some[of.cores], some[of.memory], some[of.places], memory))
-        return found
-
-    def _fits(self, cores: Int64s, memory: Int64s, places: Int64s, wanted: Int64s) -> Int64s:
-        """How many parts fit on each card; all arguments have one shape."""
-        fits = np.minimum(places, memory // np.maximum(wanted, 1))
+        if rows is None and not of.everywhere:
+            found = np.full(free.shape[1], _NONE, np.int64)
+            here = np.flatnonzero(of.nodes)
+            found[here] = self.rooms(free, here)
+            return found
+        counters = free[of.cores], free[of.memory], free[of.places], self.memory
+        cores, memory, places, wanted = counters if rows is None else [each[:, rows] for each in counters]
+        fits = np.minimum(places, memory // wanted)
         fits = np.minimum(fits, cores // self.cores) if self.cores else np.where(cores > 0, fits, 0)
-        return np.maximum(fits, 0)
+        pods = self._pods(np.maximum(fits, 0))
+        return pods if rows is None or of.everywhere else np.where(of.nodes[rows], pods, _NONE)
 
     def _pods(self, fits: Int64s) -> Int64s:
         """How many pods with `count` cards each, from how many parts fit on each card, shape (cards, nodes)."""
@@ -93,25 +99,37 @@ class PartNeed:
 
     def room(self, free: Int64s, row: int) -> int:
         """How many pods find cards on one node, which divides its cards."""
-        return int(self.rooms(free[:, row : row + 1], np.array([row]))[0])
+        fits = [each for each, *_ in self._cards(free, row)]
+        pods = sum(fits) // self.count
+        while self.count > 1 and (fewer := sum(min(each, pods) for each in fits) // self.count) < pods:
+            pods = fewer
+        return pods
 
-    def take(self, free: Int64s, row: int, pods: int) -> Iterator[int]:
+    def _cards(self, free: Int64s, row: int) -> Iterator[tuple[int, int, int, int]]:
+        """The cards of a node on which a part fits: how many parts, cores and memory left, and the index."""
+        of, asked = self.of, self.cores
+        columns = (free[of.cores, row], free[of.memory, row], free[of.places, row], self.memory[:, row])
+        for at, (cores, memory, places, wanted) in enumerate(zip(*(each.tolist() for each in columns), strict=True)):
+            if cores >= asked and cores > 0 and memory >= wanted and places > 0:
+                fits = min(places, memory // wanted)
+                yield (min(fits, cores // asked) if asked else fits), cores, memory, at
+
+    def take(self, free: Int64s, row: int, pods: int, card: int | None = None) -> Iterator[int]:
         """Take cards for pods on a node, which must fit; the cards of each as a mask.
 
         One that asks for one card gets the fullest that suffices; of many with several cards each, every one gets the
-        cards with the most left, so that all find some.
+        cards with the most left, so that all find some. A single pod gets a certain `card` if that is given.
         """
-        of = self.of
+        if card is not None:
+            self.move(free, row, 1 << card, 1)
+            yield 1 << card
+            return
         for _ in range(pods):
-            column = free[:, row : row + 1]
-            fits = self._fits(column[of.cores], column[of.memory], column[of.places], self.memory[:, row : row + 1])
-            cards = np.flatnonzero(fits[:, 0])
-            left = column[of.cores, 0][cards], column[of.memory, 0][cards]
             if self.count > 1 and pods > 1:
-                order = np.lexsort((cards, -fits[cards, 0]))
+                cards = sorted(self._cards(free, row), key=_most)[: self.count]
             else:
-                order = np.lexsort((cards, left[1], left[0]))
-            mask = sum(1 << card for card in cards[order[: self.count]].tolist())
+                cards = sorted(self._cards(free, row), key=_fullest)[: self.count]
+            mask = sum(1 << at for *_, at in cards)
             self.move(free, row, mask, 1)
             yield mask
 
@@ -119,14 +137,32 @@ class PartNeed:
         """Take a part of each of these cards (sign 1), or give it back (-1)."""
         of = self.of
         for at in bits(mask):
-            free[of.cores[at], row] -= sign * self.cores
-            free[of.memory[at], row] -= sign * int(self.memory[at, row])
-            free[of.places[at], row] -= sign
+            free[of.cores, row][at] -= sign * self.cores
+            free[of.memory, row][at] -= sign * self.memory[at, row]
+            free[of.places, row][at] -= sign
 
     def parts(self, row: int, mask: int) -> Iterator[CardPart]:
         """What a pod has with these cards of a node."""
         for index in bits(mask):
             yield CardPart(self.of.resource, index, self.cores, int(self.memory[index, row]))
+
+
+def _rows(rows: list[int]) -> slice:
+    """Rows as a slice: the counters of one kind stand at equal distances, because names are sorted."""
+    step = rows[1] - rows[0] if len(rows) > 1 else 1
+    found = slice(rows[0], rows[-1] + 1, step)
+    assert list(range(*found.indices(rows[-1] + 1))) == rows
+    return found
+
+
+def _most(card: tuple[int, int, int, int]) -> tuple[int, int]:
+    fits, _, _, at = card
+    return -fits, at
+
+
+def _fullest(card: tuple[int, int, int, int]) -> tuple[int, int, int]:
+    _, cores, memory, at = card
+    return cores, memory, at
 
 
 def divided_cards(tables: Sequence[CardTable], rows: Mapping[str, int], allocatable: Int64s) -> dict[str, DividedCards]:

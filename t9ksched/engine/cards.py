@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from t9ksched.engine.arrays import Int64s, Masks
-from t9ksched.model.cards import CardGrant, CardTable
+from t9ksched.model.cards import CORES, CardGrant, CardTable
 
 Share = tuple[int, ...]
 """The cards of one pod, an opaque number for each card resource of its class."""
@@ -178,6 +178,17 @@ class IdleCards:
 
     def __init__(self, columns: CardColumns, held: Masks) -> None:
         self.idle: Masks = columns.usable & ~held
+
+    def thousandths(self, where: "slice | Int64s", usable: Masks | None = None) -> list[Int64s]:
+        """What is left of each card, a thousand or none, by card resource: shape (cards, nodes). `usable` instead of
+        what is idle.
+        """
+        found = []
+        for masks in (self.idle if usable is None else usable)[:, where]:
+            width = int(masks.max(initial=0)).bit_length()
+            cards = np.arange(width, dtype=np.uint64)[:, None]
+            found.append((masks[None] >> cards & np.uint64(1)).astype(np.int64) * CORES)
+        return found
 
     def take_of(self, at: int, each: int, row: int, pods: int) -> tuple[Share, ...]:
         """As `take` for pods that ask for `each` cards of one resource, the one of row `at`."""

@@ -54,6 +54,9 @@ class Cycle:
         self._memory = memory = memory or Memory()
         past = memory.failures
         self.trial = Trial(view.nodes, memory.feasibility, policy, pod_affinity, past.distrust)
+        if policy.packing is not None:
+            self.trial.packing = memory.packing
+            memory.packing.begin(self.trial, policy.packing, view.gangs)
         self.ledger = Ledger(view.queues, self._total)
         self.advance: ReservedRooms | None = None
         if view.reserved:

@@ -3,6 +3,7 @@
 from t9ksched.engine.past_failures import PastFailures
 from t9ksched.engine.past_plans import PastPlans
 from t9ksched.engine.placement.feasibility import FeasibilityCache
+from t9ksched.engine.placement.packing import CardPacking
 from t9ksched.engine.placement.trial import Trial
 from t9ksched.engine.victims.victim_table import VictimTable
 from t9ksched.engine.work import Work
@@ -15,6 +16,7 @@ class Memory:
     Attributes:
         feasibility: which nodes are allowed by constraint, and what else depends on the nodes' facts alone.
         plans: planned starts, and whether all goes as they expect.
+        packing: the values of nodes for the pods that are usual.
         failures: what failed, and is not tried again until something it depends on has changed.
     """
 
@@ -22,6 +24,7 @@ class Memory:
         self.feasibility = FeasibilityCache()
         self.failures = PastFailures()
         self.plans = PastPlans()
+        self.packing = CardPacking()
         self._victims: VictimTable | None = None
 
     def victims(self, running: tuple[Running, ...], trial: Trial) -> Work[VictimTable]:

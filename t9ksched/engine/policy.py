@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from t9ksched.engine.plugins import PluginUse
+from t9ksched.model.podclass import PodClass
 
 Strategy = Literal["MostAllocated", "LeastAllocated"]
 PlanningMode = Literal["Conservative", "EASY"]
@@ -91,6 +92,19 @@ class Starvation:
 
 
 @dataclass(frozen=True, slots=True)
+class Packing:
+    """How nodes are ranked by what is left of their cards, where nothing else ranks them (`engine.placement.packing`).
+
+    Attributes:
+        rule: `usable`, or `fragmentation` (FGD).
+        shapes: the usual pods and how often each is asked for; learned from what arrives when there are none.
+    """
+
+    rule: Literal["usable", "fragmentation"] = "usable"
+    shapes: tuple[tuple[PodClass, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Policy:
     """What a cycle follows.
 
@@ -107,6 +121,7 @@ class Policy:
         start_timeout_seconds: a gang whose minimum does not run so long after it was bound is evicted; 0: never.
         planning: None while no starts are planned.
         starvation: None where no gang collects room.
+        packing: None where cards are not looked at one by one.
     """
 
     actions: tuple[str, ...] = ("allocate",)
@@ -120,3 +135,4 @@ class Policy:
     start_timeout_seconds: int = 900
     planning: Planning | None = None
     starvation: Starvation | None = Starvation()
+    packing: Packing | None = None

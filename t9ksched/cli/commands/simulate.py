@@ -1,4 +1,4 @@
-"""`t9ksched simulate replay`: what policies would have made of a recorded workload. It needs no service."""
+"""`t9ksched simulate`: what policies would have made of a recorded workload. It needs no service."""
 
 import re
 import sys
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 from rich.progress import Progress
 
+from t9ksched.cli.commands.fill import fill_command
 from t9ksched.cli.failure import BAD_USAGE, Failure
 from t9ksched.cli.options import OutputOption
 from t9ksched.cli.output import Output, console, print_json, print_table, table
@@ -47,6 +48,9 @@ _COLUMNS: Final = (
 @app.callback()
 def _simulate() -> None:
     """Try policies on recorded workloads, without a cluster."""
+
+
+app.command("fill")(fill_command)
 
 
 @app.command("replay")

@@ -6,6 +6,7 @@ microseconds a node it lands on.
 """
 
 from collections.abc import Container
+from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -14,6 +15,7 @@ from t9ksched.engine.arrays import Indices, Int64s, Mask
 from t9ksched.engine.card_parts import part_needs
 from t9ksched.engine.cards import Share, granted
 from t9ksched.engine.nodes import LARGEST
+from t9ksched.engine.placement.packing_shapes import Asked
 from t9ksched.engine.placement.pod_affinity import NO_CONTRIBUTION, ClassAffinity
 from t9ksched.model.cards import CardGrant, ContainerGrant
 from t9ksched.model.labels import LabelSelector
@@ -83,6 +85,11 @@ class ClassFit:
         self._kept = False
         self._empty: tuple[Mask | None, Int64s] | None = None
         self.said: dict[int, Reason | None] = {}
+
+    @cached_property
+    def asked(self) -> Asked:
+        """What one pod takes, as packing counts it."""
+        return Asked.of(self.pod_class)
 
     def affinity(self) -> ClassAffinity:
         """What the rules of the class allow now."""
@@ -159,7 +166,7 @@ class ClassFit:
             return self._key
         elif fresh * 4 > len(self._key):
             self._sweep(None)
-        elif fresh <= _FEW:
+        elif fresh <= _FEW and self.trial.packing is None:
             for row in touched[self._seen :]:
                 self._key[row] = self.score(row) if self.room(row) > 0 else NEVER
         else:
@@ -177,6 +184,8 @@ class ClassFit:
     def score(self, row: int) -> np.int64:
         """The score of a node for one more pod, which must fit."""
         score: np.int64 = self.trial.base[row] + self.gain_of(row)
+        if self.trial.packing is not None:
+            score += self.trial.packing.points(self)[row]
         return score if self._bias is None else score + self._bias[row]
 
     def divides(self, row: int) -> bool:
@@ -295,6 +304,8 @@ class ClassFit:
             np.add(trial.base, gain, out=key)
             if self._bias is not None:
                 key += self._bias
+            if trial.packing is not None:
+                key += trial.packing.points(self)
             key[~fits] = NEVER
             candidates = np.flatnonzero(fits).tolist() if self.ports else []
         else:
@@ -303,10 +314,12 @@ class ClassFit:
                 fits &= trial.free[at][rows] >= amount
             for parts in self.part_needs:
                 if parts is not None:
-                    fits &= parts.rooms(trial.free[:, rows], rows) > 0
+                    fits &= parts.rooms(trial.free, rows) > 0
             score = trial.base[rows] + gain[rows]
             if self._bias is not None:
                 score += self._bias[rows]
+            if trial.packing is not None:
+                score += trial.packing.points(self)[rows]
             key[rows] = np.where(fits, score, NEVER)
             candidates = rows[fits].tolist() if self.ports else []
         for row in candidates:

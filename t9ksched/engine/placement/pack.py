@@ -47,9 +47,9 @@ def pack(trial: Trial, column: ClassFit, pods: int) -> Work[int]:
         return 0
     if column.ruled:
         return (yield from _pack_ruled(trial, column, key, pods))
-    if pods >= _MANY and trial.scores.monotone and not column.ports:
+    if pods >= _MANY and trial.fills and not column.ports:
         return _sweep(trial, column, key, pods)
-    fill = trial.scores.monotone
+    fill = trial.fills
     left = pods
     steps = 0
     while left:
@@ -61,19 +61,27 @@ def pack(trial: Trial, column: ClassFit, pods: int) -> Work[int]:
         count = min(room, left) if fill else 1
         trial.place(column, row, count)
         left -= count
-        if count < room:
+        if trial.packing is not None:
+            key = column.refresh() if left else key  # what it takes changes what is usable: no score is kept
+        elif count < room:
             key[row] = column.score(row)
         else:
             key[row] = NEVER
         steps += 1
         if not steps % _SOME:
             trial.meter.spent += _SOME * len(key)
-            column.caught_up()
+            _know(column)
             yield
             key = column.refresh()
-    column.caught_up()
+    _know(column)
     trial.meter.spent += steps % _SOME * len(key)
     return pods - left
+
+
+def _know(column: ClassFit) -> None:
+    """The keys of the nodes that were filled are those that they have now."""
+    if column.trial.packing is None:
+        column.caught_up()
 
 
 def _sweep(trial: Trial, column: ClassFit, key: Int64s, pods: int) -> int:

@@ -15,6 +15,7 @@ from t9ksched.engine.cards import IdleCards, Share, share_of
 from t9ksched.engine.nodes import FrozenNodes
 from t9ksched.engine.placement.class_fit import ClassFit
 from t9ksched.engine.placement.feasibility import FeasibilityCache
+from t9ksched.engine.placement.packing import CardPacking
 from t9ksched.engine.placement.pod_affinity import PodAffinityState
 from t9ksched.engine.placement.scores import FULL, combined, without_cards
 from t9ksched.engine.plugins import BEST, Plugins
@@ -76,6 +77,7 @@ class Trial:
         """Only these nodes are looked at; see `within`."""
         self._feasibility = feasibility
         self.scores = self.feasibility.scores(policy.binpack)
+        self.packing: CardPacking | None = None
         self.plugins = Plugins(policy.plugins, feasibility.plugged, on_plugin_fault)
         self.meter = Meter()
         self.free: Int64s = nodes.free()
@@ -88,6 +90,11 @@ class Trial:
         self.resource_rows = {name: at for at, name in enumerate(nodes.static.resources)}
         self._columns: dict[tuple[LabelSelector | None, PodClass], ClassFit] = {}
         self._full: deque[ClassFit] = deque()
+
+    @property
+    def fills(self) -> bool:
+        """Whether the score of a node never falls when a pod is placed on it."""
+        return self.scores.monotone and self.packing is None
 
     def column(self, selector: LabelSelector | None, pod_class: PodClass) -> ClassFit:
         """The keys of a class for queues with this node selector; the same object each time."""
@@ -294,7 +301,8 @@ class Trial:
         by_resource = [[share[at] for share in shares] for at in range(len(column.card_names))]
         for at, need in enumerate(column.part_needs):
             if need is not None and need.on(row):
-                by_resource[at] = list(need.take(self.free, row, pods))
+                card = self.packing.card(column, row) if self.packing is not None and pods == 1 else None
+                by_resource[at] = list(need.take(self.free, row, pods, card))
         return tuple(zip(*by_resource, strict=True))
 
     def _move_parts(self, column: ClassFit, row: int, shares: tuple[Share, ...], sign: int) -> tuple[Share, ...]:

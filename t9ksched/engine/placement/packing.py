@@ -1,0 +1,219 @@
+"""Packing of cards: the node on which a pod costs least of what the usual pods could still use.
+
+For each usual shape of pods a node has some *usable* card room: all of its free cards on which such a pod fits, as far
+as its cores and memory reach. A node's value is the sum over shapes, each weighed by how often it is asked for. A pod
+goes where the value falls least, and among nodes that lose as little to the first in the order of names, which keeps
+empty nodes empty. `packing_shapes.py` has the two rules by which room counts as usable.
+
+Losses are kept for each class across cycles. A node that changed has another version, and only such nodes are looked at
+again when the class is asked for.
+"""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from t9ksched.engine.arrays import Indices, Int64s
+from t9ksched.engine.placement.packing_shapes import SCALE, Asked, Shapes, Sums, fgd, prior
+from t9ksched.engine.policy import Packing
+from t9ksched.model.gang import Gang
+from t9ksched.model.podclass import PodClass
+
+if TYPE_CHECKING:
+    from t9ksched.engine.placement.class_fit import ClassFit
+    from t9ksched.engine.placement.trial import Trial
+
+_STEP: Final = 40
+"""Losses that differ by less (thousandths of a card) are the same, and by less than an eighth of what the pod takes."""
+_GROWTH: Final = 8
+"""Shapes are weighed anew when an eighth more pods have arrived."""
+
+
+class _Free:
+    """What is free on the nodes: millicores, MiB, and thousandths of each card, shape (nodes, cards)."""
+
+    def __init__(self, trial: "Trial", free: Int64s, *, empty: bool = False) -> None:
+        """As these columns of amounts have it. With `empty` no card that is given whole is held."""
+        self._trial = trial
+        static = trial.nodes.static
+        whole = static.cards.usable if empty else None
+        parts = [of.part_free(free, slice(None)) for of in static.divided.values()]
+        parts += trial.cards.thousandths(slice(None), whole) if static.cards.indexed.any() else []
+        self.cards: Int64s = np.zeros((len(trial.nodes), max(map(len, parts), default=0)), np.int64)
+        for part in parts:
+            self.cards[:, : len(part)] += part.T
+        self.cpu, self.memory = (self._amounts(name, free) for name in ("cpu", "memory"))
+        self.memory >>= 20
+
+    def _amounts(self, name: str, free: Int64s) -> Int64s:
+        at = self._trial.resource_rows.get(name)
+        return np.zeros(free.shape[1], np.int64) if at is None else np.maximum(free[at], 0)
+
+    def renew(self, rows: Indices) -> None:
+        """Take in what is free on these nodes now."""
+        trial, static = self._trial, self._trial.nodes.static
+        free = trial.free
+        for name, column, shift in (("cpu", self.cpu, 0), ("memory", self.memory, 20)):
+            if (at := trial.resource_rows.get(name)) is not None:
+                column[rows] = np.maximum(free[at, rows], 0) >> shift
+        parts = [of.part_free(free, rows) for of in static.divided.values()]
+        parts += trial.cards.thousandths(rows) if static.cards.indexed.any() else []
+        self.cards[rows] = 0
+        for part in parts:
+            self.cards[rows, : len(part)] += part.T
+
+    def unlike(self, other: "_Free") -> Indices:
+        """The nodes that have something else free."""
+        differ = (self.cpu != other.cpu) | (self.memory != other.memory) | (self.cards != other.cards).any(axis=1)
+        return np.flatnonzero(differ)
+
+
+class CardPacking:
+    """The values of nodes across cycles; one follows one live table of nodes. It holds what can be found again: without
+    it the losses are the same for shapes that are given, and shapes are learned anew.
+    """
+
+    def __init__(self) -> None:
+        self._arrived: dict[PodClass, int] = {}
+        self._seen: frozenset[str] = frozenset()
+        self._total = self._next = 0
+        self._policy = Packing()
+        self._source: object = None
+        self._losses: dict[tuple[object, ...], tuple[Int64s, Int64s]] = {}
+
+    def begin(self, trial: "Trial", policy: Packing, gangs: Iterable[Gang]) -> None:
+        """A cycle begins on this trial, with these gangs waiting: pods that came since the last one have arrived."""
+        self._count(gangs)
+        static, free = trial.nodes.static, _Free(trial, trial.free)
+        self._trial, self._touched = trial, len(trial.touched)
+        anew = static is not self._source or policy != self._policy
+        if anew:
+            self._source, self._policy = static, policy
+            self._version: Int64s = np.zeros(len(trial.nodes), np.int64)
+            self._free = free
+        else:
+            moved, self._free = self._free.unlike(free), free
+            self._changed(moved)
+        if anew or (not policy.shapes and self._total >= self._next):
+            self._next = self._total + max(self._total // _GROWTH, 1)
+            self._learn(trial, policy)
+
+    def _learn(self, trial: "Trial", policy: Packing) -> None:
+        counted = list(policy.shapes) or [*prior(trial), *self._arrived.items()]
+        self._shapes = Shapes(policy.rule, counted, trial)
+        if self._shapes.limited:
+            empty = _Free(trial, trial.nodes.static.allocatable, empty=True)
+            self._shapes.weigh_by_capacity(empty.cpu, empty.memory, empty.cards)
+        self._losses.clear()
+        self._sums = self._shapes.sums(self._free.cards)
+        everywhere = np.arange(len(self._version))
+        self._value = self._shapes.value(everywhere, self._free.cpu, self._free.memory, self._sums)
+        self._valued = self._version.copy()
+
+    def _changed(self, rows: Indices) -> None:
+        """These nodes have something else free."""
+        if len(rows):
+            free = self._free
+            self._version[rows] += 1
+            self._sums.share[rows], self._sums.cards[rows] = self._shapes.sums(free.cards[rows])
+
+    def _count(self, gangs: Iterable[Gang]) -> None:
+        there = []
+        for gang in gangs:
+            there.append(gang.uid)
+            if gang.uid not in self._seen:
+                for member in gang.waiting:
+                    self._arrived[member.pod_class] = self._arrived.get(member.pod_class, 0) + 1
+                    self._total += 1
+        self._seen = frozenset(there)
+
+    def points(self, column: "ClassFit") -> Int64s:
+        """What packing adds to the score of each node for one more pod of the class, shape (nodes,): less, the more is
+        lost. Nodes on which it does not fit have any.
+        """
+        self._follow()
+        key = (column.selector, column.pod_class)
+        known = self._losses.get(key)
+        if known is None:
+            size = len(self._version)
+            known = self._losses[key] = np.zeros(size, np.int64), np.full(size, -1, np.int64)
+        points, seen = known
+        stale = np.flatnonzero((seen != self._version) & column.mask)
+        if len(stale):
+            seen[stale] = self._version[stale]
+            points[stale] = self._points(column.asked, stale)
+        return points
+
+    def _follow(self) -> None:
+        """Take in what was placed or taken back since the last look."""
+        touched = self._trial.touched
+        if self._touched < len(touched):
+            rows = np.array(sorted(set(touched[self._touched :])), np.intp)
+            self._touched = len(touched)
+            self._free.renew(rows)
+            self._changed(rows)
+
+    def _points(self, asked: Asked, rows: Indices) -> Int64s:
+        free, shapes = self._free, self._shapes
+        cpu, memory, cards = free.cpu[rows] - asked.cpu, free.memory[rows] - asked.memory, free.cards[rows]
+        fits = (cpu >= 0) & (memory >= 0)
+        if asked.cards:
+            fits &= (cards >= asked.each).sum(axis=1) >= asked.cards
+        found = np.zeros(len(rows), np.int64)
+        rows, cpu, memory, cards = rows[fits], cpu[fits], memory[fits], cards[fits]
+        sums = Sums(self._sums.share[rows], self._sums.cards[rows])
+        if shapes.limited:
+            shapes.take(sums, cards, asked, None)
+            lost = self._lost(rows, cpu, memory, sums)
+            found[fits] = -(lost // (max(_STEP, asked.demand // 8) * SCALE))
+        elif not asked.partly:
+            shapes.take(sums, cards, asked, None)
+            found[fits] = self._fgd(asked, rows, cpu, memory, sums)
+        else:
+            best = np.full(len(rows), -1, np.int64)
+            for at in range(cards.shape[1]):
+                on = np.flatnonzero(cards[:, at] >= asked.each)
+                part = Sums(sums.share[on], sums.cards[on])
+                shapes.take(part, cards[on], asked, at)
+                best[on] = np.maximum(best[on], self._fgd(asked, rows[on], cpu[on], memory[on], part))
+            found[fits] = best
+        return found
+
+    def _lost(self, rows: Indices, cpu: Int64s, memory: Int64s, sums: Sums) -> Int64s:
+        """The value that these nodes lose when they have so much left. What they are worth now is looked up, or found
+        in the same sweep.
+        """
+        old, free, shapes = rows[self._valued[rows] != self._version[rows]], self._free, self._shapes
+        if not len(old):
+            return self._value[rows] - shapes.value(rows, cpu, memory, sums)
+        found = shapes.value(
+            np.concatenate([old, rows]),
+            np.concatenate([free.cpu[old], cpu]),
+            np.concatenate([free.memory[old], memory]),
+            Sums(*(np.concatenate([mine[old], left]) for mine, left in zip(self._sums, sums, strict=True))),
+        )
+        self._value[old], self._valued[old] = found[: len(old)], self._version[old]
+        return self._value[rows] - found[len(old) :]
+
+    def _fgd(self, asked: Asked, rows: Indices, cpu: Int64s, memory: Int64s, sums: Sums) -> Int64s:
+        """FGD's points of nodes that have so much left."""
+        lost = self._lost(rows, cpu, memory, sums)
+        return fgd(asked.demand * self._shapes.whole - lost)
+
+    def card(self, column: "ClassFit", row: int) -> int | None:
+        """The card on which the pod loses least, for a rule that looks at each; None where it is the fullest."""
+        asked, free = column.asked, self._free
+        if self._shapes.limited or not asked.partly:
+            return None
+        self._follow()
+        rows = np.array([row])
+        cpu, memory, cards = free.cpu[rows] - asked.cpu, free.memory[rows] - asked.memory, free.cards[rows]
+
+        def points(at: int) -> int:
+            sums = Sums(self._sums.share[rows], self._sums.cards[rows])
+            self._shapes.take(sums, cards, asked, at)
+            return int(self._fgd(asked, rows, cpu, memory, sums)[0])
+
+        able = np.flatnonzero(cards[0] >= asked.each).tolist()
+        return max(able, key=lambda at: (points(at), -at))
