@@ -16,14 +16,13 @@ from t9ksched.engine.ends import Ends
 from t9ksched.engine.placement.class_fit import ClassFit
 from t9ksched.engine.placement.trial import Placement, Trial
 from t9ksched.engine.profiles import ClassSteps, Profiles
+from t9ksched.engine.steps import Steps, steps_of
 from t9ksched.model.gang import Gang
 from t9ksched.model.reasons import Reason
 from t9ksched.model.reservation import Reservation, ReservationKind
 
 NEVER_ENDS: Final = 1 << 62
 """The end of what holds its room without a limit."""
-Steps = tuple[Int64s, Int64s]
-"""A quantity that changes at moments, sorted, with its value from each of them on; the first moment is now."""
 Part = tuple[ClassFit, int, int]
 """Pods of a class on a node: the class, the row of the node, how many."""
 
@@ -390,16 +389,4 @@ class Timeline:
                 at += [block.at, block.until]
                 gained += [amount, -amount]
         moments = np.concatenate([known[0], np.array(at, np.int64)])
-        return _steps(self._now, held, moments, np.concatenate([known[1], np.array(gained, np.int64)]))
-
-
-def _steps(now: int, value: int, at: Int64s, gained: Int64s) -> Steps:
-    """The steps of a value that changes by `gained` at these moments, in any order."""
-    order = np.argsort(at, kind="stable")
-    at, values = at[order], value + np.cumsum(gained[order])
-    last = np.ones(len(at), np.bool_)
-    np.not_equal(at[1:], at[:-1], out=last[:-1])
-    at, values = at[last], values[last]
-    if len(at) and at[0] <= now:
-        return at, values
-    return np.append(now, at), np.append(value, values)
+        return steps_of(self._now, held, moments, np.concatenate([known[1], np.array(gained, np.int64)]))

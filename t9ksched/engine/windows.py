@@ -11,7 +11,7 @@ import numpy as np
 from t9ksched.engine import explain
 from t9ksched.engine.arrays import Int64s, Mask
 from t9ksched.engine.openings import openings
-from t9ksched.engine.timeline import Steps
+from t9ksched.engine.steps import Steps
 from t9ksched.engine.view import QueueState
 from t9ksched.model.gang import Gang
 from t9ksched.model.reasons import Reason
