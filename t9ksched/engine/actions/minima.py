@@ -34,7 +34,7 @@ class Minima:
 
     def __init__(self, cycle: Cycle) -> None:
         self._cycle = cycle
-        self._one_kind = OneKind(cycle)
+        self._one_kind = OneKind(cycle) if len(cycle.trial.nodes.static.card_kinds) > 1 else None
         self._actions = [action(cycle) for action in ACTIONS if action.needs in cycle.policy.actions]
         self._planning = [action for action in self._actions if isinstance(action, Reserve)]
         """What is done for a gang that may not start now."""
@@ -46,7 +46,8 @@ class Minima:
         """Place the gang's minimum whole, or say why not. Returns whether its queue pays for more than before."""
         cycle = self._cycle
         paid = cycle.stats.placed + cycle.stats.preempted
-        gang = yield from self._one_kind.settle(gang)
+        if self._one_kind is not None:
+            gang = yield from self._one_kind.settle(gang)
         yield from self._judge(gang)
         if cycle.planned is not None:
             cycle.planned.promised.lay((gang.uid,))

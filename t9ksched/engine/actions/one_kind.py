@@ -2,7 +2,7 @@
 
 A class of pods that takes several kinds is narrowed to one before its gang is tried: to that of the role's placed
 members, else to the one that a promise or plan of the gang has, else to the first of which there is room now, else to
-the first that could take them all. In a cluster whose cards are all of one kind nothing is done.
+the first that could take them all. In a cluster whose cards are all of one kind it is not needed.
 """
 
 from collections.abc import Iterator, Mapping
@@ -37,8 +37,6 @@ class OneKind:
 
     def settle(self, gang: Gang) -> Work[Gang]:
         """The gang, its members narrowed to one kind of cards for each role."""
-        if len(self._cycle.trial.nodes.static.card_kinds) < 2:
-            return gang
         options = self._options(gang)
         if not options:
             return gang
