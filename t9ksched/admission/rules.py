@@ -6,6 +6,7 @@ A workload larger than the whole quota is refused; one that does not fit at the 
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from difflib import get_close_matches
 
@@ -130,15 +131,23 @@ def limit_fault(text: str, queue: Queue | None) -> str:
 
 
 def signal_readable(request: Request) -> Verdict:
-    """How long before its time limit a job is told to stop, if that is said, is a duration."""
+    """How long before its time limit a job is told to stop, if that is said, is a duration, shorter than the limit that
+    stands beside it.
+    """
     faults = []
     for path, annotations in _annotations(request):
         if not (text := annotations.get(SIGNAL_BEFORE_ANNOTATION)):
             continue
         try:
-            parse_duration(str(text))
+            early = parse_duration(str(text))
         except ValueError as error:
             faults.append(FieldError(child(path, SIGNAL_BEFORE_ANNOTATION), str(error)))
+            continue
+        with suppress(ValueError):  # what is wrong with the limit is told by `time_limit_allowed`
+            limit = parse_duration(str(annotations.get(TIME_LIMIT_ANNOTATION) or ""))
+            if early and limit and early >= limit:
+                told = f"{text!r} is not shorter than the time limit, {annotations[TIME_LIMIT_ANNOTATION]!r}"
+                faults.append(FieldError(child(path, SIGNAL_BEFORE_ANNOTATION), told))
     return invalid(faults, "write a time such as 5m, shorter than the time limit") if faults else ALLOWED
 
 

@@ -77,6 +77,14 @@ def nodes_from(document: Mapping[str, Any]) -> list[Object]:
     return [entry.node(name, number) for number, (name, entry) in enumerate(nodes)]
 
 
+def _quoted(value: object) -> str:
+    """How a value is written as a text that YAML reads as something else: `n` and `y` are no and yes."""
+    if isinstance(value, bool):
+        words = '"y" or "yes"' if value else '"n" or "no"'
+        return f": YAML reads the words for {'yes' if value else 'no'} as {value}, so write such a name in quotes ({words})"
+    return f', in quotes ("{value}")' if isinstance(value, int) else ""
+
+
 class _Entry:
     """One entry of the list, checked; faults go to the shared list."""
 
@@ -108,7 +116,7 @@ class _Entry:
     def _read_names(self, raw: Mapping[str, Any]) -> list[str]:
         name, count = raw.get("name"), raw.get("count")
         if not isinstance(name, str) or not name:
-            self._fault("name", "is required and must be a text")
+            self._fault("name", f"is required and must be a text{_quoted(name)}")
             return []
         if len(name) > 57 or not _NAME.fullmatch(name):
             self._fault("name", f"{name!r} is not a node name: at most 57 of a-z, 0-9, '-' and '.', such as gpu-a")

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from t9ksched.admission import Request, Verdict, judge
+from t9ksched.admission import Request, Verdict, judge, rules
 from t9ksched.model.names import SIGNAL_BEFORE_ANNOTATION, START_AFTER_ANNOTATION, TIME_LIMIT_ANNOTATION
 from t9ksched.model.queue import Queue, parse_queue_spec
 from t9ksched.workloads.shape import Template
@@ -149,6 +149,24 @@ def test_how_long_before_its_limit_a_job_is_told_to_stop(text: str, allowed: boo
     verdict = ask(annotations={SIGNAL_BEFORE_ANNOTATION: text})
     paths = [] if allowed else [f"metadata.annotations[{SIGNAL_BEFORE_ANNOTATION}]"]
     assert (verdict.allowed, [fault.path for fault in verdict.errors]) == (allowed, paths)
+
+
+@pytest.mark.parametrize(
+    ("limit", "signal", "allowed"),
+    [
+        ("1h", "5m", True),
+        ("1h", "1h", False),
+        ("1h", "61m", False),
+        ("0", "61m", True),
+        ("soon", "61m", True),
+        (None, "61m", True),
+    ],
+)
+def test_a_job_is_told_to_stop_after_it_has_begun(limit: str | None, signal: str, allowed: bool) -> None:
+    said = {SIGNAL_BEFORE_ANNOTATION: signal} | ({} if limit is None else {TIME_LIMIT_ANNOTATION: limit})
+    verdict = rules.signal_readable(Request("Job/j", "q", "queue", None, annotations=said))
+    paths = [] if allowed else [f"metadata.annotations[{SIGNAL_BEFORE_ANNOTATION}]"]
+    assert [fault.path for fault in verdict.errors] == paths
 
 
 @pytest.mark.parametrize(
