@@ -1,6 +1,8 @@
 """Writing answers: JSON by msgspec, times as Kubernetes writes them, and what OpenAPI says about both."""
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
+from types import UnionType
 from typing import Any, Final
 
 import msgspec
@@ -27,7 +29,7 @@ BODY: Final = (408, 413, 415, 429)
 """Statuses of a body that is not read."""
 
 
-def documented(ok: dict[int, type[BaseModel] | None], *more: int) -> dict[int | str, dict[str, Any]]:
+def documented(ok: Mapping[int, type[BaseModel] | UnionType | None], *more: int) -> dict[int | str, dict[str, Any]]:
     """The `responses` of an endpoint: its shapes of success, and the statuses of more problems.
 
     400, 401, 422 and 429 are always among them.

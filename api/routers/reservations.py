@@ -25,6 +25,7 @@ from api.schemas import (
     ReservationTrial,
 )
 from api.services import Given, Services
+from api.submission.advice import about_reservation
 from t9ksched.model.advance_reservation import FIELDS, AdvanceReservation
 from t9ksched.model.errors import FieldError, Invalid
 from t9ksched.model.reservation_form import parse_reservation
@@ -42,7 +43,7 @@ _INSTEAD: Final = {
     "Preempt": ", or force, which evicts such jobs, too",
 }
 """What else helps if jobs are in the way."""
-_READ_ONLY = ("uid", "status", "revision", "createdBy", "createdAt", "updatedAt")
+_READ_ONLY = ("uid", "status", "revision", "createdBy", "createdAt", "updatedAt", "warnings")
 IfMatch = Annotated[str | None, Header(description='The ETag seen before, such as `"12"`; `*` for any.')]
 DryRun = Annotated[bool, Query(alias="dryRun", description="Only say what it would do: nothing is changed")]
 
@@ -83,8 +84,9 @@ async def create(request: Request, services: Given, caller: Manager, dry_run: Dr
 
 @router.patch(
     "/{name}",
-    summary="Change some fields of a reservation (JSON merge patch: null brings the default back)",
-    responses=documented({200: ReservationShape}, 400, 403, 404, 409, 412, *BODY, 422, 503),
+    summary="Change some fields of a reservation (JSON merge patch: null brings the default back); with `dryRun` only"
+    " say what it would do",
+    responses=documented({200: ReservationShape | ReservationTrial}, 400, 403, 404, 409, 412, *BODY, 422, 503),
     openapi_extra=body_of(ReservationChange, "application/merge-patch+json", "application/json", "application/yaml"),
 )
 async def patch(
@@ -121,7 +123,7 @@ async def delete(
     if dry_run:
         empty: list[Json] = []
         shape = {"reservation": _shape(record, time.time_ns()), "nodes": list(record.nodes)}
-        return answer(shape | {"conflicts": empty, "jobs": empty, "plans": empty})
+        return answer(shape | {"conflicts": empty, "jobs": empty, "plans": empty, "warnings": empty})
     await services.store.reservations.delete(name, expected, by=caller.user)
     return Response(status_code=204)
 
@@ -138,6 +140,7 @@ async def _judged(
     """Have the leader judge it, and write it if it is possible."""
     if reservation.current(time.time_ns()) is None:
         raise Invalid.at("to", "lies in the past: the reservation would be over")
+    warnings = about_reservation(caller, reservation.queues)
     for left in reversed(range(_TRIES)):
         judged = await services.leader.judge_reservation(reservation.to_dict())
         if faults := judged["faults"]:
@@ -145,11 +148,11 @@ async def _judged(
         within_rights(caller, reservation, judged)
         if dry_run:
             trial = {key: judged[key] for key in ("nodes", "conflicts", "jobs", "plans")}
-            return answer({"reservation": reservation.to_dict()} | trial)
+            return answer({"reservation": reservation.to_dict()} | trial | {"warnings": warnings})
         if judged["conflicts"]:
             raise _conflict(reservation, judged["conflicts"])
         try:
-            return _one(await write(judged), headers, status)
+            return _one(await write(judged), headers, status, warnings)
         except ReservationsChanged:
             if not left:
                 raise
@@ -200,8 +203,14 @@ def _expected(record: ReservationRecord, if_match: str | None) -> int | None:
     )
 
 
-def _one(record: ReservationRecord, headers: dict[str, str] | None = None, status: int = 200) -> Response:
-    return answer(_shape(record, time.time_ns()), status, {"ETag": f'"{record.revision}"'} | (headers or {}))
+def _one(
+    record: ReservationRecord,
+    headers: dict[str, str] | None = None,
+    status: int = 200,
+    warnings: list[Json] | None = None,
+) -> Response:
+    shape = _shape(record, time.time_ns()) | ({} if warnings is None else {"warnings": warnings})
+    return answer(shape, status, {"ETag": f'"{record.revision}"'} | (headers or {}))
 
 
 def _shape(record: ReservationRecord, now: int) -> Json:

@@ -4,7 +4,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
-from api.schemas.base import Shape
+from api.schemas.base import Shape, WarningShape
 
 
 class ReservedNodesShape(Shape):
@@ -77,7 +77,7 @@ class ReservationStatus(Shape):
 
 
 class ReservationShape(Shape):
-    """A reservation, as it was written with every field, and its status."""
+    """A reservation, as it was written with every field, and its status. The answer to a change has `warnings`."""
 
     name: str
     uid: str
@@ -86,6 +86,7 @@ class ReservationShape(Shape):
     createdBy: str | None
     createdAt: str
     updatedAt: str
+    warnings: list[WarningShape] = []
 
 
 class Reservations(Shape):
@@ -104,3 +105,4 @@ class ReservationTrial(Shape):
     conflicts: list[dict[str, Any]]
     jobs: list[dict[str, Any]]
     plans: list[dict[str, Any]]
+    warnings: list[WarningShape] = []

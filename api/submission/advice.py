@@ -6,7 +6,7 @@ whether reservations exist.
 """
 
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any, Final
@@ -21,7 +21,7 @@ from api.leader import LeaderAway
 from api.services import Services
 from api.submission.submission import Item
 from t9ksched.admission.misspelt import misspelt_fields, misspelt_metadata
-from t9ksched.admission.oddities import Vocabulary, odd_pods, odd_queue
+from t9ksched.admission.oddities import Vocabulary, nearest, odd_pods, odd_queue
 from t9ksched.admission.podfields import POD_SPEC
 from t9ksched.model.api_resource import Resource
 from t9ksched.model.errors import FieldWarning, child
@@ -38,6 +38,14 @@ async def about_queue(services: Services, spec: Json) -> list[Json]:
     """What is odd about a queue's spec."""
     known = await _known(services)
     return [] if known is None else [warning.to_dict() for warning in odd_queue(spec, known)]
+
+
+def about_reservation(caller: Caller, queues: Iterable[str]) -> list[Json]:
+    """The queues that a reservation is for and that do not exist. They may be created later, so this is no fault."""
+    known = sorted(caller.decided.queues)
+    text = "there is no queue {!r}: none of its jobs can use the reservation until there is one"
+    missing = sorted(name for name in queues if name not in known)
+    return [FieldWarning("for.queues", text.format(name), nearest(name, known)).to_dict() for name in missing]
 
 
 async def about_jobs(services: Services, caller: Caller, items: Sequence[Item]) -> list[Json]:

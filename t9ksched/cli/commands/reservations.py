@@ -10,7 +10,7 @@ from t9ksched.cli.commands.cancel import confirm
 from t9ksched.cli.failure import BAD_USAGE, Failure
 from t9ksched.cli.given import mapping_in, pair, pairs
 from t9ksched.cli.options import OutputOption, Service, with_service
-from t9ksched.cli.output import Output, console, print_json, print_table, table
+from t9ksched.cli.output import Output, console, print_json, print_table, print_warnings, table
 
 PATH = "/apis/v1/admin/reservations"
 
@@ -197,6 +197,7 @@ def _told(answer: dict[str, Any], done: str, dry_run: bool, output: Output) -> N
     if output is Output.json:
         print_json(answer)
         return
+    print_warnings(answer.get("warnings") or ())
     out = console()
     if not dry_run:
         out.print(f"{done}: {', '.join(answer['status']['nodes'])} from {answer['status']['from']}", soft_wrap=True)

@@ -81,7 +81,7 @@ def _quoted(value: object) -> str:
     """How a value is written as a text that YAML reads as something else: `n` and `y` are no and yes."""
     if isinstance(value, bool):
         words = '"y" or "yes"' if value else '"n" or "no"'
-        return f": YAML reads the words for {'yes' if value else 'no'} as {value}, so write such a name in quotes ({words})"
+        return f": YAML reads {value} here, so write such a name in quotes ({words})"
     return f', in quotes ("{value}")' if isinstance(value, int) else ""
 
 

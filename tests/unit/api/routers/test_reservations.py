@@ -24,6 +24,7 @@ async def test_life_of_a_reservation(world: World) -> None:
     assert made.body["status"] == {"phase": "Scheduled", "from": FROM, "to": TO, "nodes": ["n1", "n2"]}
     assert (made.body["drainAhead"], made.body["onConflict"], made.body["createdBy"]) == ("24h", "Refuse", "admin")
     got = await world.admin("GET", f"{PATH}/eval")
+    assert [one["path"] for one in made.body.pop("warnings")] == ["for.queues"]
     assert (got.body, got.headers["ETag"]) == (made.body, made.headers["ETag"])
     assert (await world.admin("GET", PATH)).body == {"items": [got.body]}
 
@@ -45,6 +46,18 @@ async def test_life_of_a_reservation(world: World) -> None:
         ("reservation-changed", "eval", "admin"),
         ("reservation-created", "eval", "admin"),
     ]
+
+
+async def test_a_queue_that_does_not_exist_is_a_warning(world: World) -> None:
+    await world.store.queues.create("training", {}, {})
+    text = "there is no queue 'trainign': none of its jobs can use the reservation until there is one"
+    told = [{"path": "for.queues", "message": text, "nearest": "training"}]
+    spec = body(for_={"queues": ["training", "trainign"]})
+    assert (await world.admin("POST", f"{PATH}?dryRun=true", spec)).body["warnings"] == told
+    assert (await world.admin("POST", PATH, spec)).body["warnings"] == told
+    change = {"for": {"queues": ["training"], "users": ["ann"]}}
+    assert (await world.admin("PATCH", f"{PATH}/eval", change)).body["warnings"] == []
+    assert "warnings" not in (await world.admin("GET", f"{PATH}/eval")).body
 
 
 async def test_stale_preconditions_change_nothing(world: World) -> None:
@@ -71,6 +84,7 @@ async def test_a_dry_run_says_what_would_be_and_changes_nothing(world: World) ->
     made = await world.admin("POST", PATH, body())
     for method, change in (("PATCH", {"note": "x"}), ("DELETE", None)):
         assert (await world.admin(method, f"{PATH}/eval?dryRun=true", change)).status == 200
+    del made.body["warnings"]
     assert (await world.admin("GET", f"{PATH}/eval")).body == made.body
 
 
