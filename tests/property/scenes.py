@@ -21,6 +21,7 @@ from t9ksched.model.node import NodeFacts
 from t9ksched.model.podclass import HostPort, PodClass
 from t9ksched.model.podrules import parse_rules
 from t9ksched.model.queue import QueueSpec
+from t9ksched.model.readiness import Unready
 from t9ksched.model.reasons import Code, Reason
 from t9ksched.model.reservation import Reservation, ReservationKind
 from t9ksched.model.taints import Taint, Toleration
@@ -88,7 +89,8 @@ def facts(rng: random.Random, name: str, plain: bool) -> NodeFacts:
             cards = CardTable({resource: count for resource, count in found.cards.counts.items() if resource != GPU})
             return replace(found, cards=cards, cordoned={GPU: rng.choice([0, 1])} if gpu else {}, mode="Sharing")
         case "mode":
-            return replace(found, mode=NOT_READY)
+            changing = Unready("nvidia.com/mig.config.state=pending", "its layout is being changed", "wait")
+            return replace(found, **rng.choice([{"mode": NOT_READY}, {"unready": changing}]))
         case "unsure":
             return replace(found, unsure=True)
     return found

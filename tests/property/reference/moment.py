@@ -193,8 +193,10 @@ class Moment:
 
     # --- nodes
 
-    def removes(self, queue: str, kind: Kind, facts: NodeFacts) -> str:
-        """The first thing about a node that is against such pods, whatever room it has; empty when nothing is."""
+    def removes(self, queue: str, kind: Kind, facts: NodeFacts, *, prepared: bool = False) -> str:
+        """The first thing about a node that is against such pods, whatever room it has; empty when nothing is. With
+        `prepared` as if its accelerators were ready.
+        """
         of = kind.of
         if not _selected(self.view.queues[queue].spec, facts):
             return "queue"
@@ -204,7 +206,7 @@ class Moment:
             return "selector"
         if not all(one.matches(facts.labels, facts.name) for one in of.volume_affinity):
             return "volumes"
-        if of.accelerated and facts.mode == NOT_READY:
+        if of.accelerated and not prepared and (facts.mode == NOT_READY or facts.unready is not None):
             return "accelerators not ready"
         if not facts.ready or facts.deleting:
             return "not ready"
@@ -228,6 +230,11 @@ class Moment:
     def match(self, queue: str, kind: Kind) -> list[str]:
         """Nodes that may run such pods, by name."""
         return [name for name in self.rooms if not self.removes(queue, kind, self.rooms[name].facts)]
+
+    def unprepared(self, queue: str, kind: Kind) -> int:
+        """How many more nodes could run such pods if their accelerators were ready."""
+        against = [self.removes(queue, kind, room.facts, prepared=True) for room in self.rooms.values()]
+        return against.count("") - len(self.match(queue, kind))
 
     def _fits(self, kind: Kind, name: str, *, empty: bool = False) -> int:
         """How many such pods fit on a node now, or would if nothing ran there."""

@@ -13,7 +13,14 @@ class Telling(Placing):
     """Reasons."""
 
     def _alone(self, queue: str, kind: Kind, scope: set[str] | None) -> Told | None:
-        """What room pods of a kind lack for themselves."""
+        """What room pods of a kind lack for themselves, and how many nodes would match with accelerators ready."""
+        told = self._short(queue, kind, scope)
+        waits = self.unprepared(queue, kind)
+        if told is None or not told[3]["match"] or not waits:
+            return told
+        return *told[:3], {**told[3], "accelerators not ready": waits}
+
+    def _short(self, queue: str, kind: Kind, scope: set[str] | None) -> Told | None:
         pods, match = len(kind.members), self.match(queue, kind)
         within = [name for name in match if scope is None or name in scope]
         if kind.of.unrecorded:
