@@ -29,7 +29,7 @@ def test_a_kill_loses_nothing_and_disturbs_no_job(tmp_path: Path) -> None:
     try:
         assert second.token == first.token
         after = json.loads(second.must("queues", "get", "a100", "-o", "json"))
-        assert (after["spec"], after["name"]) == (body["spec"], "a100")
+        assert (after["spec"], after["name"]) == (body["spec"] | {"ordering": "Backfill"}, "a100")
         assert second.cli("queues", "list", "--token", secret).code == 0
         assert {pod["metadata"]["uid"]: _placed(pod) for pod in second.pods()} == before
         (job,) = json.loads(second.must("jobs", "-o", "json"))["items"]
