@@ -1,6 +1,6 @@
 """A small cluster on virtual time, on which the planner plans starts ahead: jobs come and end as a test says."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from unittest.mock import patch
 
 from msgspec import structs
@@ -12,7 +12,7 @@ from t9ksched.engine.planner import plan
 from t9ksched.engine.policy import Planning, Policy
 from t9ksched.engine.view import QueueState, View, dump, load
 from t9ksched.model.gang import ExpectedEnd, Gang
-from t9ksched.model.reservation import Reservation
+from t9ksched.model.reservation import Reservation, ReservationKind
 from t9ksched.model.reserved_room import ReservedRoom
 from tests.builders import GPU, gang, node, pod_class, queue, table
 
@@ -29,6 +29,7 @@ class Pool:
         started: when each job started, by name.
         planned: the start that is planned for each waiting job that has one, by name.
         rooms: what is reserved by administrators, by name.
+        closed: nodes that are cordoned.
     """
 
     def __init__(
@@ -47,6 +48,9 @@ class Pool:
         self._reservations: tuple[Reservation, ...] = ()
         self._age = 0
         self.rooms: dict[str, ReservedRoom] = {}
+        self._kept: dict[str, list[str]] = {}
+        """Nodes on which room is kept for lost members, by job."""
+        self.closed: set[str] = set()
         self.started: dict[str, float] = {}
 
     def submit(
@@ -103,8 +107,27 @@ class Pool:
     def end(self, name: str) -> None:
         """The job has ended."""
         of, _, places = self._running.pop(name)
+        self._kept.pop(name, None)
         for where, grant in places:
             self.nodes.discharge(self.nodes.row(where), of.waiting[0].pod_class, grant)  # type: ignore[arg-type]
+
+    def lose_member(self, name: str) -> None:
+        """The running job loses a pod, and its room is kept for another; the job ends when it was to."""
+        of, _, places = self._running[name]
+        if places:
+            where, grant = places.pop()
+            self.nodes.discharge(self.nodes.row(where), of.waiting[0].pod_class, grant)  # type: ignore[arg-type]
+            self._kept.setdefault(name, []).append(where)
+
+    def give_up_kept(self) -> None:
+        """No room is kept any more: what has lost members ends, member by member."""
+        for name in sorted(self._kept):
+            self.end(name)
+
+    def cordon(self, name: str, cards: int) -> None:
+        """The node is closed, or open again; what runs there goes on."""
+        self.closed ^= {name}
+        self.nodes.upsert(node(name, gpu=cards, cpu=1000, pods=1000, unschedulable=name in self.closed))
 
     def view(self, hour: float) -> View:
         """What the planner sees then."""
@@ -118,9 +141,25 @@ class Pool:
                 rooms = tuple((where, of.waiting[0].pod_class, 1) for where, _ in places)
                 expected_ends.append(ExpectedEnd(name, of.queue, at + of.lasts, rooms))
         queues = {name: structs_of(state, used.get(name, {})) for name, state in self._queues.items()}
-        gangs = tuple(self._waiting.values())
+        gangs = (*self._waiting.values(), *map(self._without_members, self._kept))
         reserved, ends = self._reserved(round(hour * HOUR)), tuple(expected_ends)
-        return View(self.nodes.freeze(), queues, gangs, self._reservations, expected_ends=ends, reserved=reserved)
+        reservations = (*self._refills(), *self._reservations)
+        return View(self.nodes.freeze(), queues, gangs, reservations, expected_ends=ends, reserved=reserved)
+
+    def _without_members(self, name: str) -> Gang:
+        """The running job that has lost members: no pod of it waits."""
+        of, _, places = self._running[name]
+        placed = (("", len(places)),) if places else ()
+        left = {"total": len(places), "total_roles": placed, "placed": placed}
+        return structs.replace(of, waiting=(), refilling=True, ran=True, **left)
+
+    def _refills(self) -> Iterator[Reservation]:
+        """Room that is kept."""
+        for name, nodes in self._kept.items():
+            of, at, _ = self._running[name]
+            for where in nodes:
+                of_class, kind = of.waiting[0].pod_class, ReservationKind.REFILL
+                yield Reservation(name, where, of_class, kind, since=at, queue=of.queue)
 
     def cycle(self, hour: float) -> Plan:
         """Plan at that hour, and start what the plan says. A view that was written and read gives the same plan, and so
@@ -156,6 +195,17 @@ class Pool:
         return self._waiting
 
     @property
+    def open_nodes(self) -> list[str]:
+        """The nodes that take jobs."""
+        return [name for name in self.nodes.names if name not in self.closed]
+
+    def created(self, name: str) -> int:
+        """The age of a job that waits or runs; 0 for others."""
+        running = self._running.get(name)
+        of = self._waiting.get(name) or (running[0] if running is not None else None)
+        return of.created if of is not None else 0
+
+    @property
     def running(self) -> set[str]:
         """The jobs that run."""
         return set(self._running)
@@ -174,6 +224,7 @@ class Pool:
 
     def bring(self, name: str, cards: int) -> None:
         """A node comes, or comes back."""
+        self.closed.discard(name)
         self.nodes.upsert(node(name, gpu=cards, cpu=1000, pods=1000))
 
     def intervals(self, hour: float) -> list[Interval]:
@@ -186,7 +237,7 @@ class Pool:
             rank = 1000  # what runs gives way to nothing
             end = max((at + of.lasts) / HOUR, hour + MINUTE / HOUR) if of.lasts else 1e9
             each = of.waiting[0].pod_class.card_counts[GPU]
-            for where, _ in places:
+            for where in (*(where for where, _ in places), *self._kept.get(name, ())):
                 found += [(hour, end, what, each, name, rank) for what in (("node", where), ("queue", of.queue))]
         for one in self._reservations:
             begin, end = one.since / HOUR, one.until / HOUR or 1e9

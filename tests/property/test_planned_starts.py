@@ -15,12 +15,20 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 
-from t9ksched.engine import planned_starts
+from t9ksched.engine import planned_starts, planner
 from t9ksched.engine.arrays import Int64s
 from t9ksched.engine.ends import Ends
 from t9ksched.engine.memory import Memory
+from t9ksched.engine.order import Firm
 from t9ksched.engine.planned_starts import PlannedStarts
 from t9ksched.engine.policy import Planning
 from t9ksched.engine.reserved_rooms import ReservedRooms
@@ -54,9 +62,13 @@ def may_start(of: str, hour: float) -> bool:
 class Histories(RuleBasedStateMachine):
     """Times are whole hours, so that ends and starts meet."""
 
-    @initialize(nodes=st.integers(2, 5), mode=st.sampled_from(["Conservative", "Conservative", "EASY"]))
-    def begin(self, nodes: int, mode: str) -> None:
+    @initialize(
+        nodes=st.integers(2, 5), mode=st.sampled_from(["Conservative", "Conservative", "EASY"]), alike=st.booleans()
+    )
+    def begin(self, nodes: int, mode: str, alike: bool = False) -> None:
+        """With `alike` all pods have one card."""
         self.hour = 0
+        self.alike = alike
         self.pool = Pool(nodes, CARDS, Planning(mode), QUEUES)  # type: ignore[arg-type]
         self.names = list(self.pool.nodes.names)
         self.count = 0
@@ -65,7 +77,7 @@ class Histories(RuleBasedStateMachine):
 
     @rule(
         of=st.sampled_from(["q", "q", "high", "small", "small", "free", "night", "night"]),
-        pods=st.integers(1, 5),
+        pods=st.sampled_from([1, 1, 2, 2, 3, 4, 5, 6, 8]),
         cards=st.integers(1, CARDS),
         hours=st.sampled_from([0, 1, 2, 2, 3, 5, 8]),
         early=st.integers(0, 3),
@@ -77,7 +89,7 @@ class Histories(RuleBasedStateMachine):
     ) -> None:
         """A job that runs as long as it may, or ends early, or never; with `inside` it names a reservation."""
         self.count += 1
-        name = f"{of}-{self.count:03}"
+        name, cards = f"{of}-{self.count:03}", 1 if self.alike else cards
         reservation = next(iter(sorted(self.pool.rooms)), "") if inside else ""
         self.pool.submit(name, pods, hours, cards=cards, of=of, priority=priority, reservation=reservation)
         self.runs[name] = max(1, hours - early) if hours else 1000
@@ -123,6 +135,26 @@ class Histories(RuleBasedStateMachine):
             self.pool.bring(name, CARDS)
         self.excused = True
 
+    @rule(at=st.integers(0, 4))
+    def cordon(self, at: int) -> None:
+        """A node is closed, or open again."""
+        name = self.names[at % len(self.names)]
+        if name in self.pool.nodes:
+            self.pool.cordon(name, CARDS)
+            self.excused = True
+
+    @precondition(lambda self: not self.pool.rooms)
+    @rule(at=st.integers(0, 20))
+    def lose_member(self, at: int) -> None:
+        """A job loses a pod."""
+        running = sorted(self.pool.running)
+        if running:
+            self.pool.lose_member(running[at % len(running)])
+
+    @rule()
+    def give_up_kept(self) -> None:
+        self.pool.give_up_kept()
+
     @rule(at=st.integers(0, 20))
     def withdraw(self, at: int) -> None:
         waiting = sorted(self.pool.waiting)
@@ -155,6 +187,8 @@ class Histories(RuleBasedStateMachine):
         if not self.excused:
             self.never_later(before)
         self.excused = False
+        if self.alike and not self.pool.rooms:
+            self.in_order(before, running)
         self.promised_once()
         for _ in range(10):
             known, running = (self.pool.planned, set(self.pool.waiting)), self.pool.running
@@ -205,6 +239,25 @@ class Histories(RuleBasedStateMachine):
                 assert self.pool.planned.get(name, 1e9) <= hour, f"{name} was to start at {hour}"
                 assert hour > self.hour, f"{name} was to start at {hour} and waits"
 
+    def in_order(self, before: dict[str, float], running: set[str]) -> None:
+        """A plan that was moved later is held up by what ran, by queues of larger priority and by plans that were
+        earlier than it: by none that was later, and by no job without a plan.
+        """
+        intervals, rank = self.pool.intervals(self.hour), {name: state.spec.priority for name, state in QUEUES.items()}
+        turn = {name: (hour, self.pool.created(name)) for name, hour in before.items()}
+        for name, hour in before.items():
+            now = self.pool.planned.get(name, self.hour + 300)
+            if name not in self.pool.waiting or now <= hour:
+                continue
+            of = self.pool.waiting[name]
+            ahead = {other for other, when in turn.items() if when < turn[name]}
+            others = [
+                one
+                for one in intervals
+                if one[4] in running or one[4] in ahead or rank[one[4].partition("-")[0]] > rank[of.queue]
+            ]
+            self.none_earlier(of, others, now)
+
     def inside_windows(self) -> None:
         """Jobs start, and are planned to start, only when their queue starts jobs."""
         for name, hour in (*self.pool.started.items(), *self.pool.planned.items()):
@@ -231,14 +284,18 @@ class Histories(RuleBasedStateMachine):
         for name, hour in self.pool.planned.items():
             of = self.pool.waiting[name]
             others = [one for one in intervals if one[4] != name and one[5] >= QUEUES[of.queue].spec.priority]
-            opens = {day * DAY + begin for day in range(20) for begin, _ in OPEN} if of.queue == "night" else set()
-            for start in sorted({self.hour, *(end for _, end, _, _, _, _ in others), *opens}):
-                if start >= hour:
-                    break
-                if start < self.hour or not may_start(of.queue, start):
-                    continue
-                end = start + of.lasts / HOUR if of.lasts else 1e9
-                assert not self.fits(of, others, start, end), f"{name} is planned for {hour} and fits at {start}"
+            self.none_earlier(of, others, hour)
+
+    def none_earlier(self, of: Gang, others: Iterable[Interval], hour: float) -> None:
+        """The job does not fit beside the others before that hour."""
+        opens = {day * DAY + begin for day in range(20) for begin, _ in OPEN} if of.queue == "night" else set()
+        for start in sorted({self.hour, *(end for _, end, _, _, _, _ in others), *opens}):
+            if start >= hour:
+                break
+            if start < self.hour or not may_start(of.queue, start):
+                continue
+            end = start + of.lasts / HOUR if of.lasts else 1e9
+            assert not self.fits(of, others, start, end), f"{of.uid} is planned for {hour} and fits at {start}"
 
     def fits(self, of: Gang, others: Iterable[Interval], start: float, end: float) -> bool:
         """Whether its pods find room on nodes, and its queue quota, all the time."""
@@ -255,7 +312,7 @@ class Histories(RuleBasedStateMachine):
         quota = QUEUES[of.queue].spec.quota.get(GPU, 1000)
         if least.get(("queue", of.queue), 0) + each * len(of.waiting) > quota:
             return False
-        rooms = sum((CARDS - least.get(("node", name), 0)) // each for name in self.pool.nodes.names)
+        rooms = sum((CARDS - least.get(("node", name), 0)) // each for name in self.pool.open_nodes)
         return rooms >= len(of.waiting)
 
     @invariant()
@@ -269,9 +326,34 @@ Histories.TestCase.settings = settings(SETTINGS, max_examples=80, stateful_step_
 TestHistories = Histories.TestCase
 
 
+class Crowded(Histories):
+    """Histories in which many jobs wait at a time."""
+
+    @rule(
+        jobs=st.lists(
+            st.tuples(
+                st.sampled_from(["q", "q", "q", "high", "free", "small", "night"]),
+                st.sampled_from([2, 3, 4, 5, 6, 7, 8, 10]),
+                st.sampled_from([1, 2, 3, 5, 8]),
+                st.sampled_from([0, 0, 0, 1, 2]),
+                st.sampled_from([0, 0, 3]),
+            ),
+            min_size=1,
+            max_size=6,
+        ),
+        hours=st.sampled_from([0, 0, 0, 1, 3]),
+    )
+    def come(self, jobs: list[tuple[str, int, int, int, int]], hours: int) -> None:
+        """Jobs of pods with one card come one after the other; time goes by after the last."""
+        for of, pods, length, early, priority in jobs:
+            self.submit(of, min(pods, CARDS * len(self.names)), 1, length, early, priority)
+            self.go_on(0, late=False)
+        self.go_on(hours, late=False)
+
+
 @pytest.mark.soak
 def test_long_histories() -> None:
-    run_state_machine_as_test(Histories, settings=settings(SETTINGS, max_examples=3000, stateful_step_count=60))
+    run_state_machine_as_test(Crowded, settings=settings(SETTINGS, max_examples=3000, stateful_step_count=60))
 
 
 def _nothing_is_taken(self: PlannedStarts, gang: object, *, lends: bool = False) -> None:
@@ -293,6 +375,7 @@ FAULTS = {
     "plans of equal queues are not seen": lambda: patch.object(
         PlannedStarts, "focus", lambda self, gang: self.lift(self.blocks())
     ),
+    "plans keep no order": lambda: patch.object(planner, "Firm", lambda lines, specs, _: Firm(lines, specs, {})),
     "plans heed no windows": lambda: patch.object(Windows, "_steps", lambda self, gang, until: None),
     "all is always as expected": lambda: patch.object(planned_starts.PastPlans, "as_expected", lambda *_: True),
 }
@@ -306,6 +389,7 @@ SHOWN: dict[str, tuple[Step, ...]] = {
     "ends are expected too early": (*BLOCKED, 5),
     "quota is not planned": (("small", 5, 5), ("small", 3, 5), ("small", 3, 5), 0),
     "plans of equal queues are not seen": (*BLOCKED, ("q", 1, 8), 0),
+    "plans keep no order": (("q", 5, 5), 0, ("q", 7, 2), 0, ("free", 7, 2), 0, ("high", 8, 1), 0),
     "plans heed no windows": (*BLOCKED, ("night", 8, 1), 0),
     "all is always as expected": (("q", 8, 5, 3), 0, ("q", 8, 5), 3),
 }
@@ -314,7 +398,7 @@ SHOWN: dict[str, tuple[Step, ...]] = {
 def play(steps: Iterable[Step]) -> None:
     """A history that is written down, on four nodes of two cards."""
     machine = Histories()
-    machine.begin(nodes=4, mode="Conservative")
+    machine.begin(nodes=4, mode="Conservative", alike=True)
     for step in steps:
         if isinstance(step, int):
             machine.go_on(step, late=False)
@@ -353,4 +437,4 @@ def test_a_reservation_that_is_not_heeded_is_noticed(part: bool) -> None:
 def test_a_fault_is_found(fault: str) -> None:
     dice = settings(SETTINGS, max_examples=1500, stateful_step_count=30, database=None, phases=[Phase.generate])
     with FAULTS[fault](), pytest.raises(AssertionError):
-        run_state_machine_as_test(Histories, settings=dice)
+        run_state_machine_as_test(Crowded, settings=dice)
