@@ -5,6 +5,7 @@ from itertools import islice
 
 from t9ksched.engine import explain
 from t9ksched.engine.arrays import Int64s, Mask
+from t9ksched.engine.blocks import end_of
 from t9ksched.engine.failure_memory import FailureMemory
 from t9ksched.engine.ledger import Ledger
 from t9ksched.engine.members import alike
@@ -20,7 +21,6 @@ from t9ksched.engine.reservations import Reservations
 from t9ksched.engine.reserved_rooms import ReservedRooms
 from t9ksched.engine.scheduling_key import SchedulingKey, SchedulingKeys
 from t9ksched.engine.starvation import Starving, rules_of
-from t9ksched.engine.timeline import end_of
 from t9ksched.engine.victims.victim_search import VictimSearch
 from t9ksched.engine.view import View
 from t9ksched.engine.windows import Windows

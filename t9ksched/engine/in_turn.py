@@ -12,11 +12,12 @@ from typing import Final
 import numpy as np
 
 from t9ksched.engine.arrays import Int64s
+from t9ksched.engine.blocks import Block
 from t9ksched.engine.changes import Changes
 from t9ksched.engine.placement.class_fit import NEVER, ClassFit
 from t9ksched.engine.placement.trial import Placement, Trial
 from t9ksched.engine.scheduling_key import SchedulingKey
-from t9ksched.engine.timeline import Block, Timeline
+from t9ksched.engine.timeline import Timeline
 from t9ksched.model.gang import Gang
 
 Moment = tuple[int, bool, str]

@@ -14,8 +14,9 @@ from typing import NamedTuple
 import numpy as np
 
 from t9ksched.engine.arrays import Indices, Int64s
+from t9ksched.engine.blocks import NEVER_ENDS, Room
 from t9ksched.engine.changes import Changes, joined
-from t9ksched.engine.timeline import NEVER_ENDS, Room, Timeline
+from t9ksched.engine.timeline import Timeline
 from t9ksched.engine.victims.victim_search import VictimSearch
 
 

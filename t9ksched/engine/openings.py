@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from t9ksched.engine.arrays import Int64s, Mask
+from t9ksched.engine.blocks import NEVER_ENDS
 from t9ksched.engine.steps import Steps
-from t9ksched.engine.timeline import NEVER_ENDS
 
 
 def may_open(supply: Steps, pods: int, lasts: int, before: int) -> bool:

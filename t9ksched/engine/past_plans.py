@@ -11,12 +11,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from t9ksched.engine.arrays import Int64s
+from t9ksched.engine.blocks import NEVER_ENDS, Block, Room
 from t9ksched.engine.ends import Ends, KnownEnds
 from t9ksched.engine.ledger import Ledger
 from t9ksched.engine.nodes import Static
 from t9ksched.engine.placement.trial import Trial
 from t9ksched.engine.policy import Planning
-from t9ksched.engine.timeline import NEVER_ENDS, Block, Room
 from t9ksched.engine.view import QueueState, View
 from t9ksched.model.gang import ExpectedEnd, Gang
 from t9ksched.model.reservation import Reservation

@@ -12,6 +12,7 @@ from typing import Final
 import numpy as np
 
 from t9ksched.engine.arrays import Int64s, Mask
+from t9ksched.engine.blocks import NEVER_ENDS, Block, Room, end_of
 from t9ksched.engine.ends import Ends
 from t9ksched.engine.in_turn import InTurn, is_plain
 from t9ksched.engine.ledger import Ledger
@@ -25,7 +26,7 @@ from t9ksched.engine.promised_rooms import PromisedRooms
 from t9ksched.engine.reservations import Reservations
 from t9ksched.engine.reserved_rooms import ReservedRooms
 from t9ksched.engine.scheduling_key import SchedulingKey
-from t9ksched.engine.timeline import NEVER_ENDS, Block, Room, Timeline, end_of
+from t9ksched.engine.timeline import Timeline
 from t9ksched.engine.view import View
 from t9ksched.engine.windows import Windows
 from t9ksched.engine.work import Work

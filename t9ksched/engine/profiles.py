@@ -1,8 +1,8 @@
 """The free room of each node from now on, as steps: from which moment on how much is free.
 
 The steps of a node are sorted, and next to each other, with spare places behind them: a plan that comes or goes is
-written on its own nodes only, and what is known of a class of pods (`ClassSteps`) follows there only. All moments are
-nanoseconds since the epoch.
+written on its own nodes only, and what is known of a class of pods (`class_steps.py`) follows there only. All moments
+are nanoseconds since the epoch.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -12,18 +12,14 @@ import numpy as np
 
 from t9ksched.engine.arrays import Indices, Int64s, Mask
 from t9ksched.engine.changes import Changes, joined
-from t9ksched.engine.nodes import LARGEST
-from t9ksched.engine.placement.class_fit import NEVER, ClassFit
-from t9ksched.engine.placement.trial import Placement
 
-_NOW: Final = -1
+NOW: Final = -1
 """The owner of the first step of each node, which begins now."""
-_SPARE: Final = -2
+SPARE: Final = -2
 """The owner of a place that no step is in."""
 _NEVER: Final = np.iinfo(np.int64).max
 _ROOM: Final = 4
 """So many spare places each node has at first."""
-_FEW_ROWS: Final = 32
 _MANY_ROWS: Final = 4
 """One in so many nodes changed: what is known of classes is made anew."""
 
@@ -62,12 +58,12 @@ class Profiles:
         self.until = np.full(places, _NEVER, np.int64)
         self.rows: Indices = np.zeros(places, np.intp)
         self.left = np.zeros((resources, places), np.int64)
-        self.owners: Indices = np.full(places, _SPARE, np.intp)
+        self.owners: Indices = np.full(places, SPARE, np.intp)
         self.slots: Indices = np.zeros(places, np.intp)
         self.at[self._begins] = now
         self.rows[: self._used] = np.repeat(np.arange(nodes), self._places)
         self.left[:, self._begins] = free
-        self.owners[self._begins] = _NOW
+        self.owners[self._begins] = NOW
         self._moment = np.array([now], np.int64)
         """Each moment by its number; that of now is 0."""
         self._count = np.array([nodes + 1], np.int64)
@@ -156,7 +152,7 @@ class Profiles:
     def over(self, rows: Indices) -> bool:
         """Whether on one of these nodes less than nothing is left at a moment at which something changes."""
         places = self.places(rows)
-        return bool(np.any((self.left[:, places] < 0) & (self.owners[places] != _NOW)))
+        return bool(np.any((self.left[:, places] < 0) & (self.owners[places] != NOW)))
 
     def _without(self, owners: Collection[int]) -> Int64s:
         """What is left if the changes of these do not come about."""
@@ -164,7 +160,7 @@ class Profiles:
         amounts = self.left[:, places]
         amounts[:, 1:] -= self.left[:, places][:, :-1]
         own = self.owners[places]
-        amounts[:, own == _NOW] = self.free
+        amounts[:, own == NOW] = self.free
         amounts[:, np.isin(own, list(owners))] = 0
         left = np.zeros_like(self.left)
         left[:, places] = _sums(amounts, self._sizes)
@@ -179,7 +175,7 @@ class Profiles:
         own = self.owners[places]
         amounts = self.left[:, places]
         amounts[:, 1:] -= self.left[:, places[:-1]]
-        amounts[:, own == _NOW] = self.free[:, dirty]
+        amounts[:, own == NOW] = self.free[:, dirty]
         stay = np.ones(len(places), np.bool_)
         if gone:
             stay = ~np.isin(own, np.fromiter(gone, np.intp, len(gone)))
@@ -192,7 +188,7 @@ class Profiles:
         own = np.concatenate([own[stay], owners])
         amounts = np.concatenate([amounts[:, stay], new_amounts], axis=1)
         # At one moment room comes free first.
-        kind = np.where(own == _NOW, -1, np.any(amounts < 0, axis=0))
+        kind = np.where(own == NOW, -1, np.any(amounts < 0, axis=0))
         order = np.lexsort((kind, at, rows))
         counts = np.bincount(np.searchsorted(dirty, rows), minlength=len(dirty))
         written = self._settle(dirty, counts)
@@ -201,7 +197,7 @@ class Profiles:
         until = np.append(at[1:], _NEVER)
         until[np.cumsum(counts) - 1] = _NEVER
         self.at[written] = self.until[written] = _NEVER
-        self.owners[written] = _SPARE
+        self.owners[written] = SPARE
         self.at[target], self.until[target] = at, until
         self.rows[target], self.owners[target], self.slots[target] = rows[order], own[order], slots[order]
         self.left[:, target] = _sums(amounts[:, order], counts)
@@ -233,7 +229,7 @@ class Profiles:
         self.at = np.append(self.at, np.full(more, _NEVER, np.int64))
         self.until = np.append(self.until, np.full(more, _NEVER, np.int64))
         self.rows = np.append(self.rows, np.zeros(more, np.intp))
-        self.owners = np.append(self.owners, np.full(more, _SPARE, np.intp))
+        self.owners = np.append(self.owners, np.full(more, SPARE, np.intp))
         self.slots = np.append(self.slots, np.zeros(more, np.intp))
         self.left = np.concatenate([self.left, np.zeros((len(self.left), more), np.int64)], axis=1)
 
@@ -256,131 +252,6 @@ class Profiles:
         found: Indices = numbers[np.searchsorted(wanted, at)]
         np.add.at(self._count, found, 1)
         return found
-
-
-class ClassSteps:
-    """How many pods of a class fit on each node, step by step; it follows the profiles when it is asked.
-
-    Attributes:
-        column: the class.
-        fits: how many fit, shape (places,); 0 on nodes where the class may not be, and on spare places.
-    """
-
-    def __init__(self, profiles: Profiles, column: ClassFit) -> None:
-        self._profiles = profiles
-        self.column = column
-        self._version = -1
-        self._summed: tuple[Int64s, Int64s] | None = None
-        self.fits: Int64s = np.zeros(0, np.int64)
-
-    def follow(self) -> None:
-        """Take in what changed."""
-        profiles = self._profiles
-        if self._version == profiles.version:
-            return
-        self._summed = None
-        places = None if self._version < 0 else profiles.since(self._version)
-        self._version = profiles.version
-        self.column.trial.meter.spent += 8 * len(profiles.at if places is None else places)
-        if places is None:
-            self._gained = np.zeros(len(profiles.at), np.int64)
-            self._slots = profiles.slots.copy()
-            self._by_number = np.zeros(profiles.numbers, np.int64)
-            self.fits = self._count(slice(None))
-            self._credit(slice(None))
-            return
-        if len(profiles.at) > len(self.fits):
-            more = np.zeros(len(profiles.at) - len(self.fits), np.int64)
-            self.fits, self._gained, self._slots = (
-                np.append(one, more) for one in (self.fits, self._gained, self._slots)
-            )
-        if profiles.numbers > len(self._by_number):
-            self._by_number = np.append(self._by_number, np.zeros(profiles.numbers, np.int64))
-        np.subtract.at(self._by_number, self._slots[places], self._gained[places])
-        self.fits[places] = self._count(places)
-        self._slots[places] = profiles.slots[places]
-        self._credit(places)
-
-    def _count(self, places: Indices | slice) -> Int64s:
-        profiles, column = self._profiles, self.column
-        rows = profiles.rows[places]
-        most = 1 if column.ports else LARGEST
-        fits = np.full(len(rows), most if column.known else 0, np.int64)
-        for resource, amount in column.needs:
-            np.minimum(fits, profiles.left[resource, places] // amount, out=fits)
-        np.maximum(fits, 0, out=fits)
-        for parts in column.part_needs:
-            if parts is not None:
-                # As `ClassFit.rooms`: which cards are free later is not known.
-                fits[np.isin(rows, np.flatnonzero(parts.of.nodes)) & (profiles.owners[places] == _NOW)] = 0
-        fits[~column.here[rows] | (profiles.owners[places] == _SPARE)] = 0
-        return fits
-
-    def _credit(self, places: Indices | slice) -> None:
-        """Note how many more fit after each of these steps than before."""
-        fits, owners = self.fits[places], self._profiles.owners[places]
-        gained = fits.copy()
-        gained[1:] -= fits[:-1]
-        first = owners == _NOW
-        gained[first] = fits[first]
-        gained[owners == _SPARE] = 0
-        self._gained[places] = gained
-        np.add.at(self._by_number, self._slots[places], gained)
-
-    def supply(self) -> tuple[Int64s, Int64s]:
-        """Moments at which something changes, the first is now, and how many fit on all nodes from each of them on."""
-        self.follow()
-        if self._summed is None:
-            self._summed = self._profiles.moments, self._profiles.sums(self._by_number)
-        return self._summed
-
-    def open(self, start: int, until: int) -> Mask:
-        """Nodes on which one fits from `start` to before `until`, shape (nodes,)."""
-        self.follow()
-        profiles, found = self._profiles, self.column.here.copy()
-        short = profiles.inside(start, until)
-        short &= self.fits < 1
-        found[profiles.rows[short]] = False
-        self.column.trial.meter.spent += len(short)
-        return found
-
-    def fit(self, row: int, start: int, until: int) -> int:
-        """How many fit on a node from `start` to before `until`."""
-        profiles = self._profiles
-        places = profiles.segment(row)
-        steps = zip(
-            profiles.at[places].tolist(), profiles.until[places].tolist(), self.fits[places].tolist(), strict=True
-        )
-        least: int = min(fits for at, ends, fits in steps if at < until and ends > start)
-        return least
-
-    def place(self, pods: int, start: int, until: int) -> list[Placement]:
-        """Where so many pods go that hold their places from `start` to before `until`, as `pack` places them if a score
-        never falls; empty where not all fit.
-        """
-        left, found = pods, []
-        if start <= self._profiles.now and not self._enough(pods, start, until):
-            return []
-        key = np.where(self.open(start, until), self.column.scored(), NEVER)
-        while left:
-            row = int(key.argmax())
-            if key[row] == NEVER:
-                return []
-            key[row] = NEVER
-            count = min(self.fit(row, start, until), left)
-            left -= count
-            found.append(Placement(self.column, row, count, ()))
-        self.column.trial.meter.spent += len(key) * (2 + len(found))
-        return found
-
-    def _enough(self, pods: int, start: int, until: int) -> bool:
-        """Whether on the nodes where some fit now, if these are few, so many may fit all the time."""
-        self.follow()
-        rows = np.flatnonzero(self.column.rooms())
-        self.column.trial.meter.spent += 100 * min(len(rows), _FEW_ROWS)
-        if len(rows) > _FEW_ROWS:
-            return True
-        return sum(self.fit(row, start, until) for row in rows.tolist()) >= pods
 
 
 def _ranges(begins: Indices, sizes: Indices) -> Indices:

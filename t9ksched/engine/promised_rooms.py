@@ -12,11 +12,12 @@ from typing import Final
 import numpy as np
 
 from t9ksched.engine.arrays import Int64s
+from t9ksched.engine.blocks import NEVER_ENDS, Part, Room
 from t9ksched.engine.leaving_rooms import LeavingRooms
 from t9ksched.engine.past_plans import EndOf
 from t9ksched.engine.policy import Policy
 from t9ksched.engine.reservations import Reservations
-from t9ksched.engine.timeline import NEVER_ENDS, Part, Room, Timeline
+from t9ksched.engine.timeline import Timeline
 from t9ksched.engine.victims.victim_search import VictimSearch
 from t9ksched.engine.view import View
 from t9ksched.model.gang import Gang

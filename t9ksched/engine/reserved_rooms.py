@@ -17,11 +17,12 @@ import numpy as np
 
 from t9ksched.engine import explain
 from t9ksched.engine.arrays import Indices, Int64s, Mask
+from t9ksched.engine.blocks import NEVER_ENDS, end_of
 from t9ksched.engine.changes import Changes, SortedChanges, joined
 from t9ksched.engine.placement.pack import Group
 from t9ksched.engine.placement.trial import Placement, Trial
 from t9ksched.engine.steps import Steps
-from t9ksched.engine.timeline import NEVER_ENDS, Timeline, end_of
+from t9ksched.engine.timeline import Timeline
 from t9ksched.model.gang import ExpectedEnd, Gang
 from t9ksched.model.reasons import Reason
 from t9ksched.model.reserved_room import ReservedRoom

@@ -11,123 +11,14 @@ from typing import Final
 import numpy as np
 
 from t9ksched.engine.arrays import Indices, Int64s, Mask
+from t9ksched.engine.blocks import Block, Room
 from t9ksched.engine.changes import Changes, joined
+from t9ksched.engine.class_steps import ClassSteps
 from t9ksched.engine.ends import Ends
 from t9ksched.engine.placement.class_fit import ClassFit
-from t9ksched.engine.placement.trial import Placement, Trial
-from t9ksched.engine.profiles import ClassSteps, Profiles
+from t9ksched.engine.placement.trial import Trial
+from t9ksched.engine.profiles import Profiles
 from t9ksched.engine.steps import Steps, steps_of
-from t9ksched.model.gang import Gang
-from t9ksched.model.reasons import Reason
-from t9ksched.model.reservation import Reservation, ReservationKind
-
-NEVER_ENDS: Final = 1 << 62
-"""The end of what holds its room without a limit."""
-Part = tuple[ClassFit, int, int]
-"""Pods of a class on a node: the class, the row of the node, how many."""
-
-
-class Room:
-    """Room on nodes: `amounts[:, i]` is taken on the node of row `rows[i]`, which are distinct."""
-
-    __slots__ = ("_demand", "_pods", "amounts", "rows")
-
-    def __init__(self, parts: Sequence[Part]) -> None:
-        """The room of pods, at least one."""
-        self._pods = [(column.pod_class, pods) for column, _, pods in parts]
-        """Their classes and numbers. Rooms outlive a cycle, so they hold no class column: it holds its whole trial."""
-        self._demand: dict[str, int] | None = None
-        if len(parts) == 1:
-            ((column, row, pods),) = parts
-            self.rows = np.array([row], np.intp)
-            self.amounts: Int64s = (column.needs_vector * pods)[:, None]
-            return
-        by_row: dict[int, Int64s] = {}
-        for column, row, pods in parts:
-            by_row[row] = by_row.get(row, 0) + column.needs_vector * pods
-        self.rows = np.array(list(by_row), np.intp)
-        self.amounts = np.array(list(by_row.values())).T
-
-    @classmethod
-    def placed(cls, placements: Iterable[Placement]) -> "Room":
-        """What placements take."""
-        return cls([(placement.column, placement.row, placement.pods) for placement in placements])
-
-    def same(self, other: "Room") -> bool:
-        """Whether both are the same amounts on the same nodes."""
-        if len(self.rows) != len(other.rows):
-            return False
-        mine, theirs = np.argsort(self.rows), np.argsort(other.rows)
-        return np.array_equal(self.rows[mine], other.rows[theirs]) and np.array_equal(
-            self.amounts[:, mine], other.amounts[:, theirs]
-        )
-
-    @property
-    def demand(self) -> Mapping[str, int]:
-        """What the pods ask for together, in units by resource."""
-        if self._demand is None:
-            self._demand = {}
-            for pod_class, pods in self._pods:
-                for resource, amount in pod_class.requests:
-                    self._demand[resource] = self._demand.get(resource, 0) + amount * pods
-        return self._demand
-
-
-class Block:
-    """The room of a planned start: reservations, one a pod, that begin at the same moment, and what they take.
-
-    Attributes:
-        owner, queue, rank: UID of the gang, its queue and the priority of that.
-        at, until: when its gang starts, and when it ends at the latest.
-        only: the class of all its pods, None where they are unlike.
-        gang: the gang whose waiting members are known to be those pods, None before it is looked at.
-        told: what its gang is told of it; empty before it is asked for.
-        changes: moments, rows of nodes and amounts of what it takes and gives back, see `Changes`.
-    """
-
-    __slots__ = ("at", "changes", "gang", "only", "owner", "queue", "rank", "reserved", "room", "told", "until")
-
-    def __init__(self, reserved: tuple[Reservation, ...], room: Room) -> None:
-        first, rows = reserved[0], room.rows
-        self.reserved = reserved
-        self.room = room
-        self.gang: Gang | None = None
-        self.told: tuple[Reason, ...] = ()
-        self.owner, self.queue, self.rank, self.at = first.owner, first.queue, first.rank, first.since
-        self.until = first.until or NEVER_ENDS
-        self.only = first.pod_class if all(one.pod_class is first.pod_class for one in reserved) else None
-        self.changes: Changes = (
-            np.repeat(np.array([self.at, self.until], np.int64), len(rows)),
-            np.concatenate([rows, rows]),
-            np.concatenate([-room.amounts, room.amounts], axis=1),
-        )
-
-    @classmethod
-    def of(
-        cls, gang: Gang, rank: int, at: int, until: int, placements: Sequence[Placement], names: Sequence[str]
-    ) -> "Block":
-        """The start of a gang in these places, on nodes of these names; `rank` is the priority of its queue."""
-        reserved: list[Reservation] = []
-        for placement in placements:
-            one = Reservation(
-                gang.uid,
-                names[placement.row],
-                placement.column.pod_class,
-                ReservationKind.PLANNED,
-                rank=rank,
-                since=at,
-                until=0 if until == NEVER_ENDS else until,
-                firm=True,
-                queue=gang.queue,
-            )
-            reserved += [one] * placement.pods
-        return cls(tuple(reserved), Room.placed(placements))
-
-
-def end_of(gang: Gang, start: int) -> int:
-    """When the gang ends at the latest if it starts then."""
-    return start + gang.lasts if gang.lasts else NEVER_ENDS
-
 
 _HELD: Final = "held:"
 _HEEDED: Final = "heeded:"

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
+from t9ksched.engine.blocks import Block
 from t9ksched.engine.cycle import Cycle
 from t9ksched.engine.scheduling_key import SchedulingKey
-from t9ksched.engine.timeline import Block
 from t9ksched.engine.work import Work
 from t9ksched.model.gang import Gang, Member
 from t9ksched.model.reasons import Reason

@@ -11,13 +11,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from t9ksched.engine.actions.fit import places
+from t9ksched.engine.blocks import Block
 from t9ksched.engine.cycle import Cycle
 from t9ksched.engine.in_turn import Moment, filled, is_plain
 from t9ksched.engine.members import chosen
 from t9ksched.engine.placement.trial import Placement
 from t9ksched.engine.planned_starts import PlannedStarts
 from t9ksched.engine.scheduling_key import SchedulingKey
-from t9ksched.engine.timeline import Block
 from t9ksched.engine.work import Work
 from t9ksched.model.gang import Gang
 

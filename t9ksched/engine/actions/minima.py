@@ -10,12 +10,12 @@ from t9ksched.engine.actions.await_victims import AwaitVictims
 from t9ksched.engine.actions.one_kind import OneKind
 from t9ksched.engine.actions.preempt import Preempt
 from t9ksched.engine.actions.reserve import Reserve, told
+from t9ksched.engine.blocks import Block
 from t9ksched.engine.cycle import Cycle
 from t9ksched.engine.members import chosen
 from t9ksched.engine.order import gang_key
 from t9ksched.engine.plan import Waiting
 from t9ksched.engine.starvation import Starving
-from t9ksched.engine.timeline import Block
 from t9ksched.engine.work import Work
 from t9ksched.model.gang import Gang, Member
 from t9ksched.model.reasons import Code, Reason

@@ -7,11 +7,11 @@ from t9ksched.engine import explain
 from t9ksched.engine.actions.action import Turn
 from t9ksched.engine.actions.fit import places
 from t9ksched.engine.actions.make_way import make_way
+from t9ksched.engine.blocks import Block
 from t9ksched.engine.cycle import Cycle
 from t9ksched.engine.placement.trial import Placement
 from t9ksched.engine.planned_starts import PlannedStarts
 from t9ksched.engine.scheduling_key import SchedulingKey
-from t9ksched.engine.timeline import Block
 from t9ksched.engine.work import Work
 from t9ksched.model.gang import Gang
 from t9ksched.model.reasons import Code, Reason

@@ -7,10 +7,11 @@ import pytest
 
 from t9ksched.engine.arrays import Int64s
 from t9ksched.engine.changes import Changes, joined
+from t9ksched.engine.class_steps import ClassSteps
 from t9ksched.engine.placement.feasibility import FeasibilityCache
 from t9ksched.engine.placement.trial import Trial
 from t9ksched.engine.policy import Policy
-from t9ksched.engine.profiles import ClassSteps, Profiles
+from t9ksched.engine.profiles import Profiles
 from tests.builders import GPU, node, pod_class, table
 
 NODES = 40
