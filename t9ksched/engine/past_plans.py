@@ -7,6 +7,7 @@ get an earlier start: each stands without another look. Anything else has all pl
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 import numpy as np
 
@@ -18,10 +19,14 @@ from t9ksched.engine.nodes import Static
 from t9ksched.engine.placement.trial import Trial
 from t9ksched.engine.policy import Planning
 from t9ksched.engine.view import QueueState, View
+from t9ksched.engine.work import Work
 from t9ksched.model.gang import ExpectedEnd, Gang
 from t9ksched.model.reservation import Reservation
 from t9ksched.model.reserved_room import ReservedRoom
 
+_A_RESERVATION: Final = 60
+_A_PLAN: Final = 4_000
+"""Units of work to take in a reservation of a plan, and a plan that is not as it was."""
 EndOf = Callable[[Gang, int], int]
 """When a gang ends at the latest if it starts then."""
 
@@ -104,9 +109,12 @@ class PastPlans:
         trial: Trial,
         now: int,
         end_of: EndOf,
-    ) -> list[Block]:
+    ) -> Work[list[Block]]:
         """The plans of these gangs, with what is true of them now. Those that lost a node are planned anew."""
+        meter = trial.meter
         planned = tuple(one for one in reservations if one.kind.planned)
+        meter.spent += _A_RESERVATION * len(planned)
+        yield
         if planned == self._latest[0]:
             known = [(block, gangs.get(block.owner)) for block in self._latest[1]]
             return [
@@ -119,6 +127,8 @@ class PastPlans:
         index = trial.nodes.static.index
         found = []
         for owner, those in owned.items():
+            meter.spent += _A_PLAN
+            yield
             gang = gangs.get(owner)
             if gang is None or not all(one.node in index for one in those):
                 continue

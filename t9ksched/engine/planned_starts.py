@@ -17,7 +17,7 @@ from t9ksched.engine.ends import Ends
 from t9ksched.engine.in_turn import InTurn, is_plain
 from t9ksched.engine.ledger import Ledger
 from t9ksched.engine.members import alike
-from t9ksched.engine.openings import may_open, openings
+from t9ksched.engine.openings import openings
 from t9ksched.engine.past_plans import Expected, PastPlans, charged
 from t9ksched.engine.placement.trial import Placement, Trial
 from t9ksched.engine.plan_counts import PlanCounts
@@ -26,6 +26,7 @@ from t9ksched.engine.promised_rooms import PromisedRooms
 from t9ksched.engine.reservations import Reservations
 from t9ksched.engine.reserved_rooms import ReservedRooms
 from t9ksched.engine.scheduling_key import SchedulingKey
+from t9ksched.engine.standing_plans import is_best
 from t9ksched.engine.timeline import Timeline
 from t9ksched.engine.view import View
 from t9ksched.engine.windows import Windows
@@ -69,7 +70,8 @@ class PlannedStarts:
         """Plans of queues with at least this priority are on the timeline."""
         self.gangs = {gang.uid: gang for gang in view.gangs if gang.queue in view.queues}
         self.moments = {one.owner: one.since for one in view.reservations if one.kind.planned}
-        self._timeline = Timeline(trial.free.shape, now, {name: tuple(ledger.path(name)) for name in view.queues})
+        accounts = {name: tuple(ledger.path(name)) for name in view.queues}
+        self._timeline = Timeline(trial.free.shape, now, accounts, trial.meter)
         self.in_turn = InTurn(self._timeline)
         self.promised = PromisedRooms(view, reservations, self._timeline, self.gangs, policy, now, self.end_of)
         self._ends: Ends | None = None
@@ -98,7 +100,7 @@ class PlannedStarts:
         past.follow(trial)
         if self._reserved is not None:
             self._reserved.beside(self._timeline, self.gangs)
-        plans = past.blocks(view.reservations, self.gangs, view.queues, trial, now, self.end_of)
+        plans = yield from past.blocks(view.reservations, self.gangs, view.queues, trial, now, self.end_of)
         self._before = {block.owner: block for block in plans}
         self._broken = {owner for owner in self.moments if owner in self.gangs and owner not in self._before}
         for block in plans:
@@ -109,9 +111,10 @@ class PlannedStarts:
         if plans or self._reserved is not None:
             ends = yield from self.look_ahead()
             self._calm = past.as_expected(plans, view, ends, trial, self._ledger, self._planning, now)
+            yield
 
     def look_ahead(self) -> Work[Ends]:
-        """Take in what is to end, if that is not done yet: before anything is asked about later moments.
+        """Take in what is to end, if that is not done yet.
 
         A cycle in which all that waits starts, and nothing is planned, need not know.
         """
@@ -119,6 +122,11 @@ class PlannedStarts:
             self._ends = yield from self._past.ends.update(self._view.expected_ends, self._trial)
             self._timeline.expect(self._ends, self._now + self._planning.resolution_seconds * _SECOND)
         return self._ends
+
+    def prepare(self) -> Work[None]:
+        """Take in, in slices, what is to end and what is planned: before anything is asked about later moments."""
+        yield from self.look_ahead()
+        yield from self._timeline.prepare(self._trial)
 
     def standing(self) -> tuple[Reservation, ...]:
         """The plans that stand when all gangs have had their turn, as reservations, one a pod, by owner."""
@@ -155,7 +163,7 @@ class PlannedStarts:
 
     # ---- the turn of a gang
 
-    def rests(self, gang: Gang, members: Sequence[Member]) -> Block | None:
+    def rests(self, gang: Gang, members: Sequence[Member]) -> Work[Block | None]:
         """The plan of the gang, if it stands without another look; it is the gang's turn."""
         block = self._before.get(gang.uid)
         if block is None or block.at <= self._now or self._rank != block.rank or gang.placed:
@@ -167,26 +175,16 @@ class PlannedStarts:
             if len(members) != len(block.reserved) or not alike(members) or members[0].pod_class != first:
                 return None
             block.gang = gang
-        if not (self._calm and not self._gained and not self._lifted) and not self._is_best(gang, members, block):
-            return None
+        if not self._calm or self._gained or self._lifted:
+            yield from self._timeline.prepare(self._trial)
+            # Reserved room is not the same for all gangs, so nothing is said where there is some.
+            column = self._trial.column(self._view.queues[gang.queue].spec.node_selector, members[0].pod_class)
+            if self._reserved is not None or not self._affords(block, laid=True):
+                return None
+            if not is_best(self._timeline, column, gang, block):
+                return None
         self._stands[gang.uid] = self._before.pop(gang.uid)
         return block
-
-    def _is_best(self, gang: Gang, members: Sequence[Member], block: Block) -> bool:
-        """Whether the numbers alone show that the plan is still possible, and that no earlier start is.
-
-        They are those of the timeline with the plan on it, which takes nothing before it begins. Reserved room is not
-        the same for all gangs, so nothing is said where there is some.
-        """
-        if self._reserved is not None:
-            return False
-        selector, rows = self._view.queues[gang.queue].spec.node_selector, block.room.rows
-        column = self._trial.column(selector, members[0].pod_class)
-        if not column.mask[rows].all() or self._timeline.over(self._trial, rows):
-            return False
-        if not self._affords(block, laid=True):
-            return False
-        return not may_open(self._timeline.supply(column), len(members), gang.lasts, block.at)
 
     def focus(self, gang: Gang) -> None:
         """It is the turn of a gang of this queue: plans of queues with a smaller priority are off the timeline."""

@@ -5,13 +5,13 @@ written on its own nodes only, and what is known of a class of pods (`class_step
 are nanoseconds since the epoch.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Generator, Mapping
 from typing import Final
 
 import numpy as np
 
 from t9ksched.engine.arrays import Indices, Int64s, Mask
-from t9ksched.engine.changes import Changes, joined
+from t9ksched.engine.changes import Changes
 
 NOW: Final = -1
 """The owner of the first step of each node, which begins now."""
@@ -20,6 +20,8 @@ SPARE: Final = -2
 _NEVER: Final = np.iinfo(np.int64).max
 _ROOM: Final = 4
 """So many spare places each node has at first."""
+_SLICE: Final = 2_048
+"""After so many steps others may have their turn."""
 _MANY_ROWS: Final = 4
 """One in so many nodes changed: what is known of classes is made anew."""
 
@@ -29,7 +31,7 @@ class Profiles:
 
     Args:
         free: free room now, shape (resources, nodes).
-        changes: what changes it later, and `owners`, a number from 0 on for each of these changes.
+        rows: of the nodes of changes that are to come, one a change: there are places for these from the beginning.
 
     Attributes:
         free: what is free now, shape (resources, nodes).
@@ -41,12 +43,11 @@ class Profiles:
         version: another one after each change.
     """
 
-    def __init__(self, free: Int64s, now: int, changes: Changes, owners: Indices) -> None:
+    def __init__(self, free: Int64s, now: int, rows: Indices) -> None:
         resources, nodes = free.shape
         self.now = now
         self.version = 0
         self.free = free.copy()
-        _, rows, _ = changes
         sizes = np.bincount(rows, minlength=nodes) + 1
         self._sizes = np.ones(nodes, np.intp)
         self._places = sizes + _ROOM
@@ -76,22 +77,47 @@ class Profiles:
         """The places that each change wrote to."""
         self._whole = 0
         """Changes before this one are too large, or too long ago, to be followed place by place."""
-        self._update(np.unique(rows), (), changes, owners)
 
-    def change(self, free: Int64s | None, gone: Mapping[int, Changes], came: Sequence[tuple[int, Changes]]) -> None:
-        """So much is free now, None for no change; the changes of some owners are no more; others came."""
+    def change(
+        self, free: Int64s | None, gone: Mapping[int, Changes], came: Changes, owners: Indices
+    ) -> Generator[int, None, None]:
+        """So much is free now, None for no change; the changes of some owners are no more; others came, of `owners`,
+        a number from 0 on for each of these changes.
+
+        It is done in slices of nodes: after each, the number of places that it wrote. Read nothing before the last one.
+        """
         where = np.zeros(len(self._begins), np.bool_)
         if free is not None:
             where = np.any(free != self.free, axis=0)
             self.free[:, where] = free[:, where]
         for _, rows, _ in gone.values():
             where[rows] = True
-        changes = joined(len(self.free), [changes for _, changes in came])
-        owners = np.repeat(np.array([owner for owner, _ in came], np.intp), [len(one[0]) for _, one in came])
-        where[changes[1]] = True
+        at, rows, amounts = came
+        where[rows] = True
         dirty = np.flatnonzero(where)
-        if len(dirty):
-            self._update(dirty, gone, changes, owners)
+        if not len(dirty):
+            return
+        work = np.cumsum(self._sizes[dirty] + np.bincount(rows, minlength=len(where))[dirty])
+        cuts = np.flatnonzero(np.diff(work // _SLICE)) + 1
+        written = []
+        if not len(cuts):
+            written.append(self._update(dirty, gone, came, owners))
+            yield int(work[-1])
+        else:
+            order = np.argsort(rows)
+            begins = np.searchsorted(rows[order], dirty[cuts])
+            spent = np.append(work[cuts - 1], work[-1]) - np.append(0, work[cuts - 1])
+            slices = zip(np.split(dirty, cuts), np.split(order, begins), spent.tolist(), strict=True)
+            for nodes, chosen, places in slices:
+                part = at[chosen], rows[chosen], amounts[:, chosen]
+                written.append(self._update(nodes, gone, part, owners[chosen]))
+                yield places
+        self.version += 1
+        if len(dirty) * _MANY_ROWS > len(self._begins):
+            self._journal.clear()
+            self._whole = self.version
+        else:
+            self._journal.append(written[0] if len(written) == 1 else np.unique(np.concatenate(written)))
 
     def segment(self, row: int) -> slice:
         """The places of the steps of a node."""
@@ -168,8 +194,8 @@ class Profiles:
 
     # ---- changes
 
-    def _update(self, dirty: Indices, gone: Collection[int], changes: Changes, owners: Indices) -> None:
-        """Write the steps of these nodes, sorted by row, anew."""
+    def _update(self, dirty: Indices, gone: Collection[int], changes: Changes, owners: Indices) -> Indices:
+        """Write the steps of these nodes, sorted by row, anew; returns the places that it wrote to."""
         sizes, begins = self._sizes[dirty], self._begins[dirty]
         places = _ranges(begins, sizes)
         own = self.owners[places]
@@ -201,12 +227,7 @@ class Profiles:
         self.at[target], self.until[target] = at, until
         self.rows[target], self.owners[target], self.slots[target] = rows[order], own[order], slots[order]
         self.left[:, target] = _sums(amounts[:, order], counts)
-        self.version += 1
-        if len(dirty) * _MANY_ROWS > len(self._begins):
-            self._journal.clear()
-            self._whole = self.version
-        else:
-            self._journal.append(written)
+        return written
 
     def _settle(self, dirty: Indices, counts: Indices) -> Indices:
         """Give these nodes places for so many steps; returns the places that they had and have."""

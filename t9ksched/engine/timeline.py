@@ -19,12 +19,17 @@ from t9ksched.engine.placement.class_fit import ClassFit
 from t9ksched.engine.placement.trial import Trial
 from t9ksched.engine.profiles import Profiles
 from t9ksched.engine.steps import Steps, steps_of
+from t9ksched.engine.work import Meter, Work, finish
 
 _HELD: Final = "held:"
 _HEEDED: Final = "heeded:"
 _TWICE: Final = "twice:"
 _OWNED: Final = 1 << 40
 """Numbers of owners from here on are not those of ends."""
+_A_STEP: Final = 10
+"""Units of work to write a step of a node, for each resource."""
+_CHANGED: Final = 100
+"""Units of work to note that a start is planned, or is no more."""
 _LAST: Final = (1 << 63, False, "")
 """After every moment."""
 
@@ -35,16 +40,18 @@ class Timeline:
     Args:
         shape: of the columns, (resources, nodes).
         accounts: those that a charge of each queue goes to, by queue.
+        meter: counts what is done here.
 
     Attributes:
         blocks: the planned starts on it, by UID of the owner; `version` is another one after each change of them.
         base: another number after each change of all else but what is heeded.
     """
 
-    def __init__(self, shape: tuple[int, ...], now: int, accounts: Mapping[str, Sequence[str]]) -> None:
+    def __init__(self, shape: tuple[int, ...], now: int, accounts: Mapping[str, Sequence[str]], meter: Meter) -> None:
         self._shape = shape
         self._now = now
         self._accounts = accounts
+        self._meter = meter
         self._began: list[tuple[int, str, Room]] = []
         self._held: dict[str, tuple[int, Room]] = {}
         self._pays: dict[str, tuple[int, str, Mapping[str, int]]] = {}
@@ -129,6 +136,7 @@ class Timeline:
         self.drop(block.owner)
         self.blocks[block.owner] = block
         self._add(block.owner, block.changes)
+        self._meter.spent += _CHANGED
         self._changed_from = min(self._changed_from, (block.at, False, block.owner))
         self.version += 1
 
@@ -137,6 +145,7 @@ class Timeline:
         block = self.blocks.pop(owner, None)
         if block is not None:
             self._remove(owner)
+            self._meter.spent += _CHANGED
             self._changed_from = min(self._changed_from, (block.at, False, owner))
             self.version += 1
 
@@ -171,27 +180,31 @@ class Timeline:
             else:
                 self._gone[number] = changes
 
-    def _now_profiles(self, trial: Trial | None) -> Profiles:
-        """The free room of all nodes from now on, with all that is known; of the room that a trial has now, or, where
-        that does not matter, had before.
+    def prepare(self, trial: Trial | None) -> Work[Profiles]:
+        """The free room of all nodes from now on, with all that is known, in slices; of the room that a trial has now,
+        or, where that does not matter, had before. What is asked after it is answered without that work.
         """
         free = None
         if trial is not None and trial.state != self._followed:
             free, self._followed = trial.free, trial.state
-        came = [(number, self._changes[number]) for number in sorted(self._came)]
+        if self._profiles is not None and free is None and not self._came and not self._gone:
+            return self._profiles
+        numbers = sorted(self._came)
+        parts = [self._changes[number] for number in numbers]
+        owners = np.repeat(np.array(numbers, np.intp), [len(at) for at, _, _ in parts])
+        came, gone = joined(self._shape[0], parts), self._gone
+        self._came.clear()
+        self._gone = {}
         if self._profiles is None:
             ends = self._expected
             at_first = np.zeros(self._shape, np.int64) if free is None else free
-            changes = joined(
-                self._shape[0],
-                [(self._moments[ends.end], ends.rows, ends.amounts), *(one for _, one in came)],
-            )
-            numbers = [np.full(len(one[0]), number, np.intp) for number, one in came]
-            self._profiles = Profiles(at_first, self._now, changes, np.concatenate([ends.end, *numbers]))
-        elif free is not None or came or self._gone:
-            self._profiles.change(free, self._gone, came)
-        self._came.clear()
-        self._gone = {}
+            came = joined(self._shape[0], [(self._moments[ends.end], ends.rows, ends.amounts), came])
+            owners, free = np.concatenate([ends.end, owners]), None
+            self._profiles = Profiles(at_first, self._now, came[1])
+            self._meter.spent += 2 * at_first.size
+        for places in self._profiles.change(free, gone, came, owners):
+            self._meter.spent += _A_STEP * self._shape[0] * places
+            yield
         return self._profiles
 
     def lowest(self, start: int, until: int, without: Collection[str] = (), *, lends: bool = False) -> Int64s | None:
@@ -203,7 +216,7 @@ class Timeline:
         """
         if start <= self._now and not self.blocks and self._heeded is None and not (lends and self._twice is not None):
             return None
-        profiles = self._now_profiles(None)
+        profiles = self._profiles_now(None)
         numbers: set[int] = set()
         if without:
             numbers.update(at for at, one in enumerate(self._expected.sources) if one.gang in without)
@@ -215,8 +228,11 @@ class Timeline:
 
     def lowest_on(self, rows: Indices, start: int, until: int) -> Int64s:
         """As `lowest`, on these nodes; shape (resources, len(rows))."""
-        profiles = self._now_profiles(None)
+        profiles = self._profiles_now(None)
         return profiles.least_on(rows, start, until) - profiles.free[:, rows]
+
+    def _profiles_now(self, trial: Trial | None) -> Profiles:
+        return finish(self.prepare(trial))
 
     def supply(self, column: ClassFit) -> Steps:
         """How many pods of the class fit at which moments; it looks at the nodes that the class may use now."""
@@ -224,7 +240,7 @@ class Timeline:
 
     def steps(self, column: ClassFit) -> ClassSteps:
         """How many pods of the class fit on which node at which moments, for the room that the trial has now."""
-        profiles = self._now_profiles(column.trial)
+        profiles = self._profiles_now(column.trial)
         found = self._steps.get(column)
         if found is None:
             found = self._steps[column] = ClassSteps(profiles, column)
@@ -232,7 +248,7 @@ class Timeline:
 
     def over(self, trial: Trial, rows: Indices) -> bool:
         """Whether on one of these nodes more is taken or planned than there is, at some moment."""
-        return self._now_profiles(trial).over(rows)
+        return self._profiles_now(trial).over(rows)
 
     def payable(
         self, limits: Iterable[tuple[str, str, int, int]], demand: Mapping[str, int]

@@ -89,6 +89,8 @@ class Allocate:
         taken, scarce, crowded, hopeless = None, False, False, False
         if planned is not None:
             scarce = not own and not due and not _enough(key)
+            if not (scarce or own):
+                yield from planned.prepare()
             if not (scarce or own or due or turn.had is not None or nodes is not None):
                 # Most gangs that are passed over fail by what is left on a few nodes: no trial is needed to see it.
                 crowded = planned.places(gang, key, cycle.now) == []

@@ -81,7 +81,7 @@ class Minima:
             planned.focus(gang)
             judged = members and enough and not closed and gang.uid not in cycle.reservations.of
             judged = judged and gang.uid in self._planned_before and not (yield from self._may_evict(gang, members))
-            if judged and (block := planned.rests(gang, members)) is not None:
+            if judged and (block := (yield from planned.rests(gang, members))) is not None:
                 self._wait(gang, told(cycle, gang, block))
                 return
             had = planned.turn(gang)

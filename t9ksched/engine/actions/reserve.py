@@ -45,7 +45,7 @@ class Reserve:
             return False
         if not planned.may_plan(gang, turn.had):
             return False
-        yield from planned.look_ahead()
+        yield from planned.prepare()
         block = yield from self._earliest(planned, gang, turn.key, turn.had)
         if block is not None:
             turn.reasons = told(self._cycle, gang, block)

@@ -112,7 +112,7 @@ def looks(before: View, memory: Memory, now: int) -> tuple[Plan, int]:
     """A cycle, and how many gangs were tried although they had a plan."""
     with patch.object(PlannedStarts, "turn", autospec=True, side_effect=PlannedStarts.turn) as tried:
         found = plan(before, POLICY, now, memory)
-        with patch.object(PlannedStarts, "rests", lambda *_: None):
+        with patch.object(PlannedStarts, "rests", lambda *_: iter(())):
             fresh = plan(before, POLICY, now)
     assert structs.replace(fresh, stats=found.stats).to_bytes() == found.to_bytes()
     return found, tried.call_count - len(before.gangs)

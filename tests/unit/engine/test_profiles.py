@@ -5,7 +5,7 @@ import random
 import numpy as np
 import pytest
 
-from t9ksched.engine.arrays import Int64s
+from t9ksched.engine.arrays import Indices, Int64s
 from t9ksched.engine.changes import Changes, joined
 from t9ksched.engine.class_steps import ClassSteps
 from t9ksched.engine.placement.feasibility import FeasibilityCache
@@ -26,6 +26,14 @@ def some(rng: random.Random, resources: int) -> Changes:
     return at, np.concatenate([rows, rows]), np.concatenate([-amounts, amounts], axis=1)
 
 
+def made(free: Int64s, changes: Changes, owners: Indices) -> Profiles:
+    """Profiles with these changes from the beginning."""
+    profiles = Profiles(free, 0, changes[1])
+    for _ in profiles.change(None, {}, changes, owners):
+        pass
+    return profiles
+
+
 def least(free: Int64s, changes: Changes, start: int, until: int) -> Int64s:
     """What `Profiles.least` says, moment by moment."""
     at, rows, amounts = changes
@@ -41,7 +49,9 @@ def least(free: Int64s, changes: Changes, start: int, until: int) -> Int64s:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_changes_one_by_one(seed: int) -> None:
+@pytest.mark.parametrize("a_slice", [2_048, 7])
+def test_changes_one_by_one(seed: int, a_slice: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("t9ksched.engine.profiles._SLICE", a_slice)
     rng = random.Random(seed)
     nodes = table(node(f"n{at:02}", gpu=8, cpu=100) for at in range(NODES))
     trial = Trial(nodes.freeze(), FeasibilityCache(), Policy())
@@ -50,7 +60,7 @@ def test_changes_one_by_one(seed: int) -> None:
     owned = {number: some(rng, len(free)) for number in range(20)}
     changes = joined(len(free), list(owned.values()))
     owners = np.concatenate([np.full(len(one[0]), number, np.intp) for number, one in owned.items()])
-    profiles = Profiles(free, 0, changes, owners)
+    profiles = made(free, changes, owners)
     steps = [ClassSteps(profiles, column) for column in columns]
     for turn in range(60):
         gone = {number: owned.pop(number) for number in rng.sample(sorted(owned), rng.randint(0, 3))}
@@ -61,10 +71,12 @@ def test_changes_one_by_one(seed: int) -> None:
         if rng.random() < 0.3:
             free[:, rng.randrange(NODES)] -= rng.randint(-1, 1)
             trial.state += 1
-        profiles.change(free, gone, came)
+        numbers = np.repeat(np.array([at for at, _ in came], np.intp), [len(one[0]) for _, one in came])
+        for _ in profiles.change(free, gone, joined(len(free), [one for _, one in came]), numbers):
+            pass
         asked = steps if turn % 3 else steps[:1]
         changes = joined(len(free), list(owned.values()))
-        fresh = Profiles(free, 0, changes, np.zeros(len(changes[0]), np.intp))
+        fresh = made(free, changes, np.zeros(len(changes[0]), np.intp))
         start, until = sorted(rng.sample(range(50), 2))
         expected = least(free, changes, start, until)
         np.testing.assert_array_equal(profiles.least(start, until), expected)
@@ -90,6 +102,6 @@ def test_what_does_not_end_gives_nothing_back() -> None:
     rng, free = random.Random(1), trial.free
     owned = [some(rng, len(free)) for _ in range(30)]
     owners = np.repeat(np.arange(30), [len(one[0]) for one in owned])
-    profiles = Profiles(free, 0, joined(len(free), owned), owners)
+    profiles = made(free, joined(len(free), owned), owners)
     rest = joined(len(free), [one for number, one in enumerate(owned) if number not in (3, 7)])
     np.testing.assert_array_equal(profiles.least(0, 40, {3, 7}), least(free, rest, 0, 40))

@@ -1,20 +1,22 @@
 """No gang, however awkward, holds a plan for long: work between two places to stop is bounded, in units."""
 
+import dataclasses
 from collections.abc import Callable
 
 import pytest
 from msgspec import structs
 
 from t9ksched.engine.planner import Planner, plan
-from t9ksched.engine.policy import Policy
+from t9ksched.engine.policy import Planning, Policy
 from t9ksched.engine.view import View
 from t9ksched.model.cards import CardGrant
-from t9ksched.model.gang import Gang
+from t9ksched.model.gang import ExpectedEnd, Gang
 from tests.builders import GPU, gang, member, node, pod_class, queue, running, table, view
 
 PREEMPT = Policy(actions=("allocate", "preempt"))
 QUEUES = {"low": queue(), "high": queue(priority=1)}
 NODES = 200
+SECOND = 1_000_000_000
 HOST = "kubernetes.io/hostname"
 
 
@@ -83,6 +85,27 @@ def steps(planner: Planner) -> tuple[int, int]:
         done = planner.step(1)
         most = max(most, meter.spent - before)
     return most, meter.spent
+
+
+def test_thousands_of_ends_and_plans_are_taken_in_by_slices() -> None:
+    live = table(node(f"n{at:04}", gpu=8) for at in range(4_000))
+    whole = pod_class(cpu=32, memory="256Gi", gpu=8)
+    ends = []
+    for at in range(4_000):
+        live.charge(live.row(f"n{at:04}"), whole, CardGrant.packed({GPU: 255}))
+        ends.append(ExpectedEnd(f"r{at}", "low", (at + 1) * SECOND, ((f"n{at:04}", whole, 1),)))
+    lasting = [structs.replace(gang(f"g{at}", "low", 40, of=whole, created=at), lasts=SECOND) for at in range(30)]
+    policy = Policy(planning=Planning(gangs=30, per_queue=30))
+    given = dataclasses.replace(view(live, lasting, QUEUES), expected_ends=tuple(ends))
+    planner = Planner(given, policy, 0)
+    most, _ = steps(planner)
+    assert most <= 300_000
+    planned = planner.result().planned
+    assert len(planned) == 30 * 40
+    # An end that is not as expected makes plans be looked at again.
+    later = dataclasses.replace(given, reservations=planned, expected_ends=tuple(ends[:-1]))
+    most, _ = steps(Planner(later, policy, 0))
+    assert most <= 300_000
 
 
 def test_a_gang_that_must_be_on_one_node_evicts_only_there() -> None:
