@@ -189,6 +189,7 @@ class AdmissionPass:
         new = reason is None and gang.acceptance is None and gang.owner is not None
         if (
             (new and self._state.owners.awaited(gang))  # the limits of its annotations are part of the acceptance
+            or (reason is None and self._awaits_submitter(gang))
             or (reason is not None and reason.code == Code.SUBMITTER_UNKNOWN)
             or (reason is not None and reason.refused and not self._state.owners.root(gang).certain)
         ):
@@ -201,6 +202,14 @@ class AdmissionPass:
             return True
         self._state.refused(gang, reason)
         return False
+
+    def _awaits_submitter(self, gang: GangRecord) -> bool:
+        """Whether a new group asks for a reservation that may be for its submitter only, who is not known yet."""
+        advance = self._state.advance
+        if gang.acceptance is not None or not advance.known or self._state.permissions.submitter(gang):
+            return False
+        held = advance.known.get(advance.asked(gang))
+        return held is not None and not advance.admits(held, gang)
 
 
 def _unfit(gang: GangRecord) -> Reason | None:

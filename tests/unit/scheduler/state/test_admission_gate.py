@@ -7,6 +7,7 @@ from msgspec import structs
 
 from t9ksched.admission.access import Members
 from t9ksched.admission.identity import OWNER_ANNOTATION
+from t9ksched.model.names import RESERVATION_ANNOTATION
 from t9ksched.model.pod import OwnerReference
 from t9ksched.model.queue import Queue, parse_queue_spec
 from t9ksched.model.reasons import Code
@@ -17,6 +18,7 @@ from t9ksched.scheduler.state.objects import PodGroupObject
 from t9ksched.scheduler.state.state import ClusterState
 from t9ksched.store.acceptances import Acceptance
 from tests.feeds import taken
+from tests.unit.scheduler.state.test_advance_book import known
 from tests.unit.scheduler.state.test_state import NOW, decide, node, pod
 
 LATER = NOW + NAMING_NS
@@ -167,6 +169,32 @@ def test_what_runs_goes_on_and_is_not_refilled_once_its_user_is_no_member_any_mo
     assert [(reason.code, reason.refused) for reason in gang.reasons] == [(Code.NOT_PERMITTED, False)]
     state.permit({"q": Members(users=frozenset({"ann"}))})
     assert len(decide(state)) == 1
+
+
+def test_who_asks_for_a_reservation_waits_a_moment_until_its_submitter_is_known() -> None:
+    state = cluster(Members(everyone=True))
+    state.advance.take([known(**{"for": {"users": ["ann"]}})])
+    group = owned_group(owner="")
+    group.metadata.annotations = {RESERVATION_ANNOTATION: "r"}
+    state.upsert_group(group)
+    state.upsert_pod(owned_pod("a", owner=""))
+    (gang,) = state.gangs.values()
+    assert (state.view(NOW).gangs, gang.reasons) == ((), ())
+    state.accept(structs.replace(accepted("group-g"), kind="PodGroup"))
+    (seen,) = state.view(NOW + 1).gangs
+    assert (seen.reservation, state.permissions.submitter(gang)) == ("r", "ann")
+
+
+def test_who_asks_for_a_reservation_does_not_wait_for_ever_for_its_submitter() -> None:
+    state = cluster(Members(everyone=True))
+    state.advance.take([known(**{"for": {"users": ["ann"]}})])
+    group = owned_group(owner="")
+    group.metadata.annotations = {RESERVATION_ANNOTATION: "r"}
+    state.upsert_group(group)
+    state.upsert_pod(owned_pod("a", owner=""))
+    assert state.view(NOW).gangs == ()
+    assert len(state.view(LATER).gangs) == 1
+    assert len(state.view(LATER + 1).gangs) == 1
 
 
 def test_on_a_used_cluster_with_an_empty_database_nothing_unknown_joins() -> None:
