@@ -73,17 +73,33 @@ class Block:
         at, until: when its gang starts, and when it ends at the latest.
         only: the class of all its pods, None where they are unlike.
         gang: the gang whose waiting members are known to be those pods, None before it is looked at.
+        asked: the reservation that the gang asked for when this was planned, and as which user; empty for none, and
+            where that is not known.
         told: what its gang is told of it; empty before it is asked for.
         changes: moments, rows of nodes and amounts of what it takes and gives back, see `Changes`.
     """
 
-    __slots__ = ("at", "changes", "gang", "only", "owner", "queue", "rank", "reserved", "room", "told", "until")
+    __slots__ = (
+        "asked",
+        "at",
+        "changes",
+        "gang",
+        "only",
+        "owner",
+        "queue",
+        "rank",
+        "reserved",
+        "room",
+        "told",
+        "until",
+    )
 
     def __init__(self, reserved: tuple[Reservation, ...], room: Room) -> None:
         first, rows = reserved[0], room.rows
         self.reserved = reserved
         self.room = room
         self.gang: Gang | None = None
+        self.asked: tuple[object, ...] = ()
         self.told: tuple[Reason, ...] = ()
         self.owner, self.queue, self.rank, self.at = first.owner, first.queue, first.rank, first.since
         self.until = first.until or NEVER_ENDS
@@ -113,7 +129,14 @@ class Block:
                 queue=gang.queue,
             )
             reserved += [one] * placement.pods
-        return cls(tuple(reserved), Room.placed(placements))
+        made = cls(tuple(reserved), Room.placed(placements))
+        made.asked = asks(gang)
+        return made
+
+
+def asks(gang: Gang) -> tuple[object, ...]:
+    """The reservation that the gang asks for, and as which user: both may change while it waits."""
+    return (gang.reservation, gang.user, gang.groups) if gang.reservation else ()
 
 
 def end_of(gang: Gang, start: int) -> int:

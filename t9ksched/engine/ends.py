@@ -107,7 +107,7 @@ class KnownEnds:
                 sources.append(one)
                 entries += held
         end, rows, kinds, pods = np.array(entries, np.int64).reshape(-1, 4).T
-        needs = np.array(self._needs, np.int64).reshape(-1, len(trial.free))
+        needs = np.array(self._needs, np.int64).reshape(len(self._needs), len(trial.free))
         amounts = needs[kinds].T * pods
         at_ = np.array([one.at for one in sources], np.int64)
         return Ends(tuple(sources), at_, end, rows, kinds, pods, amounts, self._classes)

@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 
 from t9ksched.engine.arrays import Int64s, Mask
-from t9ksched.engine.blocks import NEVER_ENDS, Block, Room, end_of
+from t9ksched.engine.blocks import NEVER_ENDS, Block, Room, asks, end_of
 from t9ksched.engine.ends import Ends
 from t9ksched.engine.in_turn import InTurn, is_plain
 from t9ksched.engine.ledger import Ledger
@@ -171,6 +171,8 @@ class PlannedStarts:
         if self._view.queues[gang.queue].spec.ordering == "Strict" or not self._windows.allow(gang, block.at):
             return None
         if block.gang is not gang:
+            if block.asked != asks(gang):
+                return None
             first = block.reserved[0].pod_class
             if len(members) != len(block.reserved) or not alike(members) or members[0].pod_class != first:
                 return None

@@ -3,7 +3,9 @@
 import gc
 
 import pytest
+from msgspec import structs
 
+from t9ksched.engine.nodes import NodeTable
 from t9ksched.engine.placement.trial import Trial
 from t9ksched.engine.policy import Planning
 from t9ksched.model.reasons import Code
@@ -280,6 +282,26 @@ def test_a_plan_goes_with_its_job() -> None:
     pool.cycle(1)
     assert pool.planned == {}
     assert pool.started["c"] == 1
+
+
+def test_a_plan_does_not_stand_when_its_job_asks_for_a_reservation_that_does_not_exist() -> None:
+    pool = blocked()
+    pool.cycle(1)  # nothing to improve: from here on plans stand without another look
+    assert pool.planned == {"b": 10}
+    pool._waiting["b"] = structs.replace(pool._waiting["b"], reservation="none")
+    found = pool.cycle(1)
+    assert pool.planned == {}
+    assert [reason.code for one in found.waiting for reason in one.reasons] == [Code.NOT_PERMITTED]
+    pool._waiting["b"] = structs.replace(pool._waiting["b"], reservation="")
+    pool.cycle(1)
+    assert pool.planned == {"b": 10}
+
+
+def test_before_any_node_is_known_nothing_is_planned_beside_what_runs() -> None:
+    pool = blocked()
+    pool.nodes = NodeTable()
+    pool.cycle(1)
+    assert pool.planned == {}
 
 
 @pytest.mark.parametrize(("gangs", "expected"), [(9, {"b", "d", "f", "g"}), (3, {"b", "f", "g"})])
