@@ -4,13 +4,20 @@ from typing import Final
 
 import numpy as np
 
-from t9ksched.engine.arrays import Indices, Int64s, Mask
+from t9ksched.engine.arrays import Indices, Int64s
+from t9ksched.engine.blocks import NEVER_ENDS, Block
 from t9ksched.engine.nodes import LARGEST
 from t9ksched.engine.placement.class_fit import NEVER, ClassFit
 from t9ksched.engine.placement.trial import Placement
 from t9ksched.engine.profiles import NOW, SPARE, Profiles
 
 _FEW_ROWS: Final = 32
+_LOOKS: Final = 2_000
+"""So many nodes are looked at one by one before it is said that pods may fit."""
+_MATRIX: Final = 1_000_000
+"""So many open times by moments are compared before it is said that pods may fit."""
+_A_LOOK: Final = 300
+"""Units of work to look at the steps of a node."""
 
 
 class ClassSteps:
@@ -26,6 +33,7 @@ class ClassSteps:
         self.column = column
         self._version = -1
         self._summed: tuple[Int64s, Int64s] | None = None
+        self._times: tuple[Int64s, Int64s, Indices] | None = None
         self.fits: Int64s = np.zeros(0, np.int64)
 
     def follow(self) -> None:
@@ -33,7 +41,7 @@ class ClassSteps:
         profiles = self._profiles
         if self._version == profiles.version:
             return
-        self._summed = None
+        self._summed = self._times = None
         places = None if self._version < 0 else profiles.since(self._version)
         self._version = profiles.version
         self.column.trial.meter.spent += 8 * len(profiles.at if places is None else places)
@@ -89,14 +97,74 @@ class ClassSteps:
             self._summed = self._profiles.moments, self._profiles.sums(self._by_number)
         return self._summed
 
-    def open(self, start: int, until: int) -> Mask:
-        """Nodes on which one fits from `start` to before `until`, shape (nodes,)."""
+    def _open_times(self) -> tuple[Int64s, Int64s, Indices]:
+        """From when to before when at least one fits on a node without a break, and the row of it."""
         self.follow()
-        profiles, found = self._profiles, self.column.here.copy()
-        short = profiles.inside(start, until)
-        short &= self.fits < 1
-        found[profiles.rows[short]] = False
-        self.column.trial.meter.spent += len(short)
+        if self._times is None:
+            profiles = self._profiles
+            opened = self.fits > 0
+            begins, ends = opened.copy(), opened.copy()
+            goes_on = opened[1:] & opened[:-1] & (profiles.owners[1:] != NOW)
+            begins[1:] &= ~goes_on
+            ends[:-1] &= ~goes_on
+            first = np.flatnonzero(begins)
+            self._times = profiles.at[first], profiles.until[np.flatnonzero(ends)], profiles.rows[first]
+            self.column.trial.meter.spent += len(opened)
+        return self._times
+
+    def open_rows(self, start: int, until: int) -> Indices:
+        """Rows of the nodes on which one fits from `start` to before `until`, sorted."""
+        begins, ends, rows = self._open_times()
+        found = np.sort(rows[(begins <= start) & (ends >= max(until, start + 1))])
+        self.column.trial.meter.spent += len(rows)
+        return found
+
+    def may_fit(self, pods: int, moments: Int64s, lasts: int, own: Block) -> bool:
+        """Whether so many find room on the nodes as they are for `lasts`, or for ever when that is 0, from one of these
+        moments, which are before that plan begins; it is theirs, laid, and may be left out. True also where that is
+        not known.
+        """
+        begins, ends, rows = self._open_times()
+        meter, needs = self.column.trial.meter, self.column.needs
+        meter.spent += 3 * len(rows)
+        if not needs:
+            return True
+        untils = moments + lasts if lasts else np.full(len(moments), NEVER_ENDS, np.int64)
+        long = (begins <= moments[-1]) & (ends >= untils[0]) & (ends - begins >= untils[0] - moments[0])
+        chosen = np.flatnonzero(long)
+        chosen = chosen[~np.isin(rows[chosen], own.room.rows)]
+        meter.spent += len(moments) * len(chosen)
+        if len(moments) * len(chosen) > _MATRIX:
+            return True
+        open_then = (begins[chosen, None] <= moments) & (ends[chosen, None] >= untils)
+        resource, amount = needs[0]
+        owned = self._fits_without(own, own.room.amounts[resource] // amount, moments, untils)
+        likely = owned + open_then.sum(axis=0) * int(self.fits.max()) >= pods
+        looks = _LOOKS
+        for at in np.flatnonzero(likely).tolist():
+            found = rows[chosen[open_then[:, at]]].tolist()
+            looks -= len(found)
+            if looks < 0:
+                return True
+            meter.spent += _A_LOOK * len(found)
+            start, until = int(moments[at]), int(untils[at])
+            if owned[at] + sum(self.fit(row, start, until) for row in found) >= pods:
+                return True
+        return False
+
+    def _fits_without(self, own: Block, taken: Int64s, starts: Int64s, untils: Int64s) -> Int64s:
+        """How many fit on the nodes of a plan, which takes so many places on each from its moment on, without it; from
+        each of these starts to before each of these moments. At least so many as fit there.
+        """
+        profiles, rows = self._profiles, own.room.rows
+        places = profiles.places(rows)
+        sizes = profiles.sizes(rows)
+        at = profiles.at[places]
+        fits = self.fits[places] + np.where(at >= own.at, np.repeat(taken, sizes), 0)
+        inside = (at < untils[:, None]) & (profiles.until[places] > starts[:, None])
+        self.column.trial.meter.spent += 3 * inside.size
+        each = np.minimum.reduceat(np.where(inside, fits, LARGEST), np.cumsum(sizes) - sizes, axis=1)
+        found: Int64s = each.sum(axis=1)
         return found
 
     def fit(self, row: int, start: int, until: int) -> int:
@@ -116,16 +184,20 @@ class ClassSteps:
         left, found = pods, []
         if start <= self._profiles.now and not self._enough(pods, start, until):
             return []
-        key = np.where(self.open(start, until), self.column.scored(), NEVER)
+        rows = self.open_rows(start, until)
+        if not len(rows):
+            return []
+        key = self.column.scored()[rows]
         while left:
-            row = int(key.argmax())
-            if key[row] == NEVER:
+            best = int(key.argmax())
+            if key[best] == NEVER:
                 return []
-            key[row] = NEVER
+            key[best] = NEVER
+            row = int(rows[best])
             count = min(self.fit(row, start, until), left)
             left -= count
             found.append(Placement(self.column, row, count, ()))
-        self.column.trial.meter.spent += len(key) * (2 + len(found))
+        self.column.trial.meter.spent += len(self.column.here) * 2 + len(key) * len(found)
         return found
 
     def _enough(self, pods: int, start: int, until: int) -> bool:

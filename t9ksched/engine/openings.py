@@ -9,20 +9,20 @@ from t9ksched.engine.blocks import NEVER_ENDS
 from t9ksched.engine.steps import Steps
 
 
-def may_open(supply: Steps, pods: int, lasts: int, before: int) -> bool:
-    """Whether so many pods may fit for `lasts` (or for ever when that is 0) from a moment before that one.
-
-    True also where it depends on what the supply is from then on.
+def may_open(supply: Steps, pods: int, lasts: int, before: int) -> Int64s:
+    """The moments before that one at which something changes and from which so many pods may fit for `lasts` (or for
+    ever when that is 0); sorted. Also those from which it depends on what the supply is from then on.
     """
     at, fit = supply
     at = at[: np.searchsorted(at, before)]
     holds = fit[: len(at)] >= pods
-    if not holds.any():
-        return False
     found = at[holds]
+    if not len(found):
+        return found
     ends = np.append(at[~holds], NEVER_ENDS)
     ends = ends[np.searchsorted(ends, found)]
-    return bool(np.any(ends - found >= lasts if lasts else ends == NEVER_ENDS))
+    opened: Int64s = found[ends - found >= lasts if lasts else ends == NEVER_ENDS]
+    return opened
 
 
 def openings(conditions: Sequence[tuple[Int64s, Mask]], lasts: int | Steps) -> Int64s:

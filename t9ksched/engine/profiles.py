@@ -128,6 +128,10 @@ class Profiles:
         """The places of the steps of these nodes, node by node."""
         return _ranges(self._begins[rows], self._sizes[rows])
 
+    def sizes(self, rows: Indices) -> Indices:
+        """How many steps each of these nodes has."""
+        return self._sizes[rows]
+
     def since(self, version: int) -> Indices | None:
         """The places that changed since that version; None for all."""
         if version < self._whole:

@@ -11,9 +11,16 @@ def is_best(timeline: Timeline, column: ClassFit, gang: Gang, block: Block) -> b
     """Whether the numbers alone show that the plan is still possible, and that no earlier start is; all pods of the
     gang are of this class.
 
-    They are those of the timeline with the plan on it, which takes nothing before it begins.
+    First they are of all nodes together, with the plan laid, which takes nothing before it begins; then of each node.
+    These say nothing where all plans are of the class, as those may move to other nodes.
     """
-    rows = block.room.rows
+    rows, pods = block.room.rows, len(block.reserved)
     if not column.mask[rows].all() or timeline.over(column.trial, rows):
         return False
-    return not may_open(timeline.supply(column), len(block.reserved), gang.lasts, block.at)
+    steps = timeline.steps(column)
+    moments = may_open(steps.supply(), pods, gang.lasts, block.at)
+    if not len(moments):
+        return True
+    if all(other.only == block.only for other in timeline.blocks.values()):
+        return False
+    return not steps.may_fit(pods, moments, gang.lasts, block)

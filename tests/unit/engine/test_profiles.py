@@ -6,12 +6,14 @@ import numpy as np
 import pytest
 
 from t9ksched.engine.arrays import Indices, Int64s
+from t9ksched.engine.blocks import NEVER_ENDS, Block, Room
 from t9ksched.engine.changes import Changes, joined
 from t9ksched.engine.class_steps import ClassSteps
 from t9ksched.engine.placement.feasibility import FeasibilityCache
 from t9ksched.engine.placement.trial import Trial
 from t9ksched.engine.policy import Policy
 from t9ksched.engine.profiles import Profiles
+from t9ksched.model.reservation import Reservation, ReservationKind
 from tests.builders import GPU, node, pod_class, table
 
 NODES = 40
@@ -87,7 +89,7 @@ def test_changes_one_by_one(seed: int, a_slice: int, monkeypatch: pytest.MonkeyP
             for mine, theirs in zip(one.supply(), again.supply(), strict=True):
                 np.testing.assert_array_equal(mine, theirs)
             rooms = one.column.rooms(expected)
-            np.testing.assert_array_equal(one.open(start, until), rooms > 0)
+            np.testing.assert_array_equal(one.open_rows(start, until), np.flatnonzero(rooms))
             for row in np.flatnonzero(rooms).tolist():
                 assert one.fit(row, start, until) == rooms[row]
             at, supply = one.supply()
@@ -105,3 +107,32 @@ def test_what_does_not_end_gives_nothing_back() -> None:
     profiles = made(free, joined(len(free), owned), owners)
     rest = joined(len(free), [one for number, one in enumerate(owned) if number not in (3, 7)])
     np.testing.assert_array_equal(profiles.least(0, 40, {3, 7}), least(free, rest, 0, 40))
+
+
+@pytest.mark.parametrize("cards", [1, 2])
+def test_where_a_plan_is_left_out_what_may_fit_is_never_denied(cards: int) -> None:
+    rng, answers = random.Random(cards), set()
+    nodes = table(node(f"n{at:02}", gpu=8, cpu=100) for at in range(NODES))
+    trial = Trial(nodes.freeze(), FeasibilityCache(), Policy())
+    of = pod_class(cpu=1, memory=0, gpu=cards)
+    column, free = trial.column(None, of), trial.free
+    for _ in range(200):
+        others = joined(len(free), [some(rng, len(free)) for _ in range(rng.randint(20, 120))])
+        at, lasts = rng.randint(2, 40), rng.choice((0, *range(1, 25)))
+        until = at + lasts if lasts else 0
+        places = [rng.randrange(NODES) for _ in range(rng.randint(1, 6))]
+        reserved = tuple(
+            Reservation("own", f"n{row:02}", of, ReservationKind.PLANNED, since=at, until=until) for row in places
+        )
+        own = Block(reserved, Room([(column, row, 1) for row in places]))
+        laid = joined(len(free), [others, own.changes])
+        steps = ClassSteps(made(free, laid, np.arange(len(laid[0]))), column)
+        moments = np.array(sorted(rng.sample(range(at), rng.randint(1, min(at, 9)))), np.int64)
+        fits = [
+            column.rooms(least(free, others, one, one + lasts if lasts else NEVER_ENDS)) for one in moments.tolist()
+        ]
+        most = max(int(one.sum()) for one in fits)
+        assert steps.may_fit(most, moments, lasts, own)
+        answers.add(steps.may_fit(most + 1, moments, lasts, own))
+        assert not steps.may_fit(most + 200, moments, lasts, own)
+    assert False in answers
