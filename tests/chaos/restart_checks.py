@@ -1,13 +1,16 @@
 """Checks of the first view of a scheduler, and of each view while SQL is away: both must rest on what was recorded.
 
 A scheduler that starts after another one died inherits its promises: a group for which victims were evicted, and that
-still waits, has its room reserved on the first view. While a scheduler knows that the database is away, it plans for no
-group without a written acceptance; a group whose minimum does not exist yet is in the plan to get that reason.
+still waits, has its room reserved on the first view. While a scheduler knows that the database is away, it takes no
+group without a written acceptance into a view, and starts none: the loss may become known between the two. A group
+whose minimum does not exist yet is in the view to get that reason.
 """
 
 import sqlite3
+from collections.abc import Generator, Iterable
 from typing import TYPE_CHECKING
 
+from t9ksched.engine.plan import Assignment
 from t9ksched.engine.view import View
 from t9ksched.model.gang import Gang
 from t9ksched.model.reservation import ReservationKind
@@ -34,6 +37,10 @@ class RestartChecks:
     def __init__(self, world: "World") -> None:
         self._world = world
         self._services: dict[SimulatedProcess, SchedulerService] = {}
+        self._knew: dict[SimulatedProcess, bool] = {}
+        """Whether a process knew that SQL is away when it began its latest view."""
+        self._waiting: dict[SimulatedProcess, dict[str, Gang]] = {}
+        """The groups of that view that could start and have no place, by UID."""
         self._planned: SimulatedProcess | None = None
         """The process that planned last."""
         self.kept = 0
@@ -43,28 +50,45 @@ class RestartChecks:
     def serve(self, process: SimulatedProcess, service: SchedulerService) -> None:
         """A process begins to serve."""
         self._services[process] = service
+        state = service.state
+        judge, assume = state.judge, state.assume
+
+        def judged(now: int) -> Generator[None, None, tuple[Gang, ...]]:
+            self._knew[process] = service.sql_writer.behind is not None
+            return judge(now)
+
+        def assumed(uid: str, assignments: Iterable[Assignment], now: int) -> list[Assignment]:
+            accepted = assume(uid, assignments, now)
+            gang = self._waiting.get(process, {}).pop(uid, None) if accepted else None
+            if gang is not None and service.sql_writer.behind is not None:
+                self._written([gang], "is started")
+            return accepted
+
+        state.judge, state.assume = judged, assumed  # type: ignore[method-assign]
 
     def look(self, view: View) -> None:
         """A cycle begins on this view."""
         process = CURRENT_PROCESS.get()
         if process is None or process not in self._services:
             return
-        if self._services[process].sql_writer.behind is not None:
-            self._written(view)
+        waiting = [gang for gang in view.gangs if not gang.placed and gathered(gang)]
+        self._waiting[process] = {gang.uid: gang for gang in waiting}
+        if self._knew.get(process) and self._services[process].sql_writer.behind is not None:
+            self._written(waiting, "is planned for")
         if self._planned is not process:
             if self._planned is not None and not self._world.elected:  # a former leader's memory may be old
                 self._inherited(view, self._services[self._planned])
             self._planned = process
 
-    def _written(self, view: View) -> None:
+    def _written(self, gangs: Iterable[Gang], done: str) -> None:
         connection = sqlite3.connect(self._world.database)
         try:
             written = {uid for (uid,) in connection.execute("SELECT uid FROM acceptance")}
         finally:
             connection.close()
-        for gang in view.gangs:
-            if not gang.placed and gathered(gang) and gang.uid not in written:
-                self._world.checker.say(f"SQL is away, and {gang.name} is planned for without a written acceptance")
+        for gang in gangs:
+            if gang.uid not in written:
+                self._world.checker.say(f"SQL is away, and {gang.name} {done} without a written acceptance")
 
     def _inherited(self, view: View, dead: SchedulerService) -> None:
         checker = self._world.checker

@@ -27,11 +27,15 @@ class Assumptions:
         """Charge what a plan decided for one gang, if the cluster is still as the plan saw it.
 
         Returns:
-            The assignments to carry out; none at all when one of them no longer holds.
+            The assignments to carry out; none at all when one of them no longer holds, or when the database was found
+            away meanwhile and has not taken the gang's acceptance.
         """
         gang = self._state.gangs_by_uid.get(gang_uid)
         decided = list(assignments)
         if gang is None:
+            return []
+        if self._state.outage.away and self._state.outage.refusal(gang) is not None:  # found away since the view
+            self._state.wake()
             return []
         done: list[PodRecord] = []
         for assignment in decided:

@@ -81,6 +81,7 @@ async def furnish(store: Store) -> dict[str, str]:
     kept = {"name": "night", "nodes": {"names": ["n1"]}, "for": "maintenance"}
     kept |= {"from": "2031-01-07T20:00:00Z", "to": "2031-01-07T22:00:00Z"}
     await store.reservations.create(parse_reservation(kept).to_dict(), ["n1"], await store.changes.head(), by="admin")
+    await store.card_cordons.cordon("n1", 3, "XID 79", "boss")
     cards = CardBinding(pod_uid="u2", namespace="default", name="q", node="n1", cards=CARDS, honoured=True, at=NOW)
     await store.bindings.put([cards])
     await store.runs.put([Run(uid="u1", bound_at=10**18, ran_at=10**18, limit=60)])

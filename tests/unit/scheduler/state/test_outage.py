@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from t9ksched.engine.planner import plan
+from t9ksched.engine.policy import Policy
 from t9ksched.model.reasons import Code
 from t9ksched.scheduler.act.gang_timeouts import GangTimeouts
 from t9ksched.scheduler.report.metrics import exposition
@@ -52,6 +54,19 @@ def test_what_was_on_its_way_to_the_database_when_it_went_away_waits_too() -> No
     planned(state)
     state.outage.begin(AT, ["pod-a"])
     assert planned(state) == []
+
+
+def test_a_decision_on_a_view_from_before_the_outage_is_dropped_where_the_acceptance_is_not_written() -> None:
+    state = state_with(node())
+    for name in ("new", "known"):
+        state.upsert_pod(pod(name, queue="q"))
+    decided = plan(state.view(NOW), Policy(), NOW).assignments
+    state.outage.begin(AT, ["pod-new"])
+    by_gang = {uid: [one for one in decided if one.gang == uid] for uid in ("pod-new", "pod-known")}
+    assert all(by_gang.values())
+    assert [uid for uid, mine in by_gang.items() if state.assume(uid, mine, NOW)] == ["pod-known"]
+    assert planned(state) == []
+    assert why(state, "pod-new") == [Code.DATABASE_AWAY]
 
 
 def test_a_gang_that_has_places_is_completed() -> None:
