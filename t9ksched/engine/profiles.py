@@ -219,7 +219,10 @@ class Profiles:
         amounts = np.concatenate([amounts[:, stay], new_amounts], axis=1)
         # At one moment room comes free first.
         kind = np.where(own == NOW, -1, np.any(amounts < 0, axis=0))
-        order = np.lexsort((kind, at, rows))
+        # One key sorts much faster than three: moments have few numbers.
+        ranks = np.empty(len(self._moment), np.intp)
+        ranks[self._order] = np.arange(len(self._order))
+        order = np.argsort((rows * len(self._order) + ranks[slots]) * 3 + kind + 1, kind="stable")
         counts = np.bincount(np.searchsorted(dirty, rows), minlength=len(dirty))
         written = self._settle(dirty, counts)
         target = _ranges(self._begins[dirty], counts)
@@ -260,7 +263,7 @@ class Profiles:
 
     def _numbered(self, at: Int64s) -> Indices:
         """The numbers of these moments, at each of which one more step begins."""
-        wanted = np.unique(at)
+        wanted, positions = np.unique(at, return_inverse=True)
         order = self._order[self._count[self._order] > 0]
         known = self._moment[order]
         where = np.searchsorted(known, wanted)
@@ -274,7 +277,7 @@ class Profiles:
         self._count = np.concatenate([self._count, np.zeros(int(new.sum()), np.int64)])
         self._order = np.insert(order, where[new], numbers[new])
         self.moments = self._moment[self._order]
-        found: Indices = numbers[np.searchsorted(wanted, at)]
+        found: Indices = numbers[positions]
         np.add.at(self._count, found, 1)
         return found
 
