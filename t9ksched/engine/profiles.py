@@ -97,13 +97,14 @@ class Profiles:
         dirty = np.flatnonzero(where)
         if not len(dirty):
             return
-        work = np.cumsum(self._sizes[dirty] + np.bincount(rows, minlength=len(where))[dirty])
-        cuts = np.flatnonzero(np.diff(work // _SLICE)) + 1
         written = []
-        if not len(cuts):
+        in_all = int(self._sizes[dirty].sum()) + len(rows)
+        if in_all <= _SLICE:
             written.append(self._update(dirty, gone, came, owners))
-            yield int(work[-1])
+            yield in_all
         else:
+            work = np.cumsum(self._sizes[dirty] + np.bincount(rows, minlength=len(where))[dirty])
+            cuts = np.flatnonzero(np.diff(work // _SLICE)) + 1
             order = np.argsort(rows)
             begins = np.searchsorted(rows[order], dirty[cuts])
             spent = np.append(work[cuts - 1], work[-1]) - np.append(0, work[cuts - 1])
