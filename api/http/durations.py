@@ -3,7 +3,7 @@
 from datetime import datetime, timedelta
 from typing import Final
 
-from t9ksched.model.duration import parse_duration
+from t9ksched.model.duration import LONGEST_SECONDS, parse_duration
 from t9ksched.model.errors import FieldError
 
 NEVER: Final = "never"
@@ -21,10 +21,12 @@ def lasting(value: object, path: str, now: datetime, default: timedelta, faults:
         return None
     try:
         length = parse_duration(value) if isinstance(value, str) else None
-        if length is not None:
+        if length is not None and length.total_seconds() < LONGEST_SECONDS:
             return now + length
         text = f"{value!r} is no length of time: write one such as 12h or 30d, or {NEVER}"
-    except (ValueError, OverflowError) as error:
-        text = "is longer than the calendar" if isinstance(error, OverflowError) else str(error)
+        if length is not None:
+            text = f"is a hundred years or more: write {NEVER} for no end"
+    except ValueError as error:
+        text = str(error)
     faults.append(FieldError(path, text))
     return None

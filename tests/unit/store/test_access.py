@@ -25,7 +25,7 @@ class TestMembers:
         made = await store.queues.create("q", {}, {"priority": 3})
         head = await store.changes.head()
         changed = await store.queues.set_members("q", {"users": ["ann"]}, made.revision, by="root")
-        assert (changed.members, changed.spec) == ({"users": ["ann"]}, {"priority": 3})
+        assert (changed.members, changed.spec) == ({"users": ["ann"]}, {"priority": 3, "ordering": "Backfill"})
         assert [(c.table, c.key) for c in await store.changes.since(head)] == [("queue", "q")]
         with pytest.raises(RevisionChanged):
             await store.queues.set_members("q", {}, made.revision)

@@ -91,6 +91,13 @@ TRAININGS, PLATFORM = "batch.tensorstack.dev:mpijobs", "tensorstack.dev:"
 SELECTED = {"volume.kubernetes.io/selected-node": "n"}
 RESERVED = {"pv.kubernetes.io/bound-by-controller": "yes"}
 
+NODE: Object = {
+    "metadata": {"name": "n", "labels": {"a": "b"}, "annotations": {"mine": "1"}},
+    "spec": {"podCIDR": "10/8"},
+}
+CORDONS = {"scheduler.tensorstack.dev/cordoned-cards": "3", "scheduler.tensorstack.dev/cordoned-cards-recorded": "1:3"}
+CORDONED = but(NODE, metadata__annotations={"mine": "1"} | CORDONS)
+
 ADMITTED: list[tuple[str, str, str, Object | None, Object | None]] = [
     (SCHEDULER, "CREATE", "pods/binding", BINDING, None),
     (SCHEDULER, "CREATE", "pods/binding", but(BINDING, metadata__annotations=None), None),
@@ -123,6 +130,8 @@ ADMITTED: list[tuple[str, str, str, Object | None, Object | None]] = [
         VOLUME,
         but(VOLUME, spec__claimRef={"name": "x"}, metadata__annotations=RESERVED),
     ),
+    (SCHEDULER, "UPDATE", "nodes", CORDONED, NODE),
+    (SCHEDULER, "UPDATE", "nodes", NODE, CORDONED),
     (SCHEDULER, "CREATE", "events", {"metadata": META}, None),
     (SCHEDULER, "CREATE", "scheduler.tensorstack.dev:queues", {"metadata": META | {"namespace": "t9k-system"}}, None),
     (CONTROLLER, "CREATE", "configmaps", CONFIG, None),
@@ -245,6 +254,10 @@ DENIED: list[tuple[str, str, str, Object | None, Object | None, str]] = [
     ),
     (SCHEDULER, "UPDATE", "persistentvolumes", but(VOLUME, metadata__annotations=SELECTED), VOLUME, "one annotation"),
     (SCHEDULER, "UPDATE", "persistentvolumes", but(VOLUME, metadata__finalizers=["x"]), VOLUME, "finalizers"),
+    (SCHEDULER, "UPDATE", "nodes", but(NODE, spec__unschedulable=True), NODE, "no node's spec"),
+    (SCHEDULER, "UPDATE", "nodes", but(NODE, metadata__annotations={"mine": "2"}), NODE, "of cordoned cards only"),
+    (SCHEDULER, "UPDATE", "nodes", but(NODE, metadata__annotations=CORDONS), NODE, "of cordoned cards only"),
+    (SCHEDULER, "UPDATE", "nodes", but(NODE, metadata__labels={}), NODE, "labels, owners and finalizers"),
     (CONTROLLER, "CREATE", "pods", POD, None, "make only what belongs"),
     (CONTROLLER, "DELETE", "pods", None, POD, "delete only what belongs"),
     (CONTROLLER, "UPDATE", "services", CONFIG, {"metadata": META}, "delete only what belongs"),
