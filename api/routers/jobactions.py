@@ -6,7 +6,8 @@ of the submitter's own job, and release one that did not start in time.
 """
 
 from collections.abc import Mapping
-from typing import Any
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
 
 from fastapi import Request
 from starlette.responses import Response
@@ -31,6 +32,9 @@ from t9ksched.model.timelimit import limit_seconds
 from t9ksched.store import history, tokens
 from t9ksched.store.history import Event
 from t9ksched.store.job_overrides import JobControl
+
+_TAKEN_IN: Final = timedelta(seconds=10)
+"""After so long a leader that works has taken in what was decided."""
 
 router = guarded("/apis/v1/workloads/{namespace}/{kind}/{name}/actions", "workloads")
 
@@ -91,8 +95,9 @@ async def update(namespace: str, kind: str, name: str, request: Request, service
         raise invalid([FieldError("timeLimit", message)])
     if job["phase"] in FINISHED and not _comes_back(job):
         raise Problem("Conflict", f"{resource.kind}/{name} is {job['phase']}: its time limit means nothing any more")
-    now = (job.get("timeLimit") or {}).get("seconds")
-    shorter = seconds is not None and (now is None or seconds <= now)
+    said = (job.get("timeLimit") or {}).get("seconds")
+    limits = [one for one in (said, *await _just_decided(services, job)) if one]
+    shorter = seconds is not None and (not limits or seconds <= min(limits))
     if not caller.rules(job.get("queue")) and not (shorter and job.get("submitter") == caller.user):
         whose = "lengthen the time limit" if job.get("submitter") == caller.user else "change the time limit of others"
         raise Problem(
@@ -104,6 +109,13 @@ async def update(namespace: str, kind: str, name: str, request: Request, service
         await _delays_none(services, caller, job, str(text), seconds or 0)
     event = _event(history.JOB_LIMITED, caller, job)
     return answer(_shape(await services.store.controls.limit(event, seconds or 0, str(job.get("rootUid") or ""))))
+
+
+async def _just_decided(services: Services, job: Json) -> list[int | None]:
+    """Limits that were decided so lately that the leader may not have taken them in."""
+    uids = [uid for uid in (job.get("rootUid"), job["uid"]) if uid]
+    known = (await services.store.controls.of(uids)).values()
+    return [one.time_limit_seconds for one in known if one.at > datetime.now(UTC) - _TAKEN_IN]
 
 
 async def _delays_none(services: Services, caller: Caller, job: Json, text: str, seconds: int) -> None:

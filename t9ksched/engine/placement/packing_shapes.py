@@ -29,6 +29,7 @@ SCALE: Final = 1 << 20
 _COVERED: Final = {"usable": 990, "fragmentation": 950}
 """Thousandths of the pods whose shapes count, the most frequent first."""
 _MOST_SHAPES: Final = 64
+"""So many shapes are learned at most; all that are given count."""
 _REACH: Final = (7, 4)
 _FIXED: Final = 16
 """Binary places of what one core, or one MiB, serves."""
@@ -101,7 +102,8 @@ class Shapes:
 
     def __init__(self, rule: str, counted: Sequence[tuple[PodClass, int]], trial: "Trial") -> None:
         self.limited = rule == "usable"
-        kept = _most_frequent(_grouped(counted) if self.limited else _same(counted), _COVERED[rule])
+        found = _grouped(counted) if self.limited else _same(counted)
+        kept = _most_frequent(found, _COVERED[rule], _MOST_SHAPES if self.limited else len(found))
         total = max(sum(count for _, count in kept), 1)
         weights = [(2 * SCALE * count + total) // (2 * total) for _, count in kept]
         self.whole = sum(weights)
@@ -235,12 +237,12 @@ def _where(of: PodClass) -> tuple[object, ...]:
     return of.node_selector, of.node_affinity, of.tolerations
 
 
-def _most_frequent(counted: Sequence[tuple[PodClass, int]], covered: int) -> list[tuple[PodClass, int]]:
-    """The most frequent ones, until they are so many thousandths of all."""
+def _most_frequent(counted: Sequence[tuple[PodClass, int]], covered: int, most: int) -> list[tuple[PodClass, int]]:
+    """The most frequent ones, until they are so many thousandths of all, or so many."""
     kept: list[tuple[PodClass, int]] = []
     total, sofar = sum(count for _, count in counted), 0
     for of, count in sorted(counted, key=lambda one: -one[1]):
-        if sofar * 1000 >= total * covered or len(kept) >= _MOST_SHAPES:
+        if sofar * 1000 >= total * covered or len(kept) >= most:
             break
         kept.append((of, count))
         sofar += count

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from t9ksched.model.gang import ExpectedEnd
 from t9ksched.model.podclass import PodClass
 from t9ksched.model.queue import DurationFrom
+from t9ksched.scheduler.state.charges import Charge
 from t9ksched.scheduler.state.end_rules import LEFT_NS, EndRules
 from t9ksched.scheduler.state.records import GangRecord
 
@@ -91,6 +92,14 @@ class EnforcedEnds:
         """How long a group that waits holds its room at most once it has it, in nanoseconds; 0 for ever."""
         return self._rules.lasts(gang)
 
+    def _given_back(self, charge: Charge) -> PodClass:
+        """What a pod leaves for others: all that it has but cards that are cordoned, for they take no new work."""
+        known = self._state.node_objects.get(charge.node)
+        if known is None or not (kept := charge.cards & known[1].cards.withdrawn):
+            return charge.pod_class
+        left = ((name, amount - kept.count(name)) for name, amount in charge.pod_class.requests)
+        return self._state._sharing.intern(PodClass(tuple((name, amount) for name, amount in left if amount > 0)))
+
     def _look(self, gang: GangRecord, now: int) -> None:
         """Find the end of a group anew."""
         uid, holding, kept = gang.uid, self._rules.holding(gang), self._state.refills.kept_for(gang)[0]
@@ -110,7 +119,7 @@ class EnforcedEnds:
         rooms: dict[tuple[str, PodClass], int] = {}
         for pod in holding:
             if (charge := self._state.charges.get(pod.uid)) is not None:
-                what = charge.node, charge.pod_class
+                what = charge.node, self._given_back(charge)
                 rooms[what] = rooms.get(what, 0) + 1
         found = ExpectedEnd(uid, gang.queue, end, tuple((node, of, pods) for (node, of), pods in rooms.items()))
         if found != before:

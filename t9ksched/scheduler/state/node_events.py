@@ -38,6 +38,10 @@ class NodeEvents:
         self._state.nodes.upsert(facts)
         self._state.charges.node_appeared(name)
         self._state.cards.node_changed(facts)
+        if known is not None and known[1].cards.withdrawn != facts.cards.withdrawn:
+            for charge in self._state.charges.on_node(name):  # what they leave to others is another number of cards
+                if (record := self._state.pods.get(charge.uid)) is not None:
+                    self._state.changes.gang_changed(record.gang)
         if known is None:
             self.look_again(self._state.storage.claimants.placeless())
         self._state.wake()

@@ -103,13 +103,17 @@ def cluster(rng: Random) -> list[FillNode]:
 
 def arriving(rng: Random) -> list[FillPod]:
     kinds = []
-    for _ in range(rng.randint(2, 6)):
+    for _ in range(rng.choice([2, 4, 6, 100])):
         cards = rng.choice([0, 1, 1, 1, 2, 4])
         each = 1000 if cards > 1 else rng.choice([100, 250, 330, 500, 810, 1000]) if cards else 0
         models = rng.choice([(), (), ("A",), ("A", "B")])
-        kinds.append(FillPod(rng.choice([1000, 4000, 12_000]), rng.choice([4, 16]) * 1024, cards, each, models))
+        kinds.append(
+            FillPod(
+                rng.choice([1000, 4000, 12_000]) + rng.randint(0, 99), rng.choice([4, 16]) * 1024, cards, each, models
+            )
+        )
     kinds.append(FillPod(1000, 1024, 1, 500))
-    return rng.choices(kinds, k=rng.randint(5, 30))
+    return rng.choices(kinds, k=max(len(kinds) * 2, 20))
 
 
 @dataclass

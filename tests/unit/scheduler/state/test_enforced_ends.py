@@ -21,8 +21,8 @@ from t9ksched.scheduler.state.records import job_of
 from t9ksched.scheduler.state.state import ClusterState
 from t9ksched.store.job_overrides import JobControl
 from t9ksched.store.runs import Run
-from tests.unit.scheduler.planning import HOUR, MOST_GRACE, SECOND, START_TIMEOUT, limited, whole
-from tests.unit.scheduler.state.test_state import NOW, decide, group, node, state_with
+from tests.unit.scheduler.planning import HOUR, MOST_GRACE, SECOND, START_TIMEOUT, cycle, limited, whole
+from tests.unit.scheduler.state.test_state import GPU, NOW, decide, group, node, state_with
 
 EVENTS = 40
 HISTORIES = 60
@@ -102,6 +102,25 @@ def test_an_end_in_the_next_century_is_none(state: ClusterState, limit: str) -> 
     assert end(state) == START_TIMEOUT + 3600 + 10
     state.set_queues([Queue("q", parse_queue_spec({"maxDuration": limit}))])
     assert len(found(state)) == 1
+
+
+def test_a_cordoned_card_is_not_given_back() -> None:
+    """What a plan is promised of a node is what its cards that take work give, also while others are held."""
+    made = state_with(node("n1", 8))
+    made.upsert_pod(limited("p", 8, limit="1h"))
+    decide(made)
+    made.upsert_pod(limited("whole", 8, limit="1h"))
+    made.upsert_pod(limited("most", 7, limit="1h"))
+    _, decided, _ = cycle(made)
+    assert {one.owner for one in decided.planned} == {"pod-whole", "pod-most"}
+    made.node_events.cordon_cards({"n1": {3: "fan"}})
+    ((rooms,),) = [one.rooms for one in found(made).values()]
+    assert dict(rooms[1].requests)[GPU] == 7
+    _, decided, _ = cycle(made)
+    assert {one.owner for one in decided.planned} == {"pod-most"}
+    made.node_events.cordon_cards({})
+    _, decided, _ = cycle(made)
+    assert {one.owner for one in decided.planned} == {"pod-whole", "pod-most"}
 
 
 def test_other_rules(state: ClusterState) -> None:
