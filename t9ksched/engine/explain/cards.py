@@ -21,8 +21,8 @@ def no_card(column: ClassFit) -> Reason | None:
     able = column.here.copy()
     for at, amount in column.needs:
         able &= free[at] >= amount
-    for need in column.part_needs:
-        if need is not None and (able & need.of.nodes).any() and not (able & ~need.of.nodes).any():
+    for need in column.divided:
+        if (able & need.of.nodes).any() and not (able & ~need.of.nodes).any():
             return _reason(column, need, np.flatnonzero(able & need.of.nodes))
     return None
 

@@ -299,7 +299,7 @@ def _not_enough(column: ClassFit, pods: int, fit: int, match: int, able: int) ->
 
 
 def _no_single_node(column: ClassFit, match: int) -> Reason:
-    if column.part_needs and (reason := no_card(column)) is not None:
+    if column.divided and (reason := no_card(column)) is not None:
         return reason
     free = column.trial.free
     requests = [(name, units) for name, units in column.pod_class.requests if units]

@@ -61,6 +61,8 @@ class ClassFit:
         needs = part_needs(divided, {name: pod_class.card_counts[name] for name in self.card_names}, pod_class.cards)
         self.part_needs = needs if any(needs) else ()
         """By card resource, what it needs where cards are divided; empty where nowhere."""
+        self.divided = [need for need in needs if need is not None]
+        """The same without the resources of which no node divides cards."""
         self.ports = pod_class.host_ports
         pod_affinity, rules = trial.pod_affinity, pod_class.rules
         self.contribution = pod_affinity.contribution(pod_class) if pod_affinity else NO_CONTRIBUTION
@@ -190,7 +192,7 @@ class ClassFit:
 
     def divides(self, row: int) -> bool:
         """Whether the node of this row divides cards that the class asks for."""
-        return any(parts is not None and parts.on(row) for parts in self.part_needs)
+        return any(parts.on(row) for parts in self.divided)
 
     def grant(self, row: int, share: Share) -> CardGrant:
         """The cards of a pod with this share on a node."""
@@ -217,8 +219,8 @@ class ClassFit:
             return 0
         left = self.trial.free[:, row].tolist()
         room = LARGEST
-        for parts in self.part_needs:
-            if parts is not None and parts.on(row):
+        for parts in self.divided:
+            if parts.on(row):
                 room = min(room, parts.room(self.trial.free, row))
         for at, amount in self.needs:
             fit = left[at] // amount
@@ -238,9 +240,8 @@ class ClassFit:
         """
         if free is not None:
             rooms = self._fit_on(free)
-            for parts in self.part_needs:
-                if parts is not None:
-                    rooms[parts.of.nodes] = 0
+            for parts in self.divided:
+                rooms[parts.of.nodes] = 0
             return rooms
         state = self.trial.state
         if self._rooms is None or self._rooms_state != state:
@@ -270,9 +271,8 @@ class ClassFit:
         rooms = np.full(len(self.trial.nodes), LARGEST, np.int64)
         for at, amount in self.needs:
             np.minimum(rooms, free[at] // amount, out=rooms)
-        for parts in self.part_needs:
-            if parts is not None:
-                np.minimum(rooms, parts.rooms(free), out=rooms)
+        for parts in self.divided:
+            np.minimum(rooms, parts.rooms(free), out=rooms)
         np.maximum(rooms, 0, out=rooms)
         self.trial.meter.spent += len(rooms) * (1 + len(self.needs))
         rooms[~self.mask] = 0
@@ -298,9 +298,8 @@ class ClassFit:
             fits = self.here.copy()
             for at, amount in self.needs:
                 fits &= trial.free[at] >= amount
-            for parts in self.part_needs:
-                if parts is not None:
-                    fits &= parts.rooms(trial.free) > 0
+            for parts in self.divided:
+                fits &= parts.rooms(trial.free) > 0
             np.add(trial.base, gain, out=key)
             if self._bias is not None:
                 key += self._bias
@@ -312,9 +311,8 @@ class ClassFit:
             fits = self.mask[rows] if trial.scope is None else self.mask[rows] & trial.scope[rows]
             for at, amount in self.needs:
                 fits &= trial.free[at][rows] >= amount
-            for parts in self.part_needs:
-                if parts is not None:
-                    fits &= parts.rooms(trial.free, rows) > 0
+            for parts in self.divided:
+                fits &= parts.rooms(trial.free, rows) > 0
             score = trial.base[rows] + gain[rows]
             if self._bias is not None:
                 score += self._bias[rows]

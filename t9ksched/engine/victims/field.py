@@ -21,10 +21,9 @@ class Wanted:
         self.pods = pods
         self.needs = column.needs
         mask = column.reachable(along)
-        for parts in column.part_needs:
-            if parts is not None:
-                # Victims free cards in sum; that they free a part of one card is not looked at.
-                mask = mask & ~parts.of.nodes
+        for parts in column.divided:
+            # Victims free cards in sum; that they free a part of one card is not looked at.
+            mask = mask & ~parts.of.nodes
         self.here: Mask = mask[rows] if column.known else np.zeros(len(rows), np.bool_)
         self._ports = bool(column.ports)
         self._closed: Mask | None = None

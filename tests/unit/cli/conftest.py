@@ -1,13 +1,16 @@
 """A service that answers what a test tells it to, over real HTTP on loopback."""
 
 import json
+import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
+
+from t9ksched.cli.main import main
 
 
 @dataclass
@@ -51,3 +54,22 @@ def service() -> Iterator[Service]:
         server.shutdown()
         thread.join()
         server.server_close()
+
+
+Call = Callable[..., tuple[int, str, str]]
+"""Runs a command with these arguments against the service; its exit code and what it wrote to stdout and stderr."""
+
+
+@pytest.fixture
+def call(service: Service, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Call:
+    def command(*arguments: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["t9ksched", *arguments, "--server", service.url, "--token", "t"])
+        code = 0
+        try:
+            main()
+        except SystemExit as exit:
+            code = int(exit.code or 0)
+        told = capsys.readouterr()
+        return code, told.out, told.err
+
+    return command

@@ -1,19 +1,18 @@
 """`t9ksched nodes NODE cordon --gpu I`: what is asked, and what is refused before anything is changed."""
 
 import json
-import sys
+from functools import partial
 
 import pytest
 
-from t9ksched.cli.main import main
-from tests.unit.cli.conftest import Service
+from tests.unit.cli.conftest import Call, Service
 
 CARDS = "/apis/v1/admin/nodes/n1/cards"
 NODE = {"name": "n1", "mode": "Whole", "gpus": [{"index": index} for index in range(4)], "counted": []}
 
 
 @pytest.fixture
-def run(service: Service, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+def run(service: Service, call: Call) -> Call:
     service.answers["GET /apis/v1/nodes/n1"] = (200, NODE)
     for index in range(4):
         shape = {
@@ -26,18 +25,7 @@ def run(service: Service, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
         }
         service.answers[f"PUT {CARDS}/{index}"] = (200, shape)
 
-    def command(*arguments: str) -> tuple[int, str, str]:
-        argv = ["t9ksched", "nodes", *arguments, "--server", service.url, "--token", "t"]
-        monkeypatch.setattr(sys, "argv", argv)
-        code = 0
-        try:
-            main()
-        except SystemExit as exit:
-            code = int(exit.code or 0)
-        told = capsys.readouterr()
-        return code, told.out, told.err
-
-    return command
+    return partial(call, "nodes")
 
 
 def sent(service: Service) -> list[tuple[str, object]]:

@@ -1,13 +1,11 @@
 """`queues apply`: a folder against a service: the diff, what is sent, and what is refused before anything is."""
 
 import json
-import sys
 from pathlib import Path
 
 import pytest
 
-from t9ksched.cli.main import main
-from tests.unit.cli.conftest import Service
+from tests.unit.cli.conftest import Call, Service
 
 ADMIN = "/apis/v1/admin/queues"
 DEFAULT = {
@@ -27,24 +25,13 @@ OLD = {
 
 
 @pytest.fixture
-def run(service: Service, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+def run(service: Service, call: Call) -> Call:
     service.answers[f"GET {ADMIN}"] = (200, {"items": [DEFAULT, OLD]})
-    for call in (f"POST {ADMIN}", f"PUT {ADMIN}/old", f"PUT {ADMIN}/default"):
-        service.answers[call] = (200, {})
+    for asked in (f"POST {ADMIN}", f"PUT {ADMIN}/old", f"PUT {ADMIN}/default"):
+        service.answers[asked] = (200, {})
     service.answers[f"DELETE {ADMIN}/old"] = (200, {})
 
-    def command(*arguments: str) -> tuple[int, str, str]:
-        where = ("--server", service.url, "--token", "t")
-        monkeypatch.setattr(sys, "argv", ["t9ksched", *arguments, *where])
-        code = 0
-        try:
-            main()
-        except SystemExit as exit:
-            code = int(exit.code or 0)
-        told = capsys.readouterr()
-        return code, told.out, told.err
-
-    return command
+    return call
 
 
 def sent(service: Service) -> list[tuple[str, str]]:

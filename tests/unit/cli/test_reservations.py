@@ -1,13 +1,12 @@
 """`t9ksched reservations`: what is sent for which options, and what people read."""
 
 import json
-import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from t9ksched.cli.main import main
-from tests.unit.cli.conftest import Service
+from tests.unit.cli.conftest import Call, Service
 
 PATH = "/apis/v1/admin/reservations"
 STATUS = {"phase": "Scheduled", "from": "2090-01-07T20:00:00Z", "to": "2090-01-07T22:00:00Z", "nodes": ["n1", "n2"]}
@@ -34,25 +33,14 @@ TRIAL = {
 
 
 @pytest.fixture
-def run(service: Service, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+def run(service: Service, call: Call) -> Call:
     service.answers[f"GET {PATH}"] = (200, {"items": [ONE]})
     service.answers[f"GET {PATH}/eval"] = (200, ONE)
     service.answers[f"POST {PATH}"] = (201, ONE)
     service.answers[f"PATCH {PATH}/eval"] = (200, ONE)
     service.answers[f"DELETE {PATH}/eval"] = (204, {})
 
-    def command(*arguments: str) -> tuple[int, str, str]:
-        argv = ["t9ksched", "reservations", *arguments, "--server", service.url, "--token", "t"]
-        monkeypatch.setattr(sys, "argv", argv)
-        code = 0
-        try:
-            main()
-        except SystemExit as exit:
-            code = int(exit.code or 0)
-        told = capsys.readouterr()
-        return code, told.out, told.err
-
-    return command
+    return partial(call, "reservations")
 
 
 def sent(service: Service, method: str) -> dict[str, object]:
