@@ -27,15 +27,23 @@ class Unit:
     frees: Mapping[str, Counter[str]]
     """What comes free, by node."""
     guarded: bool = False
+    above: bool = False
+    """Its gang can do without it."""
 
 
 @dataclass(frozen=True)
 class QueueUse:
-    """A queue: its priority among victims, what it uses, and what its share is a part of."""
+    """A queue: its priority among victims, what it uses, what its share is a part of, and whether what is above minima
+    yields."""
 
     priority: int
     used: Mapping[str, int]
     whole: Mapping[str, int]
+    yields: bool = False
+
+    def rank(self, unit: Unit) -> int:
+        """The priority at which a unit of it counts: what yields goes before all others."""
+        return -1 if self.yields and unit.above else self.priority
 
     def share(self, gone: Mapping[str, int]) -> Fraction:
         """Its dominant share when this much has gone."""
@@ -107,9 +115,9 @@ def walk(going: Sequence[Unit], units: Sequence[Unit], queue_uses: Mapping[str, 
         taken = [unit for _, unit in found]
 
         def level(unit: Unit, taken: Sequence[Unit] = taken) -> Level:
-            priority = queue_uses[unit.queue].priority
+            priority = queue_uses[unit.queue].rank(unit)
             rivals = {
-                other.queue for other in units if other not in taken and queue_uses[other.queue].priority == priority
+                other.queue for other in units if other not in taken and queue_uses[other.queue].rank(other) == priority
             }
             shares = sorted((queue_uses[name].share(gone[name]) for name in rivals), reverse=True)
             mine = queue_uses[unit.queue].share(gone[unit.queue])

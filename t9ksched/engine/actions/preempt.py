@@ -1,18 +1,21 @@
 """Preemption for a gang that found no room: chooses victims and promises their room to the gang."""
 
 from collections import Counter, defaultdict
+from collections.abc import Collection, Mapping, Sequence
 from operator import itemgetter
 from typing import ClassVar
 
 from t9ksched.engine import explain
 from t9ksched.engine.actions.action import Turn
 from t9ksched.engine.cycle import Cycle
+from t9ksched.engine.placement.pack import Group
 from t9ksched.engine.plan import Eviction
 from t9ksched.engine.scheduling_key import SchedulingKey
 from t9ksched.engine.victims.victim_search import Choice
+from t9ksched.engine.view import QueueState
 from t9ksched.engine.work import Work
 from t9ksched.model.cards import NO_CARDS
-from t9ksched.model.gang import Gang
+from t9ksched.model.gang import Gang, Running
 from t9ksched.model.reasons import Code, Reason
 from t9ksched.model.reservation import Reservation, ReservationKind
 
@@ -130,14 +133,10 @@ class Preempt:
         cycle = self._cycle
         queues, names = cycle.view.queues, cycle.trial.nodes.names
         spec = queues[gang.queue].spec
-        first = {running.queue: running for running, _ in choice.victims}
-        whys = {
-            name: explain.evicted_for(gang, spec, key.groups, running, queues[name].spec)
-            for name, running in first.items()
-        }
+        why = _Whys(gang, queues, key.groups, choice.whole)
         uid = gang.uid
         cycle.refills.leave(running.uid for running, _ in choice.victims)
-        cycle.evictions += [Eviction(group.uid, pod.uid, uid, whys[group.queue]) for group, pod in choice.victims]
+        cycle.evictions += [Eviction(group.uid, pod.uid, uid, why.of(group)) for group, pod in choice.victims]
         for column, rows, counts in choice.places:
             cycle.failures.moved(rows)
             cycle.reservations.promise(column, rows, counts)
@@ -156,3 +155,26 @@ class Preempt:
                     cycle.trial.occupy(column, row, NO_CARDS)
             else:
                 cycle.trial.place_many(column, rows, counts, held=True)
+
+
+class _Whys:
+    """The messages for the owners of victims; those of a kind have the same, which is written once."""
+
+    def __init__(
+        self, gang: Gang, queues: Mapping[str, QueueState], groups: Sequence[Group], whole: Collection[str]
+    ) -> None:
+        self._gang = gang
+        self._queues = queues
+        self._groups = groups
+        self._whole = whole
+        self._written: dict[tuple[str, int | None], str] = {}
+
+    def of(self, victim: Running) -> str:
+        """The message for the owner of this one."""
+        gang, theirs = self._gang, self._queues[victim.queue].spec
+        inside = victim.queue == gang.queue and victim.uid in self._whole
+        kind = victim.queue, victim.priority if inside else None
+        if kind not in self._written:
+            ours = self._queues[gang.queue].spec
+            self._written[kind] = explain.evicted_for(gang, ours, self._groups, victim, theirs, whole=inside)
+        return self._written[kind]

@@ -192,9 +192,18 @@ def kept(nodes: Sequence[str], missing: int) -> Reason:
     )
 
 
-def evicted_for(gang: Gang, spec: QueueSpec, groups: Iterable[Group], victim: Running, theirs: QueueSpec) -> str:
-    """The message for the owner of a victim: which queue's job it was evicted for, and why."""
+def evicted_for(
+    gang: Gang, spec: QueueSpec, groups: Iterable[Group], victim: Running, theirs: QueueSpec, *, whole: bool
+) -> str:
+    """The message for the owner of a victim: which queue's job it was evicted for, and why; `whole` if no member of it
+    stays.
+    """
     what = " and ".join(f"{pods} pod{'s' if pods > 1 else ''} with {wants(of.pod_class)} each" for of, pods in groups)
+    if gang.queue == victim.queue and whole:
+        return (
+            f"evicted for a job of its queue {gang.queue!r} with the larger priority ({gang.priority}, this has "
+            f"{victim.priority}), which needs {what}"
+        )
     if gang.queue == victim.queue:
         return (
             f"members above a gang's minimum yield to a waiting job of their queue {gang.queue!r}, which needs {what}"

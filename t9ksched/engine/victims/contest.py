@@ -19,8 +19,10 @@ class Contest:
         youth: one a unit; of equals the larger goes first.
     """
 
-    def __init__(self, table: VictimTable, ledger: Ledger, units: Mask, level: Int64s) -> None:
-        """`level` is the priority of each of the table' queues for this gang; those of candidates exist."""
+    def __init__(self, table: VictimTable, ledger: Ledger, units: Mask, priority: Int64s, level: Int64s) -> None:
+        """`priority` is that of each of the table's queues, those of candidates exist; `level` is the one at which each
+        unit counts for this gang. Only units of a queue that shares its priority with no other candidates' may differ.
+        """
         self.units = units
         self._table = table
         self._level = level
@@ -28,7 +30,7 @@ class Contest:
         counts = np.bincount(self._queue[units], minlength=len(table.queues))
         self.contenders: Mapping[str, Contender] = {
             table.queues[at]: Contender(
-                int(level[at]),
+                int(priority[at]),
                 int(counts[at]),
                 ledger.used(table.queues[at], staying=True),
                 ledger.measures(table.queues[at]),
@@ -45,8 +47,8 @@ class Contest:
         # Priority of the queue, guarded, band, priority of the PodGroup, as the digits of one number.
         self._a_band = int(table.ranking.max(initial=0)) + 1
         levels: Int64s = np.unique(level, return_inverse=True)[1].astype(np.int64)
-        guarded = levels[self._queue] * 2 + table.guarded[of]
-        self._fixed: Int64s = guarded * (len(level) * self._a_band) + table.ranking[of]
+        guarded = levels * 2 + table.guarded[of]
+        self._fixed: Int64s = guarded * (len(table.queues) * self._a_band) + table.ranking[of]
         self._steady: tuple[Int64s, Int64s] | None = None
 
     def ranks(self, gone: Mask) -> Int64s:
@@ -106,7 +108,7 @@ class Contest:
         nth = unit - int(table.first_unit[table.unit_group[unit]])
         return Victim(
             group.queue,
-            int(self._level[self._queue[unit]]),
+            int(self._level[unit]),
             group.guarded,
             group.priority,
             group.created,

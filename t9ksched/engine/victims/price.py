@@ -22,7 +22,7 @@ class Victim(NamedTuple):
     """What goes together.
 
     Attributes:
-        priority: of its queue; surplus of the preemptor's own queue has -1.
+        priority: of its queue; surplus of the preemptor's own queue that yields has -1.
         guarded: its eviction breaks a disruption budget.
         rank: priority of its PodGroup.
         created: of its PodGroup, nanoseconds since the epoch.

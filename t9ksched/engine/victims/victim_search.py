@@ -5,7 +5,7 @@ trial (`clearing.py`), so that the set is the cheapest by the policy's order (`p
 unit of it can be spared. The choice is verified once more, from the beginning.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -20,11 +20,12 @@ from t9ksched.engine.placement.trial import Placement, Trial
 from t9ksched.engine.policy import Policy
 from t9ksched.engine.victims.clearing import clear
 from t9ksched.engine.victims.contest import Contest
+from t9ksched.engine.victims.eligibility import SECOND, eligible, yields
 from t9ksched.engine.victims.field import Cleared, Field
 from t9ksched.engine.victims.likely_domains import likely
 from t9ksched.engine.victims.price import Price
 from t9ksched.engine.victims.victim_table import PodRoom, VictimTable
-from t9ksched.engine.view import QueueState, View
+from t9ksched.engine.view import View
 from t9ksched.engine.work import Effort, Work
 from t9ksched.model.cards import CardGrant
 from t9ksched.model.gang import Gang, Running, RunningPod
@@ -35,37 +36,8 @@ _MOST_KINDS: Final = 10_000_000
 """Kinds of pods times running pods and nodes; beyond this no victim's place is searched."""
 _MOST_WORK: Final = 1_000_000
 """Units of work of one search over domains, after which the best that was found is taken."""
-_SECOND: Final = 1_000_000_000
-_OWN_LEVEL: Final = -1
+_YIELDS: Final = -1
 """The priority at which surplus of the preemptor's own queue counts: it is evicted before any other."""
-
-
-def eligible(preemptor: Gang, victim: Running, queues: Mapping[str, QueueState], policy: Policy, now: int) -> bool:
-    """Whether the policy lets a gang take room from another; `now` in nanoseconds since the epoch.
-
-    The victim's queue must exist, be preemptible and have a strictly smaller priority. A job that has just started, or
-    was evicted too often today, is spared where the policy says so.
-    """
-    rules = policy.preemption
-    theirs = queues.get(victim.queue)
-    if theirs is None or not theirs.spec.preemptible:
-        return False
-    if rules.minimum_run_seconds and now - victim.started < rules.minimum_run_seconds * _SECOND:
-        return False
-    if rules.most_evictions_a_day and victim.evictions >= rules.most_evictions_a_day:
-        return False
-    if victim.queue == preemptor.queue:
-        return rules.inside_queue and victim.priority < preemptor.priority
-    return theirs.spec.priority < queues[preemptor.queue].spec.priority
-
-
-def yields(preemptor: Gang, victim: Running, queues: Mapping[str, QueueState], policy: Policy) -> bool:
-    """Whether members above the victim's minimum go for a waiting minimum of their own queue, even of their own gang.
-
-    A gang that lost its only launcher gives up a worker for a new one.
-    """
-    same = victim.queue == preemptor.queue
-    return same and policy.preemption.surplus_yields and queues[victim.queue].spec.preemptible
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,11 +47,13 @@ class Choice:
     Attributes:
         places: class, rows and how many pods on each.
         victims: running group and its pods that go.
+        whole: UIDs of those of the groups that lose their minimum, too.
     """
 
     places: tuple[tuple[ClassFit, Indices, Int64s], ...]
     victims: tuple[tuple[Running, RunningPod], ...]
     units: Mask
+    whole: frozenset[str]
 
 
 class VictimSearch:
@@ -117,7 +91,7 @@ class VictimSearch:
     ) -> Work[Choice | None]:
         """Victims for a gang's groups, or None when it would not fit, or needs none.
 
-        `short` are the quotas it exceeds: only surplus of its own queue can cure that. With `ruled` the choice is
+        `short` are the quotas it exceeds: only victims of its own queue can cure that. With `ruled` the choice is
         confirmed by the rules about pods. A gang that must be in one domain gets the best of the domains.
         """
         self.gave_up = False
@@ -141,7 +115,8 @@ class VictimSearch:
         everywhere = np.arange(free.shape[1])
         whole = Field(self._table, groups, free, everywhere, units)
         yield
-        contest = Contest(self._table, self._ledger, units & (whole.helpful() | must), self._levels(gang))
+        candidates = units & (whole.helpful() | must)
+        contest = Contest(self._table, self._ledger, candidates, *self._levels(gang))
         self._trial.meter.spent += 10 * len(self._table.pods)
         yield
         if gang.topology == "Required":
@@ -220,7 +195,7 @@ class VictimSearch:
         for column, _ in groups:
             rows = np.flatnonzero(counts[id(column)])
             places.append((column, rows, counts[id(column)][rows]))
-        return Choice(tuple(places), choice.victims, choice.units)
+        return replace(choice, places=tuple(places))
 
     def _vacate(self, pod: RunningPod) -> None:
         """Take a pod off its node on the trial; `undo` puts it back."""
@@ -291,7 +266,7 @@ class VictimSearch:
         """Ask `eligible` once for each kind of group there is: its answer depends on nothing else."""
         table, rules = self._table, self._policy.preemption
         queues = self._view.queues
-        spared = self._now - table.started < rules.minimum_run_seconds * _SECOND
+        spared = self._now - table.started < rules.minimum_run_seconds * SECOND
         often = table.evictions >= max(rules.most_evictions_a_day, 1)
         kind = (table.queue_of * 2 + spared) * 2 + often
         if rules.inside_queue:
@@ -308,14 +283,23 @@ class VictimSearch:
         units: Mask = (may[group] | (yielding[group] & table.is_surplus)) & ~self._gone & (table.unit_size > 0)
         return units
 
-    def _levels(self, gang: Gang) -> Int64s:
-        """Priority of each queue of the table, the gang's own before all others."""
-        queues = self._view.queues
-        levels = [
-            (_OWN_LEVEL if name == gang.queue else queues[name].spec.priority) if name in queues else 0
-            for name in self._table.queues
-        ]
-        return np.array(levels, np.int64)
+    def _levels(self, gang: Gang) -> tuple[Int64s, Int64s]:
+        """Priority of each queue of the table, and the priority at which each unit counts: surplus that yields goes
+        before all others, and a whole gang of the preemptor's own queue after all of queues with a smaller priority.
+        """
+        table, queues = self._table, self._view.queues
+        priority = np.array([queues[name].spec.priority if name in queues else 0 for name in table.queues], np.int64)
+        level: Int64s = priority[table.queue_of[table.unit_group]]
+        if self._policy.preemption.surplus_yields:
+            level[table.is_surplus & self._is_own(gang)] = _YIELDS
+        return priority, level
+
+    def _is_own(self, gang: Gang) -> Mask:
+        """Units of the gang's queue."""
+        table = self._table
+        own: Mask = np.array([name == gang.queue for name in table.queues], np.bool_)
+        found: Mask = own[table.queue_of[table.unit_group]]
+        return found
 
     def _at_most(self, gang: Gang, units: Mask) -> Int64s:
         """Room that would come if every candidate went."""
@@ -337,19 +321,22 @@ class VictimSearch:
             np.add.at(free[at], rows, table.freed[at][which])
 
     def _cure(self, gang: Gang, units: Mask, short: Sequence[Shortfall]) -> Mask | None:
-        """Surplus of the queue that has to go so that its quota suffices; None when there is not enough."""
+        """Units of its queue that have to go so that its quota suffices, surplus that yields first; None when there is
+        not enough.
+        """
         table = self._table
         missing = {one.resource: one.needs - one.has for one in short if one.queue == gang.queue}
         if len(missing) < len(short):
             return None
         must = np.zeros_like(self._gone)
         of = table.unit_group
-        own = np.flatnonzero(units & (self._levels(gang)[table.queue_of[of]] == _OWN_LEVEL))
+        own = np.flatnonzero(units & self._is_own(gang))
         pods = np.flatnonzero(table.staying)
         pods = pods[np.argsort(table.unit_of[pods], kind="stable")]
         starts = np.searchsorted(table.unit_of[pods], own)
         groups = of[own]
-        order = (own, -table.youth[groups], table.priority[groups], table.guarded[groups])
+        _, level = self._levels(gang)
+        order = (own, -table.youth[groups], table.priority[groups], table.guarded[groups], level[own])
         for at in np.lexsort(order).tolist():
             if all(amount <= 0 for amount in missing.values()):
                 break
@@ -392,7 +379,9 @@ class VictimSearch:
             here = np.flatnonzero(counts)
             places.append((column, field.rows[here], counts[here]))
         victims = tuple(zip(groups_of, map(table.pods.__getitem__, going.tolist()), strict=True))
-        return Choice(tuple(places), victims, found.units)
+        groups_whole = table.unit_group[np.flatnonzero(found.units & ~table.is_surplus)].tolist()
+        whole = frozenset(table.groups[at].uid for at in groups_whole)
+        return Choice(tuple(places), victims, found.units, whole)
 
 
 def _resources(groups: Sequence[Group]) -> list[int]:

@@ -87,7 +87,8 @@ class Hunting(Reference):
                     uses.update(dict(pod.pod_class.requests))
                     frees.setdefault(pod.node, Counter()).update(self._frees(pod))
                 unit = Unit(
-                    *(group.uid, nth, group.queue, group.priority, group.created, len(pods), uses, frees, group.guarded)
+                    *(group.uid, nth, group.queue, group.priority, group.created, len(pods), uses, frees),
+                    *(group.guarded, above),
                 )
                 self.parts.append(Part(unit, group, pods, above))
 
@@ -124,11 +125,16 @@ class Hunting(Reference):
         return self.view.queues[group.queue].spec.priority < self.view.queues[gang.queue].spec.priority
 
     def _cure(self, gang: Gang, may: Sequence[Part], short: Mapping[str, int]) -> list[Part] | None:
-        """Those of its own queue that go so that the quota suffices, by rank and age; None when that is too little."""
+        """Those of its own queue that go so that the quota suffices: what is above minima, then by rank and age; None
+        when that is too little."""
         own = [part for part in may if part.group.queue == gang.queue]
-        own.sort(
-            key=lambda one: (one.group.guarded, one.group.priority, -one.group.created, one.group.uid, one.unit.nth)
-        )
+        yields = self.policy.preemption.surplus_yields
+
+        def turn(one: Part) -> Any:
+            group = one.group
+            return not (yields and one.above), group.guarded, group.priority, -group.created, group.uid, one.unit.nth
+
+        own.sort(key=turn)
         missing, must = dict(short), []
         for part in own:
             if any(units > 0 for units in missing.values()):
@@ -317,7 +323,8 @@ class Hunting(Reference):
             used = Counter(self.charged[name])
             used.subtract(self.leaving[name])
             measures = {resource: units for resource, units in whole.items() if units or spec.quota}
-            found[name] = QueueUse(-1 if name == gang.queue else spec.priority, used, measures)
+            yields = name == gang.queue and self.policy.preemption.surplus_yields
+            found[name] = QueueUse(spec.priority, used, measures, yields)
         return found
 
     def _sets(self, ground: Ground, allowed: list[Part], must: list[Part]) -> Iterable[list[Part]]:

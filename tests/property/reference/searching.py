@@ -131,7 +131,7 @@ class Ground:
 
     def rank(self, part: Part, bands: Mapping[str, int]) -> Any:
         queue = part.group.queue
-        return (self.queue_uses[queue].priority, part.group.guarded, bands[queue], part.group.priority)
+        return (self.queue_uses[queue].rank(part.unit), part.group.guarded, bands[queue], part.group.priority)
 
     def price(self, going: Sequence[Part]) -> tuple[list[Any], list[tuple[str, int]]]:
         """What it costs, to be compared by `cheaper`."""

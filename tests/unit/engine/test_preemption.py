@@ -8,7 +8,7 @@ from msgspec import structs
 from t9ksched.engine.planner import Plan, plan
 from t9ksched.engine.policy import Policy, Preemption
 from t9ksched.engine.victims import every_set
-from t9ksched.engine.victims.victim_search import eligible
+from t9ksched.engine.victims.eligibility import eligible
 from t9ksched.engine.victims.victim_table import surplus
 from t9ksched.engine.view import View, dump, load
 from t9ksched.model.gang import Gang, Neighbours, Running

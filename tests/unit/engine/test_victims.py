@@ -8,6 +8,7 @@ from t9ksched.engine.ledger import INFINITE_SHARE, SHARE_UNIT
 from t9ksched.engine.memory import Memory
 from t9ksched.engine.planner import Plan, plan
 from t9ksched.engine.policy import Policy, Preemption
+from t9ksched.engine.victims import every_set
 from t9ksched.engine.victims.price import Contender, Victim, bands, price
 from t9ksched.model.gang import Running
 from tests.builders import gang, node, queue, running, view
@@ -154,3 +155,71 @@ def test_nothing_is_evicted_for_a_quota_that_leaving_pods_give_back_whatever_is_
     first, second = (plan(given, rules, NOW, memory) for _ in range(2))
     assert (gone(first), gone(second)) == ([], [])
     assert first.to_bytes() == second.to_bytes()
+
+
+# --- inside the preemptor's own queue
+
+INSIDE = Preemption(inside_queue=True)
+
+
+@pytest.mark.parametrize("every", [10, -1], ids=["every set", "by search"])
+@pytest.mark.parametrize(
+    ("rules", "spare", "low", "expected"),
+    [
+        (INSIDE, 0, True, ["l-0"]),
+        (INSIDE, 0, False, ["own-0", "own-1"]),
+        (INSIDE, 1, True, ["own-1"]),
+        (INSIDE, 1, False, ["own-1"]),
+        (replace(INSIDE, surplus_yields=False), 1, True, ["l-0"]),
+        (replace(INSIDE, surplus_yields=False), 1, False, ["own-1"]),
+    ],
+    ids=[
+        "a lower queue before a gang of its own",
+        "a gang of its own where no lower queue has any",
+        "surplus of its own before a lower queue",
+        "surplus of its own alone",
+        "surplus that does not yield is no better than its gang",
+        "surplus that does not yield where no lower queue has any",
+    ],
+)
+def test_whole_gangs_of_the_own_queue_go_last(
+    monkeypatch: pytest.MonkeyPatch, every: int, rules: Preemption, spare: int, low: bool, expected: list[str]
+) -> None:
+    monkeypatch.setattr(every_set, "_ALL_SETS", every)
+    nodes = [node("n0", cpu=4), node("n1", cpu=4), node("n2", cpu=4)]
+    own = running("own", "mid", ["n0", "n1"], cpu=4, min_member=2 - spare, priority=1)
+    groups = [own, *([running("l", "low", ["n2"], cpu=4, priority=90)] if low else [])]
+    given = view(nodes if low else nodes[:2], [gang("p", "mid", cpu=4, priority=2)], LOW_TOP, running=groups)
+    found = plan(given, replace(PREEMPT, preemption=rules), NOW)
+    assert sorted(one.pod for one in found.evictions) == expected
+
+
+@pytest.mark.parametrize(("spare", "expected"), [(0, ["own-0", "own-1"]), (1, ["rest-1"])])
+def test_a_short_quota_takes_surplus_of_the_queue_before_whole_gangs(spare: int, expected: list[str]) -> None:
+    """Only its own queue can cure a quota: surplus of any gang first, then the gang of the smallest priority."""
+    nodes = [node("n0", cpu=20)]
+    own = running("own", "mid", ["n0"] * 2, cpu=4, min_member=2, priority=1)
+    rest = running("rest", "mid", ["n0"] * 2, cpu=4, min_member=2 - spare, priority=5)
+    queues = {**LOW_TOP, "mid": queue(priority=1, quota={"cpu": 16})}
+    given = view(nodes, [gang("p", "mid", cpu=4, priority=9)], queues, running=[own, rest])
+    found = plan(given, replace(PREEMPT, preemption=INSIDE), NOW)
+    assert sorted(one.pod for one in found.evictions) == expected
+
+
+def test_each_victim_is_told_why_it_goes() -> None:
+    nodes = [node(f"n{at}", cpu=4) for at in range(4)]
+    groups = [
+        running("own", "mid", ["n0"], cpu=4, priority=1),
+        running("more", "mid", ["n1", "n2"], cpu=4, min_member=1, priority=7),
+        running("l", "low", ["n3"], cpu=4),
+    ]
+    given = view(nodes, [gang("p", "mid", 3, cpu=4, priority=2)], LOW_TOP, running=groups)
+    found = plan(given, replace(PREEMPT, preemption=INSIDE), NOW)
+    assert {one.pod: one.why for one in found.evictions} == {
+        "more-1": "members above a gang's minimum yield to a waiting job of their queue 'mid', "
+        "which needs 3 pods with 4 cpu and 1Gi memory each",
+        "l-0": "evicted for a job of queue 'mid' (priority 1, queue 'low' has 0), "
+        "which needs 3 pods with 4 cpu and 1Gi memory each",
+        "own-0": "evicted for a job of its queue 'mid' with the larger priority (2, this has 1), "
+        "which needs 3 pods with 4 cpu and 1Gi memory each",
+    }
