@@ -24,6 +24,9 @@ MOST_INDEXED: Final = 64
 CORES: Final = 1000
 """Cores of a whole card, in thousandths of it."""
 
+_ALL: Final = 100
+"""Percent."""
+
 ContainerKind = Literal["main", "init", "sidecar"]
 ContainerGrant = tuple[str, str, tuple[int, ...]]
 """Container, resource, indices in ascending order."""
@@ -207,6 +210,10 @@ class CardRequest(ABC):
     def choose(self, idle: CardGrant) -> CardGrant:
         """Which of these cards the container gets."""
 
+    @abstractmethod
+    def part_of(self, index: int, size: "CardSize") -> CardPart:
+        """What it means on a divided card of this size."""
+
 
 @dataclass(frozen=True, slots=True)
 class WholeCards(CardRequest):
@@ -219,6 +226,9 @@ class WholeCards(CardRequest):
 
     def choose(self, idle: CardGrant) -> CardGrant:
         return idle.lowest(self.resource, self.count)
+
+    def part_of(self, index: int, size: "CardSize") -> CardPart:
+        return CardPart(self.resource, index, CORES, size.memory)
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,6 +252,12 @@ class SharedCards(CardRequest):
 
     def choose(self, idle: CardGrant) -> CardGrant:
         return idle.lowest(self.resource, self.count)
+
+    def part_of(self, index: int, size: "CardSize") -> CardPart:
+        if self.cores >= CORES:
+            return CardPart(self.resource, index, CORES, size.memory)
+        percent = self.memory_percent or _ALL
+        return CardPart(self.resource, index, self.cores, self.memory or -(-size.memory * percent // _ALL))
 
 
 FORMS: Final[Mapping[str, type[CardRequest]]] = {"": WholeCards, "shared": SharedCards}
@@ -307,6 +323,11 @@ class CardTable:
         """The cards that take work."""
         return self.all - self.withdrawn
 
+    def memory(self, resource: str, index: int) -> int | None:
+        """MiB of a card, where cards of this resource are divided."""
+        sizes = self.divided.get(resource, ())
+        return sizes[index].memory if index < len(sizes) else None
+
     @cached_property
     def counters(self) -> Mapping[str, int]:
         """What the divided cards have, by the names of their counters. Withdrawn ones have nothing."""
@@ -318,6 +339,20 @@ class CardTable:
                 found[counter(resource, index, "memory")] = size.memory if usable else 0
                 found[counter(resource, index, "places")] = size.places if usable else 0
         return found
+
+    def divide(self, requests: Iterable[CardRequest], grant: CardGrant) -> CardGrant:
+        """What these cards are for a pod with these requests: parts, of resources whose cards are divided here."""
+        if not self.divided:
+            return grant
+        asked = {request.resource: request for request in requests}
+        parts = [
+            asked[resource].part_of(index, self.divided[resource][index])
+            for resource in grant.resources
+            if resource in self.divided and resource in asked
+            for index in grant.indices(resource)
+            if index < len(self.divided[resource])
+        ]
+        return grant.with_parts(parts)
 
     def covers(self, grant: CardGrant) -> bool:
         """Whether the node has all of these cards."""

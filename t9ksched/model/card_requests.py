@@ -1,0 +1,244 @@
+"""What containers ask of cards, in the words of the systems that share cards.
+
+Each system has its own resources and annotations for the same few things: whole cards, or a part of each of some
+cards. `DIALECTS` is the one table of them. What a request means on a node follows from the node's cards (`CardTable`),
+not from here: this says what is asked for.
+
+* `nvidia.com/gpu` alone is whole cards, and so is any other card resource.
+* HAMi: `nvidia.com/gpu` cards with `gpucores` percent and `gpumem` MiB or `gpumem-percentage` of each. Without memory
+  all of it is meant, and without cores besides the whole card.
+* Volcengine mGPU: `mgpu-core` percent and `mgpu-memory` MiB in all of a container, on one card, or on as many as the
+  annotation `container-multiple-gpu` says, one number a container; above 100 percent whole cards.
+* Ours: annotations `gpu-memory` (a quantity) and `gpu-cores` (percent) beside `nvidia.com/gpu`, of the pod or of one
+  container (`-container-<name>`), for each card.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from t9ksched.model.cards import CORES, MOST_INDEXED, CardRequest, ContainerKind, SharedCards, WholeCards
+from t9ksched.model.errors import FieldError, Invalid, child
+from t9ksched.model.names import SCHEDULER_GROUP
+from t9ksched.model.quantity import QuantityError, to_units
+from t9ksched.model.resources import NVIDIA_GPU, is_card_resource
+from t9ksched.model.whole import whole_number
+
+HAMI_CORES: Final = "nvidia.com/gpucores"
+HAMI_MEMORY: Final = "nvidia.com/gpumem"
+HAMI_PERCENT: Final = "nvidia.com/gpumem-percentage"
+MGPU_CORE: Final = "vke.volcengine.com/mgpu-core"
+MGPU_MEMORY: Final = "vke.volcengine.com/mgpu-memory"
+MGPU_COUNTS: Final = "vke.volcengine.com/container-multiple-gpu"
+GPU_MEMORY_ANNOTATION: Final = f"{SCHEDULER_GROUP}/gpu-memory"
+GPU_CORES_ANNOTATION: Final = f"{SCHEDULER_GROUP}/gpu-cores"
+
+UNCOUNTED: Final = frozenset({HAMI_CORES, HAMI_MEMORY, HAMI_PERCENT})
+"""Resources that say how large a part is, and that nodes need not list: cards are charged with them, nodes are not."""
+
+_ANNOTATIONS: Final = (MGPU_COUNTS, GPU_MEMORY_ANNOTATION, GPU_CORES_ANNOTATION)
+"""What the keys of annotations begin with that are read here."""
+
+_PERCENT: Final = 100
+_THOUSANDTHS: Final = CORES // _PERCENT
+_LEAST_MGPU: Final = 256
+"""MiB of a part of a card."""
+_LARGEST: Final = 1 << 40
+_MIB: Final = 1 << 20
+_SHOWN: Final = 100
+"""Characters of an annotation that are quoted."""
+
+
+def written(annotations: Mapping[str, str]) -> dict[str, str]:
+    """Those annotations that say what containers ask of cards."""
+    return {key: annotations[key] for key in annotations if key.startswith(_ANNOTATIONS)}
+
+
+def is_part(resource: str) -> bool:
+    """Whether a resource says that a part of a card is asked for."""
+    return resource in (MGPU_CORE, MGPU_MEMORY, *UNCOUNTED)
+
+
+class _Fault(Exception):
+    """A request for cards that means nothing; `where` is the resource or annotation."""
+
+    def __init__(self, where: str, message: str) -> None:
+        super().__init__(message)
+        self.where = where
+        self.message = message
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """One container: its amounts in units by resource, and its position among the main or the init containers."""
+
+    name: str
+    kind: ContainerKind
+    amounts: Mapping[str, int]
+    position: int
+
+    def path(self, where: str) -> str:
+        """Where a resource of it, or an annotation of its pod, stands in the pod."""
+        if where not in self.amounts and where.startswith(_ANNOTATIONS):
+            return child("metadata.annotations", where)
+        part = "containers" if self.kind == "main" else "initContainers"
+        return child(f"spec.{part}[{self.position}].resources.limits", where)
+
+
+Reader = Callable[[Asking, Mapping[str, str]], Iterator[CardRequest]]
+"""What a container asks for, given the annotations of its pod; nothing where it does not use the dialect."""
+
+
+def card_requests(containers: Sequence[Asking], annotations: Mapping[str, str]) -> tuple[CardRequest, ...]:
+    """What the containers of a pod ask for, in their order.
+
+    Raises:
+        Invalid: a part is described in a way that means nothing, or in two ways, or parts of one pod are unlike.
+    """
+    found: list[CardRequest] = []
+    faults: list[FieldError] = []
+    sizes: dict[str, tuple[int, int, int]] = {}
+    for asking in containers:
+        try:
+            mine = _of_container(asking, annotations)
+            _check_alike(mine, sizes)
+        except _Fault as fault:
+            faults.append(FieldError(asking.path(fault.where), fault.message))
+            continue
+        found += mine
+    if faults:
+        raise Invalid(faults)
+    return tuple(found)
+
+
+def _of_container(asking: Asking, annotations: Mapping[str, str]) -> list[CardRequest]:
+    found = [request for read in DIALECTS for request in read(asking, annotations)]
+    taken = {request.resource for request in found}
+    found += [
+        WholeCards(asking.name, name, count, asking.kind)
+        for name, count in asking.amounts.items()
+        if count > 0 and is_card_resource(name) and name not in taken
+    ]
+    return sorted(found, key=lambda request: request.resource)
+
+
+def _check_alike(requests: Sequence[CardRequest], sizes: dict[str, tuple[int, int, int]]) -> None:
+    """Containers of one pod get different cards, and as much of each: what a pod holds is one number a card. `sizes`
+    has what containers before ask for, by resource, and takes these in.
+    """
+    for request in requests:
+        size = (CORES, 0, _PERCENT)
+        if isinstance(request, SharedCards):
+            size = (request.cores, request.memory, request.memory_percent)
+        if sizes.setdefault(request.resource, size) != size:
+            raise _Fault(
+                request.resource,
+                f"container {request.container!r} asks for another part of a card than a container before it: "
+                "containers of one pod ask for equal parts, others belong in pods of their own",
+            )
+
+
+def _hami(asking: Asking, annotations: Mapping[str, str]) -> Iterator[CardRequest]:
+    asked = {name: asking.amounts[name] for name in (HAMI_CORES, HAMI_MEMORY, HAMI_PERCENT) if name in asking.amounts}
+    if not any(asked.values()):
+        return
+    if not asking.amounts.get(NVIDIA_GPU):
+        raise _Fault(next(iter(asked)), f"needs {NVIDIA_GPU} beside it: without that the node gives no card")
+    cores, memory, percent = (asked.get(name, 0) for name in (HAMI_CORES, HAMI_MEMORY, HAMI_PERCENT))
+    if memory and percent:
+        raise _Fault(HAMI_PERCENT, f"stands beside {HAMI_MEMORY}: a part of the memory is given in one way only")
+    for name, amount in ((HAMI_CORES, cores), (HAMI_PERCENT, percent)):
+        if amount > _PERCENT:
+            raise _Fault(name, f"{amount} is more than the {_PERCENT} percent that a card has")
+    if not memory and percent in (0, _PERCENT):
+        percent = _PERCENT
+        if HAMI_CORES not in asked:
+            cores = _PERCENT  # all of the memory, and nothing said of the cores, is the whole card
+    yield _part(asking, NVIDIA_GPU, asking.amounts[NVIDIA_GPU], cores, memory, percent)
+
+
+def _mgpu(asking: Asking, annotations: Mapping[str, str]) -> Iterator[CardRequest]:
+    core, memory = asking.amounts.get(MGPU_CORE, 0), asking.amounts.get(MGPU_MEMORY, 0)
+    if not core and not memory:
+        return
+    if not core:
+        raise _Fault(MGPU_MEMORY, f"needs {MGPU_CORE} beside it")
+    counts = annotations.get(MGPU_COUNTS, "") if asking.kind == "main" else ""
+    if not counts and core > _PERCENT and core % _PERCENT:
+        raise _Fault(MGPU_CORE, f"{core} is neither a part of one card nor a multiple of {_PERCENT}")
+    count = _mgpu_count(counts, asking) if counts else max(1, core // _PERCENT)
+    for name, amount in ((MGPU_CORE, core), (MGPU_MEMORY, memory)):
+        if amount % count:
+            raise _Fault(name, f"{amount} cannot be divided by the {count} cards of annotation {MGPU_COUNTS}")
+    each, memory_each = core // count, memory // count
+    if each > _PERCENT:
+        raise _Fault(MGPU_CORE, f"{core} on {count} cards is {each} on each, and a card has {_PERCENT}")
+    if each == _PERCENT:
+        if memory and count > 1:
+            raise _Fault(MGPU_MEMORY, f"is left out where {MGPU_CORE} is above {_PERCENT}: whole cards are meant")
+        yield WholeCards(asking.name, MGPU_CORE, _count(count, MGPU_CORE), asking.kind)
+        return
+    if memory_each < _LEAST_MGPU:
+        raise _Fault(MGPU_MEMORY, f"a part of a card has at least {_LEAST_MGPU} MiB, this has {memory_each}")
+    yield _part(asking, MGPU_CORE, count, each, memory_each, 0)
+
+
+def _mgpu_count(text: str, asking: Asking) -> int:
+    """The number of cards of a container in `2,1,3`."""
+    counts = [whole_number(part.strip()) for part in text.split(",")]
+    count = counts[asking.position] if asking.position < len(counts) else None
+    if None in counts or not count:
+        raise _Fault(
+            MGPU_COUNTS,
+            f"{text[:_SHOWN]!r} must have a number for each container, and one above 0 for {asking.name!r}",
+        )
+    return count
+
+
+def _annotated(asking: Asking, annotations: Mapping[str, str]) -> Iterator[CardRequest]:
+    count = asking.amounts.get(NVIDIA_GPU, 0)
+    memory_key, cores_key = (
+        special if (special := f"{name}-container-{asking.name}") in annotations else name
+        for name in (GPU_MEMORY_ANNOTATION, GPU_CORES_ANNOTATION)
+    )
+    memory_text, cores_text = annotations.get(memory_key), annotations.get(cores_key)
+    if not count or (memory_text is None and cores_text is None):
+        return
+    for name in UNCOUNTED:
+        if name in asking.amounts:
+            stands = cores_key if memory_text is None else memory_key
+            raise _Fault(stands, f"stands beside {name}: say in one way which part of a card is meant")
+    memory, cores = 0, _PERCENT
+    if memory_text is not None:
+        cores = 0
+        try:
+            memory = -(-to_units("memory", memory_text) // _MIB)
+        except QuantityError:
+            raise _Fault(memory_key, f"{memory_text[:_SHOWN]!r} is no quantity such as 20Gi") from None
+        if memory <= 0:
+            raise _Fault(memory_key, f"{memory_text[:_SHOWN]!r} must be more than 0")
+    if cores_text is not None:
+        percent = whole_number(cores_text)
+        if percent is None or not 0 < percent <= _PERCENT:
+            raise _Fault(cores_key, f"{cores_text[:_SHOWN]!r} must be a whole percentage from 1 to {_PERCENT}")
+        cores = percent
+    # Cores alone: as large a part of the memory, so that a card's parts fill both alike.
+    yield _part(asking, NVIDIA_GPU, count, cores, memory, 0 if memory else cores)
+
+
+DIALECTS: Final[tuple[Reader, ...]] = (_hami, _mgpu, _annotated)
+
+
+def _part(asking: Asking, resource: str, count: int, cores: int, memory: int, percent: int) -> CardRequest:
+    if cores == _PERCENT and not memory:
+        return WholeCards(asking.name, resource, count, asking.kind)
+    if memory > _LARGEST:
+        raise _Fault(resource, f"{memory} MiB is more than any card has")
+    count = _count(count, resource)
+    return SharedCards(asking.name, resource, count, asking.kind, cores * _THOUSANDTHS, memory, percent)
+
+
+def _count(count: int, resource: str) -> int:
+    if not 0 < count <= MOST_INDEXED:
+        raise _Fault(resource, f"{count} cards: a container can have parts of 1 to {MOST_INDEXED}")
+    return count
