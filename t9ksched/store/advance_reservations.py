@@ -138,16 +138,18 @@ class AdvanceReservations:
             await _note(connection, history.RESERVATION_DELETED, by, before, None)
             return before
 
-    async def choose(self, name: str, uid: str, nodes: Sequence[str]) -> bool:
-        """Give a reservation other nodes, because some were lost; False if it is there no longer."""
-        return await self._set(name, uid, {"nodes": list(nodes)})
+    async def choose(self, name: str, uid: str, nodes: Sequence[str], event: Event) -> bool:
+        """Give a reservation other nodes, because some were lost, which `event` says in history; False if the
+        reservation is there no longer.
+        """
+        return await self._set(name, uid, {"nodes": list(nodes)}, event)
 
     async def end(self, name: str, uid: str, ended: Ended, event: Event) -> bool:
         """One occurrence ended early: its room is free, and `event` says so in history. False as `choose`."""
         written = {"from": ended.begin.isoformat(), "why": ended.why}
         return await self._set(name, uid, {"ended": written}, event)
 
-    async def _set(self, name: str, uid: str, values: dict[str, Any], event: Event | None = None) -> bool:
+    async def _set(self, name: str, uid: str, values: dict[str, Any], event: Event) -> bool:
         """A change by the scheduler: the revision that administrators see stays."""
         async with self._database.write() as connection:
             await changes.append(connection, TABLE, name)
@@ -155,8 +157,7 @@ class AdvanceReservations:
             if not (await connection.execute(chosen.values(values))).rowcount:
                 await connection.rollback()
                 return False
-            if event is not None:
-                await history.record(connection, event)
+            await history.record(connection, event)
             return True
 
     async def _append(self, connection: AsyncConnection, name: str, seen: int) -> int:

@@ -7,7 +7,7 @@ room at once. One of which others held room until its end is written down as mis
 
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Final
 
 import structlog
 
@@ -18,16 +18,23 @@ from t9ksched.model.reservation_form import parse_reservation
 from t9ksched.model.wall_clock import moment_at, written_moment
 from t9ksched.scheduler.report.event_writer import EventWriter
 from t9ksched.scheduler.state.advance_book import KnownReservation, length
-from t9ksched.scheduler.state.advance_conflicts import blockers, choose, lost
+from t9ksched.scheduler.state.advance_conflicts import blockers
+from t9ksched.scheduler.state.lost_nodes import losses, replacements
 from t9ksched.scheduler.state.records import GangRecord
 from t9ksched.scheduler.state.state import ClusterState
 from t9ksched.store.advance_reservations import TABLE, AdvanceReservations, Ended, ReservationRecord
 from t9ksched.store.changes import Change
 from t9ksched.store.errors import StoreError
-from t9ksched.store.history import RESERVATION_MISSED, RESERVATION_RELEASED, Event
+from t9ksched.store.history import RESERVATION_MISSED, RESERVATION_NODES_REPLACED, RESERVATION_RELEASED, Event
 
 log = structlog.get_logger(__name__)
 
+LOST_AFTER_NS: Final = 300 * 1_000_000_000
+"""How long a node is of no use, but may come back, until another one replaces it: as long as Kubernetes leaves pods on
+a node that is not ready.
+"""
+_LOOK_AGAIN_NS: Final = 10 * 1_000_000_000
+"""Between two looks for nodes that could take the place of lost ones: each goes over all nodes."""
 _Key = tuple[str, str, Occurrence]
 """Name and UID of a reservation, and one of its occurrences."""
 
@@ -63,6 +70,10 @@ class ReservationKeeper:
         """When an occurrence in force was last used or not free, nanoseconds since the epoch."""
         self._blocked: set[_Key] = set()
         """Occurrences in force of which others held room when they were last looked at."""
+        self._useless: dict[str, dict[str, int]] = {}
+        """Since when nodes of a reservation have been of no use to it, by the reservation's UID and node."""
+        self._looked: dict[str, int] = {}
+        """When other nodes were looked for and not found, by UID."""
 
     async def load(self) -> None:
         """Read all of them.
@@ -93,27 +104,39 @@ class ReservationKeeper:
             for held in list(state.advance.known.values()):
                 if (present := held.present(now)) is None:
                     continue
-                await self._replace_lost(held, now)
+                await self._replace_lost(held, present, now)
                 if present.begin <= now:
                     await self._watch(held, present, now)
             await self._close(now)
+            self._forget()
         except StoreError as error:
             log.warning("reservations wait for the database", error=str(error))
 
-    async def _replace_lost(self, held: KnownReservation, now: int) -> None:
-        """Give a reservation that selects its nodes others for those that are lost, as far as there are some."""
-        if held.reservation.nodes.selector is None:
-            return
-        gone = lost(self._state, held)
-        if not gone:
+    async def _replace_lost(self, held: KnownReservation, present: Occurrence, now: int) -> None:
+        """Give a reservation that selects its nodes others for those that it lost, as far as there are some."""
+        lost = losses(self._state, held, in_force=present.begin <= now)
+        uid = held.record.uid
+        before = self._useless.pop(uid, {})
+        since = {one.node: before.get(one.node, now) for one in lost if one.passing}
+        if since:
+            self._useless[uid] = since
+        due = [one for one in lost if not one.passing or now - since[one.node] >= LOST_AFTER_NS]
+        if not due or now - self._looked.get(uid, 0) < _LOOK_AGAIN_NS:
             return
         others = [other for other in self._state.advance.known.values() if other.name != held.name]
-        keep = set(held.record.nodes) - set(gone)
-        nodes, faults = choose(self._state, held.reservation, keep, others, now, self._end_of)
-        if faults or set(nodes) & set(gone) or not keep <= set(nodes):
-            return  # not enough others: the lost ones may come back
-        if await self._reservations.choose(held.name, held.record.uid, nodes):
-            log.info("reserved nodes were lost and are replaced", reservation=held.name, lost=gone, nodes=nodes)
+        found = replacements(self._state, held, due, others, present, now, self._end_of)
+        self._looked[uid] = now
+        if not found:
+            return  # the lost ones may come back
+        nodes = sorted(found.get(name, name) for name in held.record.nodes)
+        why = {one.node: one.why for one in due if one.node in found}
+        told = "; ".join(f"node {name} {why[name]}, {other} takes its place" for name, other in found.items())
+        text = f"reservation {held.name}: {told}"
+        detail = {"replaced": found, "why": why, "nodes": nodes, "message": text}
+        at = datetime.fromtimestamp(now / 1e9, UTC)
+        event = Event(event=RESERVATION_NODES_REPLACED, at=at, name=held.name, detail=detail)
+        if await self._reservations.choose(held.name, uid, nodes, event):
+            log.info(text)
             await self.load()
 
     async def _watch(self, held: KnownReservation, present: Occurrence, now: int) -> None:
@@ -149,6 +172,13 @@ class ReservationKeeper:
                 await self._end(key, "Missed", RESERVATION_MISSED, text)
             self._used.pop(key, None)
             self._blocked.discard(key)
+
+    def _forget(self) -> None:
+        """Forget the nodes of reservations that are there no longer."""
+        uids = {held.record.uid for held in self._state.advance.known.values()}
+        for known in (self._useless, self._looked):
+            for uid in known.keys() - uids:
+                del known[uid]
 
     async def _end(self, key: _Key, why: str, event: str, text: str) -> bool:
         """Write down that an occurrence ended early; whether the reservation is still there."""

@@ -135,7 +135,7 @@ def choose(
     ranked = []
     matching = 0
     for name, (_, facts) in sorted(state.node_objects.items()):
-        if facts.deleting or not one.nodes.selector.matches(facts.labels) or _lacks_cards(one, facts):
+        if facts.deleting or not one.nodes.selector.matches(facts.labels) or lacks_cards(one, facts):
             continue
         matching += 1
         if overlaps(state, one, (name,), others, now):
@@ -183,17 +183,6 @@ def unless_evicted(state: "ClusterState", one: AdvanceReservation, end_of: EndOf
     return lambda gang: 0 if may_evict(state, one, gang) else end_of(gang)
 
 
-def lost(state: "ClusterState", held: KnownReservation) -> list[str]:
-    """The nodes of a reservation that are gone, or not ready with nothing on them of those it is for."""
-    used = {node for _, node, _ in state.advance.holding(held)}
-    found = []
-    for name in held.record.nodes:
-        known = state.node_objects.get(name)
-        if known is None or known[1].deleting or not (known[1].ready or name in used):
-            found.append(name)
-    return found
-
-
 def admits(state: "ClusterState", one: AdvanceReservation, gang: GangRecord) -> bool:
     """Whether a group may use the reservation."""
     permissions = state.permissions
@@ -216,7 +205,8 @@ def _both(state: "ClusterState", one: AdvanceReservation, other: AdvanceReservat
     return one.cards.count + other.cards.count <= _has(state, node).get(one.cards.resource, 0)
 
 
-def _lacks_cards(one: AdvanceReservation, facts: NodeFacts) -> bool:
+def lacks_cards(one: AdvanceReservation, facts: NodeFacts) -> bool:
+    """Whether a node has fewer cards than are reserved of each."""
     return one.cards is not None and facts.allocatable.get(one.cards.resource, 0) < one.cards.count
 
 
@@ -224,7 +214,7 @@ def _fault(state: "ClusterState", one: AdvanceReservation, name: str) -> FieldEr
     known = state.node_objects.get(name)
     if known is None:
         return FieldError("nodes.names", f"there is no node {name!r}")
-    if one.cards is not None and _lacks_cards(one, known[1]):
+    if one.cards is not None and lacks_cards(one, known[1]):
         has = known[1].allocatable.get(one.cards.resource, 0)
         return FieldError(
             "cards.count", f"{one.cards.count} is more than node {name!r} has: {has} {one.cards.resource}"

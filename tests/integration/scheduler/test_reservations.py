@@ -257,3 +257,26 @@ async def test_the_rest_of_a_reservation_as_a_limit_outlives_a_restart_and_the_r
         await store.reservations.delete("eval")
         await asyncio.sleep(1.5)
         assert abs((await limit_of(service, world, "mine"))["seconds"] - before["seconds"]) <= 1
+
+
+async def test_a_node_in_place_of_a_lost_one_moves_the_plans_on_it(
+    world: World, start: Start, queue: str, store: Store
+) -> None:
+    await world.play(2, 2)
+    async with start(policy=Policy(planning=Planning(per_user=100))):
+        await world.create(pod(world, "first", 2, queue, time_limit="1h"))
+        (running,) = await world.running("first")
+        held = running["spec"]["nodeName"]
+        (free,) = set(world.nodes) - {held}
+        labels = {"matchLabels": {"t9ksched.test/run": world.run}}
+        spec = asking("two", 4 * 3600, 6 * 3600, nodes={"selector": labels, "count": 1}, for_={"users": ["ann"]})
+        await reserve(store, spec, free)
+        await asyncio.sleep(1.5)
+        await world.create(pod(world, "second", 2, queue, time_limit="5h"))
+        assert "planned to start at" in await waits_for(world, "second")
+        await world.client.delete(NODES, free)
+        await stored(store, "two", nodes=(held,))
+        moved = await world.event(names.EVENT_PLAN_MOVED, "second")
+        assert "reservation 'two' needs the room" in moved["message"]
+        replaced = await happened(store, history.RESERVATION_NODES_REPLACED, "two")
+        assert replaced.detail["message"] == f"reservation two: node {free} is gone, {held} takes its place"

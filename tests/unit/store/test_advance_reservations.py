@@ -9,7 +9,7 @@ from t9ksched.model.reservation_form import parse_reservation
 from t9ksched.store import Store, schema
 from t9ksched.store.advance_reservations import Ended, ReservationsChanged
 from t9ksched.store.errors import RevisionChanged, RowExists, RowMissing
-from t9ksched.store.history import RESERVATION_RELEASED, Event
+from t9ksched.store.history import RESERVATION_NODES_REPLACED, RESERVATION_RELEASED, Event
 
 BEGIN = datetime(2030, 1, 7, 20, tzinfo=UTC)
 
@@ -77,15 +77,16 @@ async def test_an_edit_names_the_revision_it_read(store: Store) -> None:
 
 async def test_the_scheduler_changes_nodes_and_ends_an_occurrence_without_a_new_etag(store: Store) -> None:
     made = await store.reservations.create(spec(), ["n1"], 0)
-    assert await store.reservations.choose("r", made.uid, ["n3", "n4"])
+    replaced = Event(event=RESERVATION_NODES_REPLACED, name="r", detail={"replaced": {"n1": "n3"}})
+    assert await store.reservations.choose("r", made.uid, ["n3", "n4"], replaced)
     released = Event(event=RESERVATION_RELEASED, name="r", detail={"from": BEGIN.isoformat()})
     assert await store.reservations.end("r", made.uid, Ended(BEGIN, "Released"), released)
     found = await store.reservations.get("r")
     assert found is not None
     assert (found.nodes, found.ended, found.revision) == (("n3", "n4"), Ended(BEGIN, "Released"), made.revision)
-    assert [one.event for one in await store.history.list()] == [RESERVATION_RELEASED]
+    assert [one.event for one in await store.history.list()] == [RESERVATION_NODES_REPLACED, RESERVATION_RELEASED]
     head = await store.changes.head()
-    assert not await store.reservations.choose("r", "another", ["n9"]), "it was made anew meanwhile"
+    assert not await store.reservations.choose("r", "another", ["n9"], replaced), "it was made anew meanwhile"
     assert not await store.reservations.end("gone", made.uid, Ended(BEGIN, "Released"), released)
     assert await store.changes.head() == head
     edited = await store.reservations.edit("r", spec(note="again"), ["n3"], head)
