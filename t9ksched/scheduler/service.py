@@ -323,7 +323,7 @@ class SchedulerService:
                 log.info("scheduling", nodes=len(self.state.nodes), pods=len(self.state.pods), internal=self.address)
         finally:
             self.ready.clear()
-            self._housekeeping.stop()
+            await self._housekeeping.stop()
             self._directions.stop()
             await self._evictor.stop()
             await self.executor.stop()

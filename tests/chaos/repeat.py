@@ -194,11 +194,10 @@ class _Timers:
         self._tasks = []
 
     async def _every(self, seconds: float, function: Callable[[], Any]) -> None:
-        while True:
+        await asyncio.sleep(seconds)
+        while self.running:  # what is cancelled in the middle returns, and no other begins
+            await function()
             await asyncio.sleep(seconds)
-            result = function()
-            if asyncio.iscoroutine(result):
-                await result
 
 
 class _Deaf:

@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Container, MutableMapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any, Final
 
 import structlog
@@ -30,9 +31,7 @@ _JUST_BOUND = timedelta(minutes=5)
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """A check of deadlines, every so many seconds. `run` must be a coroutine function: a plain one would run in a
-    thread.
-    """
+    """A check of deadlines, every so many seconds."""
 
     name: str
     seconds: int
@@ -62,29 +61,52 @@ class Housekeeping:
         self._sweeps = sweeps
         self._cards = cards
         self._timers = AsyncIOScheduler(timezone=UTC)
+        self._running: set[asyncio.Task[Any]] = set()
+        """Tasks of sweeps that are under way."""
+        self._stopped = False
 
     def start(self) -> None:
         """Set the timers on the running event loop."""
         add = self._timers.add_job
         first = datetime.now(UTC) + timedelta(minutes=1)
         options = {"coalesce": True, "max_instances": 1, "misfire_grace_time": None}
-        add(self.sweep_reservations, "interval", seconds=5, id="reservations", **options)
-        for sweep in self._sweeps:
-            add(sweep.run, "interval", seconds=sweep.seconds, id=sweep.name, **options)
-        add(self.clean_up, "interval", hours=1, id="clean-up", next_run_time=first, **options)
+        own = Sweep("reservations", 5, self.sweep_reservations)
+        for sweep in (own, *self._sweeps):
+            run = partial(self._run, sweep.run)
+            add(run, "interval", seconds=sweep.seconds, id=sweep.name, name=sweep.name, **options)
+        clean_up = partial(self._run, self.clean_up)
+        add(clean_up, "interval", hours=1, id="clean-up", name="clean-up", next_run_time=first, **options)
         self._timers.start()
 
-    def stop(self) -> None:
-        """Drop the timers; a job that runs is not waited for."""
+    async def stop(self) -> None:
+        """Drop the timers. What is under way is cancelled, and has ended when this returns."""
+        self._stopped = True
         if self._timers.running:
             self._timers.shutdown(wait=False)
+        if self._running:
+            await asyncio.wait(self._running)
+
+    async def _run(self, sweep: Callable[[], Awaitable[object]]) -> None:
+        """Run a sweep. A coroutine function, because APScheduler would call a plain one in a thread. That a stop
+        cancels it is no error, and APScheduler would log it as one.
+        """
+        task = asyncio.current_task()
+        assert task is not None, "timers run on the event loop"
+        self._running.add(task)
+        try:
+            await sweep()
+        except asyncio.CancelledError:
+            if not self._stopped:
+                raise
+        finally:
+            self._running.discard(task)
 
     def clock_set(self) -> None:
         """The wall clock, on which the timers depend, was set: restart each of them."""
         for job in self._timers.get_jobs():
             job.reschedule("interval", seconds=job.trigger.interval.total_seconds())
 
-    def sweep_reservations(self) -> None:
+    async def sweep_reservations(self) -> None:
         """End reservations whose time is over."""
         if ended := self._state.reservations.sweep(self._clock()):
             log.info("reservations ended by time", count=ended)

@@ -1,12 +1,17 @@
 """Clean-up: what was agreed with and decided about what is gone is forgotten, what is there is kept."""
 
+import asyncio
+import logging
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
+
+import pytest
 
 from t9ksched.admission.access import Members
 from t9ksched.scheduler.act.cardkeeper import CardKeeper
-from t9ksched.scheduler.keep.housekeeping import Housekeeping
+from t9ksched.scheduler.keep.housekeeping import Housekeeping, Sweep
 from t9ksched.store import Store
 from t9ksched.store.acceptances import Acceptance
 from t9ksched.store.history import Event
@@ -54,3 +59,34 @@ async def test_cards_that_came_free_while_no_scheduler_ran_are_not_counted_on(tm
         assert sorted(left) == ["new", "stays"]
         told = [(event.event, event.detail["pod"]) for event in await store.history.list(event="released")]
         assert told == [("released", "lost")]
+
+
+async def test_a_stop_ends_what_is_under_way_and_is_no_error(caplog: pytest.LogCaptureFixture) -> None:
+    began, told = asyncio.Event(), []
+
+    async def long() -> None:
+        began.set()
+        try:
+            await asyncio.sleep(3600)
+        finally:
+            await asyncio.sleep(0)
+            told.append("ended")
+
+    keeping = Housekeeping(Mock(), Mock(), lambda: 0, timedelta(days=90), [Sweep("long", 1, long)])
+    keeping.start()
+    for job in keeping._timers.get_jobs():
+        job.modify(next_run_time=datetime.now(UTC) if job.id == "long" else None)
+    async with asyncio.timeout(10):
+        await began.wait()
+        with caplog.at_level(logging.WARNING):
+            await keeping.stop()
+            await asyncio.sleep(0)
+    assert told == ["ended"]
+    assert caplog.records == []
+
+
+async def test_a_sweep_that_is_cancelled_without_a_stop_says_so() -> None:
+    keeping = Housekeeping(Mock(), Mock(), lambda: 0, timedelta(days=90))
+    fails = Mock(side_effect=asyncio.CancelledError)
+    with pytest.raises(asyncio.CancelledError):
+        await keeping._run(fails)
