@@ -10,8 +10,10 @@ from typing import Final, cast
 import structlog
 import uvicorn
 from fastapi import FastAPI
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from api.http.problems import Problem
 from api.http.shedding import shedding
 from t9ksched.serving import Acceptor, ConnectionLimits
 from t9ksched.serving import PortInUse as PortInUse
@@ -25,12 +27,43 @@ _TICK_SECONDS: Final = 0.1
 _PAUSE_SECONDS: Final = 0.001
 
 
+class _CutOff:
+    """Around the app: a request that is cancelled because the server stops is told so, and is no error."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+        self.stopping = False
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        begun = False
+
+        async def watched(message: Message) -> None:
+            nonlocal begun
+            begun = True
+            await send(message)
+
+        try:
+            await self._app(scope, receive, watched)
+        except asyncio.CancelledError:
+            if not self.stopping:
+                raise
+            if not begun:
+                problem = Problem(
+                    "Unavailable",
+                    "the service stops before this was answered, and may have done a part of it",
+                    remedy="look what is there, or repeat the request with the same Idempotency-Key",
+                    headers={"Retry-After": "5", "Connection": "close"},
+                )
+                await problem.response()(scope, receive, send)
+
+
 class _Uvicorn(uvicorn.Server):
     """Uvicorn behind our own acceptor."""
 
-    def __init__(self, config: uvicorn.Config, limits: ConnectionLimits) -> None:
+    def __init__(self, config: uvicorn.Config, limits: ConnectionLimits, app: _CutOff) -> None:
         super().__init__(config)
         self._limits = limits
+        self._app = app
         self._stopping = asyncio.Event()
         self.acceptor: Acceptor | None = None
 
@@ -75,6 +108,7 @@ class _Uvicorn(uvicorn.Server):
         except TimeoutError:
             log.warning("requests are cut off that were not answered in time", requests=len(self.server_state.tasks))
             left = list(self.server_state.tasks)
+            self._app.stopping = True
             for task in left:
                 task.cancel()
             if left:
@@ -94,8 +128,9 @@ class Server:
         self._listener = listener
         host, port = listener.getsockname()[:2]
         self.url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+        outermost = _CutOff(app)
         config = uvicorn.Config(
-            app,
+            outermost,
             http=shedding(app) if isinstance(app, FastAPI) else H11Protocol,
             log_config=None,
             access_log=False,
@@ -103,7 +138,7 @@ class Server:
             lifespan="off",
             timeout_graceful_shutdown=5,
         )
-        self._server = _Uvicorn(config, limits or ConnectionLimits())
+        self._server = _Uvicorn(config, limits or ConnectionLimits(), outermost)
         self._task: asyncio.Task[None] | None = None
 
     @property

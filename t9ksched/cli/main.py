@@ -10,19 +10,24 @@ import sys
 from t9ksched import version
 from t9ksched.cli.failure import REQUEST_FAILED, Failure
 
+_INTERRUPTED = 130
+"""The exit code of what Ctrl-C ended, as shells have it."""
+
 
 def main() -> None:
     """Run the command line of this process and leave with its exit code."""
     if sys.argv[1:] == ["--version"]:
         sys.stdout.write(f"t9ksched {version()}\n")
         return
-    from t9ksched.cli.application import application
-
     try:
+        from t9ksched.cli.application import application
+
         application(*sys.argv[1:2])()
     except Failure as failure:
         _tell(failure)
         sys.exit(failure.code)
+    except KeyboardInterrupt:
+        sys.exit(_INTERRUPTED)  # before a service began, which stops in order
     except BrokenPipeError:
         # The reader (head, less) went away: nothing more to say, and nothing to flush at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
