@@ -91,8 +91,9 @@ class AdvanceReservation:
             return False
         return queue in self.queues or (bool(user) and user in self.users) or not self.groups.isdisjoint(groups)
 
-    def occurrences(self, after: int) -> Iterator[Occurrence]:
-        """The occurrences that end after that moment, in order; those of a reservation without limit never end.
+    def occurrences(self, after: int, ended: int | None = None) -> Iterator[Occurrence]:
+        """The occurrences that end after that moment, in order, without the one that began at `ended` and ended early;
+        those of a reservation without limit never end.
 
         One whose times fall together on the day that clocks are set does not exist.
         """
@@ -100,12 +101,26 @@ class AdvanceReservation:
             found = self._occurrence(turn)
             if found is None:
                 return
-            if found.begin < found.end and found.end > after:
+            if found.begin < found.end and found.end > after and found.begin != ended:
                 yield found
 
-    def current(self, now: int) -> Occurrence | None:
-        """The occurrence that is in force at that moment, else the next one; None where none is left."""
-        return next(self.occurrences(now), None)
+    def current(self, now: int, ended: int | None = None) -> Occurrence | None:
+        """The occurrence that is in force at that moment, else the next one; None where none is left. `ended` as in
+        `occurrences`.
+        """
+        return next(self.occurrences(now, ended), None)
+
+    def still_over(self, edited: "AdvanceReservation", ended: int, now: int) -> int | None:
+        """Which occurrence is over after an edit, because the one that began at `ended` ended early: its beginning;
+        None where none is.
+
+        An edit of a reservation that repeats is about the occurrences to come; any other one is open again.
+        """
+        present = self.current(now)
+        if not edited.every or present is None or present.begin != ended:
+            return None
+        then = edited.current(now)
+        return then.begin if then is not None and then.begin <= now else None
 
     def to_dict(self) -> dict[str, Any]:
         """As REST shows it and SQL keeps it, with every field."""
@@ -158,9 +173,10 @@ class AdvanceReservation:
         return moment_of(wall + timedelta(days=turn * _DAYS[self.every]), self.time_zone, last=last)
 
 
-def overlap(one: AdvanceReservation, other: AdvanceReservation, now: int, most: int = 800) -> Occurrence | None:
-    """The first time from now on at which both are in force; looked for in `most` occurrences of each."""
-    mine, theirs = one.occurrences(now), other.occurrences(now)
+def overlap(mine: Iterator[Occurrence], theirs: Iterator[Occurrence], most: int = 800) -> Occurrence | None:
+    """The first time at which occurrences of two reservations, in order, are both in force; looked for in `most` of
+    each.
+    """
     first, second = next(mine, None), next(theirs, None)
     for _ in range(2 * most):
         if first is None or second is None:

@@ -5,6 +5,7 @@ the others were seen, and nothing is written if one of them has changed since. T
 what administrators write, not with the nodes that the scheduler chooses for it.
 """
 
+import time
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -14,6 +15,9 @@ from typing import Any, Final
 from sqlalchemy import delete, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from t9ksched.model.errors import Invalid
+from t9ksched.model.reservation_form import parse_reservation
+from t9ksched.model.wall_clock import moment_at, nanoseconds
 from t9ksched.store import changes, history
 from t9ksched.store.database import Database
 from t9ksched.store.errors import RevisionChanged, RowExists, RowMissing, StoreError
@@ -107,7 +111,8 @@ class AdvanceReservations:
         *,
         by: str | None = None,
     ) -> ReservationRecord:
-        """Replace what a reservation says, and its nodes. An occurrence that ended early is open again.
+        """Replace what a reservation says, and its nodes. An occurrence that ended early stays over if the reservation
+        repeats; any other one is open again.
 
         Raises:
             RowMissing: no such reservation.
@@ -119,7 +124,7 @@ class AdvanceReservations:
             if (before.spec, before.nodes) == (spec, tuple(nodes)):
                 return before
             revision = await self._append(connection, name, seen)
-            after = replace(before, spec=spec, nodes=tuple(nodes), ended=None, revision=revision)
+            after = replace(before, spec=spec, nodes=tuple(nodes), ended=_still_over(before, spec), revision=revision)
             after = replace(after, updated_at=datetime.now(UTC))
             await connection.execute(update(reservation).where(reservation.c.name == name).values(_row(after)))
             await _note(connection, history.RESERVATION_CHANGED, by, before, after)
@@ -199,6 +204,18 @@ async def _note(
     told = (("before", before), ("after", after))
     detail = {key: one.spec | {"chosen": list(one.nodes)} for key, one in told if one is not None}
     await history.record(connection, Event(event=event, actor=by, name=about.name, detail=detail))
+
+
+def _still_over(before: ReservationRecord, spec: dict[str, Any]) -> Ended | None:
+    """The occurrence that is over after an edit, because it ended early before."""
+    if before.ended is None:
+        return None
+    try:
+        old, new = parse_reservation(before.spec), parse_reservation(spec)
+    except Invalid:
+        return None
+    begin = old.still_over(new, nanoseconds(before.ended.begin), time.time_ns())
+    return None if begin is None else replace(before.ended, begin=moment_at(begin))
 
 
 def _record(row: Any) -> ReservationRecord:

@@ -57,23 +57,28 @@ class ReservationJudge:
         one = parse_reservation(raw)
         seen = await self._store.changes.head()
         held, _ = read(await self._store.reservations.list())
-        keep = next((other.record.nodes for other in held if other.name == one.name), ())
+        before = next((other for other in held if other.name == one.name), None)
         others = [other for other in held if other.name != one.name]
         now, rules = self._clock(), EndRules(self._state, *self._rules())
 
         def end_of(gang: GangRecord) -> int | None:
             return rules.end(gang, rules.holding(gang), now)
 
-        of = one.current(now)
+        keep: tuple[str, ...] = ()
+        ended: int | None = None
+        if before is not None:
+            keep = before.record.nodes
+            ended = None if before.ended is None else before.reservation.still_over(one, before.ended, now)
+        of = one.current(now, ended)
         if of is None:
             faults = [{"path": "to", "message": "lies in the past: the reservation would be over"}]
             return {"faults": faults, "seen": seen} | {key: [] for key in ("nodes", "conflicts", "jobs", "plans")}
-        nodes, found = choose(self._state, one, keep, others, now, end_of)
+        nodes, found = choose(self._state, one, keep, others, now, end_of, ended)
         holders = blockers(self._state, one, nodes, of, end_of)
         evicted = self._evicted(one, nodes, of, end_of) if one.on_conflict == "Preempt" else {}
         jobs = [_job(each, evicted.get(each.gang.uid, 0)) for each in holders]
         stay = blockers(self._state, one, nodes, of, unless_evicted(self._state, one, end_of))
-        conflicts = [_other(each) for each in overlaps(self._state, one, nodes, others, now)]
+        conflicts = [_other(each) for each in overlaps(self._state, one, nodes, others, now, ended)]
         return {
             "nodes": nodes,
             "faults": [{"path": fault.path, "message": fault.message} for fault in found],

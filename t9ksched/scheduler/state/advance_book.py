@@ -49,20 +49,22 @@ class KnownReservation:
         """Its name."""
         return self.record.name
 
+    @property
+    def ended(self) -> int | None:
+        """When the occurrence began that ended early, nanoseconds since the epoch; None where none did."""
+        return None if self.record.ended is None else nanoseconds(self.record.ended.begin)
+
     def present(self, now: int) -> Occurrence | None:
         """The occurrence that is in force, else the next one; None where none is left. One that ended early is over."""
-        ended = self.record.ended and nanoseconds(self.record.ended.begin)
-        return next((one for one in self.reservation.occurrences(now) if one.begin != ended), None)
+        return self.reservation.current(now, self.ended)
 
     def ahead(self, now: int, until: int) -> list[Occurrence]:
         """The occurrences from now on that begin at that moment or before; the first one whenever it begins."""
-        ended = self.record.ended and nanoseconds(self.record.ended.begin)
         found: list[Occurrence] = []
-        for one in self.reservation.occurrences(now):
+        for one in self.reservation.occurrences(now, self.ended):
             if found and one.begin > until:
                 break
-            if one.begin != ended:
-                found.append(one)
+            found.append(one)
         return found
 
     def room(self, of: Occurrence) -> ReservedRoom:

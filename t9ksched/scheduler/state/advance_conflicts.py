@@ -100,16 +100,24 @@ def _ours(state: "ClusterState", node: str) -> Iterator[tuple[Charge, PodRecord,
 
 
 def overlaps(
-    state: "ClusterState", one: AdvanceReservation, nodes: Collection[str], others: Iterable[KnownReservation], now: int
+    state: "ClusterState",
+    one: AdvanceReservation,
+    nodes: Collection[str],
+    others: Iterable[KnownReservation],
+    now: int,
+    ended: int | None = None,
 ) -> list[Overlap]:
-    """The other reservations that need the same room at the same time. Maintenance may lie over any other one."""
+    """The other reservations that need the same room at the same time. Maintenance may lie over any other one. `ended`
+    is when the occurrence began that ended early.
+    """
     found = []
     for other in others:
         theirs = other.reservation
         shared = [node for node in nodes if node in other.record.nodes and not _both(state, one, theirs, node)]
         if theirs.name == one.name or not shared or (one.maintenance and not theirs.maintenance):
             continue
-        if (at := overlap(one, theirs, now)) is not None:
+        mine = one.occurrences(now, ended)
+        if (at := overlap(mine, theirs.occurrences(now, other.ended))) is not None:
             found.append(Overlap(theirs.name, tuple(shared), at))
     return found
 
@@ -121,8 +129,9 @@ def choose(
     others: Collection[KnownReservation],
     now: int,
     end_of: EndOf,
+    ended: int | None = None,
 ) -> tuple[list[str], list[FieldError]]:
-    """The nodes of a reservation, and what is wrong with those that it asks for.
+    """The nodes of a reservation, and what is wrong with those that it asks for; `ended` as in `overlaps`.
 
     Named nodes are taken as they are. Of those that a selector matches come first the ones to `keep`, then those with
     nothing in the way, or nothing that is not evicted, ready ones, and the first by name.
@@ -130,7 +139,7 @@ def choose(
     if one.nodes.selector is None:
         faults = [fault for name in one.nodes.names if (fault := _fault(state, one, name)) is not None]
         return list(one.nodes.names), faults
-    of = one.current(now)
+    of = one.current(now, ended)
     assert of is not None, "a reservation that is over gets no nodes"
     ranked = []
     matching = 0
@@ -138,7 +147,7 @@ def choose(
         if facts.deleting or not one.nodes.selector.matches(facts.labels) or lacks_cards(one, facts):
             continue
         matching += 1
-        if overlaps(state, one, (name,), others, now):
+        if overlaps(state, one, (name,), others, now, ended):
             continue
         in_the_way = bool(blockers(state, one, (name,), of, end_of))
         stays = in_the_way and bool(blockers(state, one, (name,), of, unless_evicted(state, one, end_of)))

@@ -66,7 +66,7 @@ def replacements(
         useless = facts.deleting or lacks_cards(one, facts) or _useless(one, facts)
         if name in held.record.nodes or useless or not one.nodes.selector.matches(facts.labels):
             continue
-        if overlaps(state, one, (name,), others, now):
+        if overlaps(state, one, (name,), others, now, held.ended):
             continue
         in_the_way = bool(blockers(state, one, (name,), of, end_of))
         stays = in_the_way and bool(blockers(state, one, (name,), of, unless_evicted(state, one, end_of)))

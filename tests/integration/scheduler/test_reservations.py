@@ -135,6 +135,32 @@ async def test_what_nobody_uses_is_released(world: World, start: Start, queue: s
         assert service.state.advance.counts["Released"] == 1
 
 
+async def test_an_edit_of_one_that_was_released_today_is_about_the_days_to_come(
+    world: World, start: Start, queue: str, store: Store
+) -> None:
+    await world.play(1, 2)
+    async with start() as service:
+        mine = {"nodes": {"names": world.nodes}, "for_": {"queues": ["other"]}}
+        spec = asking("idle", every="daily", releaseUnusedAfter="2s", **mine)
+        made = await reserve(store, spec, *world.nodes)
+        await happened(store, history.RESERVATION_RELEASED, "idle")
+        await world.create(pod(world, "uses", 2, queue, time_limit="4h"))
+        await world.running("uses")
+        tomorrow = spec | {"drainAhead": "1h", "to": at(7200)}
+        judgement = await judged(service, tomorrow)
+        assert (judgement["conflicts"], judgement["faults"]) == ([], [])
+        other = asking("other", 60, 3000, nodes=mine["nodes"], for_={"queues": [queue]})
+        assert (await judged(service, other))["conflicts"] == [], "the room of the one that was released is free"
+        edited = await store.reservations.edit("idle", tomorrow, world.nodes, await store.changes.head(), made.revision)
+        await asyncio.sleep(1.5)
+        assert edited.ended is not None
+        present = service.state.advance.known["idle"].present(time.time_ns())
+        assert present is not None
+        assert written_moment(moment_at(present.begin)) > at(20 * 3600)
+        once = await judged(service, tomorrow | {"every": ""})
+        assert [one["kind"] for one in once["conflicts"]] == ["job"], "it is to begin again"
+
+
 async def test_room_that_others_held_until_the_end_was_missed(
     world: World, start: Start, queue: str, store: Store
 ) -> None:

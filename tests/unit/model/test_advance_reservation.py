@@ -209,5 +209,35 @@ def test_whom_it_is_for(whom: Any, queue: str, user: str, groups: tuple[str, ...
 )
 def test_when_two_overlap_first(other: dict[str, Any], expected: str | None) -> None:
     one, two = parse_reservation(form()), parse_reservation(form(**other))
-    for found in (overlap(one, two, 0), overlap(two, one, 0)):
+    for first, second in ((one, two), (two, one)):
+        found = overlap(first.occurrences(0), second.occurrences(0))
         assert (None if found is None else written_moment(moment_at(found.begin))) == expected
+
+
+def test_an_occurrence_that_ended_early_is_left_out() -> None:
+    one = parse_reservation(form(every="daily"))
+    now, begin, day = at("2030-01-09T21:00:00Z"), at("2030-01-09T20:00:00Z"), 24 * 3600 * 10**9
+    assert one.current(now) == (begin, begin + day // 12)
+    assert one.current(now, begin) == (begin + day, begin + day + day // 12)
+    assert one.current(now, begin - day) == one.current(now)
+    other = parse_reservation(form(from_="2030-01-09T20:30:00Z", to="2030-01-09T21:30:00Z"))
+    assert overlap(one.occurrences(now, begin), other.occurrences(now)) is None
+    assert overlap(other.occurrences(now), one.occurrences(now)) is not None
+
+
+@pytest.mark.parametrize(
+    ("before", "change", "over"),
+    [
+        pytest.param({"every": "daily"}, {"note": "x"}, "2030-01-09T20:00:00Z", id="the same times"),
+        pytest.param({"every": "daily"}, {"to": "2030-01-07T23:00:00Z"}, "2030-01-09T20:00:00Z", id="a later end"),
+        pytest.param({"every": "daily"}, {"from_": "2030-01-07T20:30:00Z"}, "2030-01-09T20:30:00Z", id="begins later"),
+        pytest.param({"every": "daily"}, {"from_": "2030-01-07T21:30:00Z"}, None, id="is to come"),
+        pytest.param({"every": "daily"}, {"every": ""}, None, id="does not repeat any more"),
+        pytest.param({"every": "weekly"}, {"note": "x"}, None, id="ended early, and is over by now"),
+    ],
+)
+def test_an_edit_is_about_the_occurrences_to_come(before: Any, change: Any, over: str | None) -> None:
+    """Of one that began at 20:00 on the 9th and ended early, edited at 21:00."""
+    old, new = parse_reservation(form(**before)), parse_reservation(form(**before | change))
+    found = old.still_over(new, at("2030-01-09T20:00:00Z"), at("2030-01-09T21:00:00Z"))
+    assert found == (None if over is None else at(over))

@@ -1,6 +1,6 @@
 """Reservations by administrators in SQL: nothing is written over a change that was not seen, and history has it all."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -91,6 +91,19 @@ async def test_the_scheduler_changes_nodes_and_ends_an_occurrence_without_a_new_
     assert await store.changes.head() == head
     edited = await store.reservations.edit("r", spec(note="again"), ["n3"], head)
     assert edited.ended is None, "what is edited is open again"
+
+
+async def test_an_edit_leaves_an_occurrence_over_that_ended_early(store: Store) -> None:
+    begin = datetime.now(UTC).replace(microsecond=0) - timedelta(minutes=10)
+    times = {"from": begin.isoformat(), "to": (begin + timedelta(hours=2)).isoformat(), "every": "daily"}
+    made = await store.reservations.create(spec(**times), ["n1"], 0)
+    released = Event(event=RESERVATION_RELEASED, name="r")
+    assert await store.reservations.end("r", made.uid, Ended(begin, "Released"), released)
+    later = begin + timedelta(minutes=5)
+    for change, over in (({"note": "x"}, begin), ({"from": later.isoformat()}, later), ({"every": ""}, None)):
+        edited = await store.reservations.edit("r", spec(**times | change), ["n1"], await store.changes.head())
+        assert edited.ended == (over and Ended(over, "Released"))
+        assert await store.reservations.get("r") == edited
 
 
 async def test_a_reservation_survives_other_versions_of_the_tables(address: str) -> None:
