@@ -25,7 +25,7 @@ async def timeline(
     caller: User,
     hours: Annotated[int, Query(ge=1, le=8760, description="How far ahead to look")] = 24,
 ) -> Response:
-    found = await services.leader.timeline()
+    found = await services.leader.timeline(hours)
     to = at(datetime.fromisoformat(found["at"]) + timedelta(hours=hours)) or ""
     redaction = await Redaction.of(services, await JobAccess.of(services, caller))
     shown: list[Json] = []

@@ -4,6 +4,7 @@ Kinds of bars differ in their characters as well as in their colours (of the pal
 any colour vision tell apart), so they can be read without colour. Without colour the characters are ASCII.
 """
 
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta, tzinfo
 from enum import StrEnum
 from typing import Final
@@ -83,6 +84,14 @@ class Axis:
             there = there[:-1] + _OPEN[not self._coloured]
         style = _LOOKS[kind][2] if self._coloured else ""
         return Text.assemble(" " * first, (there, style))
+
+    def bars(self, kind: Bar, spans: Iterable[tuple[datetime | None, datetime | None]]) -> Text:
+        """Several bars of a kind in one line, in the order of time."""
+        line = Text()
+        for since, until in spans:
+            text = self.bar(kind, since, until)
+            line.append_text(text[len(line) :])
+        return line
 
     def _mark(self, kind: Bar) -> str:
         return _LOOKS[kind][not self._coloured]

@@ -30,12 +30,14 @@ class By(StrEnum):
 
 
 class _Row(NamedTuple):
-    """A bar: its group, whose it is, how many cards it has there, and the item of the timeline."""
+    """A row of bars: its group, whose it is, how many cards it has there, and the items of the timeline: one, or each
+    time of a reservation that repeats; none where nothing is there.
+    """
 
     group: str
     name: str
     gpus: int
-    item: dict[str, Any] | None
+    items: tuple[dict[str, Any], ...] = ()
 
 
 @with_service
@@ -73,7 +75,7 @@ def show(answer: dict[str, Any], by: By, out: Console, zone: tzinfo | None = Non
     bars = [_bar(row, axis) for row in rows]
     lines: list[list[str | Text]] = [[*head, bar] for head, bar in zip(heads, bars, strict=True)]
     print_table(out, table((*columns, axis.labels()), lines, right=("GPUS",)))
-    items = [row.item for row in rows if row.item is not None]
+    items = [item for row in rows for item in row.items]
     if items:
         out.print()
         out.print(axis.legend({_kind(item) for item in items}, open_ended=any(not item["until"] for item in items)))
@@ -84,15 +86,25 @@ def _of_nodes(answer: dict[str, Any]) -> Iterator[_Row]:
     there: dict[str, list[_Row]] = {node["name"]: [] for node in answer["nodes"]}
     for item in answer["items"]:
         for place in item["nodes"]:
-            there.setdefault(place["name"], []).append(_Row(place["name"], _name(item), place["gpus"], item))
+            there.setdefault(place["name"], []).append(_Row(place["name"], _name(item), place["gpus"], (item,)))
     for name, rows in there.items():
-        yield from rows or [_Row(name, "free", 0, None)]
+        yield from _together(rows) or [_Row(name, "free", 0)]
 
 
 def _of_queues(answer: dict[str, Any]) -> Iterator[_Row]:
     """A row for each item; what no queue pays for comes last."""
-    rows = [_Row(item["queue"] or "–", _name(item), item["gpus"], item) for item in answer["items"]]
+    rows = _together(_Row(item["queue"] or "–", _name(item), item["gpus"], (item,)) for item in answer["items"])
     return iter(sorted(rows, key=lambda row: (row.group == "–", row.group)))
+
+
+def _together(rows: Iterable[_Row]) -> list[_Row]:
+    """The rows, those of a reservation that repeats as one."""
+    found: dict[object, _Row] = {}
+    for at, row in enumerate(rows):
+        key = row.items[0].get("reservation") or at
+        known = found.get(key)
+        found[key] = row if known is None else known._replace(items=known.items + row.items)
+    return list(found.values())
 
 
 def _named_once(rows: Iterable[_Row]) -> Iterator[_Row]:
@@ -105,12 +117,14 @@ def _named_once(rows: Iterable[_Row]) -> Iterator[_Row]:
 
 def _head(row: _Row, axis: Axis, *, texts: bool, cut: bool) -> list[str]:
     name = row.name if len(row.name) <= _LONGEST_NAME or not cut else f"…{row.name[1 - _LONGEST_NAME :]}"
-    when = "" if row.item is None else axis.when(*_span(row.item), runs=row.item["kind"] == Bar.RUNNING)
+    first, more = row.items[:1], len(row.items) - 1
+    when = "".join(axis.when(*_span(item), runs=item["kind"] == Bar.RUNNING) for item in first)
+    when += f" (+{more})" if more > 0 else ""
     return [row.group, name, str(row.gpus or "–"), *((when,) if texts else ())]
 
 
 def _bar(row: _Row, axis: Axis) -> Text:
-    return Text() if row.item is None else axis.bar(_kind(row.item), *_span(row.item))
+    return axis.bars(_kind(row.items[0]), map(_span, row.items)) if row.items else Text()
 
 
 def _span(item: dict[str, Any]) -> tuple[datetime | None, datetime | None]:

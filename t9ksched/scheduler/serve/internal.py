@@ -40,6 +40,7 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 _OPEN = ("/metrics", "/healthz")
 _A_SLICE: Final = 200
 """Jobs or nodes that are written down at a time."""
+_HOUR: Final = 3600 * 1_000_000_000
 _LARGEST: Final = 32 << 20
 """Bytes of a request: a replica passes on what users submit, which it has bounded itself."""
 
@@ -199,10 +200,12 @@ class InternalServer:
         shape = node_shape(self._state, name, (await planned_by_node(self._state)).get(name, ()))
         return _missing("node") if shape is None else _json(shape)
 
-    async def _timeline(self, _: web.Request) -> web.Response:
+    async def _timeline(self, request: web.Request) -> web.Response:
+        """What runs, is planned and reserved, `hours` ahead."""
         policy = self._configuration.policy
         rules = EndRules(self._state, policy.start_timeout_seconds, policy.preemption.max_grace_seconds)
-        return _json(await timeline(self._state, rules, self._clock()))
+        now, hours = self._clock(), int(request.query.get("hours", "24"))
+        return _json(await timeline(self._state, rules, now, now + hours * _HOUR))
 
     async def _queues(self, _: web.Request) -> web.Response:
         return _json({"queues": {name: self._statuses.of(name) for name in sorted(self._state.queues)}})

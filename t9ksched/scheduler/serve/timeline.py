@@ -12,8 +12,8 @@ from typing import Any, Final
 from t9ksched.model.node import NodeFacts
 from t9ksched.model.podclass import PodClass
 from t9ksched.model.reservation import Reservation, rounded_up
-from t9ksched.model.reserved_room import ReservedRoom
 from t9ksched.scheduler.report.planned_shape import job_named
+from t9ksched.scheduler.state.advance_book import KnownReservation
 from t9ksched.scheduler.state.charges import Charge
 from t9ksched.scheduler.state.end_rules import EndRules
 from t9ksched.scheduler.state.objects import timestamp
@@ -29,8 +29,10 @@ _A_SLICE: Final = 100
 """Groups or nodes that are looked at before other tasks run."""
 
 
-async def timeline(state: ClusterState, rules: EndRules, now: int) -> Json:
-    """Nodes with their numbers of cards, and items sorted by beginning, kind and name; `now` in nanoseconds."""
+async def timeline(state: ClusterState, rules: EndRules, now: int, until: int) -> Json:
+    """Nodes with their numbers of cards, and items sorted by beginning, kind and name. What administrators reserved is
+    told up to the moment `until`; both in nanoseconds since the epoch.
+    """
     found: list[tuple[int, str, Json]] = []
     for count, gang in enumerate(list(state.gangs.values()), start=1):
         if (item := _running(state, rules, gang, now)) is not None:
@@ -42,7 +44,9 @@ async def timeline(state: ClusterState, rules: EndRules, now: int) -> Json:
         if count % _A_SLICE == 0:
             await asyncio.sleep(0)
     found += _reserved(state)
-    found += _by_administrators(state, now)
+    for held in list(state.advance.known.values()):
+        found += _by_administrators(state, held, now, until)
+        await asyncio.sleep(0)
     found.sort(key=lambda one: (one[0], one[1], str(one[2]["namespace"]), str(one[2]["job"])))
     nodes = [{"name": name, "gpus": _has(facts)} for name, (_, facts) in sorted(state.node_objects.items(), key=_name)]
     return {"at": timestamp(now), "nodes": nodes, "items": [item for _, _, item in found]}
@@ -88,29 +92,33 @@ def _reserved(state: ClusterState) -> Iterable[tuple[int, str, Json]]:
         yield shown, kind, item | {"firm": several[0].firm} if several[0].kind.planned else item
 
 
-def _by_administrators(state: ClusterState, now: int) -> Iterable[tuple[int, str, Json]]:
-    """What administrators reserved, each occurrence that planned starts may meet: cards of nodes, for no job yet."""
-    for held in state.advance.known.values():
-        for room in map(held.room, held.ahead(now, now + state.advance.horizon)):
-            cards = {name: _reserved_cards(state, room, name) for name in sorted(room.nodes)}
-            item = {
-                "kind": RESERVATION,
-                "reservation": room.name,
-                "namespace": None,
-                "job": None,
-                "queue": None,
-                "from": timestamp(room.begin),
-                "until": timestamp(room.end),
-                "firm": None,
-                "gpus": sum(cards.values()),
-                "nodes": [{"name": name, "pods": 0, "gpus": gpus} for name, gpus in cards.items()],
-            }
-            yield room.begin, RESERVATION, item
+def _by_administrators(
+    state: ClusterState, held: KnownReservation, now: int, until: int
+) -> Iterable[tuple[int, str, Json]]:
+    """What an administrator reserved, for no job yet: an item for each occurrence that begins by then."""
+    cards = {name: _reserved_cards(state, held, name) for name in sorted(held.record.nodes)}
+    nodes = [{"name": name, "pods": 0, "gpus": gpus} for name, gpus in cards.items()]
+    for of in held.reservation.occurrences(now, held.ended):
+        if of.begin > until:
+            return
+        item = {
+            "kind": RESERVATION,
+            "reservation": held.name,
+            "namespace": None,
+            "job": None,
+            "queue": None,
+            "from": timestamp(of.begin),
+            "until": timestamp(of.end),
+            "firm": None,
+            "gpus": sum(cards.values()),
+            "nodes": nodes,
+        }
+        yield of.begin, RESERVATION, item
 
 
-def _reserved_cards(state: ClusterState, room: ReservedRoom, node: str) -> int:
-    if room.cards is not None:
-        return room.cards[1]
+def _reserved_cards(state: ClusterState, held: KnownReservation, node: str) -> int:
+    if held.reservation.cards is not None:
+        return held.reservation.cards.count
     return _has(state.node_objects[node][1]) if node in state.node_objects else 0
 
 

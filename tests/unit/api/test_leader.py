@@ -41,7 +41,7 @@ async def address() -> AsyncIterator[str]:
             case "jobs/ml/MPIJob/walk/explanation":
                 return web.json_response({"verdict": "Waiting"})
             case "timeline":
-                return web.json_response({"at": "now", "nodes": [], "items": []})
+                return web.json_response({"at": "now", "nodes": [], "items": [request.query["hours"]]})
             case "queues":
                 return web.json_response({"queues": {"q": {}}})
             case "nodes/other-leader":
@@ -78,7 +78,7 @@ async def test_answers(store: Store, address: str) -> None:
         assert await leader.job("ml", "MPIJob", "run") is None
         assert await leader.explanation("ml", "MPIJob", "walk") == {"verdict": "Waiting"}
         assert await leader.queues() == {"q": {}}
-        assert await leader.timeline() == {"at": "now", "nodes": [], "items": []}
+        assert await leader.timeline(7) == {"at": "now", "nodes": [], "items": ["7"]}
         assert await leader.jobs() == [{"asked": []}]
         visibility = Visibility("ann", frozenset({"q"}), frozenset({"ml"}))
         assert await leader.jobs(visibility) == [{"asked": [["submitter", "ann"], ["queue", "q"], ["namespace", "ml"]]}]

@@ -317,6 +317,7 @@ async def test_the_timeline_comes_from_the_leader_up_to_the_hour_that_is_asked_f
     assert day.body == world.leader.timeline_now | {"to": "2031-05-02T10:00:00Z"}
     near = (await world.admin("GET", "/apis/v1/timeline?hours=2")).body
     assert (near["to"], near["items"]) == ("2031-05-01T12:00:00Z", items[:2])
+    assert world.leader.timeline_hours == [24, 2]
     for hours in ("0", "8761", "soon"):
         assert (await world.admin("GET", f"/apis/v1/timeline?hours={hours}")).paths == ["query.hours"]
     world.leader.away = True

@@ -126,6 +126,7 @@ class ScriptedLeader:
         self.vocabulary: Vocabulary | None = None
         self.denied: list[str] = []
         self.delayed_plans: list[Json] = []
+        self.timeline_hours: list[int] = []
         self.timeline_now: Json = {"at": "2031-05-01T10:00:00Z", "nodes": [], "items": []}
         self.judgement: Json = {}
         self.judged: list[Json] = []
@@ -168,8 +169,9 @@ class ScriptedLeader:
         self._here()
         return next((node for node in self.node_list if node["name"] == name), None)
 
-    async def timeline(self) -> Json:
+    async def timeline(self, hours: int) -> Json:
         self._here()
+        self.timeline_hours.append(hours)
         return self.timeline_now
 
     async def queues(self) -> dict[str, Json]:

@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -160,3 +161,14 @@ def test_what_administrators_reserved_is_named() -> None:
     lines = drawn(By.nodes, answer=ANSWER | {"items": [reserved]})
     assert [line.split()[:3] for line in lines if "exam" in line] == [["n0", "reservation", "exam"]]
     assert any("////" in line for line in lines)
+
+
+@pytest.mark.parametrize("by", By)
+def test_one_that_repeats_has_one_row_with_each_of_its_times(by: By) -> None:
+    times = [item("reservation", None, hour, hour + 0.5, "n0", reservation="exam", queue=None) for hour in (1, 3, 5)]
+    other = item("reservation", None, 2, 3, "n0", reservation="other", queue=None)
+    lines = drawn(by, answer=ANSWER | {"items": [times[0], other, *times[1:]]})
+    (row,) = [line for line in lines if "exam" in line]
+    assert len(re.findall("/+", row)) == 3
+    assert "11:00 – 11:30 (+2)" in row
+    assert len([line for line in lines if "other" in line]) == 1

@@ -13,7 +13,7 @@ from t9ksched.scheduler.state.end_rules import EndRules
 from t9ksched.scheduler.state.objects import timestamp
 from t9ksched.scheduler.state.state import ClusterState
 from tests.unit.scheduler.planning import HOUR, MINUTE, MOST_GRACE, SECOND, START_TIMEOUT, cycle, limited
-from tests.unit.scheduler.state.test_advance_book import known
+from tests.unit.scheduler.state.test_advance_book import at, known
 from tests.unit.scheduler.state.test_state import NOW, group, node, pod, state_with
 
 AHEAD = START_TIMEOUT * SECOND + 10 * SECOND
@@ -45,9 +45,12 @@ def state() -> ClusterState:
     return found
 
 
-async def drawn(state: ClusterState) -> list[Any]:
-    found = await timeline(state, EndRules(state, START_TIMEOUT, MOST_GRACE), NOW)
-    assert found["at"] == timestamp(NOW)
+FAR = 20 * 366 * 24 * HOUR
+
+
+async def drawn(state: ClusterState, ahead: int = FAR, now: int = NOW) -> list[Any]:
+    found = await timeline(state, EndRules(state, START_TIMEOUT, MOST_GRACE), now, now + ahead)
+    assert found["at"] == timestamp(now)
     assert found["nodes"] == [{"name": "n1", "gpus": 8}, {"name": "n2", "gpus": 4}]
     return list(found["items"])
 
@@ -122,3 +125,25 @@ async def test_what_administrators_reserved(state: ClusterState, cards: Any, gpu
     assert (found["reservation"], found["job"], found["gpus"]) == ("r", None, gpus)
     assert (found["from"], found["until"]) == ("2030-01-07T20:00:00Z", "2030-01-07T22:00:00Z")
     assert [place["name"] for place in found["nodes"]] == ["n1", "n2"]
+
+
+@pytest.mark.parametrize("planned_ahead", [HOUR, 14 * 24 * HOUR])
+@pytest.mark.parametrize(
+    ("fields", "begins"),
+    [
+        ({"every": "daily"}, [7, 8, 9, 10, 11, 12, 13]),
+        ({"every": "daily", "ended": "2030-01-08T20:00:00Z"}, [7, 9, 10, 11, 12, 13]),
+        ({"every": "daily", "until": "2030-01-08T21:00:00Z"}, [7, 8]),
+        ({"every": "weekly"}, [7]),
+        ({}, [7]),
+    ],
+)
+async def test_each_time_of_one_that_repeats_is_there(
+    state: ClusterState, fields: dict[str, str], begins: list[int], planned_ahead: int
+) -> None:
+    state.advance.take([known(**fields)])
+    state.advance.look_ahead(planned_ahead)  # starts may be planned for less time than is looked at
+    now, week = at("2030-01-07T19:00:00Z"), 7 * 24 * HOUR
+    found = [one for one in await drawn(state, week, now) if one["kind"] == "reservation"]
+    assert [one["from"] for one in found] == [f"2030-01-{day:02}T20:00:00Z" for day in begins]
+    assert len([one for one in await drawn(state, HOUR // 2, now) if one["kind"] == "reservation"]) == 0
