@@ -185,11 +185,13 @@ def running(
     kept: Iterable[int] = (),
     evictions: int = 0,
     guarded: bool = False,
+    grace: int = 0,
     **requests: str | int,
 ) -> Running:
     """A group with pods `name-0` … on the nodes `on`, none of which it can do without; `cards` are masks of GPUs.
 
-    `leaving` and `kept` are positions: of those that leave, and of room that is kept for lost members.
+    `leaving` and `kept` are positions: of those that leave, and of room that is kept for lost members; `grace` is in
+    seconds.
     """
     shape = of or pod_class(**requests)  # type: ignore[arg-type]
     nodes, role_names, masks, going, lost = list(on), list(role_of), list(cards), set(leaving), set(kept)
@@ -218,6 +220,7 @@ def running(
         roles=tuple(sorted((roles or {}).items())),
         evictions=evictions,
         guarded=guarded,
+        grace=grace * 1_000_000_000,
     )
 
 

@@ -219,9 +219,11 @@ class PlannedStarts:
         """
         return self._lowest(gang, self._now, lends=lends)
 
-    def taken_from(self, gang: Gang, going: Collection[str]) -> Int64s | None:
-        """As `taken`, if some of these gangs, by UID, are evicted for it: their ends give nothing back for plans."""
-        return self._lowest(gang, self._now, going, self.promised.delay)
+    def taken_from(self, gang: Gang, going: Collection[str], delay: int) -> Int64s | None:
+        """As `taken`, if some of these gangs, by UID, are evicted for it and it starts so much later, in nanoseconds:
+        their ends give nothing back for plans.
+        """
+        return self._lowest(gang, self._now, going, delay)
 
     def _lowest(
         self, gang: Gang, start: int, going: Collection[str] = (), delay: int = 0, *, lends: bool = False

@@ -21,10 +21,16 @@ from t9ksched.engine.timeline import Timeline
 from t9ksched.engine.victims.victim_search import VictimSearch
 from t9ksched.engine.view import View
 from t9ksched.model.gang import Gang
+from t9ksched.model.reservation import PROMISE_SLACK_SECONDS
 
 _SECOND: Final = 1_000_000_000
-_SLACK_SECONDS: Final = 60
-"""How much longer than the longest grace period it may take until a gang has the room of its victims."""
+_ENFORCED_SECONDS: Final = 10
+"""How much longer than their grace period it takes at most until victims have been told to go and have left."""
+
+
+def leave_within(grace: int) -> int:
+    """How long it may take until victims with that grace period have left; both in nanoseconds."""
+    return grace + _ENFORCED_SECONDS * _SECOND
 
 
 class PromisedRooms:
@@ -45,8 +51,7 @@ class PromisedRooms:
         self._gangs = gangs
         self._now = now
         self._end_of = end_of
-        self.delay = (policy.preemption.max_grace_seconds + _SLACK_SECONDS) * _SECOND
-        """How long it may take until victims have left, in nanoseconds."""
+        self._longest = leave_within(policy.preemption.max_grace_seconds * _SECOND)
         resolution = policy.planning.resolution_seconds * _SECOND if policy.planning is not None else 0
         self._overdue = now + resolution
         self._ends: dict[str, int] = {}
@@ -83,7 +88,10 @@ class PromisedRooms:
             latest, end = self._now, NEVER_ENDS
             if comes_free:
                 own = [one for one in self._reservations.standing if one.owner == owner]
-                latest = max(min(one.until or one.since + self.delay, one.since + self.delay) for one in own)
+                latest = max(
+                    one.until - PROMISE_SLACK_SECONDS * _SECOND if one.until else one.since + self._longest
+                    for one in own
+                )
             if (known := self._ends.get(owner)) is not None:
                 end = max(known, self._overdue)
                 self._timeline.hold(owner, end, room)
@@ -104,11 +112,11 @@ class PromisedRooms:
         self._timeline.release(owner)
         self._leaving.withdraw(owner)
 
-    def promise(self, gang: Gang, parts: Iterable[Part]) -> None:
-        """Room of victims was promised to the gang: class, row and number of pods."""
+    def promise(self, gang: Gang, parts: Iterable[Part], grace: int) -> None:
+        """Room of victims was promised to the gang: class, row and number of pods. They get so long to end."""
         if not self._ends:
             self._read_ends()
-        room, latest = Room(list(parts)), self._now + self.delay
+        room, latest = Room(list(parts)), self._now + leave_within(grace)
         end = self._end_of(gang, latest)
         if end != NEVER_ENDS:
             self._timeline.hold(gang.uid, end, room)

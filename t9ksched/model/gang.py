@@ -156,6 +156,7 @@ class Running(msgspec.Struct, frozen=True, gc=False):
         succeeded: members that ended well and count towards the minimum, by role.
         evictions: how often its job was evicted in the last 24 hours.
         guarded: evicting it breaks a PodDisruptionBudget; others of its queue priority go before it.
+        grace: nanoseconds that its pods take to end at most once they are evicted.
     """
 
     uid: str
@@ -170,3 +171,4 @@ class Running(msgspec.Struct, frozen=True, gc=False):
     succeeded: tuple[tuple[str, int], ...] = ()
     evictions: int = 0
     guarded: bool = False
+    grace: int = 30_000_000_000

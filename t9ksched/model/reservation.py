@@ -2,9 +2,13 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
 
 from t9ksched.model.cards import NO_CARDS, CardGrant
 from t9ksched.model.podclass import PodClass
+
+PROMISE_SLACK_SECONDS: Final = 60
+"""How much longer than their grace period victims may take before the promise of their room ends."""
 
 
 class ReservationKind(StrEnum):

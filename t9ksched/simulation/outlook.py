@@ -7,7 +7,7 @@ anew.
 
 import heapq
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final
 
 from msgspec import structs
@@ -26,8 +26,6 @@ from t9ksched.simulation.present import Present
 _SECOND: Final = 1_000_000_000
 _OVERDUE: Final = 60 * _SECOND
 """How much later an end that is overdue is expected, where the policy does not say."""
-_PROMISED: Final = 60 * _SECOND
-"""How much longer than the grace of its victims a preemptor is promised their room."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,7 +300,6 @@ class _Walk:
         by_victim: dict[str, list[Eviction]] = {}
         for one in found.evictions:
             by_victim.setdefault(one.gang, []).append(one)
-        latest = now
         for uid, evictions in by_victim.items():
             place = self._places.get(uid)
             chosen = {one.pod for one in evictions} & {pod.uid for pod in place.pods} if place is not None else set()
@@ -316,14 +313,12 @@ class _Walk:
                 structs.replace(pod, leaving=True, asked=True) if pod.uid in chosen else pod for pod in place.pods
             ]
             place.changed()
-            at = now + min(place.grace, self._most_grace)
-            latest = max(latest, at)
-            self._goes(place, chosen, at)
-        until = latest + _PROMISED
-        heapq.heappush(self._events, (until, ""))
+            self._goes(place, chosen, now + min(place.grace, self._most_grace))
+        for until in {one.until for one in found.reservations}:
+            heapq.heappush(self._events, (until, ""))
         owners = {one.owner for one in found.reservations}
         self._reservations = [one for one in self._reservations if not (one.owner in owners and one.kind.comes_free)]
-        self._reservations += [replace(one, until=until) for one in found.reservations]
+        self._reservations += found.reservations
 
     def _goes(self, place: Place, pods: set[str], at: int) -> None:
         """These pods of a group leave at that moment."""

@@ -76,6 +76,7 @@ class Place:
                 gang.placed,
                 self.evictions,
                 self.guarded,
+                self.grace,
             )
         return self._running
 

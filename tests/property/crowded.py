@@ -133,6 +133,7 @@ class Crowded(Scene):
             succeeded=rng.choice([(), (), (("worker", 1),)]),
             priority=rng.choice([0, 0, 1, 2]),
             created=rng.randrange(4),
+            grace=rng.choice([0, 30, 900]) * 10**9,
             started=NOW - rng.choice([10, 50, 90]) * 10**9,
             evictions=rng.randrange(4),
             guarded=rng.random() < 0.15,

@@ -179,8 +179,8 @@ FAULTS = {
 }
 
 
-def _with_their_ends(self: PlannedStarts, gang: object, going: object) -> object:
-    return self._lowest(gang, self._now, (), self.promised.delay)  # type: ignore[arg-type]
+def _with_their_ends(self: PlannedStarts, gang: object, going: object, delay: int) -> object:
+    return self._lowest(gang, self._now, (), delay)  # type: ignore[arg-type]
 
 
 @contextmanager

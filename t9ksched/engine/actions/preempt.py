@@ -3,22 +3,29 @@
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from operator import itemgetter
-from typing import ClassVar
+from typing import ClassVar, Final
+
+import numpy as np
 
 from t9ksched.engine import explain
 from t9ksched.engine.actions.action import Turn
+from t9ksched.engine.arrays import Int64s
 from t9ksched.engine.cycle import Cycle
 from t9ksched.engine.placement.pack import Group
 from t9ksched.engine.plan import Eviction
+from t9ksched.engine.planned_starts import PlannedStarts
+from t9ksched.engine.promised_rooms import leave_within
 from t9ksched.engine.scheduling_key import SchedulingKey
-from t9ksched.engine.victims.victim_search import Choice
+from t9ksched.engine.victims.field import Choice
+from t9ksched.engine.victims.victim_search import VictimSearch
 from t9ksched.engine.view import QueueState
 from t9ksched.engine.work import Work
 from t9ksched.model.cards import NO_CARDS
 from t9ksched.model.gang import Gang, Running
 from t9ksched.model.reasons import Code, Reason
-from t9ksched.model.reservation import Reservation, ReservationKind
+from t9ksched.model.reservation import PROMISE_SLACK_SECONDS, Reservation, ReservationKind
 
+_SECOND: Final = 1_000_000_000
 _NO_ROOM_HELPS = (Code.NO_NODE_MATCHES, Code.CARD_TYPE_MISMATCH, Code.NEVER_FITS)
 """A gang with one of these reasons would not fit after any eviction."""
 
@@ -51,25 +58,24 @@ class Preempt:
         answer = cycle.failures.answer(key)
         holder = gang.uid in cycle.reservations.of  # needs fewer victims than one like it
         planned = cycle.planned if cycle.planned is not None and cycle.planned.any else None
-        delay = planned.promised.delay if planned is not None else 0
-        ends = planned.end_of(gang, cycle.now + delay) if planned is not None else 0
+        ends = planned.end_of(gang, cycle.now) if planned is not None else 0
         known = answer.no_victims and ends >= answer.victims_from_end
         if (known and not holder) or any(reason.code in _NO_ROOM_HELPS for reason in reasons):
             return reasons
         if cycle.unreserved(gang) is not None:
             return reasons
-        taken = None
-        if planned is not None and not planned.pays(gang, key.demand, delay):
+        if planned is not None and not planned.pays(gang, key.demand, leave_within(0)):
             return reasons
         victims = yield from cycle.victims()  # tells the ledger which pods leave already
-        if planned is not None:
-            taken = planned.taken_from(gang, self._may_go(gang.queue) | victims.gangs_going())
+        changes = [(None, cycle.withheld(gang))] if planned is None else self._changes(planned, gang, key, victims)
+        if not changes:
+            return reasons
         demand = self._expected[gang.queue] + Counter(key.demand) if gang.queue in self._expected else key.demand
         short = cycle.ledger.can_charge(gang.queue, demand, staying=True)
         cycle.stats.searched += 1
         # With a minimum run time, time alone makes victims; a quota that is short changes with every charge.
         timed = bool(cycle.policy.preemption.minimum_run_seconds)
-        lasts = not (short or timed or holder or taken is not None)
+        lasts = not (short or timed or holder or (planned is not None and any(one is not None for _, one in changes)))
         if lasts and cycle.failures.is_known_to_fail(gang, key):
             answer.no_victims, answer.victims_from_end = True, ends
             return reasons
@@ -78,12 +84,15 @@ class Preempt:
         mark = trial.mark()
         for placement in cycle.reservations.of.get(gang.uid, ()):
             trial.release(placement)
-        if planned is None:
-            taken = cycle.withheld(gang)
-        states = trial.shift(taken) if taken is not None else (0, 0)
-        choice = yield from victims.choose(gang, key.groups, short, ruled=key.ruled)
-        if taken is not None:
-            trial.unshift(taken, states)
+        gave_up = False
+        for grace, taken in changes:
+            states = trial.shift(taken) if taken is not None else (0, 0)
+            choice = yield from victims.choose(gang, key.groups, short, ruled=key.ruled, grace=grace)
+            if taken is not None:
+                trial.unshift(taken, states)
+            gave_up |= victims.gave_up
+            if choice is not None or victims.expected is not None:
+                break
         if choice is None:
             trial.undo(mark)
             if not (key.ruled or holder) and victims.expect():
@@ -95,13 +104,14 @@ class Preempt:
                 cycle.evictions or victims.expecting
             ):  # victims may be spared and waiting gangs may be gone by then
                 cycle.failures.note_failed_search(gang, key)
-            return (*reasons, explain.victims_not_found()) if victims.gave_up else reasons
+            return (*reasons, explain.victims_not_found()) if gave_up else reasons
         if choice.victims and cycle.now < gang.evicts_from:
             trial.undo(mark)
             return (explain.evicts_later(gang.evicts_from), *reasons)
         cycle.give_up(gang.uid)
+        grace = victims.leaves_in(choice)
         victims.take(choice)
-        self._evict(gang, key, choice)
+        self._evict(gang, key, choice, cycle.now + leave_within(grace) + PROMISE_SLACK_SECONDS * _SECOND)
         cycle.ledger.charge(gang.queue, key.demand)
         trial.commit()
         cycle.stats.preempted += 1
@@ -112,10 +122,29 @@ class Preempt:
                 for row, count in zip(rows.tolist(), counts.tolist(), strict=True)
             ]
             cycle.planned.promised.follow(victims)
-            cycle.planned.promised.promise(gang, parts)
+            cycle.planned.promised.promise(gang, parts, grace)
             cycle.planned.look_again()
         jobs = len(set(map(id, map(itemgetter(0), choice.victims))))
         return (explain.waiting_for_victims(len(choice.victims), jobs), *reasons)
+
+    def _changes(
+        self, planned: PlannedStarts, gang: Gang, key: SchedulingKey, victims: VictimSearch
+    ) -> list[tuple[int | None, Int64s | None]]:
+        """The limits of the grace of victims to search with, in this order, each with the change of the trial's columns
+        by plans that the gang would be in the way of if it starts when such victims have left.
+        """
+        going = self._may_go(gang.queue) | victims.gangs_going()
+        found: list[tuple[int | None, Int64s | None]] = []
+        for nth, grace in enumerate(victims.graces(gang)):
+            delay = leave_within(grace)
+            if not planned.pays(gang, key.demand, delay):
+                continue
+            taken = planned.taken_from(gang, going, delay)
+            # With all that is free for it a search without that limit finds all.
+            before = found[-1][1] if found else None
+            if not found or (taken is not None and before is not None and not np.array_equal(taken, before)):
+                found.append((grace if nth else None, taken))
+        return found
 
     def _may_go(self, queue: str) -> frozenset[str]:
         """The running gangs, by UID, of which members may be evicted for a gang of this queue: planned starts may not
@@ -126,9 +155,9 @@ class Preempt:
             self._going[queue] = frozenset(group.uid for group in self._cycle.view.running if group.queue in queues)
         return self._going[queue]
 
-    def _evict(self, gang: Gang, key: SchedulingKey, choice: Choice) -> None:
-        """Record the evictions and reserve the room. On the trial the room is taken twice until the victims are
-        gone.
+    def _evict(self, gang: Gang, key: SchedulingKey, choice: Choice, until: int) -> None:
+        """Record the evictions and reserve the room until that moment at the latest. On the trial the room is taken
+        twice until the victims are gone.
         """
         cycle = self._cycle
         queues, names = cycle.view.queues, cycle.trial.nodes.names
@@ -148,6 +177,7 @@ class Preempt:
                     ReservationKind.VICTIMS,
                     rank=spec.priority,
                     since=cycle.now,
+                    until=until,
                 )
                 cycle.reserved += [reservation] * count
             if column.ports:

@@ -10,6 +10,7 @@ from t9ksched.engine.nodes import LARGEST
 from t9ksched.engine.placement.class_fit import ClassFit
 from t9ksched.engine.placement.pack import Group, co_placed_terms
 from t9ksched.engine.victims.victim_table import VictimTable
+from t9ksched.model.gang import Running, RunningPod
 from t9ksched.model.podrules import PodTerm
 
 
@@ -141,3 +142,19 @@ class Cleared:
     counts: list[Int64s]
     units: Mask
     free: Int64s
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Where the preemptor is placed, and its victims.
+
+    Attributes:
+        places: class, rows and how many pods on each.
+        victims: running group and its pods that go.
+        whole: UIDs of those of the groups that lose their minimum, too.
+    """
+
+    places: tuple[tuple[ClassFit, Indices, Int64s], ...]
+    victims: tuple[tuple[Running, RunningPod], ...]
+    units: Mask
+    whole: frozenset[str]

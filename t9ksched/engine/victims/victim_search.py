@@ -6,7 +6,7 @@ unit of it can be spared. The choice is verified once more, from the beginning.
 """
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -14,21 +14,21 @@ import numpy as np
 from t9ksched.engine.arrays import Indices, Int64s, Mask
 from t9ksched.engine.cards import share_of
 from t9ksched.engine.ledger import Ledger, Shortfall
-from t9ksched.engine.placement.class_fit import ClassFit
 from t9ksched.engine.placement.pack import Attempt, Group, co_placed_terms, left_after, place_together
 from t9ksched.engine.placement.trial import Placement, Trial
 from t9ksched.engine.policy import Policy
 from t9ksched.engine.victims.clearing import clear
 from t9ksched.engine.victims.contest import Contest
 from t9ksched.engine.victims.eligibility import SECOND, eligible, yields
-from t9ksched.engine.victims.field import Cleared, Field
+from t9ksched.engine.victims.field import Choice, Cleared, Field
+from t9ksched.engine.victims.grace import Graces
 from t9ksched.engine.victims.likely_domains import likely
 from t9ksched.engine.victims.price import Price
 from t9ksched.engine.victims.victim_table import PodRoom, VictimTable
 from t9ksched.engine.view import View
 from t9ksched.engine.work import Effort, Work
 from t9ksched.model.cards import CardGrant
-from t9ksched.model.gang import Gang, Running, RunningPod
+from t9ksched.model.gang import Gang, RunningPod
 
 _MOST_DOMAINS: Final = 16
 """So many domains are searched when each of them would do."""
@@ -38,22 +38,6 @@ _MOST_WORK: Final = 1_000_000
 """Units of work of one search over domains, after which the best that was found is taken."""
 _YIELDS: Final = -1
 """The priority at which surplus of the preemptor's own queue counts: it is evicted before any other."""
-
-
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """Where the preemptor is placed, and its victims.
-
-    Attributes:
-        places: class, rows and how many pods on each.
-        victims: running group and its pods that go.
-        whole: UIDs of those of the groups that lose their minimum, too.
-    """
-
-    places: tuple[tuple[ClassFit, Indices, Int64s], ...]
-    victims: tuple[tuple[Running, RunningPod], ...]
-    units: Mask
-    whole: frozenset[str]
 
 
 class VictimSearch:
@@ -78,7 +62,8 @@ class VictimSearch:
         self._going: Mask = ~table.staying
         self._leave(~table.staying)
         self._known: dict[tuple[str, int], Mask] = {}
-        self._most: dict[tuple[str, int], Int64s] = {}
+        self._most: dict[tuple[str, int, int | None], Int64s] = {}
+        self._graces = Graces(table, policy.preemption)
         self.expected: Int64s | None = None
         """What the last gang takes, as negative numbers, of room that comes without victims of its own."""
         self.expecting = False
@@ -86,24 +71,40 @@ class VictimSearch:
         self.gave_up = False
         """The last search ended at the bound of its work, and found nothing until then."""
 
+    def graces(self, gang: Gang) -> list[int]:
+        """Limits of the grace of those that may go for the gang, in nanoseconds, the longest first."""
+        return self._graces.limits(self._candidates(gang))
+
+    def leaves_in(self, choice: Choice) -> int:
+        """How long it may take until the victims of a choice, and pods that are leaving already, end; nanoseconds."""
+        return self._graces.until_gone(choice.units)
+
     def choose(
-        self, gang: Gang, groups: Sequence[Group], short: Sequence[Shortfall] = (), *, ruled: bool = False
+        self,
+        gang: Gang,
+        groups: Sequence[Group],
+        short: Sequence[Shortfall] = (),
+        *,
+        ruled: bool = False,
+        grace: int | None = None,
     ) -> Work[Choice | None]:
         """Victims for a gang's groups, or None when it would not fit, or needs none.
 
         `short` are the quotas it exceeds: only victims of its own queue can cure that. With `ruled` the choice is
-        confirmed by the rules about pods. A gang that must be in one domain gets the best of the domains.
+        confirmed by the rules about pods. A gang that must be in one domain gets the best of the domains. With `grace`,
+        in nanoseconds, no gang goes whose pods may take longer to end, as far as the policy lets them.
         """
         self.gave_up = False
         self.expected = None
         units = self._candidates(gang)
+        units = units if grace is None else self._graces.within(units, grace)
         free = self._trial.free + self.coming
         if not units.any() and not self.coming.any():
             return None
         if not short and gang.topology != "Required" and (left := left_after(groups, free)) is not None:
             self.expected = left - free
             return None
-        if not units.any() or left_after(groups, self._trial.free + self._at_most(gang, units)) is None:
+        if not units.any() or left_after(groups, self._trial.free + self._at_most(gang, units, grace)) is None:
             return None
         must = self._cure(gang, units, short) if short else np.zeros_like(self._gone)
         if must is None:
@@ -215,6 +216,7 @@ class VictimSearch:
 
     def take(self, choice: Choice) -> None:
         """The victims of a choice go."""
+        self._graces.leave(choice.units)
         self._spend(choice.units)
         self._going = self._going | choice.units[self._table.unit_of]
         self._give(self.coming, choice.units[self._table.unit_of] & self._table.staying)
@@ -301,9 +303,9 @@ class VictimSearch:
         found: Mask = own[table.queue_of[table.unit_group]]
         return found
 
-    def _at_most(self, gang: Gang, units: Mask) -> Int64s:
+    def _at_most(self, gang: Gang, units: Mask, grace: int | None) -> Int64s:
         """Room that would come if every candidate went."""
-        key = (gang.queue, gang.priority if self._policy.preemption.inside_queue else 0)
+        key = (gang.queue, gang.priority if self._policy.preemption.inside_queue else 0, grace)
         found = self._most.get(key)
         if found is None:
             found = self._most[key] = self.coming.copy()

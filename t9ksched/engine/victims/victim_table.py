@@ -22,7 +22,7 @@ _SLICE: Final = 4096
 """So many groups or pods are taken in at a time."""
 _FEW: Final = 256
 """The same where each of them costs more."""
-_OF_GROUPS: Final = [attrgetter(name) for name in ("priority", "started", "evictions", "guarded", "created")]
+_OF_GROUPS: Final = [attrgetter(name) for name in ("priority", "started", "evictions", "guarded", "created", "grace")]
 _QUEUE: Final = attrgetter("queue")
 _NODE: Final = attrgetter("node")
 _CLASS: Final = attrgetter("pod_class")
@@ -83,6 +83,7 @@ class VictimTable:
         queue_of, queues: of groups, by position in `queues`.
         kind, classes: of pods, by position in `classes`.
         youth: of groups, by age; the younger has the larger.
+        grace: of groups, how long their pods take to end at most, in nanoseconds.
         ranking: of groups, by priority: equal for equal ones, larger for larger ones.
     """
 
@@ -181,8 +182,8 @@ class VictimTable:
     def _groups(self, groups: list[Running], meter: Meter) -> Work[None]:
         names: dict[str, int] = {}
         self.queue_of: Indices = np.zeros(len(groups), np.intp)
-        columns = np.zeros((5, len(groups)), np.int64)
-        self.priority, self.started, self.evictions, guarded, created = columns
+        columns = np.zeros((6, len(groups)), np.int64)
+        self.priority, self.started, self.evictions, guarded, created, self.grace = columns
         for at in range(0, len(groups), _SLICE):
             some = groups[at : at + _SLICE]
             theirs = list(map(_QUEUE, some))

@@ -9,6 +9,7 @@ import asyncio
 from collections import defaultdict, deque
 from collections.abc import Callable, Container, Coroutine, Iterable, Mapping
 from datetime import UTC, datetime
+from itertools import groupby
 from typing import Any, Final
 
 import structlog
@@ -20,7 +21,7 @@ from t9ksched.kube.write.eviction import AlreadyGone, Evicted, NotEvicted, TryLa
 from t9ksched.model.cards import NO_CARDS
 from t9ksched.model.gang import Running, RunningPod
 from t9ksched.model.names import EVENT_PREEMPTED
-from t9ksched.model.reservation import Reservation
+from t9ksched.model.reservation import PROMISE_SLACK_SECONDS, Reservation
 from t9ksched.scheduler.act.promises import PromiseKeeper
 from t9ksched.scheduler.report.history_recorder import HistoryRecorder
 from t9ksched.scheduler.report.observed_job import identity
@@ -32,6 +33,7 @@ from t9ksched.store.history import PREEMPTED, History
 
 log = structlog.get_logger(__name__)
 
+_SECOND: Final = 1_000_000_000
 _DAY_NS: Final = 86_400 * 1_000_000_000
 _ONE_EVICTION_NS: Final = 600 * 1_000_000_000
 _PAGE: Final = 1000
@@ -41,8 +43,6 @@ _LONGEST_PAUSE_SECONDS: Final = 10.0
 _WORK_A_SLICE: Final = 2000
 _LOOK: Final = 20
 """The cost of examining a changed group, relative to the cost of seeing that a group has not changed."""
-_SLACK_SECONDS: Final = 60
-"""How much longer than their grace period victims may take before the promise of their room is withdrawn."""
 
 
 class EvictableGangs:
@@ -161,6 +161,8 @@ class EvictableGangs:
             roles=gang.minimum.roles,
             succeeded=tuple(sorted(succeeded.items())),
             evictions=evictions,
+            grace=max((pod.grace for pod in gang.members.values() if pod.node and not pod.finished), default=0)
+            * _SECOND,
         )
 
     def _recent(self, job: str, now: int) -> int:
@@ -209,8 +211,10 @@ class Evictor:
         `most_grace` is the longest grace period in seconds that a victim is given.
         """
         self._forget_seen()
-        until = self._clock() + (most_grace + _SLACK_SECONDS) * 1_000_000_000
-        promises = self._state.reservations.promise(plan.reservations, until)
+        latest = self._clock() + (most_grace + PROMISE_SLACK_SECONDS) * _SECOND
+        promises: dict[str, tuple[Reservation, ...]] = {}
+        for until, those in groupby(plan.reservations, lambda one: one.until or latest):
+            promises |= self._state.reservations.promise(those, until)
         evictions = [eviction for eviction in plan.evictions if self._choose(eviction)]
         kept = [(eviction.gang, eviction.by) for eviction in plan.evictions if self._is_kept_room(eviction)]
         self._start(self._carry_out(promises, evictions, kept, most_grace))

@@ -63,6 +63,10 @@ class Hunting(Reference):
         self.gone: set[tuple[str, int]] = set()
         self.evicted: list[tuple[str, str, str]] = []
         self.promised: list[tuple[str, str]] = []
+        self.over: dict[str, int] = {}
+        """By UID of the gang that is promised room, when the promise ends."""
+        self.slow = max((one.grace for one in view.running if any(pod.leaving for pod in one.pods)), default=0)
+        """The longest grace of those who leave."""
         self.parts: list[Part] = []
         self.began: defaultdict[str, Counter[str]] = defaultdict(Counter)
         self.certain: defaultdict[str, Counter[str]] = defaultdict(Counter)

@@ -12,7 +12,7 @@ from t9ksched.engine.planner import Assignment, Plan
 from t9ksched.model.cards import NO_CARDS
 from t9ksched.model.gang import Gang
 from tests.property.reference.held import by_node
-from tests.property.reference.hunting import Hunting
+from tests.property.reference.hunting import SECOND, Hunting
 from tests.property.reference.moment import Differs, Kind, PlacedPod, Told
 
 
@@ -27,7 +27,7 @@ class WithVictims(Hunting):
         for hold in plan.reservations:
             state = self.view.queues[next(one.queue for one in self.view.gangs if one.uid == hold.owner)]
             rest = (hold.rank, hold.since, hold.until, hold.firm, hold.kind, hold.cards, hold.queue)
-            if rest != (state.spec.priority, self.now, 0, False, "victims", NO_CARDS, ""):
+            if rest != (state.spec.priority, self.now, self.over[hold.owner], False, "victims", NO_CARDS, ""):
                 raise Differs(f"{hold}")
         if [(hold.owner, hold.node) for hold in plan.reservations] != self.promised:
             raise Differs(f"held {plan.reservations} and not {self.promised}")
@@ -143,6 +143,9 @@ class WithVictims(Hunting):
         self.missing.pop(gang.uid, None)
         self.owed.pop(gang.uid, None)
         self.gone |= {(part.unit.group, part.unit.nth) for part in going}
+        self.slow = max([self.slow, *(part.group.grace for part in going)])
+        most = self.policy.preemption.max_grace_seconds * SECOND
+        self.over[gang.uid] = self.now + min(self.slow, most) + 70 * SECOND
         for part in going:
             self.leaving[part.group.queue].update(part.unit.uses)
             for name, units in part.unit.frees.items():

@@ -15,6 +15,7 @@ from t9ksched.model.gang import ExpectedEnd, Gang
 from tests.ahead import HOUR, MINUTE
 from tests.builders import GPU, gang, node, pod_class, queue, running, view
 
+SECOND = 1_000_000_000
 CARD = pod_class(cpu=0, memory=0, gpu=1)
 POLICY = Policy(actions=("allocate", "preempt"), planning=Planning())
 QUEUES = {
@@ -34,15 +35,16 @@ def limited(name: str, of: str, pods: int, hours: float) -> Gang:
     return structs.replace(gang(name, of, pods, of=CARD), lasts=round(hours * HOUR))
 
 
-def with_plan() -> View:
+def with_plan(*graces: int) -> View:
     """Four cards: two low gangs and one that stays, which all end at hour 5. Gang b, of queue high, needs all four, and
-    is to start then.
+    is to start then. Pods of the low gangs take so many seconds to end.
     """
-    ends = [
-        ExpectedEnd(one.uid, one.queue, 5 * HOUR, tuple((pod.node, CARD, 1) for pod in one.pods)) for one in RUNNING
+    groups = [
+        structs.replace(one, grace=grace * SECOND) for one, grace in zip(RUNNING, (*graces, 0, 0, 0)[:3], strict=True)
     ]
+    ends = [ExpectedEnd(one.uid, one.queue, 5 * HOUR, tuple((pod.node, CARD, 1) for pod in one.pods)) for one in groups]
     seen = replace(
-        view([node(f"n{at}", gpu=1) for at in range(4)], [limited("b", "high", 4, 2)], QUEUES, running=RUNNING),
+        view([node(f"n{at}", gpu=1) for at in range(4)], [limited("b", "high", 4, 2)], QUEUES, running=groups),
         expected_ends=tuple(ends),
     )
     found = plan(seen, POLICY, 0)
@@ -56,22 +58,51 @@ def after(seen: View, *more: Gang) -> Plan:
 
 
 @pytest.mark.parametrize(
-    ("of", "hours", "takes"),
+    ("of", "seconds", "grace", "takes"),
     [
-        pytest.param("high", 0, False, id="it would never end"),
-        pytest.param("high", 6, False, id="it would still run"),
-        pytest.param("high", 5, False, id="it may end too late, because its victims may take long to leave"),
-        pytest.param("high", 4, True, id="it ends before the planned gang starts"),
-        pytest.param("urgent", 0, True, id="its queue has a larger priority"),
-        pytest.param("low", 1, False, id="its queue may evict none"),
+        pytest.param("high", 0, 0, False, id="it would never end"),
+        pytest.param("high", 21_600, 0, False, id="it would still run"),
+        pytest.param("high", 17_991, 0, False, id="its victims take a while to leave"),
+        pytest.param("high", 17_990, 0, True, id="it ends when the planned gang starts"),
+        pytest.param("high", 17_990, 60, False, id="the grace of its victims is too long"),
+        pytest.param("high", 17_930, 60, True, id="it ends in time after the grace of its victims"),
+        pytest.param("high", 17_390, 9_999, True, id="none gets more grace than the policy allows"),
+        pytest.param("urgent", 0, 0, True, id="its queue has a larger priority"),
+        pytest.param("low", 3_600, 0, False, id="its queue may evict none"),
     ],
 )
-def test_who_may_evict_what_a_plan_waits_for(of: str, hours: float, takes: bool) -> None:
-    found = after(with_plan(), limited("p", of, 1, hours))
+def test_who_may_evict_what_a_plan_waits_for(of: str, seconds: int, grace: int, takes: bool) -> None:
+    found = after(with_plan(grace, grace), limited("p", of, 1, seconds / 3600))
     assert bool(found.evictions) is takes
     starts = {one.owner: one.since for one in found.planned}
     if of != "urgent":
         assert starts["b"] == 5 * HOUR
+
+
+@pytest.mark.parametrize(
+    ("pods", "graces", "goes"),
+    [
+        pytest.param(1, (600, 0), {"w"}, id="the one that leaves in time"),
+        pytest.param(1, (0, 600), {"v"}, id="the one that leaves in time, though the other is younger"),
+        pytest.param(3, (0, 600), set(), id="one alone does not make room"),
+    ],
+)
+def test_victims_that_leave_too_late_are_spared(pods: int, graces: tuple[int, int], goes: set[str]) -> None:
+    found = after(with_plan(*graces), limited("p", "high", pods, 17_800 / 3600))
+    assert {one.gang for one in found.evictions} == goes
+    assert {one.owner: one.since for one in found.planned if one.owner == "b"} == {"b": 5 * HOUR}
+
+
+def test_pods_that_leave_already_may_take_long() -> None:
+    """Of three cards, w's comes free without an eviction, but maybe only in ten minutes."""
+    for grace, evicts in ((0, True), (600, False)):
+        seen = with_plan(0, grace)
+        groups = [
+            structs.replace(one, pods=tuple(structs.replace(pod, leaving=one.uid == "w") for pod in one.pods))
+            for one in seen.running
+        ]
+        found = after(replace(seen, running=tuple(groups)), limited("p", "high", 3, 17_800 / 3600))
+        assert {one.gang for one in found.evictions} == ({"v"} if evicts else set())
 
 
 def test_of_gangs_alike_one_that_ends_in_time_may_evict_after_one_that_does_not() -> None:
