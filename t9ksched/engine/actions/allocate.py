@@ -116,7 +116,8 @@ class Allocate:
             reasons = turn.behind or (yield from self._why(gang, key, attempt, left=taken is not None or crowded))
             trial.undo(mark)
             if shared:
-                answer.no_room, answer.from_end = reasons, ends
+                # Where there is too little by numbers, planned starts had no part in it: see `FailureMemory.known`.
+                answer.no_room, answer.from_end = reasons, 0 if scarce else ends
                 if planned is None or scarce:
                     cycle.failures.note(gang, key, reasons, scarce=scarce)
             return reasons
