@@ -17,7 +17,7 @@ from api.http.responses import BODY, Json, answer, body_of, documented
 from api.schemas import Simulation, SimulationBody
 from api.services import Given
 from api.submission.submission import Wish
-from api.submission.whatif import Judged, judged, question, read
+from api.submission.whatif import Judged, judged, oddities, question, read
 
 router = guarded("/apis/v1/simulate", "simulations")
 
@@ -49,18 +49,19 @@ async def simulate(
     _, documents = await services.bodies.documents(request, caller.user)
     if len(documents) != 1 or not isinstance(documents[0][1], dict):
         raise Problem("Malformed", "the body must be one JSON or YAML mapping")
-    asked = read(documents[0][1], caller)
     limit, moment = limit_text(time_limit), moment_text(start_after, "startAfter")
     wish = Wish(namespace, queue, priority, limit, moment, reservation)
+    asked = read(documents[0][1], caller, wish)
     jobs = await judged(services, caller, asked, wish)
     accepted = [one.item for one in jobs if one.refusal is None]
+    warnings = await oddities(services, caller, asked, accepted)
     found = await services.leader.simulate(question(caller, asked, accepted))
     access = await JobAccess.of(services, caller)
     told = iter(found["jobs"])
     shapes = [_job(one, {} if one.refusal is not None else next(told), access) for one in jobs]
     others = [_named(one, access) for one in found["others"]]
     rest = {key: found[key] for key in ("at", "view", "until", "complete")}
-    return answer({"jobs": shapes, "others": others, **rest})
+    return answer({"jobs": shapes, "others": others, "warnings": warnings, **rest})
 
 
 def _job(one: Judged, found: Json, access: JobAccess) -> Json:
@@ -69,8 +70,10 @@ def _job(one: Judged, found: Json, access: JobAccess) -> Json:
     head: Json = {"namespace": workload.namespace, "kind": workload.kind, "name": workload.name}
     if one.refusal is not None:
         reason = {"code": one.refusal.code, "message": one.refusal.detail, "needs": {}, "has": {}, "nodes": {}}
-        return head | {"verdict": "Refused", "start": None, "nodes": [], "reasons": [reason], "preempts": []}
-    return head | found | {"preempts": [_named(victim, access) for victim in found["preempts"]]}
+        errors = [{"path": fault.path, "message": fault.message} for fault in one.refusal.errors]
+        told = {"start": None, "nodes": [], "reasons": [reason], "preempts": [], "errors": errors}
+        return head | {"verdict": "Refused"} | told
+    return head | found | {"preempts": [_named(victim, access) for victim in found["preempts"]], "errors": []}
 
 
 def _named(about: dict[str, Any], access: JobAccess) -> Json:

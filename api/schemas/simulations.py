@@ -4,13 +4,13 @@ from typing import Any, Literal
 
 from pydantic import BaseModel
 
-from api.schemas.base import Shape
+from api.schemas.base import FieldFault, Shape, WarningShape
 from api.schemas.jobs import ExplanationReason
 
 
 class QueueWish(BaseModel):
     """A queue as it would be: `spec` is merged into what it has (JSON merge patch); of a name that there is not, a new
-    queue.
+    queue, for which a job that waits or is submitted must ask.
     """
 
     name: str
@@ -60,7 +60,7 @@ class VictimShape(Shape):
 
 class SimulatedJob(Shape):
     """What would become of a job that is submitted: it starts at once (perhaps when others have been evicted), it waits
-    (`start` is null where no start is found), or it is refused.
+    (`start` is null where no start is found), or it is refused, with the faulty fields in `errors`.
     """
 
     namespace: str
@@ -71,6 +71,7 @@ class SimulatedJob(Shape):
     nodes: list[str]
     reasons: list[ExplanationReason]
     preempts: list[VictimShape]
+    errors: list[FieldFault] = []
 
 
 class EffectShape(Shape):
@@ -87,11 +88,12 @@ class EffectShape(Shape):
 
 class Simulation(Shape):
     """What would happen, as of `at`, looked at up to `until`; `complete` says whether that is the horizon. `view` is a
-    hash of all that was looked at.
+    hash of all that was looked at; `warnings` are about names that nothing has, as at submission.
     """
 
     jobs: list[SimulatedJob]
     others: list[EffectShape]
+    warnings: list[WarningShape] = []
     at: str
     view: str
     until: str

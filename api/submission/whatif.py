@@ -6,7 +6,7 @@ Nothing is created or written. A job that the rules refuse is told with its refu
 import json
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
@@ -16,6 +16,8 @@ from api.http.problems import Problem, invalid
 from api.http.responses import Json
 from api.queueshapes import patched_spec
 from api.services import Services
+from api.submission.advice import about_jobs, about_queue
+from api.submission.creation import try_out
 from api.submission.judging import judge
 from api.submission.submission import Item, Wish, prepare
 from t9ksched.model.duration import parse_duration
@@ -26,6 +28,8 @@ from t9ksched.store.queues import QueueRecord
 _FIELDS: Final = ("submit", "change", "horizon")
 _CHANGES: Final = ("queues", "nodesGone", "nodesAdded", "policy")
 _HORIZON: Final = timedelta(days=7)
+_PARAMETERS: Final = {"time_limit": "timeLimit", "start_after": "startAfter"}
+"""Parameters that are named otherwise than the fields of a `Wish`."""
 _FARTHEST: Final = timedelta(days=90)
 REFUSALS: Final = frozenset(
     {
@@ -40,6 +44,9 @@ REFUSALS: Final = frozenset(
     }
 )
 """Codes of problems that are the verdict on a job, and no fault of the question."""
+_BY_THE_CLUSTER: Final = frozenset({"AlreadyExists", "NotFound", "Forbidden", "InvalidField"})
+"""The same, of what the API server says of its objects."""
+_OBSERVED: Final = "ObserveOnly"
 
 
 @dataclass(slots=True)
@@ -65,8 +72,8 @@ class Judged:
     refusal: Problem | None
 
 
-def read(body: Mapping[str, Any], caller: Caller) -> Asked:
-    """The question of a body.
+def read(body: Mapping[str, Any], caller: Caller, wish: Wish) -> Asked:
+    """The question of a body, and of the parameters beside it.
 
     Raises:
         Problem: `InvalidField` naming every faulty field, or the caller may not ask about such a change.
@@ -83,6 +90,10 @@ def read(body: Mapping[str, Any], caller: Caller) -> Asked:
         faults.append(FieldError("change", f"must be a mapping with some of {', '.join(_CHANGES)}"))
         change = None
     asked = Asked([(f"submit[{nth}].", each) for nth, each in enumerate(submit or ())])
+    if not asked.documents:
+        said = ((field.name, getattr(wish, field.name)) for field in fields(wish))
+        names = [_PARAMETERS.get(name, name) for name, value in said if value is not None]
+        faults += [FieldError(f"query.{name}", "is about objects to submit, and there are none") for name in names]
     asked.horizon = _horizon(body.get("horizon"), faults)
     _change(change or {}, asked, caller, faults)
     if not (faults or asked.documents or asked.queues or asked.others):
@@ -180,14 +191,37 @@ async def judged(services: Services, caller: Caller, asked: Asked, wish: Wish) -
     for item in items:
         if item.group is not None:
             continue
-        refusal = None
-        try:
-            await judge(services, caller, [item, *item.members])
-        except Problem as problem:
-            if problem.code not in REFUSALS:
-                raise
-            refusal = problem
-        found.append(Judged(item, refusal))
+        found.append(Judged(item, await _refusal(services, caller, [item, *item.members])))
+    return found
+
+
+async def _refusal(services: Services, caller: Caller, items: list[Item]) -> Problem | None:
+    """Why a job with these objects would be refused, by the rules or by the API server; None for one that would not.
+
+    Raises:
+        Problem: that is not known, or the caller may not ask.
+    """
+    try:
+        await judge(services, caller, items)
+    except Problem as problem:
+        if problem.code not in REFUSALS:
+            raise
+        return problem
+    try:
+        await try_out(services, items)
+    except Problem as problem:
+        if problem.code not in (*_BY_THE_CLUSTER, _OBSERVED):
+            raise
+        return None if problem.code == _OBSERVED else problem
+    return None
+
+
+async def oddities(services: Services, caller: Caller, asked: Asked, accepted: Sequence[Item]) -> list[Json]:
+    """Warnings about what is asked, such as names that nothing has."""
+    found = await about_jobs(services, caller, [one for item in accepted for one in (item, *item.members)])
+    for nth, record in enumerate(asked.queues.values()):
+        for warning in await about_queue(services, record.spec):
+            found.append(warning | {"path": f"change.queues[{nth}].{warning['path']}"})
     return found
 
 

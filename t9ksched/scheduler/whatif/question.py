@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import msgspec
 
+from t9ksched.admission.oddities import nearest
 from t9ksched.engine.plugins import Factory
 from t9ksched.engine.policy import Policy
 from t9ksched.engine.scheduler_conf import parse_conf
@@ -48,15 +49,22 @@ class Question(msgspec.Struct, frozen=True):
     horizon: int = 7 * 86_400
 
 
-def read_change(form: AskedChange, state: ClusterState, plugins: Callable[[], Mapping[str, Factory]]) -> Change:
+def read_change(asked: Question, state: ClusterState, plugins: Callable[[], Mapping[str, Factory]]) -> Change:
     """The change, without what is submitted. `plugins` makes installed plugins, by name.
 
     Raises:
         Invalid: naming every faulty field below `change`.
     """
+    form = asked.change
     faults: list[FieldError] = []
     queues: dict[str, QueueSpec] = {}
-    for name, spec in form.queues.items():
+    used = {item.queue for item in asked.items} | {gang.queue for gang in state.gangs.values()}
+    for nth, (name, spec) in enumerate(form.queues.items()):
+        if name not in state.queues and name not in used:
+            near = nearest(name, sorted(state.queues))
+            hint = f"; did you mean {near!r}?" if near else ""
+            text = f"there is no queue {name!r}, and no job asks for one of that name{hint}"
+            faults.append(FieldError(f"change.queues[{nth}].name", text))
         try:
             queues[name] = parse_queue_spec(spec, f"change.queues[{name}].spec")
         except Invalid as error:

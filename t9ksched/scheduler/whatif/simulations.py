@@ -101,7 +101,7 @@ class Simulations:
         except msgspec.DecodeError as error:
             raise NotAnswered(422, "InvalidField", f"the question cannot be read: {error}") from None
         try:
-            change = read_change(question.change, self._state, installed)
+            change = read_change(question, self._state, installed)
         except Invalid as error:
             raise _invalid(error) from None
         self._count(question.user)

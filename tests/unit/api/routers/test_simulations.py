@@ -1,12 +1,18 @@
 """What-if questions by REST: what the leader is asked, what callers see of its answer, and bad questions."""
 
+import re
 from typing import Any
 
 import pytest
 
+from t9ksched.admission.oddities import Vocabulary
+from t9ksched.kube.errors import ApiError, Forbidden
+from t9ksched.kube.resources import PODS
+from t9ksched.workloads.registry import KINDS
 from tests.unit.api.world import Client, Json, World, documents, pod, pod_group, pytorch
 
 PATH = "/apis/v1/simulate"
+PYTORCH = KINDS["PyTorchTrainingJob"].resource
 A100 = {"quota": {"requests": {"nvidia.com/gpu": "8"}}, "ordering": "Strict"}
 FOUND: Json = {"verdict": "Starts", "start": "2026-01-01T00:00:00Z", "nodes": ["n1"], "reasons": [], "preempts": []}
 
@@ -30,8 +36,9 @@ async def test_a_dry_run(world: World, queues: None) -> None:
     assert found.status == 200
     head = {"namespace": "ml", "kind": "PyTorchTrainingJob", "name": "train"}
     assert found.body == {
-        "jobs": [head | FOUND],
+        "jobs": [head | FOUND | {"errors": []}],
         "others": [],
+        "warnings": [],
         "at": "2026-01-01T00:00:00Z",
         "view": "0",
         "until": "2026-01-08T00:00:00Z",
@@ -111,6 +118,62 @@ async def test_administrators_ask_about_everything(world: World, queues: None) -
     text = {"change": {"policy": "actions: [allocate]"}}
     assert (await world.admin("POST", PATH, text)).status == 200
     assert world.leader.questions[1]["change"]["policy"] == "actions: [allocate]"
+
+
+async def test_what_the_cluster_would_refuse_is_refused(world: World, queues: None) -> None:
+    await world.kube.create(PYTORCH, pytorch("taken"), "default")
+    await world.kube.create(PODS, pod("a-1", group="a"), "default")
+    lost = pytorch("lost", replicas=1)
+    lost["metadata"]["namespace"] = "nowhere"
+    submit = [pytorch("taken"), lost, pod_group("a"), pod("a-0", group="a"), pod("a-1", group="a"), pytorch("fine")]
+    world.leader.simulation["jobs"] = [FOUND]
+    found = (await world.user("POST", PATH, {"submit": submit})).body["jobs"]
+    told = {job["name"]: (job["verdict"], [one["path"] for one in job["errors"]]) for job in found}
+    assert told == {
+        "a": ("Refused", ["submit[4].metadata.name"]),
+        "taken": ("Refused", ["submit[0].metadata.name"]),
+        "lost": ("Refused", ["submit[1].metadata.namespace"]),
+        "fine": ("Starts", []),
+    }
+    codes = {job["name"]: [(one["code"], one["message"]) for one in job["reasons"]] for job in found}
+    assert codes["taken"] == [("AlreadyExists", "PyTorchTrainingJob/taken exists already")]
+    assert codes["lost"] == [("NotFound", "submit[1].metadata.namespace: there is no namespace 'nowhere'")]
+    assert [item["object"]["metadata"]["name"] for item in world.leader.questions[0]["items"]] == ["fine"]
+    assert world.kube.names() == {"PyTorchTrainingJob/taken", "Pod/a-1"}, "nothing is created"
+    everything = await world.user("POST", f"{PATH}?namespace=nowhere", {"submit": [pytorch("a")]})
+    assert everything.body["jobs"][0]["verdict"] == "Refused"
+
+
+async def test_where_nothing_may_be_created_the_cluster_is_not_asked(world: World, queues: None) -> None:
+    observed = Forbidden(403, "ObserveOnly", "nothing is written")
+    world.kube.faults = lambda verb, *_: observed if verb == "dry-run" else None
+    world.leader.simulation["jobs"] = [FOUND]
+    found = await world.user("POST", PATH, {"submit": [pytorch("a")]})
+    assert (found.status, found.body["jobs"][0]["verdict"]) == (200, "Starts")
+    world.kube.faults = lambda verb, *_: ApiError(503, "", "away") if verb == "dry-run" else None
+    assert (await world.user("POST", PATH, {"submit": [pytorch("a")]})).status == 503
+
+
+async def test_names_that_nothing_has_are_warnings(world: World, queues: None) -> None:
+    job = pytorch("a")
+    job["metadata"]["annotations"] = {"scheduler.tensorstack.dev/reservation": "none"}
+    world.leader.simulation["jobs"] = [FOUND]
+    world.leader.vocabulary = Vocabulary(("cpu", "memory", "nvidia.com/gpu"))
+    queue = {"name": "a100", "spec": {"quota": {"requests": {"nvidia.com/gpuu": 8}}}}
+    found = await world.admin("POST", PATH, {"submit": [job], "change": {"queues": [queue]}})
+    assert {one["path"]: re.split("[:;]", one["message"])[0] for one in found.body["warnings"]} == {
+        "submit[0].metadata.annotations[scheduler.tensorstack.dev/reservation]": "there is no reservation 'none'",
+        "change.queues[0].spec.quota.requests[nvidia.com/gpuu]": "no node has the resource 'nvidia.com/gpuu'",
+    }
+
+
+async def test_what_is_said_of_objects_needs_some(world: World, queues: None) -> None:
+    asked = "namespace=ml&queue=a100&priority=1&timeLimit=2h&startAfter=2090-01-01T00:00:00Z&reservation=r"
+    found = await world.admin("POST", f"{PATH}?{asked}", {"change": {"nodesGone": ["n1"]}})
+    assert (found.status, [path.removeprefix("query.") for path in found.paths]) == (
+        422,
+        ["namespace", "queue", "priority", "timeLimit", "startAfter", "reservation"],
+    )
 
 
 @pytest.mark.parametrize(
