@@ -115,8 +115,20 @@ class ExplanationReason(Shape):
     nodes: Any = None
 
 
+class LinkedCards(Shape):
+    """Several cards of one pod, and how they are linked: by `NV12`, or from the worst link to the best of theirs."""
+
+    pod: str
+    node: str
+    cards: list[int]
+    linked: str
+
+
 class Explanation(Shape):
-    """Why a job is where it is, and what would change that."""
+    """Why a job is where it is, and what would change that.
+
+    `links` tells how the cards of its pods are linked, on nodes with the annotation `gpu-links`.
+    """
 
     job: Any
     verdict: Literal["Waiting", "Placed", "Refused", "Finished"]
@@ -125,6 +137,7 @@ class Explanation(Shape):
     unblocks: list[Any]
     position: int | None
     warnings: list[WarningShape] = []
+    links: list[LinkedCards] = []
     stopped: list[dict[str, Any]] = []
 
 

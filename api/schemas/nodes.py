@@ -61,6 +61,8 @@ class Node(Shape):
 
     `notReady` says in words why its accelerators are not ready; pods that ask for some are kept away meanwhile.
 
+    `linksIgnored` says why its annotation `gpu-links` is not followed; null where it is, and where there is none.
+
     `cardDrift` counts its pods whose annotations name other cards than the scheduler's record, `cardsUnknown` those of
     them of which no card is on record: until they are gone, a node that honours indices gives no more cards.
     """
@@ -88,6 +90,7 @@ class Node(Shape):
         | None
     )
     notReady: str | None
+    linksIgnored: str | None
     cardDrift: int
     cardsUnknown: int
     gpus: list[dict[str, Any]]

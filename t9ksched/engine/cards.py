@@ -1,19 +1,21 @@
 """The cards of all nodes as columns of bit masks, one a card resource and 64 bits a node; what is free of them.
 
 The engine counts and gives out the cards of thousands of nodes at once, so it keeps the inside of `CardGrant`s in
-arrays. No other file of the engine looks at a mask. `HeldCards` is live, `CardColumns` what placing pods does not
-change, `IdleCards` what a trial has left. The lowest idle indices are given first; results are cached, as nodes have
-few patterns.
+arrays. Of the engine, only `card_links.py` looks at a mask besides. `HeldCards` is live, `CardColumns` what placing
+pods does not change, `IdleCards` what a trial has left. The lowest idle indices are given first, but where links are
+known those that are linked best; results are cached, as nodes have few patterns.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from t9ksched.engine.arrays import Int64s, Masks
+from t9ksched.engine.arrays import Indices, Int64s, Masks
+from t9ksched.engine.card_links import LinkTable, deal_linked, link_table
+from t9ksched.model.card_links import CardLinks
 from t9ksched.model.cards import CORES, CardGrant, CardTable
 
 Share = tuple[int, ...]
@@ -49,6 +51,22 @@ def granted(names: Sequence[str], share: Share) -> CardGrant:
     return CardGrant(tuple(sorted((name, mask) for name, mask in zip(names, share, strict=True) if mask)))
 
 
+class LinkedNodes(NamedTuple):
+    """Nodes that are linked alike, and of which the same cards of one resource take work.
+
+    Attributes:
+        resource: row of the card resource.
+        table: the links of its cards.
+        usable: the cards that take work, a mask.
+        rows: the nodes, ascending.
+    """
+
+    resource: int
+    table: LinkTable
+    usable: int
+    rows: Indices
+
+
 class CardColumns:
     """The cards of the nodes that placing pods does not change.
 
@@ -57,9 +75,14 @@ class CardColumns:
         usable: the cards that take work, shape (card resources, nodes).
         indexed: whether a node gives whole cards by index, same shape; elsewhere the resource is counted by number, or
             its cards are divided (`card_parts.py`), which are not usable here.
+        links: how the cards are linked, by row of the card resource and of the node; nodes of which nothing is known
+            are left out, and those whose links are worth nothing.
+        linked: the same nodes, alike ones together.
     """
 
-    def __init__(self, names: Iterable[str], tables: Sequence[CardTable]) -> None:
+    def __init__(
+        self, names: Iterable[str], tables: Sequence[CardTable], links: Sequence[CardLinks | None] = ()
+    ) -> None:
         self.names = tuple(names)
         self.row_of = {name: at for at, name in enumerate(self.names)}
         self.usable: Masks = np.zeros((len(self.names), len(tables)), np.uint64)
@@ -70,6 +93,16 @@ class CardColumns:
             for name, mask in table.usable.masks:
                 if name not in table.divided:
                     self.usable[self.row_of[name], row] = mask
+        self.links: dict[tuple[int, int], LinkTable] = {}
+        for row, known in enumerate(links):
+            if known is not None and (linked := link_table(known)).any:
+                for name, count in tables[row].counts.items():
+                    if count == len(known) and name not in tables[row].divided:
+                        self.links[self.row_of[name], row] = linked
+        alike: dict[tuple[int, LinkTable, int], list[int]] = {}
+        for (at, row), linked in self.links.items():
+            alike.setdefault((at, linked, int(self.usable[at, row])), []).append(row)
+        self.linked = [LinkedNodes(*key, np.array(rows, np.intp)) for key, rows in alike.items()]
 
     def free(self, held: Masks, name: str, used: Int64s) -> tuple[Int64s, NDArray[np.bool_]]:
         """How many cards of a resource are free on each node when `used` are taken and `held` have a known holder; and
@@ -174,10 +207,16 @@ class HeldCards:
 class IdleCards:
     """What a trial has left of the cards of each node: `idle`, shape (card resources, nodes)."""
 
-    __slots__ = ("idle",)
+    __slots__ = ("_links", "idle")
 
     def __init__(self, columns: CardColumns, held: Masks) -> None:
         self.idle: Masks = columns.usable & ~held
+        self._links = columns.links
+
+    def _deal(self, at: int, row: int, idle: int, each: int, pods: int) -> tuple[tuple[tuple[int], ...], int]:
+        """As `deal`, by the links of the node's cards where they are known."""
+        table = self._links.get((at, row)) if self._links else None
+        return deal(idle, each, pods) if table is None else deal_linked(table, idle, each, pods)
 
     def thousandths(self, where: "slice | Int64s", usable: Masks | None = None) -> list[Int64s]:
         """What is left of each card, a thousand or none, by card resource: shape (cards, nodes). `usable` instead of
@@ -193,12 +232,13 @@ class IdleCards:
     def take_of(self, at: int, each: int, row: int, pods: int) -> tuple[Share, ...]:
         """As `take` for pods that ask for `each` cards of one resource, the one of row `at`."""
         idle = self.idle
-        shares, idle[at, row] = deal(idle.item(at, row), each, pods)
+        shares, idle[at, row] = self._deal(at, row, idle.item(at, row), each, pods)
         return shares
 
     def take(self, needs: Needs, row: int, pods: int) -> tuple[Share, ...]:
         """Give `pods` pods their cards on one node, the lowest first; there must be enough. One share a pod."""
-        mixed = tuple(zip(*[split(int(self.idle[at, row]), each, pods) for at, each in needs], strict=True))
+        dealt = [self._deal(at, row, int(self.idle[at, row]), each, pods)[0] for at, each in needs]
+        mixed = tuple(zip(*[[share for (share,) in shares] for shares in dealt], strict=True))
         self.move(needs, row, mixed, 1)
         return mixed
 
@@ -206,16 +246,16 @@ class IdleCards:
         """As `take` for many distinct nodes at once: the shares node by node."""
         if len(needs) == 1:  # what most classes ask for
             ((at, each),) = needs
-            idle = self.idle[at, rows].tolist()
-            dealt = [deal(mask, each, count) for mask, count in zip(idle, pods.tolist(), strict=True)]
+            idle = zip(rows.tolist(), self.idle[at, rows].tolist(), pods.tolist(), strict=True)
+            dealt = [self._deal(at, row, mask, each, count) for row, mask, count in idle]
             self.idle[at, rows] = np.array([left for _, left in dealt], np.uint64)
             return (shares for shares, _ in dealt)
         by_card = []
         for at, each in needs:
-            idle = self.idle[at, rows].tolist()
-            by_card.append([split(mask, each, count) for mask, count in zip(idle, pods.tolist(), strict=True)])
-            gone = [idle_mask & ~_union(given) for idle_mask, given in zip(idle, by_card[-1], strict=True)]
-            self.idle[at, rows] = np.array(gone, np.uint64)
+            idle = zip(rows.tolist(), self.idle[at, rows].tolist(), pods.tolist(), strict=True)
+            dealt = [self._deal(at, row, mask, each, count) for row, mask, count in idle]
+            by_card.append([[share for (share,) in shares] for shares, _ in dealt])
+            self.idle[at, rows] = np.array([left for _, left in dealt], np.uint64)
         return (tuple(zip(*given, strict=True)) for given in zip(*by_card, strict=True))
 
     def share(self, needs: Needs, names: Sequence[str], row: int, grant: CardGrant) -> tuple[Share, ...]:

@@ -266,7 +266,7 @@ class NodeTable:
             tuple(self.generation[row] for row in rows),
             resources,
             allocatable,
-            CardColumns(self._cards.names, tables),
+            CardColumns(self._cards.names, tables, [fact.links for fact in facts]),
             withdrawn,
             divided_cards(tables, index, allocatable),
         )

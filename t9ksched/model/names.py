@@ -51,6 +51,8 @@ CORDONED_CARDS_ANNOTATION: Final = f"{SCHEDULER_GROUP}/cordoned-cards"
 and takes over what administrators write into it."""
 RECORDED_CORDONS_ANNOTATION: Final = f"{SCHEDULER_GROUP}/cordoned-cards-recorded"
 """Annotation of a node: what the scheduler last wrote there, and by which revision of the record, `"12:1,5"`."""
+GPU_LINKS_ANNOTATION: Final = f"{SCHEDULER_GROUP}/gpu-links"
+"""Annotation of a node: how well its cards are linked, a JSON matrix of weights or of names such as `NV12`."""
 
 MAX_CARD_CONTAINER_NAME: Final = 43
 """A key's name part has 63 characters, of which `gpu-index-container-` takes 20."""
@@ -73,6 +75,8 @@ EVENT_RESERVATION_RELEASED: Final = "ReservationReleased"
 EVENT_REFUSED: Final = "Refused"
 EVENT_BYPASSED: Final = "SchedulerBypassed"
 EVENT_CARD_DRIFT: Final = "CardDrift"
+EVENT_LINKS_IGNORED: Final = "LinksIgnored"
+"""What a node's annotation says of the links between its cards cannot be read."""
 EVENT_EDIT_IGNORED: Final = "EditIgnored"
 
 

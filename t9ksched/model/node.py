@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import msgspec
 
+from t9ksched.model.card_links import CardLinks, links_of
 from t9ksched.model.cardmode import NOT_READY, WHOLE, layout
 from t9ksched.model.cards import MOST_INDEXED, CardGrant, CardTable
 from t9ksched.model.names import CARD_MODE_ANNOTATION, CORDONED_CARDS_ANNOTATION, HONOURS_INDEX, PLUGIN_CHOOSES
@@ -72,6 +73,9 @@ class NodeFacts:
         card_mode: `honours-index` when the node gives a container the cards we name, else `plugin-chooses`.
         unready: why its accelerators are not ready; None where they are.
         unsure: a pod on this `honours-index` node holds cards that are on no record, so it may be any of them.
+        links: how well its cards with indices are linked, those of each resource of which it has as many; None where
+            nothing is known.
+        links_fault: why what its annotation says of links counts for nothing; else empty.
     """
 
     name: str
@@ -90,6 +94,8 @@ class NodeFacts:
 
     unready: Unready | None = None
     unsure: bool = False
+    links: CardLinks | None = None
+    links_fault: str = ""
 
     @property
     def honours(self) -> bool:
@@ -158,6 +164,7 @@ def node_facts(node: Node, cordons: Mapping[int, str] = _NONE, failing: Sequence
     why = dict.fromkeys(sorted(card_indices(annotations.get(CORDONED_CARDS_ANNOTATION, ""))), "") | dict(cordons)
     cordoned = _cordoned(why, whole)
     out = frozenset[int]().union(*cordoned.values())
+    links, links_fault = links_of(annotations, cards)
     honours = annotations.get(CARD_MODE_ANNOTATION) == HONOURS_INDEX
     return NodeFacts(
         name=node.metadata.name,
@@ -174,4 +181,6 @@ def node_facts(node: Node, cordons: Mapping[int, str] = _NONE, failing: Sequence
         unready=why_not,
         cordoned={name: len(those) for name, those in cordoned.items() if name not in cards},
         why_cordoned={index: why[index] for index in sorted(out)},
+        links=links,
+        links_fault=links_fault,
     )

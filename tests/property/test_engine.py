@@ -21,6 +21,7 @@ from t9ksched.engine.placement.trial import Trial
 from t9ksched.engine.planner import Plan, Planner, plan
 from t9ksched.engine.policy import Binpack, Policy
 from t9ksched.engine.view import QueueState, View, dump, load
+from t9ksched.model.card_links import CardLinks
 from t9ksched.model.cards import NO_CARDS, CardGrant, WholeCards
 from t9ksched.model.gang import Gang, Member
 from t9ksched.model.labels import NodeSelector
@@ -54,7 +55,7 @@ TAINTS = [(), (Taint("team", "red"),), (Taint("team", "red", "NoExecute"), Taint
 
 def facts(rng: random.Random, name: str) -> NodeFacts:
     gpu = rng.choice([0, 2, 4, 8])
-    return node(
+    made = node(
         name,
         cpu=rng.choice([2, 16, 32, 64]),
         memory=rng.choice(["8Gi", "64Gi"]),
@@ -68,6 +69,13 @@ def facts(rng: random.Random, name: str) -> NodeFacts:
         unusable={GPU: rng.randrange(1 << gpu)} if gpu and rng.random() < 0.3 else {},
         **({AMD: 2} if rng.random() < 0.5 else {}),
     )
+    return replace(made, links=some_links(rng, gpu)) if gpu and rng.random() < 0.4 else made
+
+
+def some_links(rng: random.Random, cards: int) -> CardLinks:
+    """Links between so many cards, not alike both ways."""
+    entries = ["NV12", "NV1", "PIX", "SYS", "0", "10"]
+    return CardLinks(tuple(tuple(rng.choice(entries) for _ in range(cards)) for _ in range(cards)))
 
 
 def shape(rng: random.Random) -> PodClass:

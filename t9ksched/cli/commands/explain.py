@@ -14,6 +14,7 @@ from t9ksched.cli.output import Output, ahead, console, paragraph, print_json, p
 from t9ksched.model.timelimit import written
 
 _NODES_NAMED = 8
+_LINKS_SHOWN = 16
 _SOURCES = {"queue": "its queue's maxDuration", "reservation": "the rest of its reservation"}
 VERDICT_STYLES = {"Waiting": "yellow", "Placed": "green", "Refused": "red", "Finished": "blue"}
 
@@ -69,6 +70,7 @@ def show(answer: dict[str, Any], out: Console) -> None:
             paragraph(out, f"  nodes  {_amount(nodes)}")
     if holders := answer.get("holders"):
         _show_holders(holders, out)
+    _show_links(answer.get("links") or [], out)
     for warning in answer.get("warnings") or ():
         out.print()
         paragraph(out, Text.assemble(("Note", "yellow"), f": {warning.get('message')}"))
@@ -113,6 +115,15 @@ def _show_holders(holders: list[dict[str, Any]], out: Console) -> None:
     if planned:
         out.print("\nJobs that are to start there:")
         print_table(out, table(("QUEUE", "JOB", "NEEDS", "FROM", "UNTIL"), planned, right=("NEEDS",)))
+
+
+def _show_links(links: list[dict[str, Any]], out: Console) -> None:
+    """Pods with their cards: `resnet-0 on a100-0: cards 0,1,2,3 linked NV12`."""
+    for one in links[:_LINKS_SHOWN]:
+        cards = ",".join(map(str, one.get("cards") or ()))
+        paragraph(out, f"{one.get('pod')} on {one.get('node')}: cards {cards} linked {one.get('linked')}")
+    if len(links) > _LINKS_SHOWN:
+        out.print(f"… and {len(links) - _LINKS_SHOWN} more pods: -o json has them")
 
 
 def _holds(holder: dict[str, Any]) -> str:

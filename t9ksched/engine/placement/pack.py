@@ -42,11 +42,12 @@ class Attempt(Enum):
 
 def pack(trial: Trial, column: ClassFit, pods: int) -> Work[int]:
     """Place up to `pods` pods; returns how many have a place now."""
-    key = column.refresh()
-    if not len(key):
+    if not len(trial.nodes):
         return 0
     if column.ruled:
-        return (yield from _pack_ruled(trial, column, key, pods))
+        return (yield from _pack_ruled(trial, column, pods))
+    linked = _links(column, pods) is not None
+    key = _keys(column, pods)
     if pods >= _MANY and trial.fills and not column.ports:
         return _sweep(trial, column, key, pods)
     fill = trial.fills
@@ -62,25 +63,38 @@ def pack(trial: Trial, column: ClassFit, pods: int) -> Work[int]:
         trial.place(column, row, count)
         left -= count
         if trial.packing is not None:
-            key = column.refresh() if left else key  # what it takes changes what is usable: no score is kept
+            key = _keys(column, pods) if left else key  # what it takes changes what is usable: no score is kept
         elif count < room:
-            key[row] = column.score(row)
+            points = _links(column, pods)
+            key[row] = column.score(row) + (0 if points is None else points[row])
         else:
             key[row] = NEVER
         steps += 1
         if not steps % _SOME:
             trial.meter.spent += _SOME * len(key)
-            _know(column)
+            _know(column, linked)
             yield
-            key = column.refresh()
-    _know(column)
+            key = _keys(column, pods)
+    _know(column, linked)
     trial.meter.spent += steps % _SOME * len(key)
     return pods - left
 
 
-def _know(column: ClassFit) -> None:
-    """The keys of the nodes that were filled are those that they have now."""
-    if column.trial.packing is None:
+def _links(column: ClassFit, pods: int) -> Int64s | None:
+    """What the links of cards add to the score of each node for so many pods; None where nothing."""
+    links = column.trial.links
+    return None if links is None else links.points(column, pods)
+
+
+def _keys(column: ClassFit, pods: int) -> Int64s:
+    """The score of each node for one more of so many pods, or `NEVER`: the column's own keys, or with links a copy."""
+    key, points = column.refresh(), _links(column, pods)
+    return key if points is None else np.where(key == NEVER, NEVER, key + points)
+
+
+def _know(column: ClassFit, linked: bool) -> None:
+    """The column's own keys of the nodes that were filled are those that they have now."""
+    if column.trial.packing is None and not linked:
         column.caught_up()
 
 
@@ -100,14 +114,16 @@ def _sweep(trial: Trial, column: ClassFit, key: Int64s, pods: int) -> int:
     return before + int(rooms[last])
 
 
-def _pack_ruled(trial: Trial, column: ClassFit, key: Int64s, pods: int) -> Work[int]:
+def _pack_ruled(trial: Trial, column: ClassFit, pods: int) -> Work[int]:
     """`pack` for pods with rules about pods: one at a time, as each changes what the next one may do."""
-    affinity = column.affinity()
+    affinity, key = column.affinity(), column.refresh()
     for done in range(pods):
         preferences = affinity.preference_scores()
         open_to = np.where(affinity.allowed(), key, NEVER)
         if preferences is not None:
             open_to = np.where(open_to == NEVER, NEVER, open_to + preferences)
+        if (points := _links(column, pods)) is not None:
+            open_to = np.where(open_to == NEVER, NEVER, open_to + points)
         row = int(open_to.argmax())
         if open_to[row] == NEVER:
             column.caught_up()

@@ -15,6 +15,7 @@ from t9ksched.engine.cards import IdleCards, Share, share_of
 from t9ksched.engine.nodes import FrozenNodes
 from t9ksched.engine.placement.class_fit import ClassFit
 from t9ksched.engine.placement.feasibility import FeasibilityCache
+from t9ksched.engine.placement.link_scores import LinkScores
 from t9ksched.engine.placement.packing import CardPacking
 from t9ksched.engine.placement.pod_affinity import PodAffinityState
 from t9ksched.engine.placement.scores import FULL, combined, without_cards
@@ -82,6 +83,8 @@ class Trial:
         self.meter = Meter()
         self.free: Int64s = nodes.free()
         self.cards = IdleCards(nodes.static.cards, nodes.cards_used)
+        self.links = LinkScores(self) if nodes.static.cards.linked else None
+        """Where the links of cards are known on some node."""
         self.base: Int64s = self.scores.base(nodes)
         self.ports: dict[str, tuple[HostPort, ...]] = dict(nodes.ports)
         self.journal: list[Entry] = []

@@ -21,9 +21,10 @@ from t9ksched.kube.resources import CRDS, NODES, PODS, SELFSUBJECTACCESSREVIEWS
 from t9ksched.kube.setup.crds import VERSION_LABEL
 from t9ksched.kube.setup.rbac import ROLES, Right, rights
 from t9ksched.kube.transport.client import Client
+from t9ksched.model.card_links import links_of
 from t9ksched.model.cardmode import WHOLE, card_mode
 from t9ksched.model.cards import MOST_INDEXED
-from t9ksched.model.names import CORDONED_CARDS_ANNOTATION, SCHEDULER_NAME
+from t9ksched.model.names import CORDONED_CARDS_ANNOTATION, GPU_LINKS_ANNOTATION, SCHEDULER_NAME
 from t9ksched.model.node import card_indices
 from t9ksched.model.pod import container_cards, decode_pod
 from t9ksched.model.quantity import QuantityError, to_units
@@ -247,8 +248,17 @@ def judge_nodes(nodes: Iterable[Object], pods: Iterable[Object] = ()) -> list[Fi
                 " and take no new work",
                 f"t9ksched nodes {name} shows why; uncordon --gpu INDEX, when that is over",
             )
+        whole = card_mode(labels, annotations, given) == WHOLE
+        indexed = {name: count for name, count in given.items() if whole and 0 < count <= MOST_INDEXED}
+        if fault := links_of(annotations, indexed)[1]:
+            say(
+                Level.WARNING,
+                f"its annotation is not followed: {fault}; its cards are given as without links",
+                f"write it as a matrix with a row for each card (nvidia-smi topo -m), or kubectl annotate node {name}"
+                f" {GPU_LINKS_ANNOTATION}-",
+            )
         for resource, offered in sorted(given.items()):
-            if offered > MOST_INDEXED and card_mode(labels, annotations, given) == WHOLE:
+            if offered > MOST_INDEXED and whole:
                 say(
                     Level.NOTE,
                     f"offers {offered} of {resource}: of more than {MOST_INDEXED} cards none has an index",

@@ -48,6 +48,7 @@ class HistoryRecorder:
         self._ended = state.feed.ended.follow()
         self._bypassing = state.feed.bypassing.follow()
         self._drifting = state.cards.drifts.follow()
+        self._misread_links = state.feed.misread_links.follow()
         self._told: dict[str, frozenset[str]] = {}
         self._work = asyncio.Event()
 
@@ -221,6 +222,7 @@ class HistoryRecorder:
             self.accepted()
             await self._tell_bypassing()
             await self._tell_drifting()
+            await self._tell_misread_links()
             for count, (gang, pod) in enumerate(self._ended.take(), start=1):
                 self._released(gang, pod)
                 if count % SLICE == 0:
@@ -248,6 +250,15 @@ class HistoryRecorder:
             about = reference("v1", "Pod", record.namespace, record.name, record.uid)
             message = f"{what}: no card that it may hold is given to another pod"
             self._events.event(about, names.EVENT_CARD_DRIFT, message, warning=True)
+            if count % SLICE == 0:
+                await asyncio.sleep(0)
+
+    async def _tell_misread_links(self) -> None:
+        """Write an event for each node of which an annotation about links between cards cannot be followed."""
+        for count, (node, uid, fault) in enumerate(self._misread_links.take(), start=1):
+            message = f"the annotation of node {node} is not followed: {fault}; its cards are given as without links"
+            about = reference("v1", "Node", "", node, uid)
+            self._events.event(about, names.EVENT_LINKS_IGNORED, message, warning=True)
             if count % SLICE == 0:
                 await asyncio.sleep(0)
 

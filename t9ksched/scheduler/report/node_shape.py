@@ -67,6 +67,7 @@ def node_shape(state: ClusterState, name: str, planned: Sequence[Json] = ()) -> 
         "cardMode": facts.card_mode,
         "mode": facts.mode or None,
         "notReady": str(facts.unready) if facts.unready is not None else None,
+        "linksIgnored": facts.links_fault or None,
         "counted": [
             {
                 "resource": resource,

@@ -29,6 +29,8 @@ _JUST_COME: Final = Reason(
     unblocks=("the scheduler judges it, a moment from now",),
 )
 _MOST_WARNED: Final = 20
+_MOST_LINKED: Final = 100
+"""Of so many pods it is told how their cards are linked."""
 _FEW: Final = 3
 """Nodes that a sentence names."""
 _FOR_ROOM: Final = frozenset(
@@ -101,6 +103,7 @@ async def explanation(view: ObservedJob, state: ClusterState, pod: PodRecord | N
         "unblocks": _addressed(view, state, reasons),
         "position": next((gang.position for gang in view.gangs if gang.position is not None), None),
         "warnings": _warnings(view, state),
+        "links": _links(view.pods if pod is None else [pod], state),
     }
 
 
@@ -136,6 +139,24 @@ def _warnings(view: ObservedJob, state: ClusterState) -> list[Json]:
         # A single pod that failed has been replaced, or is the whole job.
         found.append(("", failure(pod for gang in view.gangs if not gang.virtual for pod in gang.members.values())))
     return [{"path": path, "message": text, "nearest": None} for path, text in dict.fromkeys(found) if text]
+
+
+def _links(pods: Iterable[PodRecord], state: ClusterState) -> list[Json]:
+    """How the cards of pods with several are linked, on nodes of which that is known: a few of the pods."""
+    found: list[Json] = []
+    for record in sorted(pods, key=lambda one: one.name):
+        charge = state.charges.get(record.uid)
+        known = state.node_objects.get(charge.node) if charge is not None and record.phase not in FINISHED else None
+        # Where a device plugin chooses, cards by index are intended, not known.
+        links = known[1].links if known is not None and known[1].honours else None
+        if charge is None or links is None or len(found) >= _MOST_LINKED:
+            continue
+        for resource in charge.cards.resources:
+            cards = charge.cards.indices(resource)
+            if len(cards) > 1 and cards[-1] < len(links):
+                told = links.told(cards)
+                found.append({"pod": record.name, "node": charge.node, "cards": list(cards), "linked": told})
+    return found
 
 
 def _elsewhere(view: ObservedJob, state: ClusterState) -> Reason | None:

@@ -158,6 +158,7 @@ class ChangeFeed:
         said: groups that got another reason without being judged by a plan.
         ended: bound pods whose cards came free, with their groups.
         bypassing: pods of our name that their creators put on nodes: namespace, name, UID, node.
+        misread_links: nodes whose annotation about links between cards cannot be followed: name, UID, what is wrong.
     """
 
     def __init__(self) -> None:
@@ -172,3 +173,4 @@ class ChangeFeed:
         self.said: Log[GangRecord] = Log()
         self.ended: Log[tuple[GangRecord, PodRecord]] = Log()
         self.bypassing: Log[tuple[str, str, str, str]] = Log()
+        self.misread_links: Log[tuple[str, str, str]] = Log()

@@ -35,6 +35,8 @@ class NodeEvents:
             return
         if known is not None and known[1].uid != facts.uid:
             self._drop(name)
+        if facts.links_fault and (known is None or known[1].links_fault != facts.links_fault):
+            self._state.feed.misread_links.add((name, facts.uid, facts.links_fault))
         self._state.nodes.upsert(facts)
         self._state.charges.node_appeared(name)
         self._state.cards.node_changed(facts)

@@ -76,3 +76,12 @@ def test_whose_time_limit_it_is(source: str, told: str) -> None:
     limit = {"seconds": 5400, "source": source, "enforced": True}
     show({"job": {"kind": "Pod", "name": "p", "timeLimit": limit}, "verdict": "Placed"}, out)
     assert f"Time limit: 1h30m ({told})" in out.file.getvalue()  # type: ignore[attr-defined]
+
+
+def test_linked_cards_are_told_pod_by_pod() -> None:
+    out = Console(file=io.StringIO(), width=100)
+    links = [{"pod": f"p-{at}", "node": "n", "cards": [0, 1, 2, 3], "linked": "NV12"} for at in range(20)]
+    show({"job": {"kind": "Pod", "name": "p", "members": {}}, "verdict": "Placed", "links": links}, out)
+    lines = out.file.getvalue().splitlines()  # type: ignore[attr-defined]
+    assert lines[1] == "p-0 on n: cards 0,1,2,3 linked NV12"
+    assert lines[-2:] == ["p-15 on n: cards 0,1,2,3 linked NV12", "… and 4 more pods: -o json has them"]

@@ -49,3 +49,10 @@ def test_planned_starts() -> None:
         ["2000-01-01T00:00:00Z", "–", "ns/Pod/a", "q", "4"],
         ["2000-01-01T00:00:00Z", "2000-01-02T00:00:00Z", "another", "user's", "q", "4"],
     ]
+
+
+def test_links_that_are_not_followed_are_told() -> None:
+    out = Console(file=io.StringIO(), width=240)
+    show_one({"name": "n0", "gpus": [], "linksIgnored": "scheduler.tensorstack.dev/gpu-links is no JSON: why"}, out)
+    lines = out.file.getvalue().splitlines()  # type: ignore[attr-defined]
+    assert lines[1] == "Links between cards not followed: scheduler.tensorstack.dev/gpu-links is no JSON: why"

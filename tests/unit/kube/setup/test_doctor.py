@@ -59,6 +59,16 @@ def told(findings: list[Finding]) -> list[tuple[str, str]]:
             "note",
             "cards 1, 5 of it",
         ),
+        (
+            node(8, labels=PRODUCT, **{"scheduler.tensorstack.dev__gpu-links": '[["X","NV1"],["NV1","X"]]'}),
+            "warning",
+            "not followed: scheduler.tensorstack.dev/gpu-links has 2 rows: the node has 8 of nvidia.com/gpu",
+        ),
+        (
+            node(8, labels=PRODUCT, **{"scheduler.tensorstack.dev__gpu-links": "NV12"}),
+            "warning",
+            "not followed: scheduler.tensorstack.dev/gpu-links is no JSON",
+        ),
         (node(0, labels={"feature.node.kubernetes.io/pci-8086.present": "true"}), "warning", "no node offers cards"),
         (node(8), "note", "no label nvidia.com/gpu.product"),
         (node(65, labels=PRODUCT), "note", "offers 65 of nvidia.com/gpu: of more than 64 cards none has an index"),
