@@ -87,8 +87,7 @@ class PlannedStarts:
         """Plans that did not stand, by UID of the gang; at the turn of a gang, its own is here."""
         self._begun: list[tuple[int, str, str, Room]] = []
         """Ends of what started in this cycle."""
-        self._acted = False
-        """Something was started or planned in this cycle."""
+        self._acted = False  # something was started or planned in this cycle
         self._gained = False
         """A plan that was looked at may be improved by what happened since."""
         self._broken: set[str] = set()
@@ -101,10 +100,10 @@ class PlannedStarts:
         if self._reserved is not None:
             self._reserved.beside(self._timeline, self.gangs)
         plans = yield from past.blocks(view.reservations, self.gangs, view.queues, trial, now, self.end_of)
+        self._broken = {owner for owner in self.moments if owner in self.gangs} - {block.owner for block in plans}
+        plans = self._counts.take(plans, self._broken, self.gangs)
         self._before = {block.owner: block for block in plans}
-        self._broken = {owner for owner in self.moments if owner in self.gangs and owner not in self._before}
-        for block in plans:
-            self._counts.add(self.gangs[block.owner])
+        self.moments = {owner: self.moments[owner] for owner in (*self._before, *self._broken)}
         if self.promised:
             self._gained = True
             self.promised.lay()
@@ -209,6 +208,7 @@ class PlannedStarts:
         if had is not None:
             self._timeline.drop(gang.uid)
             self._lifted[gang.uid] = had
+        if had is not None or gang.uid in self._broken:
             self._counts.add(gang, -1)
         return had
 

@@ -1,6 +1,7 @@
 """Planned starts: textbook cases of backfilling on ten nodes of one card."""
 
 import gc
+from dataclasses import replace
 
 import pytest
 from msgspec import structs
@@ -172,6 +173,50 @@ def test_conservative_plans_each_and_easy_the_first(planning: Planning, expected
     pool.cycle(0.5)
     assert pool.started["d"] == 0.5
     assert pool.planned == expected
+
+
+@pytest.mark.parametrize(
+    ("planning", "expected"),
+    [
+        pytest.param(EASY, {"b": 10, "o": 10}, id="EASY: the first of each queue"),
+        pytest.param(Planning(per_queue=2), {"b": 10, "c": 15, "o": 10}, id="two a queue"),
+        pytest.param(Planning(gangs=2), {"b": 10, "c": 15}, id="two in all"),
+        pytest.param(Planning(gangs=4), {"b": 10, "c": 15, "e": 10, "o": 10}, id="as many as there are"),
+    ],
+)
+def test_plans_beyond_what_the_policy_allows_now_go_at_once(planning: Planning, expected: dict[str, float]) -> None:
+    """Four have plans when the policy changes; those that come first in their queues keep theirs."""
+    queues = {name: queue(ordering="Backfill", priority=rank) for name, rank in (("q", 5), ("other", 0))}
+    pool = Pool(queues=queues)
+    pool.submit("a", 10, 10)
+    pool.cycle(0)
+    for name, cards, hours, of in (("b", 8, 5, "q"), ("c", 8, 5, "q"), ("e", 1, 8, "q"), ("o", 1, 1, "other")):
+        pool.submit(name, cards, hours, of=of)
+    pool.cycle(1)
+    assert pool.planned == {"b": 10, "c": 15, "e": 10, "o": 10}
+    pool.policy = replace(pool.policy, planning=planning)
+    for _ in range(2):
+        found = pool.cycle(1)
+        assert pool.planned == expected
+        assert {one.gang for one in found.waiting if one.reasons[0].code == Code.PLANNED_START} == set(expected)
+
+
+def test_of_the_plans_of_a_queue_that_of_the_first_gang_stays() -> None:
+    """The first gang needs all cards, so one that came later is to start before it."""
+    pool = Pool()
+    pool.submit("a", 8, 10)
+    pool.submit("x", 2, 3)
+    pool.cycle(0)
+    pool.submit("first", 10, 5)
+    pool.submit("second", 2, 5)
+    pool.cycle(0)
+    assert pool.planned == {"first": 10, "second": 3}
+    pool.policy = replace(pool.policy, planning=EASY)
+    pool.cycle(0)
+    assert pool.planned == {"first": 10}
+    pool.end("x")
+    pool.cycle(3)
+    assert pool.started["second"] == 3
 
 
 def test_a_plan_is_not_moved_by_a_larger_priority_of_its_queue() -> None:
