@@ -73,7 +73,9 @@ class Job(Shape):
     members: Members
     gpus: int
     submittedAt: str | None
-    startedAt: str | None
+    startedAt: str | None = Field(
+        description="when its present run began, else its last one; its time limit counts from this moment"
+    )
     finishedAt: str | None
     position: int | None
     reason: ReasonShape | None

@@ -26,9 +26,10 @@ class Acceptance(msgspec.Struct, frozen=True, kw_only=True):
 
     `groups` are the submitter's at that time; `permitted_by` is the rule that admitted it, None where no rule was
     asked. `replicas` is the number of pods that was accepted together with the object, None where it was not recorded.
-    `started_at` is when the scheduler saw its first pod in a place, None before. `began_with` is how many members the
-    minimum of a PodGroup was when it began to run, and `began_roles` how many of each role; 0 once it lost its whole
-    place, None where that was not recorded.
+    `started_at` is when its latest run began: since when its minimum ran by the clock of its limit; before that is
+    known, and where no clock was needed, when the scheduler saw its first pod in a place; None before. `began_with` is
+    how many members the minimum of a PodGroup was when it began to run, and `began_roles` how many of each role; 0 once
+    it lost its whole place, None where that was not recorded.
     """
 
     uid: str
@@ -74,9 +75,10 @@ class Acceptances:
 
     The first acceptance of a UID remains in force. A later one may add a submitter where none was known: the scheduler
     can see an object before the service that created it has recorded its submitter. One with `replicas` replaces the
-    amounts: the object was scaled, and that was accepted. So does one with `began_with` for what a group began with.
-    The queue changes only for kinds that may move to another queue, and of a PodGroup that was made anew: the scheduler
-    accepts it in the queue that pays for the members it found.
+    amounts: the object was scaled, and that was accepted. So does one with `began_with` for what a group began with,
+    and one with a later `started_at`: the job runs again. The queue changes only for kinds that may move to another
+    queue, and of a PodGroup that was made anew: the scheduler accepts it in the queue that pays for the members it
+    found.
     """
 
     def __init__(self, database: Database) -> None:
@@ -144,16 +146,17 @@ def _first(speaker: Speaker) -> Any:
     movable: list[Any] = [literal_column(f"'{kind}'") for kind in (*ENDLESS_KINDS, "PodGroup")]
     began = new.began_with.is_not(None)
     moved = counted & new.queue.is_not(None) & (old.queue != new.queue) & old.kind.in_(movable)
+    began_anew = new.started_at.is_not(None) & (old.started_at.is_(None) | (new.started_at > old.started_at))
     rules = (
         (unnamed, ("submitter", "groups")),
         ((unnamed & (old.queue.is_(None) | (old.queue == new.queue))) | moved, ("permitted_by",)),
         (moved, ("queue", "priority")),
         (counted, ("cards", "requests", "replicas")),
         (began, ("began_with", "began_roles")),
-        (old.started_at.is_(None), ("started_at",)),
+        (began_anew, ("started_at",)),
     )
     changed = {name: case((rule, new[name]), else_=old[name]) for rule, names in rules for name in names}
-    where = unnamed | counted | began | (old.started_at.is_(None) & new.started_at.is_not(None))
+    where = unnamed | counted | began | began_anew
     return statement.on_conflict_do_update(index_elements=[old.uid], set_=changed, where=where)
 
 

@@ -129,7 +129,7 @@ class TimeKeeper:
         runs = any(gang.runs(evicted) for gang in gangs)
         limit = own_limit(state, gangs[0]) if gangs else None
         if clock is None:
-            if not holds or (runs and limit is None):
+            if not holds or (runs and limit is None and uid not in state.clocks.again):
                 return []
             control = control_of(state, gangs[0]) if gangs else state.controls.get(uid)
             given = control is not None and control.time_limit_seconds is not None
@@ -157,6 +157,7 @@ class TimeKeeper:
         paused = job is not None and job.phase == "Paused"
         if paused or now - clock.lost_at > self._recovery:
             clock.start_anew(())
+            self._state.clocks.again.add(clock.run.uid)
 
     def _runs_on(self, clock: Clock, gangs: list[GangRecord], now: int, *, runs: bool, limited: bool) -> None:
         """The job has places: note when it was bound and since when it runs."""
@@ -169,8 +170,14 @@ class TimeKeeper:
             clock.note(keep=limited, bound_at=min(since, default=now))
         if runs and not clock.run.ran_at and not clock.unsure:
             clock.note(keep=limited or bool(clock.run.missed), ran_at=now, missed=0, missed_at=0, retry_at=0, why="")
+            self._begun(clock, gangs[0])
         elif not runs and clock.timed and not clock.run.ran_at and not clock.written:
             clock.unwritten = clock.unwritten or now - clock.run.bound_at > SLOW_START_NS
+
+    def _begun(self, clock: Clock, gang: GangRecord) -> None:
+        """Since when a job runs is known, by the clock that its limit counts on: its present run began then."""
+        self._state.clocks.again.discard(clock.run.uid)
+        self._state.gate.note_run(gang, clock.run.ran_at)
 
     def _is_over(self, clock: Clock, now: int, *, known: bool, timeless: bool) -> bool:
         """Whether no part of a job's clock must be kept."""
@@ -198,6 +205,7 @@ class TimeKeeper:
         earliest = clock.run.bound_at if clock.timed else min(gang.created for gang in gangs)
         clock.unsure = False
         clock.set(ran_at=min(now, max(said, earliest)) if said else now, missed=0, missed_at=0, retry_at=0, why="")
+        self._begun(clock, gangs[0])
         self._state.clock_changed(clock.run.uid)
 
     def _due(

@@ -48,7 +48,7 @@ def job_view(view: ObservedJob, state: ClusterState) -> JobView:
             if pod.pod_class is not None and not past:
                 held = sum(pod.pod_class.card_counts.values())
                 cards, lost = (cards, lost + held) if pod.phase == "Failed" else (cards + held, lost)
-    started = _first_start(view, root, state, ended=now in FINISHED)
+    started = _start(view, root, state, ended=now in FINISHED)
     if now in FINISHED:
         had = record.had if record is not None else None
         if had is None:
@@ -96,16 +96,20 @@ def _root_of(state: ClusterState, view: ObservedJob) -> Root | None:
     return Root(above.uid, above.api_version, above.kind, view.namespace, above.name, state.owners.titled(above.uid))
 
 
-def _first_start(view: ObservedJob, root: Root | None, state: ClusterState, *, ended: bool) -> int:
-    """When the job, or the root owner that it belongs to, first had a place; 0 if it never had.
+def _start(view: ObservedJob, root: Root | None, state: ClusterState, *, ended: bool) -> int:
+    """When the job's present run began, else its last one; 0 if it never had a place.
 
-    Its pods say when those started that are there now; what was recorded at the first start outlives them. A batch
-    Job's own `startTime` is when its controller first saw it, so it counts only where nothing else is known.
+    While the clock of its limit is known, that is the moment it counts from. What was recorded of the job, or of the
+    root owner that it belongs to, outlives clock and pods. Without either the pods that are there tell. A batch Job's
+    own `startTime` is when its controller first saw it, so it counts only where nothing else is known.
     """
-    times = [pod.started for pod in view.pods]
+    clock = state.clocks.by_job.get(view.uid)
+    if clock is not None and clock.run.ran_at:
+        return clock.run.ran_at
     acceptance = state.acceptances.get(root.uid if root is not None else view.uid)
     if acceptance is not None and acceptance.started_at is not None:
-        times.append(int(acceptance.started_at.timestamp() * 1e9))
+        return int(acceptance.started_at.timestamp() * 1e9)
+    times = [pod.started for pod in view.pods]
     if view.record is not None and (view.record.kind != "Job" or (ended and not any(times))):
         times.append(view.record.started)
     return min((time for time in times if time), default=0)

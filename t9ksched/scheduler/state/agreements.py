@@ -1,5 +1,6 @@
 """Acceptances of groups, and what ends a run of a group."""
 
+from datetime import datetime
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -34,7 +35,7 @@ class Agreements:
             kept = {name: getattr(known, name) for name in ("queue", "priority", "replicas", "requests", "cards")}
             if known.queue != acceptance.queue:
                 kept["permitted_by"] = known.permitted_by  # a role over one queue does not apply to another
-            acceptance = structs.replace(acceptance, **kept, started_at=known.started_at or acceptance.started_at)
+            acceptance = structs.replace(acceptance, **kept, started_at=_later(known.started_at, acceptance.started_at))
         if known is not None and known.began_with is not None:
             acceptance = structs.replace(acceptance, began_with=known.began_with, began_roles=known.began_roles)
         self._state.acceptances[uid] = acceptance
@@ -122,3 +123,7 @@ class Agreements:
         """Another gang gets the room reserved for the group's lost members, and the group waits like any other."""
         self._state.changes.displaced(gang)
         self._state.group_events.drop_reservations(gang)
+
+
+def _later(one: datetime | None, other: datetime | None) -> datetime | None:
+    return max(one, other) if one is not None and other is not None else one or other

@@ -107,6 +107,8 @@ class Clocks:
 
     def __init__(self) -> None:
         self.by_job: dict[str, Clock] = {}
+        self.again: set[str] = set()
+        """Jobs that lost their whole place, by an eviction or a pause: when they run, that is another run."""
 
     def of(self, gang: GangRecord) -> Clock | None:
         """The clock of a group's job."""
@@ -130,6 +132,8 @@ class Clocks:
 
     def start_anew(self, gang: GangRecord) -> None:
         """The whole group was evicted or paused."""
+        if not gang.virtual or gang.owner is not None:  # a single pod does not come back
+            self.again.add(job_of(gang))
         clock = self.of(gang)
         if clock is not None:
             clock.start_anew(pod.uid for pod in gang.members.values() if pod.node and not gang.inherited(pod))

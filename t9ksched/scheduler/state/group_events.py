@@ -70,6 +70,8 @@ class GroupEvents:
             self._state.changes.job_changed(gang)  # the job that it was, or was a part of
             self.disown(gang)
             gang.owner = owner
+        if gang.evicted is not None:
+            self._state.clocks.again.add(job_of(gang))
         if gang.owner is not None:
             self._state._by_owner[gang.owner.uid][gang] = None
         gang.status = group.status
@@ -92,6 +94,7 @@ class GroupEvents:
             return
         self._state.gangs_by_uid.pop(gang.uid, None)
         self._state.deleted.discard(gang.uid)
+        self._state.clocks.again.discard(gang.uid)
         self.drop_reservations(gang)
         self._state.changes.job_changed(gang)
         _note_places(gang)

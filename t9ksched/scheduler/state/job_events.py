@@ -33,6 +33,8 @@ class JobEvents:
         """A job's object appeared or changed; its groups are found by their owner."""
         known = self._state.jobs.get(job.uid)
         self._state.jobs[job.uid] = job
+        if job.phase == "Paused":
+            self._state.clocks.again.add(job.uid)
         if not job.wants_pods and self._state.refills.of_job(job.uid):
             self._state.wake()
         if known is None:
@@ -59,6 +61,7 @@ class JobEvents:
 
     def remove_owner(self, uid: str) -> None:
         """An object that made pods is gone; its pods, if any are left, end."""
+        self._state.clocks.again.discard(uid)
         if uid in self._state.clocks.by_job:
             self._state.feed.jobs.note(uid)  # it may be a job without pods, which a limit stopped
         if self._state.refills.of_job(uid):

@@ -281,6 +281,14 @@ class LastGate:
             for uid in self._state.owners.controllers(root.uid):
                 self._state.waiting_jobs.started(self._state.gangs_of_owner(uid))
 
+    def note_run(self, gang: GangRecord, since: int) -> None:
+        """The minimum of the group's job runs since then, by the clock of its limit: that is when its present run
+        began.
+        """
+        record = self.agreed(gang)
+        if record is not None:
+            self._keep(structs.replace(record, started_at=moment(since)))
+
     def note_beginning(self, gang: GangRecord) -> None:
         """The group began to run, or lost its whole place: record the minimum with which it runs."""
         if gang.acceptance is None or gang.virtual:

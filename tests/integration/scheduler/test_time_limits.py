@@ -8,6 +8,8 @@ from t9ksched.engine.policy import Policy
 from t9ksched.kube.resources import DEPLOYMENTS, JOBS, PODS
 from t9ksched.model import names
 from t9ksched.scheduler.serve.explaining import explanation
+from t9ksched.scheduler.state.clocks import Clock
+from t9ksched.scheduler.state.objects import timestamp
 from t9ksched.store import history
 from t9ksched.store.store import Store
 from tests.integration.scheduler.conftest import Start
@@ -40,6 +42,14 @@ async def explained(service: Any, kind: str, name: str, namespace: str) -> dict[
     return await explanation(view, service.state)
 
 
+async def running_clocks(service: Any) -> list[Clock]:
+    """The clocks of jobs that run, once there is one."""
+    async with asyncio.timeout(90):
+        while not (found := [clock for clock in service.state.clocks.by_job.values() if clock.run.ran_at]):  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
+    return found
+
+
 async def test_a_job_is_suspended_at_its_limit_and_resumes_only_with_another(
     world: World, start: Start, queue: str, store: Store
 ) -> None:
@@ -54,6 +64,7 @@ async def test_a_job_is_suspended_at_its_limit_and_resumes_only_with_another(
         told = await explained(service, "job", "sweep", world.namespace)
         assert (told["verdict"], [reason["code"] for reason in told["reasons"]]) == ("Waiting", ["TimeLimitExceeded"])
         assert told["job"]["timeLimit"] == {"seconds": 1, "source": "job", "enforced": True}
+        first = told["job"]["startedAt"]
         await world.client.patch(JOBS, "sweep", world.namespace, {"spec": {"suspend": False}})
         await world.event(names.EVENT_WAITING, "sweep")
         assert not await world.bound()
@@ -62,6 +73,11 @@ async def test_a_job_is_suspended_at_its_limit_and_resumes_only_with_another(
         await world.until(JOBS, "sweep", lambda item: item["status"].get("ready"))
         told = await explained(service, "job", "sweep", world.namespace)
         assert (told["verdict"], told["job"]["timeLimit"]["seconds"]) == ("Placed", 3600)
+        (clock,) = await running_clocks(service)
+        told = await explained(service, "job", "sweep", world.namespace)
+        assert first < told["job"]["startedAt"] == timestamp(clock.run.ran_at), (
+            "of the run that its limit is counted for"
+        )
 
 
 async def test_an_updated_limit_ends_a_job_and_stands_until_it_is_updated_again(

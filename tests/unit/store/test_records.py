@@ -83,11 +83,16 @@ class TestAcceptances:
         assert kept is not None
         assert (kept.queue, kept.submitter, kept.permitted_by) == ("pays", "ann", "everyone")
 
-    async def test_it_starts_once(self, store: Store) -> None:
+    async def test_its_latest_start_is_kept(self, store: Store) -> None:
+        again = NOW + timedelta(1)
         await store.acceptances.put_many([acceptance("u"), acceptance("u", started_at=NOW)])
-        await store.acceptances.put_many([acceptance("u", started_at=NOW + timedelta(1)), acceptance("u", replicas=1)])
+        for start, count in ((again, 1), (NOW, 1), (None, 2)):
+            await store.acceptances.put_many([acceptance("u", started_at=start, replicas=count)])
+            assert await store.acceptances.get("u") == acceptance("u", started_at=again, replicas=count)
+        await store.acceptances.put_many([acceptance("u", started_at=again + timedelta(seconds=1))])
         kept = await store.acceptances.get("u")
-        assert kept == acceptance("u", started_at=NOW, replicas=1)
+        assert kept is not None
+        assert kept.started_at == again + timedelta(seconds=1)
 
     async def test_what_a_group_began_with_is_the_last_that_was_said(self, store: Store) -> None:
         await store.acceptances.put_many([acceptance("u"), acceptance("v")])

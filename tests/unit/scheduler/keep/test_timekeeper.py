@@ -1,0 +1,119 @@
+"""Clocks of jobs over several runs, as `TimeKeeper` keeps them: when a run begins, and what is told of it."""
+
+from datetime import timedelta
+from typing import Any
+from unittest.mock import AsyncMock, Mock
+
+import pytest
+
+from t9ksched.model.reasons import Code
+from t9ksched.scheduler.keep.timekeeper import TimeKeeper, Timeouts
+from t9ksched.scheduler.report.job_shape import job_shape
+from t9ksched.scheduler.report.observed_job import observed_job
+from t9ksched.scheduler.state.clocks import SECOND
+from t9ksched.scheduler.state.objects import timestamp
+from t9ksched.scheduler.state.state import ClusterState
+from t9ksched.store.acceptances import Acceptance
+from tests.unit.scheduler.state.test_state import NOW, decide, group, node, pod, state_with
+
+TIMEOUTS = Timeouts(lambda: 1800, lambda: 30)
+HOUR = 3600 * SECOND
+
+
+class Played:
+    """A PodGroup of two pods on a state in memory, and the keeper of its clock."""
+
+    def __init__(self, limit: str = "", state: ClusterState | None = None) -> None:
+        self.now, self.limit, self.runs = NOW, limit, 0
+        self.state = state or state_with(node("n1"))
+        self.stopper, self.events, self.client = Mock(), Mock(), AsyncMock()
+        self.stopper.annotation = AsyncMock(return_value="")
+        self.stopper.highest = AsyncMock(side_effect=lambda one: (None, {"metadata": {"uid": one.uid}}))
+        self.stopper.stop = AsyncMock()
+        self.recorder, store = Mock(), AsyncMock()
+        clock = lambda: self.now  # noqa: E731
+        self.keeper = TimeKeeper(
+            self.client, self.state, self.stopper, self.recorder, self.events, store, clock, TIMEOUTS
+        )
+        if state is None:
+            self.state.upsert_group(group("g", 2))
+            seconds = {"30m": timedelta(minutes=30), "2h": timedelta(hours=2)}.get(limit)
+            head: dict[str, Any] = {"uid": "group-g", "kind": "PodGroup", "namespace": "ns", "name": "g"}
+            self.state.accept(Acceptance(**head, queue="q", replicas=2, time_limit=seconds))
+
+    async def run(self) -> None:
+        """The group starts: its pods are made, get places and run."""
+        self.runs += 1
+        for name in ("a", "b"):
+            self.state.upsert_pod(pod(name, group="g", uid=f"{name}-{self.runs}"))
+        self.state.settle()
+        for assignment in decide(self.state):
+            name = assignment.pod.partition("-")[0]
+            made = pod(name, group="g", uid=assignment.pod, node="n1", phase="Running")
+            made.status.start_time = timestamp(self.now)
+            self.state.upsert_pod(made)
+        await self.look()
+
+    async def look(self) -> None:
+        self.state.settle()
+        self.state.accept_running(self.now)
+        await self.keeper.sweep()
+
+    def leave(self) -> None:
+        """All pods are gone."""
+        for uid in list(self.state.pods):
+            self.state.remove_pod(uid)
+        self.state.settle()
+
+    def shown(self) -> dict[str, Any]:
+        view = observed_job(self.state, "group-g")
+        assert view is not None
+        return job_shape(view, self.state)
+
+
+@pytest.mark.parametrize("limit", ["", "2h"])
+async def test_the_start_that_is_shown_is_that_of_the_present_run(limit: str) -> None:
+    played = Played(limit)
+    await played.run()
+    first = timestamp(NOW)
+    assert played.shown()["startedAt"] == first
+    played.now += HOUR
+    played.state.start_again(played.state.gangs["ns", "g"], "Preempted", "for another")
+    assert played.shown()["startedAt"] == first, "it waits: that of its last run"
+    played.leave()
+    played.now += HOUR
+    await played.run()
+    second = timestamp(NOW + 2 * HOUR)
+    assert played.shown()["startedAt"] == second
+    clock = played.state.clocks.by_job.get("group-g")
+    assert (clock is not None) is bool(limit)
+    if clock is not None:
+        assert timestamp(clock.run.ran_at) == second, "the clock of its limit counts from it"
+    recorded = played.state.acceptances["group-g"].started_at
+    assert recorded is not None
+    assert timestamp(int(recorded.timestamp() * SECOND)) == second, "it outlives pods and clock"
+
+
+async def test_a_member_that_is_replaced_begins_no_run() -> None:
+    played = Played()
+    await played.run()
+    for name in ("a", "b"):
+        played.now += HOUR
+        played.state.remove_pod(f"{name}-1")
+        made = pod(name, group="g", uid=f"{name}-2", node="n1", phase="Running")
+        made.status.start_time = timestamp(played.now)
+        played.state.upsert_pod(made)
+        await played.look()
+    assert played.shown()["startedAt"] == timestamp(NOW)
+
+
+async def test_the_start_of_what_a_limit_ended_stays() -> None:
+    played = Played("30m")
+    await played.run()
+    played.now += HOUR
+    await played.look()
+    assert played.state.clocks.by_job["group-g"].run.ended_code == Code.TIME_LIMIT_EXCEEDED
+    played.leave()
+    await played.look()
+    shown = played.shown()
+    assert (shown["startedAt"], shown["finishedAt"]) == (timestamp(NOW), timestamp(NOW + HOUR))
