@@ -115,7 +115,7 @@ async def _just_decided(services: Services, job: Json) -> list[int | None]:
     """Limits that were decided so lately that the leader may not have taken them in."""
     uids = [uid for uid in (job.get("rootUid"), job["uid"]) if uid]
     known = (await services.store.controls.of(uids)).values()
-    return [one.time_limit_seconds for one in known if one.at > datetime.now(UTC) - _TAKEN_IN]
+    return [one.time_limit_seconds for one in known if (one.limited_at or one.at) > datetime.now(UTC) - _TAKEN_IN]
 
 
 async def _delays_none(services: Services, caller: Caller, job: Json, text: str, seconds: int) -> None:

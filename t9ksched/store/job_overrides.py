@@ -28,7 +28,8 @@ STOPPABLE: Final = (SCHEDULING, PREEMPTION)
 @dataclass(frozen=True, slots=True)
 class JobControl:
     """A decision about the job of this UID: `held` jobs are not started; `priority` and `time_limit_seconds`, if any,
-    replace its own (a limit of 0 is none); `released_at` is when it was last released.
+    replace its own (a limit of 0 is none); `released_at` is when it was last released, `limited_at` when it was last
+    given a limit.
     """
 
     uid: str
@@ -38,6 +39,7 @@ class JobControl:
     at: datetime = field(default_factory=lambda: datetime.now(UTC))
     time_limit_seconds: int | None = None
     released_at: datetime | None = None
+    limited_at: datetime | None = None
 
 
 class Controls:
@@ -64,7 +66,7 @@ class Controls:
 
     async def limit(self, event: Event, seconds: int, root: str = "") -> JobControl:
         """Give a job another time limit; 0 for none."""
-        return await self._set(event, root, time_limit_seconds=seconds)
+        return await self._set(event, root, time_limit_seconds=seconds, limited_at=event.at)
 
     async def all(self) -> list[JobControl]:
         """Every decision in force: what a scheduler reads when it starts."""

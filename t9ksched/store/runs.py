@@ -26,7 +26,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
         retry_at: before this it is not placed again.
         ended_at, ended_code, message: when and why a limit ended its last run.
         ended_limit: the limit that did; the job resumes only with another one.
-        ended_asked: what its annotations asked for then, 0 for no limit, if an update counted instead; None otherwise.
+        ended_asked: what its annotations asked for then, 0 for no limit; None if they said nothing of it.
         reserved_until: when the reservation ends of which it got the rest as its limit; 0 for jobs with another limit.
         limit: the limit given since its acceptance at `limit_at`, 0 for none; None while that of its acceptance counts.
     """

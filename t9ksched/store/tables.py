@@ -133,6 +133,7 @@ job_control = Table(
     Column("at", Moment, nullable=False),
     Column("time_limit_seconds", BigInteger),
     Column("released_at", Moment),
+    Column("limited_at", Moment),
 )
 """What was decided about a job, by the job's UID."""
 

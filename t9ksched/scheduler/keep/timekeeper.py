@@ -148,6 +148,9 @@ class TimeKeeper:
         if runs and clock.unsure:
             return [self._learn(clock, gangs)]
         clock.unsure = False
+        if clock.run.ended_code == Code.TIME_LIMIT_EXCEEDED:
+            job = state.jobs.get(uid)
+            clock.look_at(job.limit_text if job is not None else gangs[0].limit_text if gangs else "", now)
         return self._due(clock, gangs, holding, holds, limit, now)
 
     def _lost(self, clock: Clock, now: int) -> None:

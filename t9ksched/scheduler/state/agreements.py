@@ -8,7 +8,7 @@ from msgspec import structs
 
 from t9ksched.model.reasons import Code
 from t9ksched.scheduler.state.clocks import Clock
-from t9ksched.scheduler.state.limits import asked_before_update
+from t9ksched.scheduler.state.limits import asked_at_end
 from t9ksched.scheduler.state.minimum import Minimum
 from t9ksched.scheduler.state.records import GangRecord, job_of
 from t9ksched.store.acceptances import Acceptance
@@ -109,7 +109,7 @@ class Agreements:
         """The job of a group was stopped because of a limit, in seconds if it is the job's own. Its next run is
         timed anew.
         """
-        asked = asked_before_update(self._state, gang) if limit is not None else None
+        asked = asked_at_end(self._state, gang) if limit is not None else None
         gangs = self._state.groups_of(job_of(gang)) or [gang]
         clock = self._state.clocks.by_job.setdefault(job_of(gang), Clock(Run(uid=job_of(gang))))
         clock.start_anew(

@@ -39,6 +39,8 @@ class Clock(msgspec.Struct, eq=False):
         lost_at: since when it has no place; 0 while it has one.
         evicted: UIDs of pods that were evicted or paused, and still look as if they ran.
         stop_at: when it is asked to stop again.
+        text: the annotation on the object of a job that its limit ended, as last seen; None before the first look.
+        asked_at: when that annotation was last seen to change; 0 for never.
         signal: how many seconds before its limit its owner is stopped; None until its annotation was read.
         unsure: whether it may have begun to run while no scheduler was watching.
         unwritten: whether `run` changed since it was written.
@@ -50,6 +52,8 @@ class Clock(msgspec.Struct, eq=False):
     lost_at: int = 0
     evicted: frozenset[str] = frozenset()
     stop_at: int = 0
+    text: str | None = None
+    asked_at: int = 0
     signal: int | None = None
     unsure: bool = False
     unwritten: bool = False
@@ -65,6 +69,12 @@ class Clock(msgspec.Struct, eq=False):
         before = self.unwritten
         self.set(**change)
         self.unwritten = before or keep or self.written
+
+    def look_at(self, text: str, now: int) -> None:
+        """What the annotation on the object of a job asks for that its limit ended."""
+        if self.text is not None and text != self.text:
+            self.asked_at = now
+        self.text = text
 
     def start_anew(self, pods: Iterable[str]) -> None:
         """The whole job lost its place for good: these pods are leaving, and its next run has a clock of its own."""
@@ -145,7 +155,7 @@ class Clocks:
             return None
         run = clock.run
         if run.ended_code == Code.TIME_LIMIT_EXCEEDED:
-            if not _renewed(clock, want, control):
+            if not self._renewed(clock, want, control, now):
                 limit, longer = written(run.ended_limit), written(2 * (run.ended_limit or 0))
                 return Reason(
                     Code.TIME_LIMIT_EXCEEDED,
@@ -179,7 +189,18 @@ class Clocks:
         clock = self.by_job.get(job)
         if control is None or control.time_limit_seconds is None:
             return False
-        return clock is None or clock.run.limit is None or clock.run.limit_at <= _at(control)
+        return clock is None or clock.run.limit is None or clock.run.limit_at <= _limited_at(control)
+
+    def _renewed(self, clock: Clock, want: Asked, control: JobControl | None, now: int) -> bool:
+        """Whether a job that reached its limit was given another one since, by its annotations or by an update: of both
+        the later one counts.
+        """
+        _take_over(clock, want, now)
+        run = clock.run
+        taken = run.limit is not None and run.limit_at > run.ended_at
+        given = control is not None and control.time_limit_seconds is not None
+        updated = given and control is not None and _limited_at(control) > run.ended_at
+        return (taken or updated) and self.limit(run.uid, control, ()) != run.ended_limit
 
     def end(self, gang: GangRecord, limit: int | None) -> int | None:
         """When the job of a group reaches this limit, in nanoseconds since the epoch; None when it does not, or before
@@ -191,21 +212,18 @@ class Clocks:
         return clock.run.ran_at + limit * SECOND
 
 
-def _renewed(clock: Clock, want: Asked, control: JobControl | None) -> bool:
-    """Whether a job that reached its limit was given another one since; it is taken over."""
+def _take_over(clock: Clock, want: Asked, now: int) -> None:
+    """What annotations ask for since the job was ended by its limit is its limit from the moment of that edit on."""
     run = clock.run
-    if control is not None and control.time_limit_seconds is not None and _at(control) > run.ended_at:
-        return (control.time_limit_seconds or None) != run.ended_limit
-    if not want.texts or want.fault or want.seconds == run.ended_limit:
-        return False
-    if run.ended_asked is not None and (want.seconds or 0) == run.ended_asked:
-        return False  # it asked for this before the limit was updated
-    clock.set(limit=want.seconds or 0, limit_at=run.ended_at)
-    return True
+    taken = run.limit is not None and run.limit_at > run.ended_at
+    before = run.limit if taken else run.ended_asked if run.ended_asked is not None else run.ended_limit or 0
+    if want.texts and not want.fault and (want.seconds or 0) != before:
+        clock.set(limit=want.seconds or 0, limit_at=max(clock.asked_at or now, run.ended_at + 1))
 
 
-def _at(control: JobControl | None) -> int:
-    return int(control.at.timestamp() * 1e9) if control is not None else 0
+def _limited_at(control: JobControl) -> int:
+    """When an update gave it its limit; one by an earlier release is from when anything of it was decided last."""
+    return int((control.limited_at or control.at).timestamp() * 1e9)
 
 
 def _ns(control: JobControl) -> int:

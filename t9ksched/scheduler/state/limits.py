@@ -3,6 +3,7 @@ recorded limit counts, whatever the annotations say later; `limit_warning` tells
 """
 
 from collections.abc import Iterable
+from dataclasses import replace
 from datetime import timedelta
 from typing import Protocol
 
@@ -71,22 +72,27 @@ def reservation_limit(known: Known, gang: GangRecord) -> int | None:
 
 
 def control_of(known: Known, gang: GangRecord) -> JobControl | None:
-    """The managers' override for the job of a group, or for the root owner above it; the later of the two."""
+    """The managers' override for the job of a group, or for the root owner above it; the later of the two, with the
+    limit that was given later.
+    """
     own = known.controls.get(job_of(gang))
     above = known.controls.get(known.owners.root_uid(gang.owner)) if gang.owner is not None else None
     if own is None or above is None:
         return own or above
-    return above if above.at >= own.at else own
+    later = above if above.at >= own.at else own
+    limits = [one for one in (own, above) if one.time_limit_seconds is not None]
+    if not limits:
+        return later
+    last = max(limits, key=lambda one: one.limited_at or one.at)
+    return replace(later, time_limit_seconds=last.time_limit_seconds, limited_at=last.limited_at or last.at)
 
 
-def asked_before_update(known: Known, gang: GangRecord) -> int | None:
-    """What the annotations of a group's job ask for, in seconds, 0 for no limit, while a limit counts instead that the
-    job was given by an update; None otherwise.
+def asked_at_end(known: Known, gang: GangRecord) -> int | None:
+    """What the annotations of a group's job ask for when its limit ends it, in seconds, 0 for no limit; None if they
+    say nothing of it. It may be another limit: an update counts, and a queue allows less.
     """
     want = limit_asked(known, gang)
-    if not want.texts or not known.clocks.updated(job_of(gang), control_of(known, gang)):
-        return None
-    return want.seconds or 0
+    return want.seconds or 0 if want.texts else None
 
 
 def limit_warning(known: Known, gang: GangRecord) -> str:

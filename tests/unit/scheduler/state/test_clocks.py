@@ -97,6 +97,55 @@ def test_what_is_decided_replaces_what_was_agreed(control: int | None, limit: in
     assert Clocks().limit("job", given, [None, 3600, 7200]) == limit
 
 
+@pytest.mark.parametrize(
+    ("limited", "counts"),
+    [pytest.param(-60, 7200, id="before the annotation"), pytest.param(30, 60, id="after it")],
+)
+@pytest.mark.parametrize("later", [{"held": True}, {"priority": 9}, {"released": True}], ids=str)
+def test_of_annotation_and_update_the_later_one_counts_whatever_is_decided_after(
+    limited: int, counts: int, later: dict[str, Any]
+) -> None:
+    renewed = clocks(limit=7200, limit_at=NOW)
+    at = datetime.fromtimestamp(NOW / SECOND + limited, UTC)
+    given = decided(90, time_limit_seconds=60, limited_at=at, **later)
+    assert renewed.limit("job", given, [3600]) == counts
+
+
+@pytest.mark.parametrize(
+    ("edited", "updated", "counts"),
+    [
+        pytest.param(20, 10, 40, id="the annotation is later"),
+        pytest.param(10, 20, 60, id="the update is later"),
+        pytest.param(None, 10, 40, id="the edit was not seen before it waits"),
+    ],
+)
+def test_a_paused_job_resumes_with_what_it_was_given_last(edited: int | None, updated: int, counts: int) -> None:
+    ended = clocks(ended_at=NOW, ended_code="TimeLimitExceeded", ended_limit=20, ended_asked=20, message="it ended")
+    clock = ended.by_job["job"]
+    clock.look_at("20s", NOW + SECOND)
+    if edited is not None:
+        clock.look_at("40s", NOW + edited * SECOND)
+    update = decided(updated, time_limit_seconds=60)
+    assert ended.refusal(GANG, asked(("40s",)), update, NOW + 30 * SECOND) is None
+    assert ended.limit("job", update, [20]) == counts
+
+
+def test_a_limit_that_is_written_back_is_no_other_one() -> None:
+    ended = clocks(ended_at=NOW, ended_code="TimeLimitExceeded", ended_limit=20, ended_asked=20, message="it ended")
+    clock = ended.by_job["job"]
+    clock.set(limit=40, limit_at=NOW + SECOND)
+    assert ended.refusal(GANG, asked(("20s",)), None, NOW + 2 * SECOND) is not None
+
+
+def test_what_a_queue_shortened_is_no_other_limit_when_it_resumes() -> None:
+    """The annotation asked for 9h, and the queue allowed 2h: it goes on asking for 9h."""
+    ended = clocks(
+        ended_at=NOW, ended_code="TimeLimitExceeded", ended_limit=7200, ended_asked=9 * 3600, message="it ended"
+    )
+    assert ended.refusal(GANG, asked(("9h",)), None, NOW + SECOND) is not None
+    assert ended.refusal(GANG, asked(("1h",)), None, NOW + SECOND) is None
+
+
 def test_an_eviction_starts_the_clock_anew() -> None:
     ran = clocks(bound_at=NOW, ran_at=NOW, near=True)
     assert ran.end(GANG, 60) == NOW + 60 * SECOND
