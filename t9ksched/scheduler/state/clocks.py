@@ -7,7 +7,7 @@ it down. A job is known by the UID of its owner, else of its group.
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -95,6 +95,13 @@ class Asked:
 
 
 _NOTHING_ASKED: Final = Asked()
+
+
+class EndedBy(NamedTuple):
+    """The limit that ended a job, in seconds, and whether it was the rest of a reservation."""
+
+    seconds: int
+    rest: bool
 
 
 def asked(texts: Iterable[str]) -> Asked:
@@ -191,16 +198,22 @@ class Clocks:
             return False
         return clock is None or clock.run.limit is None or clock.run.limit_at <= _limited_at(control)
 
+    def ended_by(self, job: str, control: JobControl | None) -> EndedBy | None:
+        """The limit that ended the job's last run and counts until it is given another one; None for a job that none
+        ended. A job that asked for none, and was given none, had the rest of its reservation.
+        """
+        clock = self.by_job.get(job)
+        run = clock.run if clock is not None else None
+        if run is None or run.ended_code != Code.TIME_LIMIT_EXCEEDED or run.ended_limit is None:
+            return None
+        return None if _given_since(run, control) else EndedBy(run.ended_limit, not run.ended_asked)
+
     def _renewed(self, clock: Clock, want: Asked, control: JobControl | None, now: int) -> bool:
         """Whether a job that reached its limit was given another one since, by its annotations or by an update: of both
         the later one counts.
         """
         _take_over(clock, want, now)
-        run = clock.run
-        taken = run.limit is not None and run.limit_at > run.ended_at
-        given = control is not None and control.time_limit_seconds is not None
-        updated = given and control is not None and _limited_at(control) > run.ended_at
-        return (taken or updated) and self.limit(run.uid, control, ()) != run.ended_limit
+        return _given_since(clock.run, control) and self.limit(clock.run.uid, control, ()) != clock.run.ended_limit
 
     def end(self, gang: GangRecord, limit: int | None) -> int | None:
         """When the job of a group reaches this limit, in nanoseconds since the epoch; None when it does not, or before
@@ -219,6 +232,13 @@ def _take_over(clock: Clock, want: Asked, now: int) -> None:
     before = run.limit if taken else run.ended_asked if run.ended_asked is not None else run.ended_limit or 0
     if want.texts and not want.fault and (want.seconds or 0) != before:
         clock.set(limit=want.seconds or 0, limit_at=max(clock.asked_at or now, run.ended_at + 1))
+
+
+def _given_since(run: Run, control: JobControl | None) -> bool:
+    """Whether the job was given a limit since one ended it, by its annotations or by an update."""
+    if run.limit is not None and run.limit_at > run.ended_at:
+        return True
+    return control is not None and control.time_limit_seconds is not None and _limited_at(control) > run.ended_at
 
 
 def _limited_at(control: JobControl) -> int:

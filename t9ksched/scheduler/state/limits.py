@@ -122,6 +122,7 @@ def limit_of(known: Known, gangs: Iterable[GangRecord], job_uid: str) -> TimeLim
     limits: list[int | None] = []
     lengths: list[int | None] = []
     rests: list[int | None] = []
+    control = known.controls.get(job_uid)
     for gang in gangs:
         if gang.acceptance:
             limits.append(agreed_limit(known, gang))
@@ -133,13 +134,16 @@ def limit_of(known: Known, gangs: Iterable[GangRecord], job_uid: str) -> TimeLim
         queue = known.queues.get(gang.queue)
         lengths.append(_seconds(queue) if queue is not None else None)
         rests.append(reservation_limit(known, gang))
+        control = control_of(known, gang)
     job = known.jobs.get(job_uid)
     if job is not None:
         limits.append(job.deadline)
         if not limits[:-1]:  # nothing is made of it yet
             requested = asked((job.limit_text,)).seconds
-            limits.append(known.clocks.limit(job_uid, known.controls.get(job_uid), [requested]))
+            limits.append(known.clocks.limit(job_uid, control, [requested]))
             lengths.append(_seconds(known.queues.get(job.queue or "")))
+    if shortest(limits) is None and (ended := known.clocks.ended_by(job_uid, control)) is not None:
+        (rests if ended.rest else limits).append(ended.seconds)
     return time_limit(shortest(limits), shortest(lengths), shortest(rests))
 
 

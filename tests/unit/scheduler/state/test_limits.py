@@ -1,6 +1,6 @@
 """What is told of the annotation that asks for a time limit, also when pods that carried it are gone."""
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from msgspec import structs
@@ -8,10 +8,12 @@ from msgspec import structs
 from t9ksched.model import names
 from t9ksched.model.pod import OwnerReference, Pod, decode_pod
 from t9ksched.model.reasons import Code
-from t9ksched.scheduler.state.limits import limit_warning, own_limit
+from t9ksched.model.timelimit import TimeLimit
+from t9ksched.scheduler.state.limits import limit_of, limit_warning, own_limit
 from t9ksched.scheduler.state.records import GangRecord, job_of
 from t9ksched.scheduler.state.state import ClusterState
 from t9ksched.store.acceptances import Acceptance
+from t9ksched.store.job_overrides import JobControl
 
 NOW = 1_700_000_000_000_000_000
 
@@ -66,8 +68,19 @@ def test_nor_of_one_that_got_the_rest_of_a_reservation(state: ClusterState) -> N
         state.upsert_pod(pod)
     state.clocks.reserve(job_of(group), NOW + 3600 * 10**9)
     group.first_bound = NOW
-    assert own_limit(state, group) is not None
+    rest = own_limit(state, group)
+    assert rest is not None
     assert limit_warning(state, group) == ""
+    assert limit_of(state, [group], job_of(group)) == TimeLimit(rest, "reservation")
+    state.note_end(group, Code.TIME_LIMIT_EXCEEDED, "the reservation ends", NOW + 3000 * 10**9, rest)
+    assert limit_of(state, [group], job_of(group)) == TimeLimit(rest, "reservation"), "it is what ended it"
+    for name in ("asks", "says-nothing"):
+        state.remove_pod(name)
+    assert limit_of(state, [], job_of(group)) == TimeLimit(rest, "reservation"), "its pods are gone"
+    later = datetime.fromtimestamp(NOW / 1e9 + 4000, UTC)
+    for seconds, shown in ((0, TimeLimit()), (60, TimeLimit(60, "job"))):
+        state.controls[job_of(group)] = JobControl("g", time_limit_seconds=seconds, limited_at=later)
+        assert limit_of(state, [group], job_of(group)) == shown, "it was given another one since"
 
 
 @pytest.mark.parametrize(("text", "told"), [("", "none"), ("9h", "9h")])
