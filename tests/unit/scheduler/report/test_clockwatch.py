@@ -88,4 +88,4 @@ async def test_timers_do_not_wait_for_the_time_that_was_before() -> None:
         late = datetime.now(UTC) + timedelta(hours=2)
         assert all(job.next_run_time < late for job in keeping._timers.get_jobs())
     finally:
-        keeping.stop()
+        await keeping.stop()
