@@ -7,7 +7,8 @@ in memory.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -33,7 +34,7 @@ from t9ksched.scheduler.state.clocks import (
     Clock,
 )
 from t9ksched.scheduler.state.limits import control_of, limit_warning, own_limit
-from t9ksched.scheduler.state.objects import nanoseconds, timestamp
+from t9ksched.scheduler.state.objects import ran_since, timestamp
 from t9ksched.scheduler.state.records import GangRecord, PodRecord, job_of
 from t9ksched.scheduler.state.refill import GANG_RECOVERY_TIMEOUT_SECONDS
 from t9ksched.scheduler.state.start_times import start_asked
@@ -133,7 +134,9 @@ class TimeKeeper:
                 return []
             control = control_of(state, gangs[0]) if gangs else state.controls.get(uid)
             given = control is not None and control.time_limit_seconds is not None
-            clock = clocks[uid] = Clock(Run(uid=uid), unsure=runs and given)
+            # What this process did not place began before it was started, and no clock of it was written.
+            found = limit is not None and not any(gang.first_bound for gang in gangs)
+            clock = clocks[uid] = Clock(Run(uid=uid), unsure=runs and (given or found))
         if evicted:
             clock.evicted = frozenset(pod.uid for gang in gangs for pod in gang.members.values()) & evicted
         if holds:
@@ -194,17 +197,19 @@ class TimeKeeper:
         """Find out since when the minimum of a job runs if no scheduler saw it begin. The nodes report it, and their
         clocks may be wrong: the time is limited to the interval that is known.
         """
-        times = []
-        for pod in (pod for gang in gangs for pod in gang.members.values() if pod.phase == "Running"):
-            try:
-                status = (await self._client.get(PODS, pod.name, pod.namespace)).get("status") or {}
-            except ApiError:
-                return  # asked again at the next check
-            started = [_started(each) for each in status.get("containerStatuses") or ()]
-            times.append(max(started, default=0))
+        began: list[int] = []
+        for gang in gangs:
+            times: list[tuple[int, str]] = []
+            for pod in gang.members.values():
+                if pod.phase in ("Running", "Succeeded") and not (pod.deleting or pod.uid in clock.evicted):
+                    try:
+                        item = await self._client.get(PODS, pod.name, pod.namespace)
+                    except ApiError:
+                        return  # asked again at the next check
+                    times.append((ran_since(item.get("status") or {}), pod.role))
+            began.append(_minimum_since(gang, times))
         now = self._clock()
-        minimum = min(gang.minimum.members for gang in gangs)
-        said = sorted(times)[minimum - 1] if len(times) >= minimum else 0
+        said = min((since for since in began if since), default=0)
         earliest = clock.run.bound_at if clock.timed else min(gang.created for gang in gangs)
         clock.unsure = False
         clock.set(ran_at=min(now, max(said, earliest)) if said else now, missed=0, missed_at=0, retry_at=0, why="")
@@ -375,6 +380,14 @@ class TimeKeeper:
             clock.written, clock.unwritten = True, clock.run is not run
 
 
-def _started(container: dict[str, Any]) -> int:
-    """When a container began to run, by its node's clock."""
-    return nanoseconds(str(((container.get("state") or {}).get("running") or {}).get("startedAt") or ""))
+def _minimum_since(gang: GangRecord, times: Iterable[tuple[int, str]]) -> int:
+    """Since when the minimum of a group runs, roles included, by when each of its members began and their roles, in
+    nanoseconds since the epoch; 0 where fewer say so.
+    """
+    known = sorted(entry for entry in times if entry[0])
+    least = gang.minimum
+    for count, (since, _) in enumerate(known, start=1):
+        roles = Counter(role for _, role in known[:count])
+        if count >= least.members and all(roles[role] >= needed for role, needed in least.roles):
+            return since
+    return 0

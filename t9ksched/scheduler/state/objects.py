@@ -27,6 +27,21 @@ def timestamp(ns: int) -> str | None:
     return datetime.fromtimestamp(ns / 1e9, UTC).strftime("%Y-%m-%dT%H:%M:%SZ") if ns else None
 
 
+def ran_since(status: Mapping[str, Any]) -> int:
+    """Since when the containers of a pod run, all of them, by its node's clock, in nanoseconds since the epoch; 0 while
+    one has not begun. Restarts begin nothing anew: of a container that was restarted more than once only the start of
+    its pod is still known.
+    """
+    times = []
+    for each in status.get("containerStatuses") or ():
+        restarts, state = int(each.get("restartCount") or 0), each.get("state") or {}
+        if restarts == 1:
+            state = each.get("lastState") or {}
+        now = state.get("running") or state.get("terminated") or {}
+        times.append(str((status if restarts > 1 else {}).get("startTime") or now.get("startedAt") or ""))
+    return max(map(nanoseconds, times)) if times and all(times) else 0
+
+
 def natural(name: str) -> tuple[object, ...]:
     """Sorts `worker-10` behind `worker-2`."""
     return tuple((0, int(part)) if part.isdecimal() else (1, part) for part in _DIGITS.split(name) if part)

@@ -94,6 +94,57 @@ async def test_the_start_that_is_shown_is_that_of_the_present_run(limit: str) ->
     assert timestamp(int(recorded.timestamp() * SECOND)) == second, "it outlives pods and clock"
 
 
+def says(uid: str, ago: int, restarts: int = 0) -> dict[str, Any]:
+    """What a node tells of a pod whose container began so many seconds before `NOW`; the pod ten before that."""
+    began, placed = timestamp(NOW - ago * SECOND), timestamp(NOW - (ago + 10) * SECOND)
+    state: dict[str, Any] = {"state": {"running": {"startedAt": began}}}
+    if restarts:
+        again = {"state": {"running": {"startedAt": timestamp(NOW - 5 * SECOND)}}}
+        state = again | {"restartCount": restarts, "lastState": {"terminated": {"startedAt": began}}}
+    return {"metadata": {"uid": uid}, "status": {"startTime": placed, "containerStatuses": [state]}}
+
+
+@pytest.mark.parametrize(
+    ("restarts", "ago"),
+    [
+        pytest.param(0, 1200, id="the second of both members"),
+        pytest.param(1, 1200, id="restarted once: its first start"),
+        pytest.param(3, 1210, id="restarted again: the start of the pod"),
+    ],
+)
+async def test_a_scheduler_that_is_started_finds_since_when_a_job_runs(restarts: int, ago: int) -> None:
+    """The one before was killed before it wrote that."""
+    before = Played("30m")
+    await before.run()
+    state = state_with(node("n1"))
+    state.accept(before.state.acceptances["group-g"])
+    made = group("g", 2)
+    made.metadata.creation_timestamp = timestamp(NOW - HOUR)
+    state.upsert_group(made)
+    for name in ("a", "b"):
+        state.upsert_pod(pod(name, group="g", uid=f"{name}-1", node="n1", phase="Running"))
+    played = Played("30m", state)
+    found = {"a": says("a-1", 1500), "b": says("b-1", 1200, restarts)}
+    played.client.get = AsyncMock(side_effect=lambda _, name, __: found[name])
+    await played.look()
+    clock = state.clocks.by_job["group-g"]
+    since = NOW - ago * SECOND
+    assert (clock.run.ran_at, clock.unsure) == (since, False)
+    assert played.shown()["startedAt"] == timestamp(since)
+    played.now = since + 1799 * SECOND
+    await played.look()
+    assert not clock.run.ended_code
+    played.now = since + 1800 * SECOND
+    await played.look()
+    assert clock.run.ended_code == Code.TIME_LIMIT_EXCEEDED
+
+
+async def test_nodes_are_not_asked_about_what_this_scheduler_placed() -> None:
+    played = Played("30m")
+    await played.run()
+    assert played.client.get.await_count == 0
+
+
 async def test_a_member_that_is_replaced_begins_no_run() -> None:
     played = Played()
     await played.run()
