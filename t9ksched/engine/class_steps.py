@@ -1,5 +1,6 @@
 """How many pods of a class fit on each node from now on, step by step."""
 
+from bisect import bisect_left
 from typing import Final
 
 import numpy as np
@@ -11,7 +12,8 @@ from t9ksched.engine.placement.class_fit import NEVER, ClassFit
 from t9ksched.engine.placement.trial import Placement
 from t9ksched.engine.profiles import NOW, SPARE, Profiles
 
-_FEW_ROWS: Final = 32
+_MOST_PODS: Final = 1 << 31
+"""So many pods of a class on one node, and more, count alike."""
 _LOOKS: Final = 2_000
 """So many nodes are looked at one by one before it is said that pods may fit."""
 _MATRIX: Final = 1_000_000
@@ -34,6 +36,8 @@ class ClassSteps:
         self._version = -1
         self._summed: tuple[Int64s, Int64s] | None = None
         self._times: tuple[Int64s, Int64s, Indices] | None = None
+        self._from_now: tuple[list[int], list[int]] | None = None
+        self._supplied: tuple[list[int], list[int]] | None = None
         self.fits: Int64s = np.zeros(0, np.int64)
 
     def follow(self) -> None:
@@ -41,7 +45,7 @@ class ClassSteps:
         profiles = self._profiles
         if self._version == profiles.version:
             return
-        self._summed = self._times = None
+        self._summed = self._times = self._from_now = self._supplied = None
         places = None if self._version < 0 else profiles.since(self._version)
         self._version = profiles.version
         self.column.trial.meter.spent += 8 * len(profiles.at if places is None else places)
@@ -182,7 +186,7 @@ class ClassSteps:
         never falls; empty where not all fit.
         """
         left, found = pods, []
-        if start <= self._profiles.now and not self._enough(pods, start, until):
+        if start <= self._profiles.now and self.from_now(until) < pods:
             return []
         rows = self.open_rows(start, until)
         if not len(rows):
@@ -200,11 +204,39 @@ class ClassSteps:
         self.column.trial.meter.spent += len(self.column.here) * 2 + len(key) * len(found)
         return found
 
-    def _enough(self, pods: int, start: int, until: int) -> bool:
-        """Whether on the nodes where some fit now, if these are few, so many may fit all the time."""
+    def from_now(self, until: int) -> int:
+        """How many fit from now to before `until`, each on one node all the time."""
         self.follow()
+        if self._from_now is None:
+            self._from_now = self._lasting()
+        moments, fits = self._from_now
+        return fits[bisect_left(moments, until)]
+
+    def _lasting(self) -> tuple[list[int], list[int]]:
+        """Moments at which the number of those that fit from now on falls, sorted, and how many are left until the
+        first of them, the second and so on, and for ever.
+        """
+        profiles = self._profiles
         rows = np.flatnonzero(self.column.rooms())
-        self.column.trial.meter.spent += 100 * min(len(rows), _FEW_ROWS)
-        if len(rows) > _FEW_ROWS:
-            return True
-        return sum(self.fit(row, start, until) for row in rows.tolist()) >= pods
+        places, sizes = profiles.places(rows), profiles.sizes(rows)
+        self.column.trial.meter.spent += len(self.column.here) + 10 * len(places)
+        # The least so far on each node: what is above that of the next node is out of reach of its own.
+        above = np.repeat(np.arange(len(rows), 0, -1) * _MOST_PODS, sizes)
+        least = np.minimum.accumulate(np.minimum(self.fits[places], _MOST_PODS - 1) + above) - above
+        first = np.cumsum(sizes) - sizes
+        fallen = np.append(0, least[:-1] - least[1:])
+        fallen[first] = 0
+        falls = np.flatnonzero(fallen)
+        falls = falls[np.argsort(profiles.at[places[falls]], kind="stable")]
+        in_all = int(least[first].sum())
+        return profiles.at[places[falls]].tolist(), [in_all, *(in_all - np.cumsum(fallen[falls])).tolist()]
+
+    def supplied(self, until: int) -> int:
+        """How many fit on all nodes together at each moment from now to before `until`, at least."""
+        moments, sums = self.supply()
+        if self._supplied is None:
+            least = np.minimum.accumulate(sums)
+            falls = np.flatnonzero(np.diff(least)) + 1
+            self._supplied = moments[falls].tolist(), [int(least[0]), *least[falls].tolist()]
+        at, least_until = self._supplied
+        return least_until[bisect_left(at, until)]

@@ -76,6 +76,8 @@ class FailureMemory:
         self._moved: Mask = np.zeros(len(view.nodes), np.bool_)
         """Nodes that are not as they were when the cycle began, shape (nodes,)."""
         self._any_moved = False
+        self._moved_in: dict[int, tuple[Mask, bool]] = {}
+        """Whether a node of a mask is not as it was, by identity of the mask, which is kept."""
         self.past = past
         self.full: set[ClassFit] = set()
         past.begin(view.nodes, policy, promises, trial.pod_affinity.begin() if trial.pod_affinity else {})
@@ -94,6 +96,7 @@ class FailureMemory:
         """Nodes are no longer as they were when the cycle began."""
         self._any_moved = True
         self._moved[rows] = True
+        self._moved_in.clear()
 
     def room_came_free(self) -> None:
         """What failed for want of room may be tried again."""
@@ -183,12 +186,18 @@ class FailureMemory:
         nodes: Mask = key.groups[0][0].mask
         if len(key.groups) > 1:
             nodes = np.logical_or.reduce([column.mask for column, _ in key.groups])
-        if self._any_moved and bool(np.any(self._moved & nodes)):
+        if self._any_moved and self._moved_among(nodes):
             return None
         if not key.ruled or self._pod_affinity is None:
             return nodes, ()
         terms = tuple({term for column, _ in key.groups for term in column.terms})
         return (nodes, terms) if all(self._pod_affinity.is_unchanged(term) for term in terms) else None
+
+    def _moved_among(self, nodes: Mask) -> bool:
+        known = self._moved_in.get(id(nodes))
+        if known is None:
+            known = self._moved_in[id(nodes)] = nodes, bool(np.any(self._moved & nodes))
+        return known[1]
 
 
 def _able(key: SchedulingKey) -> Mask:

@@ -11,7 +11,7 @@ from typing import Final
 
 import numpy as np
 
-from t9ksched.engine.arrays import Int64s, Mask
+from t9ksched.engine.arrays import Int64s
 from t9ksched.engine.blocks import NEVER_ENDS, Block, Room, asks, end_of
 from t9ksched.engine.ends import Ends
 from t9ksched.engine.in_turn import InTurn, is_plain
@@ -22,6 +22,7 @@ from t9ksched.engine.past_plans import Expected, PastPlans, charged
 from t9ksched.engine.placement.trial import Placement, Trial
 from t9ksched.engine.plan_counts import PlanCounts
 from t9ksched.engine.policy import Planning, Policy
+from t9ksched.engine.possible_starts import PossibleStarts
 from t9ksched.engine.promised_rooms import PromisedRooms
 from t9ksched.engine.reservations import Reservations
 from t9ksched.engine.reserved_rooms import ReservedRooms
@@ -45,6 +46,7 @@ class PlannedStarts:
         moments: the planned starts of earlier cycles, in nanoseconds since the epoch, by UID of the gang.
         promised: what is reserved for gangs and not used yet.
         in_turn: plans that are given places anew, the earliest start first.
+        possible: from when on gangs may start, by numbers.
     """
 
     def __init__(
@@ -73,6 +75,8 @@ class PlannedStarts:
         accounts = {name: tuple(ledger.path(name)) for name in view.queues}
         self._timeline = Timeline(trial.free.shape, now, accounts, trial.meter)
         self.in_turn = InTurn(self._timeline)
+        latest = now + planning.horizon_seconds * _SECOND
+        self.possible = PossibleStarts(trial, self._timeline, ledger, self._windows, reserved, now, latest)
         self.promised = PromisedRooms(view, reservations, self._timeline, self.gangs, policy, now, self.end_of)
         self._ends: Ends | None = None
         """What is to end; None while nothing has asked for it."""
@@ -264,33 +268,6 @@ class PlannedStarts:
     def may_plan(self, gang: Gang, had: Block | None) -> bool:
         """Whether the gang is among those that get a planned start; one that had one keeps it."""
         return had is not None or gang.uid in self._broken or self._counts.allow(gang)
-
-    def openings(self, gang: Gang, key: SchedulingKey, before: int | None = None) -> list[int]:
-        """Moments from now on at which the gang may fit, by numbers of pods, and its queue can pay, until it ends.
-
-        They are sorted, and within the horizon; with `before`, they are earlier than that moment.
-        """
-        reserved = self._reserved
-        latest = self._now + self._planning.horizon_seconds * _SECOND
-        last = latest if before is None else min(latest, before - 1)
-        conditions: list[tuple[Int64s, Mask]] = self._timeline.payable(self._ledger.limits(gang.queue), key.demand)
-        if reserved is not None:
-            # What is reserved from a gang without an end depends on when it starts: it is tried at these moments.
-            heeded = reserved.heeded(gang, self._now) if gang.lasts and not gang.reservation else None
-            self._timeline.heed(heeded and heeded[0])
-            at = np.array([self._now, *reserved.moments(gang, last)], np.int64)
-            conditions.append((at, np.ones(len(at), np.bool_)))
-        for column, pods in key.groups:
-            at, rooms = self._timeline.supply(column)
-            conditions.append((at, rooms >= pods))
-        rest = reserved is not None and gang.reservation and not gang.lasts
-        lasts = reserved.ends(gang) if reserved is not None and rest else gang.lasts
-        found = self._windows.openings(gang, conditions, lasts, latest)
-        within: list[int] = found[: np.searchsorted(found, last, side="right")].tolist()
-        if reserved is not None and gang.reservation:
-            own = reserved.own(gang)
-            return [at for at in within if any(room.begin <= at < room.end for room in own)]
-        return within
 
     def change(self, gang: Gang, start: int) -> Int64s:
         """The least change of the trial's columns from that moment until the gang ends; shape (resources, nodes)."""

@@ -28,31 +28,40 @@ class SchedulingKey:
     Attributes:
         groups: classes with numbers of pods, hardest first.
         demand: sum of requests in units by resource.
-        lasting: the same in every cycle: the nodes of the queue, and the classes with their numbers.
         plain: its pods are of one class, and nothing but room decides whether a node may take one more of them.
         ruled: where its pods may go depends on where pods stand.
         seen: where its pods stand may be what others wait for.
         profile: what room administrators reserved from its gangs and for them; empty while nothing is reserved.
     """
 
-    __slots__ = ("demand", "groups", "lasting", "plain", "profile", "ruled", "seen")
+    __slots__ = ("_lasting", "demand", "groups", "plain", "profile", "ruled", "seen")
 
     def __init__(self, groups: list[Group], profile: tuple[object, ...] = ()) -> None:
         self.groups = groups
         self.profile = profile
-        self.lasting = (groups[0][0].selector, *((column.pod_class, pods) for column, pods in groups))
-        self.ruled = any(column.ruled for column, _ in groups)
-        self.seen = any(column.seen for column, _ in groups)
+        self._lasting: tuple[object, ...] = ()
         first, pods = groups[0]
-        self.plain = (
-            len(groups) == 1
-            and pods <= _MOST_PLAIN
-            and not (self.ruled or first.ports or first.part_needs or first.pod_class.rules)
-        )
-        self.demand: dict[str, int] = {}
+        self.ruled, self.seen = first.ruled, first.seen
+        if len(groups) == 1:
+            self.plain = pods <= _MOST_PLAIN and not (first.ruled or first.ports or first.part_needs)
+            self.plain = self.plain and not first.pod_class.rules
+            self.demand = {resource: amount * pods for resource, amount in first.pod_class.requests}
+            return
+        self.plain = False
+        self.demand = {}
         for column, pods in groups:
+            self.ruled |= column.ruled
+            self.seen |= column.seen
             for resource, amount in column.pod_class.requests:
                 self.demand[resource] = self.demand.get(resource, 0) + amount * pods
+
+    @property
+    def lasting(self) -> tuple[object, ...]:
+        """The same in every cycle: the nodes of the queue, and the classes with their numbers."""
+        if not self._lasting:
+            groups = self.groups
+            self._lasting = (groups[0][0].selector, *((column.pod_class, pods) for column, pods in groups))
+        return self._lasting
 
 
 class SchedulingKeys:

@@ -180,6 +180,10 @@ class Timeline:
             else:
                 self._gone[number] = changes
 
+    def follows(self, trial: Trial) -> bool:
+        """Whether `prepare` has nothing to do."""
+        return self._profiles is not None and trial.state == self._followed and not (self._came or self._gone)
+
     def prepare(self, trial: Trial | None) -> Work[Profiles]:
         """The free room of all nodes from now on, with all that is known, in slices; of the room that a trial has now,
         or, where that does not matter, had before. What is asked after it is answered without that work.

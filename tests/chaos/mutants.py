@@ -13,6 +13,7 @@ from t9ksched.engine import order
 from t9ksched.engine.ledger import Ledger
 from t9ksched.engine.placement.constraints import QueueNodes
 from t9ksched.engine.planned_starts import PlannedStarts
+from t9ksched.engine.possible_starts import PossibleStarts
 from t9ksched.engine.reservations import Reservations
 from t9ksched.engine.timeline import Timeline
 from t9ksched.engine.victims import contest
@@ -259,6 +260,7 @@ MUTANTS: dict[str, tuple[tuple[Any, str, Any], ...]] = {
     "who starts now leaves no room to planned starts": (
         (PlannedStarts, "taken", lambda self, gang, lends=False: None),
         (PlannedStarts, "places", lambda *_: None),
+        (PossibleStarts, "lacks", lambda *_: False),
     ),
     "planned starts heed no quota": ((Timeline, "payable", lambda self, limits, demand: []),),
     "planned starts are kept beyond the quota": ((PlannedStarts, "_affords", lambda self, block, laid: True),),

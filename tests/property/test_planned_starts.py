@@ -63,13 +63,16 @@ class Histories(RuleBasedStateMachine):
     """Times are whole hours, so that ends and starts meet."""
 
     @initialize(
-        nodes=st.integers(2, 5), mode=st.sampled_from(["Conservative", "Conservative", "EASY"]), alike=st.booleans()
+        nodes=st.integers(2, 5),
+        mode=st.sampled_from(["Conservative", "Conservative", "EASY"]),
+        alike=st.booleans(),
+        most=st.sampled_from([1, 3, 10, 10]),
     )
-    def begin(self, nodes: int, mode: str, alike: bool = False) -> None:
-        """With `alike` all pods have one card."""
+    def begin(self, nodes: int, mode: str, alike: bool = False, most: int = 10) -> None:
+        """With `alike` all pods have one card; at most so many jobs of a queue have a plan."""
         self.hour = 0
         self.alike = alike
-        self.pool = Pool(nodes, CARDS, Planning(mode), QUEUES)  # type: ignore[arg-type]
+        self.pool = Pool(nodes, CARDS, Planning(mode, per_queue=most), QUEUES)  # type: ignore[arg-type]
         self.names = list(self.pool.nodes.names)
         self.count = 0
         self.runs: dict[str, int] = {}

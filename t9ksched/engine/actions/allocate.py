@@ -10,6 +10,7 @@ from t9ksched.engine.actions.fit import fit, places
 from t9ksched.engine.actions.make_way import make_way
 from t9ksched.engine.arrays import Int64s
 from t9ksched.engine.cycle import Cycle
+from t9ksched.engine.failure_memory import Answer
 from t9ksched.engine.in_turn import is_plain
 from t9ksched.engine.placement.pack import Attempt
 from t9ksched.engine.planned_starts import PlannedStarts
@@ -39,7 +40,9 @@ class Allocate:
         cycle, gang, key = self._cycle, turn.gang, turn.key
         if gang.reservation and (unreserved := cycle.unreserved(gang, key.groups)) is not None:
             return (unreserved,)
-        answer = cycle.failures.answer(key)
+        # A gang with a plan may not be looked at in a cycle that remembers it: what it is told is no answer to others.
+        strict = cycle.view.queues[gang.queue].spec.ordering == "Strict"
+        answer = cycle.failures.answer(key) if turn.had is None or strict else Answer()
         # The queue of a gang with promised room is charged already, so the answer to a gang like it does not apply.
         if answer.over_quota and gang.uid not in cycle.promised and not cycle.refills.opened(gang):
             cycle.stats.alike += 1
@@ -113,7 +116,11 @@ class Allocate:
         if attempt is not Attempt.PLACED and planned is not None and (taken is not None or crowded) and not own:
             attempt = yield from self._beside(planned, turn)
         if attempt is not Attempt.PLACED:
-            reasons = turn.behind or (yield from self._why(gang, key, attempt, left=taken is not None or crowded))
+            if crowded and not turn.behind:
+                # By numbers there is room for it now, and nothing else decides.
+                reasons: tuple[Reason, ...] = (explain.needed_for_planned(gang),)
+            else:
+                reasons = turn.behind or (yield from self._why(gang, key, attempt, left=taken is not None))
             trial.undo(mark)
             if shared:
                 # Where there is too little by numbers, planned starts had no part in it: see `FailureMemory.known`.
@@ -141,7 +148,7 @@ class Allocate:
         cycle, gang, key = self._cycle, turn.gang, turn.key
         if turn.had is not None and not planned.alike(key):
             return Attempt.NO_ROOM
-        if planned.openings(gang, key)[:1] != [cycle.now]:
+        if not planned.possible.is_now(gang, key):
             return Attempt.NO_ROOM
         if not (yield from make_way(cycle, planned, gang, key, cycle.now)):
             return Attempt.NO_ROOM
@@ -196,4 +203,4 @@ class Allocate:
 
 def _enough(key: SchedulingKey) -> bool:
     """Whether there is room for so many pods of each class now, each class alone."""
-    return all(int(column.rooms().sum()) >= pods for column, pods in key.groups)
+    return all(column.total() >= pods for column, pods in key.groups)

@@ -8,6 +8,7 @@ from t9ksched.engine.actions.action import Action, Turn
 from t9ksched.engine.actions.allocate import Allocate
 from t9ksched.engine.actions.await_victims import AwaitVictims
 from t9ksched.engine.actions.one_kind import OneKind
+from t9ksched.engine.actions.passed_over import PassedOver
 from t9ksched.engine.actions.preempt import Preempt
 from t9ksched.engine.actions.reserve import Reserve, told
 from t9ksched.engine.blocks import Block
@@ -38,6 +39,7 @@ class Minima:
         self._actions = [action(cycle) for action in ACTIONS if action.needs in cycle.policy.actions]
         self._planning = [action for action in self._actions if isinstance(action, Reserve)]
         """What is done for a gang that may not start now."""
+        self._passed_over = PassedOver.of(cycle)
         self._planned_before = {one.owner for one in cycle.view.reservations if one.kind.planned}
         self.staying: dict[str, list[tuple[Gang, tuple[Reason, ...]]]] = {}
         self.above: dict[str, list[tuple[Gang, list[Member]]]] = {}
@@ -73,12 +75,18 @@ class Minima:
         cycle.refills.open(gang)
         if cycle.starving is not None:
             cycle.starving.focus(cycle.view.queues[gang.queue].spec.priority)
-        members, rest, enough = chosen(gang)
         queue, planned = cycle.view.queues[gang.queue], cycle.planned
+        if planned is not None:
+            planned.focus(gang)
+            if self._passed_over is not None and gang.uid not in self._planned_before:
+                reasons = yield from self._passed_over.reasons(gang)
+                if reasons:
+                    self._stay(gang, reasons)
+                    return
+        members, rest, enough = chosen(gang)
         closed = queue.spec.closed and not (gang.accepted or gang.ran or gang.placed)
         had: Block | None = None
         if planned is not None:
-            planned.focus(gang)
             judged = members and enough and not closed and gang.uid not in cycle.reservations.of
             judged = judged and gang.uid in self._planned_before and not (yield from self._may_evict(gang, members))
             if judged and (block := (yield from planned.rests(gang, members))) is not None:

@@ -59,7 +59,7 @@ class Reserve:
         stays = had is not None and had.at > cycle.now and cycle.windows.allow(gang, had.at)
         stays = stays and had is not None and planned.still_fits(gang, key, had)
         sooner = had.at if stays and had is not None else None
-        later = (at for at in planned.openings(gang, key, sooner) if at > cycle.now)
+        later = (at for at in planned.possible.openings(gang, key, sooner) if at > cycle.now)
         ways = _WAYS if had is None or planned.alike(key) else 0
         for nth, at in enumerate(later):
             if nth >= _MOST:

@@ -20,11 +20,24 @@ _MOST_NAMED: Final = 3
 _KINDS: Final = {WHOLE_CARDS: "whole cards", SLICES: "MIG slices", SHARED: "shared cards"}
 
 
+Addition = tuple[str, Mapping[str, int], tuple[str, ...]]
+"""Words, numbers of nodes by cause, and what would help."""
+
+
 def with_inventory(column: ClassFit, reason: Reason) -> Reason:
     """The reason, and what of the matching nodes takes no work for now."""
     if not column.pod_class.accelerated:
         return reason
-    return _with_other_cards(column, _with_unready(column, _with_cordons(column, reason)))
+    if column.away is None:
+        column.away = [*_cordons(column), *_unready(column), *_other_cards(column)]
+    if not column.away:
+        return reason
+    nodes, unblocks = dict(reason.nodes), [*reason.unblocks]
+    for _, counts, helps in column.away:
+        nodes.update(counts)
+        unblocks += helps
+    message = "; ".join([reason.message, *(words for words, _, _ in column.away)])
+    return replace(reason, message=message, nodes=nodes, unblocks=tuple(unblocks))
 
 
 def unready_nodes(column: ClassFit, mask: Mask) -> tuple[str, tuple[str, ...]]:
@@ -62,12 +75,12 @@ def other_cards(column: ClassFit, of: OfModel | OfKind, gone: Mask, among: Mask)
     return f"{len(rows)}/{total} {CARD_TYPE}: {what}, {has}", (help,)
 
 
-def _with_other_cards(column: ClassFit, reason: Reason) -> Reason:
-    """The reason, and how many nodes would match if the pod took their cards."""
+def _other_cards(column: ClassFit) -> list[Addition]:
+    """How many nodes would match if the pod took their cards."""
     found = [one for one in constraints(column.selector, column.pod_class) if isinstance(one, OfModel | OfKind)]
     away = _kept_out(column, OfModel | OfKind) if found else None
     if away is None or not (away & ~column.trial.feasibility.bare()).any():
-        return reason
+        return []
     parts: list[str] = []
     helps: list[str] = []
     total = 0
@@ -79,27 +92,18 @@ def _with_other_cards(column: ClassFit, reason: Reason) -> Reason:
             helps += more
             total += int(gone.sum())
             away = away & ~gone
-    return replace(
-        reason,
-        message=f"{reason.message}; {'; '.join(parts)}",
-        nodes={**reason.nodes, CARD_TYPE: total},
-        unblocks=(*reason.unblocks, *helps),
-    )
+    return [("; ".join(parts), {CARD_TYPE: total}, tuple(helps))]
 
 
-def _with_unready(column: ClassFit, reason: Reason) -> Reason:
-    """The reason, and which nodes would match if their accelerators were ready."""
+def _unready(column: ClassFit) -> list[Addition]:
+    """Which nodes would match if their accelerators were ready."""
     away = _kept_out(column, Prepared)
     if not away.any():
-        return reason
+        return []
     words, remedies = unready_nodes(column, away)
     count = int(away.sum())
-    return replace(
-        reason,
-        message=f"{reason.message}; {count} more {'has' if count == 1 else 'have'} GPUs that are not ready: {words}",
-        nodes={**reason.nodes, NOT_PREPARED: count},
-        unblocks=(*reason.unblocks, *remedies),
-    )
+    has = f"{count} more {'has' if count == 1 else 'have'} GPUs that are not ready: {words}"
+    return [(has, {NOT_PREPARED: count}, remedies)]
 
 
 def _kept_out(column: ClassFit, by: type | UnionType) -> Mask:
@@ -127,24 +131,20 @@ def _listed(names: Iterable[str]) -> str:
     return ", ".join([*known[:_MOST_NAMED], *more])
 
 
-def _with_cordons(column: ClassFit, reason: Reason) -> Reason:
-    """The reason, and which idle cards on matching nodes take no work because they are cordoned."""
+def _cordons(column: ClassFit) -> list[Addition]:
+    """Which idle cards on matching nodes take no work because they are cordoned."""
     resources = tuple(column.pod_class.card_counts)
     static = column.trial.nodes.static
     rows = [row for row in static.cordoned_rows if column.mask[row]] if resources else []
     found = [(static.facts[row].name, _idle(column, row, resources)) for row in rows]
     found = [(node, cards) for node, cards in found if cards]
     if not found:
-        return reason
-    match = int(column.mask.sum())
+        return []
     named = [f"{', '.join(cards)} of {node}" for node, cards in found[:_MOST_NAMED]]
     more = [f"{len(found) - _MOST_NAMED} nodes more"] if len(found) > _MOST_NAMED else []
-    return replace(
-        reason,
-        message=f"{reason.message}; {len(found)}/{match} {CARD_CORDONED}: {'; '.join([*named, *more])}",
-        nodes={**reason.nodes, CARD_CORDONED: len(found)},
-        unblocks=(*reason.unblocks, "an administrator uncordons the cards (t9ksched nodes NODE uncordon --gpu I)"),
-    )
+    words = f"{len(found)}/{int(column.mask.sum())} {CARD_CORDONED}: {'; '.join([*named, *more])}"
+    help = "an administrator uncordons the cards (t9ksched nodes NODE uncordon --gpu I)"
+    return [(words, {CARD_CORDONED: len(found)}, (help,))]
 
 
 def _idle(column: ClassFit, row: int, resources: tuple[str, ...]) -> list[str]:

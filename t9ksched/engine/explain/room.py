@@ -1,6 +1,7 @@
 """Why pods find no room: which nodes match, what these have free, and what one of them would need."""
 
 from collections.abc import Iterable, Sequence
+from typing import Final
 
 import numpy as np
 
@@ -38,6 +39,8 @@ _OWN_WORDS = {
     NOT_PREPARED: "have GPUs that are not ready",
     CARD_HOLDERS: "have a pod of which it is not on record which of the node's cards it holds",
 }
+_ONE: Final = 0
+"""In place of a number of pods: not one fits."""
 
 
 def no_room(groups: Iterable[Group], *, gave_up: bool = False) -> Work[tuple[Reason, ...]]:
@@ -135,9 +138,16 @@ def _no_room(column: ClassFit, pods: int) -> Reason | None:
     """Why so many pods do not fit now; None when they do. Gangs of many queues ask the same."""
     rooms = column.rooms()
     if pods not in column.said:
-        reason = impossible(column, pods) or _too_little(column, pods, rooms)
-        if reason is not None and column.mask.any():
-            reason = with_inventory(column, reason)
+        reason = impossible(column, pods)
+        if reason is None and not column.total():
+            # However many they are, it is one pod that finds no node.
+            if _ONE not in column.said:
+                column.said[_ONE] = with_inventory(column, _no_single_node(column, int(column.mask.sum())))
+            reason = column.said[_ONE]
+        else:
+            reason = reason or _too_little(column, pods, rooms)
+            if reason is not None and column.mask.any():
+                reason = with_inventory(column, reason)
         column.said[pods] = reason
     return column.said[pods]
 
@@ -147,10 +157,7 @@ def _too_little(column: ClassFit, pods: int, rooms: Int64s) -> Reason | None:
     fit = int(np.minimum(rooms, pods).sum())
     if fit >= pods:
         return None
-    able = int((rooms > 0).sum())
-    if fit:
-        return _not_enough(column, pods, fit, match, able)
-    return _no_single_node(column, match)
+    return _not_enough(column, pods, fit, match, int((rooms > 0).sum()))
 
 
 def _against_rules(column: ClassFit, pods: int) -> Reason | None:

@@ -5,7 +5,7 @@ touches few nodes; the keys of touched nodes are brought up to date when the cla
 microseconds a node it lands on.
 """
 
-from collections.abc import Container
+from collections.abc import Container, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
@@ -84,9 +84,13 @@ class ClassFit:
         self._bias: Int64s | None = None
         self._rooms: Int64s | None = None
         self._rooms_state = -1
+        self._total: int | None = None
         self._kept = False
         self._empty: tuple[Mask | None, Int64s] | None = None
         self.said: dict[int, Reason | None] = {}
+        """Why so many of its pods find no room now; filled by `explain`."""
+        self.away: list[tuple[str, Mapping[str, int], tuple[str, ...]]] | None = None
+        """What of the nodes takes none of its pods for now; filled by `explain`."""
 
     @cached_property
     def asked(self) -> Asked:
@@ -153,6 +157,7 @@ class ClassFit:
     def drop(self) -> None:
         """Give the arrays back; they are made again when they are needed."""
         self._mask = self._gain = self._key = self._bias = self._rooms = self._empty = None
+        self.away = None
         self._seen = -1
         self._kept = False
 
@@ -248,6 +253,7 @@ class ClassFit:
             self._keep()
             rooms = self._rooms = self._fit_on(self.trial.free)
             self._rooms_state = state
+            self._total = self.away = None
             self.said.clear()
             if self.ports:
                 for row in np.flatnonzero(rooms).tolist():
@@ -255,6 +261,13 @@ class ClassFit:
                         rooms[row] = 0
             rooms.flags.writeable = False
         return self._rooms
+
+    def total(self) -> int:
+        """How many pods of the class fit on all nodes now, each node for itself."""
+        rooms = self.rooms()
+        if self._total is None:
+            self._total = int(rooms.sum())
+        return self._total
 
     def rooms_empty(self) -> Int64s:
         """How many pods of the class would fit on each node if nothing ran there; not to be written to."""

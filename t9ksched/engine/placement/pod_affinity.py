@@ -6,6 +6,8 @@ placement and every undo. `ClassAffinity` has what the rules of one class allow 
 
 from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
+from operator import attrgetter
 
 import numpy as np
 from msgspec import structs
@@ -87,7 +89,8 @@ class PodAffinityState:
     @classmethod
     def of(cls, view: View) -> "PodAffinityState | None":
         """The state of a view, None when no pod has rules that need one."""
-        classes = {id(member.pod_class): member.pod_class for gang in view.gangs for member in gang.waiting}
+        waiting = chain.from_iterable(gang.waiting for gang in view.gangs)
+        classes = {id(one): one for one in map(attrgetter("pod_class"), waiting)}
         classes |= {id(hold.pod_class): hold.pod_class for hold in view.reservations}
         terms = [term for one in classes.values() if one.rules is not None for term in one.rules.terms]
         terms += [term for hold in view.reservations for term in hold.pod_class.counted]

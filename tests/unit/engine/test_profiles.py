@@ -95,6 +95,9 @@ def test_changes_one_by_one(seed: int, a_slice: int, monkeypatch: pytest.MonkeyP
             at, supply = one.supply()
             assert int(one.column.rooms(free).sum()) == supply[0]
             assert at[0] == 0
+            assert one.from_now(until) == int(one.column.rooms(least(free, changes, 0, until)).sum())
+            assert one.supplied(until) == int(supply[at < until].min())
+            assert one.supplied(NEVER_ENDS) == int(supply.min())
     assert GPU in trial.nodes.static.resources
 
 
