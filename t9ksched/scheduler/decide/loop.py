@@ -309,7 +309,7 @@ class Loop:
             return
         resolution = planning.resolution_seconds * 1_000_000_000 if planning else self._state.resolution
         moves = self._state.plan_starts(plan.planned, resolution)
-        self.plan_moves.follow(moves, view, plan, resolution, now)
+        self.plan_moves.follow(moves, view, plan, self.policy, resolution, now)
         moved = any(move.before is not None for move in moves.values())
         self._moving = self._moving + 1 if moved else 0
         if 0 < self._moving <= _MOST_MOVING:

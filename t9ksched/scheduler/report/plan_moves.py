@@ -2,20 +2,20 @@
 
 Told when it moves later, or earlier by five minutes or more, at most once in five minutes a job; what happened in
 between is told then, and a move that is taken back within seconds is none: when many jobs end or are cancelled, plans
-move with each of them. The engine says only where plans are now: the cause is found by comparing two cycles.
+move with each of them. `plan_causes.py` finds the cause.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from t9ksched.engine.plan import Plan
+from t9ksched.engine.policy import Policy
 from t9ksched.engine.view import View
 from t9ksched.model import names
-from t9ksched.model.node import NodeFacts
-from t9ksched.model.queue import QueueSpec
-from t9ksched.model.reservation import Reservation, ReservationKind, rounded_up
+from t9ksched.model.reservation import rounded_up
 from t9ksched.scheduler.report.history_recorder import HistoryRecorder
+from t9ksched.scheduler.report.plan_causes import Causes, Seen
 from t9ksched.scheduler.state.objects import timestamp
 from t9ksched.scheduler.state.reservations import Move
 from t9ksched.scheduler.state.state import ClusterState
@@ -50,10 +50,7 @@ class PlanMoves:
         self._state = state
         self._recorder = recorder
         self._told: dict[str, _Told] = {}
-        self._specs: dict[str, QueueSpec] = {}
-        self._ends: dict[str, int] = {}
-        self._kept: frozenset[str] = frozenset()
-        """For which gangs room was kept for lost members."""
+        self._seen = Seen()
         self._stopped = False
         """Nothing was planned since the last cycle, because scheduling was stopped."""
         self.due: int | None = None
@@ -67,18 +64,20 @@ class PlanMoves:
         for uid, told in list(self._told.items()):
             self._tell(uid, told, why, resolution, now)
 
-    def follow(self, moves: Mapping[str, Move], view: View, plan: Plan, resolution: int, now: int) -> None:
-        """A cycle made this plan on this view; `resolution` in nanoseconds."""
+    def follow(
+        self, moves: Mapping[str, Move], view: View, plan: Plan, policy: Policy, resolution: int, now: int
+    ) -> None:
+        """A cycle with this policy made this plan on this view; `resolution` in nanoseconds."""
         self.due = None
         if not (moves or self._told):
             self._stopped = False
+            self._seen = Seen(policy)
             return
-        causes = _Causes(self._specs, self._ends, view, plan, resolution, now)
-        causes.room_is_kept = bool(plan.kept or _kept(view) - self._kept)
+        causes = Causes(self._seen, view, plan, policy, self._held, now)
         causes.endless = self._endless(view, now)
         if self._stopped:
             causes.known, self._stopped = "scheduling was stopped", False
-        for uid, move in moves.items():
+        for uid, move in sorted(moves.items(), key=_moment):
             if (known := move.before or move.after) is None:
                 continue
             told = self._told.setdefault(uid, _Told(known[0].since))  # what an earlier scheduler planned was told
@@ -90,13 +89,16 @@ class PlanMoves:
                 told.earlier = causes.of(move)
         for uid, told in list(self._told.items()):
             self._tell(uid, told, causes.of, resolution, now)
-        self._specs = {name: queue.spec for name, queue in view.queues.items()}
-        self._ends = {one.gang: one.at for one in view.expected_ends}
-        self._kept = _kept(view)
+        moved = any(move.before is not None for move in moves.values())
+        self._seen = Seen.of(view, policy, causes.found or self._seen.why if moved else "")
+
+    def _held(self, uid: str) -> bool:
+        gang = self._state.gangs_by_uid.get(uid)
+        return gang is not None and gang.control is not None and gang.control.held
 
     def _endless(self, view: View, now: int) -> str:
         """Why something is not expected to end any more that was to end later; empty where there is nothing like it."""
-        missing = {uid for uid, at in self._ends.items() if at > now} - {one.gang for one in view.expected_ends}
+        missing = {uid for uid, at in self._seen.ends.items() if at > now} - {one.gang for one in view.expected_ends}
         if not missing:
             return ""
         known = (gang for uid in missing if (gang := self._state.gangs_by_uid.get(uid)) is not None)
@@ -140,97 +142,8 @@ class PlanMoves:
         self._told[uid] = _Told(since, now)
 
 
-class _Causes:
-    """Why plans moved in a cycle, as far as the views of two cycles show it."""
-
-    def __init__(
-        self,
-        specs: Mapping[str, QueueSpec],
-        ends: Mapping[str, int],
-        view: View,
-        plan: Plan,
-        resolution: int,
-        now: int,
-    ) -> None:
-        self._specs = specs
-        self._ends = ends
-        self._view = view
-        self._resolution = resolution
-        self._now = now
-        self.known = ""
-        """Why all plans moved, where that is known."""
-        self.endless = ""
-        """Why a running job is not expected to end any more; empty where there is none."""
-        self.room_is_kept = False
-        """Whether there is room that was not kept for lost members before."""
-        started = {one.gang for one in plan.assignments} | {one.by for one in plan.evictions}
-        served = started | {one.owner for one in plan.planned}
-        self._ranks = {
-            view.queues[gang.queue].spec.priority: gang.queue
-            for gang in view.gangs
-            if gang.uid in served and gang.queue in view.queues
-        }
-
-    def of(self, move: Move) -> str:
-        """The cause of this move, as a clause."""
-        before, after = move
-        if before is None:
-            return "what runs and what is planned changed"
-        if after is not None and after[0].since <= before[0].since:
-            return "room is expected sooner than before"
-        if self.known:
-            return self.known
-        if lost := self._lost(before):
-            return f"node {lost} was lost or closed"
-        if reserved := self._reserved(before):
-            return f"reservation {reserved!r} needs the room"
-        spec = self._view.queues.get(before[0].queue)
-        if spec is None or self._specs.get(before[0].queue, spec.spec) != spec.spec:
-            return f"queue {before[0].queue!r} was changed"
-        rank = spec.spec.priority
-        if higher := max((other for other in self._ranks if other > rank), default=None):
-            return f"queue {self._ranks[higher]!r} has a larger priority ({higher} against {rank})"
-        if after is None and all(gang.uid != before[0].owner for gang in self._view.gangs):
-            return "it may not start at present; its reasons say why"
-        if not self._specs:
-            return "what runs changed while no scheduler looked"
-        for one in self._view.expected_ends:
-            if one.at <= self._now:
-                return "a job that was to end has not ended yet"
-            if self._ends.get(one.gang, one.at) + self._resolution < one.at:
-                return "a running job may run longer than before"
-        if self.endless:
-            return self.endless
-        if self.room_is_kept:
-            return "room is kept for members that a running job lost"
-        return "room that it needs is used otherwise: by pods of other schedulers, or by an order of an administrator"
-
-    def _reserved(self, plan: tuple[Reservation, ...]) -> str:
-        """A reservation by administrators that the gang may not use, and that lies in its plan; empty for none."""
-        gang = next((one for one in self._view.gangs if one.uid == plan[0].owner), None)
-        if gang is None:
-            return ""
-        nodes, begin, end = {one.node for one in plan}, plan[0].since, plan[0].until
-        for room in self._view.reserved:
-            in_time = begin < room.end and (not end or end > room.begin)
-            if in_time and not nodes.isdisjoint(room.nodes) and not room.admits(gang):
-                return room.name
-        return ""
-
-    def _lost(self, plan: Iterable[Reservation]) -> str:
-        """A node of the plan that is gone, not ready or closed; empty where there is none."""
-        static = self._view.nodes.static
-        for one in plan:
-            row = static.index.get(one.node)
-            if row is None or not _open(static.facts[row]):
-                return one.node
-        return ""
-
-
-def _kept(view: View) -> frozenset[str]:
-    """The gangs for which room is kept for lost members."""
-    return frozenset(one.owner for one in view.reservations if one.kind is ReservationKind.REFILL)
-
-
-def _open(facts: NodeFacts) -> bool:
-    return facts.ready and not facts.unschedulable and not facts.deleting
+def _moment(move: tuple[str, Move]) -> tuple[int, str]:
+    """The earliest plan first: what moved it may have moved later ones."""
+    uid, (before, after) = move
+    known = before or after
+    return known[0].since if known else 0, uid

@@ -274,3 +274,63 @@ async def test_while_nothing_is_started_no_start_is_planned(
         assert [reason["code"] for reason in told["reasons"]] == ["QueueClosed"]
         await store.queues.edit(queue, lambda old: (old.labels, old.spec | {"closed": True}), draining=False)
         await planned(service, world, "next", is_planned=True)  # it was in the queue before: closing does not stop it
+
+
+async def policy_changed(service: Any, world: World, store: Store, places: dict[str, str]) -> str:
+    service.loop.policy = Policy()
+    service.loop.wake()
+    return "the scheduling policy was changed"
+
+
+async def card_cordoned(service: Any, world: World, store: Store, places: dict[str, str]) -> str:
+    await store.card_cordons.cordon(places["short"], 0, "fan", "root")
+    return f"node {places['short']} has less than before"
+
+
+async def limit_lengthened(service: Any, world: World, store: Store, places: dict[str, str]) -> str:
+    asked = history.Event(event=history.JOB_LIMITED, uid=await uid(world, "short"), actor="ann")
+    await store.controls.limit(asked, 7 * 3600)
+    return "a running job may run longer than before"
+
+
+async def job_held(service: Any, world: World, store: Store, places: dict[str, str]) -> str:
+    await store.controls.hold(
+        history.Event(event=history.JOB_HELD, uid=await uid(world, "next"), actor="ann", kind="Pod", name="next")
+    )
+    return "it was held"
+
+
+async def queue_narrowed(service: Any, world: World, store: Store, places: dict[str, str]) -> str:
+    labels = (world.queue_spec.get("nodeSelector") or {}).get("matchLabels", {})
+    narrow = {"nodeSelector": {"matchLabels": labels | {"kubernetes.io/hostname": places["long"]}}}
+    (queue,) = {gang.queue for gang in service.state.gangs.values()}
+    await store.queues.edit(queue, lambda old: (old.labels, old.spec | narrow))
+    return f"queue '{queue}' was changed"
+
+
+async def larger_queue(service: Any, world: World, store: Store, places: dict[str, str]) -> str:
+    high = f"{world.run}-high"
+    await store.queues.create(high, {}, world.queue_spec | {"priority": 50}, {"everyone": True})
+    await world.create(limited(world, "urgent", 2, high, "2h"))
+    return f"queue '{high}' has a larger priority (50 against 0)"
+
+
+CAUSES = (policy_changed, card_cordoned, limit_lengthened, job_held, queue_narrowed, larger_queue)
+
+
+@pytest.mark.parametrize("act", CAUSES, ids=[one.__name__ for one in CAUSES])
+async def test_what_moves_a_plan_is_told_in_event_and_history(
+    world: World, start: Start, queue: str, store: Store, act: Any
+) -> None:
+    await world.play(2, 2)
+    async with start(policy=PLANS) as service:
+        await world.create(limited(world, "short", 2, queue, "1h"), limited(world, "long", 2, queue, "9h"))
+        places = {pod["metadata"]["name"]: pod["spec"]["nodeName"] for pod in await world.running("short", "long")}
+        for name in places:
+            await timed(service, world, name)
+        await world.create(limited(world, "next", 2, queue, "1h"))
+        assert "planned to start at" in await waits_for(world, "next")
+        why = await act(service, world, store, places)
+        message = (await world.event(names.EVENT_PLAN_MOVED, "next"))["message"]
+        assert message.endswith(f": {why}")
+        assert (await happened(store, history.PLAN_MOVED, "next")).detail["message"] == message

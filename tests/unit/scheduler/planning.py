@@ -38,19 +38,25 @@ def limited(name: str, gpus: int = 1, limit: str = "", **more: Any) -> Any:
     return made
 
 
-def view_of(state: ClusterState, now: int = NOW) -> View:
+def view_of(state: ClusterState, now: int = NOW, start_timeout: int = START_TIMEOUT) -> View:
     """The view for a policy that plans starts."""
-    ends = state.expect_ends(START_TIMEOUT, MOST_GRACE)
+    ends = state.expect_ends(start_timeout, MOST_GRACE)
     gangs = whole(state.judge(now))
     return snapshot(state, gangs, expected_ends=whole(ends.follow(now)))
+
+
+def policy_of(resolution: int = 60, start_timeout: int = START_TIMEOUT, **planning: Any) -> Policy:
+    """A policy that plans starts."""
+    planned = Planning(resolution_seconds=resolution, **{"per_user": 100} | planning)
+    return Policy(planning=planned, start_timeout_seconds=start_timeout)
 
 
 def cycle(
     state: ClusterState, now: int = NOW, resolution: int = 60, **planning: Any
 ) -> tuple[View, Plan, dict[str, Move]]:
     """A cycle of the loop: its view, its plan, and which planned starts moved. What starts is assumed."""
-    policy = Policy(planning=Planning(resolution_seconds=resolution, **{"per_user": 100} | planning))
-    view = view_of(state, now)
+    policy = policy_of(resolution, **planning)
+    view = view_of(state, now, policy.start_timeout_seconds)
     decided = plan(view, policy, now)
     for uid in dict.fromkeys(one.gang for one in decided.assignments):
         state.assume(uid, [one for one in decided.assignments if one.gang == uid], now)

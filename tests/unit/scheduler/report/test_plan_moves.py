@@ -1,16 +1,20 @@
 """What users are told when a planned start moves: whether, how often, and the cause."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
 from t9ksched.model.queue import Queue, parse_queue_spec
+from t9ksched.model.reservation import Reservation, ReservationKind
+from t9ksched.scheduler.report.plan_causes import Causes, Seen
 from t9ksched.scheduler.report.plan_moves import SETTLE_NS, TELL_NS, PlanMoves
 from t9ksched.scheduler.state.objects import timestamp
+from t9ksched.scheduler.state.reservations import Move
 from t9ksched.store.job_overrides import JobControl
-from tests.unit.scheduler.planning import MINUTE, SECOND, START_TIMEOUT, cycle, limited, runs
+from tests.unit.scheduler.planning import MINUTE, SECOND, START_TIMEOUT, cycle, limited, policy_of, runs
 from tests.unit.scheduler.state.test_state import NOW, group, node, pod, state_with
 
 AHEAD = START_TIMEOUT * SECOND + 10 * SECOND
@@ -34,6 +38,8 @@ class Scene:
         self.now = NOW
         self.state = state_with(node("n1", 4), node("n2", 4), queues={"q": {}, "high": {"priority": 50}})
         self.told = Told()
+        self.planning: dict[str, Any] = {}
+        """What the policy says of planning from now on."""
         self.moves = self.follower()
         for name, limit, at in (("long", "10h", "n1"), ("short", "2h", "n2")):
             self.state.upsert_pod(limited(name, 4, limit, nodeSelector={"kubernetes.io/hostname": at}))
@@ -54,9 +60,11 @@ class Scene:
     def moved(self, seconds: float = 1, **planning: Any) -> list[str]:
         """A cycle so much later; what was told at once."""
         self.now += int(seconds * SECOND)
-        view, plan, moves = cycle(self.state, self.now, **planning)
+        self.planning |= planning
+        view, plan, moves = cycle(self.state, self.now, **self.planning)
         before = len(self.told.texts)
-        self.moves.follow(moves, view, plan, MINUTE, self.now)
+        resolution = self.planning.get("resolution", 60) * SECOND
+        self.moves.follow(moves, view, plan, policy_of(**self.planning), resolution, self.now)
         return self.told.texts[before:]
 
     def planned(self, name: str = "large") -> int | None:
@@ -130,6 +138,30 @@ def limit_lifted(scene: Scene) -> None:
     scene.state.direct({"pod-short": JobControl("pod-short", time_limit_seconds=0, at=datetime.now(UTC))})
 
 
+def card_cordoned(scene: Scene) -> None:
+    scene.state.node_events.cordon_cards({"n2": {3: "fan"}})
+
+
+def smaller(scene: Scene) -> None:
+    scene.state.upsert_node(node("n2", 3))
+
+
+def longer_start(scene: Scene) -> None:
+    scene.planning["start_timeout"] = START_TIMEOUT + 1200
+
+
+def held(scene: Scene) -> None:
+    scene.state.direct({"pod-large": JobControl("pod-large", held=True, at=datetime.now(UTC))})
+
+
+def strict(scene: Scene) -> None:
+    scene.limit("q", {"ordering": "Strict"})
+    scene.cycle()
+    scene.cycle()
+    scene.state.upsert_group(group("crew", 1, priority=9))
+    scene.state.upsert_pod(limited("crew-0", 4, "2h", group="crew"))
+
+
 LATER: dict[str, tuple[Callable[[Scene], None], str]] = {
     "a lost node": (lost, "node n2 was lost or closed"),
     "a closed node": (closed, "node n2 was lost or closed"),
@@ -138,6 +170,9 @@ LATER: dict[str, tuple[Callable[[Scene], None], str]] = {
     "a changed queue": (queue_changed, "queue 'q' was changed"),
     "a job that runs longer": (longer, "a running job may run longer than before"),
     "a job whose limit is lifted": (limit_lifted, "a running job may run longer than before"),
+    "a node with a card less": (smaller, "node n2 has less than before"),
+    "a cordoned card": (card_cordoned, "node n2 has less than before"),
+    "another startTimeout": (longer_start, "the scheduling policy was changed"),
     "another scheduler's pod": (foreign, "room that it needs is used otherwise: by pods of other schedulers"),
 }
 
@@ -151,6 +186,89 @@ def test_a_later_start_is_told_with_its_cause(scene: Scene, case: str) -> None:
     assert moved is not None
     assert moved > 135
     assert told.startswith(text(135, moved, why))
+
+
+@pytest.mark.parametrize(
+    ("act", "why"),
+    [(strict, "queue 'q' keeps strict order, and a job before it takes the room"), (held, "it was held")],
+    ids=["a job before it in strict order", "hold"],
+)
+def test_a_plan_that_is_given_up_is_told_with_its_cause(scene: Scene, act: Callable[[Scene], None], why: str) -> None:
+    act(scene)
+    (told,) = scene.cycle()
+    assert scene.planned() is None
+    assert told == text(135, None, why)
+
+
+def test_an_earlier_start_by_another_policy_is_told_so(scene: Scene) -> None:
+    assert scene.cycle(start_timeout=600) == [text(135, 130, "the scheduling policy was changed")]
+
+
+def test_a_plan_that_the_policy_allows_no_longer_is_told_so(scene: Scene) -> None:
+    scene.state.upsert_pod(limited("next", 4, "1h"))
+    scene.cycle()
+    (told,) = scene.cycle(mode="EASY")
+    assert scene.planned() == 135
+    assert scene.planned("next") is None
+    assert told.startswith("next: it is no longer planned to start at ")
+    assert told.endswith(": the scheduling policy was changed")
+
+
+def test_a_plan_that_was_held_is_told_why_it_moved_while_another_took_its_turn(scene: Scene) -> None:
+    scene.state.upsert_pod(limited("next", 4, "1h"))
+    scene.cycle()
+    held(scene)
+    assert scene.moved() == []
+    scene.state.direct({"pod-large": JobControl("pod-large", at=datetime.now(UTC))})
+    told = [one for one in scene.cycle() if one.startswith("large: ")]
+    assert [one.rpartition(": ")[2] for one in told] == ["it was held"]
+
+
+def test_what_moved_another_plan_to_the_room_of_this_one_is_the_cause(scene: Scene) -> None:
+    """`large` loses n2, and goes before `next`, which was to start later on n3: that is told that n2 was lost."""
+    scene.state.remove_pod("pod-large")
+    scene.state.upsert_node(node("n3", 4))
+    scene.state.upsert_pod(limited("mid", 4, "3h", nodeSelector={"kubernetes.io/hostname": "n3"}))
+    scene.cycle()
+    for name, limit in (("large", "1h"), ("next", "20h")):
+        scene.state.upsert_pod(limited(name, 4, limit))
+        scene.cycle()
+    assert (scene.planned(), scene.planned("next")) == (135, 195)
+    scene.state.remove_node("n2")
+    told = scene.cycle()
+    assert scene.planned() == 195
+    assert sorted(one.split(": ")[0] for one in told) == ["large", "next"]
+    assert all(one.endswith("node n2 was lost or closed") for one in told)
+
+
+def test_while_plans_follow_one_another_the_cause_stays(scene: Scene) -> None:
+    policy = policy_of()
+    view, plan, _ = cycle(scene.state, scene.now)
+    (before,) = scene.state.reservations.planned.values()
+    later = tuple(replace(one, since=one.since + MINUTE) for one in before)
+    causes = [
+        Causes(Seen.of(view, policy, why), view, plan, policy, lambda uid: False, scene.now) for why in ("", "a stop")
+    ]
+    assert [one.of(Move(before, later)).partition(":")[0] for one in causes] == [
+        "room that it needs is used otherwise",
+        "a stop",
+    ]
+
+
+def test_victims_that_leave_too_late(scene: Scene) -> None:
+    """Room on n2 is promised to `urgent`, which would have ended in time had its victims left when they were to."""
+    scene.state.upsert_pod(limited("urgent", 4, "30m"))
+    scene.state.settle()
+    gang = scene.state.gangs_by_uid["pod-urgent"]
+    (of,) = {pod.pod_class for pod in gang.members.values()}
+    assert of is not None
+    victims = Reservation(gang.uid, "n2", of, ReservationKind.VICTIMS, since=scene.now)
+    scene.state.reservations.promise([victims], NOW + 91 * MINUTE)
+    assert scene.cycle(resolution=1) == []
+    assert scene.planned() == 135
+    (told,) = scene.cycle(90.5 * 60)
+    assert told.startswith("large: its planned start moved from ")
+    assert told.endswith("evicted pods have not left in time")
 
 
 def test_pods_that_outlive_their_group(scene: Scene) -> None:
