@@ -240,6 +240,7 @@ class SharedCards(CardRequest):
         cores: in thousandths of each card; 0 reserves none.
         memory: in MiB on each card, or where that is 0,
         memory_percent: of each card's memory.
+        form: says in JSON what kind of request it is, see `FORMS`.
     """
 
     container: str
@@ -249,6 +250,7 @@ class SharedCards(CardRequest):
     cores: int = 0
     memory: int = 0
     memory_percent: int = 0
+    form: Literal["shared"] = field(default="shared", init=False, repr=False)
 
     def choose(self, idle: CardGrant) -> CardGrant:
         return idle.lowest(self.resource, self.count)

@@ -11,7 +11,7 @@ import pytest
 from t9ksched.engine.view import Positions, dump, load, load_with_classes, pieces
 from t9ksched.model.cards import CardGrant
 from t9ksched.model.reservation import Reservation, ReservationKind
-from tests.builders import GPU, gang, node, pod_class, queue, running, table, view
+from tests.builders import GPU, divided_node, gang, node, pod_class, queue, running, shared_class, table, view
 
 
 def test_a_view_reads_back_as_it_was_written() -> None:
@@ -85,3 +85,9 @@ def test_a_large_view_is_written_in_many_pieces() -> None:
     again, classes = load_with_classes(dump(made))
     assert dump(again) == dump(made)
     assert classes == list(positions)
+
+
+def test_a_dump_says_which_requests_are_for_parts_of_cards() -> None:
+    asked = shared_class(500, 8_000)
+    seen = view([divided_node("n", 2)], [gang("g", of=asked)])
+    assert load(dump(seen)).gangs[0].waiting[0].pod_class == asked
