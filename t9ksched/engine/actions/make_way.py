@@ -50,7 +50,7 @@ def make_way(cycle: Cycle, planned: PlannedStarts, gang: Gang, key: SchedulingKe
         if not placements:
             walk.give_up(moment)
             if reserves:
-                planned.lift([block for block in walk.blocks if block.owner != gang.uid])
+                planned.lift(walk.blocks)
                 planned.lay(before)
             return False
         walk.lay(moment, planned.block(of, moment[0], placements))

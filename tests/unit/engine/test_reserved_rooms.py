@@ -9,6 +9,7 @@ from t9ksched.engine.policy import Planning, Policy
 from t9ksched.model.reasons import Code
 from t9ksched.model.reservation import Reservation, ReservationKind
 from t9ksched.model.reserved_room import ReservedRoom
+from t9ksched.model.start_windows import StartWindow
 from tests.ahead import HOUR, Pool
 from tests.builders import GPU, gang, node, pod_class, queue, running, view
 from tests.unit.engine.deciding import NOW, decide
@@ -419,3 +420,16 @@ def test_room_for_a_lost_member_is_not_kept_where_it_is_reserved() -> None:
     given = view([node("n0", gpu=2), node("n1", gpu=2)], [old], reservations=[hold])
     assert [one.node for one in decide(given).kept] == ["n0"]
     assert [one.node for one in decide(replace(given, reserved=(_reserved(0, NOW + 2000),))).kept] == ["n1"]
+
+
+def test_a_plan_that_cannot_make_way_leaves_nothing_of_the_gang_that_asked() -> None:
+    """Job c would fit beside the plan of b by numbers, if nodes were alike to both; it starts when b has ended."""
+    window = (StartWindow(begin=2 * 60, end=3 * 60),)
+    queues = {"q": queue(ordering="Backfill"), "at 2": queue(ordering="Backfill", start_windows=window)}
+    pool = Pool(nodes=2, queues=queues)
+    pool.reserve("r", 2, 5, [0], queues=("other",))
+    pool.submit("b", 1, 2, of="at 2")
+    pool.cycle(1)
+    pool.submit("c", 1)
+    pool.cycle(1)
+    assert pool.planned == {"b": 2, "c": 4}
