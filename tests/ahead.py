@@ -13,6 +13,7 @@ from t9ksched.engine.planner import plan
 from t9ksched.engine.policy import Planning, Policy
 from t9ksched.engine.view import QueueState, View, dump, load
 from t9ksched.model.gang import ExpectedEnd, Gang
+from t9ksched.model.podclass import PodClass
 from t9ksched.model.reservation import Reservation, ReservationKind
 from t9ksched.model.reserved_room import ReservedRoom
 from tests.builders import GPU, gang, node, pod_class, queue, table
@@ -65,10 +66,14 @@ class Pool:
         priority: int = 0,
         user: str = "",
         reservation: str = "",
+        of_class: PodClass | None = None,
     ) -> None:
-        """A gang of so many pods comes; it runs no longer than `hours`, or for ever when that is 0."""
+        """A gang of so many pods comes, of a class or with so many cards each; it runs no longer than `hours`, or for
+        ever when that is 0.
+        """
         self._age += 1
-        made = gang(name, of, pods, of=pod_class(cpu=0, memory=0, gpu=cards), created=self._age, priority=priority)
+        asked = of_class or pod_class(cpu=0, memory=0, gpu=cards)
+        made = gang(name, of, pods, of=asked, created=self._age, priority=priority)
         lasts = round(hours * HOUR)
         self._waiting[name] = structs.replace(made, lasts=lasts, user=user, reservation=reservation)
 
@@ -119,6 +124,16 @@ class Pool:
             where, grant = places.pop()
             self.nodes.discharge(self.nodes.row(where), of.waiting[0].pod_class, grant)  # type: ignore[arg-type]
             self._kept.setdefault(name, []).append(where)
+
+    def replace_member(self, name: str) -> None:
+        """The running job loses a pod for good, and another scheduler's pod, which never ends, has its room at once."""
+        self.lose_member(name)
+        where = self._kept.pop(name)[0]
+        self.nodes.charge(self.nodes.row(where), self._running[name][0].waiting[0].pod_class)
+
+    def change(self, name: str, **fields: object) -> None:
+        """The waiting job is another one in these fields of a `Gang`."""
+        self._waiting[name] = structs.replace(self._waiting[name], **fields)
 
     def give_up_kept(self) -> None:
         """No room is kept any more: what has lost members ends, member by member."""

@@ -73,9 +73,8 @@ class Block:
         at, until: when its gang starts, and when it ends at the latest.
         only: the class of all its pods, None where they are unlike.
         gang: the gang whose waiting members are known to be those pods, None before it is looked at.
-        asked: the reservation that the gang asked for when this was planned, and as which user; empty for none, and
-            where that is not known.
-        told: what its gang is told of it; empty before it is asked for.
+        asked: what else that gang asked for when no earlier start was found; None where that is not known.
+        told: what its gang is told of it, with the moment that is named; None before it is asked for.
         changes: moments, rows of nodes and amounts of what it takes and gives back, see `Changes`.
     """
 
@@ -99,8 +98,8 @@ class Block:
         self.reserved = reserved
         self.room = room
         self.gang: Gang | None = None
-        self.asked: tuple[object, ...] = ()
-        self.told: tuple[Reason, ...] = ()
+        self.asked: tuple[object, ...] | None = None
+        self.told: tuple[int, tuple[Reason, ...]] | None = None
         self.owner, self.queue, self.rank, self.at = first.owner, first.queue, first.rank, first.since
         self.until = first.until or NEVER_ENDS
         self.only = first.pod_class if all(one.pod_class is first.pod_class for one in reserved) else None
@@ -129,14 +128,7 @@ class Block:
                 queue=gang.queue,
             )
             reserved += [one] * placement.pods
-        made = cls(tuple(reserved), Room.placed(placements))
-        made.asked = asks(gang)
-        return made
-
-
-def asks(gang: Gang) -> tuple[object, ...]:
-    """The reservation that the gang asks for, and as which user: both may change while it waits."""
-    return (gang.reservation, gang.user, gang.groups) if gang.reservation else ()
+        return cls(tuple(reserved), Room.placed(placements))
 
 
 def end_of(gang: Gang, start: int) -> int:

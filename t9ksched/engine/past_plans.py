@@ -5,6 +5,7 @@ all goes as it expected after that (gangs end when they were to end, others star
 get an earlier start: each stands without another look. Anything else has all plans looked at again.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
@@ -17,7 +18,7 @@ from t9ksched.engine.ends import Ends, KnownEnds
 from t9ksched.engine.ledger import Ledger
 from t9ksched.engine.nodes import Static
 from t9ksched.engine.placement.trial import Trial
-from t9ksched.engine.policy import Planning
+from t9ksched.engine.policy import Policy
 from t9ksched.engine.view import QueueState, View
 from t9ksched.engine.work import Work
 from t9ksched.model.gang import ExpectedEnd, Gang
@@ -39,28 +40,27 @@ class Expected:
         planned: all planned starts, one tuple a gang.
         free: the columns of free room, shape (resources, nodes).
         ends: what ran when the cycle began; `known` is the same by identity.
-        began: what was started in it: moment of its end, gang, queue and room.
+        began: the ends of what was started in it, with the room that they give back.
         reserved: what administrators have reserved.
         held: what queues with a quota were charged, by queue and resource.
     """
 
-    planning: Planning
+    policy: Policy
     planned: tuple[tuple[Reservation, ...], ...]
     free: Int64s
     ends: Ends
     known: Mapping[int, ExpectedEnd]
-    began: tuple[tuple[int, str, str, Room], ...]
+    began: tuple[tuple[ExpectedEnd, Room], ...]
     specs: Mapping[str, object]
     reserved: tuple[ReservedRoom, ...]
     held: dict[str, dict[str, int]]
 
     def still_run(self, latest: Mapping[int, ExpectedEnd], now: int) -> bool:
-        """Whether these ends, by identity, are those that were to come after this moment."""
+        """Whether these ends, by identity, are those that were to come after this moment, and give back the same."""
         known = self.known
-        gone = (known[key] for key in known.keys() - latest.keys())
-        found = {one.gang: one.at for one in gone if one.at > now}
-        found.update((gang, at) for at, gang, _, _ in self.began if at > now)
-        return found == {latest[key].gang: latest[key].at for key in latest.keys() - known.keys()}
+        gone = [known[key] for key in known.keys() - latest.keys()]
+        to_come = [one for one in (*gone, *(end for end, _ in self.began)) if one.at > now]
+        return _given_back(to_come) == _given_back(latest[key] for key in latest.keys() - known.keys())
 
     def at(self, now: int) -> tuple[Int64s, dict[str, dict[str, int]]]:
         """The columns of free room, and what queues with a quota are charged, when what was to end by then has."""
@@ -73,11 +73,11 @@ class Expected:
             queue = ends.sources[end].queue
             if queue in held:
                 held[queue] = _less(held[queue], dict(ends.classes[kind].requests), pods)
-        for at, _, queue, room in self.began:
-            if at <= now:
+        for one, room in self.began:
+            if one.at <= now:
                 free[:, room.rows] += room.amounts
-                if queue in held:
-                    held[queue] = _less(held[queue], room.demand)
+                if one.queue in held:
+                    held[one.queue] = _less(held[one.queue], room.demand)
         return free, held
 
 
@@ -149,11 +149,11 @@ class PastPlans:
             self._blocks[block.owner] = (block.reserved, block)
 
     def as_expected(
-        self, plans: Iterable[Block], view: View, ends: Ends, trial: Trial, ledger: Ledger, planning: Planning, now: int
+        self, plans: Iterable[Block], view: View, ends: Ends, trial: Trial, ledger: Ledger, policy: Policy, now: int
     ) -> bool:
         """Whether these plans and all else are as was expected, and the last cycle found nothing to improve."""
         was = self._expected
-        if was is None or was.planning != planning:
+        if was is None or was.policy != policy:
             return False
         if tuple(block.reserved for block in plans) != was.planned:
             return False
@@ -174,6 +174,16 @@ def charged(view: View, ledger: Ledger) -> dict[str, dict[str, int]]:
         for name in view.queues
         if ledger.limited(name)
     }
+
+
+def _given_back(ends: Iterable[ExpectedEnd]) -> dict[tuple[str, str, int], Counter[tuple[str, object]]]:
+    """What ends give back: how many pods with which requests on which node, by gang, queue and moment."""
+    found: dict[tuple[str, str, int], Counter[tuple[str, object]]] = {}
+    for one in ends:
+        rooms = found.setdefault((one.gang, one.queue, one.at), Counter())
+        for node, of, pods in one.rooms:
+            rooms[node, of.requests] += pods
+    return found
 
 
 def _less(held: Mapping[str, int], given_back: Mapping[str, int], times: int = 1) -> dict[str, int]:

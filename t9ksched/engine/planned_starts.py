@@ -12,11 +12,10 @@ from typing import Final
 import numpy as np
 
 from t9ksched.engine.arrays import Int64s
-from t9ksched.engine.blocks import NEVER_ENDS, Block, Room, asks, end_of
+from t9ksched.engine.blocks import NEVER_ENDS, Block, Room, end_of
 from t9ksched.engine.ends import Ends
 from t9ksched.engine.in_turn import InTurn, is_plain
 from t9ksched.engine.ledger import Ledger
-from t9ksched.engine.members import alike
 from t9ksched.engine.openings import openings
 from t9ksched.engine.past_plans import Expected, PastPlans, charged
 from t9ksched.engine.placement.trial import Placement, Trial
@@ -27,12 +26,12 @@ from t9ksched.engine.promised_rooms import PromisedRooms
 from t9ksched.engine.reservations import Reservations
 from t9ksched.engine.reserved_rooms import ReservedRooms
 from t9ksched.engine.scheduling_key import SchedulingKey
-from t9ksched.engine.standing_plans import is_best
+from t9ksched.engine.standing_plans import Kinds, asks, is_best, is_for, is_steady
 from t9ksched.engine.timeline import Timeline
 from t9ksched.engine.view import View
 from t9ksched.engine.windows import Windows
 from t9ksched.engine.work import Work
-from t9ksched.model.gang import Gang, Member
+from t9ksched.model.gang import ExpectedEnd, Gang, Member
 from t9ksched.model.reservation import Reservation
 
 _SECOND: Final = 1_000_000_000
@@ -63,6 +62,7 @@ class PlannedStarts:
         self._view = view
         self._trial = trial
         self._ledger = ledger
+        self._policy = policy
         self._planning = planning = policy.planning or Planning()
         self._now = now
         self._past = past
@@ -81,6 +81,7 @@ class PlannedStarts:
         self._ends: Ends | None = None
         """What is to end; None while nothing has asked for it."""
         self._counts = PlanCounts(planning)
+        self._kinds = Kinds(view.queues, self.gangs)
         self._stands: dict[str, Block] = {}
         """Plans of gangs that have had their turn, by UID."""
         self._before: dict[str, Block] = {}
@@ -89,8 +90,8 @@ class PlannedStarts:
         """No plan of an earlier cycle can be improved: see `past_plans`."""
         self._lifted: dict[str, Block] = {}
         """Plans that did not stand, by UID of the gang; at the turn of a gang, its own is here."""
-        self._begun: list[tuple[int, str, str, Room]] = []
-        """Ends of what started in this cycle."""
+        self._begun: list[tuple[ExpectedEnd, Room]] = []
+        """Ends of what started in this cycle, with its room."""
         self._acted = False  # something was started or planned in this cycle
         self._gained = False
         """A plan that was looked at may be improved by what happened since."""
@@ -113,7 +114,7 @@ class PlannedStarts:
             self.promised.lay()
         if plans or self._reserved is not None:
             ends = yield from self.look_ahead()
-            self._calm = past.as_expected(plans, view, ends, trial, self._ledger, self._planning, now)
+            self._calm = past.as_expected(plans, view, ends, trial, self._ledger, self._policy, now)
             yield
 
     def look_ahead(self) -> Work[Ends]:
@@ -136,9 +137,10 @@ class PlannedStarts:
         blocks = [self._stands[owner] for owner in sorted(self._stands)]
         planned = tuple(one for block in blocks for one in block.reserved)
         expected = None
-        if self._ends is not None and not self._gained and not self._lifted:
+        # An end that is overdue is expected later than it will be.
+        if self._ends is not None and not (self._gained or self._lifted or (self._ends.at <= self._now).any()):
             expected = Expected(
-                self._planning,
+                self._policy,
                 tuple(block.reserved for block in blocks),
                 self._trial.free.copy(),
                 self._ends,
@@ -173,21 +175,20 @@ class PlannedStarts:
             return None
         if self._view.queues[gang.queue].spec.ordering == "Strict" or not self._windows.allow(gang, block.at):
             return None
-        if block.gang is not gang:
-            if block.asked != asks(gang):
+        column = self._trial.column(self._view.queues[gang.queue].spec.node_selector, members[0].pod_class)
+        if not (is_steady(column) and is_for(block, gang, members)):
+            return None
+        calm = self._calm and not self._gained and not self._lifted
+        if not calm or block.asked != asks(gang):
+            # Reserved room is not the same for all gangs, so nothing is said where there is some, or a gang wants some.
+            if self._reserved is not None or gang.reservation:
                 return None
-            first = block.reserved[0].pod_class
-            if len(members) != len(block.reserved) or not alike(members) or members[0].pod_class != first:
-                return None
-            block.gang = gang
-        if not self._calm or self._gained or self._lifted:
             yield from self._timeline.prepare(self._trial)
-            # Reserved room is not the same for all gangs, so nothing is said where there is some.
-            column = self._trial.column(self._view.queues[gang.queue].spec.node_selector, members[0].pod_class)
-            if self._reserved is not None or not self._affords(block, laid=True):
+            if not self._affords(block, laid=True):
                 return None
             if not is_best(self._timeline, column, gang, block):
                 return None
+            block.asked = asks(gang)
         self._stands[gang.uid] = self._before.pop(gang.uid)
         return block
 
@@ -258,10 +259,13 @@ class PlannedStarts:
         had = self._lifted.get(gang.uid)
         if had is not None and had.at == self._now and had.room.same(room):
             del self._lifted[gang.uid]
+            self._gained |= self._kinds.leaves_alike(had, (*self._before.values(), *self._stands.values()))
         end = self.end_of(gang, self._now)
         if end != NEVER_ENDS:
             self._timeline.gives_back(end, gang.queue, room)
-            self._begun.append((end, gang.uid, gang.queue, room))
+            names = self._trial.nodes.names
+            rooms = tuple((names[one.row], one.column.pod_class, one.pods) for one in placements)
+            self._begun.append((ExpectedEnd(gang.uid, gang.queue, end, rooms), room))
 
     # ---- planning
 
@@ -320,10 +324,11 @@ class PlannedStarts:
     def awaits(self, gang: Gang, had: Block) -> None:
         """Pods of the gang are missing: the plan that it had stands until its moment, if its room is there."""
         if had.at > self._now and self._is_there(gang, had):
-            self.keep(gang, had)
+            self.keep(gang, had, looked=False)
 
-    def keep(self, gang: Gang, block: Block) -> None:
-        """The plan stands: that which the gang had, or a new one."""
+    def keep(self, gang: Gang, block: Block, *, looked: bool = True) -> None:
+        """The plan stands: that which the gang had, or a new one; `looked` says that there is no earlier one."""
+        block.gang, block.asked = None, asks(gang) if looked else None
         self._timeline.take(block)
         self._stands[gang.uid] = block
         self._counts.add(gang)
@@ -347,14 +352,11 @@ class PlannedStarts:
 
     # ---- other places for plans
 
-    def alike(self, key: SchedulingKey) -> bool:
-        """Whether the plans on the timeline and the gang have pods of one class: then `make_way` always succeeds. Where
-        room is reserved, not all nodes are alike to all gangs.
+    def alike(self, gang: Gang, key: SchedulingKey) -> bool:
+        """Whether all pods of the plans on the timeline and of the gang may take each other's places: then `make_way`
+        always succeeds. Where room is reserved, not all nodes are alike to all gangs.
         """
-        if self._reserved is not None:
-            return False
-        first, _ = key.groups[0]
-        return len(key.groups) == 1 and all(block.only == first.pod_class for block in self._timeline.blocks.values())
+        return self._reserved is None and self._kinds.alike(gang, key, self._timeline.blocks.values())
 
     def blocks(self) -> list[Block]:
         """The plans whose room the gang that has its turn must leave to them."""

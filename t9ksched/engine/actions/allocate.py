@@ -146,7 +146,7 @@ class Allocate:
     def _beside(self, planned: PlannedStarts, turn: Turn) -> Work[Attempt]:
         """Place the gang beside planned starts that are moved to other nodes, or leave the trial as it was."""
         cycle, gang, key = self._cycle, turn.gang, turn.key
-        if turn.had is not None and not planned.alike(key):
+        if turn.had is not None and not planned.alike(gang, key):
             return Attempt.NO_ROOM
         if not planned.possible.is_now(gang, key):
             return Attempt.NO_ROOM

@@ -60,7 +60,7 @@ class Reserve:
         stays = stays and had is not None and planned.still_fits(gang, key, had)
         sooner = had.at if stays and had is not None else None
         later = (at for at in planned.possible.openings(gang, key, sooner) if at > cycle.now)
-        ways = _WAYS if had is None or planned.alike(key) else 0
+        ways = _WAYS if had is None or planned.alike(gang, key) else 0
         for nth, at in enumerate(later):
             if nth >= _MOST:
                 planned.look_again()
@@ -105,11 +105,11 @@ def told(cycle: Cycle, gang: Gang, block: Block) -> tuple[Reason, ...]:
     outside = cycle.windows.shut(gang)
     shut = () if outside is None else (outside,)
     shortfalls = cycle.ledger.can_charge(gang.queue, block.room.demand)
-    if not block.told:
-        planning = cycle.policy.planning
-        at = rounded_up(block.at, planning.resolution_seconds * 1_000_000_000) if planning is not None else block.at
-        block.told = (explain.planned_start(at, len(block.room.rows)),)
+    planning = cycle.policy.planning
+    at = rounded_up(block.at, planning.resolution_seconds * 1_000_000_000) if planning is not None else block.at
+    if block.told is None or block.told[0] != at:
+        block.told = at, (explain.planned_start(at, len(block.room.rows)),)
     if not (shortfalls or shut):
-        return block.told
+        return block.told[1]
     quota = (explain.quota_exceeded(shortfalls),) if shortfalls else ()
-    return (*block.told, *shut, *quota)
+    return (*block.told[1], *shut, *quota)

@@ -1,7 +1,13 @@
 """A planner that remembers decides as a fresh one does, cycle by cycle: `Pool.cycle` compares the two."""
 
+from dataclasses import replace
+
+import pytest
+
 from t9ksched.engine.policy import Planning
+from t9ksched.model.start_windows import StartWindow
 from tests.ahead import Pool
+from tests.builders import divided_node, pod_class, queue
 
 
 def test_what_a_gang_is_told_that_fails_for_want_of_room_is_told_to_shorter_ones_like_it() -> None:
@@ -19,3 +25,149 @@ def test_what_a_gang_is_told_that_fails_for_want_of_room_is_told_to_shorter_ones
     pool.submit("starts", 1, 1)
     pool.submit("short", 4, 5)
     assert {one.gang for one in pool.cycle(0).assignments} == {"starts"}
+
+
+def test_an_end_that_gives_back_less_than_before_is_noticed() -> None:
+    """As much is free and charged as was to be expected, but a pod of another scheduler has a place that was to come
+    free.
+    """
+    pool = Pool(nodes=2)
+    pool.submit("a", 2, 5)
+    pool.cycle(0)
+    pool.submit("b", 2, 1)
+    pool.cycle(0)
+    pool.cycle(0)
+    assert pool.planned == {"b": 5}
+    pool.replace_member("a")
+    pool.cycle(0)
+    assert not pool.planned
+
+
+def test_an_end_that_was_overdue_comes_sooner_than_planned() -> None:
+    pool = Pool(nodes=2)
+    pool.submit("a", 2, 5)
+    pool.cycle(0)
+    pool.submit("b", 1, 1)
+    pool.cycle(5)
+    assert pool.planned == {"b": pytest.approx(5 + 1 / 60)}
+    pool.cycle(5)
+    pool.end("a")
+    pool.cycle(5)
+    assert pool.started["b"] == 5
+
+
+def test_a_plan_in_a_reservation_that_is_given_up_does_not_stand() -> None:
+    """Nothing earlier is free for it, but it waits for its reservation now."""
+    pool = Pool(nodes=2)
+    pool.submit("a", 2, 5)
+    pool.cycle(0)
+    pool.reserve("r", 5, 9, [0, 1], queues=("q",))
+    pool.submit("b", 2, 1, reservation="r")
+    pool.submit("c", 1, 1)
+    pool.cycle(0)
+    assert pool.planned["b"] == 5
+    del pool.rooms["r"]
+    pool.cycle(0)
+    assert "b" not in pool.planned
+
+
+def test_a_gang_is_told_its_start_by_the_resolution_of_now() -> None:
+    pool = Pool(nodes=1)
+    pool.submit("a", 1, 1.01)
+    pool.cycle(0)
+    pool.submit("b", 1, 1)
+    pool.cycle(0)
+    pool.policy = replace(pool.policy, planning=Planning(resolution_seconds=3600))
+    (waits,) = pool.cycle(0).waiting
+    assert "1970-01-01T02:00:00Z" in waits.reasons[0].message
+
+
+def test_a_gang_that_need_not_be_on_one_node_any_more_starts_sooner() -> None:
+    pool = Pool(nodes=2, cards=2)
+    for name, hours in (("a", 3), ("b", 5), ("c", 3), ("d", 5)):
+        pool.submit(name, 1, hours)
+    pool.cycle(0)
+    pool.submit("e", 2, 1)
+    pool.change("e", topology="Required")
+    for _ in range(3):
+        pool.cycle(0)
+    assert pool.planned == {"e": 5}
+    pool.change("e", topology="None")
+    pool.cycle(0)
+    assert pool.planned == {"e": 3}
+
+
+def test_a_plan_that_stood_without_its_pods_is_looked_at_when_they_are_back() -> None:
+    """Room came free while they were away."""
+    pool = Pool(nodes=2)
+    pool.submit("a", 2, 5)
+    pool.cycle(0)
+    pool.submit("b", 2, 1)
+    pool.cycle(0)
+    whole = pool.waiting["b"]
+    pool.change("b", waiting=whole.waiting[:1])
+    pool.end("a")
+    pool.cycle(1)
+    assert pool.planned == {"b": 5}
+    pool.submit("c", 1, 1)
+    pool.cycle(1)
+    pool.change("b", waiting=whole.waiting)
+    pool.cycle(1)
+    assert pool.planned == {"b": 2}
+
+
+def test_a_port_that_is_closed_on_time_lets_a_plan_begin_sooner() -> None:
+    """It is not known ahead which ports are open, so the plan is for another node."""
+    web = pod_class(cpu=0, memory=0, gpu=1, ports=[80])
+    pool = Pool(nodes=2, cards=2)
+    pool.submit("a", 1, 2, of_class=web)
+    pool.submit("b", 1, 5, cards=2)
+    pool.cycle(0)
+    pool.submit("d", 1, 1, of_class=web)
+    plays_on(pool, until="b")
+
+
+def test_a_divided_card_that_is_given_back_on_time_lets_a_plan_begin_sooner() -> None:
+    """It is not known ahead what is free of each card, so the plan is for another node."""
+    pool = Pool(nodes=2)
+    pool.nodes.upsert(divided_node("n001", 1))
+    pool.submit("b", 1, 5)
+    pool.submit("a", 1, 2)
+    pool.cycle(0)
+    pool.submit("d", 1, 1)
+    plays_on(pool, until="b")
+
+
+def plays_on(pool: Pool, until: str) -> None:
+    """Job a ends after two hours, as it was to; job d was planned to start when another one ends."""
+    for _ in range(3):
+        pool.cycle(0)
+    assert pool.planned == {"d": pool.limit(until)}
+    pool.end("a")
+    pool.cycle(2)
+    assert pool.started["d"] == 2
+
+
+def test_when_plans_are_alike_that_were_not_one_makes_way() -> None:
+    """Two plans, one after the other on different nodes, leave no node free for long. They could be on the same node,
+    but no plan moves as long as one of other pods is there too. That one starts when it was to.
+    """
+    windows = {f"at {hour}": (StartWindow(begin=hour * 60, end=hour * 60 + 60),) for hour in (3, 5)}
+    queues = {name: queue(ordering="Backfill", start_windows=those) for name, those in {"q": (), **windows}.items()}
+    pool, unlike = Pool(nodes=2, queues=queues), pod_class(cpu=600, memory=0)
+    pool.submit("a", 1, 5)
+    pool.submit("b", 1, 3)
+    pool.submit("c", 2, 2, of_class=unlike)
+    pool.cycle(0)
+    pool.submit("d", 2, 9, of_class=unlike)
+    pool.submit("e", 1, 2, of="at 3")
+    pool.submit("f", 1, 3, of="at 5")
+    pool.submit("g", 1, 5)
+    pool.cycle(0)
+    pool.end("a")
+    pool.cycle(1)
+    pool.cycle(1)
+    assert pool.planned == {"d": 2, "e": 3, "f": 5, "g": 5}
+    pool.end("c")
+    pool.cycle(2)
+    assert pool.started["g"] == 2
