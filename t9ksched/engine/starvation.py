@@ -4,8 +4,8 @@ Without known ends small gangs may pass a large one for ever. In a queue with th
 that has waited longer than the policy, or its queue, says collects room: nodes are chosen for all its pods, and what is
 free there, or comes free, goes to no other gang of its queue's priority or below. Other such gangs collect too, up to a
 share of what their queue may use, one gang a node, the oldest first, so that two gangs never hold halves of the same
-room. Nothing is remembered: from one cycle to the next the choice is the same, because nodes with more free room are
-taken first.
+room. A gang that must be in one domain collects in one that could hold it whole. Nothing is remembered: from one cycle
+to the next the choice is the same, because nodes with more free room are taken first, and so are domains.
 """
 
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ from t9ksched.engine.members import chosen
 from t9ksched.engine.placement.class_fit import ClassFit
 from t9ksched.engine.placement.trial import Trial
 from t9ksched.engine.policy import Starvation
-from t9ksched.engine.scheduling_key import SchedulingKeys
+from t9ksched.engine.scheduling_key import SchedulingKey, SchedulingKeys
 from t9ksched.engine.view import QueueState, View
 from t9ksched.engine.work import Work
 from t9ksched.model.gang import Gang
@@ -37,14 +37,15 @@ _MOST: Final = 20
 class _Claim:
     """The nodes on which a gang collects room: their rows, and what it needs there, shape (resources, rows).
 
-    `taken` is what is kept of that now; None while nothing is. `mark` is a number of what is kept and where, 0 for
-    nothing.
+    `domain` says in which domain they are, for people; empty where that does not matter. `taken` is what is kept of
+    that now; None while nothing is. `mark` is a number of what is kept and where, 0 for nothing.
     """
 
     gang: Gang
     rank: int
     rows: Indices
     amounts: Int64s
+    domain: str = ""
     taken: Int64s | None = None
     mark: int = 0
 
@@ -80,7 +81,7 @@ class Starving:
             for gang in gangs[first : first + _SOME]:
                 if gang.queue not in latest or gang.created > latest[gang.queue] or gang.placed or gang.uid in planned:
                     continue
-                if gang.waiting and gang.topology != "Required":
+                if gang.waiting:
                     lines[gang.queue].append(gang)
             self._trial.meter.spent += 20 * _SOME
             yield
@@ -112,29 +113,59 @@ class Starving:
             # In whole numbers, so that no rounding decides; memory of all nodes in bytes times 100 fits.
             if np.any(wanted * 100 > total * self._rules[gang.queue].most_held_percent):
                 return
-        amounts = np.zeros_like(self._trial.free)
-        if not all(self._spread(column, pods, amounts) for column, pods in key.groups):
+        found = self._nodes_for(gang, key)
+        if found is None:
             return
         if held is not None and wanted is not None:
             held[:] = wanted
+        amounts, domain = found
         rows = np.flatnonzero(amounts.any(axis=0))
         self._closed[rows] = True
-        self._claims[gang.uid] = _Claim(gang, spec.priority, rows, amounts[:, rows])
+        self._claims[gang.uid] = _Claim(gang, spec.priority, rows, amounts[:, rows], domain)
 
-    def _spread(self, column: ClassFit, pods: int, amounts: Int64s) -> bool:
-        """Choose nodes for so many pods, those with the most room first; false where there are not enough."""
+    def _nodes_for(self, gang: Gang, key: SchedulingKey) -> tuple[Int64s, str] | None:
+        """What the gang collects on which nodes, shape (resources, nodes), and in which domain; None where all nodes,
+        or all of one domain if it must be in one, could not hold it.
+
+        Of several domains it is the one where most is free of that: so it stays the same as long as no other one has
+        more, and what is collected never becomes less. Of equals a narrow one goes before a wide one.
+        """
+        if gang.topology != "Required":
+            amounts, able = self._spread(key, np.zeros(len(self._trial.nodes), np.intp), 1)
+            return (amounts, "") if able.all() else None
+        best, found = -1, None
+        for level in gang.levels:
+            of, names = self._trial.feasibility.domains(level)
+            amounts, able = self._spread(key, of, len(names))
+            firsts = sorted({_first(column) for column, _ in key.groups})
+            free = np.minimum(np.maximum(self._trial.free[firsts], 0), amounts[firsts]).sum(axis=0)
+            there = np.where(able, np.bincount(of, weights=free, minlength=len(names) + 1)[:-1], -1)
+            at = int(there.argmax()) if len(names) else 0
+            if len(names) and there[at] > best:
+                best, found = int(there[at]), (np.where(of == at, amounts, 0), f"{level} {names[at]}")
+        return found
+
+    def _spread(self, key: SchedulingKey, of: Indices, domains: int) -> tuple[Int64s, Mask]:
+        """Choose nodes for all pods in each of so many domains, those with the most room first; `of` is the domain of
+        each node, or a number from `domains` on. Returns what is needed there, shape (resources, nodes), and which
+        domains have enough.
+        """
         trial = self._trial
-        room = np.where(self._closed, 0, column.rooms(trial.nodes.static.allocatable - amounts))
-        first = column.card_needs[0][0] if column.card_needs else (column.needs[0][0] if column.needs else 0)
-        able = np.flatnonzero(room > 0)
-        order = able[np.argsort(-trial.free[first, able], kind="stable")]
-        takes = room[order]
-        before = np.cumsum(takes) - takes
-        counts = np.clip(pods - before, 0, takes)
-        if int(counts.sum()) < pods:
-            return False
-        amounts[:, order] += column.needs_vector[:, None] * counts
-        return True
+        amounts = np.zeros_like(trial.free)
+        enough = np.ones(domains, np.bool_)
+        for column, pods in key.groups:
+            room = np.where(self._closed | (of >= domains), 0, column.rooms(trial.nodes.static.allocatable - amounts))
+            able = np.flatnonzero(room > 0)
+            order = able[np.lexsort((-trial.free[_first(column), able], of[able]))]
+            takes = np.minimum(room[order], pods)
+            before = np.cumsum(takes) - takes
+            where = of[order]
+            begins = np.searchsorted(where, where)  # the first of the same domain
+            counts = np.clip(pods - (before - before[begins]), 0, takes)
+            enough &= np.bincount(where, weights=counts, minlength=domains) >= pods
+            amounts[:, order] += column.needs_vector[:, None] * counts
+        self._trial.meter.spent += 10 * amounts.size * len(key.groups)
+        return amounts, enough
 
     # ---- in the cycle
 
@@ -160,11 +191,13 @@ class Starving:
         if claim is not None and claim.taken is not None:
             self._give(claim)
 
-    def goes_on(self, gang: Gang) -> int:
-        """The gang waits on; returns on how many nodes room is collected for it."""
+    def goes_on(self, gang: Gang) -> tuple[int, str]:
+        """The gang waits on; returns on how many nodes room is collected for it, and in which domain, empty where that
+        does not matter.
+        """
         claim = self._claims[gang.uid]
         self._keep(claim)
-        return len(claim.rows)
+        return len(claim.rows), claim.domain
 
     def started(self, gang: Gang) -> bool:
         """The gang has its places; whether room had been collected for it."""
@@ -213,6 +246,13 @@ def rules_of(queue: QueueState, policy: Starvation | None) -> Starvation | None:
     after = base.after_seconds if own.after_seconds is None else own.after_seconds
     share = base.most_held_percent if own.most_held_percent is None else own.most_held_percent
     return Starvation(after, share) if after else None
+
+
+def _first(column: ClassFit) -> int:
+    """The resource by which nodes are compared for pods of this class, as row: cards where they ask for any."""
+    if column.card_names:
+        return column.trial.resource_rows[column.card_names[0]]
+    return column.needs[0][0] if column.needs else 0
 
 
 def _age(gang: Gang) -> tuple[int, str]:

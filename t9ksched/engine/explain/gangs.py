@@ -150,12 +150,15 @@ def outside_window(queue: str, begins: int | None) -> Reason:
     )
 
 
-def collects(gang: Gang, nodes: int, now: int) -> Reason:
-    """It has waited long, and collects room on so many nodes; `now` in nanoseconds since the epoch."""
+def collects(gang: Gang, nodes: int, domain: str, now: int) -> Reason:
+    """It has waited long, and collects room on so many nodes, of a domain if it must be in one, such as `rack r1`.
+    `now` is in nanoseconds since the epoch.
+    """
     waited = written(max(now - gang.created, 0) // 60_000_000_000 * 60)
+    where = f"{counted(nodes, 'node')} of {domain}" if domain else counted(nodes, "node")
     return Reason(
         Code.STARVING,
-        f"it has waited for {waited}: room that comes free on {counted(nodes, 'node')} is kept for it",
+        f"it has waited for {waited}: room that comes free on {where} is kept for it",
         unblocks=("jobs that run there end",),
     )
 

@@ -14,11 +14,12 @@ from t9ksched.model.gang import ExpectedEnd, Gang
 from t9ksched.model.queue_starvation import QueueStarvation
 from t9ksched.model.reasons import Code
 from tests.ahead import HOUR, Pool
-from tests.builders import gang, node, pod_class, queue, running, view
+from tests.builders import gang, member, node, pod_class, queue, running, view
 
 MINUTE = 60 * 1_000_000_000
 POLICY = Policy(starvation=Starvation(1800, 20))
 LATE = 31 * MINUTE
+RACKS = {"n0": "r0", "n1": "r0", "n2": "r1", "n3": "r1"}
 QUEUES = {
     "q": queue(ordering="Backfill"),
     "other": queue(ordering="BestEffort"),
@@ -32,11 +33,13 @@ def waits(name: str, pods: int, cards: int = 1, of: str = "q", since: int = 0) -
     return structs.replace(gang(name, of, pods, of=shape), created=since * MINUTE)
 
 
-def cluster(nodes: int, cards: int, held: dict[str, int], *gangs: Gang) -> View:
-    """Nodes with so many cards each, of which `held` are in use, by node, for no known time."""
+def cluster(nodes: int, cards: int, held: dict[str, int], *gangs: Gang, racks: dict[str, str] | None = None) -> View:
+    """Nodes with so many cards each, of which `held` are in use, by node, for no known time; `racks` are of nodes."""
     one = pod_class(cpu=0, memory=0, gpu=1)
     used = [running(f"r-{name}", "plain", [name] * count, of=one) for name, count in held.items()]
-    return view([node(f"n{at}", gpu=cards) for at in range(nodes)], gangs, QUEUES, running=used)
+    racks = racks or {}
+    labels = [{"rack": racks[f"n{at}"]} if racks else {} for at in range(nodes)]
+    return view([node(f"n{at}", gpu=cards, labels=labels[at]) for at in range(nodes)], gangs, QUEUES, running=used)
 
 
 def started(found: Plan) -> set[str]:
@@ -85,6 +88,13 @@ def test_room_on_nodes_that_it_does_not_need_is_free_for_others() -> None:
     found = plan(seen, POLICY, LATE)
     assert started(found) == {"small"}
     assert {one.node for one in found.assignments} == {"n2"}, "room is collected on n0"
+
+
+def test_room_is_collected_where_most_of_it_is_free() -> None:
+    """Cards decide, whatever else is free there."""
+    seen = cluster(3, 2, {"n0": 2, "n1": 1, "n2": 1}, waits("large", 1, cards=2), waits("small", 1, since=1))
+    found = plan(seen, POLICY, LATE)
+    assert {one.node for one in found.assignments} == {"n2"}, "room is collected on n1"
 
 
 def test_two_never_hold_halves_of_the_same_room() -> None:
@@ -208,11 +218,13 @@ def _remembered(drawn: random.Random) -> int:
     held = {f"n{at}": drawn.randint(2, 4) for at in range(5)}
     gangs = [waits(f"g{at}", drawn.randint(1, 9), drawn.randint(1, 4), since=drawn.randint(0, 60)) for at in range(16)]
     gangs = [structs.replace(one, queue=drawn.choice(["q", "r", "other", "high"])) for one in gangs]
-    seen = cluster(5, 4, held)
+    levels = ("kubernetes.io/hostname", "rack")
+    gangs = [structs.replace(one, topology="Required", levels=levels) if drawn.random() < 0.3 else one for one in gangs]
+    seen = cluster(5, 4, held, racks=RACKS | {"n4": "r1"})
     for minute in range(40, 70):
         if drawn.random() < 0.3:
             held[drawn.choice(sorted(held))] = drawn.randint(1, 4)
-            seen = cluster(5, 4, held)
+            seen = cluster(5, 4, held, racks=RACKS | {"n4": "r1"})
         if drawn.random() < 0.2:
             gangs[drawn.randrange(len(gangs))] = waits(f"h{minute}", drawn.randint(1, 9), drawn.randint(1, 4))
         seen = replace(seen, gangs=tuple(gangs), queues=seen.queues | {"r": high})
@@ -271,3 +283,131 @@ def test_the_share_of_a_queue_is_its_own(share: int, collects: list[bool]) -> No
     spec = replace(QUEUES["q"].spec, starvation=QueueStarvation(most_held_percent=share))
     found = plan(replace(seen, queues=seen.queues | {"q": replace(QUEUES["q"], spec=spec)}), POLICY, 35 * MINUTE)
     assert [Code.STARVING in codes(found, name) for name in ("a", "b")] == collects
+
+
+# --- gangs that must be in one domain
+
+
+def racks(cards: int, held: dict[str, int], *gangs: Gang) -> View:
+    """Two racks of two nodes with so many cards each, of which some are in use."""
+    return cluster(4, cards, held, *gangs, racks=RACKS)
+
+
+def together(name: str, pods: int, cards: int = 1, since: int = 0, levels: tuple[str, ...] = ("rack",)) -> Gang:
+    return structs.replace(waits(name, pods, cards, since=since), topology="Required", levels=levels)
+
+
+def starving(found: Plan, name: str) -> str:
+    """What a gang is told of the room that is collected for it; empty where none is."""
+    (reasons,) = (one.reasons for one in found.waiting if one.gang == name)
+    return next((one.message for one in reasons if one.code is Code.STARVING), "")
+
+
+@pytest.mark.parametrize(
+    ("held", "keeps", "free"),
+    [
+        ({"n0": 2, "n1": 1, "n2": 1, "n3": 2}, "2 nodes of rack r0", "n2"),
+        ({"n0": 2, "n1": 1, "n2": 0, "n3": 2}, "2 nodes of rack r1", "n1"),
+        ({"n0": 1, "n1": 1, "n2": 0, "n3": 2}, "2 nodes of rack r0", "n2"),
+    ],
+    ids=["of equals the first", "where more is free", "where more is free in all"],
+)
+def test_a_gang_that_must_be_in_one_rack_collects_there_and_not_elsewhere(
+    held: dict[str, int], keeps: str, free: str
+) -> None:
+    seen = racks(2, held, together("large", 2, 2), waits("small", 1, since=1), waits("more", 1, since=2))
+    found = plan(seen, POLICY, LATE)
+    assert keeps in starving(found, "large")
+    assert {one.node for one in found.assignments} == {free}
+
+
+def test_what_comes_free_in_its_rack_is_kept_until_it_starts() -> None:
+    small = [waits(f"s{at}", 1, since=1) for at in range(9)]
+    memory = Memory()
+    for n0, n1 in ((2, 1), (1, 1), (1, 0)):
+        held = {"n0": n0, "n1": n1, "n2": 2, "n3": 2}
+        seen = racks(2, held, together("large", 4), *small)
+        assert started(plan(seen, POLICY, LATE, memory)) == set()
+    found = plan(racks(2, {"n2": 2, "n3": 2}, together("large", 4), *small), POLICY, LATE, memory)
+    assert started(found) == {"large"}
+
+
+@pytest.mark.parametrize(
+    ("pods", "cards", "levels", "keeps"),
+    [
+        (3, 2, ("rack",), ""),
+        (3, 1, ("kubernetes.io/hostname",), ""),
+        (2, 1, ("kubernetes.io/hostname",), "1 node of kubernetes.io/hostname n1"),
+        (3, 1, ("kubernetes.io/hostname", "rack"), "2 nodes of rack r0"),
+        (2, 1, ("kubernetes.io/hostname", "rack"), "1 node of kubernetes.io/hostname n1"),
+        (2, 1, ("zone",), ""),
+    ],
+    ids=[
+        "no rack is so large",
+        "no node is so large",
+        "a node",
+        "the wider level",
+        "the narrow level",
+        "no such label",
+    ],
+)
+def test_the_domain_in_which_it_collects(pods: int, cards: int, levels: tuple[str, ...], keeps: str) -> None:
+    held = {"n0": 2, "n1": 1, "n2": 2, "n3": 2}
+    seen = racks(2, held, together("large", pods, cards, levels=levels), waits("small", 1, since=1))
+    found = plan(seen, POLICY, LATE)
+    assert (keeps in starving(found, "large")) if keeps else not starving(found, "large")
+    assert started(found) == (set() if keeps else {"small"})
+
+
+@pytest.mark.parametrize(
+    ("share", "racks_of", "collect"),
+    [
+        (50, RACKS, ["2 nodes of rack r0", "2 nodes of rack r1"]),
+        (49, RACKS, ["2 nodes of rack r0", ""]),
+        (50, RACKS | {"n3": "r2"}, ["2 nodes of rack r0", ""]),
+    ],
+    ids=["each in a rack", "the share is too small", "one rack is large enough"],
+)
+def test_two_that_must_be_in_one_rack_never_hold_halves(
+    share: int, racks_of: dict[str, str], collect: list[str]
+) -> None:
+    held = {"n0": 1, "n1": 1, "n2": 1, "n3": 2}
+    seen = cluster(4, 2, held, together("old", 2, 2), together("young", 2, 2, since=1), racks=racks_of)
+    found = plan(seen, Policy(starvation=Starvation(1800, share)), 35 * MINUTE)
+    for name, keeps in zip(("old", "young"), collect, strict=True):
+        assert (keeps in starving(found, name)) if keeps else not starving(found, name)
+
+
+def test_a_gang_of_unlike_pods_collects_for_all_of_them_in_one_rack() -> None:
+    kinds = [pod_class(cpu=0, memory=0, gpu=2), pod_class(cpu=8, memory=0)]
+    members = [member(f"m{at}", kinds[at > 0]) for at in range(3)]
+    made = gang("large", "q", members=members, created=0)
+    large = structs.replace(made, topology="Required", levels=("rack",))
+    found = plan(racks(2, {"n0": 2, "n1": 1, "n2": 2, "n3": 2}, large), POLICY, LATE)
+    assert "of rack r0" in starving(found, "large")
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_two_that_must_be_in_a_rack_start_although_small_ones_keep_coming(seed: int) -> None:
+    """Three racks of two nodes, and jobs that end at times that nobody knows. Two gangs need a rack of their own."""
+    drawn = random.Random(seed)
+    pool = Pool(0, 2, planning=None, queues={name: queue(ordering="Backfill") for name in ("q", "s")})
+    for at in range(6):
+        pool.nodes.upsert(node(f"n{at}", gpu=2, cpu=1000, pods=1000, labels={"rack": f"r{at // 2}"}))
+    pool.policy = POLICY
+    ends: dict[str, int] = {}
+    names = (f"s{at}" for at in range(10_000))
+    for hour in range(80):
+        for name in sorted(pool.running):
+            if ends[name] <= hour:
+                pool.end(name)
+        coming = [(next(names), drawn.choice([1, 1, 2]), 1, "s") for _ in range(9 - len(pool.waiting))]
+        for name, pods, cards, of in [*coming, *([("a", 2, 2, "q"), ("b", 4, 1, "q")] if hour == 3 else ())]:
+            pool.submit(name, pods, 0, cards=cards, of=of)
+            more = {"topology": "Required", "levels": ("rack",)} if of == "q" else {}
+            pool.waiting[name] = structs.replace(pool.waiting[name], created=hour * HOUR, **more)
+        for _ in range(2):
+            pool.cycle(hour)
+        for name in pool.running - ends.keys():
+            ends[name] = hour + drawn.randint(1, 4)
+    assert max(pool.started["a"], pool.started["b"]) <= 20
