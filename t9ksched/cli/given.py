@@ -16,7 +16,9 @@ def mapping_in(file: Path, what: str, fields: str) -> dict[str, Any]:
 
     try:
         value = read(sys.stdin.read() if str(file) == "-" else file.read_text())
-    except (OSError, UnicodeDecodeError, YamlFault) as error:
+    except OSError as error:
+        raise Failure(f"{file} cannot be read: {error.strerror or error}") from error
+    except (UnicodeDecodeError, YamlFault) as error:
         raise Failure(f"{file} cannot be read: {' '.join(str(error).split())}") from error
     if not isinstance(value, dict):
         raise Failure(f"{file} holds no {what}.", remedy=f"Write {fields}.")

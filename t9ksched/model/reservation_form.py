@@ -223,7 +223,10 @@ class _Form:
             selector = LabelSelector.parse(raw["selector"], "nodes.selector")
         except Invalid as error:
             self.faults.extend(error.errors)
-        return ReservedNodes((), selector, self.number(raw.get("count"), "nodes.count", _MOST_NAMES))
+        if raw.get("count") is None:
+            self.fail("nodes.count", "is missing: say how many of the nodes that the selector matches")
+            return ReservedNodes((), selector)
+        return ReservedNodes((), selector, self.number(raw["count"], "nodes.count", _MOST_NAMES))
 
     def _cards(self) -> Cards | None:
         if self.raw.get("cards") is None:

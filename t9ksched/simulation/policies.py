@@ -1,6 +1,6 @@
 """The policies that a replay compares, by name: an order of jobs, and whether a job may pass one that finds no room."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
@@ -105,13 +105,13 @@ fewest card-seconds left first (Tiresias, NSDI 2019; Muri, SIGCOMM 2022).
 """
 
 
-def named(name: str) -> Contender:
-    """The policy of that name.
+def named(name: str, others: Sequence[str] = ()) -> Contender:
+    """The policy of that name; `others` are told beside those that there are.
 
     Raises:
         Invalid: there is none.
     """
     found = NAMED.get(name)
     if found is None:
-        raise Invalid.at("policy", f"{name!r} is unknown: the policies are {', '.join(NAMED)}, or a file")
+        raise Invalid.at("policy", f"{name!r} is unknown: the policies are {', '.join((*others, *NAMED))}, or a file")
     return found

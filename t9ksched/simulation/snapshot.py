@@ -4,6 +4,7 @@ The file has the present and how long groups that wait are expected to run, by U
 as long as they may. What runs at that moment and has no end runs on.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
@@ -12,7 +13,8 @@ import msgspec
 from msgspec import structs
 
 from t9ksched.engine.plugins import Factory
-from t9ksched.model.errors import Invalid
+from t9ksched.model.duration import FARTHEST, LONGEST_SECONDS
+from t9ksched.model.errors import FieldError, Invalid, child
 from t9ksched.model.gang import Gang
 from t9ksched.model.podclass import PodClass
 from t9ksched.model.resources import is_accelerator
@@ -25,6 +27,9 @@ from t9ksched.simulation.present import Occupant, Present, read, written
 VERSION: Final = 1
 _AHEAD: Final = 10 * 365 * 86_400.0
 """How far is looked, in seconds; what has not started by then never does."""
+
+_LONGEST: Final = 4_000_000_000 * 1_000_000_000
+"""Nanoseconds of a length: longer than any limit, and short enough to be added to a moment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,13 +82,46 @@ def load(text: bytes, installed: Callable[[], Mapping[str, Factory]]) -> Snapsho
         form = msgspec.json.decode(text, type=_Form)
         if form.snapshot != VERSION:
             raise Invalid.at("snapshot", f"its version is {form.snapshot}: this is for version {VERSION}")
-        return Snapshot(read(form.present, installed), form.expected)
+        found = Snapshot(read(form.present, installed), form.expected)
+        if faults := list(_faults(found)):
+            raise Invalid(faults)
+        return found
+    except Invalid:
+        raise
     except msgspec.DecodeError as error:
         raise Invalid.at("jobs", f"it is no snapshot: {error}") from error
     except (KeyError, IndexError) as error:
         raise Invalid.at("jobs", f"it is no snapshot: it names {error}, which it does not have") from error
     except ValueError as error:
         raise Invalid.at("jobs", str(error)) from error
+
+
+def _faults(snapshot: Snapshot) -> Iterator[FieldError]:
+    """What could not be walked from: moments and lengths beyond the calendar, and what is there twice."""
+    present = snapshot.present
+    for uid, length in snapshot.expected.items():
+        if not 0 < length <= LONGEST_SECONDS:
+            text = f"{length!r} is out of range: use seconds, more than 0 and at most {LONGEST_SECONDS}"
+            yield FieldError(child("expected", uid), text)
+    times = [("present.at", present.at, FARTHEST), ("present.resumes", present.resumes, FARTHEST)]
+    times += [(child("present.later", uid), at, FARTHEST) for uid, at in present.later.items()]
+    for nth, one in enumerate(present.occupants):
+        path = f"present.occupants[{nth}].occupant"
+        times += [(f"{path}.started", one.started, FARTHEST), (f"{path}.ends", one.ends, FARTHEST + _LONGEST)]
+        times.append((f"{path}.grace", one.grace, _LONGEST))
+    for nth, gang in enumerate(present.view.gangs):
+        path = f"present.view.gangs[{nth}].gang"
+        times += [(f"{path}.created", gang.created, FARTHEST), (f"{path}.lasts", gang.lasts, _LONGEST)]
+    for path, time, most in times:
+        if not 0 <= time <= most:
+            yield FieldError(path, f"{time} is out of range: use nanoseconds from 0 to {most}")
+    for path, uids in (
+        ("present.view.gangs", [gang.uid for gang in present.view.gangs]),
+        ("present.occupants", [one.gang.uid for one in present.occupants]),
+        ("present.occupants[].pods", [pod.uid for one in present.occupants for pod in one.pods]),
+    ):
+        if twice := next((uid for uid, count in Counter(uids).items() if count > 1), None):
+            yield FieldError(path, f"{twice} is in it twice")
 
 
 def play(snapshot: Snapshot, contender: Contender | None) -> Played:

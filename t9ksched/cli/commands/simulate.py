@@ -164,7 +164,7 @@ def _from_snapshot(path: Path, cluster: str | None, policies: list[str] | None, 
 
     if cluster is not None:
         raise Invalid.at("cluster", "a snapshot has its own nodes: leave --cluster out")
-    contenders = {name: None if name == _OWN else _contender(name) for name in policies or (_OWN,)}
+    contenders = {name: None if name == _OWN else _contender(name, _OWN) for name in policies or (_OWN,)}
     try:
         known = snapshot.load(path.read_bytes(), installed)
     except OSError as error:
@@ -205,15 +205,18 @@ def _cluster(text: str) -> "Cluster":
         raise Failure(f"{text} cannot be read: {error}") from error
 
 
-def _contender(name: str) -> "Contender":
+def _contender(name: str, *others: str) -> "Contender":
+    """The policy of that name, or of that file; `others` are names that are known beside those."""
     from t9ksched.engine.scheduler_conf import parse_conf
     from t9ksched.simulation.policies import Contender, named
 
     path = Path(name)
     if name in _POLICIES or not path.is_file():
-        return named(name)
+        return named(name, others)
     try:
         found = parse_conf(path.read_text(encoding="utf-8"))
+    except Invalid as error:
+        raise Invalid([FieldError(f"{name}: {one.path}", one.message) for one in error.errors]) from error
     except (OSError, UnicodeDecodeError) as error:
         raise Failure(f"{name} cannot be read: {error}") from error
     if "preempt" in found.actions:

@@ -132,3 +132,10 @@ def test_delete_asks_and_a_conflict_is_told(run, service: Service) -> None:
 def test_bad_usage_sends_nothing(run, service: Service, arguments: tuple[str, ...]) -> None:
     assert run(*arguments)[0] == 2
     assert [verb for verb, *_ in service.seen if verb != "GET"] == []
+
+
+def test_a_file_that_cannot_be_read_is_told(run, service: Service, tmp_path: Path) -> None:
+    for file, why in ((tmp_path / "none", "No such file or directory"), (tmp_path, "Is a directory")):
+        code, _, err = run("create", "eval", "-f", str(file))
+        assert (code, f"cannot be read: {why}" in " ".join(err.split())) == (1, True), err
+    assert service.seen == []

@@ -121,6 +121,11 @@ def test_a_fault_names_its_field(change: dict[str, Any], path: str) -> None:
     assert path in faults(form(**change))
 
 
+def test_how_many_nodes_is_asked_for() -> None:
+    told = faults(form(nodes={"selector": {}}))
+    assert told == {"nodes.count": "is missing: say how many of the nodes that the selector matches"}
+
+
 def test_all_faults_are_told_at_once() -> None:
     assert set(faults({"every": "hourly"})) == {"name", "from", "to", "nodes", "for", "every"}
     assert set(faults([])) == {""}

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -83,6 +84,60 @@ def test_what_cannot_be_read_is_told() -> None:
             load(broken, dict)
     with pytest.raises(Invalid, match="for traces, not for snapshots"):
         play(snapshot(), named("srsf"))
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "told"),
+    [
+        (("present", "at"), 10**40, "present.at"),
+        (("present", "at"), -5, "present.at"),
+        (("present", "at"), 9 * 10**18, "present.at"),
+        (("present", "resumes"), -1, "present.resumes"),
+        (("present", "later"), {"b": 10**30}, "present.later.b"),
+        (("present", "occupants", 0, "occupant", "ends"), 10**25, "present.occupants[0].occupant.ends"),
+        (("present", "occupants", 0, "occupant", "started"), -1, "present.occupants[0].occupant.started"),
+        (("present", "occupants", 0, "occupant", "grace"), -1, "present.occupants[0].occupant.grace"),
+        (("present", "view", "gangs", 1, "gang", "lasts"), 10**30, "present.view.gangs[1].gang.lasts"),
+        (("present", "view", "gangs", 1, "gang", "created"), 10**30, "present.view.gangs[1].gang.created"),
+        (("expected",), {"d": -1}, "expected.d"),
+        (("expected",), {"d": 0}, "expected.d"),
+        (("expected",), {"d": 1e300}, "expected.d"),
+    ],
+)
+def test_what_lies_beyond_the_calendar_is_a_fault(path: tuple[Any, ...], value: Any, told: str) -> None:
+    raw = json.loads(b"".join(write(snapshot())))
+    place = raw
+    for part in path[:-1]:
+        place = place[part]
+    assert path[-1] in place
+    place[path[-1]] = value
+    with pytest.raises(Invalid) as error:
+        load(json.dumps(raw).encode(), dict)
+    assert [one.path for one in error.value.errors] == [told]
+
+
+@pytest.mark.parametrize("what", ["present.view.gangs", "present.occupants", "present.occupants[].pods"])
+def test_nothing_is_in_it_twice(what: str) -> None:
+    raw = json.loads(b"".join(write(snapshot())))
+    present = raw["present"]
+    lists = {
+        "present.view.gangs": present["view"]["gangs"],
+        "present.occupants": present["occupants"],
+        "present.occupants[].pods": present["occupants"][0]["pods"],
+    }
+    lists[what].append(lists[what][0])
+    with pytest.raises(Invalid) as error:
+        load(json.dumps(raw).encode(), dict)
+    assert what in [one.path for one in error.value.errors]
+
+
+def test_a_policy_that_is_none_is_told_with_those_there_are(tmp_path: Path) -> None:
+    path = tmp_path / "snapshot.json"
+    path.write_bytes(b"".join(write(snapshot(d=3))))
+    (tmp_path / "empty.conf").write_text("")
+    given = ("simulate", "replay", "--jobs", str(path), "--format", "snapshot")
+    assert "the policies are current, fcfs" in " ".join(run(*given, "--policy", "nope").err.split())
+    assert "empty.conf: line 1" in "".join(run(*given, "--policy", str(tmp_path / "empty.conf")).err.split("\n"))
 
 
 def test_the_command_replays_it(tmp_path: Path) -> None:
