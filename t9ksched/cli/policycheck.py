@@ -57,7 +57,7 @@ def judge_policy(config: dict[str, Any] | None, plugins: "Mapping[str, Factory]"
         return [Finding(_CHECK, Level.WARNING, where, message, "correct it; the message names the line")]
     listed = {
         "resource": "resource" in policy.queue_order,
-        "binpack": policy.binpack is not None,
+        "binpack": policy.binpack is not None or policy.packing is not None,
         "cardless": policy.cardless_weight > 0,
     }
     found = [

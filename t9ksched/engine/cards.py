@@ -93,6 +93,8 @@ class CardColumns:
             for name, mask in table.usable.masks:
                 if name not in table.divided:
                     self.usable[self.row_of[name], row] = mask
+        self.widths = [int(masks.max(initial=0)).bit_length() for masks in self.usable]
+        """By card resource, how many indices the cards that take work have at most."""
         self.links: dict[tuple[int, int], LinkTable] = {}
         for row, known in enumerate(links):
             if known is not None and (linked := link_table(known)).any:
@@ -215,16 +217,15 @@ class IdleCards:
 
     def _deal(self, at: int, row: int, idle: int, each: int, pods: int) -> tuple[tuple[tuple[int], ...], int]:
         """As `deal`, by the links of the node's cards where they are known."""
-        table = self._links.get((at, row)) if self._links else None
+        table = self._links.get((at, row))
         return deal(idle, each, pods) if table is None else deal_linked(table, idle, each, pods)
 
-    def thousandths(self, where: "slice | Int64s", usable: Masks | None = None) -> list[Int64s]:
-        """What is left of each card, a thousand or none, by card resource: shape (cards, nodes). `usable` instead of
-        what is idle.
+    def thousandths(self, where: "slice | Int64s", columns: CardColumns, *, empty: bool = False) -> list[Int64s]:
+        """What is left of each card that takes work, a thousand or none, by card resource: shape (cards, nodes).
+        `empty` as if no card were held.
         """
         found = []
-        for masks in (self.idle if usable is None else usable)[:, where]:
-            width = int(masks.max(initial=0)).bit_length()
+        for width, masks in zip(columns.widths, (columns.usable if empty else self.idle)[:, where], strict=True):
             cards = np.arange(width, dtype=np.uint64)[:, None]
             found.append((masks[None] >> cards & np.uint64(1)).astype(np.int64) * CORES)
         return found
@@ -232,7 +233,10 @@ class IdleCards:
     def take_of(self, at: int, each: int, row: int, pods: int) -> tuple[Share, ...]:
         """As `take` for pods that ask for `each` cards of one resource, the one of row `at`."""
         idle = self.idle
-        shares, idle[at, row] = self._deal(at, row, idle.item(at, row), each, pods)
+        if self._links:
+            shares, idle[at, row] = self._deal(at, row, idle.item(at, row), each, pods)
+        else:
+            shares, idle[at, row] = deal(idle.item(at, row), each, pods)
         return shares
 
     def take(self, needs: Needs, row: int, pods: int) -> tuple[Share, ...]:

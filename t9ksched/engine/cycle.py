@@ -56,7 +56,7 @@ class Cycle:
         self.trial = Trial(view.nodes, memory.feasibility, policy, pod_affinity, past.distrust)
         if policy.packing is not None:
             self.trial.packing = memory.packing
-            memory.packing.begin(self.trial, policy.packing, view.gangs)
+            memory.packing.begin(self.trial, policy.packing, view.usual)
         self.ledger = Ledger(view.queues, self._total)
         self.advance: ReservedRooms | None = None
         if view.reserved:

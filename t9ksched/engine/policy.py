@@ -11,6 +11,7 @@ from t9ksched.model.podclass import PodClass
 
 Strategy = Literal["MostAllocated", "LeastAllocated"]
 PlanningMode = Literal["Conservative", "EASY"]
+PackingRule = Literal["usable", "fragmentation", "best-fit", "spread"]
 CARDLESS_WEIGHT: Final = 5
 """More than binpack's default weight of 1, less than the 10 of what a pod itself prefers."""
 
@@ -93,15 +94,18 @@ class Starvation:
 
 @dataclass(frozen=True, slots=True)
 class Packing:
-    """How nodes are ranked by what is left of their cards, where nothing else ranks them (`engine.placement.packing`).
+    """How nodes are ranked by their cards (`engine.placement.packing`).
 
     Attributes:
-        rule: `usable`, or `fragmentation` (FGD).
-        shapes: the usual pods and how often each is asked for; learned from what arrives when there are none.
+        rule: `usable` and `fragmentation` (FGD) by what usual pods could still use of them, `best-fit` and `spread` by
+            how much of cpu and cards is allocated.
+        shapes: the usual pods and how often each is asked for; where there are none, those of `View.usual`.
+        weight: of this ranking in a node's total, 0 to 10.
     """
 
-    rule: Literal["usable", "fragmentation"] = "usable"
+    rule: PackingRule = "usable"
     shapes: tuple[tuple[PodClass, int], ...] = ()
+    weight: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +126,7 @@ class Policy:
         planning: None while no starts are planned.
         starvation: None where no gang collects room.
         packing: None where cards are not looked at one by one.
+        model_weight: how strongly pods that any model of cards will do for are kept off large and scarce ones; 0: not.
     """
 
     actions: tuple[str, ...] = ("allocate",)
@@ -136,3 +141,4 @@ class Policy:
     planning: Planning | None = None
     starvation: Starvation | None = Starvation()
     packing: Packing | None = None
+    model_weight: int = 0

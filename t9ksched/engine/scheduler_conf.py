@@ -16,6 +16,8 @@ from t9ksched.engine.plugins import HOOKS, Factory, GangOrder, NodeScore, Plugin
 from t9ksched.engine.policy import (
     CARDLESS_WEIGHT,
     Binpack,
+    Packing,
+    PackingRule,
     Planning,
     PlanningMode,
     Policy,
@@ -30,19 +32,25 @@ from t9ksched.model.text import Limits, YamlFault, compose
 from t9ksched.model.whole import whole_number
 
 ACTIONS: Final = ("allocate", "preempt")
-PLUGINS: Final = ("basic", "predicates", "affinity", "resource", "binpack", "cardless")
+PLUGINS: Final = ("basic", "predicates", "affinity", "resource", "binpack", "cardless", "cards", "fragmentation")
 MANDATORY: Final = ("basic", "predicates", "affinity")
 QUEUE_ORDER: Final = ("basic", "resource")
 _LONGEST: Final = timedelta(days=3650)
 _MODES: Final = ("Conservative", "EASY")
 _MOST_PLANS: Final = 10_000
 _STRATEGIES: Final = ("MostAllocated", "LeastAllocated")
+_CARDS: Final[Mapping[str, PackingRule | None]] = {
+    "Usable": "usable",
+    "FirstFit": None,
+    "BestFit": "best-fit",
+    "Spread": "spread",
+}
 _WEIGHT: Final = "resources."
 _BOOLEAN: Final = "tag:yaml.org,2002:bool"
 _MOST: Final = 10
 _LIMITS: Final = Limits(depth=16, values=10_000, scalar=1000)
 _MOST_TOGETHER: Final = 40
-"""Of the weights of all plugins that score nodes: scores stay inside 64 bits."""
+"""Of the weights of plugins that score nodes, besides affinity, binpack and cardless: scores stay inside 64 bits."""
 
 
 def parse_conf(text: str, more_plugins: Mapping[str, Factory] | None = None) -> Policy:
@@ -74,7 +82,7 @@ class _Reader:
         plugins = self._all_plugins(fields.get("tiers"), root)
         if "preempt" in actions and "resource" not in plugins:
             self._fail(fields.get("actions", root), "actions", "preempt needs the plugin resource: add it to a tier")
-        weight, binpack, cardless = 1, None, 0
+        weight, binpack, cardless, packing, models = 1, None, 0, None, 0
         for name, (node, path) in plugins.items():
             if name == "affinity":
                 weight = self._weight(node, path, 1)
@@ -82,9 +90,19 @@ class _Reader:
                 cardless = self._weight(node, path, CARDLESS_WEIGHT)
             elif name == "binpack":
                 binpack = self._binpack(node, path)
+            elif name == "cards":
+                packing, models = self._cards(node, path)
+            elif name == "fragmentation":
+                packing = _packing("fragmentation", self._weight(node, path, 1))
             elif name in PLUGINS and node is not None:
                 self._arguments(node, path, ())
+        if "cards" in plugins and "fragmentation" in plugins:
+            self._fail(fields.get("tiers", root), "tiers", "cards and fragmentation rank by the same cards: keep one")
         uses = self._uses(plugins, fields.get("tiers", root))
+        together = sum(use.weight for use in uses.values() if isinstance(use.plugin, NodeScore))
+        if together + models + (packing.weight if packing is not None else 0) > _MOST_TOGETHER:
+            says = f"the weights of cards, fragmentation and installed plugins are more than {_MOST_TOGETHER} together"
+            self._fail(fields.get("tiers", root), "tiers", says)
         preemption = self._preempt(fields.get("preempt"))
         timeout = fields.get("startTimeout")
         start = self._seconds(timeout, "startTimeout") if timeout is not None else Policy().start_timeout_seconds
@@ -106,6 +124,8 @@ class _Reader:
             start_timeout_seconds=start,
             planning=planning,
             starvation=starvation,
+            packing=packing,
+            model_weight=models,
         )
 
     def _uses(self, plugins: dict[str, tuple[yaml.Node | None, str]], tiers: yaml.Node) -> dict[str, PluginUse]:
@@ -126,8 +146,6 @@ class _Reader:
             if not isinstance(plugin, tuple(HOOKS.values())):
                 self._fail(node or tiers, path, f"the plugin {name!r} has none of the methods {', '.join(HOOKS)}")
             uses[name] = PluginUse(name, plugin, weight, tuple(sorted(texts.items())))
-        if sum(use.weight for use in uses.values() if isinstance(use.plugin, NodeScore)) > _MOST_TOGETHER:
-            self._fail(tiers, "tiers", f"the weights of installed plugins are more than {_MOST_TOGETHER} together")
         return uses
 
     def _fail(self, node: yaml.Node, path: str, message: str) -> None:
@@ -276,6 +294,21 @@ class _Reader:
                 weights[resource] = self._whole(value, f"{path}[{key}]", _MOST)
         return Binpack(cast(Strategy, strategy), weight, tuple(weights.items()))
 
+    def _cards(self, node: yaml.Node | None, path: str) -> tuple[Packing | None, int]:
+        """How nodes are ranked by their cards, and the weight of models."""
+        arguments = self._arguments(node, path, ("weight", "strategy", "models"))
+        weights = {
+            key: self._whole(arguments[key], child(path, key), _MOST) if key in arguments else 1
+            for key in ("weight", "models")
+        }
+        strategy = "Usable"
+        if "strategy" in arguments:
+            strategy = self._text(arguments["strategy"], child(path, "strategy"))
+            if strategy not in _CARDS:
+                says = f"{strategy!r} is unknown: use {', '.join(_CARDS)}"
+                self._fail(arguments["strategy"], child(path, "strategy"), says)
+        return _packing(_CARDS.get(strategy), weights["weight"]), weights["models"]
+
     def _preempt(self, node: yaml.Node | None) -> Preemption:
         default = Preemption()
         if node is None:
@@ -355,6 +388,10 @@ class _Reader:
         if not seconds and len(self._faults) == before:
             self._fail(node, path, "must be longer than 0")
         return seconds
+
+
+def _packing(rule: PackingRule | None, weight: int) -> Packing | None:
+    return Packing(rule, weight=weight) if rule is not None and weight else None
 
 
 def _made(uses: Mapping[str, PluginUse], name: str) -> object:

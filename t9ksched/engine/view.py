@@ -43,6 +43,8 @@ class View:
         expected_ends: when gangs give their room back; only planned starts read them. Gangs that it does not name are
             never expected to end.
         reserved: what administrators reserved, one value for each time span.
+        usual: classes of pods that have arrived so far, and how many of each, for policies that pack cards for them
+            (`engine.usual_pods`).
     """
 
     nodes: FrozenNodes
@@ -54,6 +56,7 @@ class View:
     namespaces: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     expected_ends: tuple[ExpectedEnd, ...] = ()
     reserved: tuple[ReservedRoom, ...] = ()
+    usual: tuple[tuple[PodClass, int], ...] = ()
 
 
 class _Node(msgspec.Struct):
@@ -126,6 +129,7 @@ class _Dump(msgspec.Struct):
     namespaces: dict[str, dict[str, str]] = {}
     expected_ends: list[_ExpectedEnd] = []
     reserved: list[_ReservedRoom] = []
+    usual: list[tuple[int, int]] = []
 
 
 _ANY_CLASS = PodClass()
@@ -184,6 +188,7 @@ def pieces(view: View, position: Positions) -> Iterator[bytes]:
             )
             for room in view.reserved
         ),
+        "usual": ((position[of], count) for of, count in view.usual),
     }
     encode = msgspec.json.encode
     yield b'{"queues":%s' % encode(view.queues)
@@ -238,6 +243,7 @@ def load_with_classes(text: bytes | msgspec.Raw) -> tuple[View, list[PodClass]]:
             )
             for entry in paper.reserved
         ),
+        usual=tuple((classes[of], count) for of, count in paper.usual),
     )
     return view, classes
 

@@ -111,6 +111,15 @@ def card_model(labels: Mapping[str, str]) -> str | None:
     return next((labels[key] for key in PRODUCTS if labels.get(key)), None)
 
 
+def card_memory(labels: Mapping[str, str]) -> int | None:
+    """MiB of one card, or of one MIG slice where cards are divided into such, as feature discovery says."""
+    mebibytes = whole_number(labels.get("nvidia.com/gpu.memory", ""))
+    if mebibytes is not None:
+        return mebibytes
+    gibibytes = whole_number(labels.get("amd.com/gpu.vram", "").removesuffix("G"))
+    return None if gibibytes is None else gibibytes * 1024
+
+
 @lru_cache(maxsize=4096)
 def is_model(product: str, asked: str) -> bool:
     """Whether a product such as `NVIDIA-A100-SXM4-80GB` is of the model asked for: it has all its words, in order.

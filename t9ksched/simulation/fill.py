@@ -16,6 +16,7 @@ from t9ksched.engine.memory import Memory
 from t9ksched.engine.nodes import NodeTable
 from t9ksched.engine.planner import plan
 from t9ksched.engine.policy import Binpack, Packing, Policy
+from t9ksched.engine.usual_pods import UsualPods
 from t9ksched.engine.view import QueueState, View
 from t9ksched.model.cards import CORES, CardRequest, CardSize, CardTable, SharedCards, WholeCards
 from t9ksched.model.gang import Gang, Member
@@ -96,7 +97,7 @@ def fill(
     table = _table(nodes)
     capacity = capacity_of(nodes)
     classes = _classes(arrivals)
-    memory, queues = Memory(), {QUEUE: QueueState(QueueSpec(ordering="BestEffort"))}
+    memory, queues, usual = Memory(), {QUEUE: QueueState(QueueSpec(ordering="BestEffort"))}, UsualPods()
     arrived = placed = allocated = 0
     seconds = 0.0
     at: dict[int, float] = {}
@@ -107,7 +108,9 @@ def fill(
         some = arrivals[first : first + max(1, min(_CYCLE, first // 8))]
         gangs = tuple(_gang(classes[pod], first + nth) for nth, pod in enumerate(some))
         begun = clock()
-        made = plan(View(table.freeze(), queues, gangs), policy, first + len(some), memory)
+        for pod in some:
+            usual.arrived(classes[pod])
+        made = plan(View(table.freeze(), queues, gangs, usual=usual.shapes()), policy, first + len(some), memory)
         seconds += clock() - begun
         given = {one.gang: one for one in made.assignments}
         for nth, pod in enumerate(some):

@@ -235,6 +235,7 @@ class _Walk:
             present.namespaces,
             ends,
             tuple(self._used(room) for room in self._rooms),
+            present.usual,
         )
 
     def _used(self, room: ReservedRoom) -> ReservedRoom:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from t9ksched.engine.memory import Memory
 from t9ksched.engine.plan import Assignment
 from t9ksched.engine.planner import plan
+from t9ksched.engine.usual_pods import UsualPods
 from t9ksched.engine.view import QueueState, View
 from t9ksched.model.gang import ExpectedEnd, Gang
 from t9ksched.model.queue import QueueSpec
@@ -52,6 +53,7 @@ class _Replaying:
         self._free = cluster.capacity
         self._nodes = cluster.table()
         self._memory = Memory()
+        self._usual = UsualPods()
         self._policy = contender.policy_for({str(at): job for at, job in enumerate(jobs)})
         self._queues = {QUEUE: QueueState(QueueSpec(ordering=contender.ordering))}
         self._waiting = Lines(contender.shown)
@@ -92,6 +94,8 @@ class _Replaying:
     def _come(self, at: int) -> None:
         job = self._jobs[at]
         gang = self._gangs.of(job, at)
+        for member in gang.waiting:
+            self._usual.arrived(member.pod_class)
         self._waiting.add(gang, job.cards, self._contender.key(job, at))
 
     def _plan(self, gangs: tuple[Gang, ...], now: int) -> None:
@@ -99,7 +103,12 @@ class _Replaying:
         self._plans += 1
         known = {gang.uid: gang for gang in gangs}
         view = View(
-            self._nodes.freeze(), self._queues, gangs, self._planned, expected_ends=tuple(self._expected.values())
+            self._nodes.freeze(),
+            self._queues,
+            gangs,
+            self._planned,
+            expected_ends=tuple(self._expected.values()),
+            usual=self._usual.shapes(),
         )
         found = plan(view, self._policy, now, self._memory)
         begun: dict[str, list[Assignment]] = {}

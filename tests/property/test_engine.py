@@ -19,7 +19,7 @@ from t9ksched.engine.nodes import NodeTable
 from t9ksched.engine.placement.feasibility import FeasibilityCache
 from t9ksched.engine.placement.trial import Trial
 from t9ksched.engine.planner import Plan, Planner, plan
-from t9ksched.engine.policy import Binpack, Policy
+from t9ksched.engine.policy import Binpack, Packing, Policy
 from t9ksched.engine.view import QueueState, View, dump, load
 from t9ksched.model.card_links import CardLinks
 from t9ksched.model.cards import NO_CARDS, CardGrant, WholeCards
@@ -181,6 +181,8 @@ policies = st.sampled_from(
         Policy(binpack=None),
         Policy(binpack=Binpack(strategy="LeastAllocated", weight=10)),
         Policy(queue_order=("basic",), binpack=Binpack(resources=(("cpu", 0), ("memory", 10)))),
+        Policy(binpack=None, packing=Packing("usable"), model_weight=1),
+        Policy(packing=Packing("fragmentation", weight=10)),
     ]
 )
 

@@ -14,6 +14,7 @@ from t9ksched.engine.placement.constraints import Constraint, QueueNodes, Select
 from t9ksched.engine.placement.scores import NODE_AFFINITY, SOFT_TAINTS, Scores, Source
 from t9ksched.engine.plugins import PluginColumns
 from t9ksched.engine.policy import Binpack
+from t9ksched.model.cardchoice import card_memory, card_model
 from t9ksched.model.labels import LabelSelector
 from t9ksched.model.podclass import PodClass
 
@@ -33,6 +34,7 @@ class FeasibilityCache:
         self.plugged = PluginColumns()
         self._domains: dict[str, tuple[Indices, list[str]]] = {}
         self._bare: Mask | None = None
+        self._models: dict[str, list[Source]] = {}
         self._softly: list[int] | None = None
         """Nodes with a taint that only asks pods to stay away."""
         self.computed = 0
@@ -46,6 +48,7 @@ class FeasibilityCache:
         self._static = new
         self._softly = self._bare = None
         self._domains.clear()
+        self._models.clear()
         self._joined.clear()
         self._totals.clear()
         self._scores.clear()
@@ -135,6 +138,23 @@ class FeasibilityCache:
             assert static is not None, "follow() comes first"
             self._bare = np.fromiter((not facts.accelerated for facts in static.facts), np.bool_, len(static.facts))
         return self._bare
+
+    def card_models(self, resource: str) -> list[Source]:
+        """What models of cards say of the nodes that have them: the larger the card, and the fewer there are of its
+        model, the less. Nodes that do not tell how large count as the smallest.
+        """
+        found = self._models.get(resource)
+        if found is None:
+            static = self._static
+            assert static is not None, "follow() comes first"
+            count: dict[str, int] = {}
+            for facts in static.facts:
+                model = card_model(facts.labels) or ""
+                count[model] = count.get(model, 0) + facts.allocatable.get(resource, 0)
+            large = np.array([-(card_memory(facts.labels) or 0) for facts in static.facts], np.int64)
+            many = np.array([count[card_model(facts.labels) or ""] for facts in static.facts], np.int64)
+            found = self._models[resource] = [Source(1, large), Source(1, many)]
+        return found
 
     def scores(self, binpack: Binpack | None) -> Scores:
         """How these nodes are scored by a policy."""

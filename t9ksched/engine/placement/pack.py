@@ -42,12 +42,16 @@ class Attempt(Enum):
 
 def pack(trial: Trial, column: ClassFit, pods: int) -> Work[int]:
     """Place up to `pods` pods; returns how many have a place now."""
-    if not len(trial.nodes):
+    key = column.refresh()
+    if not len(key):
         return 0
     if column.ruled:
-        return (yield from _pack_ruled(trial, column, pods))
-    linked = _links(column, pods) is not None
-    key = _keys(column, pods)
+        return (yield from _pack_ruled(trial, column, key, pods))
+    linked = trial.links is not None and trial.links.points(column, pods) is not None
+    # With links the keys are a copy of the column's own; with packing a placement changes what is usable elsewhere.
+    own = trial.packing is None and not linked
+    if linked:
+        key = _keys(column, pods)
     if pods >= _MANY and trial.fills and not column.ports:
         return _sweep(trial, column, key, pods)
     fill = trial.fills
@@ -62,20 +66,19 @@ def pack(trial: Trial, column: ClassFit, pods: int) -> Work[int]:
         count = min(room, left) if fill else 1
         trial.place(column, row, count)
         left -= count
-        if trial.packing is not None:
-            key = _keys(column, pods) if left else key  # what it takes changes what is usable: no score is kept
-        elif count < room:
-            points = _links(column, pods)
-            key[row] = column.score(row) + (0 if points is None else points[row])
-        else:
-            key[row] = NEVER
+        if own:
+            key[row] = column.score(row) if count < room else NEVER
+        elif left:
+            key = _keys(column, pods)
         steps += 1
         if not steps % _SOME:
             trial.meter.spent += _SOME * len(key)
-            _know(column, linked)
+            if own:
+                column.caught_up()
             yield
             key = _keys(column, pods)
-    _know(column, linked)
+    if own:
+        column.caught_up()
     trial.meter.spent += steps % _SOME * len(key)
     return pods - left
 
@@ -90,12 +93,6 @@ def _keys(column: ClassFit, pods: int) -> Int64s:
     """The score of each node for one more of so many pods, or `NEVER`: the column's own keys, or with links a copy."""
     key, points = column.refresh(), _links(column, pods)
     return key if points is None else np.where(key == NEVER, NEVER, key + points)
-
-
-def _know(column: ClassFit, linked: bool) -> None:
-    """The column's own keys of the nodes that were filled are those that they have now."""
-    if column.trial.packing is None and not linked:
-        column.caught_up()
 
 
 def _sweep(trial: Trial, column: ClassFit, key: Int64s, pods: int) -> int:
@@ -114,9 +111,9 @@ def _sweep(trial: Trial, column: ClassFit, key: Int64s, pods: int) -> int:
     return before + int(rooms[last])
 
 
-def _pack_ruled(trial: Trial, column: ClassFit, pods: int) -> Work[int]:
+def _pack_ruled(trial: Trial, column: ClassFit, key: Int64s, pods: int) -> Work[int]:
     """`pack` for pods with rules about pods: one at a time, as each changes what the next one may do."""
-    affinity, key = column.affinity(), column.refresh()
+    affinity = column.affinity()
     for done in range(pods):
         preferences = affinity.preference_scores()
         open_to = np.where(affinity.allowed(), key, NEVER)

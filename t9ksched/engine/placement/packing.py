@@ -3,22 +3,22 @@
 For each usual shape of pods a node has some *usable* card room: all of its free cards on which such a pod fits, as far
 as its cores and memory reach. A node's value is the sum over shapes, each weighed by how often it is asked for. A pod
 goes where the value falls least, and among nodes that lose as little to the first in the order of names, which keeps
-empty nodes empty. `packing_shapes.py` has the two rules by which room counts as usable.
+empty nodes empty. `packing_shapes.py` has the two rules by which room counts as usable. Two more rules know no shapes:
+nodes go by how much of their cpu and cards is allocated.
 
 Losses are kept for each class across cycles. A node that changed has another version, and only such nodes are looked at
 again when the class is asked for.
 """
 
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from t9ksched.engine.arrays import Indices, Int64s
 from t9ksched.engine.placement.packing_shapes import SCALE, Asked, Shapes, Sums, fgd, prior
+from t9ksched.engine.placement.scores import FULL
 from t9ksched.engine.policy import Packing
-from t9ksched.model.gang import Gang
-from t9ksched.model.podclass import PodClass
+from t9ksched.engine.usual_pods import Counted
 
 if TYPE_CHECKING:
     from t9ksched.engine.placement.class_fit import ClassFit
@@ -26,8 +26,14 @@ if TYPE_CHECKING:
 
 _STEP: Final = 40
 """Losses that differ by less (thousandths of a card) are the same, and by less than an eighth of what the pod takes."""
-_GROWTH: Final = 8
-"""Shapes are weighed anew when an eighth more pods have arrived."""
+_HALF: Final = 8
+"""So many steps of loss halve the score: as much as the pod takes, of one that takes a third of a card or more."""
+_AMOUNTS: Final = (("cpu", 0), ("memory", 20))
+"""Resources besides cards, and how many binary places of them are left out: cpu is in millicores, memory in MiB."""
+_MOST: Final = 1 << 29
+"""More of cpu or memory is cut off, so that products stay inside 64 bits."""
+_FGD: Final = FULL // 100
+_BY_AMOUNT: Final = ("best-fit", "spread")
 
 
 class _Free:
@@ -36,32 +42,37 @@ class _Free:
     def __init__(self, trial: "Trial", free: Int64s, *, empty: bool = False) -> None:
         """As these columns of amounts have it. With `empty` no card that is given whole is held."""
         self._trial = trial
-        static = trial.nodes.static
-        whole = static.cards.usable if empty else None
-        parts = [of.part_free(free, slice(None)) for of in static.divided.values()]
-        parts += trial.cards.thousandths(slice(None), whole) if static.cards.indexed.any() else []
-        self.cards: Int64s = np.zeros((len(trial.nodes), max(map(len, parts), default=0)), np.int64)
-        for part in parts:
-            self.cards[:, : len(part)] += part.T
-        self.cpu, self.memory = (self._amounts(name, free) for name in ("cpu", "memory"))
-        self.memory >>= 20
+        parts = self._parts(free, slice(None), empty=empty)
+        self.cards: Int64s = np.zeros((len(trial.nodes), sum(map(len, parts))), np.int64)
+        self._write(parts, slice(None))
+        self.cpu, self.memory = (self._amounts(name, free, shift) for name, shift in _AMOUNTS)
 
-    def _amounts(self, name: str, free: Int64s) -> Int64s:
+    def _parts(self, free: Int64s, rows: "slice | Indices", *, empty: bool = False) -> list[Int64s]:
+        """What is free of each card, by resource: each of shape (cards, nodes), always as many cards."""
+        static = self._trial.nodes.static
+        parts = [of.part_free(free, rows) for of in static.divided.values()]
+        if static.cards.indexed.any():
+            parts += self._trial.cards.thousandths(rows, static.cards, empty=empty)
+        return parts
+
+    def _write(self, parts: list[Int64s], rows: "slice | Indices") -> None:
+        at = 0
+        for part in parts:
+            self.cards[rows, at : at + len(part)] = part.T
+            at += len(part)
+
+    def _amounts(self, name: str, free: Int64s, shift: int) -> Int64s:
         at = self._trial.resource_rows.get(name)
-        return np.zeros(free.shape[1], np.int64) if at is None else np.maximum(free[at], 0)
+        return np.zeros(free.shape[1], np.int64) if at is None else np.clip(free[at], 0, _MOST << shift) >> shift
 
     def renew(self, rows: Indices) -> None:
         """Take in what is free on these nodes now."""
-        trial, static = self._trial, self._trial.nodes.static
+        trial = self._trial
         free = trial.free
-        for name, column, shift in (("cpu", self.cpu, 0), ("memory", self.memory, 20)):
+        for (name, shift), column in zip(_AMOUNTS, (self.cpu, self.memory), strict=True):
             if (at := trial.resource_rows.get(name)) is not None:
-                column[rows] = np.maximum(free[at, rows], 0) >> shift
-        parts = [of.part_free(free, rows) for of in static.divided.values()]
-        parts += trial.cards.thousandths(rows) if static.cards.indexed.any() else []
-        self.cards[rows] = 0
-        for part in parts:
-            self.cards[rows, : len(part)] += part.T
+                column[rows] = np.clip(free[at, rows], 0, _MOST << shift) >> shift
+        self._write(self._parts(free, rows), rows)
 
     def unlike(self, other: "_Free") -> Indices:
         """The nodes that have something else free."""
@@ -70,21 +81,17 @@ class _Free:
 
 
 class CardPacking:
-    """The values of nodes across cycles; one follows one live table of nodes. It holds what can be found again: without
-    it the losses are the same for shapes that are given, and shapes are learned anew.
-    """
+    """The values of nodes across cycles; one follows one live table of nodes. It holds what can be found again."""
 
     def __init__(self) -> None:
-        self._arrived: dict[PodClass, int] = {}
-        self._seen: frozenset[str] = frozenset()
-        self._total = self._next = 0
+        self._usual: Counted = ()
         self._policy = Packing()
         self._source: object = None
         self._losses: dict[tuple[object, ...], tuple[Int64s, Int64s]] = {}
 
-    def begin(self, trial: "Trial", policy: Packing, gangs: Iterable[Gang]) -> None:
-        """A cycle begins on this trial, with these gangs waiting: pods that came since the last one have arrived."""
-        self._count(gangs)
+    def begin(self, trial: "Trial", policy: Packing, usual: Counted) -> None:
+        """A cycle begins on this trial. `usual` are the pods that have arrived so far."""
+        usual = () if policy.rule in _BY_AMOUNT else policy.shapes or usual
         static, free = trial.nodes.static, _Free(trial, trial.free)
         self._trial, self._touched = trial, len(trial.touched)
         anew = static is not self._source or policy != self._policy
@@ -95,15 +102,15 @@ class CardPacking:
         else:
             moved, self._free = self._free.unlike(free), free
             self._changed(moved)
-        if anew or (not policy.shapes and self._total >= self._next):
-            self._next = self._total + max(self._total // _GROWTH, 1)
-            self._learn(trial, policy)
+        if anew or (usual is not self._usual and usual != self._usual):
+            self._learn(trial, policy, usual)
+        self._usual = usual
 
-    def _learn(self, trial: "Trial", policy: Packing) -> None:
-        counted = list(policy.shapes) or [*prior(trial), *self._arrived.items()]
-        self._shapes = Shapes(policy.rule, counted, trial)
+    def _learn(self, trial: "Trial", policy: Packing, usual: Counted) -> None:
+        counted = usual if policy.shapes or policy.rule in _BY_AMOUNT else (*prior(trial), *usual)
+        self._shapes = Shapes(counted, trial, limited=policy.rule == "usable")
+        self._empty = empty = _Free(trial, trial.nodes.static.allocatable, empty=True)
         if self._shapes.limited:
-            empty = _Free(trial, trial.nodes.static.allocatable, empty=True)
             self._shapes.weigh_by_capacity(empty.cpu, empty.memory, empty.cards)
         self._losses.clear()
         self._sums = self._shapes.sums(self._free.cards)
@@ -117,16 +124,6 @@ class CardPacking:
             free = self._free
             self._version[rows] += 1
             self._sums.share[rows], self._sums.cards[rows] = self._shapes.sums(free.cards[rows])
-
-    def _count(self, gangs: Iterable[Gang]) -> None:
-        there = []
-        for gang in gangs:
-            there.append(gang.uid)
-            if gang.uid not in self._seen:
-                for member in gang.waiting:
-                    self._arrived[member.pod_class] = self._arrived.get(member.pod_class, 0) + 1
-                    self._total += 1
-        self._seen = frozenset(there)
 
     def points(self, column: "ClassFit") -> Int64s:
         """What packing adds to the score of each node for one more pod of the class, shape (nodes,): less, the more is
@@ -157,6 +154,8 @@ class CardPacking:
     def _points(self, asked: Asked, rows: Indices) -> Int64s:
         free, shapes = self._free, self._shapes
         cpu, memory, cards = free.cpu[rows] - asked.cpu, free.memory[rows] - asked.memory, free.cards[rows]
+        if self._policy.rule in _BY_AMOUNT:
+            return self._by_amount(rows, cpu, cards.sum(axis=1) - asked.demand)
         fits = (cpu >= 0) & (memory >= 0)
         if asked.cards:
             fits &= (cards >= asked.each).sum(axis=1) >= asked.cards
@@ -166,10 +165,10 @@ class CardPacking:
         if shapes.limited:
             shapes.take(sums, cards, asked, None)
             lost = self._lost(rows, cpu, memory, sums)
-            found[fits] = -(lost // (max(_STEP, asked.demand // 8) * SCALE))
+            found[fits] = FULL * _HALF // (_HALF + np.maximum(lost, 0) // (max(_STEP, asked.demand // 8) * SCALE))
         elif not asked.partly:
             shapes.take(sums, cards, asked, None)
-            found[fits] = self._fgd(asked, rows, cpu, memory, sums)
+            found[fits] = _FGD * self._fgd(asked, rows, cpu, memory, sums)
         else:
             best = np.full(len(rows), -1, np.int64)
             for at in range(cards.shape[1]):
@@ -177,8 +176,8 @@ class CardPacking:
                 part = Sums(sums.share[on], sums.cards[on])
                 shapes.take(part, cards[on], asked, at)
                 best[on] = np.maximum(best[on], self._fgd(asked, rows[on], cpu[on], memory[on], part))
-            found[fits] = best
-        return found
+            found[fits] = _FGD * best
+        return found * self._policy.weight
 
     def _lost(self, rows: Indices, cpu: Int64s, memory: Int64s, sums: Sums) -> Int64s:
         """The value that these nodes lose when they have so much left. What they are worth now is looked up, or found
@@ -196,6 +195,19 @@ class CardPacking:
         self._value[old], self._valued[old] = found[: len(old)], self._version[old]
         return self._value[rows] - found[len(old) :]
 
+    def _by_amount(self, rows: Indices, cpu: Int64s, cards: Int64s) -> Int64s:
+        """The points of nodes that have so many millicores, and so many thousandths of cards, left: of a full score the
+        part that is allocated, cpu and cards counting alike, or with `spread` the part that is left.
+        """
+        whole = np.stack([self._empty.cpu[rows], self._empty.cards[rows].sum(axis=1)])
+        left = np.clip(np.stack([cpu, cards]), 0, whole)
+        counts = np.maximum((whole > 0).sum(axis=0), 1)
+        parts: Int64s = (
+            FULL // counts // np.maximum(whole, 1) * (left if self._policy.rule == "spread" else whole - left)
+        )
+        found: Int64s = parts.sum(axis=0) * self._policy.weight
+        return found
+
     def _fgd(self, asked: Asked, rows: Indices, cpu: Int64s, memory: Int64s, sums: Sums) -> Int64s:
         """FGD's points of nodes that have so much left."""
         lost = self._lost(rows, cpu, memory, sums)
@@ -204,7 +216,7 @@ class CardPacking:
     def card(self, column: "ClassFit", row: int) -> int | None:
         """The card on which the pod loses least, for a rule that looks at each; None where it is the fullest."""
         asked, free = column.asked, self._free
-        if self._shapes.limited or not asked.partly:
+        if self._policy.rule != "fragmentation" or not asked.partly:
             return None
         self._follow()
         rows = np.array([row])

@@ -26,8 +26,9 @@ if TYPE_CHECKING:
 
 SCALE: Final = 1 << 20
 """What a weight of 1 is."""
-_COVERED: Final = {"usable": 990, "fragmentation": 950}
+_COVERED: Final = 990
 """Thousandths of the pods whose shapes count, the most frequent first."""
+_COVERED_BY_FGD: Final = 950
 _MOST_SHAPES: Final = 64
 """So many shapes are learned at most; all that are given count."""
 _REACH: Final = (7, 4)
@@ -100,10 +101,10 @@ class Shapes:
         whole: the sum of all weights.
     """
 
-    def __init__(self, rule: str, counted: Sequence[tuple[PodClass, int]], trial: "Trial") -> None:
-        self.limited = rule == "usable"
-        found = _grouped(counted) if self.limited else _same(counted)
-        kept = _most_frequent(found, _COVERED[rule], _MOST_SHAPES if self.limited else len(found))
+    def __init__(self, counted: Sequence[tuple[PodClass, int]], trial: "Trial", *, limited: bool) -> None:
+        self.limited = limited
+        found = _grouped(counted) if limited else _same(counted)
+        kept = _most_frequent(found, _COVERED if limited else _COVERED_BY_FGD, _MOST_SHAPES if limited else len(found))
         total = max(sum(count for _, count in kept), 1)
         weights = [(2 * SCALE * count + total) // (2 * total) for _, count in kept]
         self.whole = sum(weights)
@@ -120,7 +121,7 @@ class Shapes:
         reach = np.array([more * one.demand << _FIXED for one in shapes], np.int64)
         self._per_core: Int64s = reach // (of_all * np.maximum(self._cpu, 1))
         self._per_mib: Int64s = reach // (of_all * np.maximum(self._memory, 1))
-        masks = [trial.allowed(None, of) for of, _, _ in useful]
+        masks = [trial.allowed(None, of) & _have_cards(of, trial) for of, _, _ in useful]
         self._masks: Mask = np.array(masks, np.bool_).reshape(len(useful), len(trial.nodes)).T
         self._weights: Int64s = np.where(self._masks, np.array([weight for *_, weight in useful], np.int64), 0)
 
@@ -206,6 +207,15 @@ def prior(trial: "Trial") -> list[tuple[PodClass, int]]:
     return [(PodClass(requests, (WholeCards("main", name, 1),)), 1)]
 
 
+def _have_cards(of: PodClass, trial: "Trial") -> Mask:
+    """The nodes that have the card resources for which pods of the class ask."""
+    found = np.ones(len(trial.nodes), np.bool_)
+    for name in of.card_counts:
+        at = trial.resource_rows.get(name)
+        found &= False if at is None else trial.nodes.static.allocatable[at] > 0
+    return found
+
+
 def _grouped(counted: Sequence[tuple[PodClass, int]]) -> list[tuple[PodClass, int]]:
     """Classes that ask for nearly the same of the same nodes as one; those without cards are left out."""
     found: list[tuple[PodClass, Asked, int]] = []
@@ -234,7 +244,7 @@ def _same(counted: Sequence[tuple[PodClass, int]]) -> list[tuple[PodClass, int]]
 
 
 def _where(of: PodClass) -> tuple[object, ...]:
-    return of.node_selector, of.node_affinity, of.tolerations
+    return of.node_selector, of.node_affinity, of.tolerations, of.choice
 
 
 def _most_frequent(counted: Sequence[tuple[PodClass, int]], covered: int, most: int) -> list[tuple[PodClass, int]]:

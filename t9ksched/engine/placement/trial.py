@@ -74,6 +74,7 @@ class Trial:
         self.pod_affinity = pod_affinity
         self.affinity_weight = policy.affinity_weight
         self._cardless_weight = policy.cardless_weight
+        self._model_weight = policy.model_weight
         self.scope: Mask | None = None
         """Only these nodes are looked at; see `within`."""
         self._feasibility = feasibility
@@ -126,12 +127,21 @@ class Trial:
             None if ruled else combined(self.feasibility.preferred(pod_class), among, self.affinity_weight),
             None if pod_class.accelerated else without_cards(self.feasibility.bare(), among, self._cardless_weight),
             None if points is None else points * (FULL // BEST),
+            self._models(pod_class, among),
         ]
         total: Int64s | None = None
         for part in parts:
             if part is not None:
                 total = part if total is None else total + part
         return total
+
+    def _models(self, pod_class: PodClass, among: Mask) -> Int64s | None:
+        """What the models of cards add to the score of each node for pods of which several models will do."""
+        resource = next(iter(pod_class.card_counts), "") if self._model_weight else ""
+        if resource not in self.resource_rows:
+            return None
+        have = self.nodes.static.allocatable[self.resource_rows[resource]] > 0
+        return combined(self.feasibility.card_models(resource), among & have, self._model_weight)
 
     def commit(self) -> None:
         """What was placed stays; there is nothing to undo any more."""

@@ -1,29 +1,19 @@
 """A node with its cards and their holders, as REST and the CLI show it."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from t9ksched.engine.nodes import LARGEST
-from t9ksched.model.cardchoice import card_model
+from t9ksched.model.cardchoice import card_memory, card_model
 from t9ksched.model.quantity import from_units
 from t9ksched.model.volumes import FREE_PREFIX
-from t9ksched.model.whole import whole_number
 from t9ksched.scheduler.report.observed_job import identity
 from t9ksched.scheduler.state.charges import Charge
 from t9ksched.scheduler.state.records import PodRecord
 from t9ksched.scheduler.state.state import ClusterState
 
 Json = dict[str, Any]
-
-
-def card_memory(labels: Mapping[str, str]) -> int | None:
-    """MiB of one card, or of one MIG slice where cards are divided into such, as feature discovery says."""
-    mebibytes = whole_number(labels.get("nvidia.com/gpu.memory", ""))
-    if mebibytes is not None:
-        return mebibytes
-    gibibytes = whole_number(labels.get("amd.com/gpu.vram", "").removesuffix("G"))
-    return None if gibibytes is None else gibibytes * 1024
 
 
 def quantities(amounts: Iterable[tuple[str, int]]) -> Json:

@@ -221,6 +221,8 @@ class PodEvents:
             record.pod_class = self._state._sharing.intern(meaning.on(own)) if meaning else own
         except (QuantityError, Invalid) as error:
             record.unbound += (Reason(Code.INVALID_POD, f"pod {record.key} cannot be read: {error}"),)
+        if ours and record.pod_class is not None:
+            self._state.usual.arrived(record.pod_class)
         if ours:
             self._state.joining.join(record, pod.spec.node_name or "")
         return record

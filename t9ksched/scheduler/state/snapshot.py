@@ -30,10 +30,19 @@ def snapshot(
     }
     nodes, reserved = state.nodes.freeze(), state.reservations.in_force()
     if not state.affinity_index:
-        return View(nodes, queues, tuple(gangs), reserved, running, expected_ends=expected_ends, reserved=advance)
+        return View(
+            nodes,
+            queues,
+            tuple(gangs),
+            reserved,
+            running,
+            expected_ends=expected_ends,
+            reserved=advance,
+            usual=state.usual.shapes(),
+        )
     labelled = tuple(_labelled(state, gang) for gang in gangs)
     there, labels = state.affinity_index.present(), state.namespaces.labels
-    return View(nodes, queues, labelled, reserved, running, there, labels, expected_ends, advance)
+    return View(nodes, queues, labelled, reserved, running, there, labels, expected_ends, advance, state.usual.shapes())
 
 
 def _labelled(state: "ClusterState", gang: Gang) -> Gang:

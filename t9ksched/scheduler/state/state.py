@@ -9,6 +9,7 @@ from collections.abc import Callable, Generator, Iterable, Mapping
 
 from t9ksched.admission.access import Members
 from t9ksched.engine.nodes import NodeTable
+from t9ksched.engine.usual_pods import UsualPods
 from t9ksched.engine.view import View
 from t9ksched.model.gang import Gang, Running
 from t9ksched.model.node import Node, NodeFacts
@@ -104,6 +105,8 @@ class ClusterState:
         self.advance = AdvanceBook(self)
         self.forecasts = ForecastBook(self.reservations)
         self.counts = Counts()
+        self.usual = UsualPods()
+        """The pods of this scheduler that were seen, since it started, by class."""
         self.clocks = Clocks()
         self.feed = ChangeFeed()
         self.progress = Progress(self.feed)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from t9ksched.engine.policy import Binpack, Planning, Policy, Preemption, Starvation
+from t9ksched.engine.policy import Binpack, Packing, Planning, Policy, Preemption, Starvation
 from t9ksched.engine.scheduler_conf import parse_conf
 from t9ksched.model.errors import Invalid
 from t9ksched.model.gang import Gang
@@ -66,6 +66,26 @@ def test_binpack() -> None:
 )
 def test_cardless_is_in_force_where_it_is_listed(listed: str, weight: int) -> None:
     assert parse_conf(LEAST + f"- plugins: [{listed}]\n").cardless_weight == weight
+
+
+@pytest.mark.parametrize(
+    ("listed", "packing", "models"),
+    [
+        ("", None, 0),
+        ("{name: cards}", Packing("usable"), 1),
+        ("{name: cards, arguments: {weight: 7, models: 0}}", Packing("usable", weight=7), 0),
+        ("{name: cards, arguments: {strategy: BestFit}}", Packing("best-fit"), 1),
+        ("{name: cards, arguments: {strategy: Spread, weight: 10, models: 10}}", Packing("spread", weight=10), 10),
+        ("{name: cards, arguments: {strategy: FirstFit}}", None, 1),
+        ("{name: cards, arguments: {weight: 0, models: 2}}", None, 2),
+        ("{name: fragmentation}", Packing("fragmentation"), 0),
+        ("{name: fragmentation, arguments: {weight: 3}}", Packing("fragmentation", weight=3), 0),
+    ],
+)
+def test_scores_by_cards(listed: str, packing: Packing | None, models: int) -> None:
+    found = parse_conf(LEAST + f"- plugins: [{listed}]\n")
+    assert (found.packing, found.model_weight) == (packing, models)
+    assert found.binpack is None, "they stand beside it"
 
 
 def test_rules_of_preemption() -> None:
@@ -156,7 +176,7 @@ def test_installed_plugins_are_made_from_their_arguments() -> None:
         (
             "unheard",
             "line 5, tiers[2].plugins[0].name",
-            "use basic, predicates, affinity, resource, binpack, cardless, small",
+            "use basic, predicates, affinity, resource, binpack, cardless, cards, fragmentation, small",
         ),
     ],
 )
@@ -165,6 +185,19 @@ def test_plugins_that_cannot_be_made(plugin: str, path: str, says: str) -> None:
         parse_conf(plugged(plugin), INSTALLED)
     assert error.value.errors[0].path == path
     assert says in error.value.errors[0].message
+
+
+def test_cards_and_fragmentation_exclude_each_other() -> None:
+    with pytest.raises(Invalid, match="cards and fragmentation rank by the same cards: keep one"):
+        parse_conf(plugged("cards", "fragmentation"))
+
+
+def test_weights_of_cards_count_among_those_of_plugins() -> None:
+    many = {f"p{at}": Small for at in range(3)}
+    listed = [f"{name}, arguments: {{weight: 10}}" for name in many]
+    assert parse_conf(plugged(*listed, "cards, arguments: {weight: 10, models: 0}"), many).packing is not None
+    with pytest.raises(Invalid, match="more than 40 together"):
+        parse_conf(plugged(*listed, "cards, arguments: {weight: 10, models: 1}"), many)
 
 
 def test_weights_of_plugins_stay_countable() -> None:
@@ -223,6 +256,15 @@ def test_weights_of_plugins_stay_countable() -> None:
         (LEAST + "planning: {horizon: 1m, resolution: 2m}\n", ["line 5, planning.resolution"]),
         (LEAST + "planning: {horizon: 11y}\n", ["line 5, planning.horizon"]),
         (LEAST + "startTimeout: 300y\n", ["line 5, startTimeout"]),
+        (
+            LEAST + "- plugins: [{name: cards, arguments: {weight: 11, models: -1, strategy: Best, wait: 1}}]\n",
+            [f"line 5, tiers[2].plugins[0].arguments.{name}" for name in ("wait", "weight", "models", "strategy")],
+        ),
+        (
+            LEAST + "- plugins: [{name: fragmentation, arguments: {weight: NaN, strategy: BestFit}}]\n",
+            [f"line 5, tiers[2].plugins[0].arguments.{name}" for name in ("strategy", "weight")],
+        ),
+        (LEAST + "- plugins: [{name: cards, arguments: [1]}]\n", ["line 5, tiers[2].plugins[0].arguments"]),
         (LEAST + "action: allocate\n", ["line 5, action"]),
         (LEAST + "actions: allocate\n", ["line 5, actions"]),
         (
