@@ -16,7 +16,6 @@ from t9ksched.engine.blocks import NEVER_ENDS, Block, Room, end_of
 from t9ksched.engine.ends import Ends
 from t9ksched.engine.in_turn import InTurn, is_plain
 from t9ksched.engine.ledger import Ledger
-from t9ksched.engine.openings import openings
 from t9ksched.engine.past_plans import Expected, PastPlans, charged
 from t9ksched.engine.placement.trial import Placement, Trial
 from t9ksched.engine.plan_counts import PlanCounts
@@ -247,10 +246,9 @@ class PlannedStarts:
 
     def pays(self, gang: Gang, demand: Mapping[str, int], delay: int = 0) -> bool:
         """Whether its queue, if it can pay for this now, can do so beside its plans; the gang starts so much later."""
-        conditions = self._timeline.payable(self._ledger.limits(gang.queue), demand)
         until = self.end_of(gang, self._now + delay)
-        paid = not conditions or not self._timeline.charges(gang.queue)
-        return paid or self._now in openings(conditions, 0 if until == NEVER_ENDS else until - self._now)
+        limits = self._ledger.limits(gang.queue)
+        return self._timeline.charges.can_pay(limits, gang.queue, demand, max(until, self._now + 1))
 
     def started(self, gang: Gang, placements: Sequence[Placement]) -> None:
         """The gang, or members of it, have these places now."""
@@ -319,7 +317,7 @@ class PlannedStarts:
 
     def _affords(self, block: Block, *, laid: bool) -> bool:
         """Whether the queue of a plan, which is `laid` on the timeline or not, has the quota for it until it ends."""
-        return self._timeline.affords(self._ledger.limits(block.queue), block, laid=laid)
+        return self._timeline.charges.affords(self._ledger.limits(block.queue), block, laid=laid)
 
     def awaits(self, gang: Gang, had: Block) -> None:
         """Pods of the gang are missing: the plan that it had stands until its moment, if its room is there."""

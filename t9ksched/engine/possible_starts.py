@@ -45,7 +45,8 @@ class PossibleStarts:
         """
         reserved = self._reserved
         last = self._latest if before is None else min(self._latest, before - 1)
-        conditions: list[tuple[Int64s, Mask]] = self._timeline.payable(self._ledger.limits(gang.queue), key.demand)
+        limits = self._ledger.limits(gang.queue)
+        conditions: list[tuple[Int64s, Mask]] = self._timeline.charges.payable(limits, key.demand)
         if reserved is not None:
             # What is reserved from a gang without an end depends on when it starts: it is tried at these moments.
             heeded = reserved.heeded(gang, self._now) if gang.lasts and not gang.reservation else None

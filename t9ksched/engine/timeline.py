@@ -5,20 +5,21 @@ end. All amounts are changes against the trial's present columns, so that placin
 end that it is given. Times are nanoseconds since the epoch.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 import numpy as np
 
-from t9ksched.engine.arrays import Indices, Int64s, Mask
+from t9ksched.engine.arrays import Indices, Int64s
 from t9ksched.engine.blocks import Block, Room
 from t9ksched.engine.changes import Changes, joined
 from t9ksched.engine.class_steps import ClassSteps
 from t9ksched.engine.ends import Ends
+from t9ksched.engine.future_charges import FutureCharges
 from t9ksched.engine.placement.class_fit import ClassFit
 from t9ksched.engine.placement.trial import Trial
 from t9ksched.engine.profiles import Profiles
-from t9ksched.engine.steps import Steps, steps_of
+from t9ksched.engine.steps import Steps
 from t9ksched.engine.work import Meter, Work, finish
 
 _HELD: Final = "held:"
@@ -45,16 +46,16 @@ class Timeline:
     Attributes:
         blocks: the planned starts on it, by UID of the owner; `version` is another one after each change of them.
         base: another number after each change of all else but what is heeded.
+        charges: what of it accounts pay for.
     """
 
     def __init__(self, shape: tuple[int, ...], now: int, accounts: Mapping[str, Sequence[str]], meter: Meter) -> None:
         self._shape = shape
         self._now = now
-        self._accounts = accounts
+        self.charges = FutureCharges(accounts, now)
         self._meter = meter
-        self._began: list[tuple[int, str, Room]] = []
+        self._began: list[tuple[int, Room]] = []
         self._held: dict[str, tuple[int, Room]] = {}
-        self._pays: dict[str, tuple[int, str, Mapping[str, int]]] = {}
         self._profiles: Profiles | None = None
         self._followed = -1
         """The state of the trial whose free room the profiles have."""
@@ -67,8 +68,6 @@ class Timeline:
         self._gone: dict[int, Changes] = {}
         """Those that they still have."""
         self._steps: dict[ClassFit, ClassSteps] = {}
-        self._paid: dict[tuple[str, str], tuple[Int64s, Int64s]] = {}
-        """Moments and amounts of what ends give back of a resource to an account."""
         self.blocks: dict[str, Block] = {}
         self.version = 0
         self._heeded: Changes | None = None
@@ -105,11 +104,13 @@ class Timeline:
         """What gives its room back; an end that is overdue is expected at that moment. Asked once, before all else."""
         self._expected = ends
         self._moments = ends.at_least(self._now, overdue)
+        self.charges.expect(ends, self._moments)
 
     def gives_back(self, at: int, queue: str, room: Room) -> None:
         """The room comes free at a later moment, and the queue pays for it until then."""
         self._add("", (np.full(len(room.rows), at, np.int64), room.rows, room.amounts))
-        self._began.append((at, queue, room))
+        self._began.append((at, room))
+        self.charges.gives_back(at, queue, room.demand)
         self.base += 1
 
     def hold(self, owner: str, at: int, room: Room) -> None:
@@ -121,13 +122,13 @@ class Timeline:
 
     def pays(self, owner: str, at: int, queue: str, demand: Mapping[str, int]) -> None:
         """For what is held for a gang of that UID, or still to be found, the queue pays until then."""
-        self._pays[owner] = (at, queue, demand)
+        self.charges.pays(owner, at, queue, demand)
         self.base += 1
 
     def release(self, owner: str) -> None:
         """What `hold` and `pays` said of this gang is no longer so."""
-        if self._held.pop(owner, None) is not None or owner in self._pays:
-            self._pays.pop(owner, None)
+        held, paid = self._held.pop(owner, None), self.charges.release(owner)
+        if held is not None or paid:
             self._remove(_HELD + owner)
             self.base += 1
 
@@ -135,6 +136,7 @@ class Timeline:
         """A start is planned; its owner has no other one."""
         self.drop(block.owner)
         self.blocks[block.owner] = block
+        self.charges.take(block)
         self._add(block.owner, block.changes)
         self._meter.spent += _CHANGED
         self._changed_from = min(self._changed_from, (block.at, False, block.owner))
@@ -144,6 +146,7 @@ class Timeline:
         """The start is planned no longer."""
         block = self.blocks.pop(owner, None)
         if block is not None:
+            self.charges.drop(block)
             self._remove(owner)
             self._meter.spent += _CHANGED
             self._changed_from = min(self._changed_from, (block.at, False, owner))
@@ -157,7 +160,7 @@ class Timeline:
     def sorted_changes(self) -> Changes:
         """All changes but those of planned starts and of what is heeded, by moment."""
         ends = self._expected
-        others = [*((at, room) for at, _, room in self._began), *self._held.values()]
+        others = [*self._began, *self._held.values()]
         parts = [(np.full(len(room.rows), at, np.int64), room.rows, room.amounts) for at, room in others]
         parts += [] if self._twice is None else [self._twice]
         at, rows, amounts = joined(self._shape[0], [(self._moments[ends.end], ends.rows, ends.amounts), *parts])
@@ -253,51 +256,3 @@ class Timeline:
     def over(self, trial: Trial, rows: Indices) -> bool:
         """Whether on one of these nodes more is taken or planned than there is, at some moment."""
         return self._profiles_now(trial).over(rows)
-
-    def payable(
-        self, limits: Iterable[tuple[str, str, int, int]], demand: Mapping[str, int]
-    ) -> list[tuple[Int64s, Mask]]:
-        """Moments from which on each of the accounts can pay for the demand or not; `limits` are as in `affords`."""
-        found = []
-        for account, resource, nominal, held in limits:
-            if (needs := demand.get(resource, 0)) > 0:
-                at, paid = self.paid(account, resource, held)
-                found.append((at, paid + needs <= nominal))
-        return found
-
-    def affords(self, limits: Iterable[tuple[str, str, int, int]], block: Block, *, laid: bool) -> bool:
-        """Whether accounts can pay for a plan, which is `laid` here or not, until it ends; `limits` are account,
-        resource, quota and what is held now.
-        """
-        for account, resource, nominal, held in limits:
-            if needs := block.room.demand.get(resource):
-                at, paid = self.paid(account, resource, held)
-                first = max(0, int(np.searchsorted(at, block.at, side="right")) - 1)
-                if paid[first : np.searchsorted(at, block.until)].max() > nominal - (0 if laid else needs):
-                    return False
-        return True
-
-    def charges(self, queue: str) -> bool:
-        """Whether starts are planned that an account of this queue is to pay for."""
-        accounts = {*self._accounts[queue]}
-        return any(not accounts.isdisjoint(self._accounts[block.queue]) for block in self.blocks.values())
-
-    def paid(self, account: str, resource: str, held: int) -> Steps:
-        """What an account is charged of a resource at which moments; `held` is the charge of now."""
-        queues = {queue for queue, accounts in self._accounts.items() if account in accounts}
-        known = self._paid.get((account, resource))
-        if known is None:
-            ends, amounts = self._expected.charged(queues, resource)
-            known = self._paid[account, resource] = self._moments[ends], -amounts
-        at, gained = [], []
-        began = ((moment, queue, room.demand) for moment, queue, room in self._began)
-        for moment, queue, demand in (*began, *self._pays.values()):
-            if queue in queues and (amount := demand.get(resource)):
-                at.append(moment)
-                gained.append(-amount)
-        for block in self.blocks.values():
-            if block.queue in queues and (amount := block.room.demand.get(resource)):
-                at += [block.at, block.until]
-                gained += [amount, -amount]
-        moments = np.concatenate([known[0], np.array(at, np.int64)])
-        return steps_of(self._now, held, moments, np.concatenate([known[1], np.array(gained, np.int64)]))

@@ -10,12 +10,12 @@ from unittest.mock import patch
 from msgspec import structs
 
 from t9ksched.engine import order
+from t9ksched.engine.future_charges import FutureCharges
 from t9ksched.engine.ledger import Ledger
 from t9ksched.engine.placement.constraints import QueueNodes
 from t9ksched.engine.planned_starts import PlannedStarts
 from t9ksched.engine.possible_starts import PossibleStarts
 from t9ksched.engine.reservations import Reservations
-from t9ksched.engine.timeline import Timeline
 from t9ksched.engine.victims import contest
 from t9ksched.kube.errors import ApiError
 from t9ksched.kube.write import binding as protocol
@@ -262,7 +262,10 @@ MUTANTS: dict[str, tuple[tuple[Any, str, Any], ...]] = {
         (PlannedStarts, "places", lambda *_: None),
         (PossibleStarts, "lacks", lambda *_: False),
     ),
-    "planned starts heed no quota": ((Timeline, "payable", lambda self, limits, demand: []),),
+    "planned starts heed no quota": (
+        (FutureCharges, "payable", lambda self, limits, demand: []),
+        (FutureCharges, "can_pay", lambda self, limits, queue, demand, until: True),
+    ),
     "planned starts are kept beyond the quota": ((PlannedStarts, "_affords", lambda self, block, laid: True),),
     "planned starts see no other ones": ((PlannedStarts, "focus", lambda self, gang: self.lift(self.blocks())),),
     "what starts is thought to run at once": ((EndRules, "lasts", _without_start_timeout),),

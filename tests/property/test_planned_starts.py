@@ -27,12 +27,12 @@ from hypothesis.stateful import (
 from t9ksched.engine import planned_starts, planner
 from t9ksched.engine.arrays import Int64s
 from t9ksched.engine.ends import Ends
+from t9ksched.engine.future_charges import FutureCharges
 from t9ksched.engine.memory import Memory
 from t9ksched.engine.order import Firm
 from t9ksched.engine.planned_starts import PlannedStarts
 from t9ksched.engine.policy import Planning
 from t9ksched.engine.reserved_rooms import ReservedRooms
-from t9ksched.engine.timeline import Timeline
 from t9ksched.engine.windows import Windows
 from t9ksched.model.gang import Gang
 from t9ksched.model.reserved_room import ReservedRoom
@@ -374,7 +374,9 @@ FAULTS = {
         PlannedStarts, taken=_nothing_is_taken, places=lambda *_: None
     ),
     "ends are expected too early": lambda: patch.object(Ends, "at_least", _ends_come_early),
-    "quota is not planned": lambda: patch.object(Timeline, "payable", lambda self, limits, demand: []),
+    "quota is not planned": lambda: patch.multiple(
+        FutureCharges, payable=lambda self, limits, demand: [], can_pay=lambda *_: True
+    ),
     "plans of equal queues are not seen": lambda: patch.object(
         PlannedStarts, "focus", lambda self, gang: self.lift(self.blocks())
     ),
