@@ -38,6 +38,7 @@ class ClassSteps:
         self._times: tuple[Int64s, Int64s, Indices] | None = None
         self._from_now: tuple[list[int], list[int]] | None = None
         self._supplied: tuple[list[int], list[int]] | None = None
+        self._most: tuple[list[int], list[int]] | None = None
         self.fits: Int64s = np.zeros(0, np.int64)
 
     def follow(self) -> None:
@@ -45,7 +46,7 @@ class ClassSteps:
         profiles = self._profiles
         if self._version == profiles.version:
             return
-        self._summed = self._times = self._from_now = self._supplied = None
+        self._summed = self._times = self._from_now = self._supplied = self._most = None
         places = None if self._version < 0 else profiles.since(self._version)
         self._version = profiles.version
         self.column.trial.meter.spent += 8 * len(profiles.at if places is None else places)
@@ -100,6 +101,16 @@ class ClassSteps:
         if self._summed is None:
             self._summed = self._profiles.moments, self._profiles.sums(self._by_number)
         return self._summed
+
+    def most(self, before: int) -> int:
+        """How many fit on all nodes together at one moment from now to before that one, at most."""
+        moments, sums = self.supply()
+        if self._most is None:
+            most = np.maximum.accumulate(sums)
+            grows = np.flatnonzero(np.diff(most)) + 1
+            self._most = moments[grows].tolist(), [int(most[0]), *most[grows].tolist()]
+        at, most_until = self._most
+        return most_until[bisect_left(at, before)]
 
     def _open_times(self) -> tuple[Int64s, Int64s, Indices]:
         """From when to before when at least one fits on a node without a break, and the row of it."""

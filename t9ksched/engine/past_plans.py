@@ -94,12 +94,16 @@ class PastPlans:
 
     def follow(self, trial: Trial) -> None:
         """A cycle begins on this trial."""
-        if trial.nodes.static is not self._static:
-            self._static = trial.nodes.static
+        old, new = self._static, trial.nodes.static
+        if new is old:
+            return
+        self._static = new
+        self._expected = None
+        # Where only facts of nodes changed, such as labels or cordons, the room that is held and planned is as it was.
+        if old is None or (old.names, old.resources) != (new.names, new.resources):
             self.ends = KnownEnds()
             self._blocks.clear()
             self._latest = (), ()
-            self._expected = None
 
     def blocks(
         self,

@@ -75,6 +75,10 @@ class Profiles:
         """These moments, sorted."""
         self._journal: list[Indices] = []
         """The places that each change wrote to."""
+        self._asked = -1
+        """The version in which `over` was asked last."""
+        self._least: int | None = None
+        """The least of all that is left in it; None where it is not known."""
         self._whole = 0
         """Changes before this one are too large, or too long ago, to be followed place by place."""
 
@@ -182,6 +186,13 @@ class Profiles:
 
     def over(self, rows: Indices) -> bool:
         """Whether on one of these nodes less than nothing is left at a moment at which something changes."""
+        if self._asked == self.version:
+            # Asked again, it is worth a look at all nodes: mostly there is none anywhere.
+            self._least = int(self.left.min(initial=0)) if self._least is None else self._least
+            if self._least >= 0:
+                return False
+        else:
+            self._asked, self._least = self.version, None
         places = self.places(rows)
         return bool(np.any((self.left[:, places] < 0) & (self.owners[places] != NOW)))
 

@@ -76,6 +76,8 @@ def is_best(timeline: Timeline, column: ClassFit, gang: Gang, block: Block) -> b
     if not column.mask[rows].all() or timeline.over(column.trial, rows):
         return False
     steps = timeline.steps(column)
+    if steps.most(block.at) < pods:
+        return True
     moments = may_open(steps.supply(), pods, gang.lasts, block.at)
     if not len(moments):
         return True
