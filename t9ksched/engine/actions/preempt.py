@@ -11,6 +11,7 @@ from t9ksched.engine import explain
 from t9ksched.engine.actions.action import Turn
 from t9ksched.engine.arrays import Int64s
 from t9ksched.engine.cycle import Cycle
+from t9ksched.engine.ledger import Shortfall
 from t9ksched.engine.placement.pack import Group
 from t9ksched.engine.plan import Eviction
 from t9ksched.engine.planned_starts import PlannedStarts
@@ -25,6 +26,8 @@ from t9ksched.model.gang import Gang, Running
 from t9ksched.model.reasons import Code, Reason
 from t9ksched.model.reservation import PROMISE_SLACK_SECONDS, Reservation, ReservationKind
 
+_MOST_SPARED: Final = 8
+"""Of more victims with known ends none is looked at again."""
 _SECOND: Final = 1_000_000_000
 _NO_ROOM_HELPS = (Code.NO_NODE_MATCHES, Code.CARD_TYPE_MISMATCH, Code.NEVER_FITS)
 """A gang with one of these reasons would not fit after any eviction."""
@@ -93,6 +96,8 @@ class Preempt:
             gave_up |= victims.gave_up
             if choice is not None or victims.expected is not None:
                 break
+        if choice is not None and planned is not None and taken is not None:
+            choice = yield from self._spared(planned, gang, key, short, (choice, taken))
         if choice is None:
             trial.undo(mark)
             if not (key.ruled or holder) and victims.expect():
@@ -145,6 +150,39 @@ class Preempt:
             if not found or (taken is not None and before is not None and not np.array_equal(taken, before)):
                 found.append((grace if nth else None, taken))
         return found
+
+    def _spared(
+        self,
+        planned: PlannedStarts,
+        gang: Gang,
+        key: SchedulingKey,
+        short: Sequence[Shortfall],
+        found: tuple[Choice, Int64s],
+    ) -> Work[Choice]:
+        """The choice that was found with that change of the columns, without victims that go only because plans count
+        on their ends: the search takes it that no candidate ends by itself, and one that stays does.
+        """
+        cycle = self._cycle
+        choice, taken = found
+        victims = yield from cycle.victims()
+        queues = cycle.view.queues
+        chosen = {one.uid: one for one, _ in choice.victims}
+        ends = {one.gang for one in cycle.view.expected_ends if one.gang in chosen}
+        if len(chosen) < 2 or len(ends) > _MOST_SPARED:
+            return choice
+        order = sorted(ends, key=lambda uid: (-queues[chosen[uid].queue].spec.priority, -chosen[uid].priority, uid))
+        for uid in order:
+            going = frozenset(one.uid for one, _ in choice.victims if one.uid != uid) | victims.gangs_going()
+            change = planned.taken_from(gang, going, leave_within(victims.leaves_in(choice)))
+            if change is None or np.array_equal(change, taken):
+                continue
+            states = cycle.trial.shift(change)
+            rest = choice.without(uid)
+            fewer = yield from victims.choose(gang, key.groups, short, ruled=key.ruled, among=rest)
+            cycle.trial.unshift(change, states)
+            if fewer is not None:
+                choice, taken = fewer, change
+        return choice
 
     def _may_go(self, queue: str) -> frozenset[str]:
         """The running gangs, by UID, of which members may be evicted for a gang of this queue: planned starts may not

@@ -151,6 +151,7 @@ class Choice:
     Attributes:
         places: class, rows and how many pods on each.
         victims: running group and its pods that go.
+        units: their units on the table.
         whole: UIDs of those of the groups that lose their minimum, too.
     """
 
@@ -158,3 +159,12 @@ class Choice:
     victims: tuple[tuple[Running, RunningPod], ...]
     units: Mask
     whole: frozenset[str]
+    table: VictimTable
+
+    def without(self, gang: str) -> Mask:
+        """The units but those of one gang, by UID."""
+        at = np.flatnonzero(self.units)
+        own = [self.table.groups[group].uid == gang for group in self.table.unit_group[at].tolist()]
+        found: Mask = self.units.copy()
+        found[at[own]] = False
+        return found

@@ -87,24 +87,29 @@ class VictimSearch:
         *,
         ruled: bool = False,
         grace: int | None = None,
+        among: Mask | None = None,
     ) -> Work[Choice | None]:
         """Victims for a gang's groups, or None when it would not fit, or needs none.
 
         `short` are the quotas it exceeds: only victims of its own queue can cure that. With `ruled` the choice is
         confirmed by the rules about pods. A gang that must be in one domain gets the best of the domains. With `grace`,
-        in nanoseconds, no gang goes whose pods may take longer to end, as far as the policy lets them.
+        in nanoseconds, no gang goes whose pods may take longer to end, as far as the policy lets them; with `among`,
+        only these units.
         """
         self.gave_up = False
         self.expected = None
         units = self._candidates(gang)
         units = units if grace is None else self._graces.within(units, grace)
+        units = units if among is None else units & among
         free = self._trial.free + self.coming
         if not units.any() and not self.coming.any():
             return None
         if not short and gang.topology != "Required" and (left := left_after(groups, free)) is not None:
             self.expected = left - free
             return None
-        if not units.any() or left_after(groups, self._trial.free + self._at_most(gang, units, grace)) is None:
+        if not units.any():
+            return None
+        if among is None and left_after(groups, self._trial.free + self._at_most(gang, units, grace)) is None:
             return None
         must = self._cure(gang, units, short) if short else np.zeros_like(self._gone)
         if must is None:
@@ -383,7 +388,7 @@ class VictimSearch:
         victims = tuple(zip(groups_of, map(table.pods.__getitem__, going.tolist()), strict=True))
         groups_whole = table.unit_group[np.flatnonzero(found.units & ~table.is_surplus)].tolist()
         whole = frozenset(table.groups[at].uid for at in groups_whole)
-        return Choice(tuple(places), victims, found.units, whole)
+        return Choice(tuple(places), victims, found.units, whole, table)
 
 
 def _resources(groups: Sequence[Group]) -> list[int]:

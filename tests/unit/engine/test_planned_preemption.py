@@ -93,6 +93,28 @@ def test_victims_that_leave_too_late_are_spared(pods: int, graces: tuple[int, in
     assert {one.owner: one.since for one in found.planned if one.owner == "b"} == {"b": 5 * HOUR}
 
 
+@pytest.mark.parametrize("hours", [0, 3, 6])
+@pytest.mark.parametrize(("ends", "goes"), [((5, 0), {"b"}), ((0, 5), {"a"})])
+def test_no_victim_goes_only_because_a_plan_counts_on_its_end(
+    ends: tuple[int, int], goes: set[str], hours: int
+) -> None:
+    """Two gangs have a card each on n0; `big` has a plan for one of the two cards there, when one of them has ended."""
+    groups = [running("a", "low", ["n0"], of=CARD, created=1), running("b", "low", ["n0"], of=CARD, created=2)]
+    groups.append(running("h", "firm", ["n1", "n1"], of=CARD))
+    known = [
+        ExpectedEnd(one.uid, one.queue, end * HOUR, tuple((pod.node, CARD, 1) for pod in one.pods))
+        for one, end in zip(groups, (*ends, 5), strict=True)
+        if end
+    ]
+    nodes = [node("n0", gpu=2), node("n1", gpu=2)]
+    seen = replace(view(nodes, [limited("big", "high", 3, 2)], QUEUES, running=groups), expected_ends=tuple(known))
+    found = plan(seen, POLICY, 0)
+    assert starts(found) == {"big": 5 * HOUR}
+    found = after(replace(seen, reservations=found.planned), limited("p", "high", 1, hours))
+    assert {one.gang for one in found.evictions} == (goes if hours != 3 else {"b"})
+    assert starts(found)["big"] == 5 * HOUR
+
+
 def test_pods_that_leave_already_may_take_long() -> None:
     """Of three cards, w's comes free without an eviction, but maybe only in ten minutes."""
     for grace, evicts in ((0, True), (600, False)):
