@@ -100,7 +100,8 @@ class Starving:
         (resources,), only if the policy's share leaves it so much, which is added.
         """
         members, _, enough = chosen(gang)
-        if not members or not enough:
+        # Without nodes there may be no row of any resource.
+        if not members or not enough or not len(self._trial.nodes):
             return
         key = yield from self._keys.of(gang, members)
         if key.ruled:

@@ -411,3 +411,7 @@ def test_two_that_must_be_in_a_rack_start_although_small_ones_keep_coming(seed: 
         for name in pool.running - ends.keys():
             ends[name] = hour + drawn.randint(1, 4)
     assert max(pool.started["a"], pool.started["b"]) <= 20
+
+
+def test_a_cluster_without_nodes_has_no_room_to_collect() -> None:
+    assert codes(plan(cluster(0, 0, {}, waits("large", 4)), POLICY, LATE), "large") == [Code.NO_NODE_MATCHES]
