@@ -238,8 +238,12 @@ class Pool:
         return self._running[name]
 
     def on(self, name: str) -> list[str]:
-        """The jobs that have pods on the node."""
-        return [job for job, (_, _, places) in self._running.items() if any(where == name for where, _ in places)]
+        """The jobs that have pods on the node, or room kept there."""
+        return [
+            job
+            for job, (_, _, places) in self._running.items()
+            if name in self._kept.get(job, ()) or any(where == name for where, _ in places)
+        ]
 
     def bring(self, name: str, cards: int) -> None:
         """A node comes, or comes back."""

@@ -184,8 +184,9 @@ class Histories(RuleBasedStateMachine):
         self.pool.cycle(self.hour)
         self.heed_reservations(self.pool.running - running)
         self.inside_windows()
-        # A gang of a larger priority without a plan, as with EASY, may take room of plans when it starts or gets one.
-        begun = ((waited - set(self.pool.waiting)) | self.pool.planned.keys()) - before.keys()
+        # A gang of a larger priority may take room of plans when it starts or gets a plan, or an earlier one.
+        begun = waited - set(self.pool.waiting) | {name for name, _ in self.pool.planned.items() - before.items()}
+        begun -= {name for name, hour in before.items() if hour == self.hour}
         self.excused |= any(name.startswith("high") for name in begun)
         if not self.excused:
             self.never_later(before)
