@@ -36,13 +36,14 @@ from t9ksched.scheduler.keep.cordon_keeper import CordonKeeper
 from t9ksched.scheduler.keep.database_sync import DatabaseSync, Restored
 from t9ksched.scheduler.keep.forecast_keeper import ForecastKeeper
 from t9ksched.scheduler.keep.housekeeping import Housekeeping, Sweep
+from t9ksched.scheduler.keep.late_starts import Timeouts
 from t9ksched.scheduler.keep.leadership import Leadership
 from t9ksched.scheduler.keep.max_duration import MaxDurationKeeper
 from t9ksched.scheduler.keep.overrides import Overrides
 from t9ksched.scheduler.keep.plan_keeper import PlanKeeper
 from t9ksched.scheduler.keep.queue_sync import QueueSync
 from t9ksched.scheduler.keep.reservation_keeper import ReservationKeeper
-from t9ksched.scheduler.keep.timekeeper import TimeKeeper, Timeouts
+from t9ksched.scheduler.keep.timekeeper import TimeKeeper
 from t9ksched.scheduler.observe.heap import reading
 from t9ksched.scheduler.observe.informers import Informer, Informers
 from t9ksched.scheduler.observe.recall import recall_losses

@@ -23,7 +23,7 @@ from t9ksched.kube.resources import NAMESPACES
 from t9ksched.model.names import SYSTEM_NAMESPACE
 from t9ksched.scheduler.act import gang_timeouts as integrity
 from t9ksched.scheduler.act import preemption, stopping
-from t9ksched.scheduler.keep import timekeeper
+from t9ksched.scheduler.keep import late_starts
 from t9ksched.store import schema
 from tests.chaos.invariant_checker import InvariantChecker
 from tests.chaos.repeat import START
@@ -66,7 +66,7 @@ def _watched(world: World) -> Any:
 
     with contextlib.ExitStack() as stack:
         stack.enter_context(patch("t9ksched.scheduler.decide.loop.Planner", world.plans.planner))
-        for keeper in (stopping, timekeeper):
+        for keeper in (stopping, late_starts):
             stack.enter_context(patch.object(keeper, "evict", ending(keeper.evict)))
         for module, original in originals.items():
             stack.enter_context(patch.object(module, "evict", telling(original)))

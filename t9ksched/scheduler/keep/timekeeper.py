@@ -1,16 +1,12 @@
-"""Enforces time limits of jobs, and that jobs start in time.
+"""Enforces time limits of jobs, and sees which jobs do not start in time (`late_starts.py`).
 
-A job that reaches its limit is ended through its owner; one whose minimum does not run within `startTimeout` after it
-was bound is evicted whole and queued again with a pause that doubles, and after three times waits until it is released.
+A job that reaches its limit is ended through its owner.
 The clocks are stored in SQL, so that a restart neither shortens nor extends a limit; with the database away they go on
 in memory.
 """
 
 import asyncio
-from collections import Counter
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 import structlog
@@ -18,25 +14,23 @@ import structlog
 from t9ksched.kube.errors import ApiError, Conflict, NotFound
 from t9ksched.kube.port import ClusterPort
 from t9ksched.kube.resources import PODS
-from t9ksched.kube.write.eviction import NotEvicted, TryLater, Victim, evict
 from t9ksched.model import names
 from t9ksched.model.reasons import Code
 from t9ksched.model.timelimit import limit_seconds, written
 from t9ksched.scheduler.act.stopping import Stopper
+from t9ksched.scheduler.keep.late_starts import LateStarts, Timeouts
 from t9ksched.scheduler.report.event_writer import EventWriter
 from t9ksched.scheduler.report.history_recorder import HistoryRecorder
 from t9ksched.scheduler.state.clocks import (
-    FIRST_PAUSE_SECONDS,
-    MOST_MISSED,
     NEAR_SECONDS,
     SECOND,
     SLOW_START_NS,
     Clock,
 )
+from t9ksched.scheduler.state.earliest_end import End, earliest_end, ended_elsewhere, own_end
 from t9ksched.scheduler.state.limits import control_of, limit_warning, own_limit
 from t9ksched.scheduler.state.objects import ran_since, timestamp
 from t9ksched.scheduler.state.records import GangRecord, PodRecord, job_of
-from t9ksched.scheduler.state.refill import GANG_RECOVERY_TIMEOUT_SECONDS
 from t9ksched.scheduler.state.start_times import start_asked
 from t9ksched.scheduler.state.state import ClusterState
 from t9ksched.store import history
@@ -49,21 +43,6 @@ _A_SLICE: Final = 200
 _STOP_AGAIN_NS: Final = 5 * SECOND
 _REMEMBERED_NS: Final = 24 * 3600 * SECOND
 """How long the reason is kept why a job ended that has no object here, such as a ReplicaSet without pods."""
-
-
-@dataclass(frozen=True, slots=True)
-class Timeouts:
-    """Times in seconds, as the policy has them now.
-
-    Attributes:
-        start: within which a job's minimum must run after it was bound; 0 for no such limit.
-        most_grace: the longest time that an evicted pod gets to end.
-        recovery: how long a job may be without any place before its clock starts anew.
-    """
-
-    start: Callable[[], int]
-    most_grace: Callable[[], int]
-    recovery: int = GANG_RECOVERY_TIMEOUT_SECONDS
 
 
 class TimeKeeper:
@@ -88,7 +67,7 @@ class TimeKeeper:
         self._runs = runs
         self._clock = clock
         self._start_timeout = timeouts.start
-        self._most_grace = timeouts.most_grace
+        self._late = LateStarts(client, state, recorder, clock, timeouts)
         self._recovery = timeouts.recovery * SECOND
         self._gone: dict[str, None] = {}
         """Jobs of which rows are to be removed."""
@@ -129,14 +108,22 @@ class TimeKeeper:
         holds = [pod for pod in holding if pod.uid not in evicted] if evicted else holding
         runs = any(gang.runs(evicted) for gang in gangs)
         limit = own_limit(state, gangs[0]) if gangs else None
+        ended = limit is not None or ended_elsewhere(state, gangs)
         if clock is None:
-            if not holds or (runs and limit is None and uid not in state.clocks.again):
+            if not holds:
+                state.clocks.without_place(uid)
+                return []
+            if runs and not ended and uid not in state.clocks.again:
+                state.clocks.runs_untimed(uid)
+                return []
+            refills = not runs and self._ran_before(uid, gangs, holds)
+            if refills and limit is None:
                 return []
             control = control_of(state, gangs[0]) if gangs else state.controls.get(uid)
             given = control is not None and control.time_limit_seconds is not None
             # What this process did not place began before it was started, and no clock of it was written.
             found = limit is not None and not any(gang.first_bound for gang in gangs)
-            clock = clocks[uid] = Clock(Run(uid=uid), unsure=runs and (given or found))
+            clock = clocks[uid] = Clock(Run(uid=uid), unsure=runs and (given or found), refills=refills)
         if evicted:
             clock.evicted = frozenset(pod.uid for gang in gangs for pod in gang.members.values()) & evicted
         if holds:
@@ -145,8 +132,10 @@ class TimeKeeper:
             self._lost(clock, now)
         if clock.run is not before:
             state.clock_changed(uid)
-        if self._is_over(clock, now, known=bool(gangs) or uid in state.jobs, timeless=runs and limit is None):
+        if self._is_over(clock, now, known=bool(gangs) or uid in state.jobs, timeless=runs and not ended):
             self._forget(uid)
+            if runs:
+                state.clocks.runs_untimed(uid)
             return []
         if runs and clock.unsure:
             return [self._learn(clock, gangs)]
@@ -163,26 +152,45 @@ class TimeKeeper:
         paused = job is not None and job.phase == "Paused"
         if paused or now - clock.lost_at > self._recovery:
             clock.start_anew(())
-            self._state.clocks.again.add(clock.run.uid)
+            self._state.clocks.lost(clock.run.uid)
+
+    def _ran_before(self, uid: str, gangs: list[GangRecord], holds: list[PodRecord]) -> bool:
+        """Whether a job whose minimum does not run has lost members, and is not starting. Of what was placed before
+        this process began its controller tells, or that members run which began before others were made.
+        """
+        if uid in self._state.clocks.ran:
+            return True
+        if any(gang.first_bound for gang in gangs):
+            return False
+        job = self._state.jobs.get(uid)
+        if job is not None and job.kind != "Job" and job.started:
+            return True
+        first = min((pod.started for pod in holds if pod.phase == "Running" and pod.started), default=0)
+        return bool(first) and any(pod.created > first for pod in holds if pod.phase != "Running")
 
     def _runs_on(self, clock: Clock, gangs: list[GangRecord], now: int, *, runs: bool, limited: bool) -> None:
         """The job has places: note when it was bound and since when it runs."""
         clock.lost_at = 0
         if clock.run.ended_code == Code.MAX_DURATION_EXCEEDED:
             clock.set(ended_at=0, ended_code="", message="")  # it was resumed
+            clock.stop_at = 0
         if not clock.run.bound_at and any(gang.complete(bound=True) for gang in gangs):
             since = [gang.first_bound for gang in gangs if gang.first_bound]
-            clock.timed = bool(since)  # a job that was bound before this scheduler started may have been bound for long
-            clock.note(keep=limited, bound_at=min(since, default=now))
+            clock.timed = bool(since)
+            # What was bound before this scheduler started: at the latest when its nodes took it in.
+            taken_in = [pod.started for gang in gangs for pod in gang.members.values() if pod.holds and pod.started]
+            clock.note(keep=limited, bound_at=min(since, default=min(now, max(taken_in, default=now))))
+        clock.refills = clock.refills and not runs
         if runs and not clock.run.ran_at and not clock.unsure:
             clock.note(keep=limited or bool(clock.run.missed), ran_at=now, missed=0, missed_at=0, retry_at=0, why="")
-            self._begun(clock, gangs[0])
-        elif not runs and clock.timed and not clock.run.ran_at and not clock.written:
+            if limited or clock.run.uid in self._state.clocks.again:
+                self._begun(clock, gangs[0])
+        elif not runs and not clock.run.ran_at and not clock.written:
             clock.unwritten = clock.unwritten or now - clock.run.bound_at > SLOW_START_NS
 
     def _begun(self, clock: Clock, gang: GangRecord) -> None:
         """Since when a job runs is known, by the clock that its limit counts on: its present run began then."""
-        self._state.clocks.again.discard(clock.run.uid)
+        self._state.clocks.run_began(clock.run.uid)
         self._state.gate.note_run(gang, clock.run.ran_at)
 
     def _is_over(self, clock: Clock, now: int, *, known: bool, timeless: bool) -> bool:
@@ -207,7 +215,7 @@ class TimeKeeper:
                     except ApiError:
                         return  # asked again at the next check
                     times.append((ran_since(item.get("status") or {}), pod.role))
-            began.append(_minimum_since(gang, times))
+            began.append(gang.minimum.since(times))
         now = self._clock()
         said = min((since for since in began if since), default=0)
         earliest = clock.run.bound_at if clock.timed else min(gang.created for gang in gangs)
@@ -226,45 +234,69 @@ class TimeKeeper:
         now: int,
     ) -> list[Any]:
         run = clock.run
-        if run.ended_code == Code.TIME_LIMIT_EXCEEDED:
+        if run.ended_code == Code.TIME_LIMIT_EXCEEDED or (run.ended_code and clock.stop_at):
             if holding and now >= clock.stop_at:
                 clock.stop_at = now + _STOP_AGAIN_NS
-                return [self._stop(gangs[0], holding, run.message)]
+                return [self._stop(gangs[0], holding, run.message, Code(run.ended_code))]
             return []
         if not holds or not run.bound_at:
             return []
         timeout = self._start_timeout() * SECOND
         late = bool(timeout) and not run.ran_at and now - run.bound_at >= timeout
-        if late and clock.timed:
-            return [self._start_timed_out(clock, gangs, holds, now)]
-        if limit is None:
-            return []
+        if late and not clock.refills:
+            return [self._late.evict(clock, gangs, holds, now)]
         since = run.ran_at or (run.bound_at + timeout if late else 0)
-        if not since:
+        own = own_end(since, limit) if limit is not None and since else None
+        end = earliest_end(self._state, gangs[0], holds, own)
+        if end is None:
             return []
-        end = since + limit * SECOND
-        if clock.signal is None and now < end:
-            return [self._ask_for_signal(clock, gangs[0], holds[0], limit)]
-        if now >= end - (clock.signal or 0) * SECOND:
-            message = f"it reached its time limit of {written(limit)}: it has been running since {timestamp(since)}"
-            if now < end:
-                message = (
-                    f"it reaches its time limit of {written(limit)} at {timestamp(end)}: it is told to stop"
-                    f" {written(clock.signal)} before, as {names.SIGNAL_BEFORE_ANNOTATION} asks"
-                )
-            self._state.note_end(gangs[0], Code.TIME_LIMIT_EXCEEDED, message, now, limit)
-            clock.stop_at = now + _STOP_AGAIN_NS
-            notice = names.EVENT_TIME_LIMIT_EXCEEDED
-            self._recorder.ended(gangs[0], history.TIME_LIMIT_EXCEEDED, message, now, notice=notice)
-            log.info("time limit reached", job=gangs[0].key, seconds=limit)
-            return [self._stop(gangs[0], holds, message)]
-        if limit > NEAR_SECONDS and not run.near and now >= end - NEAR_SECONDS * SECOND:
+        if clock.signal is None and now < end.at:
+            return [self._ask_for_signal(clock, gangs[0], holds[0])]
+        if own is not None and now >= own.at:
+            message = f"it reached its {own.limit}: it has been running since {timestamp(since)}"
+            return [self._end(clock, gangs[0], holds, own, message, now)]
+        early = self._signal(clock, gangs[0], end)
+        if early and end.at - early * SECOND <= now < end.at:
+            message = (
+                f"it reaches its {end.limit} at {timestamp(end.at)}: it is told to stop"
+                f" {written(early)} before, as {names.SIGNAL_BEFORE_ANNOTATION} asks"
+            )
+            return [self._end(clock, gangs[0], holds, end, message, now)]
+        if own is not None and own.seconds > NEAR_SECONDS and not run.near and now >= own.at - NEAR_SECONDS * SECOND:
             clock.set(near=True)
-            text = f"it reaches its time limit of {written(limit)} at {timestamp(end)} and is ended then"
+            text = f"it reaches its {own.limit} at {timestamp(own.at)} and is ended then"
             self._events.gang(gangs[0], names.EVENT_TIME_LIMIT_NEAR, text)
         return []
 
-    async def _ask_for_signal(self, clock: Clock, gang: GangRecord, pod: PodRecord, limit: int) -> None:
+    def _end(
+        self, clock: Clock, gang: GangRecord, pods: list[PodRecord], end: End, message: str, now: int
+    ) -> Awaitable[None]:
+        """End a job at its limit, or before it as the job asks."""
+        own = end.code is Code.TIME_LIMIT_EXCEEDED
+        self._state.note_end(gang, end.code, message, now, end.seconds if own else None)
+        clock.stop_at = now + _STOP_AGAIN_NS
+        event = history.TIME_LIMIT_EXCEEDED if own else history.MAX_DURATION_EXCEEDED
+        self._recorder.ended(gang, event, message, now, notice=str(end.code))
+        log.info("time limit reached", job=gang.key, limit=end.limit)
+        return self._stop(gang, pods, message, end.code)
+
+    def _signal(self, clock: Clock, gang: GangRecord, end: End) -> int:
+        """How many seconds before that end the job is told to stop; 0 for not at all. What is not shorter than the
+        limit is told once.
+        """
+        asked = clock.signal or 0
+        if asked < end.seconds:
+            return asked
+        if clock.vain != end.seconds:
+            clock.vain = end.seconds
+            fault = (
+                f"the annotation {names.SIGNAL_BEFORE_ANNOTATION} is ignored: {written(asked)} is not shorter than the"
+                f" {end.limit}"
+            )
+            self._events.gang(gang, names.EVENT_TIME_LIMIT_IGNORED, fault, warning=True)
+        return 0
+
+    async def _ask_for_signal(self, clock: Clock, gang: GangRecord, pod: PodRecord) -> None:
         """Read how long before its limit a job asks to be stopped, once a run: a later edit has no effect. This applies
         to kinds that can be stopped; a single pod gets SIGTERM when it is deleted, at the limit.
         """
@@ -277,16 +309,9 @@ class TimeKeeper:
             seconds = 0
             fault = f"the annotation {names.SIGNAL_BEFORE_ANNOTATION} is ignored: {error}"
             self._events.gang(gang, names.EVENT_TIME_LIMIT_IGNORED, fault, warning=True)
-        if seconds >= limit:
-            fault = (
-                f"the annotation {names.SIGNAL_BEFORE_ANNOTATION} is ignored: {written(seconds)} is not shorter than"
-                f" the time limit, {written(limit)}"
-            )
-            self._events.gang(gang, names.EVENT_TIME_LIMIT_IGNORED, fault, warning=True)
-            seconds = 0
         clock.signal = seconds
 
-    async def _stop(self, gang: GangRecord, pods: list[PodRecord], message: str) -> None:
+    async def _stop(self, gang: GangRecord, pods: list[PodRecord], message: str, code: Code) -> None:
         """End a job through its owners, each stopped once; pods without one are deleted. Failures are tried again."""
         told: set[str] = set()
         for pod in pods:
@@ -294,56 +319,11 @@ class TimeKeeper:
                 resource, target = await self._stopper.highest(pod)
                 if target["metadata"]["uid"] not in told:
                     told.add(target["metadata"]["uid"])
-                    await self._stopper.stop(resource, target, names.EVENT_TIME_LIMIT_EXCEEDED, message)
+                    await self._stopper.stop(resource, target, str(code), message)
             except (NotFound, Conflict):
                 continue
             except ApiError as error:
                 log.warning("job over its time limit not ended, trying again", job=gang.key, error=str(error))
-
-    async def _start_timed_out(self, clock: Clock, gangs: list[GangRecord], pods: list[PodRecord], now: int) -> None:
-        """Evict a job that was bound and does not run."""
-        stuck = next((pod for pod in pods if pod.phase != "Running"), pods[0])
-        why = await self._why_stuck(stuck)
-        missed = clock.run.missed + 1
-        pause = FIRST_PAUSE_SECONDS * 2 ** (missed - 1) * SECOND
-        again = (
-            f"it is tried again at {timestamp(now + pause)}"
-            if missed < MOST_MISSED
-            else f"that was the {missed}rd time: it waits until it is released"
-        )
-        timeout = written(self._start_timeout())
-        message = f"its minimum did not run within {timeout} after it was bound ({why}): it is evicted whole, {again}"
-        clock.set(missed=missed, missed_at=now, retry_at=now + pause, why=why)
-        for gang in gangs:
-            self._state.start_again(gang, Code.START_TIMED_OUT, message)
-        self._recorder.ended(gangs[0], history.START_TIMED_OUT, message, now, notice=names.EVENT_START_TIMED_OUT)
-        log.warning("start timed out", job=gangs[0].key, missed=missed, why=why)
-        await asyncio.gather(*(self._evict(pod, message) for pod in pods))
-
-    async def _evict(self, pod: PodRecord, message: str) -> None:
-        victim, now = Victim(pod.namespace, pod.name, pod.uid), datetime.fromtimestamp(self._clock() / SECOND, UTC)
-        most = self._most_grace()
-        result = await evict(
-            self._client, victim, message=message, now=now, reason=names.EVENT_START_TIMED_OUT, most_grace=most
-        )
-        if isinstance(result, NotEvicted | TryLater):
-            clock = self._state.clocks.of(pod.gang) if pod.gang is not None else None
-            if clock is not None:
-                clock.evicted -= {pod.uid}  # it counts as placed again, and times out again
-            log.warning("pod that did not start not evicted, trying again", pod=pod.key, error=result.message)
-
-    async def _why_stuck(self, pod: PodRecord) -> str:
-        """What a pod's kubelet says about a container that does not run."""
-        try:
-            status = (await self._client.get(PODS, pod.name, pod.namespace)).get("status") or {}
-        except ApiError as error:
-            return f"pod {pod.name} could not be asked why: {error}"
-        for each in (*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())):
-            waiting = (each.get("state") or {}).get("waiting") or {}
-            if waiting.get("reason") and waiting["reason"] != "PodInitializing":
-                message = f": {waiting['message']}" if waiting.get("message") else ""
-                return f"container {each.get('name')} of pod {pod.name}: {waiting['reason']}{message}"
-        return f"pod {pod.name} is {status.get('phase') or 'Pending'} and says no more"
 
     def _tell_of_annotation(self, gang: GangRecord) -> None:
         """Say once that a limit or a start time cannot be read, or that a limit was edited after it was agreed on."""
@@ -378,16 +358,3 @@ class TimeKeeper:
             return
         for clock, run in written_down:
             clock.written, clock.unwritten = True, clock.run is not run
-
-
-def _minimum_since(gang: GangRecord, times: Iterable[tuple[int, str]]) -> int:
-    """Since when the minimum of a group runs, roles included, by when each of its members began and their roles, in
-    nanoseconds since the epoch; 0 where fewer say so.
-    """
-    known = sorted(entry for entry in times if entry[0])
-    least = gang.minimum
-    for count, (since, _) in enumerate(known, start=1):
-        roles = Counter(role for _, role in known[:count])
-        if count >= least.members and all(roles[role] >= needed for role, needed in least.roles):
-            return since
-    return 0

@@ -35,13 +35,15 @@ class Clock(msgspec.Struct, eq=False):
 
     Attributes:
         run: the part that is kept across a restart.
-        timed: whether the time of its binding is known, so that a late start can be recognised.
+        timed: whether this process, or one before, saw when it was bound.
+        refills: whether its minimum ran before this process began to keep it: it does not start, it lacks lost members.
         lost_at: since when it has no place; 0 while it has one.
         evicted: UIDs of pods that were evicted or paused, and still look as if they ran.
         stop_at: when it is asked to stop again.
         text: the annotation on the object of a job that its limit ended, as last seen; None before the first look.
         asked_at: when that annotation was last seen to change; 0 for never.
         signal: how many seconds before its limit its owner is stopped; None until its annotation was read.
+        vain: the limit, in seconds, for which it was told that this is not shorter.
         unsure: whether it may have begun to run while no scheduler was watching.
         unwritten: whether `run` changed since it was written.
         written: whether there is a row of it.
@@ -49,12 +51,14 @@ class Clock(msgspec.Struct, eq=False):
 
     run: Run
     timed: bool = False
+    refills: bool = False
     lost_at: int = 0
     evicted: frozenset[str] = frozenset()
     stop_at: int = 0
     text: str | None = None
     asked_at: int = 0
     signal: int | None = None
+    vain: int = 0
     unsure: bool = False
     unwritten: bool = False
     written: bool = False
@@ -126,6 +130,8 @@ class Clocks:
         self.by_job: dict[str, Clock] = {}
         self.again: set[str] = set()
         """Jobs that lost their whole place, by an eviction or a pause: when they run, that is another run."""
+        self.ran: set[str] = set()
+        """Jobs without a clock whose minimum ran in their present run: what they lack now are lost members."""
 
     def of(self, gang: GangRecord) -> Clock | None:
         """The clock of a group's job."""
@@ -150,10 +156,32 @@ class Clocks:
     def start_anew(self, gang: GangRecord) -> None:
         """The whole group was evicted or paused."""
         if not gang.virtual or gang.owner is not None:  # a single pod does not come back
-            self.again.add(job_of(gang))
+            self.lost(job_of(gang))
         clock = self.of(gang)
         if clock is not None:
             clock.start_anew(pod.uid for pod in gang.members.values() if pod.node and not gang.inherited(pod))
+
+    def lost(self, job: str) -> None:
+        """The job lost its whole place: it starts again, and that is another run."""
+        self.again.add(job)
+        self.ran.discard(job)
+
+    def run_began(self, job: str) -> None:
+        """The minimum of a job that has a clock runs."""
+        self.again.discard(job)
+
+    def runs_untimed(self, job: str) -> None:
+        """The minimum of a job that needs no clock runs."""
+        self.ran.add(job)
+
+    def without_place(self, job: str) -> None:
+        """A job that needs no clock has no place now: when it has one, it starts."""
+        self.ran.discard(job)
+
+    def forget(self, job: str) -> None:
+        """The job is gone."""
+        self.again.discard(job)
+        self.ran.discard(job)
 
     def refusal(self, gang: GangRecord, want: Asked, control: JobControl | None, now: int) -> Reason | None:
         """Why the group may not be placed now; None when it may."""

@@ -71,7 +71,7 @@ class GroupEvents:
             self.disown(gang)
             gang.owner = owner
         if gang.evicted is not None:
-            self._state.clocks.again.add(job_of(gang))
+            self._state.clocks.lost(job_of(gang))
         if gang.owner is not None:
             self._state._by_owner[gang.owner.uid][gang] = None
         gang.status = group.status
@@ -94,7 +94,7 @@ class GroupEvents:
             return
         self._state.gangs_by_uid.pop(gang.uid, None)
         self._state.deleted.discard(gang.uid)
-        self._state.clocks.again.discard(gang.uid)
+        self._state.clocks.forget(gang.uid)
         self.drop_reservations(gang)
         self._state.changes.job_changed(gang)
         _note_places(gang)

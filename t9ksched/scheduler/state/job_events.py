@@ -34,7 +34,7 @@ class JobEvents:
         known = self._state.jobs.get(job.uid)
         self._state.jobs[job.uid] = job
         if job.phase == "Paused":
-            self._state.clocks.again.add(job.uid)
+            self._state.clocks.lost(job.uid)
         if not job.wants_pods and self._state.refills.of_job(job.uid):
             self._state.wake()
         if known is None:
@@ -61,7 +61,7 @@ class JobEvents:
 
     def remove_owner(self, uid: str) -> None:
         """An object that made pods is gone; its pods, if any are left, end."""
-        self._state.clocks.again.discard(uid)
+        self._state.clocks.forget(uid)
         if uid in self._state.clocks.by_job:
             self._state.feed.jobs.note(uid)  # it may be a job without pods, which a limit stopped
         if self._state.refills.of_job(uid):

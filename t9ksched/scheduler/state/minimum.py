@@ -1,5 +1,7 @@
 """The minimum of a group that must run together."""
 
+from collections import Counter
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from t9ksched.store.acceptances import Acceptance
@@ -17,3 +19,14 @@ class Minimum(NamedTuple):
         if acceptance is None or not acceptance.began_with:
             return None
         return cls(acceptance.began_with, tuple(acceptance.began_roles.items()))
+
+    def since(self, times: Iterable[tuple[int, str]]) -> int:
+        """Since when the minimum runs, by when each member began, in nanoseconds since the epoch (0 where that is not
+        known), and its role; 0 where fewer say so.
+        """
+        known = sorted(entry for entry in times if entry[0])
+        for count, (since, _) in enumerate(known, start=1):
+            roles = Counter(role for _, role in known[:count])
+            if count >= self.members and all(roles[role] >= least for role, least in self.roles):
+                return since
+        return 0

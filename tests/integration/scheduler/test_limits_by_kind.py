@@ -123,7 +123,7 @@ async def test_a_job_is_told_to_stop_before_its_limit(
         await world.create(vain)
         await world.until(NOTEBOOKS, vain["metadata"]["name"], _suspended)
         event = await world.event(names.EVENT_TIME_LIMIT_IGNORED, vain["metadata"]["name"])
-        assert "4s is not shorter than the time limit, 4s" in event["message"]
+        assert "4s is not shorter than the time limit of 4s" in event["message"]
 
 
 @pytest.mark.cluster

@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from datetime import UTC, datetime
 from typing import Any
 
 from t9ksched.engine.policy import Policy
@@ -201,6 +202,68 @@ async def test_a_group_whose_minimum_does_not_run_in_time_is_evicted_whole_and_s
         assert (clock.run.missed, clock.run.ran_at, clock.run.bound_at) == (1, 0, 0)
 
 
+async def test_after_three_late_starts_a_group_waits_for_its_release_whatever_restarts_between(
+    world: World, start: Start, queue: str, store: Store
+) -> None:
+    """Each time it is bound by one scheduler, and does not run in time under the next; it has no limit of its own."""
+    await world.play(1, 2)
+    assert world.agents is not None
+    await world.agents.stop()
+    ahead, policy = [0], Policy(start_timeout_seconds=60)
+
+    def now() -> int:
+        return time.time_ns() + ahead[0] * 10**9
+
+    async def bound(names: list[str]) -> None:
+        async with asyncio.timeout(90):
+            while not set(names) <= set(await world.bound()):  # noqa: ASYNC110
+                await asyncio.sleep(0.05)
+
+    async def reasons(service: Any) -> list[str]:
+        told = await explained(service, "podgroup", "stuck", world.namespace)
+        return [reason["code"] for reason in told["reasons"]]
+
+    await world.create(world.group("stuck", 2, queue))
+    for missed, pause in ((1, 60), (2, 120), (3, 3600)):
+        pods = [f"try{missed}-{index}" for index in range(2)]
+        async with start(policy=policy, clock=now):
+            await world.create(*(world.pod(name, 1, group="stuck") for name in pods))
+            await bound(pods)
+        async with start(policy=policy, clock=now) as service:
+            async with asyncio.timeout(90):
+                while not any(clock.run.bound_at for clock in service.state.clocks.by_job.values()):  # noqa: ASYNC110
+                    await asyncio.sleep(0.05)
+            ahead[0] += 61
+            for name in pods:
+                await world.until(PODS, name, lambda pod: pod["metadata"].get("deletionTimestamp"))
+                await world.client.delete(PODS, name, world.namespace, grace=0)
+                await world.gone(PODS, name)
+            async with asyncio.timeout(90):
+                while not (runs := [run for run in await store.runs.all() if run.missed == missed]):  # noqa: ASYNC110
+                    await asyncio.sleep(0.05)
+            if missed < 3:
+                assert runs[0].retry_at - runs[0].missed_at == pause * 10**9
+        async with start(policy=policy, clock=now) as service:
+            await world.create(world.pod("waits-0", 1, group="stuck"), world.pod("waits-1", 1, group="stuck"))
+            async with asyncio.timeout(90):
+                while await reasons(service) != ["StartTimedOut"]:  # noqa: ASYNC110
+                    await asyncio.sleep(0.05)
+            for name in ("waits-0", "waits-1"):
+                await world.client.delete(PODS, name, world.namespace, grace=0)
+                await world.gone(PODS, name)
+        ahead[0] += pause
+    async with start(policy=policy, clock=now) as service:
+        pods = ["last-0", "last-1"]
+        await world.create(*(world.pod(name, 1, group="stuck") for name in pods))
+        async with asyncio.timeout(90):
+            while await reasons(service) != ["StartTimedOut"]:  # noqa: ASYNC110
+                await asyncio.sleep(0.05)
+        uid = service.state.gangs[world.namespace, "stuck"].uid
+        at = datetime.fromtimestamp(now() / 1e9, UTC)
+        await store.controls.release(history.Event(event=history.JOB_RELEASED, uid=uid, actor="ann", at=at))
+        await bound(pods)
+
+
 async def test_what_max_duration_ended_says_so_in_history_and_when_asked(
     world: World, start: Start, store: Store
 ) -> None:
@@ -217,3 +280,35 @@ async def test_what_max_duration_ended_says_so_in_history_and_when_asked(
         assert [reason["code"] for reason in told["reasons"]] == ["MaxDurationExceeded"]
         assert "counted from its start at" in told["reasons"][0]["message"]
         assert told["job"]["timeLimit"] == {"seconds": 1, "source": "queue", "enforced": True}
+
+
+async def test_the_signal_comes_before_a_limit_that_is_set_elsewhere(
+    world: World, start: Start, queue: str, store: Store
+) -> None:
+    """By the queue, or by the kind's own deadline; what is longer than that limit is told, and the limit counts."""
+    await world.play(1, 3)
+    name = f"{world.run}-hour"
+    await store.queues.create(name, {}, world.queue_spec | {"maxDuration": "1h"}, {"everyone": True})
+    early = {names.SIGNAL_BEFORE_ANNOTATION: "59m57s"}
+    by_queue, by_deadline = batch_job(world, name, "queued", ""), batch_job(world, queue, "dead", "")
+    vain = batch_job(world, name, "vain", "")
+    by_deadline["spec"]["activeDeadlineSeconds"] = 3600
+    for job, asks in ((by_queue, early), (by_deadline, early), (vain, {names.SIGNAL_BEFORE_ANNOTATION: "2h"})):
+        job["metadata"]["annotations"] = asks
+    async with start() as service:
+        await world.create(by_queue, by_deadline, vain)
+        for job, reason, limit in (
+            ("queued", names.EVENT_MAX_DURATION_EXCEEDED, f"maxDuration of 1h of the queue {name!r}"),
+            ("dead", names.EVENT_TIME_LIMIT_EXCEEDED, "activeDeadlineSeconds of 3600"),
+        ):
+            event = await world.event(reason, job)
+            assert f"it reaches its {limit} at " in event["message"]
+            assert "told to stop 59m57s before" in event["message"]
+            await world.until(JOBS, job, lambda item: item["spec"].get("suspend") is True)
+        event = await world.event(names.EVENT_TIME_LIMIT_IGNORED, "vain")
+        assert f"2h is not shorter than the maxDuration of 1h of the queue {name!r}" in event["message"]
+        await world.until(JOBS, "queued", lambda item: not item["status"].get("active"))
+        told = await explained(service, "job", "queued", world.namespace)
+        assert [reason["code"] for reason in told["reasons"]] == ["MaxDurationExceeded"]
+        told = await explained(service, "job", "vain", world.namespace)
+        assert told["verdict"] == "Placed"

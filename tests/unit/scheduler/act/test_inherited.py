@@ -7,7 +7,8 @@ from unittest.mock import AsyncMock, Mock
 import pytest
 
 from t9ksched.scheduler.act.gang_timeouts import GangTimeouts
-from t9ksched.scheduler.keep.timekeeper import TimeKeeper, Timeouts
+from t9ksched.scheduler.keep.late_starts import Timeouts
+from t9ksched.scheduler.keep.timekeeper import TimeKeeper
 from t9ksched.scheduler.report.history_recorder import HistoryRecorder
 from t9ksched.scheduler.state.cardbook import row_of
 from t9ksched.scheduler.state.clocks import SECOND

@@ -7,7 +7,8 @@ from unittest.mock import AsyncMock, Mock
 import pytest
 
 from t9ksched.model.reasons import Code
-from t9ksched.scheduler.keep.timekeeper import TimeKeeper, Timeouts
+from t9ksched.scheduler.keep.late_starts import Timeouts
+from t9ksched.scheduler.keep.timekeeper import TimeKeeper
 from t9ksched.scheduler.report.job_shape import job_shape
 from t9ksched.scheduler.report.observed_job import observed_job
 from t9ksched.scheduler.state.clocks import SECOND
@@ -168,3 +169,60 @@ async def test_the_start_of_what_a_limit_ended_stays() -> None:
     await played.look()
     shown = played.shown()
     assert (shown["startedAt"], shown["finishedAt"]) == (timestamp(NOW), timestamp(NOW + HOUR))
+
+
+@pytest.mark.parametrize("limit", ["", "2h"])
+async def test_a_member_that_is_replaced_and_does_not_run_yet_is_no_late_start(limit: str) -> None:
+    """The job ran for an hour: the time in which it had to start is over."""
+    played = Played(limit)
+    await played.run()
+    played.now += HOUR
+    played.state.remove_pod("b-1")
+    await played.look()
+    played.state.upsert_pod(pod("b", group="g", uid="b-2", node="n1", phase="Pending"))
+    await played.look()
+    played.now += HOUR // 4
+    await played.look()
+    assert played.state.gangs["ns", "g"].ran
+    assert played.recorder.ended.call_count == 0
+
+
+def started_anew(played: Played, **phases: str) -> Played:
+    """Another scheduler on the same cluster, with pods of these phases that were made and placed just before."""
+    state = state_with(node("n1"))
+    state.accept(played.state.acceptances["group-g"])
+    state.upsert_group(group("g", 2))
+    for name, phase in phases.items():
+        made = pod(name, group="g", uid=f"{name}-1", node="n1", phase=phase)
+        made.status.start_time = timestamp(NOW)
+        made.metadata.creation_timestamp = timestamp(NOW - 60 * SECOND)
+        state.upsert_pod(made)
+    found = Played(played.limit, state)
+    found.client.get = AsyncMock(return_value={"metadata": {}, "status": {"phase": "Pending"}})
+    return found
+
+
+@pytest.mark.parametrize("limit", ["", "2h"])
+@pytest.mark.parametrize("first", ["Pending", "Running"])
+async def test_a_job_that_did_not_start_before_a_restart_is_evicted_in_time(limit: str, first: str) -> None:
+    played = started_anew(Played(limit), a=first, b="Pending")
+    played.now = NOW + 60 * SECOND
+    await played.look()
+    assert played.recorder.ended.call_count == 0
+    played.now = NOW + 1800 * SECOND
+    await played.look()
+    (call,) = played.recorder.ended.call_args_list
+    assert call.args[1] == "start-timed-out"
+    assert played.state.clocks.by_job["group-g"].run.missed == 1
+
+
+@pytest.mark.parametrize("limit", ["", "2h"])
+async def test_a_member_that_was_lost_before_a_restart_is_no_late_start(limit: str) -> None:
+    played = started_anew(Played(limit), a="Running")
+    made = pod("b", group="g", uid="b-2", node="n1", phase="Pending")
+    made.metadata.creation_timestamp = timestamp(NOW + 60 * SECOND)
+    played.state.upsert_pod(made)
+    for minutes in (2, 40, 80):
+        played.now = NOW + minutes * 60 * SECOND
+        await played.look()
+    assert played.recorder.ended.call_count == 0
