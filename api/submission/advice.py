@@ -23,6 +23,7 @@ from api.submission.submission import Item
 from t9ksched.admission.misspelt import misspelt_fields, misspelt_metadata
 from t9ksched.admission.oddities import Vocabulary, nearest, odd_pods, odd_queue
 from t9ksched.admission.podfields import POD_SPEC
+from t9ksched.admission.signals import Annotated, vain_signals
 from t9ksched.model.api_resource import Resource
 from t9ksched.model.errors import FieldWarning, child
 from t9ksched.model.names import RESERVATION_ANNOTATION
@@ -63,8 +64,29 @@ async def about_jobs(services: Services, caller: Caller, items: Sequence[Item]) 
         if known is not None:
             for template in item.workload.templates:
                 found += odd_pods(template.spec, f"{item.prefix}{template.path}", known)
+        found += _vain_signals(caller, item)
     found += await _unknown_reservations(services, items)
     return [warning.to_dict() for warning in dict.fromkeys(found)]
+
+
+def _vain_signals(caller: Caller, item: Item) -> Iterator[FieldWarning]:
+    """Signals before a limit that none of the job's limits leaves time for."""
+    if not item.ours:
+        return
+    record = caller.decided.queues.get(item.workload.queue)
+    specs: dict[str, Any] = {"metadata": item.obj.get("spec")}
+    specs |= {f"{each.path.removesuffix('spec')}metadata": each.spec for each in item.workload.templates}
+    parts = []
+    for path, metadata in _metadata(item):
+        annotations = metadata.get("annotations") if isinstance(metadata, Mapping) else None
+        spec = specs.get(path)
+        where = f"{item.prefix}{path}.annotations"
+        parts.append(Annotated(where, _mapping(annotations), _mapping(spec)))
+    yield from vain_signals(parts, rules_of(record)[0] if record is not None else None)
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
 
 
 async def _unknown_reservations(services: Services, items: Sequence[Item]) -> list[FieldWarning]:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from t9ksched.admission.oddities import Vocabulary
-from t9ksched.model.names import QUEUE_LABEL, RESERVATION_ANNOTATION
+from t9ksched.model.names import QUEUE_LABEL, RESERVATION_ANNOTATION, SIGNAL_BEFORE_ANNOTATION
 from t9ksched.model.reservation_form import parse_reservation
 from tests.unit.api.world import Json, World, documents, pod, pytorch
 from tests.unit.workloads.builders import block, mpi_v1
@@ -90,6 +90,23 @@ async def test_a_typo_in_anothers_quota_does_not_silence_the_warning(world: Worl
     container["resources"]["limits"] = {"nvidia.com/gpus": 1}
     ((_, near),) = told((await world.user("POST", f"{JOBS}?dryRun=true", job)).body)
     assert near == GPU
+
+
+@pytest.mark.parametrize(("early", "warned"), [("5m", True), ("4m", False)])
+async def test_of_a_signal_before_a_limit_that_the_queue_or_the_kind_sets(
+    world: World, early: str, warned: bool
+) -> None:
+    await world.store.queues.create("a100", {}, {"maxDuration": "5m"}, {"everyone": True})
+    await world.store.queues.create("long", {}, {}, {"everyone": True})
+    by_queue, by_kind = notebook("lab", queue="a100"), job("sweep", queue="long")
+    by_kind["spec"]["activeDeadlineSeconds"] = 300
+    of_pods = job("pods", queue="a100")
+    for metadata in (by_queue["metadata"], by_kind["metadata"], of_pods["spec"]["template"]["metadata"]):
+        metadata["annotations"] = {SIGNAL_BEFORE_ANNOTATION: early}
+    made = await world.user("POST", f"{JOBS}?dryRun=true", documents(by_queue, by_kind, of_pods))
+    paths = [f"[{nth}].{where}metadata.annotations" for nth, where in enumerate(("", "", "spec.template."))]
+    expected = [(f"{path}[{SIGNAL_BEFORE_ANNOTATION}]", None) for path in paths] if warned else []
+    assert (made.status < 300, told(made.body)) == (True, expected), made.body
 
 
 @pytest.mark.parametrize("away", [False, True], ids=["known", "leader away"])
