@@ -173,12 +173,14 @@ def refused(pod: Object, when: float, reason: str, message: str) -> Object:
 
 
 def unstartable(pod: Object, when: float, message: str) -> Object:
-    """The status of an admitted pod whose containers cannot be created as the pod describes them."""
+    """The status of an admitted pod whose containers cannot be created as the pod describes them. A kubelet that was
+    restarted tells the same: the pod keeps its start.
+    """
     uid = pod["metadata"]["uid"]
     state = {"waiting": {"reason": "CreateContainerConfigError", "message": message}}
     return {
         "phase": "Pending",
-        "startTime": to_text(when),
+        "startTime": (pod.get("status") or {}).get("startTime") or to_text(when),
         "conditions": conditions(pod, False, when, reason="ContainersNotReady"),
         "containerStatuses": [_entry(container, uid, None, state, False) for container in pod["spec"]["containers"]],
     }

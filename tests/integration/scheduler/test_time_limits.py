@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from t9ksched.engine.policy import Policy
-from t9ksched.kube.resources import DEPLOYMENTS, JOBS, PODS
+from t9ksched.kube.resources import DEPLOYMENTS, EVENTS, JOBS, PODS
 from t9ksched.model import names
 from t9ksched.scheduler.serve.explaining import explanation
 from t9ksched.scheduler.state.clocks import Clock
@@ -157,9 +157,16 @@ async def test_the_clock_goes_on_across_a_restart(world: World, start: Start, qu
     clock[0] = 11 * 60 * 10**9
     async with start(clock=now):
         await world.event(names.EVENT_TIME_LIMIT_NEAR, "long")
+        async with asyncio.timeout(90):
+            while not [run for run in await store.runs.all() if run.near]:  # noqa: ASYNC110
+                await asyncio.sleep(0.05)
+    async with start(clock=now):
         clock[0] = 20 * 60 * 10**9
         await world.event(names.EVENT_TIME_LIMIT_EXCEEDED, "long")
         await world.gone(PODS, "long")
+    told = (await world.client.list(EVENTS, world.namespace)).items
+    near = [event for event in told if event["reason"] == names.EVENT_TIME_LIMIT_NEAR]
+    assert [(event["involvedObject"]["name"], event.get("count", 1)) for event in near] == [("long", 1)], "told once"
 
 
 async def test_a_limit_that_cannot_be_read_is_told_and_one_edited_later_does_not_count(

@@ -205,6 +205,18 @@ async def snapshot(w: World) -> dict[str, dict]:
 
 
 @on_virtual_time
+async def test_after_a_restart_a_pod_that_cannot_start_keeps_its_start() -> None:
+    async with world() as w:
+        await w.run(pod("a", annotations={RUN: "never"}), "gpu-a")
+        await asyncio.sleep(30)
+        before = await w.get("a")
+        assert before["status"]["containerStatuses"][0]["state"]["waiting"]["reason"] == "CreateContainerConfigError"
+        await w.restart()
+        await asyncio.sleep(30)
+        assert (await w.get("a"))["status"]["startTime"] == before["status"]["startTime"]
+
+
+@on_virtual_time
 async def test_after_a_restart_nothing_restarts_and_ends_come_on_time() -> None:
     async with world() as w:
         await w.run(pod("a", gpu=1, annotations={RUN: "100"}), "gpu-a", main="0")
