@@ -118,6 +118,7 @@ class TimeKeeper:
                 return []
             refills = not runs and self._ran_before(uid, gangs, holds)
             if refills and limit is None:
+                state.clocks.runs_untimed(uid)
                 return []
             control = control_of(state, gangs[0]) if gangs else state.controls.get(uid)
             given = control is not None and control.time_limit_seconds is not None
@@ -160,8 +161,6 @@ class TimeKeeper:
         """
         if uid in self._state.clocks.ran:
             return True
-        if any(gang.first_bound for gang in gangs):
-            return False
         job = self._state.jobs.get(uid)
         if job is not None and job.kind != "Job" and job.started:
             return True

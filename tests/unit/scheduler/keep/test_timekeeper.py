@@ -226,3 +226,19 @@ async def test_a_member_that_was_lost_before_a_restart_is_no_late_start(limit: s
         played.now = NOW + minutes * 60 * SECOND
         await played.look()
     assert played.recorder.ended.call_count == 0
+
+
+async def test_nor_is_one_that_is_replaced_after_the_restart() -> None:
+    played = started_anew(Played(), a="Running")
+    await played.look()
+    for node_name in ("", "n1"):
+        made = pod("b", group="g", uid="b-2", node=node_name)
+        made.metadata.creation_timestamp = timestamp(NOW + 60 * SECOND)
+        played.state.upsert_pod(made)
+        played.state.settle()
+        decide(played.state)
+    for minutes in (2, 40, 80):
+        played.now = NOW + minutes * 60 * SECOND
+        await played.look()
+    assert played.state.gangs["ns", "g"].first_bound
+    assert played.recorder.ended.call_count == 0
