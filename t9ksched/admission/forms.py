@@ -8,12 +8,17 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any, Final
 
+import msgspec
+
 from t9ksched.admission.request import Request
 from t9ksched.admission.verdict import ALLOWED, FORBIDDEN, UNSUPPORTED_CLAIM, Verdict, invalid, refuse
+from t9ksched.model.card_requests import is_part, written
 from t9ksched.model.cardchoice import faults as choice_faults
 from t9ksched.model.cardmode import is_share
-from t9ksched.model.errors import FieldError, child
+from t9ksched.model.errors import FieldError, Invalid, child
 from t9ksched.model.names import MAX_CARD_CONTAINER_NAME, is_system_namespace
+from t9ksched.model.pod import container_cards, decode_pod_spec
+from t9ksched.model.quantity import QuantityError
 from t9ksched.model.resources import is_card_resource
 from t9ksched.workloads.podspec import long_name_fault
 from t9ksched.workloads.shape import Template
@@ -47,6 +52,11 @@ def claims_supported(request: Request) -> Verdict:
 def card_shares_supported(request: Request) -> Verdict:
     """No container asks for a share of a card: totals of a node do not tell shares of single cards apart."""
     return _shares(request.templates)
+
+
+def card_parts_meaningful(request: Request) -> Verdict:
+    """What containers ask of parts of cards can be given."""
+    return _parts(request.templates)
 
 
 def card_names_fit(request: Request) -> Verdict:
@@ -92,14 +102,38 @@ def _shares(templates: Iterable[Template]) -> Verdict:
     return invalid(faults, remedy, UNSUPPORTED_CLAIM) if faults else ALLOWED
 
 
+def _parts(templates: Iterable[Template]) -> Verdict:
+    faults = []
+    for template in templates:
+        said = written(template.annotations)
+        if not said and not any(
+            is_part(name) for _, _, resources in containers((template,)) for _, name in _named(resources)
+        ):
+            continue
+        try:
+            container_cards(decode_pod_spec(template.spec), said)
+        except Invalid as error:
+            before = template.path.removesuffix("spec")
+            faults += [FieldError(before + fault.path, fault.message) for fault in error.errors]
+        except (QuantityError, msgspec.ValidationError):
+            continue  # other rules say so
+    return invalid(faults, "ask for parts of cards as the guide says, or for whole cards") if faults else ALLOWED
+
+
+def _named(resources: Resources) -> Iterator[tuple[str, str]]:
+    """Each resource that a container names, and where: `limits` or `requests`."""
+    for part in ("limits", "requests"):
+        for resource in resources.get(part) or ():
+            yield part, resource
+
+
 def _shared(resources: Resources) -> Iterator[tuple[str, str]]:
     """Each share that a container asks for, once, and where: `limits` or `requests`."""
     seen: set[str] = set()
-    for part in ("limits", "requests"):
-        for resource in resources.get(part) or ():
-            if resource not in seen and _is_share(resource):
-                seen.add(resource)
-                yield part, resource
+    for part, resource in _named(resources):
+        if resource not in seen and _is_share(resource):
+            seen.add(resource)
+            yield part, resource
 
 
 def _card_names(templates: Iterable[Template]) -> Verdict:
@@ -115,10 +149,7 @@ def _card_names(templates: Iterable[Template]) -> Verdict:
 def _choices(templates: Iterable[Template]) -> Verdict:
     found = []
     for template in templates:
-        annotations = template.metadata.get("annotations")
-        if not isinstance(annotations, Mapping):
-            continue
-        texts = {str(key): str(value) for key, value in annotations.items()}
+        texts = template.annotations
         names = [name for _, name, _ in containers((template,))]
         path = f"{template.path.removesuffix('spec')}metadata.annotations"
         found += [FieldError(child(path, key), message) for key, message in choice_faults(texts, names)]
@@ -128,7 +159,8 @@ def _choices(templates: Iterable[Template]) -> Verdict:
 def _first_card(resources: Resources) -> str:
     """The first card resource that a container asks for, empty if it asks for none."""
     asked = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
-    return min((name for name, amount in asked.items() if is_card_resource(name) and str(amount) != "0"), default="")
+    cards = (name for name in asked if is_card_resource(name) or is_part(name))
+    return min((name for name in cards if str(asked[name]) != "0"), default="")
 
 
 def containers(templates: Iterable[Template]) -> Iterator[tuple[str, str, Resources]]:
@@ -141,4 +173,10 @@ def containers(templates: Iterable[Template]) -> Iterator[tuple[str, str, Resour
 
 
 _is_share = lru_cache(maxsize=1024)(is_share)
-_OF_PODS: Final[tuple[Callable[[Iterable[Template]], Verdict], ...]] = (_claims, _shares, _card_names, _choices)
+_OF_PODS: Final[tuple[Callable[[Iterable[Template]], Verdict], ...]] = (
+    _claims,
+    _shares,
+    _parts,
+    _card_names,
+    _choices,
+)

@@ -27,6 +27,7 @@ CONTENT: Final[Phase] = (
     rules.start_time_readable,
     forms.claims_supported,
     forms.card_shares_supported,
+    forms.card_parts_meaningful,
     forms.card_names_fit,
     forms.cards_chosen_well,
     rules.queue_exists,

@@ -41,10 +41,17 @@ _ANNOTATIONS: Final = (
     names.RESERVATION_ANNOTATION,
     names.GPU_MODEL_ANNOTATION,
     names.GPU_MODE_ANNOTATION,
+    names.GPU_MEMORY_ANNOTATION,
+    names.GPU_CORES_ANNOTATION,
 )
 _INTERNAL: Final = (names.SUBMITTED_BY_ANNOTATION, names.SUBMISSION_ANNOTATION)
 """Annotations that we write: those of an object that was read from the cluster are no fault, and none is a hint."""
-_PREFIXES: Final = (names.GPU_INDEX_PREFIX, names.GPU_MODEL_PREFIX)
+_PREFIXES: Final = (
+    names.GPU_INDEX_PREFIX,
+    names.GPU_MODEL_PREFIX,
+    f"{names.GPU_MEMORY_ANNOTATION}-container-",
+    f"{names.GPU_CORES_ANNOTATION}-container-",
+)
 _DOMAINS: Final = (f"{names.SCHEDULER_GROUP}/",)
 _others: set[str] = set()
 """Annotations that the cluster of this process reads; with a hyphen at the end they are prefixes."""

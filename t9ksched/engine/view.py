@@ -13,7 +13,8 @@ import msgspec
 from msgspec import structs
 
 from t9ksched.engine.nodes import FrozenNodes, NodeTable
-from t9ksched.model.cards import NO_CARDS, CardGrant, read_request
+from t9ksched.model.card_forms import read_request
+from t9ksched.model.cards import NO_CARDS, CardGrant
 from t9ksched.model.gang import ExpectedEnd, Gang, Member, Neighbours, Running, RunningPod
 from t9ksched.model.node import NodeFacts
 from t9ksched.model.podclass import ClassTable, HostPort, PodClass

@@ -19,7 +19,7 @@ from typing import Final
 
 from t9ksched.model.cards import CORES, MOST_INDEXED, CardRequest, ContainerKind, SharedCards, WholeCards
 from t9ksched.model.errors import FieldError, Invalid, child
-from t9ksched.model.names import SCHEDULER_GROUP
+from t9ksched.model.names import GPU_CORES_ANNOTATION, GPU_MEMORY_ANNOTATION
 from t9ksched.model.quantity import QuantityError, to_units
 from t9ksched.model.resources import NVIDIA_GPU, is_card_resource
 from t9ksched.model.whole import whole_number
@@ -30,11 +30,12 @@ HAMI_PERCENT: Final = "nvidia.com/gpumem-percentage"
 MGPU_CORE: Final = "vke.volcengine.com/mgpu-core"
 MGPU_MEMORY: Final = "vke.volcengine.com/mgpu-memory"
 MGPU_COUNTS: Final = "vke.volcengine.com/container-multiple-gpu"
-GPU_MEMORY_ANNOTATION: Final = f"{SCHEDULER_GROUP}/gpu-memory"
-GPU_CORES_ANNOTATION: Final = f"{SCHEDULER_GROUP}/gpu-cores"
 
 UNCOUNTED: Final = frozenset({HAMI_CORES, HAMI_MEMORY, HAMI_PERCENT})
 """Resources that say how large a part is, and that nodes need not list: cards are charged with them, nodes are not."""
+
+SUMS: Final = frozenset({MGPU_CORE, MGPU_MEMORY})
+"""Resources of which a node's amount is the sum over its divided cards, and tells nothing of one card."""
 
 _ANNOTATIONS: Final = (MGPU_COUNTS, GPU_MEMORY_ANNOTATION, GPU_CORES_ANNOTATION)
 """What the keys of annotations begin with that are read here."""

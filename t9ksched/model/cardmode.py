@@ -15,6 +15,8 @@ from t9ksched.model.whole import whole_number
 
 WHOLE: Final = "Whole"
 NOT_READY: Final = "NotReady"
+SHARING: Final = frozenset({"HAMi", "MGPU", "GPUShare", "Koordinator"})
+"""Modes in which a system divides cards among pods."""
 
 _PRODUCT: Final = "nvidia.com/gpu.product"
 _STRATEGY: Final = "nvidia.com/gpu.sharing-strategy"
@@ -22,8 +24,7 @@ _REPLICAS: Final = "nvidia.com/gpu.replicas"
 _MIG_PROFILE: Final = re.compile(r"nvidia\.com/mig-\d+g\.[^/]+?(\.count)?")
 _HAMI_REGISTER: Final = re.compile(r"hami\.io/node-.+-register")
 _SHARES: Final = re.compile(
-    r"vke\.volcengine\.com/.+"
-    r"|nvidia\.com/(gpucores|gpumem|gpumem-percentage)"
+    r"vke\.volcengine\.com/(?!mgpu-(?:core|memory)$).+"
     r"|aliyun\.com/(gpu-mem|gpu-count|gpu-core\.percentage)"
     r"|koordinator\.sh/gpu.*"
 )
@@ -78,5 +79,7 @@ def layout(labels: Texts, annotations: Texts, allocatable: Amounts) -> str:
 
 
 def is_share(resource: str) -> bool:
-    """Whether a resource is a share of a card that must be kept apart card by card: totals of a node do not tell."""
+    """Whether a resource is a share of a card in words that are not understood yet: totals of a node do not tell shares
+    of single cards apart.
+    """
     return _SHARES.fullmatch(resource) is not None

@@ -14,7 +14,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 import msgspec
 
@@ -191,7 +191,7 @@ NO_CARDS: Final = CardGrant()
 class CardRequest(ABC):
     """What one container asks of the cards of one resource. Requests are frozen values: a pod's class has them.
 
-    A kind of request is a class with a row in `FORMS`.
+    A kind of request is a class with a row in `FORMS` (`card_forms.py`).
 
     Attributes:
         container: its name.
@@ -262,27 +262,6 @@ class SharedCards(CardRequest):
         return CardPart(self.resource, index, self.cores, self.memory or -(-size.memory * percent // _ALL))
 
 
-FORMS: Final[Mapping[str, type[CardRequest]]] = {"": WholeCards, "shared": SharedCards}
-"""Kinds of requests by the `form` that their JSON has; whole cards have none, as in what earlier releases wrote."""
-
-
-def read_request(kind: type, value: Any) -> Any:
-    """Decode a `CardRequest` from plain values: the `dec_hook` for msgspec wherever requests are read.
-
-    Raises:
-        msgspec.ValidationError: the form is unknown, or a field of it is wrong.
-        NotImplementedError: another type is asked for.
-    """
-    if kind is not CardRequest:
-        raise NotImplementedError(f"no decoder for {kind}")
-    if not isinstance(value, Mapping):
-        raise msgspec.ValidationError("Expected `object`")
-    form = value.get("form", "")
-    if form not in FORMS:
-        raise msgspec.ValidationError(f"unknown form of card request {form!r}; known are {sorted(FORMS)}")
-    return msgspec.convert({key: one for key, one in value.items() if key != "form"}, FORMS[form])
-
-
 class CardSize(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """What one divided card has: memory in MiB, and for how many containers at most there is a place."""
 
@@ -341,6 +320,14 @@ class CardTable:
                 found[counter(resource, index, "memory")] = size.memory if usable else 0
                 found[counter(resource, index, "places")] = size.places if usable else 0
         return found
+
+    def carries(self, grants: Iterable[CardGrant]) -> bool:
+        """Whether its divided cards are large enough for all of these at once, be they withdrawn or not."""
+        left = dict(CardTable(self.counts, divided=self.divided).counters)
+        for grant in grants:
+            for name, amount in grant.counters:
+                left[name] = left.get(name, 0) - amount
+        return min(left.values(), default=0) >= 0
 
     def divide(self, requests: Iterable[CardRequest], grant: CardGrant) -> CardGrant:
         """What these cards are for a pod with these requests: parts, of resources whose cards are divided here."""

@@ -6,7 +6,9 @@ from typing import Any, Final
 
 import msgspec
 
+from t9ksched.model.card_inventory import INVENTORIES, NOTHING, inventory
 from t9ksched.model.card_links import CardLinks, links_of
+from t9ksched.model.card_requests import SUMS
 from t9ksched.model.cardmode import NOT_READY, WHOLE, layout
 from t9ksched.model.cards import MOST_INDEXED, CardGrant, CardTable
 from t9ksched.model.names import CARD_MODE_ANNOTATION, CORDONED_CARDS_ANNOTATION, HONOURS_INDEX, PLUGIN_CHOOSES
@@ -49,6 +51,7 @@ class NodeStatus(msgspec.Struct, gc=False):
 
     allocatable: Quantities | None = None
     conditions: list[Condition] | None = None
+    capacity: Quantities | None = None
 
 
 class Node(msgspec.Struct, gc=False):
@@ -65,11 +68,12 @@ class NodeFacts:
 
     Attributes:
         allocatable: in units by resource.
-        cards: the cards that have indices. Only whole cards, and no more of a resource than have indices: all others
-            are counted by number (`counted`).
+        cards: the cards that have indices. Only whole cards and cards that are divided by index, and no more of a
+            resource than have indices: all others are counted by number (`counted`).
         cordoned: how many take no work of card resources that are counted by number.
         why_cordoned: the cards that take no work by their index, each with the reason that was given, "" for none.
         mode: how it hands out its accelerators (`model.cardmode`); empty when it has none.
+        layout: the same, be they ready or not.
         card_mode: `honours-index` when the node gives a container the cards we name, else `plugin-chooses`.
         unready: why its accelerators are not ready; None where they are.
         unsure: a pod on this `honours-index` node holds cards that are on no record, so it may be any of them.
@@ -89,6 +93,7 @@ class NodeFacts:
     cards: CardTable = field(default_factory=CardTable)
     card_mode: str = PLUGIN_CHOOSES
     mode: str = ""
+    layout: str = ""
     cordoned: Mapping[str, int] = field(default_factory=dict)
     why_cordoned: Mapping[int, str] = field(default_factory=dict)
 
@@ -113,7 +118,7 @@ class NodeFacts:
         return {
             name: amount
             for name, amount in sorted(self.allocatable.items())
-            if amount and name not in self.cards and is_accelerator(name)
+            if amount and name not in self.cards and is_accelerator(name) and not (self.cards.divided and name in SUMS)
         }
 
 
@@ -143,29 +148,41 @@ def _cordoned(indices: Iterable[int], cards: Mapping[str, int]) -> dict[str, fro
     return {resource: those for resource, those in found.items() if those}
 
 
+def _units(amounts: Quantities | None) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for name, value in (amounts or {}).items():
+        try:
+            found[name] = max(0, to_units(name, value))
+        except QuantityError:
+            continue
+    return found
+
+
 def node_facts(node: Node, cordons: Mapping[int, str] = _NONE, failing: Sequence[str] = ()) -> NodeFacts:
     """What the engine needs to know of a node. An allocatable amount that is no quantity counts as absent.
 
     `cordons` are the cards on record as cordoned, each with its reason, besides those that its annotation names;
     `failing` are validator pods of the GPU operator that fail on it, each with how.
     """
-    allocatable: dict[str, int] = {}
-    for name, value in (node.status.allocatable or {}).items():
-        try:
-            allocatable[name] = max(0, to_units(name, value))
-        except QuantityError:
-            continue
+    allocatable = _units(node.status.allocatable)
     annotations = node.metadata.annotations or {}
     why_not = unready(node.metadata.labels or {}, allocatable, failing)
     mode = layout(node.metadata.labels or {}, annotations, allocatable)
     by_index = mode == WHOLE and (why_not is None or why_not.layout)
     whole = {name: count for name, count in allocatable.items() if by_index and is_card_resource(name) and count}
     cards = {name: count for name, count in whole.items() if count <= MOST_INDEXED}
+    parts = inventory(mode, _units(node.status.capacity), allocatable) if mode in INVENTORIES else NOTHING
+    if parts.divided:  # devices that are offered whole besides are the same cards
+        allocatable = {name: amount for name, amount in allocatable.items() if not is_card_resource(name)}
+    if parts.fault and why_not is None:
+        why_not = Unready("", parts.fault, parts.remedy, layout=True)
+    cards |= {name: len(sizes) for name, sizes in parts.divided.items()}
     why = dict.fromkeys(sorted(card_indices(annotations.get(CORDONED_CARDS_ANNOTATION, ""))), "") | dict(cordons)
-    cordoned = _cordoned(why, whole)
+    cordoned = _cordoned(why, whole | cards)
     out = frozenset[int]().union(*cordoned.values())
     links, links_fault = links_of(annotations, cards)
-    honours = annotations.get(CARD_MODE_ANNOTATION) == HONOURS_INDEX
+    # A system that divides cards gives a container the part of the card that is named to it.
+    honours = bool(parts.divided) or annotations.get(CARD_MODE_ANNOTATION) == HONOURS_INDEX
     return NodeFacts(
         name=node.metadata.name,
         uid=node.metadata.uid,
@@ -175,9 +192,12 @@ def node_facts(node: Node, cordons: Mapping[int, str] = _NONE, failing: Sequence
         ready=any(c.type == "Ready" and c.status == "True" for c in node.status.conditions or ()),
         deleting=node.metadata.deletion_timestamp is not None,
         allocatable=allocatable,
-        cards=CardTable(cards, CardGrant.of({name: those for name, those in cordoned.items() if name in cards})),
+        cards=CardTable(
+            cards, CardGrant.of({name: those for name, those in cordoned.items() if name in cards}), parts.divided
+        ),
         card_mode=HONOURS_INDEX if honours else PLUGIN_CHOOSES,
         mode=mode if why_not is None else NOT_READY,
+        layout=mode,
         unready=why_not,
         cordoned={name: len(those) for name, those in cordoned.items() if name not in cards},
         why_cordoned={index: why[index] for index in sorted(out)},

@@ -10,14 +10,15 @@ from typing import Any, Final
 
 import msgspec
 
+from t9ksched.model.card_requests import UNCOUNTED, Asking, card_requests
 from t9ksched.model.cardchoice import card_choice
-from t9ksched.model.cards import CardRequest, ContainerKind, WholeCards
+from t9ksched.model.cards import CardRequest, ContainerKind
 from t9ksched.model.ending import ContainerStatus, Ending, ending
 from t9ksched.model.labels import NodeSelector
 from t9ksched.model.podclass import HostPort, PodClass
 from t9ksched.model.podrules import parse_rules
 from t9ksched.model.quantity import to_units
-from t9ksched.model.resources import is_card_resource
+from t9ksched.model.resources import is_accelerator
 from t9ksched.model.taints import Toleration
 
 Quantities = dict[str, str | int | float]
@@ -309,19 +310,24 @@ def effective_requests(spec: PodSpec | Mapping[str, Any]) -> dict[str, int]:
     return {name: amount for name, amount in running.items() if amount}
 
 
-def container_cards(spec: PodSpec) -> tuple[CardRequest, ...]:
-    """Which containers ask for cards, in the order in which they get their indices."""
-    found: list[CardRequest] = []
+def container_cards(spec: PodSpec, annotations: Mapping[str, str] | None = None) -> tuple[CardRequest, ...]:
+    """Which containers ask for cards, in the order in which they get their indices.
+
+    Raises:
+        Invalid: a part of a card is described in a way that means nothing.
+    """
     mains: list[tuple[Container, ContainerKind]] = [(container, "main") for container in spec.containers]
     inits: list[tuple[Container, ContainerKind]] = [
         (container, "sidecar" if container.restart_policy == "Always" else "init")
         for container in spec.init_containers or ()
     ]
-    for container, kind in (*mains, *inits):
-        for name, count in sorted(declared(container.resources).items()):
-            if count > 0 and is_card_resource(name):
-                found.append(WholeCards(container.name, name, count, kind))
-    return tuple(found)
+    asking = [
+        Asking(container.name, kind, amounts, position)
+        for part in (mains, inits)
+        for position, (container, kind) in enumerate(part)
+        if any(map(is_accelerator, amounts := declared(container.resources)))
+    ]
+    return card_requests(asking, annotations or {}) if asking else ()
 
 
 def host_ports(spec: PodSpec) -> tuple[HostPort, ...]:
@@ -354,15 +360,17 @@ def pod_class(
     namespace: str = "",
     labels: Mapping[str, str] | None = None,
     annotations: Mapping[str, str] | None = None,
+    cards: tuple[CardRequest, ...] | None = None,
 ) -> PodClass:
     """The class of a pod. `volume_affinity` are the node affinities of its bound persistent volumes.
 
-    Namespace and labels are read where a rule of the pod refers to them, annotations where they choose cards.
+    Namespace and labels are read where a rule of the pod refers to them, annotations where they speak of cards;
+    `cards` are its requests for cards where they are known.
 
     Raises:
-        QuantityError, Invalid: the pod has a malformed amount or affinity.
+        QuantityError, Invalid: the pod has a malformed amount, request for cards, or affinity.
     """
-    requests = effective_requests(spec)
+    requests = {name: amount for name, amount in effective_requests(spec).items() if name not in UNCOUNTED}
     requests["pods"] = 1
     tolerations = {
         Toleration(field.key or "", field.operator or "Equal", field.value or "", field.effect or "")
@@ -370,7 +378,7 @@ def pod_class(
     }
     return PodClass(
         requests=tuple(sorted(requests.items())),
-        cards=container_cards(spec),
+        cards=container_cards(spec, annotations) if cards is None else cards,
         node_selector=tuple(sorted((spec.node_selector or {}).items())),
         node_affinity=required_node_affinity(spec),
         tolerations=tuple(sorted(tolerations, key=lambda t: (t.key, t.operator, t.value, t.effect))),

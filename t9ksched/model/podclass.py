@@ -11,7 +11,7 @@ from t9ksched.model.cardchoice import CardChoice
 from t9ksched.model.cards import CardRequest, SharedCards
 from t9ksched.model.labels import NodeSelector
 from t9ksched.model.podrules import PodRules, PodTerm
-from t9ksched.model.resources import is_accelerator
+from t9ksched.model.resources import is_accelerator, is_card_resource
 from t9ksched.model.taints import Toleration
 
 
@@ -86,7 +86,7 @@ class PodClass:
     @property
     def constraints(self) -> tuple[object, ...]:
         """What decides which nodes are allowed at all, apart from their free room: the key of a feasibility mask."""
-        about_cards = (self.accelerated, self.plain, self.several, self.unrecorded, self.choice)
+        about_cards = (self.accelerated, self.plain, self.several, self.unrecorded, self.choice, self.part_memory)
         return (self.node_selector, self.node_affinity, self.tolerations, self.volume_affinity, about_cards)
 
     @cached_property
@@ -94,10 +94,16 @@ class PodClass:
         """Whether it asks for cards, or for parts of cards under any name."""
         return any(is_accelerator(resource) for resource, _ in self.requests)
 
-    @property
+    @cached_property
     def plain(self) -> bool:
         """Whether it asks for whole cards by name, which may be parts of cards on some nodes."""
-        return bool(self.cards)
+        return any(is_card_resource(cards.resource) for cards in self.cards)
+
+    @cached_property
+    def part_memory(self) -> int | None:
+        """MiB that each card must have of which it asks for a part by the name of whole cards; None if of none."""
+        parts = [each for each in self.cards if isinstance(each, SharedCards) and is_card_resource(each.resource)]
+        return max((each.memory for each in parts), default=None)
 
     @cached_property
     def several(self) -> bool:
@@ -111,9 +117,11 @@ class PodClass:
         found: dict[str, int] = {}
         for resource in sorted({cards.resource for cards in self.cards}):
             asked = [cards for cards in self.cards if cards.resource == resource]
-            if any(isinstance(cards, SharedCards) for cards in asked):
+            if not is_card_resource(resource) or any(isinstance(cards, SharedCards) for cards in asked):
                 running = sum(cards.count for cards in asked if cards.kind != "init")
-                found[resource] = max(running, *(cards.count for cards in asked if cards.kind == "init"), 0)
+                beside = sum(cards.count for cards in asked if cards.kind == "sidecar")
+                before = max((cards.count for cards in asked if cards.kind == "init"), default=0)
+                found[resource] = max(running, beside + before)
             else:
                 found[resource] = requests[resource]
         return found

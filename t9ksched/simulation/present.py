@@ -11,7 +11,7 @@ from msgspec import structs
 from t9ksched.engine.plugins import Factory, PluginUse
 from t9ksched.engine.policy import Policy
 from t9ksched.engine.view import Positions, RunningPodForm, View, load_with_classes, pieces, read_pods, running_pods
-from t9ksched.model.cards import read_request
+from t9ksched.model.card_forms import read_request
 from t9ksched.model.gang import Gang, Member, RunningPod
 from t9ksched.model.reasons import Reason
 

@@ -13,7 +13,7 @@ import msgspec
 from sqlalchemy import Connection, delete, select
 from sqlalchemy.engine import RowMapping
 
-from t9ksched.model.cards import CardGrant, ContainerGrant
+from t9ksched.model.cards import CardGrant, CardPart, ContainerGrant
 from t9ksched.store.database import Database
 from t9ksched.store.rows import BATCH, among, batches, upserting
 from t9ksched.store.tables import binding, meta
@@ -29,7 +29,8 @@ Cards = list[ContainerGrant]
 
 class CardBinding(msgspec.Struct, frozen=True, kw_only=True):
     """The cards of one pod, which may be none. `honoured` when its node gave containers the cards that are named to it;
-    else the indices are what was intended. `share` is the percentage of each card that is the pod's.
+    else the indices are what was intended. `parts` has what the pod has of each card where its node divides cards; None
+    elsewhere, and in rows of earlier releases: all are whole there.
 
     `group_name` is the PodGroup in its namespace of which it is a member (empty: it came without one), `role` its role
     there, `queue` the queue that pays, `job_uid` the UID of the job that it was placed in
@@ -42,6 +43,8 @@ class CardBinding(msgspec.Struct, frozen=True, kw_only=True):
     node: str
     cards: Cards
     share: int = WHOLE
+    """What earlier releases wrote of each card, in percent: always all."""
+    parts: list[CardPart] | None = None
     honoured: bool
     at: datetime
     group_name: str | None = None
@@ -52,7 +55,7 @@ class CardBinding(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def grant(self) -> CardGrant:
         """All cards of the pod."""
-        return CardGrant.of_containers(self.cards)
+        return CardGrant.of_containers(self.cards).with_parts(self.parts or ())
 
 
 class Bindings:
@@ -122,4 +125,5 @@ _MARK: Final = upserting(meta, ["key", "value"])
 
 def _card_binding(row: RowMapping) -> CardBinding:
     values = dict(row)
-    return CardBinding(**values | {"cards": msgspec.convert(values["cards"], Cards)})
+    parts = values["parts"] and msgspec.convert(values["parts"], list[CardPart])
+    return CardBinding(**values | {"cards": msgspec.convert(values["cards"], Cards), "parts": parts})

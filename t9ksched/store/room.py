@@ -4,7 +4,8 @@ from typing import Any
 
 import msgspec
 
-from t9ksched.model.cards import CardRequest, read_request
+from t9ksched.model.card_forms import read_request
+from t9ksched.model.cards import CardRequest
 from t9ksched.model.podclass import HostPort, PodClass
 
 

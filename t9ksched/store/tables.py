@@ -225,6 +225,7 @@ binding = Table(
     Column("node", String(253), nullable=False),
     Column("cards", JSON, nullable=False),
     Column("share", Integer, nullable=False),
+    Column("parts", JSON(none_as_null=True)),
     Column("honoured", Boolean, nullable=False),
     Column("at", Moment, nullable=False),
     Column("group_name", String(253)),
@@ -232,7 +233,7 @@ binding = Table(
     Column("queue", String(63)),
     Column("job_uid", String(36)),
 )
-"""Which cards a pod was given when its binding was decided; `share` is the percentage of each card."""
+"""Which cards a pod was given when its binding was decided; `parts` has what it has of each where they are divided."""
 
 usage_job = Table(
     "usage_job",

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
+from t9ksched.model.card_requests import is_part
 from t9ksched.model.errors import Invalid, child
 from t9ksched.model.labels import NodeSelector, key_fault, value_fault
 from t9ksched.model.names import MAX_CARD_CONTAINER_NAME
@@ -130,7 +131,7 @@ def _check_containers(spec: Field, images: bool) -> None:
         if images and not container["image"].text():
             container["image"].fault("is missing: name the image to run")
         amounts = check_resources(container["resources"])
-        cards = sorted(key for key, units in amounts.items() if units > 0 and is_card_resource(key))
+        cards = sorted(key for key, units in amounts.items() if units > 0 and (is_card_resource(key) or is_part(key)))
         if cards and len(text) > MAX_CARD_CONTAINER_NAME:
             name.fault(long_name_fault(text, cards[0]))
 

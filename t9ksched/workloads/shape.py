@@ -32,6 +32,12 @@ class Template:
     requests: Mapping[str, int] = field(default_factory=dict)
 
     @property
+    def annotations(self) -> dict[str, str]:
+        """The template's own annotations; none where they are no mapping."""
+        found = self.metadata.get("annotations")
+        return {str(key): str(value) for key, value in found.items()} if isinstance(found, Mapping) else {}
+
+    @property
     def node_selector(self) -> dict[str, str]:
         """The template's own nodeSelector."""
         return dict(self.spec.get("nodeSelector") or {})

@@ -13,6 +13,8 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Any, Final
 
+from t9ksched.devcluster.audit.shares import OF_EACH_CARD, Part, SharedCards, asks_for_parts, parts_of
+
 Object = dict[str, Any]
 
 _GIVEN: Final = "devcluster.tensorstack.dev/cards-container-"
@@ -39,8 +41,8 @@ class Finding:
     """One inconsistency.
 
     Attributes:
-        kind: `CardGivenTwice`, `CardOutOfRange`, `CardCountMismatch`, `CardsUnreadable`, `OverAllocatable` or
-            `NodeMissing`.
+        kind: `CardGivenTwice`, `CardOvershared`, `CardOutOfRange`, `CardCountMismatch`, `CardsUnreadable`,
+            `OverAllocatable` or `NodeMissing`.
         node: where.
         pods: `namespace/name` of the pods concerned, sorted.
         detail: for people, with the numbers.
@@ -174,6 +176,7 @@ class _Pod:
     node: str
     occupied: dict[str, Fraction]
     cards: set[tuple[str, int]] = field(default_factory=set)
+    parts: dict[int, Part] = field(default_factory=dict)
     faults: list[tuple[str, str]] = field(default_factory=list)
 
 
@@ -186,6 +189,7 @@ class _AuditedNode:
     pods: dict[str, _Pod] = field(default_factory=dict)
     used: dict[str, Fraction] = field(default_factory=dict)
     holders: dict[tuple[str, int], set[str]] = field(default_factory=dict)
+    shared: SharedCards = field(default_factory=SharedCards)
 
 
 def _read(pod: Object, honours: bool) -> _Pod:
@@ -194,13 +198,17 @@ def _read(pod: Object, honours: bool) -> _Pod:
     read = _Pod(_name(pod), spec["nodeName"], occupied(spec))
     main: set[tuple[str, int]] = set()
     phases = [(c, c.get("restartPolicy") == "Always") for c in spec.get("initContainers") or []]
+    asks = {c["name"]: _asks(c) for c in (*(spec.get("containers") or []), *(spec.get("initContainers") or []))}
+    if any(map(asks_for_parts, asks.values())):
+        read.parts, faults = parts_of(pod, asks)
+        read.faults += [(kind, f"{read.name}: {detail}") for kind, detail in faults]
     for container, own in [*((c, True) for c in spec.get("containers") or []), *phases]:
         text = annotations.get(_GIVEN + container["name"])
         if text is None and honours:
             text = annotations.get(_ASKED + container["name"])
-        if text is None:
+        if text is None or asks_for_parts(asks[container["name"]]):
             continue
-        asked = _accelerators(_asks(container))
+        asked = _accelerators(asks[container["name"]])
         parts = [part.strip() for part in text.split(",")] if text.strip() else []
         if not all(re.fullmatch("[0-9]{1,19}", part) for part in parts):
             read.faults.append(("CardsUnreadable", f"{read.name}: {container['name']} has the card indices {text!r}"))
@@ -244,6 +252,7 @@ class Books:
         allocatable = (obj.get("status") or {}).get("allocatable") or {}
         node.allocatable = {resource: amount(value) for resource, value in allocatable.items()}
         node.honours = (obj["metadata"].get("annotations") or {}).get(_CARD_MODE) == "honours-index"
+        node.shared.update(node.allocatable)
         for pod in self._unseen.pop(name, {}).values():
             self.enter(pod)
 
@@ -288,6 +297,7 @@ class Books:
             node.used[resource] -= value
         for card in read.cards:
             node.holders[card].discard(uid)
+        node.shared.leave(uid)
 
     def _add(self, name: str, node: _AuditedNode, uid: str, read: _Pod, grown: bool) -> None:
         allocatable = node.allocatable or {}
@@ -295,11 +305,13 @@ class Books:
         for resource, value in read.occupied.items():
             used = node.used[resource] = node.used.get(resource, Fraction(0)) + value
             has = allocatable.get(resource, Fraction(0))
-            if grown and used > has:
+            if grown and used > has and resource not in OF_EACH_CARD:
                 pods = tuple(sorted(other.name for other in node.pods.values() if other.occupied.get(resource)))
                 self._find("OverAllocatable", name, pods, f"{resource}: {_text(used)} used of {_text(has)}")
         for kind, detail in read.faults:
             self._find(kind, name, (read.name,), detail)
+        for (kind, detail), pods in node.shared.enter(uid, read.name, read.parts):
+            self._find(kind, name, pods, detail)
         for card in sorted(read.cards):
             resource, index = card
             if index >= allocatable.get(resource, Fraction(0)):

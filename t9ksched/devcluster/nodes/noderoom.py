@@ -5,7 +5,7 @@ A pod that was bound here is admitted if the node really has room for it, else r
 reads only this node, so its cost does not grow with the cluster.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,10 +13,12 @@ import msgspec
 
 from t9ksched.devcluster.nodes import deviceplugin
 from t9ksched.devcluster.nodes.deviceplugin import CardsRefused, Rack
+from t9ksched.devcluster.nodes.mgpuplugin import MgpuCards
+from t9ksched.model.cards import CardRequest, ContainerKind, WholeCards
 from t9ksched.model.errors import Invalid
 from t9ksched.model.names import HONOURS_INDEX, SCHEDULER_NAME
 from t9ksched.model.node import NodeFacts, decode_node, node_facts
-from t9ksched.model.pod import decode_pod, pod_class
+from t9ksched.model.pod import Container, PodSpec, declared, decode_pod, pod_class
 from t9ksched.model.podclass import HostPort, PodClass
 from t9ksched.model.quantity import QuantityError, from_units
 from t9ksched.model.resources import is_card_resource
@@ -46,6 +48,7 @@ class NodeRoom:
         self.used: dict[str, int] = {}
         self.occupants: dict[str, _Occupant] = {}
         self.racks: dict[str, Rack] = {}
+        self.shared = MgpuCards()
         self._read: dict[str, PodClass] = {}
         """By uid: what pods that are promised room ask for."""
         self.update(node)
@@ -61,6 +64,7 @@ class NodeRoom:
             self.racks.setdefault(resource, Rack()).count = count
         for resource in self.racks.keys() - devices.keys():
             self.racks[resource].count = 0
+        self.shared.update(self.facts.allocatable)
 
     @property
     def honours(self) -> bool:
@@ -88,6 +92,7 @@ class NodeRoom:
             return
         uid = pod["metadata"]["uid"]
         self._occupy(uid, wanted)
+        self.shared.restore(pod)
         for cards in deviceplugin.recorded(_annotations(pod), wanted.cards).values():
             for resource, indices in cards.items():
                 for index in indices:
@@ -108,13 +113,15 @@ class NodeRoom:
         self._check(wanted)
         try:
             request = deviceplugin.requested(_annotations(pod), wanted.cards) if self.honours else {}
+            parts = self.shared.give(pod)
             given = deviceplugin.give(self.racks, uid, wanted.cards, request, self.honours)
         except CardsRefused as error:
+            self.shared.release(uid)
             raise PodRefused("UnexpectedAdmissionError", f"node {self.facts.name}: {error}") from None
         self._occupy(uid, wanted)
         for rack in self.racks.values():
             rack.promised = {index: owner for index, owner in rack.promised.items() if owner != uid}
-        record = deviceplugin.annotations_for(given, request)
+        record = parts | deviceplugin.annotations_for(given, request)
         if given and _foreign(pod):
             record |= deviceplugin.announced(given, _annotations(pod))
         return record
@@ -126,6 +133,7 @@ class NodeRoom:
             for resource, amount in occupant.requests:
                 self.used[resource] -= amount
         self._read.pop(uid, None)
+        self.shared.release(uid)
         deviceplugin.release(self.racks, uid)
 
     def _occupy(self, uid: str, wanted: PodClass) -> None:
@@ -166,8 +174,23 @@ def _foreign(pod: Object) -> bool:
     return pod["spec"].get("schedulerName") != SCHEDULER_NAME or decode_pod(pod).put_there
 
 
+def _devices(spec: PodSpec) -> Iterator[CardRequest]:
+    """What containers ask of device plugins that give whole cards: so many devices, whatever annotations say."""
+    for container in spec.containers:
+        yield from _of_container(container, "main")
+    for container in spec.init_containers or ():
+        yield from _of_container(container, "sidecar" if container.restart_policy == "Always" else "init")
+
+
+def _of_container(container: Container, kind: ContainerKind) -> Iterator[CardRequest]:
+    for name, count in sorted(declared(container.resources).items()):
+        if count > 0 and is_card_resource(name):
+            yield WholeCards(container.name, name, count, kind)
+
+
 def _read(pod: Object) -> PodClass:
     try:
-        return pod_class(decode_pod(pod).spec)
+        spec = decode_pod(pod).spec
+        return pod_class(spec, cards=tuple(_devices(spec)))
     except (msgspec.ValidationError, QuantityError, Invalid) as error:
         raise PodRefused("UnexpectedAdmissionError", f"the pod cannot be read: {error}") from None

@@ -1,4 +1,7 @@
-"""Why divided cards have no room, in the words that users of such schedulers know: `3/8 CardInsufficientMemory`."""
+"""Why divided cards have no room, in the words that users of such schedulers know: `3/8 CardInsufficientMemory`.
+
+Of the cards of all nodes that have room for everything else, each is counted under the first thing that it lacks.
+"""
 
 from typing import Final
 
@@ -7,11 +10,14 @@ import numpy as np
 from t9ksched.engine.arrays import Int64s
 from t9ksched.engine.card_parts import PartNeed
 from t9ksched.engine.placement.class_fit import ClassFit
+from t9ksched.model.card_requests import SUMS
 from t9ksched.model.cards import CORES
 from t9ksched.model.reasons import Code, Reason
 
 MEMORY: Final = "CardInsufficientMemory"
 CORE: Final = "CardInsufficientCore"
+CORDONED: Final = "CardCordoned"
+PLACES: Final = "CardTimeSlicingExhausted"
 COUNT: Final = "AllocatedCardsInsufficientRequest"
 
 
@@ -19,8 +25,10 @@ def no_card(column: ClassFit) -> Reason | None:
     """Why the cards of nodes with room for all else do not suffice; None when that is not what is lacking."""
     free = column.trial.free
     able = column.here.copy()
+    sums = {column.trial.resource_rows.get(name) for name in SUMS}
     for at, amount in column.needs:
-        able &= free[at] >= amount
+        if at not in sums:
+            able &= free[at] >= amount
     for need in column.divided:
         if (able & need.of.nodes).any() and not (able & ~need.of.nodes).any():
             return _reason(column, need, np.flatnonzero(able & need.of.nodes))
@@ -30,25 +38,37 @@ def no_card(column: ClassFit) -> Reason | None:
 def _reason(column: ClassFit, need: PartNeed, rows: Int64s) -> Reason:
     free, of = column.trial.free, need.of
     cores, memory = free[of.cores][:, rows], free[of.memory][:, rows]
-    enough_cores = cores >= max(need.cores, 1)
-    enough_memory = memory >= need.memory[:, rows]
-    without_cores = enough_cores.sum(axis=0) < need.count
-    without_memory = enough_memory.sum(axis=0) < need.count
-    counts = {CORE: int(without_cores.sum()), MEMORY: int((without_memory & ~without_cores).sum())}
-    counts[COUNT] = len(rows) - sum(counts.values())
-    said = ", ".join(f"{count}/{len(rows)} {word}" for word, count in counts.items() if count)
+    usable = of.size[:, rows] > 0
+    enough_cores = usable & (cores >= max(need.cores, 1))
+    enough_memory = usable & (memory >= need.memory[:, rows])
+    enough = enough_cores & enough_memory
+    placed = enough & (free[of.places][:, rows] > 0)
+    tables = [column.trial.nodes.static.facts[row].cards for row in rows.tolist()]
+    cards = sum(table.counts[of.resource] for table in tables)
+    lacking = {
+        CORDONED: sum(table.withdrawn.count(of.resource) for table in tables),
+        CORE: int((usable & ~enough_cores).sum()),
+        MEMORY: int((enough_cores & ~enough_memory).sum()),
+        PLACES: int((enough & ~placed).sum()),
+        COUNT: int(placed.sum()),  # too few of them on each node
+    }
+    said = ", ".join(f"{count}/{cards} {word}" for word, count in lacking.items() if count)
     asked = "a whole card" if need.cores >= CORES else _part(need, rows)
     each = f"{asked} on each of {need.count} cards" if need.count > 1 else f"{asked} on one card"
     if need.cores >= CORES:
         each = "a whole card" if need.count == 1 else f"{need.count} whole cards"
-    best = int(np.where(enough_memory, cores, 0).max(initial=0))
-    room = int(np.where(enough_cores, memory, 0).max(initial=0))
+    best = []
+    if enough_memory.any():
+        most = int(cores[enough_memory].max(initial=0)) / 10
+        best.append(f"of cards with the memory the best has {max(most, 0):g} % of its cores free")
+    if enough_cores.any():
+        best.append(f"of cards with the cores the best has {max(int(memory[enough_cores].max(initial=0)), 0)} MiB free")
+    tail = f"; {', '.join(best)}" if best else ""
     return Reason(
         Code.INSUFFICIENT_RESOURCES,
-        f"needs {each} of a node; {said}: room of several cards does not add up. Of cards with the memory the best has "
-        f"{best / 10:g} % of its cores free; of those that have the cores, the best has {room} MiB",
+        f"needs {each} of a node; {said}: room of several cards does not add up{tail}",
         {of.resource: need.count},
-        nodes={"match": int(column.mask.sum()), "fit": 0} | {word: count for word, count in counts.items() if count},
+        nodes={"match": int(column.mask.sum()), "fit": 0},
         unblocks=("pods that use these cards end", "ask for a smaller part of a card"),
     )
 

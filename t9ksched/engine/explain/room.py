@@ -12,10 +12,12 @@ from t9ksched.engine.explain.words import amount, counted, matching, wants
 from t9ksched.engine.placement.class_fit import ClassFit
 from t9ksched.engine.placement.constraints import (
     CARD_HOLDERS,
+    CARD_MEMORY,
     CARD_TYPE,
     DATABASE,
     NOT_PREPARED,
     ONE_EACH,
+    OTHER_SYSTEM,
     CardsCounted,
     OfKind,
     OfModel,
@@ -35,6 +37,8 @@ _OWN_WORDS = {
     "taints": "have taints it does not tolerate",
     "not ready": "are not ready",
     "unschedulable": "are cordoned (unschedulable)",
+    OTHER_SYSTEM: "divide cards by a system (HAMi, gpushare, Koordinator) that this scheduler does not use",
+    CARD_MEMORY: "have cards with less memory than is asked for, or do not say how much",
     ONE_EACH: "give a container no more than one card, as MPS and shared resources do",
     NOT_PREPARED: "have GPUs that are not ready",
     CARD_HOLDERS: "have a pod of which it is not on record which of the node's cards it holds",

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from t9ksched.model.cardchoice import KINDS, MPS, PRODUCTS, card_model, is_model, kind_of, kinds
-from t9ksched.model.cardmode import NOT_READY
+from t9ksched.model.cardchoice import KINDS, MPS, PRODUCTS, card_memory, card_model, is_model, kind_of, kinds
+from t9ksched.model.cardmode import NOT_READY, SHARING
 from t9ksched.model.labels import LabelSelector, NodeSelector
 from t9ksched.model.node import NodeFacts
 from t9ksched.model.podclass import PodClass
@@ -20,6 +20,8 @@ CARD_HOLDERS: Final = "card holders"
 DATABASE: Final = "database"
 CARD_TYPE: Final = "CardTypeMismatch"
 ONE_EACH: Final = "one card each"
+OTHER_SYSTEM: Final = "another system's parts of cards"
+CARD_MEMORY: Final = "CardInsufficientMemory"
 NOT_PREPARED: Final = "accelerators not ready"
 
 
@@ -175,6 +177,35 @@ class OneEach:
 
 
 @dataclass(frozen=True, slots=True)
+class GivesParts:
+    """Nodes that give whole cards, or parts of cards by index, to pods that ask for a part of an `nvidia.com/gpu`. All
+    others divide cards in words of a system of their own.
+    """
+
+    label: str = OTHER_SYSTEM
+
+    def keys(self) -> None:
+        """What decides was read when the node was seen."""
+
+    def allows(self, facts: NodeFacts) -> bool:
+        return bool(facts.cards.divided) or facts.layout not in SHARING
+
+
+@dataclass(frozen=True, slots=True)
+class CardMemory:
+    """Nodes whose cards have this memory, in MiB. Where cards are divided, room is counted card by card anyway."""
+
+    memory: int
+    label: str = CARD_MEMORY
+
+    def keys(self) -> None:
+        """Labels decide, and whether cards are divided."""
+
+    def allows(self, facts: NodeFacts) -> bool:
+        return bool(facts.cards.divided) or (card_memory(facts.labels) or 0) >= self.memory
+
+
+@dataclass(frozen=True, slots=True)
 class CardsKnown:
     """Nodes where the holder of each card is on record."""
 
@@ -211,6 +242,8 @@ Constraint = (
     | OfModel
     | OfKind
     | OneEach
+    | GivesParts
+    | CardMemory
     | CardsKnown
     | CardsCounted
 )
@@ -252,6 +285,9 @@ def _of_cards(selector: LabelSelector | None, pod_class: PodClass) -> Iterable[C
     crowded = choice is not None and choice.crowded
     if crowded or pod_class.several:
         yield OneEach(crowded)
+    if pod_class.part_memory is not None:
+        yield GivesParts()
+        yield CardMemory(pod_class.part_memory)
 
 
 def evaluate(constraint: Constraint, facts: Iterable[NodeFacts]) -> Iterable[bool]:

@@ -24,6 +24,7 @@ from t9ksched.kube.transport.client import Client
 from t9ksched.model.card_links import links_of
 from t9ksched.model.cardmode import WHOLE, card_mode
 from t9ksched.model.cards import MOST_INDEXED
+from t9ksched.model.errors import Invalid
 from t9ksched.model.names import CORDONED_CARDS_ANNOTATION, GPU_LINKS_ANNOTATION, SCHEDULER_NAME
 from t9ksched.model.node import card_indices
 from t9ksched.model.pod import container_cards, decode_pod
@@ -318,8 +319,9 @@ def judge_pods(pods: Iterable[Object]) -> list[Finding]:
     for item in pods:
         try:
             pod = decode_pod(item)
-            cards = sum(row.count for row in container_cards(pod.spec) if row.kind != "init")
-        except (msgspec.ValidationError, QuantityError):
+            asked = container_cards(pod.spec, pod.metadata.annotations)
+            cards = sum(row.count for row in asked if row.kind != "init")
+        except (msgspec.ValidationError, QuantityError, Invalid):
             continue
         if cards and pod.spec.scheduler_name != SCHEDULER_NAME and pod.status.phase not in ("Succeeded", "Failed"):
             held[pod.spec.scheduler_name].append((pod.spec.node_name, cards))

@@ -163,7 +163,7 @@ class CardKeeper:
         for uid in pods:
             row = self._waiting.get(uid)
             known = self._sent.get(uid) or self._state.cards.recorded(uid)
-            if row is not None and any(one.node == row.node and one.cards != row.cards for one in known):
+            if row is not None and any(one.node == row.node and one.grant != row.grant for one in known):
                 return True
         return False
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from t9ksched.engine.nodes import LARGEST
 from t9ksched.model.cardchoice import card_memory, card_model
+from t9ksched.model.cards import CORES, CardPart
 from t9ksched.model.quantity import from_units
 from t9ksched.model.volumes import FREE_PREFIX
 from t9ksched.scheduler.report.observed_job import identity
@@ -38,8 +39,9 @@ def node_shape(state: ClusterState, name: str, planned: Sequence[Json] = ()) -> 
             drifts = charge.uid in state.cards.drifting
             drift += drifts
             unknown += state.cards.unknown(charge, facts)
+            parts = {(part.resource, part.index): part for part in charge.cards.parts}
             for resource, index, container in container_cards(charge):
-                holders[resource, index].append(_holder(pod, container, drifts))
+                holders[resource, index].append(_holder(pod, container, drifts, parts.get((resource, index))))
     limited = {
         resource: amount
         for resource, amount in facts.allocatable.items()
@@ -76,7 +78,7 @@ def node_shape(state: ClusterState, name: str, planned: Sequence[Json] = ()) -> 
                 "index": index,
                 "resource": resource,
                 "model": product or resource,
-                "memoryMiB": memory,
+                "memoryMiB": facts.cards.memory(resource, index) or memory,
                 "cordoned": facts.cards.withdrawn.has(resource, index),
                 "cordonedWhy": facts.why_cordoned.get(index) or None,
                 "healthy": True,
@@ -89,14 +91,14 @@ def node_shape(state: ClusterState, name: str, planned: Sequence[Json] = ()) -> 
     }
 
 
-def _holder(pod: PodRecord, container: str, drifts: bool) -> Json:
+def _holder(pod: PodRecord, container: str, drifts: bool, part: CardPart | None) -> Json:
     return {
         "namespace": pod.namespace,
         "pod": pod.name,
         "container": container,
-        "whole": True,
-        "cores": 100,
-        "memoryMiB": None,
+        "whole": part is None or part.cores == CORES,
+        "cores": 100 if part is None else part.cores * 100 // CORES,
+        "memoryMiB": None if part is None else part.memory,
         "drift": drifts,
         "job": "/".join(identity(pod.gang)[1::2]) if pod.gang else None,
         "queue": pod.gang.queue if pod.gang else None,

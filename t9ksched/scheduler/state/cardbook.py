@@ -71,7 +71,7 @@ class CardBook:
         pod_class, before = record.pod_class, self._charges.get(record.uid)
         assert pod_class is not None
         row = self._recorded.pop(record.uid, None)
-        cards, sure = self._held(record, pod_class, annotations, row) if pod_class.cards else (NO_CARDS, True)
+        cards, sure = self._held(record, pod_class, annotations, row)
         self._charges.charge(record.uid, record.node, pod_class, queue, cards, sure=sure)
         for node in {record.node} if before is None else {record.node, before.node}:
             self._settle(node)
@@ -80,23 +80,36 @@ class CardBook:
         self, record: PodRecord, pod_class: PodClass, annotations: Mapping[str, str], row: CardBinding | None
     ) -> tuple[CardGrant, bool]:
         """Its cards, and whether it is certain that it holds them."""
-        if row is not None and row.node == record.node:
-            return row.grant, row.honoured
+        if row is not None and row.node == record.node and (row.cards or pod_class.cards):
+            return self._divided(record.node, pod_class, row.grant), row.honoured
+        if not pod_class.cards:
+            return NO_CARDS, True
         if not self._indexed(pod_class, record.node):
             return NO_CARDS, True
         if not self.adopting:
             return NO_CARDS, False
         self._taken[record.uid] = None
-        claimed = self._read(pod_class, annotations, self._dialect(record.node))
+        claimed = self._named(pod_class, annotations, record.node)
         if not self.honours(record.node):
             return claimed, False
         return (claimed, True) if claimed and self._credible(record, claimed) else (NO_CARDS, False)
 
     def _credible(self, record: PodRecord, claimed: CardGrant) -> bool:
-        """Whether the cards exist and no other pod has them."""
-        others = [charge for charge in self._charges.on_node(record.node) if charge.uid != record.uid]
-        exist = self._nodes[record.node][1].cards.covers(claimed)
-        return exist and not any(other.cards.overlaps(claimed) for other in others)
+        """Whether the cards exist and other pods leave room for it on them."""
+        others = [charge.cards for charge in self._charges.on_node(record.node) if charge.uid != record.uid]
+        table = self._nodes[record.node][1].cards
+        if not table.covers(claimed) or any(other.overlaps(claimed) for other in others):
+            return False
+        return not claimed.parts or table.carries((claimed, *others))
+
+    def _named(self, pod_class: PodClass, annotations: Mapping[str, str], node: str) -> CardGrant:
+        """The cards that annotations name to a node."""
+        return self._divided(node, pod_class, self._read(pod_class, annotations, self._dialect(node)))
+
+    def _divided(self, node: str, pod_class: PodClass, grant: CardGrant) -> CardGrant:
+        """The same cards with what the pod has of each, where the node divides them and that is not on record."""
+        known = self._nodes.get(node)
+        return grant if known is None or grant.parts else known[1].cards.divide(pod_class.cards, grant)
 
     def _dialect(self, node: str) -> CardDialect:
         known = self._nodes.get(node)
@@ -104,14 +117,22 @@ class CardBook:
 
     def announced(self, record: PodRecord, annotations: Mapping[str, str]) -> CardGrant:
         """The cards that the annotations of a foreign pod name, as far as that is news: its node may write there which
-        it gave. What was written before the pod ran remains.
+        it gave, or its scheduler which it is to have. What was written before the pod ran remains.
         """
         known, pod_class = self._charges.get(record.uid), record.pod_class
         had = known.cards if known is not None else NO_CARDS
         if pod_class is None or (had and record.phase != "Pending"):
             return NO_CARDS
-        cards = self._read(pod_class, annotations, self._dialect(record.node))
-        return NO_CARDS if cards == had else cards
+        cards = self._named(pod_class, annotations, record.node)
+        node = self._nodes.get(record.node)
+        unheard_of = node is not None and bool(node[1].cards.divided) and not node[1].cards.covers(cards)
+        return NO_CARDS if unheard_of or cards == had else cards
+
+    def foreign(self, node: str) -> None:
+        """A foreign pod on this node was charged. Where cards are divided, those that it holds may be unknown."""
+        known = self._nodes.get(node)
+        if known and known[1].cards.divided:
+            self._settle(node)
 
     def honours(self, node: str) -> bool:
         """Whether the node gives a container the cards that are named to it."""
@@ -132,16 +153,20 @@ class CardBook:
         """Whether a pod holds unknown cards of this node, which honours indices.
 
         That is so when they are on no record, when the plugin chose them before the node honoured indices, and when the
-        pod was bound while the node had no indices or another layout: then it was counted by number.
+        pod was bound while the node had no indices or another layout: then it was counted by number. Of foreign pods
+        those with unknown parts of cards count: no number says how much is left of which card.
         """
         pod_class, record = charge.pod_class, self._pods.get(charge.uid)
-        if not (facts.honours and pod_class.accelerated) or record is None or not record.ours:
+        if not (facts.honours and pod_class.accelerated) or record is None:
             return False
+        divided = {name for name, _ in pod_class.requests if name in facts.cards.divided}
+        if not record.ours:
+            return any(not charge.cards.count(resource) for resource in divided)
         if not charge.sure:
             return True
         # Cards, and parts of cards that the node offered in another layout.
         others = {name for name, _ in pod_class.requests if is_accelerator(name) and not facts.allocatable.get(name)}
-        asked = others.union(one.resource for one in pod_class.cards if facts.cards.indexed(one))
+        asked = others.union(divided, (one.resource for one in pod_class.cards if facts.cards.indexed(one)))
         return any(not charge.cards.count(resource) for resource in asked)
 
     def unsure(self, facts: NodeFacts) -> bool:
@@ -185,7 +210,7 @@ class CardBook:
             if record is None or charge is None or not record.node:
                 continue
             if row is not None and row.node == record.node:
-                cards, sure = row.grant, row.honoured
+                cards, sure = self._divided(record.node, charge.pod_class, row.grant), row.honoured
                 if cards != charge.cards:
                     self._differs(record, f"its annotations say {charge.cards}, on record is {cards}")
             elif complete:
@@ -289,6 +314,7 @@ def row_of(record: PodRecord, charge: Charge | None, now: int) -> CardBinding:
         name=record.name,
         node=charge.node if charge is not None else record.node,
         cards=list(given),
+        parts=list(charge.cards.parts) if charge is not None and charge.cards.parts else None,
         honoured=charge is not None and charge.sure,
         at=_moment(now // 1_000_000),
         group_name=None if gang is None else "" if gang.virtual else gang.name,

@@ -216,7 +216,7 @@ class PodEvents:
             record.unbound, record.to_bind = meaning.reasons, meaning.unbound
         try:
             own, record.template = self._state._sharing.meaning_of(
-                pod.spec, meta.namespace, labels, (meta.annotations if ours else None) or NOTHING
+                pod.spec, meta.namespace, labels, meta.annotations or NOTHING, ours=ours
             )
             record.pod_class = self._state._sharing.intern(meaning.on(own)) if meaning else own
         except (QuantityError, Invalid) as error:
@@ -255,6 +255,7 @@ class PodEvents:
                 if known is not None and known.node == record.node and not cards:
                     return False
                 self._state.charges.charge(record.uid, record.node, record.pod_class, queue, cards)
+                self._state.cards.foreign(record.node)
                 return known is not None
             new = known is None or known.node != record.node
             if new:

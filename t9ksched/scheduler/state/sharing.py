@@ -11,10 +11,11 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from t9ksched.kube.write.dialects.dialect import CardDialect
-from t9ksched.model.cardchoice import written
+from t9ksched.model import card_requests, cardchoice
 from t9ksched.model.cards import NO_CARDS, CardGrant
+from t9ksched.model.errors import Invalid
 from t9ksched.model.names import DEFAULT_QUEUE
-from t9ksched.model.pod import PodSpec, pod_class
+from t9ksched.model.pod import PodSpec, container_cards, pod_class
 from t9ksched.model.podclass import ClassTable, PodClass
 from t9ksched.model.podgroup import PodGroupSpec
 from t9ksched.workloads.shape import Template
@@ -44,10 +45,21 @@ class Sharing:
         return self.meaning_of(spec, namespace, labels, annotations)[0]
 
     def meaning_of(
-        self, spec: PodSpec, namespace: str, labels: Mapping[str, str], annotations: Mapping[str, str] = NOTHING
+        self,
+        spec: PodSpec,
+        namespace: str,
+        labels: Mapping[str, str],
+        annotations: Mapping[str, str] = NOTHING,
+        *,
+        ours: bool = True,
     ) -> tuple[PodClass, Template]:
-        """The pod's class, and what the rules of admission read of it; raises what `pod_class` raises."""
-        chosen = written(annotations) if annotations else NOTHING
+        """The pod's class, and what the rules of admission read of it; raises what `pod_class` raises. Pods that
+        another scheduler places (not `ours`) choose no cards here. One whose request for cards means nothing asks for
+        none: its amounts are charged all the same.
+        """
+        said = card_requests.written(annotations) if annotations else NOTHING
+        if ours and annotations:
+            said = {**said, **cardchoice.written(annotations)}
         around = (spec.affinity, spec.topology_spread_constraints)
         key = _encode(
             (
@@ -61,13 +73,17 @@ class Sharing:
                 around,
                 (namespace, labels) if any(around) else None,  # only rules about other pods read them
                 spec.resource_claims,
-                chosen,
+                said,
             )
         )
         known = self._classes.get(key)
         if known is None:
-            own = self.intern(pod_class(spec, (), namespace, labels, chosen))
-            known = _room(self._classes)[key] = own, _template(spec, own, chosen)
+            try:
+                cards = container_cards(spec, said)
+            except Invalid:
+                cards = ()  # what it asks of cards means nothing: the rules of admission say so, and it is not placed
+            own = self.intern(pod_class(spec, (), namespace, labels, said, cards))
+            known = _room(self._classes)[key] = own, _template(spec, own, said)
         return known
 
     def labels(self, labels: dict[str, str] | None) -> dict[str, str]:
@@ -91,7 +107,7 @@ class Sharing:
         return known
 
 
-def _template(spec: PodSpec, own: PodClass, chosen: Mapping[str, str]) -> Template:
+def _template(spec: PodSpec, own: PodClass, said: Mapping[str, str]) -> Template:
     """What the rules read: resources of containers, claims, and annotations about cards, as they stand in the pod."""
     parts = {"containers": spec.containers, "initContainers": spec.init_containers or ()}
     body: dict[str, Any] = {
@@ -110,7 +126,7 @@ def _template(spec: PodSpec, own: PodClass, chosen: Mapping[str, str]) -> Templa
     if spec.resource_claims:
         body["resourceClaims"] = spec.resource_claims
     requests = {name: amount for name, amount in own.requests if name != "pods"}
-    return Template("", 1, 1, {"annotations": chosen} if chosen else {}, body, "spec", requests)
+    return Template("", 1, 1, {"annotations": said} if said else {}, body, "spec", requests)
 
 
 def _room(table: dict[K, V]) -> dict[K, V]:

@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 from msgspec import structs
 
-from t9ksched.model.cards import read_request
+from t9ksched.model.card_forms import read_request
 from t9ksched.scheduler.whatif.process import bounded, found_plugins
 from t9ksched.simulation.outlook import outlook
 from t9ksched.simulation.present import Present, read, written

@@ -12,7 +12,7 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from t9ksched.model.cards import read_request
+from t9ksched.model.card_forms import read_request
 from t9ksched.model.node import NodeFacts
 from t9ksched.model.queue import QueueSpec
 from t9ksched.model.reasons import Reason

@@ -21,6 +21,7 @@ from typing import Any, Final
 
 import msgspec
 
+from t9ksched.model.errors import Invalid
 from t9ksched.model.pod import container_cards, decode_pod_spec, effective_requests
 from t9ksched.workloads import phase
 from t9ksched.workloads.actions import NO_CHILDREN, Children, Expansion, Object, metadata, name_of
@@ -196,7 +197,11 @@ def job(obj: Mapping[str, Any], spec: MPISpec, owner: Owner, children: Children 
 
 def slots(workers: ReplicaType) -> int:
     """Processes a worker takes: one a card of its container, at least one."""
-    return max(1, sum(cards.count for cards in container_cards(decode_pod_spec(workers.template.spec))))
+    try:
+        asked = container_cards(decode_pod_spec(workers.template.spec), workers.template.annotations)
+    except Invalid:  # its pods wait with a reason, whatever is written here
+        return 1
+    return max(1, sum(cards.count for cards in asked))
 
 
 @dataclass(frozen=True, slots=True)

@@ -162,11 +162,9 @@ async def test_a_layout_in_the_making_keeps_pods_that_ask_for_gpus_away(world: W
 @pytest.mark.parametrize(
     "amounts",
     [
-        {"vke.volcengine.com__mgpu_core": "30", "vke.volcengine.com__mgpu_memory": "1024"},
-        {"nvidia.com__gpumem": "4096", GPU: "1"},
         {"aliyun.com__gpu_mem": "8"},
     ],
-    ids=["mGPU", "HAMi", "gpushare"],
+    ids=["gpushare"],
 )
 async def test_shares_of_cards_wait_and_are_told_why(
     world: World, start: Start, queue: str, amounts: dict[str, str]

@@ -100,8 +100,27 @@ CASES = [
     Case(
         "card_shares_supported",
         "UnsupportedClaim",
-        "nvidia.com/gpumem",
-        container=asks(**{"nvidia.com/gpumem": "4096", GPU: "1"}),
+        "aliyun.com/gpu-mem",
+        container=asks(**{"aliyun.com/gpu-mem": "8"}),
+    ),
+    Case(
+        "card_parts_meaningful",
+        "InvalidField",
+        "needs nvidia.com/gpu beside it",
+        container=asks(**{"nvidia.com/gpumem": "4096"}),
+    ),
+    Case(
+        "card_parts_meaningful",
+        "InvalidField",
+        "metadata.annotations[scheduler.tensorstack.dev/gpu-memory]: 'much' is no quantity",
+        annotations={"scheduler.tensorstack.dev/gpu-memory": "much"},
+        container=asks(**{GPU: "1"}),
+    ),
+    Case(
+        "card_parts_meaningful",
+        "InvalidField",
+        "at least 256 MiB, this has 100",
+        container=asks(**{"vke.volcengine.com/mgpu-core": "30", "vke.volcengine.com/mgpu-memory": "100"}),
     ),
     Case("card_names_fit", "InvalidField", "44 characters", container={"name": "c" * 44}),
     Case(

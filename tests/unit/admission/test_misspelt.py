@@ -77,6 +77,7 @@ def test_annotations_of_users_are_known_and_internal_ones_are_no_hint() -> None:
     of_nodes = {
         names.CARD_MODE_ANNOTATION,
         names.CORDONED_CARDS_ANNOTATION,
+        names.GPU_LINKS_ANNOTATION,
         names.RECORDED_CORDONS_ANNOTATION,
     }
     internal = {names.SUBMITTED_BY_ANNOTATION, names.SUBMISSION_ANNOTATION}

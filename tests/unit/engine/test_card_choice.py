@@ -12,7 +12,7 @@ from t9ksched.model.cards import CardTable, WholeCards
 from t9ksched.model.gang import Gang
 from t9ksched.model.node import NodeFacts
 from t9ksched.model.podclass import PodClass
-from tests.builders import GPU, gang, member, node, pod_class, queue, view
+from tests.builders import GPU, divided_node, gang, member, node, pod_class, queue, shared_class, view
 from tests.unit.engine.deciding import codes, decide, starts
 
 PRODUCT = "nvidia.com/gpu.product"
@@ -58,6 +58,20 @@ def allowed(pod: PodClass, nodes: list[NodeFacts], **spec: Any) -> set[str]:
 )
 def test_where_a_pod_may_run(pod: PodClass, nodes: set[str]) -> None:
     assert allowed(pod, MIXED) == nodes
+
+
+def test_parts_of_cards_get_whole_ones_that_are_large_enough_where_cards_are_not_divided() -> None:
+    memory = "nvidia.com/gpu.memory"
+    small, large = (replace(of(name), labels={memory: size}) for name, size in (("small", "40960"), ("large", "81920")))
+    unknown, hami = of("unknown"), replace(of("hami"), mode="HAMi", layout="HAMi", labels={memory: "81920"})
+    nodes = [small, large, unknown, hami, divided_node("divided", 2, memory=60_000)]
+    assert allowed(shared_class(300, 50_000), nodes) == {"large", "divided"}
+    assert allowed(shared_class(300, 30_000), nodes) == {"small", "large", "divided"}
+    assert allowed(shared_class(300, percent=30), nodes) == {"small", "large", "unknown", "divided"}
+    assert allowed(shared_class(0, 70_000), nodes) == {"large"}
+    waits = decide(view([small, hami], [gang("a", of=shared_class(300, 50_000))], {"q": queue()})).waiting[0]
+    assert "1 divide cards by a system (HAMi, gpushare, Koordinator)" in waits.reasons[0].message
+    assert "1 have cards with less memory than is asked for" in waits.reasons[0].message
 
 
 def test_a_queue_admits_by_its_selector() -> None:

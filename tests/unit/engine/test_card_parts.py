@@ -65,7 +65,19 @@ def test_a_part_is_on_one_card_however_much_is_free_in_sum() -> None:
     assert not refused.assignments
     (waiting,) = refused.waiting
     assert waiting.reasons[0].code == "InsufficientResources"
-    assert "1/1 CardInsufficientCore" in waiting.reasons[0].message
+    assert "4/4 CardInsufficientCore" in waiting.reasons[0].message
+
+
+def test_a_view_with_parts_reads_back_as_it_was_written() -> None:
+    cluster = _Cluster(divided_node("a", 2), node("b", gpu=2))
+    cluster.submit(shared_class(600, 100))
+    given = cluster.view(gang("more", of=shared_class(300, 200), pods=3))
+    again = load(dump(given))
+    assert again.gangs == given.gangs
+    assert again.nodes.static.facts == given.nodes.static.facts
+    assert again.nodes.free().tolist() == given.nodes.free().tolist()
+    assert plan(again, Policy(), 0) == plan(given, Policy(), 0)
+    assert [one.grant.parts for one in plan(given, Policy(), 0).assignments], "parts are given"
 
 
 def test_memory_decides_too() -> None:
@@ -73,7 +85,7 @@ def test_memory_decides_too() -> None:
     assert _indices(cluster.submit(shared_class(0, 700))) == [(0,)]
     assert _indices(cluster.submit(shared_class(0, 700))) == [(1,)]
     refused = cluster.submit(shared_class(0, 700))
-    assert "1/1 CardInsufficientMemory" in refused.waiting[0].reasons[0].message
+    assert "2/2 CardInsufficientMemory" in refused.waiting[0].reasons[0].message
     assert _indices(cluster.submit(shared_class(0, 300))) == [(0,)]
 
 
@@ -111,7 +123,7 @@ def test_so_many_pods_with_several_cards_find_room_as_there_is() -> None:
 
 
 def test_a_node_that_gives_whole_cards_gives_one_for_a_part() -> None:
-    cluster = _Cluster(node("a", gpu=2))
+    cluster = _Cluster(node("a", gpu=2, labels={"nvidia.com/gpu.memory": "16384"}))
     assert _indices(cluster.submit(shared_class(300, 100))) == [(0,)]
     assert _indices(cluster.submit(shared_class(300, 100))) == [(1,)]
     assert not cluster.submit(shared_class(300, 100)).assignments

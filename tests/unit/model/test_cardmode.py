@@ -94,11 +94,11 @@ def test_what_has_no_index_each_is_counted() -> None:
 @pytest.mark.parametrize(
     ("resource", "share"),
     [
-        ("vke.volcengine.com/mgpu-core", True),
-        ("vke.volcengine.com/mgpu-memory", True),
-        ("nvidia.com/gpucores", True),
-        ("nvidia.com/gpumem", True),
-        ("nvidia.com/gpumem-percentage", True),
+        ("vke.volcengine.com/mgpu-core", False),
+        ("vke.volcengine.com/mgpu-memory", False),
+        ("nvidia.com/gpucores", False),
+        ("nvidia.com/gpumem", False),
+        ("nvidia.com/gpumem-percentage", False),
         ("aliyun.com/gpu-mem", True),
         ("aliyun.com/gpu-count", True),
         ("koordinator.sh/gpu-core", True),

@@ -8,15 +8,15 @@ from hypothesis import strategies as st
 
 from t9ksched.engine.cards import CardColumns, HeldCards, IdleCards, granted
 from t9ksched.kube.write.dialects.table import CARD_INDEX, DIALECTS, dialect_of
+from t9ksched.model.card_forms import FORMS, read_request
 from t9ksched.model.cards import (
-    FORMS,
     MOST_INDEXED,
     NO_CARDS,
     CardGrant,
     CardRequest,
     CardTable,
+    SharedCards,
     WholeCards,
-    read_request,
 )
 from t9ksched.model.node import NodeFacts
 
@@ -157,7 +157,9 @@ def test_annotations_say_again_what_was_written(
 def test_every_mode_without_a_row_has_the_default_dialect() -> None:
     assert dialect_of(None) is CARD_INDEX
     assert dialect_of(NodeFacts("n", mode="MIGMixed")) is CARD_INDEX
-    assert all(dialect_of(NodeFacts("n", mode=mode)) is dialect for mode, dialect in DIALECTS.items())
+    assert all(
+        dialect_of(NodeFacts("n", mode="NotReady", layout=mode)) is dialect for mode, dialect in DIALECTS.items()
+    )
 
 
 def test_requests_are_read_as_every_release_wrote_them() -> None:
@@ -166,6 +168,8 @@ def test_requests_are_read_as_every_release_wrote_them() -> None:
     assert msgspec.to_builtins(request) == old
     assert msgspec.convert(old, CardRequest, dec_hook=read_request) == request
     assert FORMS[""] is WholeCards
+    part = SharedCards("main", GPU, 2, "sidecar", 300, 1024)
+    assert msgspec.convert(msgspec.to_builtins(part), CardRequest, dec_hook=read_request) == part
     with pytest.raises(msgspec.ValidationError, match="unknown form of card request 'half'"):
         msgspec.convert(old | {"form": "half"}, CardRequest, dec_hook=read_request)
 

@@ -15,19 +15,27 @@ class CardIndex(CardDialect):
         return tuple(GPU_INDEX_PREFIX + request.container for request in requests)
 
     def write(self, cards: Mapping[str, tuple[int, ...]]) -> dict[str, str]:
-        return {
-            GPU_INDEX_PREFIX + container: ",".join(map(str, sorted(indices)))
-            for container, indices in cards.items()
-            if indices
-        }
+        return index_texts(GPU_INDEX_PREFIX, cards)
 
     def read(self, requests: tuple[CardRequest, ...], annotations: Mapping[str, str]) -> CardGrant:
-        given = []
-        for request, key in zip(requests, self.keys(requests), strict=True):
-            text = annotations.get(key, "")
-            indices = [whole_number(part) for part in text.split(",")] if text else []
-            known = [index for index in indices if index is not None and index < MOST_INDEXED]
-            if not len(indices) == len(known) == request.count:
-                return NO_CARDS
-            given.append((request.container, request.resource, known))
-        return CardGrant.of_containers(given)
+        return indices_named(requests, self.keys(requests), annotations)
+
+
+def index_texts(prefix: str, cards: Mapping[str, tuple[int, ...]]) -> dict[str, str]:
+    """An annotation for each container that gets cards: their indices, separated by commas."""
+    return {prefix + container: ",".join(map(str, sorted(indices))) for container, indices in cards.items() if indices}
+
+
+def indices_named(
+    requests: tuple[CardRequest, ...], keys: tuple[str, ...], annotations: Mapping[str, str]
+) -> CardGrant:
+    """The cards that annotations of these keys name, one a request; none at all when one is missing or wrong."""
+    given = []
+    for request, key in zip(requests, keys, strict=True):
+        text = annotations.get(key, "")
+        indices = [whole_number(part) for part in text.split(",")] if text else []
+        known = [index for index in indices if index is not None and index < MOST_INDEXED]
+        if not len(indices) == len(set(known)) == request.count:
+            return NO_CARDS
+        given.append((request.container, request.resource, known))
+    return CardGrant.of_containers(given)

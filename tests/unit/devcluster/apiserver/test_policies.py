@@ -19,6 +19,7 @@ from tests.unit.workloads.builders import mpi_v1
 
 Object = dict[str, Any]
 FILE = Path(__file__).parents[4] / "deploy" / "admission.yaml"
+MGPU = {"vke.volcengine.com/assumed": "true", "vke.volcengine.com/gpu-index-container-main": "0,3"}
 DOCUMENTS: list[Object] = list(yaml.safe_load_all(FILE.read_text()))
 POLICIES = [each for each in DOCUMENTS if each["kind"] == "ValidatingAdmissionPolicy"]
 for each in POLICIES:
@@ -101,6 +102,7 @@ CORDONED = but(NODE, metadata__annotations={"mine": "1"} | CORDONS)
 ADMITTED: list[tuple[str, str, str, Object | None, Object | None]] = [
     (SCHEDULER, "CREATE", "pods/binding", BINDING, None),
     (SCHEDULER, "CREATE", "pods/binding", but(BINDING, metadata__annotations=None), None),
+    (SCHEDULER, "CREATE", "pods/binding", but(BINDING, metadata__annotations=MGPU), None),
     (SCHEDULER, "CREATE", "pods/binding", but(BINDING, metadata__labels={"topology.kubernetes.io/zone": "z"}), None),
     (SCHEDULER, "UPDATE", "pods/status", conditions(READY, TARGET), POD),
     (SCHEDULER, "UPDATE", "pods/status", conditions(TARGET), but(POD, status__conditions=None)),
@@ -189,7 +191,15 @@ DENIED: list[tuple[str, str, str, Object | None, Object | None, str]] = [
         "pods/binding",
         but(BINDING, metadata__annotations={"cni.example/route": "x"}),
         None,
-        "annotations of scheduler.tensorstack.dev only",
+        "annotations of scheduler.tensorstack.dev and those",
+    ),
+    (
+        SCHEDULER,
+        "CREATE",
+        "pods/binding",
+        but(BINDING, metadata__annotations={"vke.volcengine.com/container-multiple-gpu": "2"}),
+        None,
+        "annotations of scheduler.tensorstack.dev and those",
     ),
     (SCHEDULER, "CREATE", "pods/binding", but(BINDING, metadata__labels={"app": "x"}), None, "writes no labels"),
     (SCHEDULER, "UPDATE", "pods/status", but(POD, status__phase="Failed"), POD, "conditions only"),

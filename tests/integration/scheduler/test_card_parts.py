@@ -1,0 +1,207 @@
+"""Parts of cards on nodes of mGPU, over HTTP: filled to the last percent and MiB, kept apart by card, on record."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from t9ksched.kube.resources import PODS
+from t9ksched.model import names
+from t9ksched.scheduler.report.node_shape import node_shape
+from t9ksched.scheduler.service import SchedulerService
+from t9ksched.store.store import Store
+from tests.integration.scheduler.conftest import Start
+from tests.integration.world import RUN_LABEL, TIMEOUT, World
+
+CORE, MEMORY, COUNTS = (f"vke.volcengine.com/{name}" for name in ("mgpu-core", "mgpu-memory", "container-multiple-gpu"))
+INDEX, ASSUMED = "vke.volcengine.com/gpu-index-container-main", "vke.volcengine.com/assumed"
+V100S = {"cpu": "64", "memory": "256Gi", CORE: "400", MEMORY: "130040"}
+"""4 × V100-32G, as its device plugin publishes them."""
+NVIDIA = "nvidia.com/gpu.product"
+
+
+def part(world: World, name: str, core: int, memory: int | None, queue: str, **spec: Any) -> dict[str, Any]:
+    """A pod that asks for so much of cards; without a queue, of another scheduler."""
+    made = world.pod(name, 0, queue=queue, **spec)
+    amounts = made["spec"]["containers"][0]["resources"]["limits"]
+    amounts |= {CORE: str(core)} | ({MEMORY: str(memory)} if memory else {})
+    return made
+
+
+async def play(world: World, count: int = 1) -> None:
+    labels = {RUN_LABEL: world.run, "vke.node.gpu.schedule": "mgpu", NVIDIA: "Tesla-V100-SXM2-32GB"}
+    await world.play(count, allocatable=V100S, labels=labels)
+
+
+async def cards(world: World, *pods: str) -> list[str]:
+    found = await world.running(*pods)
+    assert [pod["metadata"]["annotations"][ASSUMED] for pod in found] == ["true"] * len(pods)
+    return [pod["metadata"]["annotations"][INDEX] for pod in found]
+
+
+def held(service: SchedulerService, world: World) -> list[list[tuple[str, int, int]]]:
+    """Pod, percent of cores and MiB of each holder, card by card."""
+    shape = node_shape(service.state, world.nodes[0])
+    assert shape is not None
+    assert (shape["mode"], shape["cardMode"]) == ("MGPU", "honours-index")
+    assert [card["memoryMiB"] for card in shape["gpus"]] == [32510] * 4
+    return [
+        sorted((holder["pod"], holder["cores"], holder["memoryMiB"]) for holder in card["holders"])
+        for card in shape["gpus"]
+    ]
+
+
+async def test_a_node_is_filled_to_its_last_percent_and_mib(
+    world: World, start: Start, queue: str, store: Store
+) -> None:
+    await play(world)
+    async with start() as service:
+        large, small = [f"l{at}" for at in range(4)], [f"s{at}" for at in range(4)]
+        await world.create(*(part(world, name, 60, 20_000, queue) for name in large))
+        assert sorted(await cards(world, *large)) == ["0", "1", "2", "3"]
+        await world.create(*(part(world, name, 40, 12_510, queue) for name in small))
+        assert sorted(await cards(world, *small)) == ["0", "1", "2", "3"]
+        for holders in held(service, world):
+            (_, cores, memory), (_, more_cores, more_memory) = holders
+            assert (cores + more_cores, memory + more_memory) == (100, 32510)
+        await world.create(part(world, "no-core", 1, 256, queue))
+        assert "4/4 CardInsufficientCore" in (await world.event(names.EVENT_WAITING, "no-core"))["message"]
+        rows = {row.name: row for row in await store.bindings.all()}
+        assert {name: sum(each.memory for each in rows[name].parts or ()) for name in ("l0", "s0")} == {
+            "l0": 20_000,
+            "s0": 12_510,
+        }
+        before = held(service, world)
+    async with start() as service:
+        assert held(service, world) == before
+        (freed,) = await cards(world, "l2")
+        await world.client.delete(PODS, "l2", world.namespace, grace=0)
+        assert await cards(world, "no-core") == [freed]
+
+
+async def test_room_of_several_cards_does_not_add_up(world: World, start: Start, queue: str) -> None:
+    await play(world)
+    async with start():
+        await world.create(*(part(world, f"p{at}", 60, 1024, queue) for at in range(5)))
+        async with asyncio.timeout(TIMEOUT):
+            while len(bound := await world.bound()) < 4:  # noqa: ASYNC110
+                await asyncio.sleep(0.05)
+        (waits,) = {f"p{at}" for at in range(5)} - bound.keys()
+        said = (await world.event(names.EVENT_WAITING, waits))["message"]
+        assert "needs 60 % of the cores and 1024 MiB on one card of a node; 4/4 CardInsufficientCore" in said
+        assert "the best has 40 % of its cores free" in said
+        await world.create(part(world, "fits", 40, 1024, queue))
+        await cards(world, "fits")
+
+
+async def test_whole_cards_and_parts_exclude_each_other(world: World, start: Start, queue: str) -> None:
+    await play(world)
+    async with start() as service:
+        await world.create(part(world, "three", 300, None, queue))
+        assert await cards(world, "three") == ["0,1,2"]
+        await world.create(part(world, "little", 1, 256, queue))
+        assert await cards(world, "little") == ["3"]
+        await world.create(part(world, "one", 100, None, queue))
+        assert "needs a whole card" in (await world.event(names.EVENT_WAITING, "one"))["message"]
+        assert held(service, world)[0] == [("three", 100, 32510)]
+        await world.client.delete(PODS, "little", world.namespace, grace=0)
+        assert await cards(world, "one") == ["3"]
+
+
+async def test_parts_of_several_cards(world: World, start: Start, queue: str) -> None:
+    await play(world)
+    async with start() as service:
+        await world.create(part(world, "pair", 120, 2048, queue, annotations={COUNTS: "2"}))
+        assert await cards(world, "pair") == ["0,1"]
+        assert held(service, world)[:2] == [[("pair", 60, 1024)], [("pair", 60, 1024)]]
+
+
+@pytest.mark.parametrize(
+    ("key", "text"),
+    [(INDEX, "3"), (INDEX, None), (INDEX, "zero"), (INDEX, "77"), (ASSUMED, "false"), (COUNTS, "2"), (COUNTS, "x")],
+)
+async def test_a_forged_annotation_moves_nothing(
+    world: World, start: Start, queue: str, key: str, text: str | None
+) -> None:
+    await play(world)
+    async with start() as service:
+        await world.create(part(world, "victim", 60, 20_000, queue, annotations={INDEX: "2", ASSUMED: "no"}))
+        assert await cards(world, "victim") == ["0"]
+        await world.client.patch(PODS, "victim", world.namespace, {"metadata": {"annotations": {key: text}}})
+        if key != COUNTS:
+            await world.event(names.EVENT_CARD_DRIFT, "victim")
+        assert held(service, world) == [[("victim", 60, 20_000)], [], [], []]
+        await world.create(part(world, "a", 50, 1024, queue))
+        assert await cards(world, "a") == ["1"]
+    async with start() as service:
+        await world.create(part(world, "b", 60, 1024, queue), part(world, "c", 100, None, queue))
+        assert sorted(await cards(world, "b", "c")) == ["2", "3"]
+        await world.create(part(world, "d", 40, 12_510, queue))
+        assert await cards(world, "d") == ["0"], "what the victim leaves of its card"
+    genuine = {INDEX: "0", ASSUMED: "true", COUNTS: None}
+    await world.client.patch(PODS, "victim", world.namespace, {"metadata": {"annotations": genuine}})
+
+
+async def test_parts_of_other_schedulers_pods_are_read(world: World, start: Start, queue: str) -> None:
+    await play(world)
+    async with start() as service:
+        theirs = part(world, "theirs", 70, 1024, "", annotations={INDEX: "2", ASSUMED: "true"})
+        await world.create(theirs | {"spec": theirs["spec"] | {"schedulerName": "volcano"}})
+        await world.bind("theirs", world.nodes[0])
+        await world.running("theirs")
+        async with asyncio.timeout(TIMEOUT):
+            while held(service, world)[2] != [("theirs", 70, 1024)]:  # noqa: ASYNC110
+                await asyncio.sleep(0.02)
+        await world.create(*(part(world, f"p{at}", 60, 1024, queue) for at in range(3)))
+        assert sorted(await cards(world, "p0", "p1", "p2")) == ["0", "1", "3"]
+
+
+async def test_a_node_with_unknown_parts_gives_none(world: World, start: Start, queue: str) -> None:
+    await play(world)
+    world.refusals_expected = True
+    unnamed = part(world, "unnamed", 10, 1024, "")
+    await world.create(unnamed | {"spec": unnamed["spec"] | {"schedulerName": "volcano", "nodeName": world.nodes[0]}})
+    await world.until(PODS, "unnamed", lambda pod: pod["status"].get("phase") == "Failed")
+    async with start():
+        await world.create(part(world, "p", 60, 1024, queue))
+        assert await cards(world, "p") == ["0"], "what the node refused holds nothing"
+
+
+async def test_what_means_nothing_waits_with_its_path(world: World, start: Start, queue: str) -> None:
+    await play(world)
+    async with start() as service:
+        await world.create(part(world, "p", 30, 100, queue))
+        message = (await world.event(names.EVENT_REFUSED, "p"))["message"]
+        assert f"spec.containers[0].resources.limits[{MEMORY}]: a part of a card has at least 256 MiB" in message
+        (gang,) = service.state.pending
+        assert [str(reason.code) for reason in gang.reasons] == ["InvalidField"]
+
+
+BENCHMARK = {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "3000", "nvidia.com/gpucores": "30"}
+
+
+async def test_a_pod_in_the_words_of_hami_gets_a_whole_card_where_none_are_divided(
+    world: World, start: Start, queue: str
+) -> None:
+    """Amounts of memory and cores are in no node's allocatable; a card must have the memory."""
+    await world.play(1, 2, cardMode="honours-index", labels={RUN_LABEL: world.run, "nvidia.com/gpu.memory": "16384"})
+    async with start():
+
+        def benchmark(name: str, **more: str) -> dict[str, Any]:
+            made = world.pod(name, 0, queue=queue)
+            limits = made["spec"]["containers"][0]["resources"]["limits"]
+            limits |= BENCHMARK | {f"nvidia.com/{key.replace('_', '-')}": text for key, text in more.items()}
+            return made
+
+        await world.create(benchmark("ai-benchmark"))
+        (pod,) = await world.running("ai-benchmark")
+        assert pod["metadata"]["annotations"][f"{names.GPU_INDEX_PREFIX}main"] == "0"
+        await world.create(benchmark("both", gpumem_percentage="50"))
+        said = (await world.event(names.EVENT_REFUSED, "both"))["message"]
+        assert "stands beside nvidia.com/gpumem" in said
+        await world.create(benchmark("large", gpumem="20000"))
+        assert "have cards with less memory" in (await world.event(names.EVENT_WAITING, "large"))["message"]
+        ours = world.pod("ours", 1, queue=queue, annotations={names.GPU_MEMORY_ANNOTATION: "10Gi"})
+        await world.create(ours)
+        (pod,) = await world.running("ours")
+        assert pod["metadata"]["annotations"][f"{names.GPU_INDEX_PREFIX}main"] == "1"

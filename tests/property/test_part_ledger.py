@@ -1,0 +1,253 @@
+"""Random histories of nodes that divide cards: who has how much of which card, before and after restarts.
+
+The oracle keeps pods as an API server would, with the cards that their bindings named, and adds up what they hold from
+their own limits. The scheduler decides; it must charge exactly that, never give more of a card than there is, and know
+the same after a restart, from rows or, before there are any, from annotations.
+"""
+
+import random
+from collections import defaultdict
+from typing import Any
+
+import msgspec
+import pytest
+
+from t9ksched.engine.planner import plan
+from t9ksched.engine.policy import Policy
+from t9ksched.kube.write.dialects.mgpu import MgpuIndex
+from t9ksched.model import names
+from t9ksched.model.cards import CardGrant
+from t9ksched.model.node import decode_node
+from t9ksched.model.pod import decode_pod
+from t9ksched.scheduler.state.cardbook import row_of
+from t9ksched.scheduler.state.state import ClusterState
+from t9ksched.store.bindings import CardBinding
+from tests.unit.scheduler.state.test_state import CREATED, NOW, state_with
+
+CORE, MEMORY, COUNTS = (f"vke.volcengine.com/{name}" for name in ("mgpu-core", "mgpu-memory", "container-multiple-gpu"))
+INDEX = "vke.volcengine.com/gpu-index-container-"
+HISTORIES, STEPS = 60, 40
+Amounts = tuple[int, int]
+"""Percent of cores and MiB on one card."""
+
+
+class History:
+    """The objects of a cluster, and the scheduler that follows them."""
+
+    def __init__(self, seed: int) -> None:
+        self.rng = random.Random(f"parts {seed}")
+        self.sizes = {f"n{at}": (self.rng.choice((1, 2, 4)), self.rng.choice((1000, 32510))) for at in range(2)}
+        self.pods: dict[str, dict[str, Any]] = {}
+        self.held: dict[str, dict[int, Amounts]] = {}
+        """Of bound pods, by UID, what they have of each card."""
+        self.rows: dict[str, CardBinding] = {}
+        self.genuine: dict[str, dict[str, str]] = {}
+        """All annotations, as they were after the binding."""
+        self.serial = 0
+        self.refused = 0
+        self.state = self.begin()
+
+    def begin(self) -> ClusterState:
+        return state_with(*(self.node(name) for name in self.sizes))
+
+    def node(self, name: str) -> Any:
+        cards, memory = self.sizes[name]
+        amounts = {"cpu": "64", "memory": "256Gi", "pods": "110"}
+        amounts |= {CORE: str(100 * cards), MEMORY: str(cards * memory)}
+        status = {"allocatable": amounts, "conditions": [{"type": "Ready", "status": "True"}]}
+        return decode_node({"metadata": {"name": name, "uid": name, "labels": {}}, "spec": {}, "status": status})
+
+    # What happens
+
+    def submit(self) -> None:
+        rng, annotations = self.rng, {}
+        containers = []
+        shape = rng.choice(("part", "part", "part", "whole", "several", "two", "init"))
+        core, memory = rng.choice((1, 10, 30, 50, 60, 99)), rng.choice((256, 300, 500, 1000))
+        if shape == "whole":
+            containers = [("a", 100 * rng.choice((1, 1, 2)), 0, 1)]
+        elif shape == "several":
+            annotations[COUNTS] = "2"
+            containers = [("a", 2 * core, 2 * memory, 2)]
+        else:
+            containers = [("a", core, memory, 1)] + ([("b", core, memory, 1)] if shape == "two" else [])
+        first = [("first", core, memory, 1)] if shape == "init" else []
+        self.serial += 1
+        uid = f"p{self.serial}"
+        self.pods[uid] = {
+            "metadata": {
+                "name": uid,
+                "namespace": "ns",
+                "uid": uid,
+                "labels": {names.QUEUE_LABEL: "q"},
+                "creationTimestamp": CREATED,
+                "annotations": annotations,
+            },
+            "spec": {
+                "schedulerName": names.SCHEDULER_NAME,
+                "containers": [self.container(*one[:3]) for one in containers],
+                "initContainers": [self.container(*one[:3]) for one in first],
+            },
+            "status": {"phase": "Pending"},
+        }
+        self.tell(uid)
+
+    @staticmethod
+    def container(name: str, core: int, memory: int) -> dict[str, Any]:
+        amounts = {"cpu": "100m", CORE: str(core)} | ({MEMORY: str(memory)} if memory else {})
+        return {"name": name, "resources": {"requests": amounts, "limits": amounts}}
+
+    def tell(self, uid: str) -> None:
+        self.state.upsert_pod(decode_pod(self.pods[uid]))
+
+    def decide(self) -> None:
+        decided = plan(self.state.view(NOW), Policy(), NOW)
+        self.refused += len(decided.waiting)
+        for gang in dict.fromkeys(one.gang for one in decided.assignments):
+            for done in self.state.assume(gang, [one for one in decided.assignments if one.gang == gang], NOW):
+                record, charge = self.state.pods[done.pod], self.state.charges.get(done.pod)
+                row = row_of(record, charge, NOW)
+                self.rows[done.pod] = msgspec.json.decode(msgspec.json.encode(row), type=CardBinding)
+                self.bind(done.pod, done.node, {container: given for container, _, given in done.cards})
+
+    def bind(self, uid: str, node: str, given: dict[str, tuple[int, ...]]) -> None:
+        pod = self.pods[uid]
+        self.genuine[uid] = pod["metadata"]["annotations"] | MgpuIndex().write(given)
+        pod["metadata"] = pod["metadata"] | {"annotations": self.genuine[uid]}
+        pod["spec"] = pod["spec"] | {"nodeName": node}
+        pod["status"] = {"phase": "Running", "conditions": [{"type": "PodScheduled", "status": "True"}]}
+        self.held[uid] = self.what_it_holds(pod, node)
+        self.tell(uid)
+
+    def what_it_holds(self, pod: dict[str, Any], node: str) -> dict[int, Amounts]:
+        found: dict[int, Amounts] = {}
+        for container in pod["spec"]["containers"]:
+            limits = container["resources"]["limits"]
+            indices = [int(at) for at in pod["metadata"]["annotations"][INDEX + container["name"]].split(",")]
+            core, memory = int(limits[CORE]) // len(indices), int(limits.get(MEMORY, 0)) // len(indices)
+            for index in indices:
+                assert index not in found, "containers have cards of their own"
+                found[index] = (core, memory or self.sizes[node][1])
+        for container in pod["spec"]["initContainers"]:
+            indices = [int(at) for at in pod["metadata"]["annotations"][INDEX + container["name"]].split(",")]
+            assert set(indices) <= found.keys(), "those of the main containers are used before them"
+        return found
+
+    def foreign(self) -> None:
+        """Another scheduler binds a pod to a card that has room, and says which."""
+        node = self.rng.choice(sorted(self.sizes))
+        cards, size = self.sizes[node]
+        taken = self.taken()
+        for index in range(cards):
+            core, memory = taken[node, index]
+            if core <= 70 and memory <= size - 256:
+                self.serial += 1
+                uid = f"p{self.serial}"
+                annotations = {INDEX + "a": str(index), "vke.volcengine.com/assumed": "true"}
+                self.pods[uid] = {
+                    "metadata": {"name": uid, "namespace": "ns", "uid": uid, "annotations": annotations},
+                    "spec": {
+                        "schedulerName": "volcano",
+                        "nodeName": node,
+                        "containers": [self.container("a", 30, 256)],
+                        "initContainers": [],
+                    },
+                    "status": {"phase": "Pending"},
+                }
+                self.held[uid] = {index: (30, 256)}
+                self.tell(uid)
+                return
+
+    def end(self) -> None:
+        if self.held:
+            uid = self.rng.choice(sorted(self.held))
+            del self.held[uid]
+            if self.rng.random() < 0.5:
+                self.pods[uid]["status"] = {"phase": "Succeeded"}
+                self.tell(uid)
+            else:
+                del self.pods[uid]
+                self.rows.pop(uid, None)
+                self.state.remove_pod(uid)
+
+    def forge(self) -> None:
+        ours = [uid for uid in self.held if uid in self.rows]
+        if ours:
+            pod = self.pods[self.rng.choice(sorted(ours))]
+            key = self.rng.choice((INDEX + "a", "vke.volcengine.com/assumed", COUNTS))
+            text = self.rng.choice(("0", "1", "63", "x", "0,1", "", "2,1,3"))
+            pod["metadata"] = pod["metadata"] | {"annotations": pod["metadata"]["annotations"] | {key: text}}
+            self.tell(pod["metadata"]["uid"])
+
+    def restart(self) -> None:
+        self.state = self.begin()
+        self.state.cards.restore(self.rows, complete=True)
+        self.follow()
+
+    def upgrade(self) -> None:
+        """A scheduler starts that finds no rows: annotations, which nobody forged, are all that is known."""
+        for uid, genuine in self.genuine.items():
+            if uid in self.pods:
+                meta = self.pods[uid]["metadata"]
+                self.pods[uid]["metadata"] = meta | {"annotations": genuine}
+        self.state = self.begin()
+        self.follow()
+        adopted = {row.pod_uid: row for row in self.state.cards.adopt(NOW)}
+        bound = {uid for uid in self.held if uid in self.rows}
+        assert {uid: adopted[uid].grant for uid in bound} == {uid: self.rows[uid].grant for uid in bound}
+        assert adopted.keys() == bound
+
+    def follow(self) -> None:
+        order = sorted(self.pods)
+        self.rng.shuffle(order)
+        for uid in order:
+            self.tell(uid)
+
+    # What must hold
+
+    def taken(self) -> dict[tuple[str, int], Amounts]:
+        found: defaultdict[tuple[str, int], Amounts] = defaultdict(lambda: (0, 0))
+        for uid, held in self.held.items():
+            for index, (core, memory) in held.items():
+                key = (self.pods[uid]["spec"]["nodeName"], index)
+                found[key] = (found[key][0] + core, found[key][1] + memory)
+        return found
+
+    def check(self) -> None:
+        taken = self.taken()
+        for (node, index), (core, memory) in taken.items():
+            assert core <= 100, (node, index)
+            assert memory <= self.sizes[node][1], (node, index)
+        for node, (cards, _) in self.sizes.items():
+            used = self.state.nodes.used(node)
+            for index in range(cards):
+                counted = [used.get(f"{CORE}#{index:02}/{what}", 0) for what in ("cores", "memory")]
+                core, memory = taken.get((node, index), (0, 0))
+                assert counted == [core * 10, memory], (node, index)
+            assert not self.state.node_objects[node][1].unsure
+        for uid, held in self.held.items():
+            charge = self.state.charges.get(uid)
+            assert charge is not None
+            assert charge.cards.masks == CardGrant.of({CORE: held}).masks
+            assert {part.index: (part.cores // 10, part.memory) for part in charge.cards.parts} == held
+
+
+@pytest.mark.parametrize("seed", range(HISTORIES))
+def test_parts_are_charged_as_they_are_held_and_known_after_restarts(seed: int) -> None:
+    history = History(seed)
+    steps = {
+        history.submit: 8,
+        history.decide: 6,
+        history.end: 3,
+        history.foreign: 1,
+        history.forge: 1,
+        history.restart: 1,
+        history.upgrade: 0.5,
+    }
+    for _ in range(STEPS):
+        (step,) = history.rng.choices(list(steps), list(steps.values()))
+        step()
+        history.check()
+    for step in (history.restart, history.upgrade, history.restart):
+        step()
+        history.check()

@@ -1,0 +1,90 @@
+"""Pods of other schedulers on nodes that divide cards: what they have is read, and a node gives nothing until it is."""
+
+from typing import Any
+
+from t9ksched.model import names
+from t9ksched.model.node import decode_node
+from t9ksched.model.pod import decode_pod
+from t9ksched.scheduler.state.state import ClusterState
+from tests.unit.scheduler.state.test_state import CREATED, decide, state_with
+
+CORE, MEMORY, INDEX = (
+    f"vke.volcengine.com/{name}" for name in ("mgpu-core", "mgpu-memory", "gpu-index-container-main")
+)
+PARTS = f"{CORE}#00/cores"
+
+
+def divided(cards: int = 2) -> Any:
+    amounts = {"cpu": "64", "memory": "256Gi", "pods": "110", CORE: str(100 * cards), MEMORY: str(1000 * cards)}
+    status = {"allocatable": amounts, "conditions": [{"type": "Ready", "status": "True"}]}
+    return decode_node({"metadata": {"name": "n1", "uid": "n1"}, "spec": {}, "status": status})
+
+
+def pod(name: str, core: int, memory: int, *, foreign: bool = False, phase: str = "Pending", cards: str = "") -> Any:
+    limits = {CORE: str(core)} | ({MEMORY: str(memory)} if memory else {})
+    meta = {"name": name, "namespace": "ns", "uid": name, "creationTimestamp": CREATED}
+    spec = {"containers": [{"name": "main", "resources": {"limits": limits, "requests": limits}}]}
+    if foreign:
+        spec |= {"nodeName": "n1", "schedulerName": "volcano"}  # type: ignore[dict-item]
+    else:
+        spec |= {"schedulerName": names.SCHEDULER_NAME}  # type: ignore[dict-item]
+        meta |= {"labels": {names.QUEUE_LABEL: "q"}}  # type: ignore[dict-item]
+    meta |= {"annotations": {INDEX: cards} if cards else {}}  # type: ignore[dict-item]
+    return decode_pod({"metadata": meta, "spec": spec, "status": {"phase": phase}})
+
+
+def placed(state: ClusterState) -> dict[str, tuple[int, ...]]:
+    return {one.pod: one.grant.indices(CORE) for one in decide(state)}
+
+
+def test_a_node_gives_no_part_while_those_of_a_foreign_pod_are_unknown() -> None:
+    state = state_with(divided())
+    state.upsert_pod(pod("theirs", 60, 300, foreign=True))
+    state.upsert_pod(pod("ours", 60, 300))
+    assert placed(state) == {}
+    state.upsert_pod(pod("theirs", 60, 300, foreign=True, cards="0"))
+    assert state.nodes.used("n1")[PARTS] == 600
+    assert placed(state) == {"ours": (1,)}
+
+
+def test_a_node_gives_parts_again_once_the_pod_is_gone() -> None:
+    state = state_with(divided())
+    state.upsert_pod(pod("theirs", 60, 300, foreign=True, phase="Running"))
+    state.upsert_pod(pod("ours", 60, 300))
+    assert placed(state) == {}
+    state.remove_pod("theirs")
+    assert placed(state) == {"ours": (0,)}
+
+
+def test_what_is_written_into_a_running_foreign_pod_moves_nothing() -> None:
+    state = state_with(divided())
+    state.upsert_pod(pod("theirs", 60, 300, foreign=True, cards="1"))
+    state.upsert_pod(pod("theirs", 60, 300, foreign=True, cards="1", phase="Running"))
+    state.upsert_pod(pod("theirs", 60, 300, foreign=True, cards="0", phase="Running"))
+    assert state.charges.get("theirs").cards.indices(CORE) == (1,)  # type: ignore[union-attr]
+
+
+def test_cards_that_the_node_does_not_have_are_unknown() -> None:
+    for forged in ("2", "0,1", "x", ""):
+        state = state_with(divided())
+        state.upsert_pod(pod("theirs", 60, 300, foreign=True, cards=forged))
+        state.upsert_pod(pod("ours", 60, 300))
+        assert placed(state) == {}, forged
+
+
+def test_a_foreign_pod_whose_request_means_nothing_keeps_the_node_from_giving_parts() -> None:
+    """Its amounts are charged, and on which cards it is cannot be known."""
+    state = state_with(divided())
+    state.upsert_pod(pod("theirs", 60, 0, foreign=True, cards="0"))
+    state.upsert_pod(pod("ours", 30, 300))
+    assert placed(state) == {}
+    assert state.nodes.used("n1")[CORE] == 60
+
+
+def test_foreign_pods_that_come_before_their_node_are_read_when_it_is_there() -> None:
+    state = ClusterState()
+    state.upsert_pod(pod("theirs", 60, 300, foreign=True, cards="0"))
+    state.upsert_node(divided())
+    assert state.node_objects["n1"][1].unsure, "the annotation is read with the next event of the pod"
+    state.upsert_pod(pod("theirs", 60, 300, foreign=True, cards="0"))
+    assert not state.node_objects["n1"][1].unsure
