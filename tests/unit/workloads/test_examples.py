@@ -18,6 +18,7 @@ EXPECTED = {
     "mpi.yaml": ("a100", 8, 5),
     "notebook.yaml": ("a100", 1, 1),
     "pod.yaml": ("a100", 1, 1),
+    "mgpu.yaml": ("a100", 0, 1),
     "podgroup.yaml": ("a100", 2, 3),
     "job.yaml": ("a100", 4, 4),
 }
