@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import msgspec
 
+from t9ksched.model.cards import CORES
 from t9ksched.store import history
 from t9ksched.store.history import Event
 
@@ -177,11 +178,12 @@ def cards_of(event: Event) -> tuple[int, ...]:
     """The cards that a pod was bound with; none for other events.
 
     Whole cards of a node on which they have no indices are counted down from -1. Parts of cards are no cards: slices
-    and shares are charged no card-hours.
+    and shares are charged no card-hours, nor are parts of divided cards.
     """
     if event.event != history.BOUND:
         return ()
     indices = {*chain.from_iterable((event.detail.get("cards") or {}).values())}
+    indices -= {index for _, index, cores, _ in event.detail.get("parts") or () if cores < CORES}
     whole = event.detail.get("counted") if event.detail.get("mode") == WHOLE_CARDS else None
     return tuple(sorted({*indices, *range(-sum(whole.values()) if whole else 0, 0)}))
 

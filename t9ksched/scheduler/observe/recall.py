@@ -42,7 +42,7 @@ async def recall_losses(state: ClusterState, history: History) -> None:
             events = await history.list(uid=uid, event=BOUND, newest_first=True, limit=_PAGE)
         except StoreError:
             events = []
-        losses = lost_before(gang, events)
+        losses = [_divided(loss, state) for loss in lost_before(gang, events)]
         state.refills.remember(gang, losses)
         if losses:
             known = sum(bool(loss.node) for loss in losses)
@@ -142,6 +142,14 @@ def _loss(gang: GangRecord, like: PodRecord, name: str, node: str = "", cards: C
         cards=cards,
         owner=like.owner,
     )
+
+
+def _divided(loss: Loss, state: ClusterState) -> Loss:
+    """The loss with what the pod had of each card, where its node divides cards."""
+    known = state.node_objects.get(loss.node)
+    if known is None or not loss.cards:
+        return loss
+    return structs.replace(loss, cards=known[1].cards.divide(loss.pod_class.cards, loss.cards))
 
 
 def _cards(pod_class: PodClass, cards: dict[str, Any]) -> CardGrant:

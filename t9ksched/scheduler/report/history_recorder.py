@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Final
 
+from msgspec import structs
+
 from t9ksched.model import names
 from t9ksched.model.cardchoice import card_model
 from t9ksched.model.reasons import Code, Reason
@@ -116,7 +118,8 @@ class HistoryRecorder:
     ) -> None:
         """One member is bound; `resource` is what its cards are called, `asked` how many it has of each resource.
 
-        Where a node's cards have no indices, history is told their number and how the node hands them out.
+        Where a node's cards have no indices, history is told their number and how the node hands them out; where they
+        are divided, how much of each the pod has.
         """
         known = self._state.node_objects.get(node)
         facts = known[1] if known else None
@@ -132,6 +135,9 @@ class HistoryRecorder:
         if counted and facts:
             detail |= {"counted": counted, "mode": facts.mode}
         record = self._state.pod_named(gang.namespace, pod)
+        charge = self._state.charges.get(record.uid) if record is not None else None
+        if charge is not None and charge.cards.parts:
+            detail["parts"] = [list(structs.astuple(part)) for part in charge.cards.parts]
         self._note(history.BOUND, gang, now, detail, record.placed_in if record else "")
 
     def _released(self, gang: GangRecord, pod: PodRecord) -> None:

@@ -1,6 +1,7 @@
 """Parts of cards on nodes of mGPU, over HTTP: filled to the last percent and MiB, kept apart by card, on record."""
 
 import asyncio
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from t9ksched.kube.resources import PODS
 from t9ksched.model import names
 from t9ksched.scheduler.report.node_shape import node_shape
 from t9ksched.scheduler.service import SchedulerService
+from t9ksched.store.spans import Span
 from t9ksched.store.store import Store
 from tests.integration.scheduler.conftest import Start
 from tests.integration.world import RUN_LABEL, TIMEOUT, World
@@ -205,3 +207,39 @@ async def test_a_pod_in_the_words_of_hami_gets_a_whole_card_where_none_are_divid
         await world.create(ours)
         (pod,) = await world.running("ours")
         assert pod["metadata"]["annotations"][f"{names.GPU_INDEX_PREFIX}main"] == "1"
+
+
+async def test_the_part_of_a_lost_member_is_kept_for_it_also_over_a_restart(
+    world: World, start: Start, queue: str
+) -> None:
+    await play(world)
+    async with start():
+        await world.create(world.group("g", 4, queue))
+        await world.create(*(part(world, f"g-{at}", 60, 1024, "", group="g") for at in range(4)))
+        assert sorted(await cards(world, "g-0", "g-1", "g-2", "g-3")) == ["0", "1", "2", "3"]
+        (lost,) = await cards(world, "g-2")
+        await world.client.delete(PODS, "g-2", world.namespace, grace=0)
+        await world.create(part(world, "intruder", 60, 1024, queue))
+        await world.event(names.EVENT_WAITING, "intruder")
+        await world.create(part(world, "beside", 40, 1024, queue))
+        await cards(world, "beside")
+        assert "intruder" not in await world.bound()
+    async with start():
+        await world.create(part(world, "second", 60, 1024, queue))
+        await world.event(names.EVENT_WAITING, "second")
+        assert not {"intruder", "second"} & (await world.bound()).keys()
+        await world.create(part(world, "g-2", 60, 1024, "", group="g"))
+        assert await cards(world, "g-2") == [lost]
+
+
+async def test_parts_cost_no_card_hours(world: World, start: Start, queue: str, store: Store) -> None:
+    await play(world)
+    async with start():
+        await world.create(part(world, "little", 30, 1024, queue), part(world, "whole", 200, None, queue))
+        await cards(world, "little", "whole")
+        async with asyncio.timeout(TIMEOUT):
+            spans: list[Span] = []
+            while not spans:
+                await asyncio.sleep(0.05)
+                spans = [span async for page in store.usage.running(datetime.now(UTC)) for span in page]
+        assert [(span.pod, len(span.cards)) for span in spans] == [("whole", 2)]

@@ -56,3 +56,19 @@ def test_links_that_are_not_followed_are_told() -> None:
     show_one({"name": "n0", "gpus": [], "linksIgnored": "scheduler.tensorstack.dev/gpu-links is no JSON: why"}, out)
     lines = out.file.getvalue().splitlines()  # type: ignore[attr-defined]
     assert lines[1] == "Links between cards not followed: scheduler.tensorstack.dev/gpu-links is no JSON: why"
+
+
+def test_parts_of_cards_are_told_with_their_holders() -> None:
+    def holder(pod: str, **more: Any) -> dict[str, Any]:
+        return {"namespace": "ns", "pod": pod, "container": "main", **more}
+
+    cards = [
+        {"index": 0, "memoryMiB": 32510, "holders": [holder("a", whole=False, cores=30, memoryMiB=1024)]},
+        {"index": 1, "memoryMiB": 32510, "holders": [holder("b", whole=True, cores=100, memoryMiB=32510)]},
+    ]
+    out = Console(file=io.StringIO(), width=240)
+    show_one({"name": "n0", "gpus": cards}, out)
+    shown = out.file.getvalue()  # type: ignore[attr-defined]
+    assert "ns/a 30 % 1024 MiB" in shown
+    assert "ns/b " in shown
+    assert "ns/b 100 %" not in shown

@@ -344,6 +344,11 @@ def test_whole_cards_without_indices_are_counted_and_parts_of_cards_are_not() ->
     assert by_card[0]["gpuHours"] == 24
     for mode in ("MIGSingle", "MIGMixed", "TimeSliced", "MPS", "HAMi", "MGPU", "GPUShare", "Koordinator"):
         assert happened((0, "bound", nameless(mode, 3)), (1, "started", {}), (3, "finished", {})) == []
+    divided = {"pod": "p", "node": "n", "cards": {"a": [0], "b": [3]}, "mode": "MGPU"}
+    parts = [["mgpu-core", 0, 300, 1024], ["mgpu-core", 3, 1000, 32510]]
+    part, both = divided | {"parts": parts[:1], "cards": {"a": [0]}}, divided | {"parts": parts}
+    assert happened((0, "bound", part), (1, "started", {}), (3, "finished", {})) == []
+    assert [span.cards for span in happened((0, "bound", both), (1, "started", {}), (3, "finished", {}))] == [(3,)]
 
 
 def one(hour: float, event: str, detail: dict[str, Any]) -> Event:
