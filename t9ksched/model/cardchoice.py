@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Final
 
 from t9ksched.model.labels import LabelSelector, NodeSelector, Requirement
-from t9ksched.model.names import GPU_MODE_ANNOTATION, GPU_MODEL_ANNOTATION, GPU_MODEL_PREFIX
+from t9ksched.model.names import GPU_MODE_ANNOTATION, GPU_MODEL_ANNOTATION, GPU_MODEL_PREFIX, MGPU_POLICY
 from t9ksched.model.whole import whole_number
 
 WHOLE_CARDS, SLICES, SHARED, ANY = "whole", "slice", "shared", "any"
@@ -20,6 +20,8 @@ CHOICES: Final = (WHOLE_CARDS, SLICES, SHARED, ANY)
 """Values of the annotation `gpu-mode`."""
 KINDS: Final = (WHOLE_CARDS, SLICES, SHARED)
 """What one unit of a card resource may be on a node."""
+POLICIES: Final = ("fixed-share", "guaranteed-burst-share", "native-burst-share")
+"""How nodes of mGPU share the cores of a card, the usual way first."""
 MPS: Final = "MPS"
 _OF_MODE: Final = {"MIGSingle": SLICES, "TimeSliced": SHARED, MPS: SHARED}
 
@@ -46,12 +48,14 @@ class CardChoice:
         settled: the mode is no word of the user: of several kinds that will do, one was chosen for all pods of a role.
         crowded: a container asks for more than one unit of a shared resource such as `nvidia.com/gpu.shared`, which
             device plugins refuse.
+        policy: how parts of cards of mGPU are to share cores, of `POLICIES`; empty where the pod does not say.
     """
 
     models: tuple[tuple[str, ...], ...] = ()
     mode: str = ""
     crowded: bool = False
     settled: bool = False
+    policy: str = ""
 
 
 def written(annotations: Mapping[str, str]) -> dict[str, str]:
@@ -61,16 +65,17 @@ def written(annotations: Mapping[str, str]) -> dict[str, str]:
 
 @lru_cache(maxsize=4096)
 def _is_ours(key: str) -> bool:
-    return key in (GPU_MODEL_ANNOTATION, GPU_MODE_ANNOTATION) or key.startswith(GPU_MODEL_PREFIX)
+    return key in (GPU_MODEL_ANNOTATION, GPU_MODE_ANNOTATION, MGPU_POLICY) or key.startswith(GPU_MODEL_PREFIX)
 
 
 def faults(annotations: Mapping[str, str], containers: Iterable[str]) -> Iterator[tuple[str, str]]:
     """Annotation and what is wrong with it."""
     known = list(containers)
     for key, text in sorted(written(annotations).items()):
-        if key == GPU_MODE_ANNOTATION:
-            if text not in CHOICES:
-                yield key, f"{text!r} is none of {', '.join(CHOICES)}"
+        if key in (GPU_MODE_ANNOTATION, MGPU_POLICY):
+            known_texts = CHOICES if key == GPU_MODE_ANNOTATION else POLICIES
+            if text not in known_texts:
+                yield key, f"{text!r} is none of {', '.join(known_texts)}"
             continue
         if key.startswith(GPU_MODEL_PREFIX) and (name := key.removeprefix(GPU_MODEL_PREFIX)) not in known:
             yield key, f"there is no container {name!r}: the pod has {', '.join(known)}"
@@ -96,9 +101,9 @@ def card_choice(
         return None
     wrong = {key for key, _ in faults(given, [name for name, _ in asked])}
     read = {key: text for key, text in given.items() if key not in wrong}
-    mode = read.pop(GPU_MODE_ANNOTATION, "")
+    mode, policy = read.pop(GPU_MODE_ANNOTATION, ""), read.pop(MGPU_POLICY, "")
     models = sorted({tuple(sorted(set(_models(text)))) for text in read.values()})
-    choice = CardChoice(tuple(models), mode, crowded)
+    choice = CardChoice(tuple(models), mode, crowded, policy=policy)
     return choice if choice != CardChoice() else None
 
 

@@ -7,7 +7,8 @@ class is the key of every cache of the engine. `intern` keeps one object a class
 from dataclasses import dataclass
 from functools import cached_property
 
-from t9ksched.model.cardchoice import CardChoice
+from t9ksched.model.card_requests import MGPU_CORE
+from t9ksched.model.cardchoice import POLICIES, CardChoice
 from t9ksched.model.cards import CardRequest, SharedCards
 from t9ksched.model.labels import NodeSelector
 from t9ksched.model.podrules import PodRules, PodTerm
@@ -86,7 +87,15 @@ class PodClass:
     @property
     def constraints(self) -> tuple[object, ...]:
         """What decides which nodes are allowed at all, apart from their free room: the key of a feasibility mask."""
-        about_cards = (self.accelerated, self.plain, self.several, self.unrecorded, self.choice, self.part_memory)
+        about_cards = (
+            self.accelerated,
+            self.plain,
+            self.several,
+            self.unrecorded,
+            self.choice,
+            self.part_memory,
+            self.policy,
+        )
         return (self.node_selector, self.node_affinity, self.tolerations, self.volume_affinity, about_cards)
 
     @cached_property
@@ -104,6 +113,13 @@ class PodClass:
         """MiB that each card must have of which it asks for a part by the name of whole cards; None if of none."""
         parts = [each for each in self.cards if isinstance(each, SharedCards) and is_card_resource(each.resource)]
         return max((each.memory for each in parts), default=None)
+
+    @cached_property
+    def policy(self) -> str:
+        """How nodes of mGPU must share the cores of their cards for it; empty if it asks for no parts of them."""
+        if not any(isinstance(each, SharedCards) and each.resource == MGPU_CORE for each in self.cards):
+            return ""
+        return (self.choice.policy if self.choice is not None else "") or POLICIES[0]
 
     @cached_property
     def several(self) -> bool:

@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from t9ksched.model.cardchoice import KINDS, MPS, PRODUCTS, card_memory, card_model, is_model, kind_of, kinds
+from t9ksched.model.cardchoice import KINDS, MPS, POLICIES, PRODUCTS, card_memory, card_model, is_model, kind_of, kinds
 from t9ksched.model.cardmode import NOT_READY, SHARING
 from t9ksched.model.labels import LabelSelector, NodeSelector
+from t9ksched.model.names import MGPU_POLICY
 from t9ksched.model.node import NodeFacts
 from t9ksched.model.podclass import PodClass
 from t9ksched.model.taints import Taint, Toleration, untolerated
@@ -22,6 +23,7 @@ CARD_TYPE: Final = "CardTypeMismatch"
 ONE_EACH: Final = "one card each"
 OTHER_SYSTEM: Final = "another system's parts of cards"
 CARD_MEMORY: Final = "CardInsufficientMemory"
+COMPUTE_POLICY: Final = "compute policy"
 NOT_PREPARED: Final = "accelerators not ready"
 
 
@@ -206,6 +208,20 @@ class CardMemory:
 
 
 @dataclass(frozen=True, slots=True)
+class OfPolicy:
+    """Nodes of mGPU that share the cores of a card in this way; applies to pods that ask for parts of cards."""
+
+    policy: str
+    label: str = COMPUTE_POLICY
+
+    def keys(self) -> tuple[str, ...]:
+        return (MGPU_POLICY,)
+
+    def allows(self, facts: NodeFacts) -> bool:
+        return (facts.labels.get(MGPU_POLICY) or POLICIES[0]) == self.policy
+
+
+@dataclass(frozen=True, slots=True)
 class CardsKnown:
     """Nodes where the holder of each card is on record."""
 
@@ -244,6 +260,7 @@ Constraint = (
     | OneEach
     | GivesParts
     | CardMemory
+    | OfPolicy
     | CardsKnown
     | CardsCounted
 )
@@ -288,6 +305,8 @@ def _of_cards(selector: LabelSelector | None, pod_class: PodClass) -> Iterable[C
     if pod_class.part_memory is not None:
         yield GivesParts()
         yield CardMemory(pod_class.part_memory)
+    if pod_class.policy:
+        yield OfPolicy(pod_class.policy)
 
 
 def evaluate(constraint: Constraint, facts: Iterable[NodeFacts]) -> Iterable[bool]:

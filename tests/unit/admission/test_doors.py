@@ -122,6 +122,12 @@ CASES = [
         "at least 256 MiB, this has 100",
         container=asks(**{"vke.volcengine.com/mgpu-core": "30", "vke.volcengine.com/mgpu-memory": "100"}),
     ),
+    Case(
+        "cards_chosen_well",
+        "InvalidField",
+        "metadata.annotations[vke.volcengine.com/mgpu-compute-policy]: 'half' is none of fixed-share, guaranteed-",
+        annotations={"vke.volcengine.com/mgpu-compute-policy": "half"},
+    ),
     Case("card_names_fit", "InvalidField", "44 characters", container={"name": "c" * 44}),
     Case(
         "cards_chosen_well",

@@ -8,7 +8,7 @@ from msgspec import structs
 
 from t9ksched.engine.plan import Plan
 from t9ksched.model.cardchoice import CardChoice
-from t9ksched.model.cards import CardTable, WholeCards
+from t9ksched.model.cards import CardSize, CardTable, SharedCards, WholeCards
 from t9ksched.model.gang import Gang
 from t9ksched.model.node import NodeFacts
 from t9ksched.model.podclass import PodClass
@@ -72,6 +72,22 @@ def test_parts_of_cards_get_whole_ones_that_are_large_enough_where_cards_are_not
     waits = decide(view([small, hami], [gang("a", of=shared_class(300, 50_000))], {"q": queue()})).waiting[0]
     assert "1 divide cards by a system (HAMi, gpushare, Koordinator)" in waits.reasons[0].message
     assert "1 have cards with less memory than is asked for" in waits.reasons[0].message
+
+
+def test_parts_of_mgpu_go_where_cores_are_shared_as_they_ask() -> None:
+    label, core = "vke.volcengine.com/mgpu-compute-policy", "vke.volcengine.com/mgpu-core"
+    sizes = CardTable({core: 1}, divided={core: (CardSize(1000, 16),)})
+    plain = replace(node("plain", **{core: 100}), cards=sizes, mode="MGPU", layout="MGPU")
+    burst = replace(plain, name="burst", labels={label: "native-burst-share"})
+    fixed = replace(plain, name="fixed", labels={label: "fixed-share"})
+    nodes = [plain, burst, fixed]
+    part = replace(pod_class(cpu=1, **{core: 30}), cards=(SharedCards("main", core, 1, cores=300, memory=256),))
+    whole = replace(pod_class(cpu=1, **{core: 100}), cards=(WholeCards("main", core, 1),))
+    assert allowed(part, nodes) == {"plain", "fixed"}
+    assert allowed(replace(part, choice=CardChoice(policy="native-burst-share")), nodes) == {"burst"}
+    assert allowed(whole, nodes) == {"plain", "burst", "fixed"}
+    waits = decide(view([burst], [gang("a", of=part)], {"q": queue()})).waiting[0]
+    assert "1 share the cores of a card by another mgpu-compute-policy" in waits.reasons[0].message
 
 
 def test_a_queue_admits_by_its_selector() -> None:
