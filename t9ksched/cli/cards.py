@@ -89,11 +89,11 @@ def draw(gpus: Iterable[Mapping[str, Any]], palette: Palette, *, unknown: bool =
 
 
 def legend(nodes: Iterable[Mapping[str, Any]], palette: Palette) -> list[Text]:
-    """One entry per owner, with the number of cards it holds, largest first."""
+    """One entry per owner, with the number of cards that it holds or has a part of, largest first."""
     held: dict[str, int] = {}
     for node in nodes:
         for card in node.get("gpus") or ():
-            for holder in (card.get("holders") or ())[:1]:
+            for holder in card.get("holders") or ():
                 owner = owner_of(holder)
                 held[owner] = held.get(owner, 0) + 1
     ordered = sorted(held.items(), key=lambda item: (-item[1], item[0]))

@@ -10,6 +10,7 @@ from typing import Final
 
 from t9ksched.model.card_requests import MGPU_CORE, MGPU_MEMORY
 from t9ksched.model.cards import MOST_INDEXED, CardSize
+from t9ksched.model.readiness import Unready
 
 Amounts = Mapping[str, int]
 
@@ -33,6 +34,11 @@ class Inventory:
     fault: str = ""
     remedy: str = ""
 
+    @property
+    def unready(self) -> Unready | None:
+        """The same as a reason why the node's accelerators are not ready; how it divides its cards is known anyway."""
+        return Unready("", self.fault, self.remedy, layout=True) if self.fault else None
+
 
 NOTHING: Final = Inventory()
 
@@ -49,7 +55,7 @@ def _mgpu(capacity: Amounts, allocatable: Amounts) -> Inventory:
             {}, f"it offers {cores} of {MGPU_CORE} and {memory} of {MGPU_MEMORY}, which is no number of cards", look
         )
     if cards > MOST_INDEXED:
-        return Inventory({}, f"it has {cards} cards of {MGPU_CORE}, and at most {MOST_INDEXED} can be told apart", "")
+        return Inventory({}, f"it has {cards} cards of {MGPU_CORE}, and at most {MOST_INDEXED} can be told apart", look)
     divided = {MGPU_CORE: (CardSize(memory // cards, _MGPU_PLACES),) * cards}
     if offered < cores:
         return Inventory(

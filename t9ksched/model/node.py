@@ -174,8 +174,7 @@ def node_facts(node: Node, cordons: Mapping[int, str] = _NONE, failing: Sequence
     parts = inventory(mode, _units(node.status.capacity), allocatable) if mode in INVENTORIES else NOTHING
     if parts.divided:  # devices that are offered whole besides are the same cards
         allocatable = {name: amount for name, amount in allocatable.items() if not is_card_resource(name)}
-    if parts.fault and why_not is None:
-        why_not = Unready("", parts.fault, parts.remedy, layout=True)
+    why_not = why_not or parts.unready
     cards |= {name: len(sizes) for name, sizes in parts.divided.items()}
     why = dict.fromkeys(sorted(card_indices(annotations.get(CORDONED_CARDS_ANNOTATION, ""))), "") | dict(cordons)
     cordoned = _cordoned(why, whole | cards)

@@ -21,8 +21,9 @@ from t9ksched.kube.resources import CRDS, NODES, PODS, SELFSUBJECTACCESSREVIEWS
 from t9ksched.kube.setup.crds import VERSION_LABEL
 from t9ksched.kube.setup.rbac import ROLES, Right, rights
 from t9ksched.kube.transport.client import Client
+from t9ksched.model.card_inventory import inventory
 from t9ksched.model.card_links import links_of
-from t9ksched.model.cardmode import WHOLE, card_mode
+from t9ksched.model.cardmode import WHOLE, card_mode, layout
 from t9ksched.model.cards import MOST_INDEXED
 from t9ksched.model.errors import Invalid
 from t9ksched.model.names import CORDONED_CARDS_ANNOTATION, GPU_LINKS_ANNOTATION, SCHEDULER_NAME
@@ -39,7 +40,6 @@ _PRODUCT_LABEL: Final = "nvidia.com/gpu.product"
 _OTHERS_MARKS: Final = {
     "hami.io/node-nvidia-register": "HAMi",
     "volcano.sh/node-vgpu-register": "Volcano vGPU",
-    "vke.volcengine.com/mgpu-compute-policy": "mGPU",
 }
 """By annotation or label of a node: the system that hands out shares of its cards."""
 _QUESTIONS_AT_ONCE: Final = 16
@@ -206,13 +206,18 @@ def judge_nodes(nodes: Iterable[Object], pods: Iterable[Object] = ()) -> list[Fi
     for node in nodes:
         meta, name = node["metadata"], node["metadata"]["name"]
         labels, annotations = meta.get("labels") or {}, meta.get("annotations") or {}
-        given = _cards((node.get("status") or {}).get("allocatable") or {})
+        status = node.get("status") or {}
+        offered = _amounts(status.get("allocatable") or {})
+        given = {name: amount for name, amount in offered.items() if is_card_resource(name)}
+        parts = inventory(layout(labels, annotations, offered), _amounts(status.get("capacity") or {}), offered)
+        if parts.divided:
+            given = {resource: len(sizes) for resource, sizes in parts.divided.items()}
 
         def say(level: Level, message: str, remedy: str, name: str = name) -> None:
             found.append(Finding("nodes", level, name, message, remedy))
 
         fails = failing.get(name, [])
-        gone = unready(labels, _amounts((node.get("status") or {}).get("allocatable") or {}), fails)
+        gone = unready(labels, offered, fails) or parts.unready
         if gone is not None:
             meaning = f"{gone.meaning} ({gone.state})" if gone.state else gone.meaning
             say(Level.WARNING, f"its GPUs are not ready and get no pods: {meaning}", gone.remedy)
@@ -250,7 +255,8 @@ def judge_nodes(nodes: Iterable[Object], pods: Iterable[Object] = ()) -> list[Fi
                 f"t9ksched nodes {name} shows why; uncordon --gpu INDEX, when that is over",
             )
         whole = card_mode(labels, annotations, given) == WHOLE
-        indexed = {name: count for name, count in given.items() if whole and 0 < count <= MOST_INDEXED}
+        by_index = whole or bool(parts.divided)
+        indexed = {name: count for name, count in given.items() if by_index and 0 < count <= MOST_INDEXED}
         if fault := links_of(annotations, indexed)[1]:
             say(
                 Level.WARNING,
@@ -258,11 +264,11 @@ def judge_nodes(nodes: Iterable[Object], pods: Iterable[Object] = ()) -> list[Fi
                 f"write it as a matrix with a row for each card (nvidia-smi topo -m), or kubectl annotate node {name}"
                 f" {GPU_LINKS_ANNOTATION}-",
             )
-        for resource, offered in sorted(given.items()):
-            if offered > MOST_INDEXED and whole:
+        for resource, number in sorted(given.items()):
+            if number > MOST_INDEXED and whole:
                 say(
                     Level.NOTE,
-                    f"offers {offered} of {resource}: of more than {MOST_INDEXED} cards none has an index",
+                    f"offers {number} of {resource}: of more than {MOST_INDEXED} cards none has an index",
                     "nothing, if their number is enough: all are used, and counted by number",
                 )
         for mark, who in _OTHERS_MARKS.items():
@@ -270,7 +276,7 @@ def judge_nodes(nodes: Iterable[Object], pods: Iterable[Object] = ()) -> list[Fi
                 say(
                     Level.WARNING,
                     f"its cards are shared out by {who} ({mark})",
-                    "keep it out of our queues by their nodeSelector: this release hands out whole cards only",
+                    "keep it out of our queues by their nodeSelector: parts of its cards are not handed out here",
                 )
     if not count:
         text, remedy = "no node offers cards", "install a device plugin; pods without cards are placed all the same"
@@ -292,10 +298,6 @@ def _failing(pods: Iterable[Object]) -> dict[str, list[str]]:
         if pod.spec.node_name and is_validator(pod.metadata.namespace, name) and (how := pod.status.stuck):
             found[pod.spec.node_name].append(f"the pod {name} fails ({how})")
     return {node: sorted(those) for node, those in found.items()}
-
-
-def _cards(amounts: Object) -> dict[str, int]:
-    return {name: amount for name, amount in _amounts(amounts).items() if is_card_resource(name)}
 
 
 def _amounts(amounts: Object) -> dict[str, int]:

@@ -159,7 +159,7 @@ class CardBook:
         pod_class, record = charge.pod_class, self._pods.get(charge.uid)
         if not (facts.honours and pod_class.accelerated) or record is None:
             return False
-        divided = {name for name, _ in pod_class.requests if name in facts.cards.divided}
+        divided = {name for name, _ in pod_class.requests if name in facts.cards.divided} if facts.cards.divided else ()
         if not record.ours:
             return any(not charge.cards.count(resource) for resource in divided)
         if not charge.sure:

@@ -26,6 +26,14 @@ def node(gpus: int = 0, *, ready: str = "True", cordoned: bool = False, labels: 
     }
 
 
+def divided(capacity: str, allocatable: str) -> Any:
+    def amounts(core: str) -> dict[str, str]:
+        return {"cpu": "8", "vke.volcengine.com/mgpu-core": core, "vke.volcengine.com/mgpu-memory": "130040"}
+
+    made = node(labels={"vke.volcengine.com/mgpu-compute-policy": "fixed-share"})
+    return made | {"status": made["status"] | {"capacity": amounts(capacity), "allocatable": amounts(allocatable)}}
+
+
 def told(findings: list[Finding]) -> list[tuple[str, str]]:
     for finding in findings:
         assert finding.subject
@@ -75,6 +83,9 @@ def told(findings: list[Finding]) -> list[tuple[str, str]]:
         (node(8, labels=PRODUCT, ready="Unknown"), "warning", "is not ready"),
         (node(8, labels=PRODUCT, cordoned=True), "note", "is cordoned"),
         (node(8, labels=PRODUCT, **{"hami.io__node-nvidia-register": "[]"}), "warning", "HAMi"),
+        (divided("400", "400"), "ok", "1 nodes offer 4 cards"),
+        (divided("400", "300"), "warning", "offers 300 of its 400 of vke.volcengine.com/mgpu-core"),
+        (divided("250", "250"), "warning", "offers 250 of vke.volcengine.com/mgpu-core"),
     ],
 )
 def test_nodes(given: Any, level: str, words: str) -> None:
