@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
+from t9ksched.devcluster.faults.faults import Rule
 from t9ksched.kube.resources import PODS
 from t9ksched.model import names
+from t9ksched.model.cards import CardPart
 from t9ksched.scheduler.report.node_shape import node_shape
 from t9ksched.scheduler.service import SchedulerService
 from t9ksched.store.spans import Span
@@ -243,3 +245,36 @@ async def test_parts_cost_no_card_hours(world: World, start: Start, queue: str, 
                 await asyncio.sleep(0.05)
                 spans = [span async for page in store.usage.running(datetime.now(UTC)) for span in page]
         assert [(span.pod, len(span.cards)) for span in spans] == [("whole", 2)]
+
+
+async def test_a_binding_whose_answer_is_lost_leaves_the_pod_on_the_part_on_record(
+    world: World, start: Start, queue: str
+) -> None:
+    await play(world)
+    world.faults.rules = [Rule("create", "pods/binding", drop="after", count=1)]
+    async with start() as service:
+        await world.create(part(world, "a", 60, 20_000, queue))
+        assert await cards(world, "a") == ["0"]
+        assert held(service, world)[0] == [("a", 60, 20_000)]
+        await world.create(part(world, "b", 60, 1024, queue))
+        assert await cards(world, "b") == ["1"]
+
+
+async def test_a_row_that_was_written_before_a_binding_that_never_came_takes_no_room(
+    world: World, start: Start, queue: str, store: Store
+) -> None:
+    """The next scheduler decides anew, and what it writes replaces the row before the pod is bound."""
+    await play(world)
+    world.faults.rules = [Rule("create", "pods/binding", status=503)]
+    async with start():
+        await world.create(part(world, "a", 60, 20_000, queue))
+        async with asyncio.timeout(TIMEOUT):
+            while not (rows := await store.bindings.all()):  # noqa: ASYNC110
+                await asyncio.sleep(0.02)
+        assert [(row.name, row.grant.parts) for row in rows] == [("a", (CardPart(CORE, 0, 600, 20_000),))]
+    world.faults.rules = []
+    await world.client.delete(PODS, "a", world.namespace, grace=0)
+    async with start() as service:
+        await world.create(part(world, "b", 60, 20_000, queue))
+        assert await cards(world, "b") == ["0"]
+        assert held(service, world) == [[("b", 60, 20_000)], [], [], []]
