@@ -1,11 +1,18 @@
 """What a start takes for lost, from history and the members that are left."""
 
+from typing import Any
+from unittest.mock import AsyncMock, patch
+
 import pytest
 
-from t9ksched.model.cards import CardGrant
-from t9ksched.scheduler.observe.recall import lost_before
+from t9ksched.model import names
+from t9ksched.model.cards import CardGrant, CardPart
+from t9ksched.scheduler.observe.recall import lost_before, recall_losses
 from t9ksched.store.history import BOUND, Event
+from tests.unit.scheduler.state.test_foreign_parts import CORE, divided
+from tests.unit.scheduler.state.test_foreign_parts import pod as sharing
 from tests.unit.scheduler.state.test_places import member, with_roles
+from tests.unit.scheduler.state.test_state import group, state_with
 
 
 def bound(pod: str, node: str, *cards: int) -> Event:
@@ -27,3 +34,26 @@ def test_a_member_of_whose_role_none_is_left_keeps_its_place(left: str, lost: st
     (found,) = lost_before(gang, events)
     assert (found.name, found.node, found.role) == (f"ns/{lost}", "n1", role)
     assert found.cards == CardGrant.of({"nvidia.com/gpu": [1]})
+
+
+async def test_what_a_lost_member_had_of_a_divided_card_follows_from_its_node() -> None:
+    state = state_with(divided())
+    state.upsert_group(group("g", 2))
+    for name, cards in (("g-0", "0"), ("g-1", "1")):
+        state.upsert_pod(placed(name, cards))
+    state.settle()
+    state.remove_pod("g-1")
+    history = AsyncMock()
+    history.list.return_value = [bound("g-1", "n1", 1), bound("g-0", "n1", 0)]
+    with patch.object(state.refills, "remember") as remember:
+        await recall_losses(state, history)
+    ((_, (loss,)),) = (call.args for call in remember.call_args_list)
+    assert loss.cards == CardGrant.of_parts([CardPart(CORE, 1, 600, 300)])
+
+
+def placed(name: str, cards: str) -> Any:
+    made = sharing(name, 60, 300, cards=cards)
+    made.spec.node_name = "n1"
+    made.status.phase = "Running"
+    made.metadata.labels = {names.GROUP_LABEL: "g"}
+    return made
