@@ -171,7 +171,8 @@ def show_one(node: dict[str, Any], out: Console) -> None:
 
 def _who(holder: dict[str, Any]) -> str:
     part = "" if holder.get("whole", True) else f" {holder.get('cores')} % {holder.get('memoryMiB')} MiB"
-    return f"{holder.get('namespace')}/{holder.get('pod')}{part}" + (" (CardDrift)" if holder.get("drift") else "")
+    name = "another user's" if holder.get("namespace") is None else f"{holder['namespace']}/{holder.get('pod')}"
+    return f"{name}{part}" + (" (CardDrift)" if holder.get("drift") else "")
 
 
 def _unknown(node: dict[str, Any]) -> bool:

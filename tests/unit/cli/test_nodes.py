@@ -65,10 +65,12 @@ def test_parts_of_cards_are_told_with_their_holders() -> None:
     cards = [
         {"index": 0, "memoryMiB": 32510, "holders": [holder("a", whole=False, cores=30, memoryMiB=1024)]},
         {"index": 1, "memoryMiB": 32510, "holders": [holder("b", whole=True, cores=100, memoryMiB=32510)]},
+        {"index": 2, "holders": [{"namespace": None, "pod": None, "whole": False, "cores": 5, "memoryMiB": 256}]},
     ]
     out = Console(file=io.StringIO(), width=240)
     show_one({"name": "n0", "gpus": cards}, out)
     shown = out.file.getvalue()  # type: ignore[attr-defined]
     assert "ns/a 30 % 1024 MiB" in shown
     assert "ns/b " in shown
+    assert "another user's 5 % 256 MiB" in shown
     assert "ns/b 100 %" not in shown
