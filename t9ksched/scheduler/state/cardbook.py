@@ -14,6 +14,7 @@ from typing import Final
 
 from t9ksched.kube.write.dialects.dialect import CardDialect
 from t9ksched.kube.write.dialects.table import dialect_of
+from t9ksched.model.card_requests import SUMS
 from t9ksched.model.cards import NO_CARDS, CardGrant, CardRequest
 from t9ksched.model.node import Node, NodeFacts
 from t9ksched.model.podclass import PodClass
@@ -159,13 +160,17 @@ class CardBook:
         pod_class, record = charge.pod_class, self._pods.get(charge.uid)
         if not (facts.honours and pod_class.accelerated) or record is None:
             return False
+        # Cards, and parts of cards that the node offered in another layout.
+        others = {name for name, _ in pod_class.requests if is_accelerator(name) and not facts.allocatable.get(name)}
+        if facts.cards.divided:
+            others -= SUMS  # none are offered now, and those that there are keep their indices
+        if others and (facts.cards.divided or not others.isdisjoint(SUMS)):
+            return True  # the same cards, under other indices
         divided = {name for name, _ in pod_class.requests if name in facts.cards.divided} if facts.cards.divided else ()
         if not record.ours:
             return any(not charge.cards.count(resource) for resource in divided)
         if not charge.sure:
             return True
-        # Cards, and parts of cards that the node offered in another layout.
-        others = {name for name, _ in pod_class.requests if is_accelerator(name) and not facts.allocatable.get(name)}
         asked = others.union(divided, (one.resource for one in pod_class.cards if facts.cards.indexed(one)))
         return any(not charge.cards.count(resource) for resource in asked)
 

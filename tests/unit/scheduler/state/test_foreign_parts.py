@@ -2,11 +2,14 @@
 
 from typing import Any
 
+import pytest
+
 from t9ksched.model import names
 from t9ksched.model.node import decode_node
 from t9ksched.model.pod import decode_pod
 from t9ksched.scheduler.state.state import ClusterState
 from tests.unit.scheduler.state.test_state import CREATED, decide, state_with
+from tests.unit.scheduler.state.test_state import pod as whole
 
 CORE, MEMORY, INDEX = (
     f"vke.volcengine.com/{name}" for name in ("mgpu-core", "mgpu-memory", "gpu-index-container-main")
@@ -14,10 +17,21 @@ CORE, MEMORY, INDEX = (
 PARTS = f"{CORE}#00/cores"
 
 
-def divided(cards: int = 2) -> Any:
-    amounts = {"cpu": "64", "memory": "256Gi", "pods": "110", CORE: str(100 * cards), MEMORY: str(1000 * cards)}
+def undivided() -> Any:
+    """The same node with two whole cards."""
+    amounts = {"cpu": "64", "memory": "256Gi", "pods": "110", "nvidia.com/gpu": "2"}
     status = {"allocatable": amounts, "conditions": [{"type": "Ready", "status": "True"}]}
-    return decode_node({"metadata": {"name": "n1", "uid": "n1"}, "spec": {}, "status": status})
+    annotations = {names.CARD_MODE_ANNOTATION: names.HONOURS_INDEX}
+    return decode_node({"metadata": {"name": "n1", "uid": "n1", "annotations": annotations}, "status": status})
+
+
+def divided(cards: int = 2, *, offered: bool = True) -> Any:
+    amounts = {"cpu": "64", "memory": "256Gi", "pods": "110", CORE: str(100 * cards), MEMORY: str(1000 * cards)}
+    allocatable = amounts if offered else amounts | {CORE: "0", MEMORY: "0"}
+    ready = [{"type": "Ready", "status": "True"}]
+    status = {"allocatable": allocatable, "capacity": amounts, "conditions": ready}
+    meta = {"name": "n1", "uid": "n1", "labels": {"vke.node.gpu.schedule": "mgpu"}}
+    return decode_node({"metadata": meta, "spec": {}, "status": status})
 
 
 def pod(name: str, core: int, memory: int, *, foreign: bool = False, phase: str = "Pending", cards: str = "") -> Any:
@@ -88,3 +102,42 @@ def test_foreign_pods_that_come_before_their_node_are_read_when_it_is_there() ->
     assert state.node_objects["n1"][1].unsure, "the annotation is read with the next event of the pod"
     state.upsert_pod(pod("theirs", 60, 300, foreign=True, cards="0"))
     assert not state.node_objects["n1"][1].unsure
+
+
+@pytest.mark.parametrize("ours", [True, False])
+def test_cards_that_were_given_whole_before_a_node_divided_them_may_be_any(ours: bool) -> None:
+    state = state_with(undivided())
+    state.upsert_pod(whole("before", 1, queue="q") if ours else whole("before", 1, node="n1", ours=False, cards="0"))
+    decide(state)
+    if ours:
+        state.upsert_pod(whole("before", 1, queue="q", node="n1", cards="0"))
+    assert not state.node_objects["n1"][1].unsure
+    state.upsert_node(divided())
+    state.upsert_pod(pod("part", 60, 300))
+    assert placed(state) == {}
+    state.remove_pod("pod-before")
+    assert placed(state) == {"part": (0,)}
+
+
+def test_divided_cards_that_were_given_before_a_node_gave_whole_ones_may_be_any() -> None:
+    state = state_with(divided())
+    state.upsert_pod(pod("before", 100, 0))
+    assert placed(state) == {"before": (0,)}
+    state.upsert_node(undivided())
+    state.upsert_pod(whole("after", 1, queue="q"))
+    assert decide(state) == []
+    state.remove_pod("before")
+    assert [one.pod for one in decide(state)] == ["pod-after"]
+
+
+def test_while_a_node_offers_nothing_its_pods_keep_their_parts() -> None:
+    state = state_with(divided())
+    state.upsert_pod(pod("before", 60, 300))
+    assert placed(state) == {"before": (0,)}
+    state.upsert_node(divided(offered=False))
+    facts = state.node_objects["n1"][1]
+    assert (facts.mode, facts.unsure) == ("NotReady", False)
+    state.upsert_pod(pod("after", 60, 300))
+    assert placed(state) == {}
+    state.upsert_node(divided())
+    assert placed(state) == {"after": (1,)}
