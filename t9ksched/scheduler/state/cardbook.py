@@ -130,7 +130,9 @@ class CardBook:
         return NO_CARDS if unheard_of or cards == had else cards
 
     def foreign(self, node: str) -> None:
-        """A foreign pod on this node was charged. Where cards are divided, those that it holds may be unknown."""
+        """A foreign pod on this node was charged, or has changed. Where cards are divided, those that it holds may be
+        unknown.
+        """
         known = self._nodes.get(node)
         if known and known[1].cards.divided:
             self._settle(node)
@@ -155,10 +157,13 @@ class CardBook:
 
         That is so when they are on no record, when the plugin chose them before the node honoured indices, and when the
         pod was bound while the node had no indices or another layout: then it was counted by number. Of foreign pods
-        those with unknown parts of cards count: no number says how much is left of which card.
+        those with unknown parts of cards count: no number says how much is left of which card. One that has not begun
+        has none: without annotations its node does not start it, and any user may make such a pod.
         """
         pod_class, record = charge.pod_class, self._pods.get(charge.uid)
         if not (facts.honours and pod_class.accelerated) or record is None:
+            return False
+        if not record.ours and record.phase == "Pending":
             return False
         # Cards, and parts of cards that the node offered in another layout.
         others = {name for name, _ in pod_class.requests if is_accelerator(name) and not facts.allocatable.get(name)}

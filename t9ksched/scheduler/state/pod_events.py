@@ -253,6 +253,7 @@ class PodEvents:
             if not record.ours:
                 cards = self._state.cards.announced(record, annotations)
                 if known is not None and known.node == record.node and not cards:
+                    self._state.cards.foreign(record.node)
                     return False
                 self._state.charges.charge(record.uid, record.node, record.pod_class, queue, cards)
                 self._state.cards.foreign(record.node)

@@ -53,10 +53,10 @@ def placed(state: ClusterState) -> dict[str, tuple[int, ...]]:
 
 def test_a_node_gives_no_part_while_those_of_a_foreign_pod_are_unknown() -> None:
     state = state_with(divided())
-    state.upsert_pod(pod("theirs", 60, 300, foreign=True))
+    state.upsert_pod(pod("theirs", 60, 300, foreign=True, phase="Running"))
     state.upsert_pod(pod("ours", 60, 300))
     assert placed(state) == {}
-    state.upsert_pod(pod("theirs", 60, 300, foreign=True, cards="0"))
+    state.upsert_pod(pod("theirs", 60, 300, foreign=True, cards="0", phase="Running"))
     assert state.nodes.used("n1")[PARTS] == 600
     assert placed(state) == {"ours": (1,)}
 
@@ -81,7 +81,7 @@ def test_what_is_written_into_a_running_foreign_pod_moves_nothing() -> None:
 def test_cards_that_the_node_does_not_have_are_unknown() -> None:
     for forged in ("2", "0,1", "x", ""):
         state = state_with(divided())
-        state.upsert_pod(pod("theirs", 60, 300, foreign=True, cards=forged))
+        state.upsert_pod(pod("theirs", 60, 300, foreign=True, cards=forged, phase="Running"))
         state.upsert_pod(pod("ours", 60, 300))
         assert placed(state) == {}, forged
 
@@ -89,7 +89,7 @@ def test_cards_that_the_node_does_not_have_are_unknown() -> None:
 def test_a_foreign_pod_whose_request_means_nothing_keeps_the_node_from_giving_parts() -> None:
     """Its amounts are charged, and on which cards it is cannot be known."""
     state = state_with(divided())
-    state.upsert_pod(pod("theirs", 60, 0, foreign=True, cards="0"))
+    state.upsert_pod(pod("theirs", 60, 0, foreign=True, cards="0", phase="Running"))
     state.upsert_pod(pod("ours", 30, 300))
     assert placed(state) == {}
     assert state.nodes.used("n1")[CORE] == 60
@@ -97,17 +97,19 @@ def test_a_foreign_pod_whose_request_means_nothing_keeps_the_node_from_giving_pa
 
 def test_foreign_pods_that_come_before_their_node_are_read_when_it_is_there() -> None:
     state = ClusterState()
-    state.upsert_pod(pod("theirs", 60, 300, foreign=True, cards="0"))
+    state.upsert_pod(pod("theirs", 60, 300, foreign=True, cards="0", phase="Running"))
     state.upsert_node(divided())
     assert state.node_objects["n1"][1].unsure, "the annotation is read with the next event of the pod"
-    state.upsert_pod(pod("theirs", 60, 300, foreign=True, cards="0"))
+    state.upsert_pod(pod("theirs", 60, 300, foreign=True, cards="0", phase="Running"))
     assert not state.node_objects["n1"][1].unsure
 
 
 @pytest.mark.parametrize("ours", [True, False])
 def test_cards_that_were_given_whole_before_a_node_divided_them_may_be_any(ours: bool) -> None:
     state = state_with(undivided())
-    state.upsert_pod(whole("before", 1, queue="q") if ours else whole("before", 1, node="n1", ours=False, cards="0"))
+    state.upsert_pod(
+        whole("before", 1, queue="q") if ours else whole("before", 1, node="n1", ours=False, cards="0", phase="Running")
+    )
     decide(state)
     if ours:
         state.upsert_pod(whole("before", 1, queue="q", node="n1", cards="0"))
@@ -141,3 +143,15 @@ def test_while_a_node_offers_nothing_its_pods_keep_their_parts() -> None:
     assert placed(state) == {}
     state.upsert_node(divided())
     assert placed(state) == {"after": (1,)}
+
+
+def test_a_pod_that_its_creator_put_on_a_node_blocks_nothing_until_it_runs() -> None:
+    """Without annotations the device plugin starts none of its containers."""
+    state = state_with(divided())
+    state.upsert_pod(pod("theirs", 1, 256, foreign=True))
+    state.upsert_pod(pod("ours", 60, 300))
+    assert placed(state) == {"ours": (0,)}
+    state.upsert_pod(pod("theirs", 1, 256, foreign=True, phase="Running"))
+    assert state.node_objects["n1"][1].unsure
+    state.upsert_pod(pod("theirs", 1, 256, foreign=True, phase="Succeeded"))
+    assert not state.node_objects["n1"][1].unsure
