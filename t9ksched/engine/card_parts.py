@@ -15,6 +15,7 @@ from t9ksched.engine.cards import bits
 from t9ksched.model.cards import CORES, CardPart, CardRequest, CardTable, SharedCards, counter
 
 _NONE: Final = np.iinfo(np.int64).max
+_MOST_NEEDS: Final = 512
 
 
 class DividedCards:
@@ -40,6 +41,16 @@ class DividedCards:
         self.memory = _rows([rows[counter(resource, at, "memory")] for at in range(most)])
         self.places = _rows([rows[counter(resource, at, "places")] for at in range(most)])
         self.size: Int64s = allocatable[self.memory]
+        self._needs: dict[tuple[int, CardRequest], PartNeed] = {}
+
+    def need(self, count: int, request: CardRequest) -> "PartNeed":
+        """What a pod needs that asks so for `count` cards; kept, because every cycle asks for the same."""
+        found = self._needs.get((count, request))
+        if found is None:
+            if len(self._needs) >= _MOST_NEEDS:
+                self._needs.clear()
+            found = self._needs[count, request] = PartNeed(self, count, request)
+        return found
 
     def part_free(self, free: Int64s, where: "slice | Indices") -> Int64s:
         """What is left of each card in thousandths, of cores or of memory, whichever is less: shape (cards, nodes)."""
@@ -62,8 +73,9 @@ class PartNeed:
         self.cores, wanted, percent = CORES, 0, 100
         if isinstance(request, SharedCards) and request.cores < CORES:
             self.cores, wanted, percent = request.cores, request.memory, request.memory_percent
-        size = np.maximum(of.size, 1)
-        self.memory: Int64s = np.full_like(size, wanted) if wanted else -(-size * (percent or 100) // 100)
+        self.memory: Int64s = np.full_like(of.size, wanted)
+        if not wanted:
+            self.memory = -(-np.maximum(of.size, 1) * (percent or 100) // 100)
 
     def on(self, row: int) -> bool:
         """Whether the node of this row divides its cards."""
@@ -85,6 +97,17 @@ class PartNeed:
         fits = np.minimum(fits, cores // self.cores) if self.cores else np.where(cores > 0, fits, 0)
         pods = self._pods(np.maximum(fits, 0))
         return pods if rows is None or of.everywhere else np.where(of.nodes[rows], pods, _NONE)
+
+    def fits(self, free: Int64s, rows: Indices | None = None) -> Mask:
+        """Whether a pod finds cards on each of these nodes: where `rooms` is more than 0, in less time."""
+        of = self.of
+        counters = free[of.cores], free[of.memory], free[of.places], self.memory
+        cores, memory, places, wanted = counters if rows is None else [each[:, rows] for each in counters]
+        fits: Mask = cores >= max(self.cores, 1)
+        fits &= memory >= wanted
+        fits &= places > 0
+        found: Mask = np.logical_or.reduce(fits) if self.count == 1 else fits.sum(axis=0) >= self.count
+        return found if of.everywhere else found | ~(of.nodes if rows is None else of.nodes[rows])
 
     def _pods(self, fits: Int64s) -> Int64s:
         """How many pods with `count` cards each, from how many parts fit on each card, shape (cards, nodes)."""
@@ -176,6 +199,4 @@ def part_needs(
 ) -> tuple[PartNeed | None, ...]:
     """What a class needs of divided cards, one for each card resource in `counts`; None where no node divides it."""
     asked = {request.resource: request for request in requests}
-    return tuple(
-        PartNeed(divided[name], count, asked[name]) if name in divided else None for name, count in counts.items()
-    )
+    return tuple(divided[name].need(count, asked[name]) if name in divided else None for name, count in counts.items())

@@ -312,7 +312,7 @@ class ClassFit:
             for at, amount in self.needs:
                 fits &= trial.free[at] >= amount
             for parts in self.divided:
-                fits &= parts.rooms(trial.free) > 0
+                fits &= parts.fits(trial.free)
             np.add(trial.base, gain, out=key)
             if self._bias is not None:
                 key += self._bias
@@ -325,7 +325,7 @@ class ClassFit:
             for at, amount in self.needs:
                 fits &= trial.free[at][rows] >= amount
             for parts in self.divided:
-                fits &= parts.rooms(trial.free, rows) > 0
+                fits &= parts.fits(trial.free, rows)
             score = trial.base[rows] + gain[rows]
             if self._bias is not None:
                 score += self._bias[rows]

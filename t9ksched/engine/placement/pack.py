@@ -61,8 +61,8 @@ def pack(trial: Trial, column: ClassFit, pods: int) -> Work[int]:
         row = int(key.argmax())
         if key[row] == NEVER:
             break
-        room = column.room(row)
         # A score that never falls stays the best, so the node is filled; else the next best is asked after each pod.
+        room = column.room(row) if fill or own else 1
         count = min(room, left) if fill else 1
         trial.place(column, row, count)
         left -= count

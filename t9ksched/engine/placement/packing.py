@@ -7,7 +7,8 @@ empty nodes empty. `packing_shapes.py` has the two rules by which room counts as
 nodes go by how much of their cpu and cards is allocated.
 
 Losses are kept for each class across cycles. A node that changed has another version, and only such nodes are looked at
-again when the class is asked for.
+again when the class is asked for. Where these are many, as after what is usual was weighed anew, one node of each state
+is looked at for all that are in it.
 """
 
 from typing import TYPE_CHECKING, Final
@@ -28,6 +29,12 @@ _STEP: Final = 40
 """Losses that differ by less (thousandths of a card) are the same, and by less than an eighth of what the pod takes."""
 _HALF: Final = 8
 """So many steps of loss halve the score: as much as the pod takes, of one that takes a third of a card or more."""
+_MANY: Final = 64
+"""From so many nodes on, those in the same state are looked at once."""
+_MOST_CLASSES: Final = 512
+"""Losses of so many classes are kept."""
+_MOST_STATES: Final = 8
+"""More states than this for each node are forgotten."""
 _AMOUNTS: Final = (("cpu", 0), ("memory", 20))
 """Resources besides cards, and how many binary places of them are left out: cpu is in millicores, memory in MiB."""
 _MOST: Final = 1 << 29
@@ -63,15 +70,23 @@ class _Free:
 
     def _amounts(self, name: str, free: Int64s, shift: int) -> Int64s:
         at = self._trial.resource_rows.get(name)
-        return np.zeros(free.shape[1], np.int64) if at is None else np.clip(free[at], 0, _MOST << shift) >> shift
+        return (
+            np.zeros(free.shape[1], np.int64)
+            if at is None
+            else np.minimum(np.maximum(free[at], 0), _MOST << shift) >> shift
+        )
 
     def renew(self, rows: Indices) -> None:
         """Take in what is free on these nodes now."""
         trial = self._trial
         free = trial.free
         for (name, shift), column in zip(_AMOUNTS, (self.cpu, self.memory), strict=True):
-            if (at := trial.resource_rows.get(name)) is not None:
-                column[rows] = np.clip(free[at, rows], 0, _MOST << shift) >> shift
+            if (at := trial.resource_rows.get(name)) is None:
+                continue
+            if len(rows) == 1:  # what most placements change
+                column[rows[0]] = min(max(int(free[at, rows[0]]), 0), _MOST << shift) >> shift
+            else:
+                column[rows] = np.minimum(np.maximum(free[at, rows], 0), _MOST << shift) >> shift
         self._write(self._parts(free, rows), rows)
 
     def unlike(self, other: "_Free") -> Indices:
@@ -88,6 +103,10 @@ class CardPacking:
         self._policy = Packing()
         self._source: object = None
         self._losses: dict[tuple[object, ...], tuple[Int64s, Int64s]] = {}
+        self._states: dict[bytes, int] = {}
+        """The number of each state that nodes were in."""
+        self._unnoted: set[int] = set()
+        """Nodes that are in other states since these were noted."""
 
     def begin(self, trial: "Trial", policy: Packing, usual: Counted) -> None:
         """A cycle begins on this trial. `usual` are the pods that have arrived so far."""
@@ -97,6 +116,8 @@ class CardPacking:
         anew = static is not self._source or policy != self._policy
         if anew:
             self._source, self._policy = static, policy
+            self._empty = _Free(trial, static.allocatable, empty=True)
+            self._prior = prior(trial)
             self._version: Int64s = np.zeros(len(trial.nodes), np.int64)
             self._free = free
         else:
@@ -107,16 +128,19 @@ class CardPacking:
         self._usual = usual
 
     def _learn(self, trial: "Trial", policy: Packing, usual: Counted) -> None:
-        counted = usual if policy.shapes or policy.rule in _BY_AMOUNT else (*prior(trial), *usual)
+        counted = usual if policy.shapes or policy.rule in _BY_AMOUNT else (*self._prior, *usual)
         self._shapes = Shapes(counted, trial, limited=policy.rule == "usable")
-        self._empty = empty = _Free(trial, trial.nodes.static.allocatable, empty=True)
         if self._shapes.limited:
-            self._shapes.weigh_by_capacity(empty.cpu, empty.memory, empty.cards)
+            self._shapes.weigh_by_capacity(self._empty.cpu, self._empty.memory, self._empty.cards)
         self._losses.clear()
         self._sums = self._shapes.sums(self._free.cards)
         everywhere = np.arange(len(self._version))
         self._value = self._shapes.value(everywhere, self._free.cpu, self._free.memory, self._sums)
         self._valued = self._version.copy()
+        self._kind = self._shapes.kinds()
+        self._states.clear()
+        self._state: Indices = np.zeros(len(everywhere), np.intp)
+        self._note_states(everywhere)
 
     def _changed(self, rows: Indices) -> None:
         """These nodes have something else free."""
@@ -124,6 +148,22 @@ class CardPacking:
             free = self._free
             self._version[rows] += 1
             self._sums.share[rows], self._sums.cards[rows] = self._shapes.sums(free.cards[rows])
+            self._unnoted.update(rows.tolist())
+
+    def _note_states(self, rows: Indices) -> None:
+        """These nodes are in other states: what decides losses there, whichever node it is."""
+        free, states = self._free, self._states
+        self._unnoted.clear()
+        if len(states) > _MOST_STATES * len(self._state):
+            states.clear()
+            rows = np.arange(len(self._state))
+        there = np.column_stack(
+            (self._kind[rows], free.cpu[rows], free.memory[rows], np.sort(free.cards[rows], axis=1))
+        )
+        size = there.strides[0]
+        packed = there.tobytes()
+        known = [states.setdefault(packed[at : at + size], len(states)) for at in range(0, len(packed), size)]
+        self._state[rows] = known
 
     def points(self, column: "ClassFit") -> Int64s:
         """What packing adds to the score of each node for one more pod of the class, shape (nodes,): less, the more is
@@ -133,20 +173,37 @@ class CardPacking:
         key = (column.selector, column.pod_class)
         known = self._losses.get(key)
         if known is None:
+            if len(self._losses) >= _MOST_CLASSES:
+                self._losses.pop(next(iter(self._losses)))
             size = len(self._version)
             known = self._losses[key] = np.zeros(size, np.int64), np.full(size, -1, np.int64)
         points, seen = known
         stale = np.flatnonzero((seen != self._version) & column.mask)
         if len(stale):
             seen[stale] = self._version[stale]
-            points[stale] = self._points(column.asked, stale)
+            if len(stale) < _MANY:
+                points[stale] = self._points(column.asked, stale)
+            else:
+                points[stale] = self._by_state(column.asked, stale)
         return points
+
+    def _by_state(self, asked: Asked, rows: Indices) -> Int64s:
+        """The points of these nodes; of those in one state one is looked at."""
+        if self._unnoted:
+            self._note_states(np.array(sorted(self._unnoted), np.intp))
+        states, places = self._state[rows], np.arange(len(rows))
+        one_of = np.zeros(len(self._states), np.intp)
+        one_of[states] = places
+        chosen = np.flatnonzero(one_of[states] == places)
+        found = np.zeros(len(rows), np.int64)
+        found[chosen] = self._points(asked, rows[chosen])
+        return found[one_of[states]]
 
     def _follow(self) -> None:
         """Take in what was placed or taken back since the last look."""
         touched = self._trial.touched
         if self._touched < len(touched):
-            rows = np.array(sorted(set(touched[self._touched :])), np.intp)
+            rows = np.array(list(set(touched[self._touched :])), np.intp)
             self._touched = len(touched)
             self._free.renew(rows)
             self._changed(rows)
@@ -160,7 +217,8 @@ class CardPacking:
         if asked.cards:
             fits &= (cards >= asked.each).sum(axis=1) >= asked.cards
         found = np.zeros(len(rows), np.int64)
-        rows, cpu, memory, cards = rows[fits], cpu[fits], memory[fits], cards[fits]
+        if not fits.all():
+            rows, cpu, memory, cards = rows[fits], cpu[fits], memory[fits], cards[fits]
         sums = Sums(self._sums.share[rows], self._sums.cards[rows])
         if shapes.limited:
             shapes.take(sums, cards, asked, None)
@@ -186,11 +244,12 @@ class CardPacking:
         old, free, shapes = rows[self._valued[rows] != self._version[rows]], self._free, self._shapes
         if not len(old):
             return self._value[rows] - shapes.value(rows, cpu, memory, sums)
+        share, cards = self._sums
         found = shapes.value(
-            np.concatenate([old, rows]),
-            np.concatenate([free.cpu[old], cpu]),
-            np.concatenate([free.memory[old], memory]),
-            Sums(*(np.concatenate([mine[old], left]) for mine, left in zip(self._sums, sums, strict=True))),
+            np.concatenate((old, rows)),
+            np.concatenate((free.cpu[old], cpu)),
+            np.concatenate((free.memory[old], memory)),
+            Sums(np.concatenate((share[old], sums.share)), np.concatenate((cards[old], sums.cards))),
         )
         self._value[old], self._valued[old] = found[: len(old)], self._version[old]
         return self._value[rows] - found[len(old) :]

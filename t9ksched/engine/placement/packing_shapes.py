@@ -116,13 +116,15 @@ class Shapes:
         self._size_of = np.searchsorted(self._sizes, [one.each for one in shapes]).astype(np.intp)
         self._cpu = np.array([one.cpu for one in shapes], np.int64)
         self._memory = np.array([one.memory for one in shapes], np.int64)
-        self._several = [(at, one.cards) for at, one in enumerate(shapes) if one.cards > 1]
+        self._cards = np.array([one.cards for one in shapes], np.int64)
+        self._several = bool((self._cards > 1).any())
         more, of_all = _REACH
         reach = np.array([more * one.demand << _FIXED for one in shapes], np.int64)
         self._per_core: Int64s = reach // (of_all * np.maximum(self._cpu, 1))
         self._per_mib: Int64s = reach // (of_all * np.maximum(self._memory, 1))
         masks = [trial.allowed(None, of) & _have_cards(of, trial) for of, _, _ in useful]
-        self._masks: Mask = np.array(masks, np.bool_).reshape(len(useful), len(trial.nodes)).T
+        # Contiguous by nodes: a few of them are taken again and again.
+        self._masks: Mask = np.ascontiguousarray(np.array(masks, np.bool_).reshape(len(useful), len(trial.nodes)).T)
         self._weights: Int64s = np.where(self._masks, np.array([weight for *_, weight in useful], np.int64), 0)
 
     def weigh_by_capacity(self, cpu: Int64s, memory: Int64s, cards: Int64s) -> None:
@@ -133,10 +135,16 @@ class Shapes:
         most = _MOST_SCARCE * max(int(scarce.sum()) // max(len(scarce), 1), 1)
         self._weights = np.where(self._masks, np.minimum(scarce, most), 0)
 
+    def kinds(self) -> Indices:
+        """Numbers of kinds of nodes, shape (nodes,): on those of one kind all shapes weigh the same."""
+        rows = [row.tobytes() for row in self._masks]
+        number = {row: at for at, row in enumerate(dict.fromkeys(rows))}
+        return np.array([number[row] for row in rows], np.intp)
+
     def sums(self, cards: Int64s) -> Sums:
         """The sums of nodes with these cards, shape (nodes, cards)."""
         fits = cards[:, :, None] >= self._sizes
-        return Sums(np.where(fits, cards[:, :, None], 0).sum(axis=1), fits.sum(axis=1))
+        return Sums(np.einsum("ncs,nc->ns", fits, cards), fits.sum(axis=1))
 
     def take(self, sums: Sums, cards: Int64s, asked: Asked, at: int | None) -> None:
         """Take what a pod takes of nodes with these cards: of the card at this position, else of the fullest on which
@@ -161,20 +169,24 @@ class Shapes:
 
     def _usable(self, cpu: Int64s, memory: Int64s, sums: Sums) -> Int64s:
         """What each shape can use of nodes in these states, were they allowed, shape (nodes, shapes)."""
-        usable = sums.share[:, self._size_of]
+        usable: Int64s = sums.share.take(self._size_of, axis=1)
         fit = cpu[:, None] >= self._cpu
         if self.limited:
-            served = np.minimum(cpu[:, None] * self._per_core, memory[:, None] * self._per_mib) >> _FIXED
-            usable = np.minimum(usable, served)
+            served = memory[:, None] * self._per_mib
+            np.minimum(served, cpu[:, None] * self._per_core, out=served)
+            served >>= _FIXED
+            np.minimum(usable, served, out=usable)
             fit &= memory[:, None] >= self._memory
+        if self._several:
+            fit &= sums.cards.take(self._size_of, axis=1) >= self._cards
         usable *= fit
-        for at, cards in self._several:
-            usable[:, at] *= sums.cards[:, self._size_of[at]] >= cards
         return usable
 
     def value(self, rows: Indices, cpu: Int64s, memory: Int64s, sums: Sums) -> Int64s:
         """The value of nodes in these states, in thousandths of cards times `SCALE`."""
-        found: Int64s = (self._usable(cpu, memory, sums) * self._weights[rows]).sum(axis=1)
+        usable = self._usable(cpu, memory, sums)
+        usable *= self._weights.take(rows, axis=0)
+        found: Int64s = usable.sum(axis=1)
         return found
 
 

@@ -1,5 +1,8 @@
 """Parts of cards in the engine: what fits on one card, whole cards beside parts, and what is given back."""
 
+import random
+
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -15,7 +18,7 @@ from t9ksched.engine.view import View, dump, load
 from t9ksched.engine.work import finish
 from t9ksched.model.cards import CORES, CardGrant, CardPart
 from t9ksched.model.podclass import PodClass
-from tests.builders import GPU, divided_node, gang, node, pod_class, queue, shared_class
+from tests.builders import GPU, divided_node, gang, node, pod_class, queue, shared_class, table
 
 
 class _Cluster:
@@ -232,3 +235,24 @@ def test_undo_gives_back_every_part(of: PodClass) -> None:
     trial.undo(mark)
     assert (trial.free == before).all()
     assert (trial.cards.idle == idle).all()
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_pod_fits_where_there_is_room_for_one(seed: int) -> None:
+    """Looked up in another way than rooms, on nodes that divide cards and on others."""
+    rng = random.Random(seed)
+    live = table([*(divided_node(f"d{at}", 4) for at in range(4)), node("n", gpu=4)])
+    for at in range(4):
+        for card in range(4):
+            cores, memory = rng.choice([0, 300, 700, 1000]), rng.choice([0, 9_000, 31_999, 32_000])
+            part = CardPart(GPU, card, cores, memory)
+            live.charge(live.row(f"d{at}"), shared_class(cores, memory), CardGrant.of_parts([part]))
+    frozen = live.freeze()
+    free = frozen.free()
+    (of,) = frozen.static.divided.values()
+    for cores, memory, count in ((0, 1, 1), (300, 23_000, 1), (301, 1, 2), (1000, 0, 1), (0, 0, 4), (1, 1, 3)):
+        need = of.need(count, shared_class(cores, memory, count).cards[0])
+        rooms = need.rooms(free)
+        assert need.fits(free).tolist() == (rooms > 0).tolist()
+        some = np.array([3, 4, 0])
+        assert need.fits(free, some).tolist() == (rooms[some] > 0).tolist()

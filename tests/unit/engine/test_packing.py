@@ -7,6 +7,7 @@ from random import Random
 
 import pytest
 
+from t9ksched.engine.placement import packing
 from t9ksched.engine.placement.packing_shapes import Asked
 from t9ksched.engine.policy import Packing, Policy
 from t9ksched.simulation.fill import POLICIES, capacity_of, drawn, fgd, fill, given, ordered
@@ -223,3 +224,20 @@ def test_scarce_cards_are_kept_for_pods_that_need_them() -> None:
         seen, found = placed(nodes, pods, policy, 2)
         places = [at for pod, at in zip(seen, found, strict=True) if pod == any_model]
         assert set(places[:4]) == first
+
+
+@pytest.mark.parametrize("policy", ["default", "fgd"])
+def test_nodes_in_one_state_are_looked_at_once_without_another_result(
+    policy: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = Random(7)
+    nodes, pods = cluster(rng), arriving(rng)
+    chosen = fgd(Counter(pods)) if policy == "fgd" else POLICIES[policy]
+    monkeypatch.setattr(packing, "_MANY", 1 << 30)
+    each = placed(nodes, pods, chosen, 7)
+    for most_states in (8, 0):
+        monkeypatch.setattr(packing, "_MANY", 1)
+        monkeypatch.setattr(packing, "_MOST_STATES", most_states)
+        assert placed(nodes, pods, chosen, 7) == each
+    monkeypatch.setattr(packing, "_MOST_CLASSES", 1)
+    assert placed(nodes, pods, chosen, 7) == each, "losses of few classes are kept"
