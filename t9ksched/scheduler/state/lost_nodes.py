@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from t9ksched.scheduler.state.state import ClusterState
 
 
-class Loss(NamedTuple):
+class LostNode(NamedTuple):
     """A node that is of no use, and why, as a clause about it; `gone` says that there is no such node any more,
     `passing` that it may be of use again by itself.
     """
@@ -27,7 +27,7 @@ class Loss(NamedTuple):
     passing: bool = False
 
 
-def losses(state: "ClusterState", held: KnownReservation, *, in_force: bool) -> list[Loss]:
+def losses(state: "ClusterState", held: KnownReservation, *, in_force: bool) -> list[LostNode]:
     """The nodes that the reservation lost, in their order; `in_force` says whether an occurrence has begun."""
     one = held.reservation
     selector = one.nodes.selector
@@ -38,20 +38,20 @@ def losses(state: "ClusterState", held: KnownReservation, *, in_force: bool) -> 
     for name in held.record.nodes:
         known = state.node_objects.get(name)
         if known is None or known[1].deleting:
-            found.append(Loss(name, "is gone", gone=True))
+            found.append(LostNode(name, "is gone", gone=True))
         elif name in used:
             continue
         elif not selector.matches(known[1].labels):
-            found.append(Loss(name, "no longer has the labels"))
+            found.append(LostNode(name, "no longer has the labels"))
         elif not one.maintenance and (why := _useless(one, known[1])):
-            found.append(Loss(name, why, passing=True))
+            found.append(LostNode(name, why, passing=True))
     return found
 
 
 def replacements(
     state: "ClusterState",
     held: KnownReservation,
-    lost: Sequence[Loss],
+    lost: Sequence[LostNode],
     others: Collection[KnownReservation],
     of: Occurrence,
     now: int,
