@@ -160,7 +160,7 @@ class CardPacking:
         there = np.column_stack(
             (self._kind[rows], free.cpu[rows], free.memory[rows], np.sort(free.cards[rows], axis=1))
         )
-        size = there.strides[0]
+        size = there.itemsize * there.shape[1]
         packed = there.tobytes()
         known = [states.setdefault(packed[at : at + size], len(states)) for at in range(0, len(packed), size)]
         self._state[rows] = known

@@ -12,7 +12,7 @@ import msgspec
 
 from t9ksched.kube.write.dialects.dialect import CardDialect
 from t9ksched.model import card_requests, cardchoice
-from t9ksched.model.cards import NO_CARDS, CardGrant
+from t9ksched.model.cards import NO_CARDS, CardGrant, CardRequest
 from t9ksched.model.errors import Invalid
 from t9ksched.model.names import DEFAULT_QUEUE
 from t9ksched.model.pod import PodSpec, container_cards, pod_class
@@ -54,8 +54,8 @@ class Sharing:
         ours: bool = True,
     ) -> tuple[PodClass, Template]:
         """The pod's class, and what the rules of admission read of it; raises what `pod_class` raises. Pods that
-        another scheduler places (not `ours`) choose no cards here. One whose request for cards means nothing asks for
-        none: its amounts are charged all the same.
+        another scheduler places (not `ours`) choose no cards here. Annotations that mean nothing count for nothing; one
+        whose resources mean nothing asks for no cards. Its amounts are charged all the same.
         """
         said = card_requests.written(annotations) if annotations else NOTHING
         if ours and annotations:
@@ -78,10 +78,9 @@ class Sharing:
         )
         known = self._classes.get(key)
         if known is None:
-            try:
-                cards = container_cards(spec, said)
-            except Invalid:
-                cards = ()  # what it asks of cards means nothing: the rules of admission say so, and it is not placed
+            # Where what it asks of cards means nothing, the rules of admission say so and it is not placed. One that
+            # was placed before its annotations were edited holds what it held.
+            cards = _cards(spec, said) or _cards(spec, NOTHING)
             own = self.intern(pod_class(spec, (), namespace, labels, said, cards))
             known = _room(self._classes)[key] = own, _template(spec, own, said)
         return known
@@ -105,6 +104,14 @@ class Sharing:
         if known is None:
             known = _room(self._cards)[key] = dialect.read(own.cards, annotations)
         return known
+
+
+def _cards(spec: PodSpec, said: Mapping[str, str]) -> tuple[CardRequest, ...]:
+    """The requests for cards; none where they mean nothing."""
+    try:
+        return container_cards(spec, said)
+    except Invalid:
+        return ()
 
 
 def _template(spec: PodSpec, own: PodClass, said: Mapping[str, str]) -> Template:

@@ -9,9 +9,12 @@ import pytest
 
 from t9ksched.engine.placement import packing
 from t9ksched.engine.placement.packing_shapes import Asked
+from t9ksched.engine.planner import plan
 from t9ksched.engine.policy import Packing, Policy
+from t9ksched.engine.view import View
 from t9ksched.simulation.fill import POLICIES, capacity_of, drawn, fgd, fill, given, ordered
 from t9ksched.simulation.openb import FillNode, FillPod
+from tests.builders import gang, pod_class, queue, table
 from tests.examples import part
 
 SCALE = 1 << 20
@@ -241,3 +244,8 @@ def test_nodes_in_one_state_are_looked_at_once_without_another_result(
         assert placed(nodes, pods, chosen, 7) == each
     monkeypatch.setattr(packing, "_MOST_CLASSES", 1)
     assert placed(nodes, pods, chosen, 7) == each, "losses of few classes are kept"
+
+
+def test_without_nodes_nothing_is_packed() -> None:
+    view = View(table(()).freeze(), {"q": queue()}, (gang("a", "q", 2, of=pod_class(gpu=1)),))
+    assert not plan(view, Policy(packing=Packing("usable")), 0).assignments
