@@ -130,7 +130,7 @@ class Model:
             if not (record.assumed or record.node or record.finished):
                 meaning = state.storage.claimants.meaning(record, state.nodes.__contains__)
                 assert (record.unbound, record.to_bind) == (meaning.reasons, meaning.unbound)
-                own = Sharing().class_of(pod.spec, "ns", first.get("labels", {}))
+                own = Sharing().meaning_of(pod.spec, "ns", first.get("labels", {}))[0]
                 assert record.pod_class == meaning.on(own)
             cards = {GPU: int(requests[GPU])} if GPU in requests else {}
             assert record.template.requests == {"cpu": 1000 * int(requests["cpu"])} | cards

@@ -38,12 +38,6 @@ class Sharing:
         self._labels: dict[tuple[tuple[str, str], ...], dict[str, str]] = {}
         self._cards: dict[tuple[PodClass, CardDialect, tuple[str, ...]], CardGrant] = {}
 
-    def class_of(
-        self, spec: PodSpec, namespace: str, labels: Mapping[str, str], annotations: Mapping[str, str] = NOTHING
-    ) -> PodClass:
-        """The pod's class, volumes left aside; raises what `pod_class` raises."""
-        return self.meaning_of(spec, namespace, labels, annotations)[0]
-
     def meaning_of(
         self,
         spec: PodSpec,

@@ -171,13 +171,19 @@ def test_what_runs_goes_on_and_is_not_refilled_once_its_user_is_no_member_any_mo
     assert len(decide(state)) == 1
 
 
-def test_who_asks_for_a_reservation_waits_a_moment_until_its_submitter_is_known() -> None:
+def with_a_reservation_asked_for() -> ClusterState:
+    """A group without an owner asks for a reservation that is for one user."""
     state = cluster(Members(everyone=True))
     state.advance.take([known(**{"for": {"users": ["ann"]}})])
     group = owned_group(owner="")
     group.metadata.annotations = {RESERVATION_ANNOTATION: "r"}
     state.upsert_group(group)
     state.upsert_pod(owned_pod("a", owner=""))
+    return state
+
+
+def test_who_asks_for_a_reservation_waits_a_moment_until_its_submitter_is_known() -> None:
+    state = with_a_reservation_asked_for()
     (gang,) = state.gangs.values()
     assert (state.view(NOW).gangs, gang.reasons) == ((), ())
     state.accept(structs.replace(accepted("group-g"), kind="PodGroup"))
@@ -186,12 +192,7 @@ def test_who_asks_for_a_reservation_waits_a_moment_until_its_submitter_is_known(
 
 
 def test_who_asks_for_a_reservation_does_not_wait_for_ever_for_its_submitter() -> None:
-    state = cluster(Members(everyone=True))
-    state.advance.take([known(**{"for": {"users": ["ann"]}})])
-    group = owned_group(owner="")
-    group.metadata.annotations = {RESERVATION_ANNOTATION: "r"}
-    state.upsert_group(group)
-    state.upsert_pod(owned_pod("a", owner=""))
+    state = with_a_reservation_asked_for()
     assert state.view(NOW).gangs == ()
     assert len(state.view(LATER).gangs) == 1
     assert len(state.view(LATER + 1).gangs) == 1

@@ -20,8 +20,8 @@ def spec(node: str = "", cards: int = 1, container: str = "main", **more: Any) -
 
 def test_replicas_on_different_nodes_share_their_class() -> None:
     sharing = Sharing()
-    first = sharing.class_of(spec("n1"), "ns", {"index": "0"})
-    assert sharing.class_of(spec("n2", priority=7), "other", {"index": "1"}) is first
+    first = sharing.meaning_of(spec("n1"), "ns", {"index": "0"})[0]
+    assert sharing.meaning_of(spec("n2", priority=7), "other", {"index": "1"})[0] is first
     assert first == pod_class(spec(), (), "ns", {})
 
 
@@ -37,14 +37,14 @@ def test_whatever_decides_a_class_tells_two_apart() -> None:
         spec(initContainers=[{"name": "i", "resources": {"requests": {"cpu": "9"}}}]),
         spec(affinity=APART),
     ]
-    found = [sharing.class_of(one, "ns", {}) for one in unlike]
+    found = [sharing.meaning_of(one, "ns", {})[0] for one in unlike]
     assert found == [pod_class(one, (), "ns", {}) for one in unlike]
     assert len(set(found)) == len(unlike)
 
 
 def test_rules_about_other_pods_belong_to_their_namespace() -> None:
     sharing = Sharing()
-    one, other = (sharing.class_of(spec(affinity=APART), namespace, {}) for namespace in ("ns", "other"))
+    one, other = (sharing.meaning_of(spec(affinity=APART), namespace, {})[0] for namespace in ("ns", "other"))
     assert one != other
     assert other == pod_class(spec(affinity=APART), (), "other", {})
 
@@ -59,7 +59,7 @@ def test_equal_labels_are_one_object() -> None:
 
 def test_equal_cards_are_one_object() -> None:
     sharing = Sharing()
-    own = sharing.class_of(spec(cards=2), "ns", {})
+    own = sharing.meaning_of(spec(cards=2), "ns", {})[0]
     key = GPU_INDEX_PREFIX + "main"
     first = sharing.cards(own, {key: "0,3"}, CARD_INDEX)
     assert first == CardGrant.of({"nvidia.com/gpu": [0, 3]})
@@ -79,9 +79,9 @@ def test_tables_that_are_full_begin_anew(monkeypatch: Any) -> None:
 def test_pods_that_ask_for_other_cards_are_of_other_classes() -> None:
     sharing = Sharing()
     key = "scheduler.tensorstack.dev/gpu-model"
-    plain = sharing.class_of(spec(cards=2), "ns", {}, {"other": "x"})
-    chosen = sharing.class_of(spec(cards=2), "ns", {}, {key: "A100"})
-    assert plain is sharing.class_of(spec(cards=2), "ns", {})
+    plain = sharing.meaning_of(spec(cards=2), "ns", {}, {"other": "x"})[0]
+    chosen = sharing.meaning_of(spec(cards=2), "ns", {}, {key: "A100"})[0]
+    assert plain is sharing.meaning_of(spec(cards=2), "ns", {})[0]
     assert (plain.choice, chosen.choice) == (None, CardChoice((("A100",),)))
     own, template = sharing.meaning_of(spec(cards=2), "ns", {}, {key: "", "other": "x"})
     assert (own.choice, template.metadata) == (None, {"annotations": {key: ""}})
