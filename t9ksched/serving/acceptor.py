@@ -77,6 +77,8 @@ class Acceptor:
         """Connections whose descriptors are beyond the ceiling."""
         self.stood_still = 0.0
         """Seconds in which the loop did not run."""
+        self.clock: Callable[[], float] = self._seconds_run
+        """The time that timeouts count in; tests set their own before the first connection."""
         self._due = 0.0
 
     @property
@@ -160,7 +162,7 @@ class Acceptor:
             return not short
         self.counts["accepted"] += 1
         pools = (self._all, self._by_address.setdefault(address, Pool()))
-        connection = Connection(self, self._protocol(), pools, reserved=reserved, clock=self._clock)
+        connection = Connection(self, self._protocol(), pools, reserved=reserved, clock=self.clock)
         self._connections[connection] = address
         if accepted.fileno() >= self.ceiling:
             self._beyond.add(connection)
@@ -231,7 +233,7 @@ class Acceptor:
 
     # ---- timeouts
 
-    def _clock(self) -> float:
+    def _seconds_run(self) -> float:
         """Seconds in which this process could have read what was sent: without those in which its event loop was
         blocked.
         """
@@ -241,7 +243,7 @@ class Acceptor:
         if self._timer is not None:
             late = self._loop.time() - self._due
             self.stood_still += late if late > _SWEEP_SECONDS else 0.0
-        self.sweep(self._clock())
+        self.sweep(self.clock())
         self._due = self._loop.time() + _SWEEP_SECONDS
         self._timer = self._loop.call_at(self._due, self._sweep)
 
@@ -260,7 +262,7 @@ class Acceptor:
     def _happened(self, what: str) -> None:
         self.counts[what] += 1
         self._told[what] += 1
-        self._tell(self._clock())
+        self._tell(self.clock())
 
     def _tell(self, now: float) -> None:
         """At most one line a minute, with what was not logged yet."""

@@ -47,7 +47,7 @@ class Connection(asyncio.Protocol):
         inner: the library's protocol.
         pools: those that count it.
         reserved: whether it was accepted beyond the limit, for health alone.
-        clock: the loop's.
+        clock: the acceptor's, in seconds.
     """
 
     def __init__(
@@ -64,6 +64,8 @@ class Connection(asyncio.Protocol):
         self._doomed = False
         self._unread = 0
         self._unread_since = 0.0
+        self._resumed = False
+        """Whether the transport got rid of what it had too much of, since the last look."""
         for pool in pools:
             pool.total += 1
             pool.waiting[self] = None
@@ -119,9 +121,10 @@ class Connection(asyncio.Protocol):
     def _stuck(self, now: float, write: float) -> bool:
         """Whether bytes are to be sent and none were taken for so long."""
         unread = self.transport.get_write_buffer_size() if self.transport is not None else 0
-        if not unread or not self._unread or unread < self._unread:
+        # A full buffer has the same size at each look although bytes leave it.
+        if self._resumed or not unread or not self._unread or unread < self._unread:
             self._unread_since = now
-        self._unread = unread
+        self._unread, self._resumed = unread, False
         return bool(unread) and now - self._unread_since >= write
 
     def drop(self, why: str = "") -> None:
@@ -168,6 +171,7 @@ class Connection(asyncio.Protocol):
         self._inner.pause_writing()
 
     def resume_writing(self) -> None:
+        self._resumed = True
         self._inner.resume_writing()
 
     @contextmanager

@@ -17,6 +17,7 @@ from api.http.middleware import Envelope
 from api.http.server import Server
 from t9ksched.serving import Acceptor, ConnectionLimits, listen
 from t9ksched.serving.aiohttp_site import AcceptingSite, accounted
+from t9ksched.serving.connection import Connection, Pool
 
 LIMITS = ConnectionLimits(connections=6, per_address=6, reserve=2)
 HALF = b"GET /half HTTP/1.1\r\nHost: t\r\nX-A: "
@@ -24,13 +25,27 @@ HALF = b"GET /half HTTP/1.1\r\nHost: t\r\nX-A: "
 
 @dataclass
 class Stage:
-    """A server that answers `/healthz` and `/x` at once, `/hold` when `go` is set, and streams on at `/stream`."""
+    """A server that answers `/healthz` and `/x` at once, `/hold` when `go` is set, and streams on at `/stream`.
+
+    Its timeouts count in the time of the test, which stands still: however slow the machine is, nothing is overdue
+    before `sweep` lets the time pass.
+    """
 
     port: int
     go: asyncio.Event
     acceptor: Acceptor
     asked: list[str]
     lines: list["Line"] = field(default_factory=list)
+    now: float = 0.0
+    real_clock: Callable[[], float] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.real_clock, self.acceptor.clock = self.acceptor.clock, lambda: self.now
+
+    def sweep(self, after: float) -> None:
+        """Let seconds pass and end what is overdue."""
+        self.now += after
+        self.acceptor.sweep(self.now)
 
     async def connect(self, *first: bytes) -> "Line":
         reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
@@ -199,7 +214,7 @@ async def test_what_is_being_answered_is_never_cut(stage_of: StageOf) -> None:
         refused = await stage.connect()
         assert await refused.get("/x") == 503
         assert "/x" not in stage.asked
-        stage.acceptor.sweep(1e9)
+        stage.sweep(1e9)
         stage.go.set()
         assert [await line.status() for line in held] == [200] * LIMITS.connections
         assert await stage.get("/x") == 200
@@ -219,14 +234,15 @@ async def test_heads_and_pauses_have_their_time(stage_of: StageOf) -> None:
         half, silent, kept = await stage.connect(HALF), await stage.connect(), await stage.connect()
         assert await kept.get("/x") == 200
         await stage.until(lambda: stage.acceptor.connections == 3)
-        begun = asyncio.get_running_loop().time()
-        stage.acceptor.sweep(begun + LIMITS.head_seconds - 1)
+        stage.sweep(LIMITS.head_seconds - 1)
         assert stage.acceptor.connections == 3
-        stage.acceptor.sweep(begun + LIMITS.head_seconds + 1)
+        stage.sweep(1)
         assert await half.status() == 408
         assert await silent.status() == 408
         assert await kept.get("/x") == 200
-        stage.acceptor.sweep(begun + LIMITS.idle_seconds + LIMITS.head_seconds)
+        stage.sweep(LIMITS.idle_seconds - 1)
+        assert await kept.get("/x") == 200
+        stage.sweep(LIMITS.idle_seconds)
         assert await kept.ended()
         assert (stage.acceptor.counts["head"], stage.acceptor.counts["idle"]) == (2, 1)
 
@@ -235,11 +251,10 @@ async def test_streams_stay_while_they_are_read(stage_of: StageOf) -> None:
     """And end when the client takes nothing of what was written for it."""
     async with stage_of(LIMITS) as stage:
         stream = await stage.connect(b"GET /stream HTTP/1.1\r\nHost: t\r\n\r\n")
-        now = asyncio.get_running_loop().time()
         for turn in range(10):
             await stream.reader.readexactly(2_000_000)
-            now += LIMITS.write_seconds / 3
-            stage.acceptor.sweep(now)
+            stage.sweep(LIMITS.write_seconds / 3)
+            await asyncio.sleep(0)
             assert stage.acceptor.connections == 1, turn
         stream.writer.transport.pause_reading()  # type: ignore[attr-defined]
         (line,) = stage.acceptor.open_connections
@@ -251,10 +266,37 @@ async def test_streams_stay_while_they_are_read(stage_of: StageOf) -> None:
             return len(sizes) > 50 and sizes[-1] > 0 and len(set(sizes[-50:])) == 1
 
         await stage.until(full)
-        stage.acceptor.sweep(now + 1)
-        stage.acceptor.sweep(now + 2 * LIMITS.write_seconds)
+        stage.sweep(1)
+        stage.sweep(LIMITS.write_seconds)
         await stage.until(lambda: stage.acceptor.connections == 0)
         assert stage.acceptor.counts["unread"] == 1
+
+
+class Full(asyncio.Transport):
+    """The transport of a stream that is always as full as it may be."""
+
+    def get_write_buffer_size(self) -> int:
+        return 100_000
+
+
+async def test_a_full_buffer_is_read_as_long_as_it_is_emptied_in_between() -> None:
+    pool = Pool()
+    connection = Connection(Left(), asyncio.Protocol(), (pool,), reserved=False, clock=lambda: 0.0)
+    connection.connection_made(Full())
+    connection.begin()
+    times = {"head": 10.0, "idle": 75.0, "write": 30.0}
+    for now in range(0, 200, 20):
+        connection.pause_writing()
+        connection.resume_writing()
+        assert connection.overdue(now, **times) == ""
+    assert connection.overdue(200, **times) == ""
+    assert connection.overdue(210, **times) == "unread"
+
+
+class Left:
+    """The owner of a connection, which forgets it."""
+
+    def left(self, connection: Connection) -> None: ...
 
 
 async def test_the_last_descriptors_are_for_health(stage_of: StageOf) -> None:
@@ -333,6 +375,7 @@ async def test_time_in_which_the_process_stood_still_does_not_count(monkeypatch:
         loop, skipped = asyncio.get_running_loop(), 0.0
         real = loop.time
         monkeypatch.setattr(loop, "time", lambda: real() + skipped)
+        stage.acceptor.clock = stage.real_clock
         await stage.connect(HALF)
         await stage.until(lambda: stage.acceptor.connections == 1)
         skipped = 1000.0
