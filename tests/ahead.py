@@ -117,6 +117,11 @@ class Pool:
         for where, grant in places:
             self.nodes.discharge(self.nodes.row(where), of.waiting[0].pod_class, grant)  # type: ignore[arg-type]
 
+    def is_free(self, row: int) -> bool:
+        """Whether a card of the node is."""
+        view = self.nodes.freeze()
+        return bool(view.free()[view.static.resources.index(GPU), row] > 0)
+
     def lose_member(self, name: str) -> None:
         """The running job loses a pod, and its room is kept for another; the job ends when it was to."""
         of, _, places = self._running[name]

@@ -93,11 +93,16 @@ class Line:
             self._gangs[:] = [gang for gang in self._gangs if not chosen(gang)]
         return found
 
-    def pop(self) -> Gang:
-        """The best gang."""
+    def best(self) -> Gang:
+        """The best gang, which stays in the line."""
         if not self._sorted:
             self._sort(self._gangs)
             self._sorted = True
+        return self._gangs[-1]
+
+    def pop(self) -> Gang:
+        """The best gang, taken out of the line."""
+        self.best()
         return self._gangs.pop()
 
 

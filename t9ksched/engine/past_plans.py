@@ -2,7 +2,8 @@
 
 A cycle *found nothing to improve* when no plan moved in it and no room came free after a plan had been looked at. While
 all goes as it expected after that (gangs end when they were to end, others start where they were planned), no plan can
-get an earlier start: each stands without another look. Anything else has all plans looked at again.
+get an earlier start: each stands without another look. Where room was lost, plans on these nodes are looked at again;
+where some came free before its time, those that could start before that. Anything else has all plans looked at again.
 """
 
 from collections import Counter
@@ -12,7 +13,7 @@ from typing import Final
 
 import numpy as np
 
-from t9ksched.engine.arrays import Int64s
+from t9ksched.engine.arrays import Int64s, Mask
 from t9ksched.engine.blocks import NEVER_ENDS, Block, Room
 from t9ksched.engine.ends import Ends, KnownEnds
 from t9ksched.engine.ledger import Ledger
@@ -55,12 +56,18 @@ class Expected:
     reserved: tuple[ReservedRoom, ...]
     held: dict[str, dict[str, int]]
 
-    def still_run(self, latest: Mapping[int, ExpectedEnd], now: int) -> bool:
-        """Whether these ends, by identity, are those that were to come after this moment, and give back the same."""
+    def early(self, latest: Mapping[int, ExpectedEnd], now: int) -> list[ExpectedEnd] | None:
+        """The ends that were to come after this moment, and are not among these, by identity, any more; None where
+        there are some that were not expected, or that give back something else.
+        """
         known = self.known
         gone = [known[key] for key in known.keys() - latest.keys()]
-        to_come = [one for one in (*gone, *(end for end, _ in self.began)) if one.at > now]
-        return _given_back(to_come) == _given_back(latest[key] for key in latest.keys() - known.keys())
+        left = {_name(one): one for one in (*gone, *(end for end, _ in self.began)) if one.at > now}
+        for one in (latest[key] for key in latest.keys() - known.keys()):
+            was = left.pop(_name(one), None)
+            if was is None or _given_back(was) != _given_back(one):
+                return None
+        return list(left.values())
 
     def at(self, now: int) -> tuple[Int64s, dict[str, dict[str, int]]]:
         """The columns of free room, and what queues with a quota are charged, when what was to end by then has."""
@@ -107,16 +114,17 @@ class PastPlans:
 
     def blocks(
         self,
-        reservations: Sequence[Reservation],
+        planned: tuple[Reservation, ...],
         gangs: Mapping[str, Gang],
         queues: Mapping[str, QueueState],
         trial: Trial,
         now: int,
         end_of: EndOf,
     ) -> Work[list[Block]]:
-        """The plans of these gangs, with what is true of them now. Those that lost a node are planned anew."""
+        """The plans of these gangs, of one reservation a pod, with what is true of them now. Those that lost a node are
+        planned anew.
+        """
         meter = trial.meter
-        planned = tuple(one for one in reservations if one.kind.planned)
         meter.spent += _A_RESERVATION * len(planned)
         yield
         if planned == self._latest[0]:
@@ -154,21 +162,47 @@ class PastPlans:
 
     def as_expected(
         self, plans: Iterable[Block], view: View, ends: Ends, trial: Trial, ledger: Ledger, policy: Policy, now: int
-    ) -> bool:
-        """Whether these plans and all else are as was expected, and the last cycle found nothing to improve."""
+    ) -> "Deviation | None":
+        """How all differs from what was expected of these plans; None where too much does, or where the last cycle
+        found something to improve.
+        """
         was = self._expected
         if was is None or was.policy != policy:
-            return False
+            return None
         if tuple(block.reserved for block in plans) != was.planned:
-            return False
-        if (ends.at <= now).any() or not was.still_run(self.ends.latest, now):
-            return False
+            return None
+        if (ends.at <= now).any() or (early := was.early(self.ends.latest, now)) is None:
+            return None
         if tuple(room for room in view.reserved if room.end > now) != was.reserved:
-            return False
+            return None
         if {name: state.spec for name, state in view.queues.items()} != was.specs:
-            return False
+            return None
         free, held = was.at(now)
-        return np.array_equal(free, trial.free) and held == charged(view, ledger)
+        index = trial.nodes.static.index
+        for end in early:
+            for node, of, pods in end.rooms:
+                if node in index:
+                    free[:, index[node]] += trial.column(None, of).needs_vector * pods
+                if end.queue in held:
+                    held[end.queue] = _less(held[end.queue], dict(of.requests), pods)
+        if (trial.free > free).any() or held != charged(view, ledger):
+            return None
+        lost = np.any(trial.free < free, axis=0)
+        return Deviation(lost if lost.any() else None, max((one.at for one in early), default=0))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Deviation:
+    """How a cycle begins otherwise than was expected.
+
+    Attributes:
+        lost: nodes with less free room, shape (nodes,); None for none. Less room helps no plan.
+        until: what came free before its time was to come free by then; 0 where nothing did. From then on nothing is
+            better than was expected.
+    """
+
+    lost: Mask | None
+    until: int
 
 
 def charged(view: View, ledger: Ledger) -> dict[str, dict[str, int]]:
@@ -180,13 +214,16 @@ def charged(view: View, ledger: Ledger) -> dict[str, dict[str, int]]:
     }
 
 
-def _given_back(ends: Iterable[ExpectedEnd]) -> dict[tuple[str, str, int], Counter[tuple[str, object]]]:
-    """What ends give back: how many pods with which requests on which node, by gang, queue and moment."""
-    found: dict[tuple[str, str, int], Counter[tuple[str, object]]] = {}
-    for one in ends:
-        rooms = found.setdefault((one.gang, one.queue, one.at), Counter())
-        for node, of, pods in one.rooms:
-            rooms[node, of.requests] += pods
+def _name(end: ExpectedEnd) -> tuple[str, str, int]:
+    """The gang, its queue and the moment: a gang has no two ends at one moment."""
+    return end.gang, end.queue, end.at
+
+
+def _given_back(end: ExpectedEnd) -> Counter[tuple[str, object]]:
+    """How many pods with which requests on which node."""
+    found: Counter[tuple[str, object]] = Counter()
+    for node, of, pods in end.rooms:
+        found[node, of.requests] += pods
     return found
 
 

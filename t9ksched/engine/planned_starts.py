@@ -16,7 +16,8 @@ from t9ksched.engine.blocks import NEVER_ENDS, Block, Room, end_of
 from t9ksched.engine.ends import Ends
 from t9ksched.engine.in_turn import InTurn, is_plain
 from t9ksched.engine.ledger import Ledger
-from t9ksched.engine.past_plans import Expected, PastPlans, charged
+from t9ksched.engine.past_plans import Deviation, Expected, PastPlans, charged
+from t9ksched.engine.placement.class_fit import ClassFit
 from t9ksched.engine.placement.trial import Placement, Trial
 from t9ksched.engine.plan_counts import PlanCounts
 from t9ksched.engine.policy import Planning, Policy
@@ -70,7 +71,8 @@ class PlannedStarts:
         self._rank: int | None = None
         """Plans of queues with at least this priority are on the timeline."""
         self.gangs = {gang.uid: gang for gang in view.gangs if gang.queue in view.queues}
-        self.moments = {one.owner: one.since for one in view.reservations if one.kind.planned}
+        self._rows = tuple(one for one in view.reservations if one.kind.planned)
+        self.moments = {one.owner: one.since for one in self._rows}
         accounts = {name: tuple(ledger.path(name)) for name in view.queues}
         self._timeline = Timeline(trial.free.shape, now, accounts, trial.meter)
         self.in_turn = InTurn(self._timeline)
@@ -85,8 +87,8 @@ class PlannedStarts:
         """Plans of gangs that have had their turn, by UID."""
         self._before: dict[str, Block] = {}
         """Plans of earlier cycles, by UID of gangs that have not had their turn yet."""
-        self._calm = False
-        """No plan of an earlier cycle can be improved: see `past_plans`."""
+        self._deviation: Deviation | None = None
+        """How far plans of earlier cycles may be improved; None where that is not known: see `past_plans`."""
         self._lifted: dict[str, Block] = {}
         """Plans that did not stand, by UID of the gang; at the turn of a gang, its own is here."""
         self._begun: list[tuple[ExpectedEnd, Room]] = []
@@ -103,7 +105,7 @@ class PlannedStarts:
         past.follow(trial)
         if self._reserved is not None:
             self._reserved.beside(self._timeline, self.gangs)
-        plans = yield from past.blocks(view.reservations, self.gangs, view.queues, trial, now, self.end_of)
+        plans = yield from past.blocks(self._rows, self.gangs, view.queues, trial, now, self.end_of)
         self._broken = {owner for owner in self.moments if owner in self.gangs} - {block.owner for block in plans}
         plans = self._counts.take(plans, self._broken, self.gangs)
         self._before = {block.owner: block for block in plans}
@@ -113,7 +115,7 @@ class PlannedStarts:
             self.promised.lay()
         if plans or self._reserved is not None:
             ends = yield from self.look_ahead()
-            self._calm = past.as_expected(plans, view, ends, trial, self._ledger, self._policy, now)
+            self._deviation = past.as_expected(plans, view, ends, trial, self._ledger, self._policy, now)
             yield
 
     def look_ahead(self) -> Work[Ends]:
@@ -153,7 +155,7 @@ class PlannedStarts:
         return planned
 
     def look_again(self) -> None:
-        """Plans that were looked at may be improved after all: the next cycle does not take them as they are."""
+        """Room came free: plans that were looked at may be improved after all, and the next cycle looks at all."""
         self._gained = True
 
     @property
@@ -177,8 +179,7 @@ class PlannedStarts:
         column = self._trial.column(self._view.queues[gang.queue].spec.node_selector, members[0].pod_class)
         if not (is_steady(column) and is_for(block, gang, members)):
             return None
-        calm = self._calm and not self._gained and not self._lifted
-        if not calm or block.asked != asks(gang):
+        if block.asked != asks(gang) or not (yield from self._is_as_expected(block, column)):
             # Reserved room is not the same for all gangs, so nothing is said where there is some, or a gang wants some.
             if self._reserved is not None or gang.reservation:
                 return None
@@ -191,9 +192,23 @@ class PlannedStarts:
         self._stands[gang.uid] = self._before.pop(gang.uid)
         return block
 
-    def focus(self, gang: Gang) -> None:
-        """It is the turn of a gang of this queue: plans of queues with a smaller priority are off the timeline."""
-        rank = self._view.queues[gang.queue].spec.priority
+    def _is_as_expected(self, block: Block, column: ClassFit) -> Work[bool]:
+        """Whether a plan of these pods, for which there was no earlier start, stands, and there is none now."""
+        deviation = self._deviation
+        if deviation is None or self._gained or self._lifted:
+            return False
+        if deviation.lost is None and not deviation.until:
+            return True
+        if self._reserved is not None or (deviation.lost is not None and deviation.lost[block.room.rows].any()):
+            return False
+        if deviation.until:
+            yield from self._timeline.prepare(self._trial)
+            most = self._timeline.steps(column).most(min(deviation.until, block.at))
+            return most < len(block.reserved)
+        return True
+
+    def focus(self, rank: int) -> None:
+        """It is the turn of queues with this priority: plans of queues with a smaller one are off the timeline."""
         if rank == self._rank:
             return
         self._rank = rank

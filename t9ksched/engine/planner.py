@@ -102,6 +102,7 @@ class Planner:
                     order.reorder()
             else:
                 line = self._lines[name]
+                yield from self._minima.pass_over(name, line)
                 grown = bool(line) and (yield from judge(line.pop()))
                 order.served(more=bool(line), grown=grown)
             self.meter.spent += _GANG

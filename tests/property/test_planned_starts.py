@@ -30,6 +30,7 @@ from t9ksched.engine.ends import Ends
 from t9ksched.engine.future_charges import FutureCharges
 from t9ksched.engine.memory import Memory
 from t9ksched.engine.order import Firm
+from t9ksched.engine.past_plans import Deviation
 from t9ksched.engine.planned_starts import PlannedStarts
 from t9ksched.engine.policy import Planning
 from t9ksched.engine.reserved_rooms import ReservedRooms
@@ -379,11 +380,13 @@ FAULTS = {
         FutureCharges, payable=lambda self, limits, demand: [], can_pay=lambda *_: True
     ),
     "plans of equal queues are not seen": lambda: patch.object(
-        PlannedStarts, "focus", lambda self, gang: self.lift(self.blocks())
+        PlannedStarts, "focus", lambda self, rank: self.lift(self.blocks())
     ),
     "plans keep no order": lambda: patch.object(planner, "Firm", lambda lines, specs, _: Firm(lines, specs, {})),
     "plans heed no windows": lambda: patch.object(Windows, "_steps", lambda self, gang, until: None),
-    "all is always as expected": lambda: patch.object(planned_starts.PastPlans, "as_expected", lambda *_: True),
+    "all is always as expected": lambda: patch.object(
+        planned_starts.PastPlans, "as_expected", lambda *_: Deviation(None, 0)
+    ),
 }
 
 

@@ -14,7 +14,7 @@ from t9ksched.engine.actions.reserve import Reserve, told
 from t9ksched.engine.blocks import Block
 from t9ksched.engine.cycle import Cycle
 from t9ksched.engine.members import chosen
-from t9ksched.engine.order import gang_key
+from t9ksched.engine.order import Line, gang_key
 from t9ksched.engine.plan import Waiting
 from t9ksched.engine.starvation import Starving
 from t9ksched.engine.work import Work
@@ -40,7 +40,7 @@ class Minima:
         self._planning = [action for action in self._actions if isinstance(action, Reserve)]
         """What is done for a gang that may not start now."""
         self._passed_over = PassedOver.of(cycle)
-        self._planned_before = {one.owner for one in cycle.view.reservations if one.kind.planned}
+        self._planned_before = frozenset(cycle.planned.moments) if cycle.planned is not None else frozenset()
         self.staying: dict[str, list[tuple[Gang, tuple[Reason, ...]]]] = {}
         self.above: dict[str, list[tuple[Gang, list[Member]]]] = {}
 
@@ -58,6 +58,19 @@ class Minima:
             cycle.reservations.keep(gang.uid, victims.leaving)
         return cycle.stats.placed + cycle.stats.preempted > paid
 
+    def pass_over(self, queue: str, line: Line) -> Work[None]:
+        """Gangs at the head of the line of a queue whose turn it is wait, as far as numbers alone say so."""
+        cycle, rank = self._cycle, self._cycle.view.queues[queue].spec.priority
+        if self._passed_over is None or cycle.planned is None:
+            return
+        if cycle.starving is not None:
+            cycle.starving.focus(rank)
+        cycle.planned.focus(rank)
+        told = yield from self._passed_over.told(line)
+        cycle.stats.judged += len(told)
+        if told:
+            self.staying.setdefault(queue, []).extend(told)
+
     def without_queue(self, name: str, gangs: Sequence[Gang]) -> None:
         """These gangs name a queue that does not exist."""
         reasons = (explain.queue_not_found(name),)
@@ -71,18 +84,13 @@ class Minima:
 
     def _judge(self, gang: Gang) -> Work[None]:
         cycle = self._cycle
+        queue, planned = cycle.view.queues[gang.queue], cycle.planned
         cycle.stats.judged += 1
         cycle.refills.open(gang)
         if cycle.starving is not None:
-            cycle.starving.focus(cycle.view.queues[gang.queue].spec.priority)
-        queue, planned = cycle.view.queues[gang.queue], cycle.planned
+            cycle.starving.focus(queue.spec.priority)
         if planned is not None:
-            planned.focus(gang)
-            if self._passed_over is not None and gang.uid not in self._planned_before:
-                reasons = yield from self._passed_over.reasons(gang)
-                if reasons:
-                    self._stay(gang, reasons)
-                    return
+            planned.focus(queue.spec.priority)
         members, rest, enough = chosen(gang)
         closed = queue.spec.closed and not (gang.accepted or gang.ran or gang.placed)
         had: Block | None = None

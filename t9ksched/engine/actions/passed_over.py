@@ -9,10 +9,12 @@ say nothing, the gang has its turn.
 from typing import Final
 
 from t9ksched.engine import explain
+from t9ksched.engine.blocks import end_of
 from t9ksched.engine.cycle import Cycle
 from t9ksched.engine.failure_memory import Answer
 from t9ksched.engine.in_turn import is_plain
 from t9ksched.engine.members import alike
+from t9ksched.engine.order import Line
 from t9ksched.engine.placement.class_fit import ClassFit
 from t9ksched.engine.planned_starts import PlannedStarts
 from t9ksched.engine.scheduling_key import SchedulingKey
@@ -20,10 +22,10 @@ from t9ksched.engine.work import Work, finish
 from t9ksched.model.gang import Gang
 from t9ksched.model.reasons import Reason
 
-_A_LOOK: Final = 100
+_A_GANG: Final = 500
 """Units of work to look one gang up."""
-_Known = tuple[SchedulingKey, Answer, ClassFit, int]
-"""A key of one plain class, with its answer, the class and the number of pods."""
+_Known = tuple[SchedulingKey, Answer, ClassFit, int, bool]
+"""A key of one plain class, with its answer, the class, the number of pods, and whether there is a quota for them."""
 
 
 class PassedOver:
@@ -31,10 +33,9 @@ class PassedOver:
 
     def __init__(self, cycle: Cycle) -> None:
         self._cycle = cycle
-        self._known: dict[tuple[str, int, int], _Known | None] = {}
-        """By queue, identity of the class and number of pods; None where a turn is needed."""
-        self._queues: dict[str, bool] = {}
-        """Whether gangs of a queue may be looked up."""
+        self._known: dict[tuple[object, int, int], _Known | None] = {}
+        """By what `_scope` says of the queue, identity of the class and number of pods; None where a turn is needed."""
+        self._scopes: dict[str, object] = {}
 
     @classmethod
     def of(cls, cycle: Cycle) -> "PassedOver | None":
@@ -45,39 +46,53 @@ class PassedOver:
             return None
         return cls(cycle)
 
-    def reasons(self, gang: Gang) -> Work[tuple[Reason, ...]]:
-        """Why the gang waits; empty if that is not known without its turn. It has no plan."""
-        cycle, planned = self._cycle, self._cycle.planned
-        assert planned is not None
-        members = gang.waiting
-        if not (gang.min_member == gang.total == len(members)) or gang.roles or gang.placed or gang.reservation:
-            return ()
-        if gang.topology != "None" or not members or cycle.reservations.of or cycle.reservations.missing:
-            return ()
-        if cycle.starving is not None and (cycle.starving.kept or cycle.starving.has(gang)):
-            return ()
-        if not (planned.any and self._plain(gang.queue) and alike(members)) or planned.may_plan(gang, None):
-            return ()
-        signature = (gang.queue, id(members[0].pod_class), len(members))
-        if signature not in self._known:
-            key = yield from cycle.keys.of(gang, members)
-            plain = is_plain(gang, key, cycle.trial)
-            self._known[signature] = (key, cycle.failures.answer(key), *key.groups[0]) if plain else None
-        known = self._known[signature]
-        return () if known is None else self._told(planned, gang, known)
+    def told(self, line: Line) -> Work[list[tuple[Gang, tuple[Reason, ...]]]]:
+        """The gangs at the head of a queue's line that surely wait, taken out of it, and why each does.
 
-    def _told(self, planned: PlannedStarts, gang: Gang, known: _Known) -> tuple[Reason, ...]:
+        It ends at the first of which that is not known without its turn. None of them has a plan; it is the turn of
+        their queue.
+        """
+        found: list[tuple[Gang, tuple[Reason, ...]]] = []
+        cycle, planned = self._cycle, self._cycle.planned
+        if planned is None or not planned.any or cycle.reservations.of or cycle.reservations.missing:
+            return found
+        starving, meter = cycle.starving, cycle.trial.meter
+        if starving is not None and starving.kept:
+            return found
+        while line:
+            gang = line.best()
+            scope = self._scope(gang.queue)
+            if scope is None or not _is_simple(gang) or planned.may_plan(gang, None):
+                break
+            if starving is not None and starving.has(gang):
+                break
+            signature = (scope, id(gang.waiting[0].pod_class), len(gang.waiting))
+            if signature not in self._known:
+                key = yield from cycle.keys.of(gang, gang.waiting)
+                plain = is_plain(gang, key, cycle.trial)
+                limited = _is_limited(cycle, gang.queue)
+                self._known[signature] = (key, cycle.failures.answer(key), *key.groups[0], limited) if plain else None
+            known = self._known[signature]
+            reasons = () if known is None else self._reasons(planned, gang, known)
+            if not reasons:
+                break
+            found.append((line.pop(), reasons))
+            meter.spent += _A_GANG
+            yield
+        return found
+
+    def _reasons(self, planned: PlannedStarts, gang: Gang, known: _Known) -> tuple[Reason, ...]:
         cycle = self._cycle
-        key, answer, column, pods = known
-        cycle.trial.meter.spent += _A_LOOK
+        key, answer, column, pods, limited = known
         if answer.over_quota:
             cycle.stats.alike += 1
             return answer.over_quota
-        if cycle.ledger.can_charge(gang.queue, key.demand):
-            return ()
-        if not planned.pays(gang, key.demand):
-            return (explain.quota_planned(gang.queue),)
-        ends = planned.end_of(gang, cycle.now)
+        if limited:
+            if cycle.ledger.can_charge(gang.queue, key.demand):
+                return ()
+            if not planned.pays(gang, key.demand):
+                return (explain.quota_planned(gang.queue),)
+        ends = end_of(gang, cycle.now)
         if answer.no_room and ends >= answer.from_end:
             cycle.stats.alike += 1
             return answer.no_room
@@ -90,11 +105,30 @@ class PassedOver:
         cycle.stats.tried += 1
         return answer.no_room
 
-    def _plain(self, queue: str) -> bool:
-        """Whether the queue's order is no promise, it is open, and its gangs evict none."""
-        if queue not in self._queues:
+    def _scope(self, queue: str) -> object:
+        """What the answers of a queue hold for: gangs alike of queues with the same one get the same. None where gangs
+        are not looked up: the order of the queue is a promise, it is closed, or its gangs may evict others.
+        """
+        if queue not in self._scopes:
             cycle = self._cycle
             spec = cycle.view.queues[queue].spec
             evicts = "preempt" in cycle.policy.actions and cycle.view.running and cycle.victim_queues(queue)
-            self._queues[queue] = not (evicts or spec.closed or spec.ordering == "Strict")
-        return self._queues[queue]
+            if evicts or spec.closed or spec.ordering == "Strict":
+                self._scopes[queue] = None
+            elif _is_limited(cycle, queue):
+                self._scopes[queue] = queue
+            else:
+                self._scopes[queue] = spec.priority, spec.node_selector
+        return self._scopes[queue]
+
+
+def _is_limited(cycle: Cycle, queue: str) -> bool:
+    return any(True for _ in cycle.ledger.limits(queue))
+
+
+def _is_simple(gang: Gang) -> bool:
+    """Whether all pods of the gang wait, and are of one class, and it wants nothing but room."""
+    members = gang.waiting
+    if not members or not (gang.min_member == gang.total == len(members)):
+        return False
+    return not (gang.roles or gang.placed or gang.reservation) and gang.topology == "None" and alike(members)

@@ -63,7 +63,6 @@ class Reserve:
         ways = _WAYS if had is None or planned.alike(gang, key) else 0
         for nth, at in enumerate(later):
             if nth >= _MOST:
-                planned.look_again()
                 break
             yield
             placements = yield from self._places(planned, gang, key, at)

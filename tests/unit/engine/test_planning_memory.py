@@ -1,13 +1,84 @@
 """A planner that remembers decides as a fresh one does, cycle by cycle: `Pool.cycle` compares the two."""
 
+import random
 from dataclasses import replace
+from unittest.mock import patch
 
 import pytest
 
+from t9ksched.engine.past_plans import Deviation, PastPlans
 from t9ksched.engine.policy import Planning
 from t9ksched.model.start_windows import StartWindow
 from tests.ahead import Pool
-from tests.builders import divided_node, pod_class, queue
+from tests.builders import GPU, divided_node, pod_class, queue
+
+OF = ("q", "q", "small")
+ONE_CARD = pod_class(cpu=0, memory=0, gpu=1)
+
+
+def deviations(seed: int) -> list[Deviation]:
+    """A history in which jobs end before their time, and pods of others come and go; how each cycle deviated from what
+    was expected in the one before.
+    """
+    rng, found = random.Random(seed), []
+    pool = Pool(nodes=6, cards=4, queues={"q": queue(ordering="Backfill"), "small": queue(quota={GPU: 12})})
+    others: list[int] = []
+    judge = PastPlans.as_expected
+
+    def noted(*args: object) -> Deviation | None:
+        if (deviation := judge(*args)) is not None:  # type: ignore[arg-type]
+            found.append(deviation)
+        return deviation
+
+    with patch.object(PastPlans, "as_expected", noted):
+        for at in range(60):
+            hour = at / 4
+            for name in sorted(pool.running):
+                if hour - pool.started[name] >= (pool.limit(name) or 3):
+                    pool.end(name)
+            if rng.random() < 0.5:
+                pool.submit(
+                    f"j{at}", rng.randint(1, 6), rng.choice((1, 2, 5)), cards=rng.choice((1, 2, 4)), of=rng.choice(OF)
+                )
+            elif rng.random() < 0.3 and pool.running:
+                pool.end(rng.choice(sorted(pool.running)))
+            elif rng.random() < 0.4:
+                node = rng.randrange(6)
+                if pool.is_free(node):
+                    pool.nodes.charge(node, ONE_CARD)
+                    others.append(node)
+            for _ in range(rng.choice((1, 1, 2))):
+                pool.cycle(hour)
+    return found
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_less_room_and_room_before_its_time(seed: int) -> None:
+    assert deviations(seed)
+
+
+def test_both_are_told_apart_from_all_that_was_expected() -> None:
+    """And there are plans that do not stand any more for each."""
+    found = [one for seed in range(10) for one in deviations(seed)]
+    assert any(one.lost is not None for one in found)
+    assert any(one.until for one in found)
+    assert any(one.lost is None and not one.until for one in found)
+
+
+@pytest.mark.parametrize("ignored", [{"lost": None}, {"until": 0}], ids=["lost room", "room before its time"])
+def test_what_is_ignored_is_noticed(ignored: dict[str, int | None]) -> None:
+    judge = PastPlans.as_expected
+
+    def ignoring(*args: object) -> Deviation | None:
+        deviation = judge(*args)  # type: ignore[arg-type]
+        return deviation and replace(deviation, **ignored)
+
+    def play() -> None:
+        for seed in range(40):
+            deviations(seed)
+
+    with patch.object(PastPlans, "as_expected", ignoring), pytest.raises(AssertionError, match="memory"):
+        play()
 
 
 def test_what_a_gang_is_told_that_fails_for_want_of_room_is_told_to_shorter_ones_like_it() -> None:
