@@ -82,7 +82,7 @@ class Cycle:
         rules = {name: found for name, state in view.queues.items() if (found := rules_of(state, policy.starvation))}
         if rules:
             self.starving = Starving(view, self.trial, self.keys, rules, now)
-        self.failures = FailureMemory(view, self.trial, rooms, self.ledger, policy, past, self.starving)
+        self.failures = FailureMemory(view, self.trial, rooms, self.ledger, policy, past, self.starving, self.advance)
         self.refills = Refills(view, self.trial, self.reservations, self.ledger, self.failures, self.withheld)
         self.promised = self._promise()
         self.windows = Windows(view.queues, now)

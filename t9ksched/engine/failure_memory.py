@@ -14,6 +14,7 @@ from t9ksched.engine.past_failures import PastFailures, Place, Promises
 from t9ksched.engine.placement.class_fit import ClassFit
 from t9ksched.engine.placement.trial import Trial
 from t9ksched.engine.policy import Policy
+from t9ksched.engine.reserved_rooms import ReservedRooms
 from t9ksched.engine.scheduling_key import SchedulingKey
 from t9ksched.engine.starvation import Starving
 from t9ksched.engine.view import View
@@ -64,9 +65,11 @@ class FailureMemory:
         policy: Policy,
         past: PastFailures,
         starving: Starving | None = None,
+        advance: ReservedRooms | None = None,
     ) -> None:
-        """`promises` has what is reserved on each node, by row, whoever made it."""
+        """`promises` has what is reserved on each node, by row, whoever made it; `advance` what administrators did."""
         self._starving = starving
+        self._advance = advance
         self._view = view
         self._ledger = ledger
         self._pod_affinity = trial.pod_affinity
@@ -177,6 +180,8 @@ class FailureMemory:
         nodes as they were.
         """
         found = _lasting(gang, key)
+        if self._advance is not None:
+            found = (*found, gang.lasts, self._advance.standing(gang))
         return (*found, self._starving.kept) if self._starving is not None and self._starving.kept else found
 
     def _place(self, key: SchedulingKey) -> Place | None:
@@ -208,7 +213,7 @@ def _able(key: SchedulingKey) -> Mask:
 
 def _lasting(gang: Gang, key: SchedulingKey) -> tuple[object, ...]:
     """What a refusal depends on besides nodes and pods."""
-    found = (*key.lasting, key.profile, gang.lasts) if key.profile else key.lasting
+    found = (*key.lasting, key.profile) if key.profile else key.lasting
     if gang.topology == "None" and not key.ruled:
         return found
     ruled = tuple(column.ruled for column, _ in key.groups)

@@ -100,6 +100,7 @@ class ReservedRooms:
         self._admits: dict[tuple[object, ...], tuple[bool, ...]] = {}
         self._known: dict[tuple[object, ...], tuple[Changes, SortedChanges] | None] = {}
         self._too_large: dict[tuple[object, ...], Reason | None] = {}
+        self._standing: dict[tuple[object, ...], tuple[object, ...]] = {}
         self._version = 0
         """Another one after each change of what gangs inside hold."""
 
@@ -207,6 +208,20 @@ class ReservedRooms:
 
     def against(self, gang: Gang, start: int) -> ReservedRoom | None:
         """The first room that the gang would take from others if it started then and had all nodes."""
+        return min(self._denying(gang, start), key=lambda room: (room.begin, room.name), default=None)
+
+    def standing(self, gang: Gang) -> tuple[object, ...]:
+        """What a refusal of now depends on besides what is reserved on the nodes: the time alone changes it."""
+        key = (self.admitted(gang), gang.reservation, gang.lasts)
+        found = self._standing.get(key)
+        if found is None:
+            rooms = self._denying(gang, self._now)
+            found = tuple((room.name, room.begin, room.end, room.begin <= self._now) for room in rooms)
+            self._standing[key] = found
+        return found
+
+    def _denying(self, gang: Gang, start: int) -> list[ReservedRoom]:
+        """The rooms that the gang would take from others if it started then and had all nodes."""
         end = self.end_of(gang, start)
         found = []
         for kept, admits in zip(self._kept, self.admitted(gang), strict=True):
@@ -219,7 +234,7 @@ class ReservedRooms:
                 denied = start < room.end and end > room.begin
             if denied and len(kept.rows):
                 found.append(room)
-        return min(found, key=lambda room: (room.begin, room.name), default=None)
+        return found
 
     # ---- as changes of the columns
 

@@ -388,6 +388,19 @@ def test_an_answer_does_not_outlive_the_reservation(planning: Planning | None) -
     assert given.started == {"j": 3}
 
 
+def test_a_refusal_that_time_alone_changes_is_not_remembered() -> None:
+    """Nothing changes on the nodes: the job would outlast its own reservation too, and then the other one begins."""
+    given = pool(None)
+    given.reserve("r", 10, 20, [0], **FOR_EVAL)
+    given.reserve("own", 0, 12, [1], queues=("q",))
+    given.submit("both", 2, 11, cards=8)
+    told = [given.cycle(hour).waiting[0].reasons[0].message for hour in (0, 1, 2)]
+    assert ["'own'" in one for one in told] == [False, False, True]
+    del given.rooms["own"]
+    told = [given.cycle(hour).waiting[0].reasons[0].message for hour in (3, 9, 10)]
+    assert ["when reservation 'r' begins" in one for one in told] == [True, True, False]
+
+
 # ---- other ways to get room
 
 
