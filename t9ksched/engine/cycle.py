@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from itertools import islice
 
+import numpy as np
+
 from t9ksched.engine import explain
 from t9ksched.engine.arrays import Int64s, Mask
 from t9ksched.engine.blocks import end_of
@@ -70,7 +72,7 @@ class Cycle:
         self.reserved: list[Reservation] = []
         self._victims: VictimSearch | None = None
         self._victim_queues: dict[str, frozenset[str]] = {}
-        self._reach: dict[SchedulingKey, tuple[int, bool]] = {}
+        self._reach: dict[SchedulingKey, tuple[tuple[int, int], bool]] = {}
         """What `within_reach` said of keys, with the state of the trial then."""
         self._refilled: set[str] = set()
         self.scopes: dict[str, Mask] = {}
@@ -153,6 +155,12 @@ class Cycle:
             )
         return self._victim_queues[queue]
 
+    def victims_matter(self, queue: str) -> bool:
+        """Whether the policy may let gangs of this queue evict any, or they may count on room that pods leave."""
+        if "preempt" not in self.policy.actions or not self.view.running:
+            return False
+        return bool(self.victim_queues(queue) or self.evictions or self._memory.leave(self.view.running))
+
     def within_reach(self, gang: Gang, key: SchedulingKey) -> Work[bool]:
         """Whether victims may make room for the gang at any time: if all has gone that may ever be evicted for it, by
         numbers, each class of its pods alone, and with the room that planned starts need; and while its queue cannot
@@ -162,13 +170,18 @@ class Cycle:
         rules, queues = self.policy.preemption, self.victim_queues(gang.queue)
         whole = queues if rules.inside_queue else queues - {gang.queue}
         going = table.going(whole, queues - whole if rules.surplus_yields else ())
-        if gang.queue not in going.queues and self.ledger.can_charge(gang.queue, key.demand):
+        # What victims of this cycle leave beside what they were chosen for is for gangs of every queue.
+        coming = self._victims.coming if self._victims is not None and self.evictions else None
+        if coming is None and gang.queue not in going.queues and self.ledger.can_charge(gang.queue, key.demand):
             return False
+        state = self.trial.state, len(self.evictions)
         known = self._reach.get(key)
-        if known is None or known[0] != self.trial.state:
+        if known is None or known[0] != state:
             free = self.trial.free + going.room
+            if coming is not None:
+                free += np.maximum(coming, 0)
             fits = all(int(column.rooms(free).sum()) >= pods for column, pods in key.groups)
-            known = self._reach[key] = self.trial.state, fits
+            known = self._reach[key] = state, fits
         return known[1]
 
     def refilled(self, gang: str) -> None:

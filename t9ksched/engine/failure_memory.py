@@ -33,11 +33,12 @@ class Answer:
         no_room: why its pods have no place, for gangs that may run until `from_end` (nanoseconds since the epoch) or
             longer: planned starts may leave room to those that end before.
         behind: why a strict queue does not let it pass.
-        no_victims: preemption could not help it, nor gangs that may run until `victims_from_end` or longer; candidates
-            only get fewer.
+        no_victims: preemption could not help it, nor gangs that may run until `victims_from_end` or longer, and, where
+            gangs evict those of their own queue, have at most the PodGroup priority `victims_priority`; candidates only
+            get fewer.
     """
 
-    __slots__ = ("behind", "from_end", "no_room", "no_victims", "over_quota", "victims_from_end")
+    __slots__ = ("behind", "from_end", "no_room", "no_victims", "over_quota", "victims_from_end", "victims_priority")
 
     def __init__(self) -> None:
         self.over_quota: Reasons = ()
@@ -45,7 +46,11 @@ class Answer:
         self.from_end = 0
         self.behind: Reasons = ()
         self.no_victims = False
-        self.victims_from_end = 0
+        self.victims_from_end = self.victims_priority = 0
+
+    def found_no_victims(self, gang: Gang, ends: int) -> None:
+        """Preemption could not help the gang, which would end then."""
+        self.no_victims, self.victims_from_end, self.victims_priority = True, ends, gang.priority
 
 
 class FailureMemory:

@@ -1,5 +1,9 @@
 """What a planner keeps between cycles; a fresh memory gives the same plans, only later."""
 
+from itertools import chain
+from operator import attrgetter
+from typing import Final
+
 from t9ksched.engine.past_failures import PastFailures
 from t9ksched.engine.past_plans import PastPlans
 from t9ksched.engine.placement.feasibility import FeasibilityCache
@@ -8,6 +12,9 @@ from t9ksched.engine.placement.trial import Trial
 from t9ksched.engine.victims.victim_table import VictimTable
 from t9ksched.engine.work import Work
 from t9ksched.model.gang import Running
+
+_PODS: Final = attrgetter("pods")
+_LEAVING: Final = attrgetter("leaving")
 
 
 class Memory:
@@ -26,6 +33,7 @@ class Memory:
         self.plans = PastPlans()
         self.packing = CardPacking()
         self._victims: VictimTable | None = None
+        self._leave: tuple[tuple[Running, ...], bool] = (), False
 
     def victims(self, running: tuple[Running, ...], trial: Trial) -> Work[VictimTable]:
         """The running gangs on the nodes of the trial, as columns; kept while both stay the same."""
@@ -33,3 +41,9 @@ class Memory:
         if found is None or found.source is not running or found.static is not static:
             found = self._victims = yield from VictimTable.of(running, static, trial.meter)
         return found
+
+    def leave(self, running: tuple[Running, ...]) -> bool:
+        """Whether pods of these gangs are leaving; kept while the gangs stay the same."""
+        if self._leave[0] is not running:
+            self._leave = running, any(map(_LEAVING, chain.from_iterable(map(_PODS, running))))
+        return self._leave[1]

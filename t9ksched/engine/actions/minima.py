@@ -156,12 +156,13 @@ class Minima:
             self._cycle.failures.room_came_free()
 
     def _may_evict(self, gang: Gang, members: Sequence[Member]) -> Work[bool]:
-        """Whether victims may be found for the gang, which has a plan: then time and every end may help it, and it is
-        tried in each cycle. Beside other plans of its queue none are looked for while that cannot pay.
+        """Whether victims may be found for the gang, which has a plan, or it may come to count on the room of pods that
+        are leaving: then time and every end may help it, and others find less, so that it is tried in each cycle.
+        Beside other plans of its queue none are looked for while that cannot pay.
         """
         cycle, planned = self._cycle, self._cycle.planned
         assert planned is not None
-        if not (cycle.view.running and cycle.victim_queues(gang.queue)):
+        if not cycle.victims_matter(gang.queue):
             return False
         if cycle.starving is not None and cycle.starving.has(gang):
             return True

@@ -73,13 +73,20 @@ class PassedOver:
                 limited = _is_limited(cycle, gang.queue)
                 self._known[signature] = (key, cycle.failures.answer(key), *key.groups[0], limited) if plain else None
             known = self._known[signature]
-            reasons = () if known is None else self._reasons(planned, gang, known)
+            if known is None or (yield from self._may_count_on_leaving(gang, known[0])):
+                break
+            reasons = self._reasons(planned, gang, known)
             if not reasons:
                 break
             found.append((line.pop(), reasons))
             meter.spent += _A_GANG
             yield
         return found
+
+    def _may_count_on_leaving(self, gang: Gang, key: SchedulingKey) -> Work[bool]:
+        """Whether the gang may come to count on the room of pods that are leaving: others find less then."""
+        cycle = self._cycle
+        return cycle.victims_matter(gang.queue) and (yield from cycle.within_reach(gang, key))
 
     def _reasons(self, planned: PlannedStarts, gang: Gang, known: _Known) -> tuple[Reason, ...]:
         cycle = self._cycle

@@ -63,6 +63,8 @@ class Preempt:
         planned = cycle.planned if cycle.planned is not None and cycle.planned.any else None
         ends = planned.end_of(gang, cycle.now) if planned is not None else 0
         known = answer.no_victims and ends >= answer.victims_from_end
+        # One with a plan has its turn before those of its queue with a larger priority.
+        known = known and not (cycle.policy.preemption.inside_queue and gang.priority > answer.victims_priority)
         if (known and not holder) or any(reason.code in _NO_ROOM_HELPS for reason in reasons):
             return reasons
         if cycle.unreserved(gang) is not None:
@@ -80,7 +82,7 @@ class Preempt:
         timed = bool(cycle.policy.preemption.minimum_run_seconds)
         lasts = not (short or timed or holder or (planned is not None and any(one is not None for _, one in changes)))
         if lasts and cycle.failures.is_known_to_fail(gang, key):
-            answer.no_victims, answer.victims_from_end = True, ends
+            answer.found_no_victims(gang, ends)
             return reasons
         cycle.failures.past.searched += 1
         trial = cycle.trial
@@ -104,7 +106,7 @@ class Preempt:
                 self._expected[gang.queue].update(key.demand)
                 return reasons  # gangs alike are asked anew: that room is expected by this one
             if not holder:
-                answer.no_victims, answer.victims_from_end = True, ends
+                answer.found_no_victims(gang, ends)
             if lasts and not (
                 cycle.evictions or victims.expecting
             ):  # victims may be spared and waiting gangs may be gone by then

@@ -6,10 +6,11 @@ from unittest.mock import patch
 import pytest
 from msgspec import structs
 
+from t9ksched.engine.actions.passed_over import PassedOver
 from t9ksched.engine.memory import Memory
 from t9ksched.engine.planned_starts import PlannedStarts
 from t9ksched.engine.planner import Plan, plan
-from t9ksched.engine.policy import Planning, Policy
+from t9ksched.engine.policy import Planning, Policy, Preemption
 from t9ksched.engine.view import View
 from t9ksched.model.gang import ExpectedEnd, Gang
 from tests.ahead import HOUR, MINUTE
@@ -161,12 +162,15 @@ def test_a_gang_with_a_plan_evicts_others_once_that_makes_room() -> None:
     assert not found.planned
 
 
-def looks(before: View, memory: Memory, now: int) -> tuple[Plan, int]:
+def looks(before: View, memory: Memory, now: int, policy: Policy = POLICY) -> tuple[Plan, int]:
     """A cycle, and how many gangs were tried although they had a plan."""
     with patch.object(PlannedStarts, "turn", autospec=True, side_effect=PlannedStarts.turn) as tried:
-        found = plan(before, POLICY, now, memory)
-        with patch.object(PlannedStarts, "rests", lambda *_: iter(())):
-            fresh = plan(before, POLICY, now)
+        found = plan(before, policy, now, memory)
+        with (
+            patch.object(PlannedStarts, "rests", lambda *_: iter(())),
+            patch.object(PassedOver, "of", lambda *_: None),
+        ):
+            fresh = plan(before, policy, now)
     assert structs.replace(fresh, stats=found.stats).to_bytes() == found.to_bytes()
     return found, tried.call_count - len(before.gangs)
 
@@ -217,6 +221,46 @@ def test_surplus_of_its_queue_yields_quota_beside_plans_of_others(more: int, evi
     found = plan(replace(seen, expected_ends=ends), POLICY, 0)
     assert starts(found)["other"] == HOUR
     assert {(one.pod, one.by) for one in found.evictions} == ({("r-3", "small")} if evicts else set())
+
+
+@pytest.mark.parametrize(
+    ("pods", "more"),
+    [
+        pytest.param(1, [], id="it has a plan"),
+        pytest.param(4, [limited("c", "firm", 1, 2)], id="one before it has, and it gets none"),
+    ],
+)
+def test_room_that_pods_leave_is_for_the_gang_that_counts_on_it_first(pods: int, more: list[Gang]) -> None:
+    """Of four members, all but one above the minimum, one leaves by itself. A gang that may evict none counts on that
+    room whether it is looked at or not, so that for the next one another member has to go.
+    """
+    easy = replace(POLICY, planning=Planning("EASY"))
+    nodes, gangs = [node("n0", gpu=4)], [limited("b", "firm", pods, 2)]
+    queues = {"firm": queue(priority=9, preemptible=False, ordering="Backfill"), "q": queue(priority=9)}
+    ends = (ExpectedEnd("r", "q", 5 * HOUR, (("n0", CARD, 4),)),)
+    stays, leaves = (running("r", "q", ["n0"] * 4, of=CARD, min_member=1, leaving=those) for those in ((), (3,)))
+    memory = Memory()
+    seen = replace(view(nodes, gangs, queues, running=[stays]), expected_ends=ends)
+    for _ in range(2):
+        found, _ = looks(seen, memory, 0, easy)
+        assert starts(found) == {"b": 5 * HOUR}
+        seen = replace(seen, reservations=found.planned)
+    gangs = [*gangs, *more, limited("p", "q", 1, 1)]
+    found, _ = looks(replace(seen, gangs=tuple(gangs), running=(leaves,)), memory, MINUTE, easy)
+    assert {(one.pod, one.by) for one in found.evictions} == {("r-2", "p")}
+
+
+def test_a_larger_priority_evicts_after_one_alike_with_a_plan_that_may_not() -> None:
+    """Gangs with plans have their turns first: what one of a smaller priority finds is no answer to the others."""
+    inside = replace(POLICY, preemption=Preemption(inside_queue=True))
+    r = running("r", "q", ["n0"] * 2, of=CARD, priority=3)
+    seen = view([node("n0", gpu=2)], [limited("low", "q", 2, 1)], {"q": queue(ordering="Backfill")}, running=[r])
+    seen = replace(seen, expected_ends=(ExpectedEnd("r", "q", HOUR, (("n0", CARD, 2),)),))
+    found = plan(seen, inside, 0)
+    assert starts(found) == {"low": HOUR}
+    high = structs.replace(limited("high", "q", 2, 0.5), priority=5)
+    found = plan(replace(seen, gangs=(*seen.gangs, high), reservations=found.planned), inside, MINUTE)
+    assert {(one.gang, one.by) for one in found.evictions} == {("r", "high")}
 
 
 def starts(found: Plan) -> dict[str, int]:
