@@ -257,11 +257,10 @@ def _no_node_matches(column: ClassFit) -> Reason:
 
 def never_fits(column: ClassFit, pods: int) -> Reason | None:
     """Why the matching nodes would not take the pods even if nothing ran there; None when they would."""
-    static = column.trial.nodes.static
-    empty = column.rooms_empty()
-    most = int(np.minimum(empty, pods).sum())
-    if most >= pods:
+    if column.total_empty() >= pods:
         return None
+    static = column.trial.nodes.static
+    most = int(np.minimum(column.rooms_empty(), pods).sum())
     match = int(column.mask.sum())
     if most:
         return Reason(

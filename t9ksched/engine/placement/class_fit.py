@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 NEVER: Final = np.iinfo(np.int64).min
 """Key of a node on which no pod of the class fits."""
+_MOST: Final = 1 << 31
 _FEW: Final = 6
 """Up to so many touched nodes are refreshed one by one, more in one sweep."""
 
@@ -87,6 +88,7 @@ class ClassFit:
         self._total: int | None = None
         self._kept = False
         self._empty: tuple[Mask | None, Int64s] | None = None
+        self._total_empty: int | None = None
         self.said: dict[int, Reason | None] = {}
         """Why so many of its pods find no room now; filled by `explain`."""
         self.away: list[tuple[str, Mapping[str, int], tuple[str, ...]]] | None = None
@@ -275,7 +277,15 @@ class ClassFit:
         if self._empty is None or self._empty[0] is not scope:
             self._keep()
             self._empty = scope, self._fit_on(self.trial.nodes.static.allocatable)
+            self._total_empty = None
         return self._empty[1]
+
+    def total_empty(self) -> int:
+        """How many pods of the class would fit on all nodes if nothing ran there; at least 2**31 count as that many."""
+        rooms = self.rooms_empty()
+        if self._total_empty is None:
+            self._total_empty = min(int(np.minimum(rooms, _MOST).sum()), _MOST)
+        return self._total_empty
 
     def _fit_on(self, free: Int64s) -> Int64s:
         """How many pods of the class these columns have room for on each node, host ports aside but for one a node."""
