@@ -14,6 +14,7 @@ from t9ksched.engine.policy import Planning, Policy
 from t9ksched.engine.view import QueueState, View, dump, load
 from t9ksched.model.gang import ExpectedEnd, Gang
 from t9ksched.model.podclass import PodClass
+from t9ksched.model.quantity import CARD, CARDS
 from t9ksched.model.reservation import Reservation, ReservationKind
 from t9ksched.model.reserved_room import ReservedRoom
 from tests.builders import GPU, gang, node, pod_class, queue, table
@@ -158,6 +159,9 @@ class Pool:
             charged = used.setdefault(of.queue, {})
             for resource, units in of.waiting[0].pod_class.requests:
                 charged[resource] = charged.get(resource, 0) + units * len(places)
+            if any(CARDS in state.spec.quota for state in self._queues.values()):
+                cards = of.waiting[0].pod_class.card_counts.get(GPU, 0)
+                charged[CARDS] = charged.get(CARDS, 0) + CARD * cards * len(places)
             if of.lasts:
                 rooms = tuple((where, of.waiting[0].pod_class, 1) for where, _ in places)
                 expected_ends.append(ExpectedEnd(name, of.queue, at + of.lasts, rooms))

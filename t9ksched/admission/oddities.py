@@ -11,8 +11,9 @@ from typing import Any, Final
 
 from t9ksched.model.errors import FieldWarning, child
 from t9ksched.model.labels import LabelSelector, Requirement
+from t9ksched.model.quantity import CARDS
 
-_ALWAYS_THERE: Final = ("cpu", "memory", "ephemeral-storage", "pods", "storage")
+_ALWAYS_THERE: Final = ("cpu", "memory", "ephemeral-storage", "pods", "storage", CARDS)
 _FAMILIES: Final = ("hugepages-", "attachable-volumes-")
 _ALIKE: Final = 0.6
 _BEGINNING: Final = 3

@@ -21,10 +21,13 @@ from t9ksched.admission.verdict import (
     invalid,
     refuse,
 )
+from t9ksched.model.card_requests import is_part, written
+from t9ksched.model.card_worth import least_cards
+from t9ksched.model.cardchoice import WHOLE_CARDS, card_choice, kinds
 from t9ksched.model.duration import parse_duration
 from t9ksched.model.errors import FieldError, child
 from t9ksched.model.names import SIGNAL_BEFORE_ANNOTATION, START_AFTER_ANNOTATION, TIME_LIMIT_ANNOTATION
-from t9ksched.model.quantity import from_units
+from t9ksched.model.quantity import CARDS, from_units
 from t9ksched.model.queue import Queue, closed_to_new, queue_missing
 from t9ksched.model.wall_clock import parse_moment
 
@@ -78,15 +81,16 @@ def within_quota(request: Request) -> Verdict:
     queue = request.queue
     if queue is None:
         return ALLOWED
-    whole = {
-        name: (request.needs[name], limit)
-        for name, limit in queue.spec.quota.items()
-        if request.needs.get(name, 0) > limit
-    }
+    needs = request.needs
+    if CARDS in queue.spec.quota:
+        needs = {**needs, CARDS: least_cards(needs, _shared(request, queue))}
+    whole = {name: (needs[name], limit) for name, limit in queue.spec.quota.items() if needs.get(name, 0) > limit}
     if whole:
         return _over(request, queue, whole, "the whole quota is", "ask for less, or use a queue with a larger quota")
     if queue.spec.over_quota == "Reject" and request.allocated is not None:
-        fresh = request.needs if request.fresh is None else request.fresh
+        fresh = needs if request.fresh is None else request.fresh
+        if CARDS in queue.spec.quota and request.fresh is not None:
+            fresh = {**fresh, CARDS: least_cards(fresh, _shared(request, queue))}
         left = {name: limit - request.allocated.get(name, 0) for name, limit in queue.spec.quota.items()}
         short = {name: (fresh[name], rest) for name, rest in left.items() if fresh.get(name, 0) > max(0, rest)}
         if short:
@@ -96,6 +100,22 @@ def within_quota(request: Request) -> Verdict:
                 left_is = f"what was left of its quota when it was judged at {request.judged_at} was"
             return _over(request, queue, short, left_is, remedy)
     return ALLOWED
+
+
+def _shared(request: Request, queue: Queue) -> Iterator[str]:
+    """Resources of cards of which pods may get a part, on some nodes: what that is of a card is known when they have a
+    node, so that it is not judged before.
+    """
+    for template in request.templates:
+        said = template.annotations
+        choice = card_choice(said, ())
+        affine = bool((template.spec.get("affinity") or {}).get("nodeAffinity"))
+        chosen = tuple(sorted((str(key), str(value)) for key, value in template.node_selector.items()))
+        if not affine and kinds(choice, True, chosen, None, queue.spec.node_selector) == (WHOLE_CARDS,):
+            named = {name for _, _, resources in containers((template,)) for name in resources.get("limits") or {}}
+            if not written(said) and not any(is_part(name) for name in named):
+                continue
+        yield from template.requests
 
 
 def time_limit_allowed(request: Request) -> Verdict:

@@ -26,8 +26,10 @@ class Room:
 
     def __init__(self, parts: Sequence[Part]) -> None:
         """The room of pods, at least one."""
-        self._pods = [(column.pod_class, pods) for column, _, pods in parts]
-        """Their classes and numbers. Rooms outlive a cycle, so they hold no class column: it holds its whole trial."""
+        self._pods = [(column.demand_on(row), pods) for column, row, pods in parts]
+        """What one of them costs its queue, and how many. Rooms outlive a cycle, so they hold no class column: it holds
+        its whole trial.
+        """
         self._demand: dict[str, int] | None = None
         if len(parts) == 1:
             ((column, row, pods),) = parts
@@ -56,11 +58,11 @@ class Room:
 
     @property
     def demand(self) -> Mapping[str, int]:
-        """What the pods ask for together, in units by resource."""
+        """What a queue pays for the pods together, in units by resource."""
         if self._demand is None:
             self._demand = {}
-            for pod_class, pods in self._pods:
-                for resource, amount in pod_class.requests:
+            for demand, pods in self._pods:
+                for resource, amount in demand:
                     self._demand[resource] = self._demand.get(resource, 0) + amount * pods
         return self._demand
 

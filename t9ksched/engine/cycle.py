@@ -28,6 +28,7 @@ from t9ksched.engine.view import View
 from t9ksched.engine.windows import Windows
 from t9ksched.engine.work import Work
 from t9ksched.model.gang import Gang, Member
+from t9ksched.model.quantity import CARDS
 from t9ksched.model.reasons import Reason
 from t9ksched.model.reservation import Reservation
 from t9ksched.model.volumes import FREE_PREFIX
@@ -56,6 +57,8 @@ class Cycle:
         self._memory = memory = memory or Memory()
         past = memory.failures
         self.trial = Trial(view.nodes, memory.feasibility, policy, pod_affinity, past.distrust)
+        if any(CARDS in state.spec.quota for state in view.queues.values()):
+            self.trial.worths = view.nodes.static.worths
         if policy.packing is not None:
             self.trial.packing = memory.packing
             memory.packing.begin(self.trial, policy.packing, view.usual)

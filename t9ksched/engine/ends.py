@@ -11,10 +11,12 @@ from typing import Final
 import numpy as np
 
 from t9ksched.engine.arrays import Indices, Int64s, Mask
+from t9ksched.engine.card_worths import CardWorths
 from t9ksched.engine.placement.trial import Trial
 from t9ksched.engine.work import Work
 from t9ksched.model.gang import ExpectedEnd
 from t9ksched.model.podclass import PodClass
+from t9ksched.model.quantity import CARDS
 
 _SOME: Final = 64
 """After so many ends others may have their turn."""
@@ -44,10 +46,18 @@ class Ends:
     amounts: Int64s
     classes: Sequence[PodClass]
 
-    def charged(self, queues: Collection[str], resource: str) -> tuple[Indices, Int64s]:
-        """What ends of these queues pay of a resource until then: their positions, one an entry, and amounts."""
-        each = np.array([_amount(of, resource) for of in self.classes], np.int64)
-        amounts = each[self.kinds] * self.pods
+    def charged(
+        self, queues: Collection[str], resource: str, worths: CardWorths | None = None
+    ) -> tuple[Indices, Int64s]:
+        """What ends of these queues pay of a resource until then: their positions, one an entry, and amounts. Of cards
+        that is the least that `worths` tell.
+        """
+        if resource == CARDS and worths is not None:
+            least = [worths.on(of)[0] for of in self.classes]
+            each = [least[kind][row] for kind, row in zip(self.kinds.tolist(), self.rows.tolist(), strict=True)]
+            amounts = np.array(each, np.int64) * self.pods
+        else:
+            amounts = np.array([_amount(of, resource) for of in self.classes], np.int64)[self.kinds] * self.pods
         ours = np.fromiter((one.queue in queues for one in self.sources), np.bool_, len(self.sources))
         chosen = np.flatnonzero(ours[self.end] & (amounts > 0))
         return self.end[chosen], amounts[chosen]

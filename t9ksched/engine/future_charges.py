@@ -11,6 +11,7 @@ import numpy as np
 
 from t9ksched.engine.arrays import Int64s, Mask
 from t9ksched.engine.blocks import Block
+from t9ksched.engine.card_worths import CardWorths
 from t9ksched.engine.ends import Ends
 from t9ksched.engine.steps import Steps, steps_of
 
@@ -46,8 +47,11 @@ class FutureCharges:
         """Moments and amounts of what ends give back of a resource to an account."""
         self._known: dict[tuple[str, str], _Known] = {}
 
-    def expect(self, ends: Ends, moments: Int64s) -> None:
-        """What gives its room back, and when, one moment an end. Asked once, before all else."""
+    def expect(self, ends: Ends, moments: Int64s, worths: CardWorths | None = None) -> None:
+        """What gives its room back, and when, one moment an end; `worths` tells what of it is cards, where quotas count
+        them. Asked once, before all else.
+        """
+        self._worths = worths
         self._expected = ends
         self._moments = moments
 
@@ -130,7 +134,7 @@ class FutureCharges:
         queues = self._queues[account]
         ending = self._ending.get((account, resource))
         if ending is None:
-            ends, amounts = self._expected.charged(queues, resource)
+            ends, amounts = self._expected.charged(queues, resource, self._worths)
             ending = self._ending[account, resource] = self._moments[ends], -amounts
         at, gained = [], []
         for moment, queue, demand in (*self._begun, *self._paying.values()):

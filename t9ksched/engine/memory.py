@@ -38,8 +38,13 @@ class Memory:
     def victims(self, running: tuple[Running, ...], trial: Trial) -> Work[VictimTable]:
         """The running gangs on the nodes of the trial, as columns; kept while both stay the same."""
         static, found = trial.nodes.static, self._victims
-        if found is None or found.source is not running or found.static is not static:
-            found = self._victims = yield from VictimTable.of(running, static, trial.meter)
+        if (
+            found is None
+            or found.source is not running
+            or found.static is not static
+            or found.worths is not trial.worths
+        ):
+            found = self._victims = yield from VictimTable.of(running, static, trial.meter, trial.worths)
         return found
 
     def leave(self, running: tuple[Running, ...]) -> bool:

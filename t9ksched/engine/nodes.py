@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from t9ksched.engine.arrays import Int64s, Masks
 from t9ksched.engine.card_parts import DividedCards, divided_cards
+from t9ksched.engine.card_worths import CardWorths
 from t9ksched.engine.cards import CardColumns, HeldCards
 from t9ksched.model.cardchoice import kind_of
 from t9ksched.model.cards import NO_CARDS, CardGrant
@@ -55,6 +56,11 @@ class Static:
     def card_kinds(self) -> frozenset[str]:
         """What one unit of a card resource is on the nodes that have any (`model.cardchoice`)."""
         return frozenset(kind_of(facts.mode, plain=True) for facts in self.facts if facts.accelerated)
+
+    @cached_property
+    def worths(self) -> CardWorths:
+        """What pods have of the cards of each node."""
+        return CardWorths(self.facts)
 
     @cached_property
     def cordoned_rows(self) -> tuple[int, ...]:

@@ -15,6 +15,7 @@ import numpy as np
 
 from t9ksched.engine.arrays import Int64s, Mask
 from t9ksched.engine.blocks import NEVER_ENDS, Block, Room
+from t9ksched.engine.card_worths import CardWorths
 from t9ksched.engine.ends import Ends, KnownEnds
 from t9ksched.engine.ledger import Ledger
 from t9ksched.engine.nodes import Static
@@ -23,6 +24,7 @@ from t9ksched.engine.policy import Policy
 from t9ksched.engine.view import QueueState, View
 from t9ksched.engine.work import Work
 from t9ksched.model.gang import ExpectedEnd, Gang
+from t9ksched.model.quantity import CARDS
 from t9ksched.model.reservation import Reservation
 from t9ksched.model.reserved_room import ReservedRoom
 
@@ -44,6 +46,7 @@ class Expected:
         began: the ends of what was started in it, with the room that they give back.
         reserved: what administrators have reserved.
         held: what queues with a quota were charged, by queue and resource.
+        worths: what pods have of cards, where quotas count them.
     """
 
     policy: Policy
@@ -55,6 +58,7 @@ class Expected:
     specs: Mapping[str, object]
     reserved: tuple[ReservedRoom, ...]
     held: dict[str, dict[str, int]]
+    worths: CardWorths | None = None
 
     def early(self, latest: Mapping[int, ExpectedEnd], now: int) -> list[ExpectedEnd] | None:
         """The ends that were to come after this moment, and are not among these, by identity, any more; None where
@@ -74,12 +78,14 @@ class Expected:
         ends, free, held = self.ends, self.free.copy(), dict(self.held)
         due = np.flatnonzero(ends.until(now))
         np.add.at(free.T, ends.rows[due], ends.amounts[:, due].T)
-        for end, kind, pods in zip(
-            ends.end[due].tolist(), ends.kinds[due].tolist(), ends.pods[due].tolist(), strict=True
-        ):
+        columns = (ends.end[due], ends.rows[due], ends.kinds[due], ends.pods[due])
+        for end, row, kind, pods in zip(*(column.tolist() for column in columns), strict=True):
             queue = ends.sources[end].queue
             if queue in held:
-                held[queue] = _less(held[queue], dict(ends.classes[kind].requests), pods)
+                of = ends.classes[kind]
+                held[queue] = _less(held[queue], dict(of.requests), pods)
+                if self.worths is not None:
+                    held[queue] = _less(held[queue], {CARDS: int(self.worths.on(of)[0][row])}, pods)
         for one, room in self.began:
             if one.at <= now:
                 free[:, room.rows] += room.amounts
@@ -93,6 +99,7 @@ class PastPlans:
 
     def __init__(self) -> None:
         self._static: Static | None = None
+        self._counts_cards = False
         self.ends = KnownEnds()
         self._blocks: dict[str, tuple[tuple[Reservation, ...], Block]] = {}
         self._latest: tuple[tuple[Reservation, ...], Sequence[Block]] = (), ()
@@ -102,10 +109,14 @@ class PastPlans:
     def follow(self, trial: Trial) -> None:
         """A cycle begins on this trial."""
         old, new = self._static, trial.nodes.static
-        if new is old:
+        counts_cards = trial.worths is not None
+        if new is old and counts_cards == self._counts_cards:
             return
         self._static = new
         self._expected = None
+        if counts_cards or self._counts_cards:  # what queues pay for a room depends on facts of nodes
+            old = None
+        self._counts_cards = counts_cards
         # Where only facts of nodes changed, such as labels or cordons, the room that is held and planned is as it was.
         if old is None or (old.names, old.resources) != (new.names, new.resources):
             self.ends = KnownEnds()

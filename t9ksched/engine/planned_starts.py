@@ -125,7 +125,8 @@ class PlannedStarts:
         """
         if self._ends is None:
             self._ends = yield from self._past.ends.update(self._view.expected_ends, self._trial)
-            self._timeline.expect(self._ends, self._now + self._planning.resolution_seconds * _SECOND)
+            overdue = self._now + self._planning.resolution_seconds * _SECOND
+            self._timeline.expect(self._ends, overdue, self._trial.worths)
         return self._ends
 
     def prepare(self) -> Work[None]:
@@ -150,6 +151,7 @@ class PlannedStarts:
                 {name: state.spec for name, state in self._view.queues.items()},
                 tuple(room for room in self._view.reserved if room.end > self._now),
                 charged(self._view, self._ledger),
+                self._trial.worths,
             )
         self._past.end(expected, planned, blocks)
         return planned

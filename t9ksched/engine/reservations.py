@@ -34,6 +34,7 @@ class Reservations:
         self._behind: Int64s = np.zeros_like(trial.free)
         """The part of it that its owners lose first: all but what is kept for owners served earlier, see `keep`."""
         self._first: set[str] = set()
+        self._trial = trial
         index = trial.nodes.static.index
         self.standing = [one for one in reservations if one.in_force(now) and not one.kind.planned]
         replaced = {reservation.owner for reservation in self.standing if reservation.kind.replaces}
@@ -75,13 +76,13 @@ class Reservations:
         return found
 
     def promised(self) -> dict[str, dict[str, int]]:
-        """What is still to come free for its owners, by owner and resource."""
+        """What queues pay for what is still to come free for its owners, by owner and resource."""
         found: dict[str, dict[str, int]] = {}
         for owner, placements in self.of.items():
             if self.kinds[owner].comes_free:
                 demand = found[owner] = {}
                 for placement in placements:
-                    for resource, amount in placement.column.pod_class.requests:
+                    for resource, amount in placement.column.demand:
                         demand[resource] = demand.get(resource, 0) + amount
         return found
 
@@ -91,7 +92,7 @@ class Reservations:
         for one in self.standing:
             if one.queue and self.restores(one.owner):
                 _, demand = found.setdefault(one.owner, (one.queue, {}))
-                for resource, amount in one.pod_class.requests:
+                for resource, amount in self._trial.column(None, one.pod_class).demand:
                     demand[resource] = demand.get(resource, 0) + amount
         return found
 

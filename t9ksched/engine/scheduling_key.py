@@ -27,7 +27,7 @@ class SchedulingKey:
 
     Attributes:
         groups: classes with numbers of pods, hardest first.
-        demand: sum of requests in units by resource.
+        demand: what its queue pays for, in units by resource.
         plain: its pods are of one class, and nothing but room decides whether a node may take one more of them.
         ruled: where its pods may go depends on where pods stand.
         seen: where its pods stand may be what others wait for.
@@ -45,14 +45,14 @@ class SchedulingKey:
         if len(groups) == 1:
             self.plain = pods <= _MOST_PLAIN and not (first.ruled or first.ports or first.part_needs)
             self.plain = self.plain and not first.pod_class.rules
-            self.demand = {resource: amount * pods for resource, amount in first.pod_class.requests}
+            self.demand = {resource: amount * pods for resource, amount in first.demand}
             return
         self.plain = False
         self.demand = {}
         for column, pods in groups:
             self.ruled |= column.ruled
             self.seen |= column.seen
-            for resource, amount in column.pod_class.requests:
+            for resource, amount in column.demand:
                 self.demand[resource] = self.demand.get(resource, 0) + amount * pods
 
     @property

@@ -12,6 +12,7 @@ import numpy as np
 
 from t9ksched.engine.arrays import Indices, Int64s
 from t9ksched.engine.blocks import Block, Room
+from t9ksched.engine.card_worths import CardWorths
 from t9ksched.engine.changes import Changes, joined
 from t9ksched.engine.class_steps import ClassSteps
 from t9ksched.engine.ends import Ends
@@ -100,11 +101,13 @@ class Timeline:
             if changes is not None:
                 self._add(_HEEDED, changes)
 
-    def expect(self, ends: Ends, overdue: int) -> None:
-        """What gives its room back; an end that is overdue is expected at that moment. Asked once, before all else."""
+    def expect(self, ends: Ends, overdue: int, worths: CardWorths | None = None) -> None:
+        """What gives its room back, of cards what `worths` tell; an end that is overdue is expected at that moment.
+        Asked once, before all else.
+        """
         self._expected = ends
         self._moments = ends.at_least(self._now, overdue)
-        self.charges.expect(ends, self._moments)
+        self.charges.expect(ends, self._moments, worths)
 
     def gives_back(self, at: int, queue: str, room: Room) -> None:
         """The room comes free at a later moment, and the queue pays for it until then."""

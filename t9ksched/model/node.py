@@ -9,6 +9,7 @@ import msgspec
 from t9ksched.model.card_inventory import INVENTORIES, NOTHING, inventory
 from t9ksched.model.card_links import CardLinks, links_of
 from t9ksched.model.card_requests import SUMS
+from t9ksched.model.card_slices import part_worths
 from t9ksched.model.cardmode import NOT_READY, WHOLE, layout
 from t9ksched.model.cards import MOST_INDEXED, CardGrant, CardTable
 from t9ksched.model.names import CARD_MODE_ANNOTATION, CORDONED_CARDS_ANNOTATION, HONOURS_INDEX, PLUGIN_CHOOSES
@@ -77,6 +78,8 @@ class NodeFacts:
         card_mode: `honours-index` when the node gives a container the cards we name, else `plugin-chooses`.
         unready: why its accelerators are not ready; None where they are.
         unsure: a pod on this `honours-index` node holds cards that are on no record, so it may be any of them.
+        part_worths: of accelerators that are counted by number and are parts of cards, what one unit is of a card, in
+            parts of `quantity.CARD`.
         links: how well its cards with indices are linked, those of each resource of which it has as many; None where
             nothing is known.
         links_fault: why what its annotation says of links counts for nothing; else empty.
@@ -96,7 +99,7 @@ class NodeFacts:
     layout: str = ""
     cordoned: Mapping[str, int] = field(default_factory=dict)
     why_cordoned: Mapping[int, str] = field(default_factory=dict)
-
+    part_worths: Mapping[str, int] = field(default_factory=dict)
     unready: Unready | None = None
     unsure: bool = False
     links: CardLinks | None = None
@@ -200,6 +203,7 @@ def node_facts(node: Node, cordons: Mapping[int, str] = _NONE, failing: Sequence
         unready=why_not,
         cordoned={name: len(those) for name, those in cordoned.items() if name not in cards},
         why_cordoned={index: why[index] for index in sorted(out)},
+        part_worths=part_worths(node.metadata.labels or {}, allocatable, mode) if mode not in (WHOLE, "") else {},
         links=links,
         links_fault=links_fault,
     )

@@ -1,8 +1,9 @@
 """Kubernetes quantities as whole numbers.
 
-CPU is counted in millicores, memory and storage in bytes, everything else in its own unit; a fraction of a unit is
-rounded up, as Kubernetes does for requests. Arithmetic is exact: no quantity ever passes through a float. As in
-Kubernetes, what is written with a binary unit or with more than 18 digits counts as 2^63-1 at most.
+CPU is counted in millicores, memory and storage in bytes, `cards` in parts of a card (`CARD`), everything else in its
+own unit; a fraction of a unit is rounded up, as Kubernetes does for requests. Arithmetic is exact: no quantity ever
+passes through a float. As in Kubernetes, what is written with a binary unit or with more than 18 digits counts as
+2^63-1 at most.
 """
 
 import re
@@ -21,12 +22,18 @@ _DECIMAL: Final = {
 }
 _SUFFIXES: Final = _DECIMAL | _BINARY
 _MOST: Final = Fraction(2**63 - 1)
+CARDS: Final = "cards"
+"""What quotas call physical cards, parts of them included: not what pods ask for, but what it is of a card."""
+CARD: Final = 1_008_000
+"""Parts of a card that are counted: thousandths, sevenths and eighths (MIG) and most time slices are whole numbers."""
 _FEW_DIGITS: Final = 18
 _MOST_DIGITS: Final = 64
 """Before the point or after it. More before it are beyond `_MOST`; those after it are below any unit."""
 _BEYOND: Final = Fraction(10) ** 1100
 """More than `_MOST` whatever the exponent, which has three digits at the most."""
 _BYTES: Final = frozenset({"memory", "ephemeral-storage", "storage"})
+_SCALES: Final = {"cpu": 1000, CARDS: CARD}
+_THOUSANDTH: Final = CARD // 1000
 
 
 class QuantityError(ValueError):
@@ -80,33 +87,48 @@ def parse(value: object) -> Fraction:
 
 
 @lru_cache(maxsize=8192)
-def _text_to_units(is_cpu: bool, text: str) -> int:
-    scaled = _parse_text(text) * (1000 if is_cpu else 1)
+def _text_to_units(scale: int, text: str) -> int:
+    scaled = _parse_text(text) * scale
     return -((-scaled.numerator) // scaled.denominator)
 
 
 def to_units(resource: str, value: object) -> int:
-    """A quantity in the units we count in, rounded up: millicores for `cpu`, else whole units (bytes, cards, pods).
+    """A quantity in the units we count in, rounded up: millicores for `cpu`, parts of a card for `cards`, else whole
+    units (bytes, pods).
 
     Raises:
         QuantityError: the value is no quantity.
     """
     if isinstance(value, str):
-        return _text_to_units(resource == "cpu", value.strip())
-    scaled = parse(value) * (1000 if resource == "cpu" else 1)
+        return _text_to_units(_SCALES.get(resource, 1), value.strip())
+    scaled = parse(value) * _SCALES.get(resource, 1)
     return -((-scaled.numerator) // scaled.denominator)
 
 
 def from_units(resource: str, units: int) -> str:
-    """The canonical text: `1500m` or `2` for cpu, the largest binary unit that divides for bytes, else the number."""
+    """The canonical text: `1500m` or `2` for cpu, a decimal with three places at the most for `cards`, the largest
+    binary unit that divides for bytes, else the number.
+    """
     if resource == "cpu":
         return str(units // 1000) if units % 1000 == 0 else f"{units}m"
+    if resource == CARDS:
+        cards, rest = divmod(_thousandths(units), 1000)
+        return f"{cards}.{rest:03}".rstrip("0") if rest else str(cards)
     if (resource in _BYTES or resource.startswith("hugepages-")) and units:
         for suffix in reversed(list(_BINARY)):
             size = int(_BINARY[suffix])
             if units % size == 0:
                 return f"{units // size}{suffix}"
     return str(units)
+
+
+def as_cards(units: int) -> float:
+    """Parts of a card as a number of cards, rounded to thousandths; what JSON has."""
+    return _thousandths(units) / 1000
+
+
+def _thousandths(units: int) -> int:
+    return (2 * units + _THOUSANDTH) // (2 * _THOUSANDTH)
 
 
 def is_extended(resource: str) -> bool:

@@ -12,7 +12,7 @@ from typing import Any, Final, Literal, cast
 from t9ksched.model.duration import parse_duration
 from t9ksched.model.errors import FieldError, Invalid, child
 from t9ksched.model.labels import LabelSelector, key_fault, value_fault
-from t9ksched.model.quantity import QuantityError, from_units, parse, to_units
+from t9ksched.model.quantity import CARDS, QuantityError, from_units, parse, to_units
 from t9ksched.model.queue_starvation import QueueStarvation, parse_starvation
 from t9ksched.model.start_windows import StartWindow, parse_start_windows
 
@@ -231,6 +231,8 @@ class _Reader:
             try:
                 if parse(value) < 0:
                     self.faults.append(FieldError(place, f"{value!r} is negative: a quota is 0 or more"))
+                elif name == CARDS and parse(value) * 1000 % 1:
+                    self.faults.append(FieldError(place, f"{value!r} has more than three decimal places"))
                 else:
                     quota[name] = to_units(name, value)
             except QuantityError as error:

@@ -7,10 +7,12 @@ from dataclasses import dataclass, field
 from t9ksched.engine.nodes import FrozenNodes, NodeTable
 from t9ksched.engine.plan import Assignment
 from t9ksched.engine.view import QueueState, View
+from t9ksched.model.card_worth import held
 from t9ksched.model.cards import CardGrant
 from t9ksched.model.gang import ExpectedEnd, Gang, Member, Neighbours, Running, RunningPod
 from t9ksched.model.podclass import PodClass
 from t9ksched.model.podrules import PodTerm
+from t9ksched.model.quantity import CARDS
 from t9ksched.simulation.present import Occupant
 
 _Key = tuple[str, tuple[tuple[str, str], ...], tuple[PodTerm, ...], tuple[tuple[int, PodTerm], ...]]
@@ -97,6 +99,7 @@ class Books:
         self.nodes = thawed(view.nodes)
         self._queues = view.queues
         self._used = {name: dict(state.used) for name, state in view.queues.items()}
+        self._counts_cards = any(CARDS in state.spec.quota for state in view.queues.values())
         self._near: dict[_Key, Counter[str]] | None = None
         self._others: tuple[Neighbours, ...] = ()
         if view.neighbours or any(one.pod_class.rules is not None for gang in view.gangs for one in gang.waiting):
@@ -152,6 +155,9 @@ class Books:
         if used is not None:
             for resource, amount in of.requests:
                 used[resource] = used.get(resource, 0) + sign * amount
+            if self._counts_cards:
+                facts = self.nodes.facts(node) if node in self.nodes else None
+                used[CARDS] = used.get(CARDS, 0) + sign * held(of, facts, cards)
         if self._near is not None:
             nodes = self._near.setdefault(_key(member), Counter())
             nodes[node] = max(0, nodes[node] + sign)

@@ -1,15 +1,17 @@
 """What a change of the live cluster would do: the walk with it beside the walk without it."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from msgspec import structs
 
 from t9ksched.engine.policy import Policy
 from t9ksched.engine.view import QueueState, View
-from t9ksched.model.gang import Gang
+from t9ksched.model.card_worth import held
+from t9ksched.model.gang import Gang, RunningPod
 from t9ksched.model.node import NodeFacts
+from t9ksched.model.quantity import CARDS
 from t9ksched.model.queue import QueueSpec
 from t9ksched.simulation.outlook import Outlook, outlook
 from t9ksched.simulation.places import thawed
@@ -83,6 +85,8 @@ def changed(present: Present, change: Change) -> Present:
         for name, spec in change.queues.items():
             known = queues.get(name, QueueState())
             queues[name] = replace(known, spec=spec)
+        if not _counts_cards(view.queues) and _counts_cards(queues):
+            queues = _with_cards(queues, view, present.occupants)
         view = replace(view, queues=queues)
     if change.gangs:
         replaced = {gang.uid for gang in change.gangs}
@@ -97,6 +101,25 @@ def changed(present: Present, change: Change) -> Present:
         view = replace(view, nodes=nodes.freeze())
     later = {**present.later, **change.later}
     return replace(present, view=view, occupants=occupants, policy=change.policy or present.policy, later=later)
+
+
+def _counts_cards(queues: Mapping[str, QueueState]) -> bool:
+    """Whether some quota counts cards."""
+    return any(CARDS in state.spec.quota for state in queues.values())
+
+
+def _with_cards(queues: Mapping[str, QueueState], view: View, occupants: Iterable[Occupant]) -> dict[str, QueueState]:
+    """The queues with how many cards their pods have, which views tell only where quotas count them."""
+    cards: Counter[str] = Counter()
+    for one in occupants:
+        cards[one.gang.queue] += sum(_cards(pod, view) for pod in one.pods)
+    return {name: replace(state, used={**state.used, CARDS: cards[name]}) for name, state in queues.items()}
+
+
+def _cards(pod: RunningPod, view: View) -> int:
+    """What a pod has of the cards of its node."""
+    row = view.nodes.static.index.get(pod.node)
+    return held(pod.pod_class, None if row is None else view.nodes.static.facts[row], pod.cards)
 
 
 def _without_nodes(
@@ -116,6 +139,9 @@ def _without_nodes(
             continue
         for member in lost:
             used.get(one.gang.queue, Counter()).subtract(dict(member.pod_class.requests))
+            if _counts_cards(view.queues):
+                pod = next(pod for pod in one.pods if pod.uid == member.uid)
+                used.get(one.gang.queue, Counter()).subtract({CARDS: _cards(pod, view)})
         pods = tuple(pod for pod in one.pods if pod.node not in gone)
         left = tuple(member for member, pod in zip(one.gang.waiting, one.pods, strict=True) if pod.node not in gone)
         if pods:

@@ -28,7 +28,7 @@ def grow(cycle: Cycle, gang: Gang, members: Sequence[Member]) -> Work[None]:
     states = cycle.trial.shift(taken) if taken is not None else (0, 0)
     for column, those in cycle.keys.by_class(gang.queue, members):
         yield
-        request = dict(column.pod_class.requests)
+        request = dict(column.demand)
         allowed = cycle.ledger.most(gang.queue, request, len(those))
         behind: tuple[Reason, ...] = ()
         if planned is not None and allowed and not planned.pays(gang, _times(request, allowed)):

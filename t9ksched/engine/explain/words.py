@@ -6,7 +6,7 @@ from t9ksched.model.resources import is_card_resource
 
 
 def amount(resource: str, units: int) -> str:
-    """An amount as people write it: `8 × nvidia.com/gpu`, `16Gi memory`."""
+    """An amount as people write it: `8 × nvidia.com/gpu`, `16Gi memory`, `2.5 cards`."""
     if resource == "pods" or is_card_resource(resource) or "/" in resource:
         return f"{units} × {resource}"
     return f"{from_units(resource, units)} {resource}"

@@ -21,11 +21,13 @@ from t9ksched.model.cards import CardGrant, ContainerGrant
 from t9ksched.model.labels import LabelSelector
 from t9ksched.model.podclass import PodClass
 from t9ksched.model.podrules import PodTerm
+from t9ksched.model.quantity import CARDS
 from t9ksched.model.reasons import Reason
 
 if TYPE_CHECKING:
     from t9ksched.engine.placement.trial import Trial
 
+Amounts = tuple[tuple[str, int], ...]
 NEVER: Final = np.iinfo(np.int64).min
 """Key of a node on which no pod of the class fits."""
 _MOST: Final = 1 << 31
@@ -98,6 +100,23 @@ class ClassFit:
     def asked(self) -> Asked:
         """What one pod takes, as packing counts it."""
         return Asked.of(self.pod_class)
+
+    @cached_property
+    def demand(self) -> Amounts:
+        """What the queue of one pod pays for, by resource: what it asks for and, where quotas count cards, the most
+        that it may have of them.
+        """
+        worths = self.trial.worths
+        return self._paid(worths.most_among(self.pod_class, self.mask) if worths is not None else 0)
+
+    def demand_on(self, row: int) -> Amounts:
+        """The same for a pod on the node of this row."""
+        worths = self.trial.worths
+        return self._paid(worths.most_on(self.pod_class, row) if worths is not None else 0)
+
+    def _paid(self, cards: int) -> Amounts:
+        requests = self.pod_class.requests
+        return (*requests, (CARDS, cards)) if cards else requests
 
     def affinity(self) -> ClassAffinity:
         """What the rules of the class allow now."""

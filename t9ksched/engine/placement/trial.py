@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from t9ksched.engine.arrays import Int64s, Mask
+from t9ksched.engine.card_worths import CardWorths
 from t9ksched.engine.cards import IdleCards, Share, share_of
 from t9ksched.engine.nodes import FrozenNodes
 from t9ksched.engine.placement.class_fit import ClassFit
@@ -84,6 +85,8 @@ class Trial:
         self.meter = Meter()
         self.free: Int64s = nodes.free()
         self.cards = IdleCards(nodes.static.cards, nodes.cards_used)
+        self.worths: CardWorths | None = None
+        """What pods have of cards, where quotas count them; None where none does."""
         self.links = LinkScores(self) if nodes.static.cards.linked else None
         """Where the links of cards are known on some node."""
         self.base: Int64s = self.scores.base(nodes)

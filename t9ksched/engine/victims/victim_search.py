@@ -350,7 +350,7 @@ class VictimSearch:
             unit = own[at]
             gives: dict[str, int] = {}
             for pod in pods[starts[at] : starts[at] + int(table.unit_size[unit])].tolist():
-                for name, amount in table.pods[pod].pod_class.requests:
+                for name, amount in table.pays[int(table.kind[pod])]:
                     gives[name] = gives.get(name, 0) + amount
             # A gang's units go in their order, so one that helps little is taken with those that help behind it.
             must[unit] = True

@@ -14,9 +14,11 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from t9ksched.engine.arrays import Indices, Int64s, Mask
+from t9ksched.engine.card_worths import CardWorths
 from t9ksched.engine.nodes import LARGEST, Static
 from t9ksched.engine.work import Meter, Work
 from t9ksched.model.gang import Running, RunningPod
+from t9ksched.model.quantity import CARDS
 
 _SLICE: Final = 4096
 """So many groups or pods are taken in at a time."""
@@ -81,23 +83,28 @@ class VictimTable:
         unit_group, unit_size, is_surplus: one a unit; units of a group stand together, in the order in which they go.
         first_unit: one a group.
         queue_of, queues: of groups, by position in `queues`.
-        kind, classes: of pods, by position in `classes`.
+        kind, classes: of pods, by position in `classes`; `pays` is what the queue of one is charged, by that position.
         youth: of groups, by age; the younger has the larger.
         grace: of groups, how long their pods take to end at most, in nanoseconds.
         ranking: of groups, by priority: equal for equal ones, larger for larger ones.
     """
 
-    def __init__(self, running: Sequence[Running], static: Static) -> None:
+    def __init__(self, running: Sequence[Running], static: Static, worths: CardWorths | None = None) -> None:
         self.source = running
+        self.worths = worths
         self.static = static
         self.groups = sorted(running, key=attrgetter("uid"))
         self.pods: list[RunningPod] = []
         self._at_most: dict[tuple[frozenset[str], frozenset[str]], Going] = {}
 
     @classmethod
-    def of(cls, running: Sequence[Running], static: Static, meter: Meter) -> Work["VictimTable"]:
-        """The columns of all running groups, made in slices."""
-        made = cls(running, static)
+    def of(
+        cls, running: Sequence[Running], static: Static, meter: Meter, worths: CardWorths | None = None
+    ) -> Work["VictimTable"]:
+        """The columns of all running groups, made in slices; `worths` tells what of them is cards, where quotas count
+        cards.
+        """
+        made = cls(running, static, worths)
         meter.spent += 10 * len(running)
         yield
         yield from made._fill(made.groups, meter)
@@ -123,7 +130,7 @@ class VictimTable:
         for at in np.flatnonzero(counts).tolist():
             queue, kind = divmod(at, len(self.classes))
             count = int(counts[at])
-            yield self.queues[queue], [(name, amount * count) for name, amount in self.classes[kind].requests]
+            yield self.queues[queue], [(name, amount * count) for name, amount in self.pays[kind]]
 
     def rooms(self, pods: Mask, rows: Indices) -> Iterator[PodRoom]:
         """The room of those of these pods that are on the nodes of these rows."""
@@ -164,11 +171,11 @@ class VictimTable:
         pods = iter(self.kind[self.pods_of(units)].tolist())
         for unit, size in zip(units.tolist(), self.unit_size[units].tolist(), strict=True):
             if size == 1:
-                yield unit, self._alone[next(pods)]
+                yield unit, self.pays[next(pods)]
                 continue
             uses: dict[str, int] = {}
             for kind, count in Counter(islice(pods, size)).items():
-                _add(uses, self.classes[kind].requests, count)
+                _add(uses, self.pays[kind], count)
             yield unit, tuple(sorted(uses.items()))
 
     def pods_of(self, units: Indices) -> Indices:
@@ -258,7 +265,12 @@ class VictimTable:
         _, firsts, kind = np.unique(of, return_index=True, return_inverse=True)
         self.kind: Indices = kind
         self.classes = [pods[at].pod_class for at in firsts.tolist()]
-        self._alone = [tuple(sorted(pod_class.requests)) for pod_class in self.classes]
+        self.pays = [tuple(sorted(pod_class.requests)) for pod_class in self.classes]
+        if self.worths is not None:
+            self.pays = [
+                tuple(sorted((*requests, (CARDS, self.worths.least(of)))))
+                for of, requests in zip(self.classes, self.pays, strict=True)
+            ]
         vectors = np.zeros((len(resources), len(firsts)), np.int64)
         for nth, pod_class in enumerate(self.classes):
             for name, amount in pod_class.requests:

@@ -10,9 +10,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from t9ksched.model.quantity import CARDS, from_units
+
 TEXT: Final = "text/plain; version=0.0.4; charset=utf-8"
 OPENMETRICS: Final = "application/openmetrics-text; version=1.0.0; charset=utf-8"
-_UNITS: Final = {"cpu": "core", "memory": "byte"}
+_UNITS: Final = {"cpu": "core", "memory": "byte", CARDS: "card"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +153,9 @@ def unit_of(resource: str) -> str:
 
 
 def in_base_units(resource: str, amount: int) -> int | str:
-    """An amount (cpu in millicores, memory in bytes) in the unit that `unit_of` names, without rounding."""
+    """An amount (cpu in millicores, memory in bytes) in the unit that `unit_of` names; only cards are rounded."""
+    if resource == CARDS:
+        return from_units(CARDS, amount)
     if resource != "cpu":
         return amount
     cores, rest = divmod(amount, 1000)
@@ -178,7 +182,8 @@ the text format of Prometheus or, if the scraper asks for it, OpenMetrics. REST 
 refused because more came than can be answered in time, by `reason` (`share`: one caller's excess, `full`: that of all,
 `late`: waited too long).
 
-Amounts are in base units. The label `unit` is `core` for cpu, `byte` for memory, and `integer` for every other
+Amounts are in base units. The label `unit` is `core` for cpu, `byte` for memory, `card` for `cards` (physical cards,
+parts of them included, to thousandths, where the quota names them), and `integer` for every other
 resource, such as cards; amounts of `ephemeral-storage` and `hugepages-…` are whole numbers of bytes. Limits on
 attached volumes are no resources and are left out, and so is the number of pods unless a quota names it.
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection
 from datetime import UTC
 from typing import Any, Final
 
+from t9ksched.model.quantity import CARDS
 from t9ksched.model.resources import PODS
 from t9ksched.model.volumes import counts_volumes
 from t9ksched.scheduler.report.job_shape import Json
@@ -22,13 +23,13 @@ PRESSURE_PERCENT: Final = 90
 def allocated(state: ClusterState, name: str) -> dict[str, int]:
     """What the placed pods of a queue request, in units; 0 for what its quota names and it does not use.
 
-    The number of pods is reported only if the quota names it, numbers of volumes never.
+    Numbers of pods and of cards are reported only if the quota names them, numbers of volumes never.
     """
     queue = state.queues.get(name)
     quota = queue.spec.quota if queue else {}
     used = {
         resource: amount
-        for resource, amount in state.charges.queue_used.get(name, {}).items()
+        for resource, amount in state.charges.used(name, cards=CARDS in quota).items()
         if amount and not counts_volumes(resource) and (resource != PODS or PODS in quota)
     }
     return dict.fromkeys(quota, 0) | used

@@ -7,8 +7,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
+from t9ksched.model.card_worth import held as held_of
 from t9ksched.model.node import NodeFacts
 from t9ksched.model.podclass import PodClass
+from t9ksched.model.quantity import CARDS
 from t9ksched.model.queue import Queue
 from t9ksched.model.reasons import Code, Reason
 from t9ksched.model.reservation import Reservation, rounded_up
@@ -86,7 +88,8 @@ async def holders(view: ObservedJob, state: ClusterState, reasons: list[Reason])
             for charge, pod in _charges(state, name):
                 if pod.gang in view.gangs or (quota is not None and charge.queue != queue.name):
                     continue
-                amounts = [(resource, amount) for resource, amount in charge.pod_class.requests if resource in wanted]
+                pays = (*charge.pod_class.requests, (CARDS, charge.worth))
+                amounts = [(resource, amount) for resource, amount in pays if resource in wanted]
                 if any(amount for _, amount in amounts):
                     _add(held.setdefault((charge.queue or None, _job(pod)), _Held()), state, charge, pod, amounts)
         if count % _NODES_A_SLICE == 0:
@@ -160,22 +163,29 @@ def _add_reserved(
         return
     if usable is not None and (known is None or not usable.takes(known[1])):
         return
-    amounts = [(resource, amount) for resource, amount in reservation.pod_class.requests if resource in wanted]
+    worth = held_of(reservation.pod_class, known[1] if known is not None else None, reservation.cards)
+    pays = (*reservation.pod_class.requests, (CARDS, worth))
+    amounts = [(resource, amount) for resource, amount in pays if resource in wanted]
     if any(amount for _, amount in amounts):
         _, kind, _, name = identity(gang)
         entry = held.setdefault((reservation.queue, f"{gang.namespace}/{kind}/{name}"), _Held())
         for resource, amount in amounts:
             entry.amounts[resource] = entry.amounts.get(resource, 0) + amount
-            entry.cards += reservation.pod_class.card_counts.get(resource, 0)
+        entry.cards += _cards(reservation.pod_class, amounts)
         entry.since = reservation.since if reservation.kind.planned else 0
         entry.until = None if entry.until is None or not reservation.until else max(entry.until, reservation.until)
 
 
+def _cards(pod_class: PodClass, amounts: Iterable[tuple[str, int]]) -> int:
+    """How many cards of these resources a pod asks for; all of them where cards are told as such."""
+    named = {resource for resource, _ in amounts}
+    return sum(count for name, count in pod_class.card_counts.items() if name in named or CARDS in named)
+
+
 def _add(held: _Held, state: ClusterState, charge: Charge, pod: PodRecord, amounts: list[tuple[str, int]]) -> None:
-    counts = charge.pod_class.card_counts
     for resource, amount in amounts:
         held.amounts[resource] = held.amounts.get(resource, 0) + amount
-        held.cards += counts.get(resource, 0)
+    held.cards += _cards(charge.pod_class, amounts)
     queue = state.queues.get(charge.queue)
     ends = [pod_deadline(pod, queue.spec) if queue is not None else None]
     if pod.gang is not None:

@@ -11,14 +11,17 @@ from collections.abc import Iterator
 import msgspec
 
 from t9ksched.engine.nodes import NodeTable
+from t9ksched.model.card_worth import held
 from t9ksched.model.cards import CardGrant
 from t9ksched.model.podclass import PodClass
+from t9ksched.model.quantity import CARDS
 
 
 class Charge(msgspec.Struct):
     """What one pod holds; `queue` is empty for foreign pods.
 
-    `sure` unless it is a pod of ours whose cards are not on record, or were chosen by a device plugin.
+    `sure` unless it is a pod of ours whose cards are not on record, or were chosen by a device plugin. `worth` is what
+    it has of physical cards, in parts of `quantity.CARD`.
     """
 
     uid: str
@@ -28,6 +31,7 @@ class Charge(msgspec.Struct):
     queue: str = ""
     sure: bool = True
     applied: bool = False
+    worth: int = 0
 
 
 class Charges:
@@ -38,6 +42,9 @@ class Charges:
         self._by_pod: dict[str, Charge] = {}
         self._by_node: defaultdict[str, dict[str, Charge]] = defaultdict(dict)
         self.queue_used: defaultdict[str, defaultdict[str, int]] = defaultdict(lambda: defaultdict(int))
+        """What queues pay for, by resource, as their pods request it."""
+        self.queue_cards: defaultdict[str, int] = defaultdict(int)
+        """What of it is cards, in parts of `quantity.CARD`."""
 
     def get(self, uid: str) -> Charge | None:
         """The charge of a pod."""
@@ -58,7 +65,7 @@ class Charges:
 
         `cards` are empty when it is unknown which cards it holds: then they are counted only.
         """
-        wanted = Charge(uid, node, pod_class, cards, queue, sure)
+        wanted = Charge(uid, node, pod_class, cards, queue, sure, worth=self._worth(node, pod_class, cards))
         known = self._by_pod.get(uid)
         if known is not None:
             wanted.applied = known.applied
@@ -73,6 +80,7 @@ class Charges:
             used = self.queue_used[queue]
             for resource, amount in pod_class.requests:
                 used[resource] += amount
+            self.queue_cards[queue] += charge.worth
         self._apply(charge)
 
     def pay(self, uid: str, queue: str) -> None:
@@ -85,6 +93,7 @@ class Charges:
                 used = self.queue_used[payer]
                 for resource, amount in charge.pod_class.requests:
                     used[resource] += sign * amount
+                self.queue_cards[payer] += sign * charge.worth
         charge.queue = queue
 
     def release(self, uid: str) -> Charge | None:
@@ -100,14 +109,25 @@ class Charges:
             used = self.queue_used[charge.queue]
             for resource, amount in charge.pod_class.requests:
                 used[resource] -= amount
+            self.queue_cards[charge.queue] -= charge.worth
         if charge.applied:
             self._nodes.discharge(self._nodes.row(charge.node), charge.pod_class, charge.cards)
         return charge
 
+    def used(self, queue: str, *, cards: bool) -> dict[str, int]:
+        """What a queue pays for, by resource; with `cards` also how many cards that is."""
+        found = dict(self.queue_used.get(queue, {}))
+        return found | {CARDS: self.queue_cards.get(queue, 0)} if cards else found
+
     def node_appeared(self, node: str) -> None:
-        """Apply what waited for this node."""
+        """Apply what waited for this node, or follow a change of it."""
         for charge in list(self.on_node(node)):
             self._apply(charge)
+            # While its cards are not ready they may be called otherwise: pods have what they had.
+            worth = self._worth(node, charge.pod_class, charge.cards) or charge.worth
+            if charge.queue:
+                self.queue_cards[charge.queue] += worth - charge.worth
+            charge.worth = worth
 
     def node_gone(self, node: str) -> None:
         """The node's columns are gone; its charges wait in case it comes back."""
@@ -119,6 +139,11 @@ class Charges:
             return
         self._nodes.charge(self._nodes.row(charge.node), charge.pod_class, charge.cards)
         charge.applied = True
+
+    def _worth(self, node: str, pod_class: PodClass, cards: CardGrant) -> int:
+        if not pod_class.accelerated:
+            return 0
+        return held(pod_class, self._nodes.facts(node) if node in self._nodes else None, cards)
 
     def fits(self, node: str, pod_class: PodClass, cards: CardGrant) -> bool:
         """Whether the live node has this room now; the last check before a decision is charged."""

@@ -8,7 +8,7 @@ one wait.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -17,6 +17,7 @@ from msgspec import structs
 from t9ksched.admission import judge
 from t9ksched.admission.access import Access
 from t9ksched.admission.verdict import OVER_QUOTA
+from t9ksched.model.quantity import CARDS
 from t9ksched.model.queue import Queue
 from t9ksched.model.reasons import Reason
 from t9ksched.scheduler.state.limits import limit_agreed
@@ -202,7 +203,7 @@ class LastGate:
         standing = (gang.turned_away or {}).get(asked.of)
         if standing is not None and standing[0] == judged:
             return standing[1]
-        used: Mapping[str, int] = self._state.charges.queue_used.get(queue.name, {})
+        used = self._state.charges.used(queue.name, cards=CARDS in queue.spec.quota)
         verdict = judge(asked.request(pods, used, self._state.permissions.submitter(gang), now))
         if verdict.allowed:
             return None

@@ -126,6 +126,10 @@ def _template(spec: PodSpec, own: PodClass, said: Mapping[str, str]) -> Template
     }
     if spec.resource_claims:
         body["resourceClaims"] = spec.resource_claims
+    if spec.node_selector:
+        body["nodeSelector"] = spec.node_selector
+    if own.node_affinity is not None:
+        body["affinity"] = {"nodeAffinity": {}}  # that there is some
     requests = {name: amount for name, amount in own.requests if name != "pods"}
     return Template("", 1, 1, {"annotations": said} if said else {}, body, "spec", requests)
 

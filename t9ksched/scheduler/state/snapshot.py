@@ -7,6 +7,7 @@ from msgspec import structs
 
 from t9ksched.engine.view import QueueState, View
 from t9ksched.model.gang import ExpectedEnd, Gang, Running
+from t9ksched.model.quantity import CARDS
 from t9ksched.model.reserved_room import ReservedRoom
 from t9ksched.scheduler.state.pod_affinity_index import own_labels
 
@@ -24,8 +25,9 @@ def snapshot(
     """A frozen view of nodes, queues and reservations, with these waiting gangs. `running` are possible victims, for a
     policy that preempts, `expected_ends` for one that plans starts; `advance` is what administrators reserved.
     """
+    counts_cards = any(CARDS in queue.spec.quota for queue in state.queues.values())
     queues = {
-        name: QueueState(queue.spec, dict(state.charges.queue_used.get(name, {})), queue.draining)
+        name: QueueState(queue.spec, state.charges.used(name, cards=counts_cards), queue.draining)
         for name, queue in state.queues.items()
     }
     nodes, reserved = state.nodes.freeze(), state.reservations.in_force()

@@ -9,6 +9,7 @@ from msgspec import structs
 from t9ksched.engine.nodes import NodeTable
 from t9ksched.engine.placement.trial import Trial
 from t9ksched.engine.policy import Planning
+from t9ksched.model.quantity import CARDS
 from t9ksched.model.reasons import Code
 from tests.ahead import HOUR, MINUTE, Pool
 from tests.builders import GPU, queue
@@ -271,8 +272,9 @@ def test_a_gang_without_a_plan_takes_no_room_that_a_lost_plan_needs() -> None:
     assert pool.planned == {"h": 10, "b": 12, "p": 17}
 
 
-def test_quota_is_planned_like_nodes() -> None:
-    pool = Pool(queues={"q": queue(ordering="Backfill", quota={GPU: 5}), "free": queue(ordering="Backfill")})
+@pytest.mark.parametrize("resource", [GPU, CARDS])
+def test_quota_is_planned_like_nodes(resource: str) -> None:
+    pool = Pool(queues={"q": queue(ordering="Backfill", quota={resource: 5}), "free": queue(ordering="Backfill")})
     pool.submit("a", 4, 10)
     pool.cycle(0)
     pool.submit("b", 4, 5)
@@ -289,8 +291,9 @@ def test_quota_is_planned_like_nodes() -> None:
     assert pool.started["e"] == 0
 
 
-def test_quota_that_a_plan_needs_later_is_not_given_now() -> None:
-    pool = Pool(queues={"q": queue(ordering="Backfill", quota={GPU: 6})})
+@pytest.mark.parametrize("resource", [GPU, CARDS])
+def test_quota_that_a_plan_needs_later_is_not_given_now(resource: str) -> None:
+    pool = Pool(queues={"q": queue(ordering="Backfill", quota={resource: 6})})
     pool.submit("a", 4, 10)
     pool.cycle(0)
     pool.submit("b", 6, 5)
@@ -301,12 +304,15 @@ def test_quota_that_a_plan_needs_later_is_not_given_now() -> None:
     assert pool.started["d"] == 0
 
 
+@pytest.mark.parametrize("resource", [GPU, CARDS])
 @pytest.mark.parametrize(
     ("quota", "expected"),
     [(8, {"b": 10, "c": 10}), (7, {"b": 10, "c": 15}), (4, {"b": 10, "c": 15}), (3, {})],
 )
-def test_a_smaller_quota_moves_the_plans_that_it_cannot_pay(quota: int, expected: dict[str, float]) -> None:
-    pool = Pool(queues={"q": queue(ordering="Backfill", quota={GPU: 10})})
+def test_a_smaller_quota_moves_the_plans_that_it_cannot_pay(
+    quota: int, expected: dict[str, float], resource: str
+) -> None:
+    pool = Pool(queues={"q": queue(ordering="Backfill", quota={resource: 10})})
     pool.submit("a", 10, 10)
     pool.cycle(0)
     pool.submit("b", 4, 5)
@@ -314,7 +320,7 @@ def test_a_smaller_quota_moves_the_plans_that_it_cannot_pay(quota: int, expected
     pool.cycle(0)
     assert pool.planned == {"b": 10, "c": 10}
     pool.cycle(0)
-    pool.change_queue("q", queue(ordering="Backfill", quota={GPU: quota}))
+    pool.change_queue("q", queue(ordering="Backfill", quota={resource: quota}))
     pool.cycle(1)
     assert pool.planned == expected
 

@@ -7,6 +7,7 @@ import pytest
 from t9ksched.model.duration import parse_duration
 from t9ksched.model.errors import Invalid
 from t9ksched.model.podgroup import PodGroupSpec
+from t9ksched.model.quantity import CARD
 from t9ksched.model.queue import parse_queue_spec, validate_queue_name
 
 
@@ -129,3 +130,14 @@ def test_pod_group_faults(raw: object, path: str) -> None:
     with pytest.raises(Invalid) as failure:
         PodGroupSpec.parse(raw)
     assert [fault.path for fault in failure.value.errors] == [path]
+
+
+def test_a_quota_of_cards_is_a_decimal() -> None:
+    written = parse_queue_spec({"quota": {"requests": {"cards": 3.5}}})
+    assert written.quota == {"cards": 7 * CARD // 2}
+    assert written.to_dict() == {"quota": {"requests": {"cards": "3.5"}}}
+    with pytest.raises(Invalid) as caught:
+        parse_queue_spec({"quota": {"requests": {"cards": "0.1428"}}})
+    assert [(one.path, one.message) for one in caught.value.errors] == [
+        ("spec.quota.requests.cards", "'0.1428' has more than three decimal places")
+    ]

@@ -7,6 +7,7 @@ from msgspec import structs
 
 from t9ksched.engine.plugins import PluginUse
 from t9ksched.engine.policy import Planning, Policy, Preemption
+from t9ksched.model.quantity import CARDS
 from t9ksched.simulation.present import Present, read, written
 from t9ksched.simulation.whatif import Change, Effect, Found, what_if
 from tests.ahead import HOUR, Pool
@@ -174,3 +175,21 @@ def test_plugins_are_made_anew_by_the_reader_from_their_names() -> None:
     assert isinstance(again.policy.plugins[0].plugin, Made)
     with pytest.raises(ValueError, match="'site' is not installed"):
         read(text, dict)
+
+
+@pytest.mark.parametrize("resource", [GPU, CARDS])
+@pytest.mark.parametrize(("quota", "start"), [(10, 10), (8, 10), (7, None)])
+def test_a_quota_that_a_queue_would_have(resource: str, quota: int, start: float | None) -> None:
+    """Six cards are held already, although no quota counted them before."""
+    spec = queue(quota={resource: quota}, ordering="Backfill").spec
+    found = ask(present(begun()), Change(queues={"q": spec}))
+    assert hours(found.outlook).get("b") == start
+
+
+@pytest.mark.parametrize("resource", [GPU, CARDS])
+def test_a_quota_is_given_back_by_what_a_node_took_along(resource: str) -> None:
+    pool = Pool(queues={"q": queue(ordering="Backfill", quota={resource: 7})})
+    pool.submit("a", 6, 10)
+    pool.cycle(0)
+    found = ask(present(pool), Change((new("c", 1, 1),), gone=("n000",)))
+    assert hours(found.outlook)["c"] == 0

@@ -1,0 +1,101 @@
+"""What pods have of physical cards: the resource `cards` of quotas, and what usage and jobs tell.
+
+A whole card is one, a part of a divided card the larger of its parts of the cores and of the memory, a slice or a time
+slice what the node's labels say (`card_slices`). So what a request is depends on the node, and is known for certain
+once a pod has one. All amounts are whole numbers, in parts of `quantity.CARD`.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+from t9ksched.model.card_requests import MGPU_CORE
+from t9ksched.model.cards import CORES, CardGrant, CardPart, CardSize
+from t9ksched.model.node import NodeFacts
+from t9ksched.model.podclass import PodClass
+from t9ksched.model.quantity import CARD
+from t9ksched.model.resources import is_accelerator, is_card_resource
+
+_PERCENT: Final = 100
+
+
+class CardLayout(NamedTuple):
+    """All of a node that decides how much of its cards a pod has.
+
+    Attributes:
+        offered: its accelerators, by resource.
+        indexed: those whose cards have indices.
+        divided: those whose cards are divided, with the sizes of the cards.
+        parts: those that are counted by number and are less than a card, with what one is.
+    """
+
+    offered: frozenset[str]
+    indexed: frozenset[str]
+    divided: tuple[tuple[str, tuple[CardSize, ...]], ...]
+    parts: tuple[tuple[str, int], ...]
+
+
+def layout_of(facts: NodeFacts) -> CardLayout:
+    """The same for nodes on which each pod has as much of the cards."""
+    return CardLayout(
+        frozenset(name for name, amount in facts.allocatable.items() if amount and is_accelerator(name)),
+        frozenset(facts.cards.counts),
+        tuple(sorted(facts.cards.divided.items())),
+        tuple(sorted(facts.part_worths.items())),
+    )
+
+
+def worth_on(pod_class: PodClass, layout: CardLayout) -> tuple[int, int]:
+    """The least and the most that a pod of the class has of the cards of such a node, whichever cards it gets there;
+    nothing of resources that the node does not offer.
+    """
+    worths = _by_resource(pod_class, layout)
+    return sum(least for _, least, _ in worths), sum(most for _, _, most in worths)
+
+
+@lru_cache(maxsize=1 << 14)
+def _by_resource(pod_class: PodClass, layout: CardLayout) -> tuple[tuple[str, int, int], ...]:
+    return tuple(_worths(pod_class, layout))
+
+
+def _worths(pod_class: PodClass, layout: CardLayout) -> Iterator[tuple[str, int, int]]:
+    divided, parts = dict(layout.divided), dict(layout.parts)
+    counts, asked = pod_class.card_counts, {one.resource: one for one in pod_class.cards}
+    for resource, amount in pod_class.requests:
+        if resource in divided and resource in counts:
+            each = [_of_part(asked[resource].part_of(at, size), size) for at, size in enumerate(divided[resource])]
+            yield resource, min(each) * counts[resource], max(each) * counts[resource]
+        elif resource in layout.indexed and resource in counts:
+            yield resource, CARD * counts[resource], CARD * counts[resource]
+        elif resource in layout.offered:
+            one = parts.get(resource, CARD if is_card_resource(resource) else 0)
+            yield resource, amount * one, amount * one
+
+
+def held(pod_class: PodClass, facts: NodeFacts | None, grant: CardGrant) -> int:
+    """What a pod has of the cards of its node, with these of them; on a node that is not known yet as much as if its
+    cards were whole.
+    """
+    if not pod_class.accelerated:
+        return 0
+    if facts is None:
+        return CARD * sum(count for name, count in pod_class.card_counts.items() if is_card_resource(name))
+    exact: dict[str, int] = {}
+    for part in grant.parts:
+        sizes = facts.cards.divided.get(part.resource, ())
+        if part.index < len(sizes):
+            exact[part.resource] = exact.get(part.resource, 0) + _of_part(part, sizes[part.index])
+    return sum(exact.get(name, most) for name, _, most in _by_resource(pod_class, layout_of(facts)))
+
+
+def _of_part(part: CardPart, size: CardSize) -> int:
+    return min(CARD, max(part.cores * CARD // CORES, -(-part.memory * CARD // max(size.memory, 1))))
+
+
+def least_cards(needs: Mapping[str, int], shared: Iterable[str]) -> int:
+    """The least that pods with these requests in all can have of cards, wherever they run; of cards of the resources in
+    `shared` some of them may get a part.
+    """
+    parts = frozenset(shared)
+    whole = sum(amount for name, amount in needs.items() if is_card_resource(name) and name not in parts)
+    return whole * CARD + needs.get(MGPU_CORE, 0) * CARD // _PERCENT
