@@ -118,6 +118,11 @@ class Pool:
         for where, grant in places:
             self.nodes.discharge(self.nodes.row(where), of.waiting[0].pod_class, grant)  # type: ignore[arg-type]
 
+    def limit_anew(self, name: str, hours: float) -> None:
+        """The running job may run so long, from its start on, or for ever when that is 0."""
+        of, at, places = self._running[name]
+        self._running[name] = structs.replace(of, lasts=round(hours * HOUR)), at, places
+
     def is_free(self, row: int) -> bool:
         """Whether a card of the node is."""
         view = self.nodes.freeze()
@@ -216,6 +221,11 @@ class Pool:
     def planned(self) -> dict[str, float]:
         """The hour of each planned start."""
         return {one.owner: one.since / HOUR for one in self._reservations}
+
+    @property
+    def plans(self) -> tuple[Reservation, ...]:
+        """The planned starts, one reservation a pod."""
+        return self._reservations
 
     @property
     def waiting(self) -> dict[str, Gang]:

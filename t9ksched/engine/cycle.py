@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from itertools import islice
+from typing import Final
 
 import numpy as np
 
@@ -17,7 +18,7 @@ from t9ksched.engine.placement.pod_affinity import PodAffinityState
 from t9ksched.engine.placement.trial import Placement, Trial
 from t9ksched.engine.plan import Assignment, Eviction, Stats, Waiting
 from t9ksched.engine.planned_starts import PlannedStarts
-from t9ksched.engine.policy import Policy
+from t9ksched.engine.policy import Planning, Policy
 from t9ksched.engine.refill import Refills
 from t9ksched.engine.reservations import Reservations
 from t9ksched.engine.reserved_rooms import ReservedRooms
@@ -32,6 +33,8 @@ from t9ksched.model.quantity import CARDS
 from t9ksched.model.reasons import Reason
 from t9ksched.model.reservation import Reservation
 from t9ksched.model.volumes import FREE_PREFIX
+
+_SECOND: Final = 1_000_000_000
 
 
 class Cycle:
@@ -65,7 +68,8 @@ class Cycle:
         self.ledger = Ledger(view.queues, self._total)
         self.advance: ReservedRooms | None = None
         if view.reserved:
-            self.advance = ReservedRooms(view.reserved, self.trial, view.expected_ends, now)
+            overdue = now + (policy.planning or Planning()).resolution_seconds * _SECOND
+            self.advance = ReservedRooms(view.reserved, self.trial, view.expected_ends, now, overdue)
         profile = self.advance.profile if self.advance is not None else None
         self.keys = SchedulingKeys(self.trial, view.queues, profile)
         self.stats = Stats()

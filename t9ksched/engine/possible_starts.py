@@ -48,8 +48,8 @@ class PossibleStarts:
         limits = self._ledger.limits(gang.queue)
         conditions: list[tuple[Int64s, Mask]] = self._timeline.charges.payable(limits, key.demand)
         if reserved is not None:
-            # What is reserved from a gang without an end depends on when it starts: it is tried at these moments.
-            heeded = reserved.heeded(gang, self._now) if gang.lasts and not gang.reservation else None
+            # Some of what is reserved from a gang depends on when it starts: it is tried at these moments.
+            heeded = None if gang.reservation else reserved.heeded(gang, None)
             self._timeline.heed(heeded and heeded[0])
             at = np.array([self._now, *reserved.moments(gang, last)], np.int64)
             conditions.append((at, np.ones(len(at), np.bool_)))

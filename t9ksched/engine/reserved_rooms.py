@@ -83,14 +83,15 @@ class ReservedRooms:
     """The reserved rooms of a cycle; made only where there are any.
 
     Args:
-        expected_ends: when gangs inside give their room back; others hold it until the reservation ends.
+        expected_ends: when gangs inside give their room back; others hold it for ever.
+        overdue: when an end is expected that should have come.
     """
 
     def __init__(
-        self, rooms: Sequence[ReservedRoom], trial: Trial, expected_ends: Iterable[ExpectedEnd], now: int
+        self, rooms: Sequence[ReservedRoom], trial: Trial, expected_ends: Iterable[ExpectedEnd], now: int, overdue: int
     ) -> None:
         inside = {gang for room in rooms for gang, *_ in room.inside}
-        ends = {one.gang: max(one.at, now) for one in expected_ends if one.gang in inside}
+        ends = {one.gang: one.at if one.at > now else overdue for one in expected_ends if one.gang in inside}
         self._trial = trial
         self._now = now
         self._kept = [_Kept(room, trial, ends) for room in rooms if room.end > now]
@@ -238,11 +239,12 @@ class ReservedRooms:
 
     # ---- as changes of the columns
 
-    def heeded(self, gang: Gang, start: int, *, projected: bool = True) -> tuple[Changes, SortedChanges] | None:
-        """How the columns change for the gang over time; None where nothing is reserved from it.
+    def heeded(self, gang: Gang, start: int | None, *, projected: bool = True) -> tuple[Changes, SortedChanges] | None:
+        """How the columns change over time for the gang if it starts then; None where nothing is reserved from it.
 
-        Where nothing enforces its end, what counts depends on when it starts. If the columns are not `projected`, what
-        gangs inside hold does not come free on them, so it is not kept again either.
+        Where nothing enforces its end, and in a part of a node of which it would outlast the reservation, what counts
+        depends on when it starts; without `start`, it is what counts whenever that is. If the columns are not
+        `projected`, what gangs inside hold does not come free on them, so it is not kept again either.
         """
         admitted = self.admitted(gang)
         chosen: list[tuple[_Kept, bool]] = []
@@ -250,9 +252,12 @@ class ReservedRooms:
             room = kept.room
             if not len(kept.rows) or (admits and gang.reservation):
                 continue  # that it ends in time there is seen to by `confined`
-            if gang.lasts or gang.reservation:
+            if not (gang.lasts or gang.reservation):
+                if start is not None and room.drain <= start < room.end:
+                    chosen.append((kept, False))
+            elif not admits or room.cards is None:
                 chosen.append((kept, admits))
-            elif room.drain <= start < room.end:
+            elif start is not None and start < room.end < self.end_of(gang, start):
                 chosen.append((kept, False))
         plans = self._plans.version if self._partly and self._plans is not None else 0
         key = (self._version, plans, projected, *((id(kept), admits) for kept, admits in chosen))
@@ -324,12 +329,12 @@ class ReservedRooms:
         return found
 
     def _changes(self, kept: _Kept, admits: bool, projected: bool) -> Changes:
-        """What a room takes from a gang. From one that may use it: only from the moment of its end, so that it has to
-        end by then.
+        """What a room takes from a gang. From one that may use it, which are whole nodes then: only from the moment of
+        its end, so that it has to end by then.
         """
         room, rows, amounts = kept.room, kept.rows, kept.amounts
         begin, end = (room.end, room.end + 1) if admits else (max(room.begin, self._now), room.end)
-        if room.cards is None or admits:
+        if room.cards is None:
             at = np.repeat(np.array([begin, end], np.int64), len(rows))
             return at, np.concatenate([rows, rows]), np.concatenate([-amounts, amounts], axis=1)
         parts: list[Changes] = []

@@ -23,6 +23,7 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
+from msgspec import structs
 
 from t9ksched.engine import planned_starts, planner
 from t9ksched.engine.arrays import Int64s
@@ -122,6 +123,25 @@ class Histories(RuleBasedStateMachine):
             del self.pool.rooms[sorted(self.pool.rooms)[at % len(self.pool.rooms)]]
             self.excused = True
 
+    @rule(at=st.integers(0, 5), hours=st.integers(-3, 3))
+    def edit_reservation(self, at: int, hours: int) -> None:
+        """It ends earlier, or later, than was said: what runs inside goes on until its own end."""
+        if self.pool.rooms:
+            name = sorted(self.pool.rooms)[at % len(self.pool.rooms)]
+            room = self.pool.rooms[name]
+            end = max(room.end + hours * HOUR, room.begin + HOUR)
+            self.pool.rooms[name] = structs.replace(room, end=end)
+            self.excused = True
+
+    @rule(at=st.integers(0, 20), hours=st.sampled_from([0, 1, 2, 5]))
+    def limit_anew(self, at: int, hours: int) -> None:
+        """A running job may run so much longer from now on, or for ever."""
+        running = sorted(self.pool.running)
+        if running:
+            name = running[at % len(running)]
+            self.pool.limit_anew(name, self.hour - self.pool.started[name] + hours if hours else 0)
+            self.excused = True
+
     @rule()
     def forget(self) -> None:
         """The scheduler starts again: it knows the plans, and nothing of how it came by them."""
@@ -201,6 +221,7 @@ class Histories(RuleBasedStateMachine):
             self.heed_reservations(self.pool.running - running)
             if known == (self.pool.planned, set(self.pool.waiting)):
                 break
+        self.plans_heed_reservations()
         if not any(room.end > self.hour * HOUR for room in self.pool.rooms.values()):
             self.earliest()
 
@@ -208,34 +229,53 @@ class Histories(RuleBasedStateMachine):
         """Each of the jobs that have just started may have the places that it got."""
         for name in started:
             of, _, places = self.pool.job(name)
-            for room in self.pool.rooms.values():
-                begin, end, hour = room.begin / HOUR, room.end / HOUR, self.hour
-                inside = room.admits(of) and hour < end and hour + of.lasts / HOUR <= end
-                if of.reservation:
-                    assert room.name != of.reservation or (inside and begin <= hour), f"{name} is not in {room.name}"
-                    assert room.name != of.reservation or all(where in room.nodes for where, _ in places)
-                if inside or hour >= end or (not of.lasts and hour < room.drain / HOUR):
-                    continue
-                if of.lasts and hour + of.lasts / HOUR <= begin:
-                    continue
-                for where in {where for where, _ in places} & set(room.nodes):
-                    assert room.cards is not None, f"{name} has room of {room.name} on {where}"
-                    until = hour + of.lasts / HOUR if of.lasts else 1e9
-                    self.leaves(room, where, max(begin, hour), min(end, until))
+            self.heed(name, of, self.hour, {where for where, _ in places})
+
+    def plans_heed_reservations(self) -> None:
+        """Once plans stand still, each job may start when and where it is to."""
+        nodes: dict[str, set[str]] = {}
+        for one in self.pool.plans:
+            nodes.setdefault(one.owner, set()).add(one.node)
+        for name, hour in self.pool.planned.items():
+            self.heed(name, self.pool.waiting[name], hour, nodes[name])
+
+    def heed(self, name: str, of: Gang, hour: float, nodes: set[str]) -> None:
+        """The job may start then on these nodes."""
+        for room in self.pool.rooms.values():
+            begin, end = room.begin / HOUR, room.end / HOUR
+            named = bool(of.reservation) and room.name == of.reservation
+            until = hour + of.lasts / HOUR if of.lasts else end if named else 1e9
+            inside = room.admits(of) and hour < end and until <= end
+            if named:
+                assert inside, f"{name} would outlast {room.name}"
+                assert begin <= hour, f"{name} is not in {room.name}"
+                assert nodes <= set(room.nodes)
+            if inside or hour >= end or until <= begin:
+                continue
+            if not of.lasts and not of.reservation and hour < room.drain / HOUR:
+                continue
+            for where in nodes & set(room.nodes):
+                assert room.cards is not None, f"{name} has room of {room.name} on {where}"
+                self.leaves(room, where, max(begin, hour), min(end, until))
 
     def leaves(self, room: ReservedRoom, where: str, begin: float, end: float) -> None:
-        """What is reserved of the node is free then, or used by those that it is for."""
+        """What is reserved of the node is free then, or used by those that it is for and end with it."""
         assert room.cards is not None
         held = []
         for name in self.pool.running:
             of, at, places = self.pool.job(name)
             cards = of.waiting[0].pod_class.card_counts[GPU] * sum(there == where for there, _ in places)
             until = max((at + of.lasts) / HOUR, self.hour + MINUTE / HOUR) if of.lasts else 1e9
-            held.append((until, cards, room.admits(of) and bool(of.lasts) and (at + of.lasts) <= room.end))
-        for moment in {begin, *(until for until, _, _ in held if begin < until < end)}:
-            used = sum(cards for until, cards, _ in held if until > moment)
-            inside = sum(cards for until, cards, admitted in held if until > moment and admitted)
-            free = CARDS - used + min(inside, room.cards[1])
+            held.append((0, until, cards, room.admits(of) and bool(of.lasts) and (at + of.lasts) <= room.end))
+        for one in self.pool.plans:
+            if one.node == where and one.owner in self.pool.waiting:
+                of, until = self.pool.waiting[one.owner], one.until / HOUR or 1e9
+                cards, inside = one.pod_class.card_counts[GPU], room.admits(of) and until <= room.end / HOUR
+                held.append((one.since / HOUR, until, cards, inside))
+        for moment in {begin, *(at for since, until, *_ in held for at in (since, until) if begin < at < end)}:
+            there = [(cards, inside) for since, until, cards, inside in held if since <= moment < until]
+            inside = sum(cards for cards, inside in there if inside)
+            free = CARDS - sum(cards for cards, _ in there) + min(inside, room.cards[1])
             assert free >= room.cards[1], f"of {room.name} on {where} {free} are left at {moment}"
 
     def never_later(self, before: dict[str, float]) -> None:

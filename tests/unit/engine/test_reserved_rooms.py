@@ -281,6 +281,35 @@ def test_who_names_a_part_gets_no_more_than_that(planning: Planning | None) -> N
 
 
 @BOTH
+@pytest.mark.parametrize(("hours", "starts"), [(1, True), (2, False)], ids=["ends with it", "outlasts it"])
+def test_who_outlasts_a_part_leaves_it_to_others_until_it_ends(
+    planning: Planning | None, hours: float, starts: bool
+) -> None:
+    """Two cards, one of which is reserved for an hour; the other has a job of an hour. In two hours both are free."""
+    given = pool(planning, nodes=1, cards=2)
+    given.reserve("r", 0, 1, [0], cards=(GPU, 1), queues=("q",))
+    given.submit("other", 1, 1, of="eval")
+    given.cycle(0)
+    given.submit("own", 1, hours)
+    given.cycle(0)
+    assert set(given.started) == ({"other", "own"} if starts else {"other"})
+    assert planning is None or given.planned == ({} if starts else {"own": 1})
+
+
+@BOTH
+def test_a_job_inside_that_is_overdue_holds_its_part_still(planning: Planning | None) -> None:
+    """It is not kept a second time, and others that name the reservation do not get it."""
+    given = pool(planning, nodes=1)
+    given.reserve("r", 0, 20, [0], cards=(GPU, 4), **FOR_EVAL)
+    given.submit("late", 4, 5, cards=1, of="eval")
+    given.cycle(0)
+    given.submit("named", 1, 5, cards=1, of="eval", reservation="r")
+    given.submit("other", 4, 50, cards=1)
+    given.cycle(6)
+    assert set(given.started) == {"late", "other"}
+
+
+@BOTH
 def test_reserved_cards_that_others_still_hold_are_not_there(planning: Planning | None) -> None:
     given = pool(planning, nodes=1)
     given.submit("before", 6, 100, cards=1)
@@ -337,6 +366,39 @@ def test_a_plan_heeds_a_reservation_and_starts_when_that_ends() -> None:
     given.rooms.clear()
     given.cycle(2)
     assert given.planned == {"b": 10}
+
+
+@pytest.mark.parametrize("cards", [None, (GPU, 8)], ids=["whole nodes", "cards"])
+@pytest.mark.parametrize(
+    ("to", "limit", "free"),
+    [
+        pytest.param(5, 9, 9, id="the reservation is shortened"),
+        pytest.param(10, 12, 12, id="the limit is lengthened"),
+        pytest.param(10, 0, None, id="nothing ends it any more"),
+    ],
+)
+def test_room_is_free_when_the_job_inside_ends_and_not_before(
+    cards: tuple[str, int] | None, to: int, limit: float, free: float | None
+) -> None:
+    """A job inside may end after its reservation: plans of others, and of a reservation behind it, wait for that."""
+    given = pool(Planning(), nodes=1)
+    given.reserve("r", 0, 10, [0], cards=cards, **FOR_EVAL)
+    given.submit("inside", 1, 9, cards=8, of="eval", reservation="r")
+    given.cycle(0)
+    given.reserve("r", 0, to, [0], cards=cards, **FOR_EVAL)
+    given.limit_anew("inside", limit)
+    given.reserve("next", to, 30, [0], cards=cards, **FOR_EVAL)
+    given.submit("behind", 1, 3, cards=8, of="eval", reservation="next")
+    given.cycle(1)
+    assert given.planned == ({} if free is None else {"behind": free})
+    del given.rooms["next"]
+    given.submit("other", 1, 3, cards=8)
+    given.cycle(2)
+    assert given.planned == ({} if free is None else {"other": free})
+    if free is not None:
+        given.end("inside")
+        given.cycle(free)
+        assert given.started["other"] == free
 
 
 def test_a_job_without_an_end_is_planned_after_the_reservation() -> None:
