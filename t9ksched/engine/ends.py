@@ -127,7 +127,7 @@ class KnownEnds:
         if found is None:
             found = self._kinds[id(of)] = len(self._classes)
             self._classes.append(of)
-            self._needs.append(trial.column(None, of).needs_vector)
+            self._needs.append(trial.needs(of))
         return found
 
 

@@ -193,7 +193,7 @@ class PastPlans:
         for end in early:
             for node, of, pods in end.rooms:
                 if node in index:
-                    free[:, index[node]] += trial.column(None, of).needs_vector * pods
+                    free[:, index[node]] += trial.needs(of) * pods
                 if end.queue in held:
                     held[end.queue] = _less(held[end.queue], dict(of.requests), pods)
         if (trial.free > free).any() or held != charged(view, ledger):

@@ -69,7 +69,7 @@ class _Kept:
                 self.amounts[at] = whole * part + rest * part // np.maximum(has, 1)
         for gang, node, pod_class, pods in room.inside:
             if node in static.index:
-                needs = trial.column(None, pod_class).needs_vector * pods
+                needs = trial.needs(pod_class) * pods
                 self.uses[static.index[node]].append(_Use(0, ends.get(gang, NEVER_ENDS), needs))
 
     def left(self, nth: int, at: int, uses: Iterable[_Use]) -> Int64s:

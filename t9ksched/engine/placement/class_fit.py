@@ -54,9 +54,7 @@ class ClassFit:
         self.needs = [
             (rows[name], amount) for name, amount in pod_class.requests if name in rows and 0 < amount <= LARGEST
         ]
-        self.needs_vector = np.zeros(len(rows), np.int64)
-        for at, amount in self.needs:
-            self.needs_vector[at] = amount
+        self.needs_vector = trial.needs(pod_class)
         card_rows = trial.nodes.static.cards.row_of
         self.card_names = tuple(name for name in pod_class.card_counts if name in card_rows)
         self.card_needs = [(card_rows[name], pod_class.card_counts[name]) for name in self.card_names]

@@ -13,7 +13,7 @@ import numpy as np
 from t9ksched.engine.arrays import Int64s, Mask
 from t9ksched.engine.card_worths import CardWorths
 from t9ksched.engine.cards import IdleCards, Share, share_of
-from t9ksched.engine.nodes import FrozenNodes
+from t9ksched.engine.nodes import LARGEST, FrozenNodes
 from t9ksched.engine.placement.class_fit import ClassFit
 from t9ksched.engine.placement.feasibility import FeasibilityCache
 from t9ksched.engine.placement.link_scores import LinkScores
@@ -110,6 +110,15 @@ class Trial:
         if found is None:
             found = self._columns[key] = ClassFit(self, selector, pod_class)
             self.meter.spent += _A_COLUMN
+        return found
+
+    def needs(self, pod_class: PodClass) -> Int64s:
+        """What one pod takes, shape (resources,). Pods of the class need not be in the view, as for a `column`."""
+        found = np.zeros(len(self.resource_rows), np.int64)
+        for name, amount in pod_class.requests:
+            at = self.resource_rows.get(name)
+            if at is not None and 0 < amount <= LARGEST:
+                found[at] = amount
         return found
 
     def allowed(self, selector: LabelSelector | None, pod_class: PodClass) -> Mask:

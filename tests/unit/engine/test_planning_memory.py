@@ -8,6 +8,8 @@ import pytest
 
 from t9ksched.engine.past_plans import Deviation, PastPlans
 from t9ksched.engine.policy import Planning
+from t9ksched.model.podclass import PodClass
+from t9ksched.model.podrules import parse_rules
 from t9ksched.model.start_windows import StartWindow
 from tests.ahead import Pool
 from tests.builders import GPU, divided_node, pod_class, queue
@@ -242,3 +244,26 @@ def test_when_plans_are_alike_that_were_not_one_makes_way() -> None:
     pool.end("c")
     pool.cycle(2)
     assert pool.started["g"] == 2
+
+
+def apart_from(app: str) -> PodClass:
+    """The class of a pod that shares no zone with pods of the app."""
+    term = {"labelSelector": {"matchLabels": {"app": app}}, "topologyKey": "zone"}
+    rules = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    return replace(pod_class(cpu=0, memory=0, gpu=1), rules=parse_rules(rules, None, "test", {}))
+
+
+def test_a_job_ends_early_whose_rules_nothing_speaks_of_any_more() -> None:
+    """Only rules of pods that are in the view are known."""
+    pool = Pool(nodes=3)
+    pool.submit("a", 1, 5, of_class=apart_from("a"))
+    pool.submit("b", 2, 9)
+    pool.cycle(0)
+    pool.submit("never", 9, 1, of_class=apart_from("b"))
+    pool.submit("c", 2, 1)
+    for _ in range(2):
+        pool.cycle(1)
+    assert pool.planned == {"c": 9}
+    pool.end("a")
+    pool.cycle(2)
+    assert pool.planned == {"c": 9}
