@@ -12,8 +12,8 @@ from t9ksched.model.podclass import PodClass
 Counted = tuple[tuple[PodClass, int], ...]
 """Classes of pods in the order in which they first arrived, and how many of each."""
 
-_GROWTH: Final = 8
-"""The shapes are told anew when an eighth more pods have arrived."""
+_GROWTH: Final = 4
+"""The shapes are told anew when a quarter more pods have arrived: each time all nodes are valued anew."""
 _MOST_CLASSES: Final = 1024
 _MOST_PODS: Final = 1 << 17
 
@@ -35,7 +35,7 @@ class UsualPods:
             self._forget()
 
     def shapes(self) -> Counted:
-        """What has arrived, and how often; the same value until an eighth more has."""
+        """What has arrived, and how often; the same value until a quarter more has."""
         if self._total >= self._next:
             self._next = self._total + max(self._total // _GROWTH, 1)
             self._told = tuple(self._counts.items())
