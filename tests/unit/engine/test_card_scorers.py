@@ -218,14 +218,14 @@ def test_a_full_score_is_the_most() -> None:
 # --- what is usual
 
 
-def test_what_is_usual_is_told_anew_after_an_eighth_more() -> None:
+def test_what_is_usual_is_told_anew_after_a_quarter_more() -> None:
     counts = UsualPods()
     told = []
     for _ in range(40):
         counts.arrived(ONE)
         told.append(dict(counts.shapes())[ONE])
-    assert told[:12] == [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12]
-    assert told[15:22] == [16, 16, 18, 18, 20, 20, 22]
+    assert told[:12] == [1, 2, 3, 4, 5, 6, 7, 8, 8, 10, 10, 12]
+    assert told[14:30] == [15] * 3 + [18] * 4 + [22] * 5 + [27] * 4
     assert counts.shapes() is counts.shapes()
 
 
