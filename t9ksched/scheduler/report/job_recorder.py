@@ -197,7 +197,9 @@ def _millisecond(number: int) -> datetime:
 
 
 def _digest(shape: Json) -> int:
-    return hash(_encode(shape))
+    """What a write depends on: all but how early the job may start, which is the present for most that wait."""
+    expected = shape["expectedStart"]
+    return hash(_encode(shape | {"expectedStart": expected and (expected["latest"], expected["basis"])}))
 
 
 def _stored(view: ObservedJob, shape: Json, at: datetime) -> StoredJob:

@@ -137,6 +137,7 @@ class InternalServer:
     async def _jobs(self, request: web.Request) -> web.Response:
         """All jobs; with a query those of that submitter, and those in its queues and namespaces."""
         state, query = self._state, request.query
+        state.forecasts.now = self._clock()
         if query:
             users, queues, spaces = (query.getall(key, ()) for key in ("submitter", "queue", "namespace"))
             uids = await self._index.of(users, queues, spaces)
@@ -173,6 +174,7 @@ class InternalServer:
     async def _named(self, request: web.Request) -> ObservedJob | None:
         """The job of that name; for a PodGroup that a job owns, that job; for a Deployment its newest ReplicaSet's."""
         path = request.match_info
+        self._state.forecasts.now = self._clock()
         found = await self._index.find(path["namespace"], path["kind"], path["name"])
         if found is None and path["kind"].lower() == "podgroup":
             gang = self._state.gangs.get((path["namespace"], path["name"]))

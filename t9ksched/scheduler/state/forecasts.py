@@ -1,7 +1,7 @@
 """What is known of the starts of waiting jobs, as they are shown, and how earlier forecasts turned out."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from t9ksched.model.forecast import BASES, LEARNED, PLAN, UNKNOWN, Basis, Forecast, Outcome
@@ -13,7 +13,8 @@ _SECOND: Final = 1_000_000_000
 
 
 class ForecastBook:
-    """Times are nanoseconds since the epoch.
+    """Times are nanoseconds since the epoch. `first_moment` says from when on a group may start, at the earliest at the
+    moment that it is given.
 
     Attributes:
         now: when the forecasts were last looked at; what is expected before that has not come yet.
@@ -24,8 +25,9 @@ class ForecastBook:
         error_seconds: the sum of the distances between starts and `latest`, by basis.
     """
 
-    def __init__(self, reservations: ReservationBook) -> None:
+    def __init__(self, reservations: ReservationBook, first_moment: Callable[[GangRecord, int], int]) -> None:
         self._reservations = reservations
+        self._first_moment = first_moment
         self.now = 0
         self.walks = False
         self.walked_at = 0
@@ -51,10 +53,11 @@ class ForecastBook:
         """The forecast of a job with these groups that wait: that of the first one to start.
 
         A firm plan says `latest`, rounded up to `resolution`; where there is none, the latest walk does. Jobs that end
-        early bring it forward at any time, so that `earliest` is the present, rounded down. Where neither says
-        anything, walks with learned ends do. While scheduling is stopped nothing is known.
+        early bring it forward at any time, so that `earliest` is the present. Where neither says anything, walks with
+        learned ends do. `earliest` is rounded down, but never to a moment that is past or at which the job may not
+        start yet. While scheduling is stopped nothing is known.
         """
-        if self._reservations.stopped:
+        if self._reservations.stopped or not gangs:
             return Forecast(self.now)
         planned = self._reservations.planned
         starts = [
@@ -62,15 +65,17 @@ class ForecastBook:
             for gang in gangs
             if (at := plan[0].since if (plan := planned.get(gang.uid)) and plan[0].firm else self._walked.get(gang.uid))
         ]
-        step = resolution or _SECOND
+        basis: Basis = PLAN if starts else LEARNED
+        early, late = 0, min(starts, default=0)
         if not starts:
             learned = [found for gang in gangs if (found := self._learned.get(gang.uid))]
             if not learned:
                 return Forecast(self.now)
-            earliest, latest = (max(min(several), self.now) for several in zip(*learned, strict=True))
-            return Forecast(self.now, earliest - earliest % step, rounded_up(latest, step), LEARNED)
-        latest = rounded_up(max(min(starts), self.now), step)
-        return Forecast(self.now, min(self.now - self.now % step, latest) or latest, latest, PLAN)
+            early, late = (min(several) for several in zip(*learned, strict=True))
+        step = resolution or _SECOND
+        # Forecasts are told in whole seconds.
+        first = rounded_up(min(self._first_moment(gang, self.now) for gang in gangs), _SECOND)
+        return Forecast(self.now, max(early - early % step, first), rounded_up(max(late, first), step), basis)
 
     def judge(self, outcome: Outcome) -> None:
         """A job has started: count how its first forecast turned out."""

@@ -84,7 +84,7 @@ def too_early(known: KnownJobs, gang: GangRecord, now: int) -> Reason | None:
         at = start_asked(known, gang).at
         if at != gang.start_after:
             gang.start_after, gang.stale = at, True
-    if gang.start_after <= now or _has_begun(known, gang):
+    if gang.start_after <= now or has_begun(known, gang):
         return None
     return Reason(
         Code.START_TIME_NOT_REACHED,
@@ -93,7 +93,7 @@ def too_early(known: KnownJobs, gang: GangRecord, now: int) -> Reason | None:
     )
 
 
-def _has_begun(known: KnownJobs, gang: GangRecord) -> bool:
+def has_begun(known: KnownJobs, gang: GangRecord) -> bool:
     """Whether something of the group's job has a place, or lost it a moment ago and is to be replaced."""
     if gang.lost or gang.placed_count():
         return True

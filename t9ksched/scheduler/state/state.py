@@ -30,6 +30,7 @@ from t9ksched.scheduler.state.charges import Charges
 from t9ksched.scheduler.state.clocks import Clocks
 from t9ksched.scheduler.state.counts import Counts
 from t9ksched.scheduler.state.enforced_ends import EnforcedEnds
+from t9ksched.scheduler.state.first_moments import first_moment
 from t9ksched.scheduler.state.forecasts import ForecastBook
 from t9ksched.scheduler.state.group_events import GroupEvents
 from t9ksched.scheduler.state.job_events import JobEvents
@@ -103,7 +104,7 @@ class ClusterState:
         )
         self.reservations = ReservationBook(self.refills, refused, on_change)
         self.advance = AdvanceBook(self)
-        self.forecasts = ForecastBook(self.reservations)
+        self.forecasts = ForecastBook(self.reservations, lambda gang, now: first_moment(self, gang, now))
         self.counts = Counts()
         self.usual = UsualPods()
         """The pods of this scheduler that were seen, since it started, by class."""

@@ -56,7 +56,7 @@ async def test_a_planned_start_is_a_forecast_and_what_comes_of_it_is_recorded(
         said = job["expectedStart"]
         assert said["latest"] == job["plannedStart"]["at"], "the plan is the forecast"
         assert said["earliest"] < said["latest"], "jobs may end early"
-        assert said["earliest"].endswith(":00Z")
+        assert datetime.fromisoformat(said["earliest"]) > datetime.now(UTC) - timedelta(seconds=TIMEOUT)
         behind = await until_told(service, world, "behind", lambda one: one and one["basis"] == "plan")
         assert behind["plannedStart"] is None, "no room is held for it"
         hour = datetime.fromisoformat(behind["expectedStart"]["latest"]) - datetime.fromisoformat(said["latest"])
