@@ -31,20 +31,23 @@ class Ends:
     Attributes:
         sources: the ends; those without room on such nodes are left out.
         at: the moment of each, nanoseconds since the epoch, shape (ends,).
+        queues: the position of the queue of each in `names`, shape (ends,).
         end, rows, kinds, pods: of each entry the position of its end, the row of the node, the position of the class in
             `classes`, and how many pods, shape (entries,).
         amounts: what each entry takes, shape (resources, entries).
-        classes: all classes.
+        classes, names: all classes, and all queues.
     """
 
     sources: tuple[ExpectedEnd, ...]
     at: Int64s
+    queues: Indices
     end: Indices
     rows: Indices
     kinds: Indices
     pods: Int64s
     amounts: Int64s
     classes: Sequence[PodClass]
+    names: Sequence[str]
 
     def charged(
         self, queues: Collection[str], resource: str, worths: CardWorths | None = None
@@ -52,15 +55,19 @@ class Ends:
         """What ends of these queues pay of a resource until then: their positions, one an entry, and amounts. Of cards
         that is the least that `worths` tell.
         """
+        ours = np.fromiter((name in queues for name in self.names), np.bool_, len(self.names))
+        chosen = np.flatnonzero(ours[self.queues][self.end])
+        if not len(chosen):
+            return chosen, np.zeros(0, np.int64)
+        kinds = self.kinds[chosen]
         if resource == CARDS and worths is not None:
-            least = [worths.on(of)[0] for of in self.classes]
-            each = [least[kind][row] for kind, row in zip(self.kinds.tolist(), self.rows.tolist(), strict=True)]
-            amounts = np.array(each, np.int64) * self.pods
+            of, positions = np.unique(kinds, return_inverse=True)
+            least = np.array([worths.on(self.classes[at])[0] for at in of.tolist()], np.int64)
+            amounts = least.reshape(len(of), -1)[positions, self.rows[chosen]] * self.pods[chosen]
         else:
-            amounts = np.array([_amount(of, resource) for of in self.classes], np.int64)[self.kinds] * self.pods
-        ours = np.fromiter((one.queue in queues for one in self.sources), np.bool_, len(self.sources))
-        chosen = np.flatnonzero(ours[self.end] & (amounts > 0))
-        return self.end[chosen], amounts[chosen]
+            amounts = np.array([_amount(of, resource) for of in self.classes], np.int64)[kinds] * self.pods[chosen]
+        paid = amounts > 0
+        return self.end[chosen[paid]], amounts[paid]
 
     def at_least(self, moment: int, then: int) -> Int64s:
         """The moments, with `then` for those up to that moment."""
@@ -80,6 +87,8 @@ class KnownEnds:
         """By identity: a shell that has nothing new to say of a gang passes the same value again."""
         self._kinds: dict[int, int] = {}
         self._classes: list[PodClass] = []
+        self._queues: dict[str, int] = {}
+        self._names: list[str] = []
         self._needs: list[Int64s] = []
         self._columns: Ends | None = None
 
@@ -101,7 +110,7 @@ class KnownEnds:
                 parts.append(self._read(came[first : first + _SOME], trial))
                 trial.meter.spent += _AN_END * _SOME
                 yield
-            self._columns = _joined(parts, self._classes, len(trial.free))
+            self._columns = _joined(parts) if parts else self._read((), trial)
             self._known = ends
         assert self._columns is not None
         return self._columns
@@ -120,7 +129,15 @@ class KnownEnds:
         needs = np.array(self._needs, np.int64).reshape(len(self._needs), len(trial.free))
         amounts = needs[kinds].T * pods
         at_ = np.array([one.at for one in sources], np.int64)
-        return Ends(tuple(sources), at_, end, rows, kinds, pods, amounts, self._classes)
+        queues = np.array([self._queue(one.queue) for one in sources], np.intp)
+        return Ends(tuple(sources), at_, queues, end, rows, kinds, pods, amounts, self._classes, self._names)
+
+    def _queue(self, name: str) -> int:
+        found = self._queues.get(name)
+        if found is None:
+            found = self._queues[name] = len(self._names)
+            self._names.append(name)
+        return found
 
     def _kind(self, of: PodClass, trial: Trial) -> int:
         found = self._kinds.get(id(of))
@@ -146,31 +163,34 @@ def _without(ends: Ends, gone: Collection[int]) -> Ends:
     return Ends(
         tuple(compress(ends.sources, stay.tolist())),
         ends.at[stay],
+        ends.queues[stay],
         positions[ends.end[entries]],
         ends.rows[entries],
         ends.kinds[entries],
         ends.pods[entries],
         ends.amounts[:, entries],
         ends.classes,
+        ends.names,
     )
 
 
-def _joined(parts: Sequence[Ends], classes: Sequence[PodClass], resources: int) -> Ends:
+def _joined(parts: Sequence[Ends]) -> Ends:
+    """At least one part, as one."""
     if len(parts) == 1:
         return parts[0]
-    none = np.zeros(0, np.int64)
-    if not parts:
-        return Ends((), none, none, none, none, none, np.zeros((resources, 0), np.int64), classes)
+    first = parts[0]
     before = np.cumsum([0, *(len(part.sources) for part in parts[:-1])]).tolist()
     return Ends(
         tuple(chain.from_iterable(part.sources for part in parts)),
         np.concatenate([part.at for part in parts]),
+        np.concatenate([part.queues for part in parts]),
         np.concatenate([part.end + first for part, first in zip(parts, before, strict=True)]),
         np.concatenate([part.rows for part in parts]),
         np.concatenate([part.kinds for part in parts]),
         np.concatenate([part.pods for part in parts]),
         np.concatenate([part.amounts for part in parts], axis=1),
-        classes,
+        first.classes,
+        first.names,
     )
 
 

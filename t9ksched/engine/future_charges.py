@@ -4,13 +4,13 @@ A quota is looked ahead at as nodes are: at no moment do what runs and what is p
 charged is added up once after each change that concerns it. Times are nanoseconds since the epoch.
 """
 
-from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 
 from t9ksched.engine.arrays import Int64s, Mask
-from t9ksched.engine.blocks import Block
+from t9ksched.engine.blocks import NEVER_ENDS, Block
 from t9ksched.engine.card_worths import CardWorths
 from t9ksched.engine.ends import Ends
 from t9ksched.engine.steps import Steps, steps_of
@@ -26,11 +26,15 @@ class FutureCharges:
 
     Args:
         accounts: those that a charge of each queue goes to, by queue.
+        limits: the quotas that a queue's charges are held against, as they are now.
         now: the moment of the cycle.
     """
 
-    def __init__(self, accounts: Mapping[str, Sequence[str]], now: int) -> None:
+    def __init__(
+        self, accounts: Mapping[str, Sequence[str]], limits: Callable[[str], Iterable[Limit]], now: int
+    ) -> None:
         self._accounts = accounts
+        self._limits = limits
         self._now = now
         self._queues: dict[str, set[str]] = {}
         """The queues whose charges go to an account."""
@@ -88,29 +92,41 @@ class FutureCharges:
             self._versions[account] += 1
             self._planned[account] += planned
 
-    def can_pay(self, limits: Iterable[Limit], queue: str, demand: Mapping[str, int], until: int) -> bool:
-        """Whether accounts of the queue, if they can pay for the demand now, can do so until that moment."""
+    def pays_until(self, queue: str, demand: Mapping[str, int]) -> int:
+        """Until when accounts of the queue, if they can pay for the demand now, can do so at every moment from now on;
+        0 where something is in the way at once.
+        """
         if not any(self._planned[account] for account in self._accounts[queue]):
-            return True
-        for account, resource, nominal, held in limits:
+            return NEVER_ENDS
+        found = NEVER_ENDS
+        for account, resource, nominal, held in self._limits(queue):
             if needs := demand.get(resource, 0):
                 moments, most = self._paid(account, resource, held)[3]
-                if most[bisect_left(moments, until)] + needs > nominal:
-                    return False
-        return True
+                last = bisect_right(most, nominal - needs) - 1
+                if last < len(moments):
+                    found = min(found, moments[last] if last >= 0 else 0)
+        return found
 
-    def payable(self, limits: Iterable[Limit], demand: Mapping[str, int]) -> list[tuple[Int64s, Mask]]:
+    def left(self, queue: str) -> list[tuple[str, int]]:
+        """How much of each resource accounts of the queue can pay for, besides, at every moment from now on."""
+        planned = any(self._planned[account] for account in self._accounts[queue])
+        return [
+            (resource, nominal - (self._paid(account, resource, held)[3][1][-1] if planned else held))
+            for account, resource, nominal, held in self._limits(queue)
+        ]
+
+    def payable(self, queue: str, demand: Mapping[str, int]) -> list[tuple[Int64s, Mask]]:
         """Moments from which on each of the accounts can pay for the demand or not."""
         found = []
-        for account, resource, nominal, held in limits:
+        for account, resource, nominal, held in self._limits(queue):
             if (needs := demand.get(resource, 0)) > 0:
                 at, paid = self._paid(account, resource, held)[2]
                 found.append((at, paid + needs <= nominal))
         return found
 
-    def affords(self, limits: Iterable[Limit], block: Block, *, laid: bool) -> bool:
+    def affords(self, block: Block, *, laid: bool) -> bool:
         """Whether accounts can pay for a plan, which is among the charges (`laid`) or not, until it ends."""
-        for account, resource, nominal, held in limits:
+        for account, resource, nominal, held in self._limits(block.queue):
             if needs := block.room.demand.get(resource):
                 at, paid = self._paid(account, resource, held)[2]
                 first = max(0, int(np.searchsorted(at, block.at, side="right")) - 1)

@@ -24,6 +24,7 @@ from t9ksched.engine.policy import Policy
 from t9ksched.engine.view import QueueState, View
 from t9ksched.engine.work import Work
 from t9ksched.model.gang import ExpectedEnd, Gang
+from t9ksched.model.podclass import PodClass
 from t9ksched.model.quantity import CARDS
 from t9ksched.model.reservation import Reservation
 from t9ksched.model.reserved_room import ReservedRoom
@@ -73,25 +74,35 @@ class Expected:
                 return None
         return list(left.values())
 
-    def at(self, now: int) -> tuple[Int64s, dict[str, dict[str, int]]]:
-        """The columns of free room, and what queues with a quota are charged, when what was to end by then has."""
+    def at(self, now: int, early: Iterable[ExpectedEnd], trial: Trial) -> tuple[Int64s, dict[str, dict[str, int]]]:
+        """The columns of free room, and what queues with a quota are charged, when what was to end by then has, and
+        these, too.
+        """
         ends, free, held = self.ends, self.free.copy(), dict(self.held)
         due = np.flatnonzero(ends.until(now))
         np.add.at(free.T, ends.rows[due], ends.amounts[:, due].T)
         columns = (ends.end[due], ends.rows[due], ends.kinds[due], ends.pods[due])
         for end, row, kind, pods in zip(*(column.tolist() for column in columns), strict=True):
-            queue = ends.sources[end].queue
-            if queue in held:
-                of = ends.classes[kind]
-                held[queue] = _less(held[queue], dict(of.requests), pods)
-                if self.worths is not None:
-                    held[queue] = _less(held[queue], {CARDS: int(self.worths.on(of)[0][row])}, pods)
+            self._give_back(held, ends.sources[end].queue, ends.classes[kind], row, pods)
+        index = trial.nodes.static.index
+        for one in early:
+            for node, of, pods in one.rooms:
+                if node in index:
+                    free[:, index[node]] += trial.needs(of) * pods
+                    self._give_back(held, one.queue, of, index[node], pods)
         for one, room in self.began:
             if one.at <= now:
                 free[:, room.rows] += room.amounts
                 if one.queue in held:
                     held[one.queue] = _less(held[one.queue], room.demand)
         return free, held
+
+    def _give_back(self, held: dict[str, dict[str, int]], queue: str, of: PodClass, row: int, pods: int) -> None:
+        """The queue is charged no longer for pods on a node."""
+        if queue in held:
+            held[queue] = _less(held[queue], dict(of.requests), pods)
+            if self.worths is not None:
+                held[queue] = _less(held[queue], {CARDS: int(self.worths.on(of)[0][row])}, pods)
 
 
 class PastPlans:
@@ -188,14 +199,7 @@ class PastPlans:
             return None
         if {name: state.spec for name, state in view.queues.items()} != was.specs:
             return None
-        free, held = was.at(now)
-        index = trial.nodes.static.index
-        for end in early:
-            for node, of, pods in end.rooms:
-                if node in index:
-                    free[:, index[node]] += trial.needs(of) * pods
-                if end.queue in held:
-                    held[end.queue] = _less(held[end.queue], dict(of.requests), pods)
+        free, held = was.at(now, early, trial)
         if (trial.free > free).any() or held != charged(view, ledger):
             return None
         lost = np.any(trial.free < free, axis=0)

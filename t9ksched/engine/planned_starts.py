@@ -14,6 +14,7 @@ import numpy as np
 from t9ksched.engine.arrays import Int64s
 from t9ksched.engine.blocks import NEVER_ENDS, Block, Room, end_of
 from t9ksched.engine.ends import Ends
+from t9ksched.engine.future_charges import FutureCharges
 from t9ksched.engine.in_turn import InTurn, is_plain
 from t9ksched.engine.ledger import Ledger
 from t9ksched.engine.past_plans import Deviation, Expected, PastPlans, charged
@@ -46,6 +47,7 @@ class PlannedStarts:
         promised: what is reserved for gangs and not used yet.
         in_turn: plans that are given places anew, the earliest start first.
         possible: from when on gangs may start, by numbers.
+        charges: what queues pay for later.
     """
 
     def __init__(
@@ -74,10 +76,11 @@ class PlannedStarts:
         self._rows = tuple(one for one in view.reservations if one.kind.planned)
         self.moments = {one.owner: one.since for one in self._rows}
         accounts = {name: tuple(ledger.path(name)) for name in view.queues}
-        self._timeline = Timeline(trial.free.shape, now, accounts, trial.meter)
+        self.charges = FutureCharges(accounts, ledger.limits, now)
+        self._timeline = Timeline(trial.free.shape, now, self.charges, trial.meter)
         self.in_turn = InTurn(self._timeline)
         latest = now + planning.horizon_seconds * _SECOND
-        self.possible = PossibleStarts(trial, self._timeline, ledger, self._windows, reserved, now, latest)
+        self.possible = PossibleStarts(trial, self._timeline, self.charges, self._windows, reserved, now, latest)
         self.promised = PromisedRooms(view, reservations, self._timeline, self.gangs, policy, now, self.end_of)
         self._ends: Ends | None = None
         """What is to end; None while nothing has asked for it."""
@@ -186,7 +189,7 @@ class PlannedStarts:
             if self._reserved is not None or gang.reservation:
                 return None
             yield from self._timeline.prepare(self._trial)
-            if not self._affords(block, laid=True):
+            if not self.charges.affords(block, laid=True):
                 return None
             if not is_best(self._timeline, column, gang, block):
                 return None
@@ -261,11 +264,15 @@ class PlannedStarts:
             return found
         return confined if found is None else found + confined
 
+    @property
+    def version(self) -> int:
+        """Another number after each change of the plans on the timeline."""
+        return self._timeline.version
+
     def pays(self, gang: Gang, demand: Mapping[str, int], delay: int = 0) -> bool:
         """Whether its queue, if it can pay for this now, can do so beside its plans; the gang starts so much later."""
         until = self.end_of(gang, self._now + delay)
-        limits = self._ledger.limits(gang.queue)
-        return self._timeline.charges.can_pay(limits, gang.queue, demand, max(until, self._now + 1))
+        return max(until, self._now + 1) <= self.charges.pays_until(gang.queue, demand)
 
     def started(self, gang: Gang, placements: Sequence[Placement]) -> None:
         """The gang, or members of it, have these places now."""
@@ -318,7 +325,7 @@ class PlannedStarts:
         else:
             change = self.change(gang, block.at)[:, rows]
         left = self._trial.free[:, rows] + change
-        return bool(np.all((left >= amounts) | (amounts == 0))) and self._affords(block, laid=False)
+        return bool(np.all((left >= amounts) | (amounts == 0))) and self.charges.affords(block, laid=False)
 
     def fails(self, gang: Gang, key: SchedulingKey, had: Block | None) -> bool:
         """Whether the gang had a plan, `had` unless it lost a node, that does not come about as it was."""
@@ -331,10 +338,6 @@ class PlannedStarts:
         moments, at = self.moments, (self.moments[gang.uid], gang.created)
         later = (one for owner, one in self._before.items() if (moments[owner], self.gangs[owner].created) >= at)
         return [block for block in later if block.rank == self._rank and block.owner in self._timeline.blocks]
-
-    def _affords(self, block: Block, *, laid: bool) -> bool:
-        """Whether the queue of a plan, which is `laid` on the timeline or not, has the quota for it until it ends."""
-        return self._timeline.charges.affords(self._ledger.limits(block.queue), block, laid=laid)
 
     def awaits(self, gang: Gang, had: Block) -> None:
         """Pods of the gang are missing: the plan that it had stands until its moment, if its room is there."""

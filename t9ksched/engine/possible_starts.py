@@ -7,7 +7,7 @@ import numpy as np
 
 from t9ksched.engine.arrays import Int64s, Mask
 from t9ksched.engine.blocks import end_of
-from t9ksched.engine.ledger import Ledger
+from t9ksched.engine.future_charges import FutureCharges
 from t9ksched.engine.placement.class_fit import ClassFit
 from t9ksched.engine.placement.trial import Trial
 from t9ksched.engine.reserved_rooms import ReservedRooms
@@ -24,7 +24,7 @@ class PossibleStarts:
         self,
         trial: Trial,
         timeline: Timeline,
-        ledger: Ledger,
+        charges: FutureCharges,
         windows: Windows,
         reserved: ReservedRooms | None,
         now: int,
@@ -32,7 +32,7 @@ class PossibleStarts:
     ) -> None:
         self._trial = trial
         self._timeline = timeline
-        self._ledger = ledger
+        self._charges = charges
         self._windows = windows
         self._reserved = reserved
         self._now = now
@@ -45,8 +45,7 @@ class PossibleStarts:
         """
         reserved = self._reserved
         last = self._latest if before is None else min(self._latest, before - 1)
-        limits = self._ledger.limits(gang.queue)
-        conditions: list[tuple[Int64s, Mask]] = self._timeline.charges.payable(limits, key.demand)
+        conditions: list[tuple[Int64s, Mask]] = self._charges.payable(gang.queue, key.demand)
         if reserved is not None:
             # Some of what is reserved from a gang depends on when it starts: it is tried at these moments.
             heeded = None if gang.reservation else reserved.heeded(gang, None)

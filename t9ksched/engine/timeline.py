@@ -5,7 +5,7 @@ end. All amounts are changes against the trial's present columns, so that placin
 end that it is given. Times are nanoseconds since the epoch.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from typing import Final
 
 import numpy as np
@@ -41,19 +41,18 @@ class Timeline:
 
     Args:
         shape: of the columns, (resources, nodes).
-        accounts: those that a charge of each queue goes to, by queue.
+        charges: told what of it accounts pay for.
         meter: counts what is done here.
 
     Attributes:
         blocks: the planned starts on it, by UID of the owner; `version` is another one after each change of them.
         base: another number after each change of all else but what is heeded.
-        charges: what of it accounts pay for.
     """
 
-    def __init__(self, shape: tuple[int, ...], now: int, accounts: Mapping[str, Sequence[str]], meter: Meter) -> None:
+    def __init__(self, shape: tuple[int, ...], now: int, charges: FutureCharges, meter: Meter) -> None:
         self._shape = shape
         self._now = now
-        self.charges = FutureCharges(accounts, now)
+        self._charges = charges
         self._meter = meter
         self._began: list[tuple[int, Room]] = []
         self._held: dict[str, tuple[int, Room]] = {}
@@ -107,13 +106,13 @@ class Timeline:
         """
         self._expected = ends
         self._moments = ends.at_least(self._now, overdue)
-        self.charges.expect(ends, self._moments, worths)
+        self._charges.expect(ends, self._moments, worths)
 
     def gives_back(self, at: int, queue: str, room: Room) -> None:
         """The room comes free at a later moment, and the queue pays for it until then."""
         self._add("", (np.full(len(room.rows), at, np.int64), room.rows, room.amounts))
         self._began.append((at, room))
-        self.charges.gives_back(at, queue, room.demand)
+        self._charges.gives_back(at, queue, room.demand)
         self.base += 1
 
     def hold(self, owner: str, at: int, room: Room) -> None:
@@ -125,12 +124,12 @@ class Timeline:
 
     def pays(self, owner: str, at: int, queue: str, demand: Mapping[str, int]) -> None:
         """For what is held for a gang of that UID, or still to be found, the queue pays until then."""
-        self.charges.pays(owner, at, queue, demand)
+        self._charges.pays(owner, at, queue, demand)
         self.base += 1
 
     def release(self, owner: str) -> None:
         """What `hold` and `pays` said of this gang is no longer so."""
-        held, paid = self._held.pop(owner, None), self.charges.release(owner)
+        held, paid = self._held.pop(owner, None), self._charges.release(owner)
         if held is not None or paid:
             self._remove(_HELD + owner)
             self.base += 1
@@ -139,7 +138,7 @@ class Timeline:
         """A start is planned; its owner has no other one."""
         self.drop(block.owner)
         self.blocks[block.owner] = block
-        self.charges.take(block)
+        self._charges.take(block)
         self._add(block.owner, block.changes)
         self._meter.spent += _CHANGED
         self._changed_from = min(self._changed_from, (block.at, False, block.owner))
@@ -149,7 +148,7 @@ class Timeline:
         """The start is planned no longer."""
         block = self.blocks.pop(owner, None)
         if block is not None:
-            self.charges.drop(block)
+            self._charges.drop(block)
             self._remove(owner)
             self._meter.spent += _CHANGED
             self._changed_from = min(self._changed_from, (block.at, False, owner))

@@ -10,6 +10,7 @@ from unittest.mock import patch
 from msgspec import structs
 
 from t9ksched.engine import order
+from t9ksched.engine.blocks import NEVER_ENDS
 from t9ksched.engine.future_charges import FutureCharges
 from t9ksched.engine.ledger import Ledger
 from t9ksched.engine.placement.constraints import QueueNodes
@@ -263,10 +264,10 @@ MUTANTS: dict[str, tuple[tuple[Any, str, Any], ...]] = {
         (PossibleStarts, "lacks", lambda *_: False),
     ),
     "planned starts heed no quota": (
-        (FutureCharges, "payable", lambda self, limits, demand: []),
-        (FutureCharges, "can_pay", lambda self, limits, queue, demand, until: True),
+        (FutureCharges, "payable", lambda *_: []),
+        (FutureCharges, "pays_until", lambda *_: NEVER_ENDS),
     ),
-    "planned starts are kept beyond the quota": ((PlannedStarts, "_affords", lambda self, block, laid: True),),
+    "planned starts are kept beyond the quota": ((FutureCharges, "affords", lambda self, block, laid: True),),
     "planned starts see no other ones": ((PlannedStarts, "focus", lambda self, gang: self.lift(self.blocks())),),
     "what starts is thought to run at once": ((EndRules, "lasts", _without_start_timeout),),
     "time limits are not enforced": ((TimeKeeper, "sweep", _nothing),),

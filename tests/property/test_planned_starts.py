@@ -27,6 +27,7 @@ from msgspec import structs
 
 from t9ksched.engine import planned_starts, planner
 from t9ksched.engine.arrays import Int64s
+from t9ksched.engine.blocks import NEVER_ENDS
 from t9ksched.engine.ends import Ends
 from t9ksched.engine.future_charges import FutureCharges
 from t9ksched.engine.memory import Memory
@@ -417,7 +418,7 @@ FAULTS = {
     ),
     "ends are expected too early": lambda: patch.object(Ends, "at_least", _ends_come_early),
     "quota is not planned": lambda: patch.multiple(
-        FutureCharges, payable=lambda self, limits, demand: [], can_pay=lambda *_: True
+        FutureCharges, payable=lambda *_: [], pays_until=lambda *_: NEVER_ENDS
     ),
     "plans of equal queues are not seen": lambda: patch.object(
         PlannedStarts, "focus", lambda self, rank: self.lift(self.blocks())

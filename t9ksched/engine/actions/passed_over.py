@@ -6,6 +6,8 @@ many do until the gang would end, wherever the plans of others stand. What they 
 say nothing, the gang has its turn.
 """
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Final
 
 from t9ksched.engine import explain
@@ -20,12 +22,22 @@ from t9ksched.engine.planned_starts import PlannedStarts
 from t9ksched.engine.scheduling_key import SchedulingKey
 from t9ksched.engine.work import Work, finish
 from t9ksched.model.gang import Gang
+from t9ksched.model.quantity import CARDS
 from t9ksched.model.reasons import Reason
 
 _A_GANG: Final = 500
 """Units of work to look one gang up."""
-_Known = tuple[SchedulingKey, Answer, ClassFit, int, bool]
-"""A key of one plain class, with its answer, the class, the number of pods, and whether there is a quota for them."""
+State = tuple[int, int, int]
+
+
+@dataclass(slots=True)
+class _Alike:
+    """Gangs of one plain class of pods, so many each: the key and the answer of the first of them."""
+
+    key: SchedulingKey
+    answer: Answer
+    column: ClassFit
+    pods: int
 
 
 class PassedOver:
@@ -33,9 +45,13 @@ class PassedOver:
 
     def __init__(self, cycle: Cycle) -> None:
         self._cycle = cycle
-        self._known: dict[tuple[object, int, int], _Known | None] = {}
+        self._known: dict[tuple[object, int, int], _Alike | None] = {}
         """By what `_scope` says of the queue, identity of the class and number of pods; None where a turn is needed."""
         self._scopes: dict[str, object] = {}
+        self._left: dict[str, tuple[State, list[tuple[str, int]]]] = {}
+        """What queues can pay for however long, by queue, with the state that this is true of."""
+        self._paid: dict[SchedulingKey, tuple[State, int]] = {}
+        """Until when the queue of a key can pay for it, with the state that this is true of."""
 
     @classmethod
     def of(cls, cycle: Cycle) -> "PassedOver | None":
@@ -70,12 +86,15 @@ class PassedOver:
             if signature not in self._known:
                 key = yield from cycle.keys.of(gang, gang.waiting)
                 plain = is_plain(gang, key, cycle.trial)
-                limited = _is_limited(cycle, gang.queue)
-                self._known[signature] = (key, cycle.failures.answer(key), *key.groups[0], limited) if plain else None
+                self._known[signature] = _Alike(key, cycle.failures.answer(key), *key.groups[0]) if plain else None
             known = self._known[signature]
-            if known is None or (yield from self._may_count_on_leaving(gang, known[0])):
+            if known is None or (yield from self._may_count_on_leaving(gang, known.key)):
                 break
-            reasons = self._reasons(planned, gang, known)
+            reasons: tuple[Reason, ...] | None = ()
+            if not self._pays_always(planned, gang.queue, known.key.demand):
+                reasons = yield from self._over_quota(planned, gang)
+            if reasons is not None:
+                reasons = reasons or self._without_room(planned, gang, known)
             if not reasons:
                 break
             found.append((line.pop(), reasons))
@@ -88,24 +107,43 @@ class PassedOver:
         cycle = self._cycle
         return cycle.victims_matter(gang.queue) and (yield from cycle.within_reach(gang, key))
 
-    def _reasons(self, planned: PlannedStarts, gang: Gang, known: _Known) -> tuple[Reason, ...]:
+    def _state(self, planned: PlannedStarts) -> State:
+        """Another one after each change of what queues pay for."""
+        return self._cycle.stats.placed, self._cycle.stats.preempted, planned.version
+
+    def _pays_always(self, planned: PlannedStarts, queue: str, demand: Mapping[str, int]) -> bool:
+        """Whether the queue surely has the quota for this, now and however long it is."""
+        state = self._state(planned)
+        known = self._left.get(queue)
+        if known is None or known[0] != state:
+            known = self._left[queue] = state, planned.charges.left(queue)
+        return all(resource != CARDS and demand.get(resource, 0) <= left for resource, left in known[1])
+
+    def _over_quota(self, planned: PlannedStarts, gang: Gang) -> Work[tuple[Reason, ...] | None]:
+        """What a gang is told whose queue cannot pay for it; empty where it can, None where its turn says so."""
         cycle = self._cycle
-        key, answer, column, pods, limited = known
-        if answer.over_quota:
+        key = yield from cycle.keys.of(gang, gang.waiting)
+        if (answer := cycle.failures.answer(key)).over_quota:
             cycle.stats.alike += 1
             return answer.over_quota
-        if limited:
+        state = self._state(planned)
+        known = self._paid.get(key)
+        if known is None or known[0] != state:
             if cycle.ledger.can_charge(gang.queue, key.demand):
-                return ()
-            if not planned.pays(gang, key.demand):
-                return (explain.quota_planned(gang.queue),)
-        ends = end_of(gang, cycle.now)
+                return None
+            known = self._paid[key] = state, planned.charges.pays_until(gang.queue, key.demand)
+        return () if end_of(gang, cycle.now) <= known[1] else (explain.quota_planned(gang.queue),)
+
+    def _without_room(self, planned: PlannedStarts, gang: Gang, known: _Alike) -> tuple[Reason, ...]:
+        """Why there is no room for the gang, whose queue can pay; empty if that is not known without its turn."""
+        cycle = self._cycle
+        answer, ends = known.answer, end_of(gang, cycle.now)
         if answer.no_room and ends >= answer.from_end:
             cycle.stats.alike += 1
             return answer.no_room
-        if column.total() < pods:
-            answer.no_room, answer.from_end = finish(explain.no_room(key.groups)), 0
-        elif planned.possible.lacks(column, pods, ends):
+        if known.column.total() < known.pods:
+            answer.no_room, answer.from_end = finish(explain.no_room(known.key.groups)), 0
+        elif planned.possible.lacks(known.column, known.pods, ends):
             answer.no_room, answer.from_end = (explain.needed_for_planned(gang),), ends
         else:
             return ()
@@ -113,8 +151,8 @@ class PassedOver:
         return answer.no_room
 
     def _scope(self, queue: str) -> object:
-        """What the answers of a queue hold for: gangs alike of queues with the same one get the same. None where gangs
-        are not looked up: the order of the queue is a promise, it is closed, or its gangs may evict others.
+        """What is said of room in a queue holds for gangs alike of all queues with the same one of these. None where
+        gangs are not looked up: the order of the queue is a promise, it is closed, or its gangs may evict others.
         """
         if queue not in self._scopes:
             cycle = self._cycle
@@ -122,15 +160,9 @@ class PassedOver:
             evicts = "preempt" in cycle.policy.actions and cycle.view.running and cycle.victim_queues(queue)
             if evicts or spec.closed or spec.ordering == "Strict":
                 self._scopes[queue] = None
-            elif _is_limited(cycle, queue):
-                self._scopes[queue] = queue
             else:
                 self._scopes[queue] = spec.priority, spec.node_selector
         return self._scopes[queue]
-
-
-def _is_limited(cycle: Cycle, queue: str) -> bool:
-    return any(True for _ in cycle.ledger.limits(queue))
 
 
 def _is_simple(gang: Gang) -> bool:
