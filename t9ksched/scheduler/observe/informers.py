@@ -331,12 +331,19 @@ class Informers:
         self._reflectors = known
 
 
+def _announce(state: ClusterState, job: JobObject) -> None:
+    uid = job.metadata.uid
+    if uid not in state.acceptances:
+        state.announced.note(uid, job.metadata.annotations)
+
+
 def _job_upsert(state: ClusterState, kind: Resource) -> Callable[[JobObject], None]:
     def upsert(job: JobObject) -> None:
         record = job_record(job, kind)
         state.upsert_job(record)
         if job.metadata.deletion_timestamp:
             state.deletion(record.uid)
+        _announce(state, job)
         state.owners.upsert(job, kind, ours=record.queue is not None)
 
     return upsert
@@ -344,6 +351,7 @@ def _job_upsert(state: ClusterState, kind: Resource) -> Callable[[JobObject], No
 
 def _owner_upsert(state: ClusterState, kind: Resource) -> Callable[[JobObject], None]:
     def upsert(job: JobObject) -> None:
+        _announce(state, job)
         state.owners.upsert_replicated(job, kind)
         if job.metadata.deletion_timestamp and state.gangs_of_owner(job.metadata.uid):
             state.deletion(job.metadata.uid)

@@ -198,15 +198,27 @@ class AdmissionPass:
                 self.ends.append(gang.nameless + NAMING_NS)
                 return False
         if reason is None:
+            if gang.nameless:
+                self._state.announced.forget(gang.uid)
+                self._state.announced.forget(self._state.owners.root(gang).uid)
             gang.nameless = 0
             return True
         self._state.refused(gang, reason)
         return False
 
     def _awaits_submitter(self, gang: GangRecord) -> bool:
-        """Whether a new group asks for a reservation that may be for its submitter only, who is not known yet."""
-        advance = self._state.advance
-        if gang.acceptance is not None or not advance.known or self._state.permissions.submitter(gang):
+        """Whether the submitter of a new group is not known yet, and it asks for a reservation that may be for its
+        submitter only, or starts are planned, so many of each user, and REST is about to record who it was. A queue
+        that is open to everyone would admit the group without a name.
+        """
+        advance, announced = self._state.advance, self._state.announced
+        if gang.acceptance is not None or self._state.permissions.submitter(gang):
+            return False
+        if self._state.enforced_ends is not None and (
+            gang.uid in announced or self._state.owners.root(gang).uid in announced
+        ):
+            return True
+        if not advance.known:
             return False
         held = advance.known.get(advance.asked(gang))
         return held is not None and not advance.admits(held, gang)

@@ -36,6 +36,11 @@ class Agreements:
             if known.queue != acceptance.queue:
                 kept["permitted_by"] = known.permitted_by  # a role over one queue does not apply to another
             acceptance = structs.replace(acceptance, **kept, started_at=_later(known.started_at, acceptance.started_at))
+        if known is not None and known.submitter is not None and acceptance.submitter is None:
+            names = ("submitter", "groups", "permitted_by")
+            acceptance = structs.replace(acceptance, **{name: getattr(known, name) for name in names})
+        if acceptance.submitter is not None:
+            self._state.announced.forget(uid)
         if known is not None and known.began_with is not None:
             acceptance = structs.replace(acceptance, began_with=known.began_with, began_roles=known.began_roles)
         self._state.acceptances[uid] = acceptance

@@ -56,6 +56,8 @@ class GroupEvents:
             self._state.gangs_by_uid[meta.uid] = gang
         if meta.deletion_timestamp:
             self._state.job_events.deletion(meta.uid)
+        if meta.uid not in self._state.acceptances:
+            self._state.announced.note(meta.uid, meta.annotations)
         gang.created = nanoseconds(meta.creation_timestamp)
         gang.levels = levels((meta.annotations or {}).get(names.TOPOLOGY_KEY_ANNOTATION, ""))
         gang.limit_text = (meta.annotations or {}).get(names.TIME_LIMIT_ANNOTATION, "")

@@ -56,6 +56,8 @@ class PodEvents:
             self._state.feed.gangs.note(record.gang)  # its limits may count from then
         record.started = started
         annotations = pod.metadata.annotations or NOTHING
+        if known is None and uid not in self._state.acceptances:
+            self._state.announced.note(uid, annotations)
         limit_text = annotations.get(names.TIME_LIMIT_ANNOTATION, "")
         start_text = annotations.get(names.START_AFTER_ANNOTATION, "")
         reservation_text = annotations.get(names.RESERVATION_ANNOTATION, "")

@@ -21,6 +21,7 @@ from t9ksched.scheduler.state.admission_gate import AdmissionGate
 from t9ksched.scheduler.state.admission_pass import AdmissionPass
 from t9ksched.scheduler.state.advance_book import AdvanceBook
 from t9ksched.scheduler.state.agreements import Agreements
+from t9ksched.scheduler.state.announced import Announced
 from t9ksched.scheduler.state.assumptions import Assumptions
 from t9ksched.scheduler.state.budgets import Budgets
 from t9ksched.scheduler.state.cardbook import CardBook
@@ -94,6 +95,7 @@ class ClusterState:
         self.deleted: set[str] = set()
         """UIDs of objects that are being deleted, or gone while pods of theirs are still there."""
         self.acceptances: dict[str, Acceptance] = {}
+        self.announced = Announced()
         self.owners = Owners(self.job_events.owner_changed)
         self.permissions = AdmissionGate(self.namespaces, self.acceptances, self.owners)
         self.membership = Membership(self)

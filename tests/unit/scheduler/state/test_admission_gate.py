@@ -7,7 +7,7 @@ from msgspec import structs
 
 from t9ksched.admission.access import Members
 from t9ksched.admission.identity import OWNER_ANNOTATION
-from t9ksched.model.names import RESERVATION_ANNOTATION
+from t9ksched.model.names import RESERVATION_ANNOTATION, SUBMISSION_ANNOTATION
 from t9ksched.model.pod import OwnerReference
 from t9ksched.model.queue import Queue, parse_queue_spec
 from t9ksched.model.reasons import Code
@@ -126,6 +126,45 @@ def test_a_name_that_comes_late_lets_it_start_and_nothing_was_said() -> None:
     assert woken
     assert [gang.priority for gang in state.view(NOW + 1).gangs] == [0]
     assert state.next_retry() is None
+
+
+@pytest.mark.parametrize("kind", ["pod", "group", "job"])
+def test_a_submitter_that_is_about_to_be_recorded_is_known_from_the_first_view_on(kind: str) -> None:
+    """The queue admits a group without a name, but a user's planned starts are counted by it."""
+    state = cluster(Members(everyone=True))
+    state.expect_ends(900, 600)
+    noted = {SUBMISSION_ANNOTATION: "request/0"}
+    made = owned_pod("p", owner="") if kind != "job" else owned_pod("p")
+    if kind == "pod":
+        made = pod("p", queue="q")
+        made.metadata.annotations.update(noted)
+    else:
+        group = owned_group(owner="job" if kind == "job" else "")
+        group.metadata.annotations = noted if kind == "group" else None
+        state.upsert_group(group)
+    if kind == "job":
+        state.announced.note("job", noted)
+    state.upsert_pod(made)
+    assert not state.view(NOW).gangs
+    assert (state.next_retry(), taken(state, "acceptances")) == (LATER, [])
+    uid = {"pod": "pod-p", "group": "group-g", "job": "job"}[kind]
+    state.accept(accepted(uid, permitted_by="everyone"))
+    assert [gang.user for gang in state.view(NOW + 1).gangs] == ["ann"]
+    assert state.next_retry() is None
+    assert {one.submitter for one in taken(state, "acceptances")} <= {"ann"}
+    state.accept(accepted(uid, None, permitted_by="everyone"))
+    assert state.acceptances[uid].submitter == "ann"
+
+
+def test_a_submitter_that_is_never_recorded_is_not_waited_for_longer_than_a_moment() -> None:
+    state = cluster(Members(everyone=True))
+    state.expect_ends(900, 600)
+    made = pod("p", queue="q")
+    made.metadata.annotations[SUBMISSION_ANNOTATION] = "forged"
+    state.upsert_pod(made)
+    assert not state.view(NOW).gangs
+    assert len(state.view(LATER).gangs) == 1
+    assert "pod-p" not in state.announced
 
 
 def test_members_change_and_the_next_view_knows() -> None:
