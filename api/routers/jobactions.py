@@ -107,8 +107,11 @@ async def update(namespace: str, kind: str, name: str, request: Request, service
         )
     if not shorter and not caller.is_admin:
         await _delays_none(services, caller, job, str(text), seconds or 0)
-    event = _event(history.JOB_LIMITED, caller, job)
-    return answer(_shape(await services.store.controls.limit(event, seconds or 0, str(job.get("rootUid") or ""))))
+    reserved = [] if shorter else await _reserved(services, caller, job, str(text), seconds or 0)
+    event = _event(history.JOB_LIMITED, caller, job, {"reservations": reserved} if reserved else {})
+    control = await services.store.controls.limit(event, seconds or 0, str(job.get("rootUid") or ""))
+    warnings = [{"path": "timeLimit", "message": _into(one, str(text)), "nearest": None} for one in reserved]
+    return answer(_shape(control) | {"warnings": warnings})
 
 
 async def _just_decided(services: Services, job: Json) -> list[int | None]:
@@ -135,6 +138,32 @@ async def _delays_none(services: Services, caller: Caller, job: Json, text: str,
         f"with a time limit of {text} the job would still run when {whose} of the queue {other['queue']!r} is planned"
         f" to start in its place, at {first['at']}",
         remedy="choose a shorter limit, or ask an administrator",
+    )
+
+
+async def _reserved(services: Services, caller: Caller, job: Json, text: str, seconds: int) -> list[Json]:
+    """The reservations whose room the job would still hold: only administrators lengthen a limit so far.
+
+    Raises:
+        Problem: there is one, and the caller is no administrator.
+    """
+    try:
+        found = await services.leader.reserved(job["namespace"], job["kind"], job["name"], seconds)
+    except LeaderAway:
+        if caller.is_admin:
+            return []
+        raise
+    if found and not caller.is_admin:
+        remedy = "choose a shorter limit, or ask an administrator"
+        raise Problem("Conflict", _into(found[0], text), remedy=remedy)
+    return found
+
+
+def _into(reserved: Json, text: str) -> str:
+    nodes = ", ".join(reserved["nodes"])
+    return (
+        f"with a time limit of {text} the job would still hold {nodes} in the reservation {reserved['name']!r}, from"
+        f" {reserved['from']} to {reserved['to']}"
     )
 
 
@@ -204,7 +233,7 @@ def _timed_out(job: Mapping[str, Any]) -> bool:
     return (job.get("reason") or {}).get("code") == "StartTimedOut"
 
 
-def _event(what: str, caller: Caller, job: Json) -> Event:
+def _event(what: str, caller: Caller, job: Json, detail: Json | None = None) -> Event:
     """A decision about the job, which is another than was named if that belongs to a job."""
     return Event(
         event=what,
@@ -214,6 +243,7 @@ def _event(what: str, caller: Caller, job: Json) -> Event:
         uid=job["uid"],
         queue=job.get("queue"),
         actor=caller.user,
+        detail=detail or {},
     )
 
 

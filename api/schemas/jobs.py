@@ -156,7 +156,9 @@ class UpdateBody(BaseModel):
 
 
 class ControlShape(Shape):
-    """What was decided about a job."""
+    """What was decided about a job. The answer to a new time limit has `warnings`, which name the reservations whose
+    room the job will still hold.
+    """
 
     uid: str
     held: bool
@@ -164,3 +166,4 @@ class ControlShape(Shape):
     timeLimitSeconds: int | None
     by: str
     at: str
+    warnings: list[WarningShape] = []

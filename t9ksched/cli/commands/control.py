@@ -7,7 +7,7 @@ import typer
 
 from t9ksched.cli.kinds import parse_target
 from t9ksched.cli.options import NamespaceOption, OutputOption, Service, with_service
-from t9ksched.cli.output import Output, console, print_json
+from t9ksched.cli.output import Output, console, print_json, print_warnings
 
 Targets = Annotated[list[str], typer.Argument(metavar="KIND/NAME", help="Such as pj/resnet.")]
 
@@ -79,6 +79,7 @@ def _decide(
         answer = client.call("POST", f"{target.path}/actions/{action}", body=body or None).body
         decided.append({"namespace": target.namespace, "kind": target.kind, "name": target.name} | answer)
         if output is Output.table:
+            print_warnings(answer.get("warnings") or (), f"{target}: ")
             console().print(f"{target} {says}", highlight=False)
     if output is Output.json:
         print_json(decided[0] if len(decided) == 1 else {"items": decided})

@@ -27,6 +27,7 @@ from t9ksched.scheduler.report.vocabulary import Names
 from t9ksched.scheduler.serve.explaining import explanation
 from t9ksched.scheduler.serve.jobindex import JobIndex
 from t9ksched.scheduler.serve.lengthening import delayed_plans
+from t9ksched.scheduler.serve.reserved_ahead import reserved_ahead
 from t9ksched.scheduler.serve.timeline import timeline
 from t9ksched.scheduler.state.end_rules import EndRules
 from t9ksched.scheduler.state.records import PodRecord
@@ -100,6 +101,7 @@ class InternalServer:
                 web.get("/internal/v1/jobs/{namespace}/{kind}/{name}", self._job),
                 web.get("/internal/v1/jobs/{namespace}/{kind}/{name}/explanation", self._explanation),
                 web.get("/internal/v1/jobs/{namespace}/{kind}/{name}/delayed", self._delayed),
+                web.get("/internal/v1/jobs/{namespace}/{kind}/{name}/reserved", self._reserved),
                 web.get("/internal/v1/nodes", self._nodes),
                 web.get("/internal/v1/nodes/{name}", self._node),
                 web.get("/internal/v1/timeline", self._timeline),
@@ -164,6 +166,18 @@ class InternalServer:
         seconds = int(request.query.get("seconds", "0")) or None
         return _json({"delayed": delayed_plans(view, self._state, seconds)})
 
+    async def _reserved(self, request: web.Request) -> web.Response:
+        """The reservations that a longer limit of the job takes room from; the query as of `_delayed`."""
+        view = await self._named(request)
+        if view is None:
+            return _missing("job")
+        seconds = int(request.query.get("seconds", "0")) or None
+        return _json({"reserved": reserved_ahead(view, self._state, self._rules(), self._clock(), seconds)})
+
+    def _rules(self) -> EndRules:
+        policy = self._configuration.policy
+        return EndRules(self._state, policy.start_timeout_seconds, policy.preemption.max_grace_seconds)
+
     def _member(self, request: web.Request) -> tuple[ObservedJob | None, PodRecord | None]:
         """A pod that is no job of its own but a member of one, and that job."""
         pod = self._state.pod_named(request.match_info["namespace"], request.match_info["name"])
@@ -204,10 +218,8 @@ class InternalServer:
 
     async def _timeline(self, request: web.Request) -> web.Response:
         """What runs, is planned and reserved, `hours` ahead."""
-        policy = self._configuration.policy
-        rules = EndRules(self._state, policy.start_timeout_seconds, policy.preemption.max_grace_seconds)
         now, hours = self._clock(), int(request.query.get("hours", "24"))
-        return _json(await timeline(self._state, rules, now, now + hours * _HOUR))
+        return _json(await timeline(self._state, self._rules(), now, now + hours * _HOUR))
 
     async def _queues(self, _: web.Request) -> web.Response:
         return _json({"queues": {name: self._statuses.of(name) for name in sorted(self._state.queues)}})

@@ -6,7 +6,8 @@ pods get to end.
 """
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Final
+from enum import Enum
+from typing import TYPE_CHECKING, Final, Literal
 
 from t9ksched.model.duration import FARTHEST, FORESEEN
 from t9ksched.model.queue import QueueSpec
@@ -26,6 +27,16 @@ LEFT_NS: Final = 60 * _SECOND
 """How long pods whose PodGroup is gone are expected to end with it."""
 _SLACK: Final = 10 * _SECOND
 """How much later than its limit a job is ended at most."""
+
+
+class _OwnLimit(Enum):
+    """Which limit of a job counts."""
+
+    OWN = "own"
+
+
+OWN: Final = _OwnLimit.OWN
+"""The limit that a job has now."""
 
 
 def pod_deadline(pod: PodRecord, spec: QueueSpec) -> int | None:
@@ -59,12 +70,16 @@ class EndRules:
             return []
         return [pod for pod in gang.members.values() if charges.get(pod.uid) is not None and not gang.inherited(pod)]
 
-    def end(self, gang: GangRecord, pods: Sequence[PodRecord], now: int) -> int | None:
+    def end(
+        self, gang: GangRecord, pods: Sequence[PodRecord], now: int, limit: int | Literal[_OwnLimit.OWN] | None = OWN
+    ) -> int | None:
         """When all of these pods of a group are gone at the latest; None where nothing enforces it, or only in the next
-        century.
+        century. With a `limit` in seconds, None for none, as it would be if the group had this one.
         """
         state, late = self._state, self._start_timeout
-        clock, limit = state.clocks.of(gang), own_limit(state, gang)
+        clock = state.clocks.of(gang)
+        if limit is OWN:
+            limit = own_limit(state, gang)
         run = clock.run if clock is not None else None
         started = [pod.started for pod in pods]
         bound = (run.bound_at if run is not None else 0) or gang.first_bound or (max(started) if all(started) else 0)

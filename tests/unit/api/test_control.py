@@ -107,6 +107,29 @@ async def test_only_administrators_lengthen_a_limit_past_a_start_that_is_planned
     assert (await world.admin("POST", f"{JOB}/actions/update", {"timeLimit": "9h"})).status == 200
 
 
+async def test_only_administrators_lengthen_a_limit_into_a_reservation(world: World) -> None:
+    await world.store.queues.create("a100", {}, {}, {"everyone": True})
+    manager = await client_of(world, "boss", "manager", "boss", queues=["a100"])
+    an_hour = {"seconds": 3600, "source": "job", "enforced": True}
+    world.leader.job_list = [live("walk", phase="Running", timeLimit=an_hour)]
+    taken = {"name": "firmware", "nodes": ["n1"], "from": "2031-05-01T12:00:00Z", "to": "2031-05-01T14:00:00Z"}
+    world.leader.reserved_room = [taken]
+    refused = await manager("POST", f"{JOB}/actions/update", {"timeLimit": "9h"})
+    assert (refused.status, refused.body["code"]) == (409, "Conflict")
+    told = (
+        "the job would still hold n1 in the reservation 'firmware', from 2031-05-01T12:00:00Z to 2031-05-01T14:00:00Z"
+    )
+    assert told in refused.body["detail"]
+    assert (await manager("POST", f"{JOB}/actions/update", {"timeLimit": "30m"})).body["warnings"] == []
+    changed = await world.admin("POST", f"{JOB}/actions/update", {"timeLimit": "9h"})
+    (warning,) = changed.body["warnings"]
+    assert (changed.status, warning["path"]) == (200, "timeLimit")
+    assert told in warning["message"]
+    last, first = (await world.admin("GET", f"{AUDIT}?name=walk")).body["items"]
+    assert last["detail"]["reservations"] == [taken]
+    assert "reservations" not in first["detail"]
+
+
 async def test_a_group_that_its_limit_ended_gets_another_limit(world: World) -> None:
     """Its pods are made anew by hand: they run only with another one."""
     ended = {"code": "TimeLimitExceeded", "message": "it reached its time limit"}

@@ -126,6 +126,7 @@ class ScriptedLeader:
         self.vocabulary: Vocabulary | None = None
         self.denied: list[str] = []
         self.delayed_plans: list[Json] = []
+        self.reserved_room: list[Json] = []
         self.timeline_hours: list[int] = []
         self.timeline_now: Json = {"at": "2031-05-01T10:00:00Z", "nodes": [], "items": []}
         self.judgement: Json = {}
@@ -156,6 +157,10 @@ class ScriptedLeader:
     async def delayed(self, namespace: str, kind: str, name: str, seconds: int) -> list[Json]:
         self._here()
         return self.delayed_plans
+
+    async def reserved(self, namespace: str, kind: str, name: str, seconds: int) -> list[Json]:
+        self._here()
+        return self.reserved_room
 
     async def explanation(self, namespace: str, kind: str, name: str) -> Json | None:
         self._here()
