@@ -244,7 +244,8 @@ class ReservedRooms:
 
         Where nothing enforces its end, and in a part of a node of which it would outlast the reservation, what counts
         depends on when it starts; without `start`, it is what counts whenever that is. If the columns are not
-        `projected`, what gangs inside hold does not come free on them, so it is not kept again either.
+        `projected`, they are those of `start`: what gangs inside hold then does not come free, so it is not kept again
+        either.
         """
         admitted = self.admitted(gang)
         chosen: list[tuple[_Kept, bool]] = []
@@ -260,9 +261,10 @@ class ReservedRooms:
             elif start is not None and start < room.end < self.end_of(gang, start):
                 chosen.append((kept, False))
         plans = self._plans.version if self._partly and self._plans is not None else 0
-        key = (self._version, plans, projected, *((id(kept), admits) for kept, admits in chosen))
+        still = None if projected or not self._partly else start
+        key = (self._version, plans, still, *((id(kept), admits) for kept, admits in chosen))
         if key not in self._known:
-            parts = [self._changes(kept, admits, projected) for kept, admits in chosen]
+            parts = [self._changes(kept, admits, still) for kept, admits in chosen]
             changes = joined(len(self._trial.free), parts)
             self._known[key] = (changes, SortedChanges(changes)) if len(changes[0]) else None
         return self._known[key]
@@ -291,10 +293,12 @@ class ReservedRooms:
                 found[:, row] = np.where(kept.counts, limits, 0)
         return found
 
-    def change(self, gang: Gang, start: int) -> Int64s | None:
+    def change(self, gang: Gang, start: int, free: Int64s | None = None) -> Int64s | None:
         """The least change of the columns from that moment until the gang ends, shape (resources, nodes), nowhere
-        positive; None for no change. It looks at nothing but reservations.
+        positive; None for no change. It looks at nothing but reservations. `free` are the columns of that moment; the
+        present ones by default.
         """
+        free = self._trial.free if free is None else free
         found: Int64s | None = None
         if (heeded := self.heeded(gang, start, projected=False)) is not None:
             _, changes = heeded
@@ -303,8 +307,7 @@ class ReservedRooms:
                 found = np.zeros_like(self._trial.free)
                 found[:, changes.nodes] = np.minimum(low, 0)
         if gang.reservation:
-            free = self._trial.free if found is None else self._trial.free + found
-            confined = self.confined(gang, start, free)
+            confined = self.confined(gang, start, free if found is None else free + found)
             assert confined is not None
             found = confined if found is None else found + confined
         return found
@@ -328,9 +331,9 @@ class ReservedRooms:
                 found.append(_Use(block.at, block.until, amounts))
         return found
 
-    def _changes(self, kept: _Kept, admits: bool, projected: bool) -> Changes:
+    def _changes(self, kept: _Kept, admits: bool, still: int | None) -> Changes:
         """What a room takes from a gang. From one that may use it, which are whole nodes then: only from the moment of
-        its end, so that it has to end by then.
+        its end, so that it has to end by then. With `still`, all stays as it is at that moment.
         """
         room, rows, amounts = kept.room, kept.rows, kept.amounts
         begin, end = (room.end, room.end + 1) if admits else (max(room.begin, self._now), room.end)
@@ -340,8 +343,8 @@ class ReservedRooms:
         parts: list[Changes] = []
         for nth, row in enumerate(rows.tolist()):
             uses = self._uses(kept, row)
-            if not projected:
-                uses = [one._replace(end=NEVER_ENDS) for one in uses if one.begin <= self._now]
+            if still is not None:
+                uses = [one._replace(end=NEVER_ENDS) for one in uses if one.begin <= still < one.end]
             inside = (at for one in uses for at in (one.begin, one.end) if begin < at < end)
             moments = [begin, *sorted(set(inside)), end]
             values = [kept.left(nth, at, uses) for at in moments[:-1]]

@@ -78,5 +78,5 @@ def _places(
         return filled(column, pods, left)
     change = left - trial.free
     # What is reserved from the gang counts until it ends.
-    kept = None if cycle.advance is None else cycle.advance.change(gang, start)
+    kept = None if cycle.advance is None else cycle.advance.change(gang, start, left)
     return (yield from places(cycle, gang, key, change if kept is None else change + kept))

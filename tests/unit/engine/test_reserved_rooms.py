@@ -368,6 +368,20 @@ def test_a_plan_heeds_a_reservation_and_starts_when_that_ends() -> None:
     assert given.planned == {"b": 10}
 
 
+def test_plans_that_make_way_leave_what_is_reserved() -> None:
+    """When the job inside ends, its part is kept again, and the plan of a job without an end stays off it."""
+    given = Pool(4, 2, Planning(), {"q": queue(ordering="Backfill")})
+    given.reserve("r", 0, 5, [0], cards=(GPU, 1), drain=0, queues=("q",))
+    given.submit("inside", 4, 1)
+    given.submit("beside", 4, 1)
+    given.submit("endless", 4)
+    given.submit("named", 1, 5, reservation="r")
+    given.cycle(0)
+    assert given.started == {"inside": 0, "beside": 0}
+    assert given.planned == {"endless": 1}
+    assert sorted(one.node for one in given.plans).count("n000") == 1
+
+
 @pytest.mark.parametrize("cards", [None, (GPU, 8)], ids=["whole nodes", "cards"])
 @pytest.mark.parametrize(
     ("to", "limit", "free"),
