@@ -64,7 +64,7 @@ class Allocate:
         ends = cycle.end_of(gang) if planned is not None or cycle.advance is not None else 0
         if answer.no_room and shared and ends >= answer.from_end:
             cycle.stats.alike += 1
-            return answer.no_room
+            return explain.told_to(gang, answer.no_room)
         trial = cycle.trial
         mark = start = trial.mark()
         lent: dict[int, Int64s] = {}

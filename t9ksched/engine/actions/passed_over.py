@@ -32,7 +32,7 @@ State = tuple[int, int, int]
 
 @dataclass(slots=True)
 class _Alike:
-    """Gangs of one plain class of pods, so many each: the key and the answer of the first of them."""
+    """Gangs of one queue and one plain class of pods, so many each."""
 
     key: SchedulingKey
     answer: Answer
@@ -45,9 +45,11 @@ class PassedOver:
 
     def __init__(self, cycle: Cycle) -> None:
         self._cycle = cycle
-        self._known: dict[tuple[object, int, int], _Alike | None] = {}
-        """By what `_scope` says of the queue, identity of the class and number of pods; None where a turn is needed."""
-        self._scopes: dict[str, object] = {}
+        self._known: dict[tuple[str, int, int], _Alike | None] = {}
+        """By queue, identity of the class and number of pods; None where a turn is needed. Gangs of two queues are told
+        what was free when the first of each was asked, which may differ.
+        """
+        self._queues: dict[str, bool] = {}
         self._left: dict[str, tuple[State, list[tuple[str, int]]]] = {}
         """What queues can pay for however long, by queue, with the state that this is true of."""
         self._paid: dict[SchedulingKey, tuple[State, int]] = {}
@@ -77,12 +79,11 @@ class PassedOver:
             return found
         while line:
             gang = line.best()
-            scope = self._scope(gang.queue)
-            if scope is None or not _is_simple(gang) or planned.may_plan(gang, None):
+            if not self._looks_up(gang.queue) or not _is_simple(gang) or planned.may_plan(gang, None):
                 break
             if starving is not None and starving.has(gang):
                 break
-            signature = (scope, id(gang.waiting[0].pod_class), len(gang.waiting))
+            signature = (gang.queue, id(gang.waiting[0].pod_class), len(gang.waiting))
             if signature not in self._known:
                 key = yield from cycle.keys.of(gang, gang.waiting)
                 plain = is_plain(gang, key, cycle.trial)
@@ -92,7 +93,7 @@ class PassedOver:
                 break
             reasons: tuple[Reason, ...] | None = ()
             if not self._pays_always(planned, gang.queue, known.key.demand):
-                reasons = yield from self._over_quota(planned, gang)
+                reasons = self._over_quota(planned, gang, known)
             if reasons is not None:
                 reasons = reasons or self._without_room(planned, gang, known)
             if not reasons:
@@ -119,20 +120,19 @@ class PassedOver:
             known = self._left[queue] = state, planned.charges.left(queue)
         return all(resource != CARDS and demand.get(resource, 0) <= left for resource, left in known[1])
 
-    def _over_quota(self, planned: PlannedStarts, gang: Gang) -> Work[tuple[Reason, ...] | None]:
+    def _over_quota(self, planned: PlannedStarts, gang: Gang, known: _Alike) -> tuple[Reason, ...] | None:
         """What a gang is told whose queue cannot pay for it; empty where it can, None where its turn says so."""
-        cycle = self._cycle
-        key = yield from cycle.keys.of(gang, gang.waiting)
-        if (answer := cycle.failures.answer(key)).over_quota:
+        cycle, key = self._cycle, known.key
+        if known.answer.over_quota:
             cycle.stats.alike += 1
-            return answer.over_quota
+            return known.answer.over_quota
         state = self._state(planned)
-        known = self._paid.get(key)
-        if known is None or known[0] != state:
+        paid = self._paid.get(key)
+        if paid is None or paid[0] != state:
             if cycle.ledger.can_charge(gang.queue, key.demand):
                 return None
-            known = self._paid[key] = state, planned.charges.pays_until(gang.queue, key.demand)
-        return () if end_of(gang, cycle.now) <= known[1] else (explain.quota_planned(gang.queue),)
+            paid = self._paid[key] = state, planned.charges.pays_until(gang.queue, key.demand)
+        return () if end_of(gang, cycle.now) <= paid[1] else (explain.quota_planned(gang.queue),)
 
     def _without_room(self, planned: PlannedStarts, gang: Gang, known: _Alike) -> tuple[Reason, ...]:
         """Why there is no room for the gang, whose queue can pay; empty if that is not known without its turn."""
@@ -140,7 +140,7 @@ class PassedOver:
         answer, ends = known.answer, end_of(gang, cycle.now)
         if answer.no_room and ends >= answer.from_end:
             cycle.stats.alike += 1
-            return answer.no_room
+            return explain.told_to(gang, answer.no_room)
         if known.column.total() < known.pods:
             answer.no_room, answer.from_end = finish(explain.no_room(known.key.groups)), 0
         elif planned.possible.lacks(known.column, known.pods, ends):
@@ -150,19 +150,14 @@ class PassedOver:
         cycle.stats.tried += 1
         return answer.no_room
 
-    def _scope(self, queue: str) -> object:
-        """What is said of room in a queue holds for gangs alike of all queues with the same one of these. None where
-        gangs are not looked up: the order of the queue is a promise, it is closed, or its gangs may evict others.
-        """
-        if queue not in self._scopes:
+    def _looks_up(self, queue: str) -> bool:
+        """Whether gangs of the queue are looked up: its order is no promise, it is open, and its gangs evict none."""
+        if queue not in self._queues:
             cycle = self._cycle
             spec = cycle.view.queues[queue].spec
             evicts = "preempt" in cycle.policy.actions and cycle.view.running and cycle.victim_queues(queue)
-            if evicts or spec.closed or spec.ordering == "Strict":
-                self._scopes[queue] = None
-            else:
-                self._scopes[queue] = spec.priority, spec.node_selector
-        return self._scopes[queue]
+            self._queues[queue] = not (evicts or spec.closed or spec.ordering == "Strict")
+        return self._queues[queue]
 
 
 def _is_simple(gang: Gang) -> bool:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
+from typing import Final
 
 from t9ksched.engine.explain.words import amount, counted, wants
 from t9ksched.engine.ledger import Shortfall
@@ -128,14 +129,28 @@ def quota_planned(queue: str) -> Reason:
     )
 
 
-def needed_for_planned(gang: Gang) -> Reason:
-    """It would fit now, but not until it ends: starts are planned there."""
-    how = "with its time limit it would still run" if gang.lasts else "it has no time limit, so it might still run"
+def _needed_for_planned(how: str) -> Reason:
     return Reason(
         Code.HELD_FOR_OTHER,
         f"it would fit, but {how} when other jobs are to start there",
         unblocks=("the planned jobs start and end", "a shorter time limit, so that it ends before they start"),
     )
+
+
+_OUTLASTS: Final = _needed_for_planned("with its time limit it would still run")
+_ENDLESS: Final = _needed_for_planned("it has no time limit, so it might still run")
+
+
+def needed_for_planned(gang: Gang) -> Reason:
+    """It would fit now, but not until it ends: starts are planned there."""
+    return _OUTLASTS if gang.lasts else _ENDLESS
+
+
+def told_to(gang: Gang, reasons: tuple[Reason, ...]) -> tuple[Reason, ...]:
+    """Why gangs that ask for as much found no room, as it is told to this one, which may have a limit or none."""
+    if len(reasons) == 1 and (reasons[0] is _OUTLASTS or reasons[0] is _ENDLESS):
+        return (needed_for_planned(gang),)
+    return reasons
 
 
 def outside_window(queue: str, begins: int | None) -> Reason:

@@ -9,7 +9,7 @@ from t9ksched.engine.actions.passed_over import PassedOver
 from t9ksched.engine.policy import Planning
 from t9ksched.model.reasons import Code
 from tests.ahead import Pool
-from tests.builders import GPU, queue
+from tests.builders import GPU, pod_class, queue
 
 QUEUES = {
     "q": queue(ordering="Backfill"),
@@ -44,3 +44,37 @@ def test_a_long_queue(seed: int) -> None:
     assert codes
     if seed == 0:
         assert codes == {Code.INSUFFICIENT_RESOURCES, Code.HELD_FOR_OTHER, Code.QUOTA_EXCEEDED}
+
+
+def told(pool: Pool, hour: float) -> dict[str, str]:
+    return {one.gang: one.reasons[0].message for one in pool.cycle(hour).waiting}
+
+
+def test_each_is_told_of_its_own_limit() -> None:
+    """Gangs that ask for as much find no room alike, with a limit and without one, in one queue and in another."""
+    pool = Pool(2, 1, Planning(gangs=1), {"q": queue(ordering="Backfill"), "r": queue(ordering="Backfill")})
+    pool.submit("runs", 1, 5)
+    pool.cycle(0)
+    pool.submit("planned", 2, 1)
+    pool.cycle(0)
+    for of in ("q", "r"):
+        pool.submit(f"{of}-limited", 1, 9, of=of)
+        pool.submit(f"{of}-endless", 1, of=of)
+    for name, text in told(pool, 0).items():
+        assert name == "planned" or ("no time limit" in text) == name.endswith("endless"), text
+
+
+def test_what_a_queue_is_told_first_is_told_to_that_queue() -> None:
+    """Of four cards three are free, and one when it is the turn of the second queue."""
+    pool = Pool(1, 4, Planning(gangs=1), {name: queue(ordering="Backfill") for name in ("p", "q", "r")})
+    pool.submit("runs", 1, 5, of="p")
+    pool.cycle(0)
+    pool.submit("planned", 4, 1, of="p")
+    pool.cycle(0)
+    card = pod_class(cpu=0, memory=0, gpu=1)
+    for name, pods in (("q-large", 4), ("q-small", 2), ("r-large", 4)):
+        pool.submit(name, pods, 1, of=name[0], of_class=card)
+    found = told(pool, 0)
+    assert set(pool.started) == {"runs", "q-small"}
+    assert "room for 3" in found["q-large"]
+    assert "room for 1" in found["r-large"]
