@@ -5,11 +5,12 @@ from contextlib import suppress
 from typing import Any
 
 from api.http.responses import Json, at
+from t9ksched.model.card_worth import asked
 from t9ksched.model.job import FINISHED, TERMINATING, JobMembers, JobReason, JobView
 from t9ksched.model.names import SCHEDULER_NAME, TIME_LIMIT_ANNOTATION
 from t9ksched.model.podgroup import PodGroupSpec
+from t9ksched.model.quantity import as_cards
 from t9ksched.model.reasons import Code
-from t9ksched.model.resources import is_card_resource
 from t9ksched.model.timelimit import TimeLimit, limit_seconds, shortest, time_limit
 from t9ksched.store.acceptances import Acceptance
 from t9ksched.store.history import Event
@@ -47,7 +48,8 @@ def from_object(
         submitter=acceptance.submitter if acceptance else None,
         phase=phase,
         members=_members(obj, workload, phase, minimum, total),
-        gpus=sum(amount for part in parts for name, amount in part.totals.items() if is_card_resource(name)),
+        gpus=sum(count * sum(of.card_counts.values()) for part in parts for of, count in part.classes),
+        cards=as_cards(sum(count * asked(of) for part in parts for of, count in part.classes)),
         submitted_at=meta.get("creationTimestamp"),
         started_at=status.get("startTime"),
         finished_at=status.get("completionTime"),

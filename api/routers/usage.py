@@ -33,10 +33,11 @@ _OK: dict[int | str, dict[str, Any]] = {
 @router.get(
     "",
     summary="GPU-hours",
-    description="Of your own jobs; a manager also of the queues managed, an administrator of all. `heldHours` passed"
-    " while cards were held before the job ran; they are part of `gpuHours`. A job counts once in each month that it"
-    " held cards in. Hours by queue, user, namespace, model, resource and month are kept for good; by job, node and"
-    " card, and for parts of a day, as long as history is.",
+    description="Of your own jobs; a manager also of the queues managed, an administrator of all. A part of a card, a"
+    " MIG slice and a time slice count as the part of a card that they are. `heldHours` passed while cards were held"
+    " before the job ran; they are part of `gpuHours`. A job counts once in each month that it held cards in. Hours by"
+    " queue, user, namespace, model, resource and month are kept for good; by job, node and card, and for parts of a"
+    " day, as long as history is.",
     responses=documented({}, 422) | _OK,
 )
 async def report(

@@ -71,7 +71,8 @@ class Job(Shape):
     submitter: str | None
     phase: str = Field(description=f"{', '.join(PHASES)}; the last once it was deleted")
     members: Members
-    gpus: int
+    gpus: int = Field(description="cards that it has at least a part of, or asks for")
+    cards: float = Field(description="how much of physical cards that is; while it waits, the most that it may get")
     submittedAt: str | None
     startedAt: str | None = Field(
         description="when its present run began, else its last one; its time limit counts from this moment"

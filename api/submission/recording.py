@@ -63,7 +63,9 @@ def records(entry: Entry, made: Sequence[Object], workloads: Sequence[Workload])
         accepted.append(acceptance)
         if workloads[place].group is None:
             shape = from_object(obj, workloads[place], acceptance, members.get(place, ()))
-            events.append(Event(event=history.ACCEPTED, detail={"gpus": shape["gpus"]}, **about))
+            events.append(
+                Event(event=history.ACCEPTED, detail={"gpus": shape["gpus"], "cards": shape["cards"]}, **about)
+            )
             row = {key: about[key] for key in ("kind", "namespace", "name", "uid", "queue")}
             jobs.append(JobRecord(**row, submitted_at=acceptance.accepted_at, shape=shape))
     return accepted, jobs, events

@@ -72,6 +72,11 @@ def owner_of(holder: Mapping[str, Any]) -> str:
     return f"{holder.get('namespace')}/{holder.get('job') or 'Pod/' + str(holder.get('pod'))}"
 
 
+def number(job: Mapping[str, Any]) -> str:
+    """How many cards a job has or asks for: `8`, or `0.3` of one."""
+    return f"{job.get('cards', job.get('gpus')) or 0:.10g}"
+
+
 def draw(gpus: Iterable[Mapping[str, Any]], palette: Palette, *, unknown: bool = False) -> Text:
     """The cards of one node, in order of their index; with `unknown`, a pod may hold any of the free ones."""
     blocks = []

@@ -10,7 +10,8 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 
 from t9ksched.model.card_requests import MGPU_CORE
-from t9ksched.model.cards import CORES, CardGrant, CardPart, CardSize
+from t9ksched.model.card_slices import part_worths
+from t9ksched.model.cards import CORES, CardGrant, CardPart, CardSize, SharedCards
 from t9ksched.model.node import NodeFacts
 from t9ksched.model.podclass import PodClass
 from t9ksched.model.quantity import CARD
@@ -70,6 +71,30 @@ def _worths(pod_class: PodClass, layout: CardLayout) -> Iterator[tuple[str, int,
         elif resource in layout.offered:
             one = parts.get(resource, CARD if is_card_resource(resource) else 0)
             yield resource, amount * one, amount * one
+
+
+@lru_cache(maxsize=1 << 14)
+def asked(pod_class: PodClass, layouts: frozenset[CardLayout] = frozenset()) -> int:
+    """What a pod that has no node asks for of cards: the most that it may have on nodes of these layouts; where none of
+    them has what it asks for, what its own words say.
+    """
+    if not pod_class.accelerated:
+        return 0
+    return max((worth_on(pod_class, one)[1] for one in layouts), default=0) or sum(_said(pod_class))
+
+
+def _said(pod_class: PodClass) -> Iterator[int]:
+    slices = part_worths({}, dict(pod_class.requests), "MIGMixed")
+    requests = {one.resource: one for one in pod_class.cards}
+    for resource, count in pod_class.card_counts.items():
+        one = requests[resource]
+        part = CARD
+        if isinstance(one, SharedCards) and (one.cores or one.memory_percent):
+            part = max(one.cores * CARD // CORES, one.memory_percent * CARD // _PERCENT)
+        yield count * part
+    for resource, amount in pod_class.requests:
+        if resource not in requests:
+            yield amount * slices.get(resource, 0)
 
 
 def held(pod_class: PodClass, facts: NodeFacts | None, grant: CardGrant) -> int:

@@ -56,7 +56,8 @@ class JobView(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     """A job of any kind, also a plain pod or a PodGroup made by hand. Times are RFC 3339 in UTC.
 
     `root` is the object above it that a user made, as `Kind/name`; `former_submitters` are other users whose pods
-    are in the PodGroup: it was deleted, and perhaps made anew by another user.
+    are in the PodGroup: it was deleted, and perhaps made anew by another user. `gpus` counts cards that it has at least
+    a part of, `cards` how much it has of them; while it waits, the most that it may get.
     """
 
     api_version: str
@@ -71,6 +72,7 @@ class JobView(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     phase: str
     members: JobMembers
     gpus: int
+    cards: float
     submitted_at: str | None
     started_at: str | None
     finished_at: str | None

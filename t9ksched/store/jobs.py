@@ -185,4 +185,7 @@ def _seen(visibility: Visibility) -> ColumnElement[bool]:
 
 
 def _record(row: Sequence[Any]) -> JobRecord:
-    return JobRecord(**dict(zip(_NAMES, row, strict=True)))
+    found = JobRecord(**dict(zip(_NAMES, row, strict=True)))
+    if "gpus" in found.shape:  # earlier releases knew whole cards only
+        found.shape.setdefault("cards", float(found.shape["gpus"]))
+    return found

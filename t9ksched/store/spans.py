@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import msgspec
 
+from t9ksched.model import quantity
 from t9ksched.model.cards import CORES
 from t9ksched.store import history
 from t9ksched.store.history import Event
@@ -48,7 +49,8 @@ _MICROSECOND: Final = timedelta(microseconds=1)
 class Span(msgspec.Struct):
     """One pod on its cards; those without an index are negative numbers.
 
-    `ran` is when its job ran with it, `ended` when it gave them back; None: not yet.
+    `worth` is what it has of all of them together, in parts of `quantity.CARD`; None where they are whole. `ran` is
+    when its job ran with it, `ended` when it gave them back; None: not yet.
     """
 
     uid: str
@@ -64,6 +66,7 @@ class Span(msgspec.Struct):
     bound: datetime
     ran: datetime | None = None
     ended: datetime | None = None
+    worth: int | None = None
     stored: bool = False
     """Whether the database has it as open."""
     changed: bool = False
@@ -157,6 +160,7 @@ class Fold:
             model=detail.get("model") or UNKNOWN,
             bound=event.at,
             ran=event.at if job.running else None,
+            worth=_worth(event, len(cards)),
         )
 
     @staticmethod
@@ -177,15 +181,25 @@ class Fold:
 def cards_of(event: Event) -> tuple[int, ...]:
     """The cards that a pod was bound with; none for other events.
 
-    Whole cards of a node on which they have no indices are counted down from -1. Parts of cards are no cards: slices
-    and shares are charged no card-hours, nor are parts of divided cards.
+    Cards and slices without indices are counted down from -1. Events of releases that did not tell how much of cards a
+    pod has are about whole cards: slices, shares and parts of divided cards were charged no card-hours.
     """
     if event.event != history.BOUND:
         return ()
-    indices = {*chain.from_iterable((event.detail.get("cards") or {}).values())}
-    indices -= {index for _, index, cores, _ in event.detail.get("parts") or () if cores < CORES}
-    whole = event.detail.get("counted") if event.detail.get("mode") == WHOLE_CARDS else None
-    return tuple(sorted({*indices, *range(-sum(whole.values()) if whole else 0, 0)}))
+    detail = event.detail
+    indices = {*chain.from_iterable((detail.get("cards") or {}).values())}
+    counted = detail.get("counted") or {}
+    if history.PHYSICAL not in detail:
+        indices -= {index for _, index, cores, _ in detail.get("parts") or () if cores < CORES}
+        counted = counted if detail.get("mode") == WHOLE_CARDS else {}
+    return tuple(sorted({*indices, *range(-sum(counted.values()), 0)}))
+
+
+def _worth(event: Event, cards: int) -> int | None:
+    """What a pod has of its cards, None where they are whole. Events tell it to seven places, which is exact."""
+    told = event.detail.get(history.PHYSICAL)
+    worth = cards * quantity.CARD if told is None else round(told * quantity.CARD)
+    return worth if worth != cards * quantity.CARD else None
 
 
 def says_nothing(event: Event) -> bool:
@@ -219,11 +233,14 @@ def pieces(span: Span, since: datetime | None, until: datetime) -> Iterator[Piec
     end = until if span.ended is None else min(span.ended, until)
     ran = span.ran or span.ended or until
     cards = len(span.cards)
+    # Of each card a whole number of microseconds, so that the sum over cards is what it was.
+    of_card = (1, 1) if span.worth is None else (span.worth, quantity.CARD * cards)
     while start < end:
         midnight = start.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
         stop = min(end, midnight + timedelta(days=1))
         held = max(timedelta(0), min(stop, ran) - start)
-        yield Piece(midnight.date().isoformat(), (stop - start) // _MICROSECOND * cards, held // _MICROSECOND * cards)
+        amount, before = (span_ // _MICROSECOND * of_card[0] // of_card[1] * cards for span_ in (stop - start, held))
+        yield Piece(midnight.date().isoformat(), amount, before)
         start = stop
 
 

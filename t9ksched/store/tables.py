@@ -247,7 +247,7 @@ usage_job = Table(
 
 
 def _span_columns(*, key: bool) -> list[Column[Any]]:
-    """Of a pod on its cards; `job` is `Kind/name`, `submitter` is the user on record."""
+    """Of a pod on its cards; `job` is `Kind/name`, `submitter` is the user on record, `worth` null for whole cards."""
     return [
         Column("uid", String(36), primary_key=key, nullable=False),
         Column("pod", String(253), primary_key=key, nullable=False),
@@ -257,6 +257,7 @@ def _span_columns(*, key: bool) -> list[Column[Any]]:
         Column("submitter", String(253), nullable=False),
         Column("node", String(253), nullable=False),
         Column("cards", JSON, nullable=False),
+        Column("worth", BigInteger),
         Column("resource", String(253), nullable=False),
         Column("model", String(253), nullable=False),
         Column("bound_at", Moment, nullable=False),

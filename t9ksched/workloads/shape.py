@@ -9,6 +9,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
+
+from t9ksched.model.errors import Invalid
+from t9ksched.model.pod import decode_pod_spec, pod_class
+from t9ksched.model.podclass import PodClass
+from t9ksched.model.quantity import QuantityError
+
 
 @dataclass(frozen=True, slots=True)
 class Template:
@@ -36,6 +43,14 @@ class Template:
         """The template's own annotations; none where they are no mapping."""
         found = self.metadata.get("annotations")
         return {str(key): str(value) for key, value in found.items()} if isinstance(found, Mapping) else {}
+
+    @property
+    def pod_class(self) -> PodClass | None:
+        """What one replica asks for of nodes; None where that cannot be read."""
+        try:
+            return pod_class(decode_pod_spec(self.spec), annotations=self.annotations)
+        except (Invalid, QuantityError, msgspec.ValidationError):
+            return None
 
     @property
     def node_selector(self) -> dict[str, str]:
@@ -78,6 +93,11 @@ class Workload:
     def min_totals(self) -> dict[str, int]:
         """Requests of the replicas that it needs at least."""
         return _total((template.min_replicas, template.requests) for template in self.templates)
+
+    @property
+    def classes(self) -> tuple[tuple[PodClass, int], ...]:
+        """What its pods ask for of nodes, with their numbers, as far as that can be read."""
+        return tuple((of, template.replicas) for template in self.templates if (of := template.pod_class) is not None)
 
     @property
     def replicas(self) -> int:

@@ -6,6 +6,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
+from t9ksched.cli.cards import number
 from t9ksched.cli.commands.jobs import PHASE_STYLES
 from t9ksched.cli.commands.stops import note
 from t9ksched.cli.kinds import parse_target
@@ -48,7 +49,7 @@ def show(answer: dict[str, Any], out: Console) -> None:
             (verdict, VERDICT_STYLES.get(verdict, "")),
             f" ({members.get('running', 0)} of "
             f"{max(members.get('total', 0), members.get('min', 0))} members running, "
-            f"{job.get('gpus') or 0} GPUs, ",
+            f"{number(job)} GPUs, ",
             (phase, PHASE_STYLES.get(phase, "")),
             ")",
         )
@@ -127,7 +128,9 @@ def _show_links(links: list[dict[str, Any]], out: Console) -> None:
 
 
 def _holds(holder: dict[str, Any]) -> str:
-    cards = holder.get("gpus")
+    cards, holds = holder.get("gpus"), holder.get("holds") or {}
+    if "cards" in holds:
+        return f"{holds['cards']} cards"
     return f"{cards} GPU{'' if cards == 1 else 's'}" if cards else _amount(holder.get("holds") or {}) or "–"
 
 

@@ -6,6 +6,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
+from t9ksched.cli.cards import number
 from t9ksched.cli.commands.stops import note
 from t9ksched.cli.options import OutputOption, Service, with_service
 from t9ksched.cli.output import Output, age, ahead, console, example, paragraph, print_json, print_table, program, table
@@ -99,7 +100,7 @@ def _row(job: dict[str, Any], *, planned: bool) -> list[str | Text]:
         str(job.get("priority") or 0),
         Text(phase, style=PHASE_STYLES.get(phase, "")),
         f"{members.get('running', 0)}/{max(members.get('total', 0), members.get('min', 0))}",
-        str(job.get("gpus") or 0),
+        number(job),
         age(job.get("submittedAt")),
         *((ahead((job.get("plannedStart") or {}).get("at")),) if planned else ()),
         _why(job),

@@ -8,7 +8,6 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from t9ksched.model.errors import Invalid
-from t9ksched.model.resources import is_card_resource
 from t9ksched.scheduler.state.job_record import Had
 from t9ksched.scheduler.state.objects import JobObject
 from t9ksched.scheduler.state.records import FINISHED, PodRecord
@@ -31,7 +30,7 @@ def had(job: JobObject, kind: str, api_version: str) -> Had | None:
         total=workload.replicas,
         succeeded=counts["succeeded"],
         failed=counts["failed"],
-        gpus=sum(amount for name, amount in workload.totals.items() if is_card_resource(name)),
+        classes=workload.classes,
     )
 
 

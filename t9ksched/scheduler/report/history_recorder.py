@@ -13,7 +13,9 @@ from typing import Final
 from msgspec import structs
 
 from t9ksched.model import names
+from t9ksched.model.card_slices import whole_model
 from t9ksched.model.cardchoice import card_model
+from t9ksched.model.quantity import CARD
 from t9ksched.model.reasons import Code, Reason
 from t9ksched.scheduler.report.event_writer import EventWriter, reference
 from t9ksched.scheduler.report.job_recorder import SLICE, JobRecorder, moment
@@ -123,19 +125,23 @@ class HistoryRecorder:
         """
         known = self._state.node_objects.get(node)
         facts = known[1] if known else None
+        record = self._state.pod_named(gang.namespace, pod)
+        charge = self._state.charges.get(record.uid) if record is not None else None
         counted = {name: count for name, count in asked.items() if facts and name not in facts.cards}
+        if facts and charge is not None:
+            counted |= {name: count for name, count in charge.pod_class.requests if name in facts.part_worths}
         detail: Json = {
             "pod": pod,
             "node": node,
             "cards": {container: list(which) for container, which in cards.items()},
-            "model": card_model(facts.labels) if facts and (cards or counted) else None,
+            "model": whole_model(card_model(facts.labels) or "") or None if facts and (cards or counted) else None,
         }
         if cards or counted:
-            detail["resource"] = resource
+            detail["resource"] = resource or min(counted)
         if counted and facts:
             detail |= {"counted": counted, "mode": facts.mode}
-        record = self._state.pod_named(gang.namespace, pod)
-        charge = self._state.charges.get(record.uid) if record is not None else None
+        if charge is not None and charge.worth:
+            detail[history.PHYSICAL] = round(charge.worth / CARD, 7)
         if charge is not None and charge.cards.parts:
             detail["parts"] = [list(structs.astuple(part)) for part in charge.cards.parts]
         self._note(history.BOUND, gang, now, detail, record.placed_in if record else "")

@@ -1,9 +1,13 @@
 """A job as REST, the CLI and history show it, from the scheduler's state."""
 
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from t9ksched.model.card_worth import asked
 from t9ksched.model.job import JobMembers, JobView
+from t9ksched.model.podclass import PodClass
+from t9ksched.model.quantity import CARD, as_cards
 from t9ksched.scheduler.report.job_phase import goes_on, phase, why_ended
 from t9ksched.scheduler.report.job_reason import shown_reason
 from t9ksched.scheduler.report.observed_job import ObservedJob, former_submitters, is_past, submitter
@@ -33,7 +37,8 @@ def job_view(view: ObservedJob, state: ClusterState) -> JobView:
     ended = state.clocks.by_job[view.uid].run.ended_at if limited is not None and not waiting else 0
     if not ended and now in FINISHED:
         ended = max((pod.ended for pod in pods), default=0)
-    bound, cards, lost = 0, 0, 0
+    bound, cards, lost = 0, _Cards(), _Cards()
+    layouts = state.node_events.card_layouts
     counts = dict.fromkeys(("Running", *FINISHED), 0)
     root = state.owners.root(first) if first and first.owner else _root_of(state, view)
     least = total = 0
@@ -46,17 +51,20 @@ def job_view(view: ObservedJob, state: ClusterState) -> JobView:
                 counts[pod.phase] += 1
             bound += bool(pod.node) and not pod.finished
             if pod.pod_class is not None and not past:
-                held = sum(pod.pod_class.card_counts.values())
-                cards, lost = (cards, lost + held) if pod.phase == "Failed" else (cards + held, lost)
+                charge = state.charges.get(pod.uid)
+                worth = charge.worth if charge is not None else pod.worth or asked(pod.pod_class, layouts)
+                (lost if pod.phase == "Failed" else cards).add(pod.pod_class, worth)
     started = _start(view, root, state, ended=now in FINISHED)
     if now in FINISHED:
         had = record.had if record is not None else None
         if had is None:
             accepted = first.acceptance if first is not None and first.owner is None else None
             total = max(total, (accepted and accepted.replicas) or 0)  # ended pods may be gone
-            cards = max(cards + lost, sum(accepted.cards.values()) if accepted is not None else 0)
+            cards = cards.and_ended(lost, sum(accepted.cards.values()) if accepted is not None else 0)
         else:  # replaced pods are still there, or ended ones are gone
-            least, total, cards = had.minimum, had.total, had.gpus
+            least, total, cards = had.minimum, had.total, _Cards()
+            for of, count in had.classes:
+                cards.add(of, asked(of, layouts), count)
             counts["Succeeded"] = max(counts["Succeeded"], had.succeeded)
             counts["Failed"] = max(counts["Failed"], had.failed)
     above = root if root is not None and root.uid != view.uid else None
@@ -72,7 +80,8 @@ def job_view(view: ObservedJob, state: ClusterState) -> JobView:
         submitter=submitter(view, state),
         phase=now,
         members=JobMembers(least, total, bound, counts["Running"], counts["Succeeded"], counts["Failed"]),
-        gpus=cards,
+        gpus=cards.number,
+        cards=as_cards(cards.worth),
         submitted_at=timestamp(view.created),
         started_at=timestamp(started),
         finished_at=timestamp(record.finished if record else ended if now in FINISHED else 0),
@@ -85,6 +94,24 @@ def job_view(view: ObservedJob, state: ClusterState) -> JobView:
         root=above.title if above else "",
         root_uid=above.uid if above else "",
     )
+
+
+@dataclass(slots=True)
+class _Cards:
+    """Cards that pods have a part of, and how much that is of cards, in parts of `quantity.CARD`."""
+
+    number: int = 0
+    worth: int = 0
+
+    def add(self, of: PodClass, worth: int, pods: int = 1) -> None:
+        """Those of pods that have so much each."""
+        self.number += pods * sum(of.card_counts.values())
+        self.worth += pods * worth
+
+    def and_ended(self, lost: "_Cards", least: int) -> "_Cards":
+        """Those of an ended job: with its failed pods, and `least` whole cards where its pods are gone."""
+        number = self.number + lost.number
+        return _Cards(max(number, least), self.worth + lost.worth + max(0, least - number) * CARD)
 
 
 def _root_of(state: ClusterState, view: ObservedJob) -> Root | None:

@@ -4,15 +4,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from t9ksched.model.podclass import PodClass
+
 
 class Had(NamedTuple):
-    """Members and cards of a job that has ended; `minimum` and `total` as its spec asked for them."""
+    """Members of a job that has ended; `minimum`, `total` and their `classes`, with numbers, as its spec asked for."""
 
     minimum: int
     total: int
     succeeded: int
     failed: int
-    gpus: int
+    classes: tuple[tuple[PodClass, int], ...]
 
 
 class Restarts(NamedTuple):

@@ -1,10 +1,12 @@
 """Events of nodes, volumes and namespaces."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from t9ksched.model.node import Node, node_facts
+from t9ksched.model.card_worth import CardLayout, layout_of
+from t9ksched.model.node import Node, NodeFacts, node_facts
 from t9ksched.model.pod import Pod
 from t9ksched.model.readiness import OPERATOR_NAMESPACES, is_validator
 from t9ksched.scheduler.state.records import PodRecord
@@ -20,6 +22,9 @@ class NodeEvents:
         self._state = state
         self._failing: dict[str, tuple[str, str]] = {}
         """Node and words, by UID, of pods with which the GPU operator tries a node, and which fail there."""
+        self._layouts: Counter[CardLayout] = Counter()
+        self.card_layouts: frozenset[CardLayout] = frozenset()
+        """The ways in which nodes have cards."""
 
     def upsert(self, node: Node) -> None:
         """A node appeared or changed."""
@@ -35,6 +40,7 @@ class NodeEvents:
             return
         if known is not None and known[1].uid != facts.uid:
             self._drop(name)
+        self._note_layout(None if known is None else known[1], facts)
         if facts.links_fault and (known is None or known[1].links_fault != facts.links_fault):
             self._state.feed.misread_links.add((name, facts.uid, facts.links_fault))
         self._state.nodes.upsert(facts)
@@ -50,10 +56,20 @@ class NodeEvents:
 
     def remove(self, name: str) -> None:
         """A node was deleted, and its columns with it; pods on it stay charged until they are deleted too."""
-        if self._state.node_objects.pop(name, None) is not None:
+        if (known := self._state.node_objects.pop(name, None)) is not None:
+            self._note_layout(known[1], None)
             self._drop(name)
             self.look_again(self._state.storage.claimants.placeless())
             self._state.wake()
+
+    def _note_layout(self, before: NodeFacts | None, now: NodeFacts | None) -> None:
+        old, new = (layout_of(facts) if facts is not None and facts.accelerated else None for facts in (before, now))
+        if old == new:
+            return
+        self._layouts.update([new] if new is not None else ())
+        self._layouts.subtract([old] if old is not None else ())
+        self._layouts = +self._layouts
+        self.card_layouts = frozenset(self._layouts)
 
     def cordon_cards(self, cordons: Mapping[str, Mapping[int, str]]) -> None:
         """Take over which cards are cordoned, with their reasons, by node and index."""

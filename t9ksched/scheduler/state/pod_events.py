@@ -275,7 +275,8 @@ class PodEvents:
         if charge is None:
             return False
         self._state.cards.released(record, charge)
-        if (charge.cards or charge.pod_class.cards) and record.node and record.gang is not None:
+        record.worth = charge.worth
+        if (charge.worth or charge.cards or charge.pod_class.cards) and record.node and record.gang is not None:
             self._state.feed.ended.add((record.gang, record))
         return True
 

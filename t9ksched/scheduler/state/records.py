@@ -81,6 +81,8 @@ class PodRecord(msgspec.Struct, eq=False):
     placed_in: str = ""
     """UID of the job (of its PodGroup's owner, else of the PodGroup) that it was a member of when it got its place;
     empty where that is not on record, and of a pod without a PodGroup."""
+    worth: int = 0
+    """What it had of cards (`quantity.CARD`) when it gave its place back; 0 until then."""
     ended: int = 0
     """When its last container ended, in nanoseconds since the epoch; 0 until it has, and where no container says so."""
     ending: str = ""
@@ -123,14 +125,12 @@ class PodRecord(msgspec.Struct, eq=False):
 
 
 class GangRecord(msgspec.Struct, eq=False):
-    """A PodGroup with its members, or the virtual group of one pod (`virtual`).
-
-    `uid` is empty while members name a PodGroup that does not exist yet.
-    """
+    """A PodGroup with its members, or the virtual group of one pod (`virtual`)."""
 
     namespace: str
     name: str
     uid: str = ""
+    """Empty while members name a PodGroup that does not exist yet."""
     virtual: bool = False
     spec: PodGroupSpec = msgspec.field(default_factory=PodGroupSpec)
     spec_faults: str = ""

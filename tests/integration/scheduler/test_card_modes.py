@@ -9,6 +9,7 @@ from aiohttp import ClientSession
 
 from t9ksched.kube.resources import NODES, PODS
 from t9ksched.model import names
+from t9ksched.model.quantity import CARD
 from t9ksched.scheduler.service import SchedulerService
 from t9ksched.store.history import BOUND, Event
 from t9ksched.store.spans import Span
@@ -95,7 +96,9 @@ async def test_slices_are_counted_and_get_no_index(
                 await asyncio.sleep(0.1)
                 events = await store.history.list(event=BOUND, namespace=world.namespace)
         assert (events[0].detail["counted"], events[0].detail["mode"]) == ({GPU: 3}, "MIGSingle")
-        assert [span async for page in store.usage.running(datetime.now(UTC)) for span in page] == []
+        assert events[0].detail["physicalCards"] == 0.4285714
+        (span,) = await charged(store)
+        assert (span.cards, span.worth, span.model) == ((-3, -2, -1), 3 * CARD // 7, "NVIDIA-A100-SXM4-40GB")
 
 
 TIME_SLICED = {"nvidia.com/gpu.sharing-strategy": "time-slicing"}

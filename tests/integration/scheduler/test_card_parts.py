@@ -4,12 +4,14 @@ import asyncio
 from datetime import UTC, datetime
 from typing import Any
 
+import aiohttp
 import pytest
 
 from t9ksched.devcluster.faults.faults import Rule
 from t9ksched.kube.resources import PODS
 from t9ksched.model import names
 from t9ksched.model.cards import CardPart
+from t9ksched.model.quantity import CARD
 from t9ksched.scheduler.report.node_shape import node_shape
 from t9ksched.scheduler.service import SchedulerService
 from t9ksched.store.spans import Span
@@ -234,17 +236,24 @@ async def test_the_part_of_a_lost_member_is_kept_for_it_also_over_a_restart(
         assert await cards(world, "g-2") == [lost]
 
 
-async def test_parts_cost_no_card_hours(world: World, start: Start, queue: str, store: Store) -> None:
+async def test_parts_cost_as_much_of_a_card_as_they_are(world: World, start: Start, queue: str, store: Store) -> None:
     await play(world)
-    async with start():
+    async with start() as service:
         await world.create(part(world, "little", 30, 1024, queue), part(world, "whole", 200, None, queue))
         await cards(world, "little", "whole")
         async with asyncio.timeout(TIMEOUT):
             spans: list[Span] = []
-            while not spans:
+            while len(spans) < 2:
                 await asyncio.sleep(0.05)
                 spans = [span async for page in store.usage.running(datetime.now(UTC)) for span in page]
-        assert [(span.pod, len(span.cards)) for span in spans] == [("whole", 2)]
+        told = sorted((span.pod, span.cards, span.worth) for span in spans)
+        assert told == [("little", (0,), 3 * CARD // 10), ("whole", (1, 2), None)]
+        for name, gpus, share in (("little", 1, 0.3), ("whole", 2, 2.0)):
+            async with aiohttp.ClientSession(headers={"Authorization": f"Bearer {'s' * 20}"}) as session:
+                url = f"{service.address}/internal/v1/jobs/{world.namespace}/Pod/{name}"
+                async with session.get(url) as answer:
+                    job = await answer.json()
+            assert (job["gpus"], job["cards"]) == (gpus, share)
 
 
 async def test_a_binding_whose_answer_is_lost_leaves_the_pod_on_the_part_on_record(

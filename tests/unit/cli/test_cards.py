@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from t9ksched.cli.cards import Palette, coloured, draw, legend, owner_of
+from t9ksched.cli.cards import Palette, coloured, draw, legend, number, owner_of
 from t9ksched.cli.commands.nodes import show_all, show_one
 
 
@@ -63,3 +63,8 @@ def test_no_color_is_honoured() -> None:
     assert coloured(Console(force_terminal=True, color_system="truecolor", no_color=False, _environ={}))
     assert not coloured(Console(force_terminal=True, color_system="truecolor", _environ={"NO_COLOR": "1"}))
     assert not coloured(Console(force_terminal=False, _environ={}))
+
+
+def test_jobs_have_parts_of_cards() -> None:
+    told = [{"gpus": 8, "cards": 8.0}, {"gpus": 1, "cards": 0.3}, {"gpus": 0, "cards": 0.143}, {"gpus": 2}, {}]
+    assert [number(job) for job in told] == ["8", "0.3", "0.143", "2", "0"]

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from t9ksched.model.card_worth import held, layout_of, least_cards, worth_on
+from t9ksched.model.card_worth import asked, held, layout_of, least_cards, worth_on
 from t9ksched.model.cards import NO_CARDS, CardGrant, CardPart
 from t9ksched.model.node import NodeFacts, decode_node, node_facts
 from t9ksched.model.quantity import CARD, as_cards, from_units, to_units
@@ -128,3 +128,16 @@ def test_cards_are_written_as_decimals() -> None:
     assert all(
         to_units("cards", from_units("cards", to_units("cards", f"{at}m"))) == at * CARD // 1000 for at in range(2001)
     )
+
+
+def test_what_a_pod_without_a_node_asks_for() -> None:
+    half, whole = shared_class(100, 16_000), layout_of(node("w", gpu=4))
+    divided = layout_of(divided_node("d", 2))
+    assert asked(half, frozenset({divided})) == CARD // 2
+    assert asked(half, frozenset({divided, whole})) == CARD, "it may get a whole one"
+    assert asked(shared_class(100, 16_000)) == CARD // 10, "as far as it says itself"
+    assert asked(shared_class(0, 16_000)) == CARD
+    assert asked(shared_class(300, 0, 2, percent=50)) == CARD
+    assert asked(pod_class(**{"nvidia.com/mig-1g.5gb": 2})) == 2 * CARD // 7
+    assert asked(pod_class(gpu=3), frozenset({layout_of(node("cpu"))})) == 3 * CARD
+    assert asked(pod_class(cpu=3), frozenset({whole})) == 0

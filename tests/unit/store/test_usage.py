@@ -333,7 +333,7 @@ async def test_many_pods_at_once_are_read_in_pages(store: Store) -> None:
     assert [len(spans) async for spans in store.usage.running(at(0))] == [0]
 
 
-def test_whole_cards_without_indices_are_counted_and_parts_of_cards_are_not() -> None:
+def test_events_that_tell_no_share_are_about_whole_cards() -> None:
     def nameless(mode: str, count: int) -> dict[str, Any]:
         return {"pod": "p", "node": "n", "cards": {}, "mode": mode, "counted": {"nvidia.com/gpu": count}}
 
@@ -383,3 +383,46 @@ async def test_what_ran_when_the_clock_was_set_goes_on(store: Store) -> None:
     report = await store.usage.report(["queue"], since=None, until=at(2) + by, now=at(2) + by)
     (total,) = report.values()
     assert (round(total.amount / HOUR, 5), round(total.held / HOUR, 5)) == (2, 1)
+
+
+def shared(cards: list[int], physical: float, **more: Any) -> dict[str, Any]:
+    return {"pod": "p", "node": "n", "cards": {"a": cards}, "mode": "MGPU", "physicalCards": physical, **more}
+
+
+@pytest.mark.parametrize(
+    ("detail", "cards", "amount"),
+    [
+        (shared([1], 0.5), (1,), 1.5),
+        (shared([0, 3], 1.2), (0, 3), 3.6),
+        (shared([0, 3], 2), (0, 3), 6),
+        (shared([], 0.4285714, counted={"nvidia.com/mig-1g.5gb": 3}, mode="MIGMixed"), (-3, -2, -1), 9 / 7),
+        (shared([], 0.25, counted={"nvidia.com/gpu.shared": 1}, mode="TimeSliced"), (-1,), 0.75),
+    ],
+)
+def test_parts_of_cards_count_as_the_part_that_they_are(
+    detail: dict[str, Any], cards: tuple[int, ...], amount: float
+) -> None:
+    spans = happened((0, "bound", detail), (1, "started", {}), (3, "finished", {}))
+    assert [span.cards for span in spans] == [cards]
+    assert hours(spans) == (pytest.approx(amount, abs=1e-8), pytest.approx(amount / 3, abs=1e-8))
+    by_card = rows(table(spans, ["card"], since=None, until=at(9)), ["card"])
+    assert sum(row["gpuHours"] for row in by_card) == pytest.approx(hours(spans)[0], abs=1e-12)
+
+
+async def test_shares_are_kept_and_an_earlier_release_does_not_see_them(address: str) -> None:
+    head: dict[str, Any] = {"kind": "Pod", "namespace": "ml", "name": "j", "queue": "q"}
+    async with await Store.open(address) as store:
+        for pod, detail in (("a", shared([0], 0.5)), ("b", bound("b", 1)), ("c", shared([2], 0.25)), ("d", bound("d"))):
+            await store.history.append(Event(event="bound", uid="u", at=at(0), detail=detail | {"pod": pod}, **head))
+        for pod in "cd":
+            await store.history.append(Event(event="released", uid="u", at=at(4), detail={"pod": pod}, **head))
+        found = await store.usage.report(["queue"], since=None, until=at(8), now=at(8))
+        assert found["q",].amount == (4 + 8 + 1 + 4) * HOUR
+    revisions = schema.revisions()
+    schema.downgrade(address, revisions[revisions.index("0024") - 1])
+    schema.upgrade(address)
+    async with await Store.open(address) as store:
+        found = await store.usage.report(["queue"], since=None, until=at(8), now=at(8))
+        assert found["q",].amount == (8 + 1 + 4) * HOUR, "what the sums have stays"
+        by_pod = await store.usage.report(["job"], since=None, until=at(8), now=at(8))
+        assert by_pod["ml/Pod/j",].amount == (8 + 4) * HOUR
