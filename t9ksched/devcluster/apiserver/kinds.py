@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from t9ksched.devcluster.apiserver import batchkinds, corekinds, events, policies, storagekinds
+from t9ksched.devcluster.apiserver import batchkinds, corekinds, devicekinds, events, policies, storagekinds
 from t9ksched.devcluster.apiserver.pods import PodStrategy
 from t9ksched.devcluster.apiserver.schema import decoder
 from t9ksched.devcluster.apiserver.strategy import StatusStrategy, Strategy
@@ -227,6 +227,11 @@ def _builtin() -> Iterator[Kind]:
         model="V1CSINode",
         strategy=storagekinds.CsiNodeStrategy(),
     )
+    for plural, kind, devices in (
+        ("deviceclasses", "DeviceClass", devicekinds.DeviceClassStrategy()),
+        ("resourceslices", "ResourceSlice", devicekinds.ResourceSliceStrategy()),
+    ):
+        yield Kind("resource.k8s.io", "v1", plural, kind, namespaced=False, model=f"V1{kind}", strategy=devices)
     yield Kind(
         "scheduling.k8s.io",
         "v1",

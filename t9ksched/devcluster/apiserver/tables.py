@@ -204,6 +204,13 @@ _COLUMNS: Final[dict[str, tuple[Column, ...]]] = {
         Column("AllowVolumeExpansion", lambda obj: str(bool(obj.get("allowVolumeExpansion"))).lower()),
         AGE,
     ),
+    "resourceslices.resource.k8s.io": (
+        NAME,
+        Column("Node", cells.path("spec", "nodeName", missing="")),
+        Column("Driver", cells.path("spec", "driver", missing="")),
+        Column("Pool", cells.path("spec", "pool", "name", missing="")),
+        AGE,
+    ),
     "priorityclasses.scheduling.k8s.io": (
         NAME,
         Column("Value", cells.path("value", missing=0), "integer"),
