@@ -60,7 +60,8 @@ class Node(Shape):
 
     A card of `gpus` that is `cordoned` takes no new work; `cordonedWhy` is the reason that was given, if any.
 
-    `notReady` says in words why its accelerators are not ready; pods that ask for some are kept away meanwhile.
+    `notReady` says in words why its accelerators are not ready, or which of them are handed out by DRA (not supported
+    yet); pods that ask for these are kept away meanwhile.
 
     `linksIgnored` says why its annotation `gpu-links` is not followed; null where it is, and where there is none.
 

@@ -15,6 +15,7 @@ from t9ksched.admission.verdict import ALLOWED, FORBIDDEN, UNSUPPORTED_CLAIM, Ve
 from t9ksched.model.card_requests import is_part, written
 from t9ksched.model.cardchoice import faults as choice_faults
 from t9ksched.model.cardmode import is_share
+from t9ksched.model.dra import IMPLICIT_PREFIX
 from t9ksched.model.errors import FieldError, Invalid, child
 from t9ksched.model.names import MAX_CARD_CONTAINER_NAME, is_system_namespace
 from t9ksched.model.pod import container_cards, decode_pod_spec
@@ -76,13 +77,20 @@ def unplaceable(template: Template) -> list[Verdict]:
 
 
 def _claims(templates: Iterable[Template]) -> Verdict:
-    faults = [
-        FieldError(
-            f"{template.path}.resourceClaims", "resource claims are not supported: ask for cards in resources.limits"
-        )
-        for template in templates
-        if template.spec.get("resourceClaims")
-    ]
+    faults = []
+    for template in templates:
+        if template.spec.get("resourceClaims"):
+            text = "resource claims are not supported: ask for cards in resources.limits"
+            faults.append(FieldError(f"{template.path}.resourceClaims", text))
+        faults += [
+            FieldError(
+                child(f"{path}.resources.{part}", resource),
+                "is a DeviceClass: devices of DRA are not supported, ask for cards by the name of their resource",
+            )
+            for path, _, resources in containers((template,))
+            for part, resource in _named(resources)
+            if resource.startswith(IMPLICIT_PREFIX)
+        ]
     remedy = "ask for devices by resource name, such as nvidia.com/gpu"
     return invalid(faults, remedy, UNSUPPORTED_CLAIM) if faults else ALLOWED
 

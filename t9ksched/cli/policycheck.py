@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from t9ksched.engine.scheduler_conf import parse_conf
 from t9ksched.kube.errors import ApiError, NotFound
 from t9ksched.kube.resources import CONFIGMAPS
-from t9ksched.kube.setup.doctor import Finding, Level
+from t9ksched.kube.setup.findings import Finding, Level
 from t9ksched.model.errors import Invalid
 from t9ksched.model.names import SYSTEM_NAMESPACE
 from t9ksched.scheduler.decide.configuration import CONFIG_MAP, KEY

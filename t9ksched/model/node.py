@@ -12,6 +12,7 @@ from t9ksched.model.card_requests import SUMS
 from t9ksched.model.card_slices import part_worths
 from t9ksched.model.cardmode import NOT_READY, WHOLE, layout
 from t9ksched.model.cards import MOST_INDEXED, CardGrant, CardTable
+from t9ksched.model.dra import NO_OFFERS, Offers, dra_only, handed_out
 from t9ksched.model.names import CARD_MODE_ANNOTATION, CORDONED_CARDS_ANNOTATION, HONOURS_INDEX, PLUGIN_CHOOSES
 from t9ksched.model.pod import Metadata, Quantities
 from t9ksched.model.quantity import QuantityError, to_units
@@ -83,6 +84,7 @@ class NodeFacts:
         links: how well its cards with indices are linked, those of each resource of which it has as many; None where
             nothing is known.
         links_fault: why what its annotation says of links counts for nothing; else empty.
+        by_dra: the resources whose names stand for devices of DRA here, which no pod gets from this scheduler.
     """
 
     name: str
@@ -104,6 +106,7 @@ class NodeFacts:
     unsure: bool = False
     links: CardLinks | None = None
     links_fault: str = ""
+    by_dra: Offers = field(default_factory=dict)
 
     @property
     def honours(self) -> bool:
@@ -161,20 +164,24 @@ def _units(amounts: Quantities | None) -> dict[str, int]:
     return found
 
 
-def node_facts(node: Node, cordons: Mapping[int, str] = _NONE, failing: Sequence[str] = ()) -> NodeFacts:
+def node_facts(
+    node: Node, cordons: Mapping[int, str] = _NONE, failing: Sequence[str] = (), dra: Offers = NO_OFFERS
+) -> NodeFacts:
     """What the engine needs to know of a node. An allocatable amount that is no quantity counts as absent.
 
     `cordons` are the cards on record as cordoned, each with its reason, besides those that its annotation names;
-    `failing` are validator pods of the GPU operator that fail on it, each with how.
+    `failing` are validator pods of the GPU operator that fail on it, each with how; `dra` are the resource names that
+    could stand for devices of DRA on it.
     """
     allocatable = _units(node.status.allocatable)
     annotations = node.metadata.annotations or {}
-    why_not = unready(node.metadata.labels or {}, allocatable, failing)
     mode = layout(node.metadata.labels or {}, annotations, allocatable)
+    parts = inventory(mode, _units(node.status.capacity), allocatable) if mode in INVENTORIES else NOTHING
+    by_dra = handed_out(dra, allocatable, divided=bool(parts.divided))
+    why_not = unready(node.metadata.labels or {}, allocatable, failing, dra_only(by_dra))
     by_index = mode == WHOLE and (why_not is None or why_not.layout)
     whole = {name: count for name, count in allocatable.items() if by_index and is_card_resource(name) and count}
     cards = {name: count for name, count in whole.items() if count <= MOST_INDEXED}
-    parts = inventory(mode, _units(node.status.capacity), allocatable) if mode in INVENTORIES else NOTHING
     if parts.divided:  # devices that are offered whole besides are the same cards
         allocatable = {name: amount for name, amount in allocatable.items() if not is_card_resource(name)}
     why_not = why_not or parts.unready
@@ -206,4 +213,5 @@ def node_facts(node: Node, cordons: Mapping[int, str] = _NONE, failing: Sequence
         part_worths=part_worths(node.metadata.labels or {}, allocatable, mode) if mode not in (WHOLE, "") else {},
         links=links,
         links_fault=links_fault,
+        by_dra=by_dra,
     )

@@ -95,8 +95,14 @@ class PodClass:
             self.choice,
             self.part_memory,
             self.policy,
+            self.extended,
         )
         return (self.node_selector, self.node_affinity, self.tolerations, self.volume_affinity, about_cards)
+
+    @cached_property
+    def extended(self) -> tuple[str, ...]:
+        """The resources it asks for that a node has from a device plugin, sorted."""
+        return tuple(resource for resource, _ in self.requests if "/" in resource)
 
     @cached_property
     def accelerated(self) -> bool:

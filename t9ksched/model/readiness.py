@@ -75,13 +75,16 @@ def has_hardware(labels: Mapping[str, str]) -> bool:
     return any(value == "true" and _PCI.fullmatch(label) for label, value in labels.items())
 
 
-def unready(labels: Mapping[str, str], has: Mapping[str, int], failing: Sequence[str] = ()) -> Unready | None:
+def unready(
+    labels: Mapping[str, str], has: Mapping[str, int], failing: Sequence[str] = (), by_dra: Unready | None = None
+) -> Unready | None:
     """Why the accelerators of a node are not ready; None where they are, or where it has none.
 
     Args:
         labels: of the node.
         has: its allocatable amounts.
         failing: validator pods that fail on the node, each with how.
+        by_dra: what is so where its accelerators are handed out by DRA.
     """
     if (state := labels.get(MIG_STATE_LABEL, "success")) not in ("", "success"):
         meaning, remedy = _MIG_STATES.get(state, ("its MIG layout is not settled", f"see the label {MIG_STATE_LABEL}"))
@@ -92,7 +95,11 @@ def unready(labels: Mapping[str, str], has: Mapping[str, int], failing: Sequence
         meaning, remedy = _UPGRADE_FAILED if state == "upgrade-failed" else _UPGRADING
         return Unready(f"{UPGRADE_STATE_LABEL}={state}", meaning, remedy, layout=True)
     offers = any(amount and is_accelerator(name) for name, amount in has.items())
-    if offers or labels.get(_OPERANDS) == "false" or not has_hardware(labels):
+    if offers:
+        return None
+    if by_dra is not None:
+        return by_dra
+    if labels.get(_OPERANDS) == "false" or not has_hardware(labels):
         return None
     return _bare(labels, failing)
 

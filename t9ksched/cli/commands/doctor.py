@@ -13,7 +13,7 @@ from t9ksched.cli.options import OutputOption
 from t9ksched.cli.output import Output, console, print_json, print_table, table
 
 if TYPE_CHECKING:
-    from t9ksched.kube.setup.doctor import Finding
+    from t9ksched.kube.setup.findings import Finding
 
 STYLES = {"ok": "green", "note": "blue", "warning": "yellow", "blocks": "bold red"}
 
@@ -87,7 +87,7 @@ async def _examine(kubeconfig: Path | None, role: Role) -> "list[Finding]":
 
 
 def _database(address: str) -> "Finding":
-    from t9ksched.kube.setup.doctor import Finding, Level
+    from t9ksched.kube.setup.findings import Finding, Level
     from t9ksched.store import schema
     from t9ksched.store.errors import StoreError
 

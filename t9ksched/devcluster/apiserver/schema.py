@@ -37,7 +37,7 @@ QUANTITIES: Final = {
     "V1LimitRangeItem": {"default", "defaultRequest", "max", "min", "maxLimitRequestRatio"},
     "V1EmptyDirVolumeSource": {"sizeLimit"},
     "V1ResourceFieldSelector": {"divisor"},
-    **dict.fromkeys(("V1DeviceCapacity", "V1Counter"), {"value"}),
+    **{model: {"value"} for model in ("V1DeviceCapacity", "V1Counter")},
 }
 _MICRO: Final = {
     "V1LeaseSpec": {"acquireTime", "renewTime"},

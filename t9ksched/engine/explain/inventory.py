@@ -10,8 +10,17 @@ import numpy as np
 
 from t9ksched.engine.arrays import Mask
 from t9ksched.engine.placement.class_fit import ClassFit
-from t9ksched.engine.placement.constraints import CARD_TYPE, NOT_PREPARED, OfKind, OfModel, Prepared, constraints
+from t9ksched.engine.placement.constraints import (
+    CARD_TYPE,
+    NOT_PREPARED,
+    NotByDra,
+    OfKind,
+    OfModel,
+    Prepared,
+    constraints,
+)
 from t9ksched.model.cardchoice import ANY, SHARED, SLICES, WHOLE_CARDS, card_model, kind_of
+from t9ksched.model.dra import NOT_SUPPORTED
 from t9ksched.model.names import GPU_MODE_ANNOTATION, GPU_MODEL_ANNOTATION
 from t9ksched.model.reasons import Reason
 
@@ -26,10 +35,12 @@ Addition = tuple[str, Mapping[str, int], tuple[str, ...]]
 
 def with_inventory(column: ClassFit, reason: Reason) -> Reason:
     """The reason, and what of the matching nodes takes no work for now."""
-    if not column.pod_class.accelerated:
+    if not column.pod_class.extended:
         return reason
     if column.away is None:
-        column.away = [*_cordons(column), *_unready(column), *_other_cards(column)]
+        column.away = _by_dra(column)
+        if column.pod_class.accelerated:
+            column.away += [*_cordons(column), *_unready(column), *_other_cards(column)]
     if not column.away:
         return reason
     nodes, unblocks = dict(reason.nodes), [*reason.unblocks]
@@ -48,6 +59,20 @@ def unready_nodes(column: ClassFit, mask: Mask) -> tuple[str, tuple[str, ...]]:
         by_state.setdefault(str(one.unready or "the state is not known"), []).append(one.name)
     remedies = dict.fromkeys(f"{one.name}: {one.unready.remedy}" for one in facts[:_MOST_NAMED] if one.unready)
     return _named({state: _listed(names) for state, names in by_state.items()}), tuple(remedies)
+
+
+def dra_nodes(column: ClassFit, mask: Mask, among: int) -> tuple[str, tuple[str, ...]]:
+    """How many of so many nodes hand out by DRA what the pod asks for, which and what, in words; and what to do."""
+    by_words: dict[str, list[str]] = {}
+    remedies: dict[str, None] = {}
+    rows = np.flatnonzero(mask).tolist()
+    for row in rows:
+        facts = column.trial.nodes.static.facts[row]
+        asked = [(name, facts.by_dra[name]) for name in column.pod_class.extended if name in facts.by_dra]
+        by_words.setdefault("; ".join(one.words(name) for name, one in asked), []).append(facts.name)
+        remedies |= dict.fromkeys(one.remedy(name) for name, one in asked)
+    listed = _named({words: _listed(names) for words, names in by_words.items()})
+    return f"{len(rows)}/{among} {NOT_SUPPORTED}: {listed}", tuple(remedies)[:_MOST_NAMED]
 
 
 def other_cards(column: ClassFit, of: OfModel | OfKind, gone: Mask, among: Mask) -> tuple[str, tuple[str, ...]]:
@@ -93,6 +118,18 @@ def _other_cards(column: ClassFit) -> list[Addition]:
             total += int(gone.sum())
             away = away & ~gone
     return [("; ".join(parts), {CARD_TYPE: total}, tuple(helps))]
+
+
+def _by_dra(column: ClassFit) -> list[Addition]:
+    """Which nodes would match if their devices of DRA were given out."""
+    away = _kept_out(column, NotByDra | Prepared)  # where DRA hands out all accelerators they are not ready either
+    if not away.any():
+        return []
+    away = away & ~column.trial.feasibility.column(NotByDra(column.pod_class.extended))
+    if not away.any():
+        return []
+    words, remedies = dra_nodes(column, away, int((away | column.mask).sum()))
+    return [(words, {NOT_SUPPORTED: int(away.sum())}, remedies)]
 
 
 def _unready(column: ClassFit) -> list[Addition]:

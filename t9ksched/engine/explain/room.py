@@ -7,7 +7,7 @@ import numpy as np
 
 from t9ksched.engine.arrays import Int64s, Mask
 from t9ksched.engine.explain.cards import no_card
-from t9ksched.engine.explain.inventory import other_cards, unready_nodes, with_inventory
+from t9ksched.engine.explain.inventory import dra_nodes, other_cards, unready_nodes, with_inventory
 from t9ksched.engine.explain.words import amount, counted, matching, wants
 from t9ksched.engine.placement.class_fit import ClassFit
 from t9ksched.engine.placement.constraints import (
@@ -20,6 +20,7 @@ from t9ksched.engine.placement.constraints import (
     ONE_EACH,
     OTHER_SYSTEM,
     CardsCounted,
+    NotByDra,
     OfKind,
     OfModel,
     constraints,
@@ -227,6 +228,9 @@ def _no_node_matches(column: ClassFit) -> Reason:
             if constraint.label == NOT_PREPARED:
                 words, more = unready_nodes(column, left & ~keeps)
                 parts.append(f"{gone} {_OWN_WORDS[constraint.label]}: {words}")
+            elif isinstance(constraint, NotByDra):
+                words, more = dra_nodes(column, left & ~keeps, int(left.sum()))
+                parts.append(words)
             elif isinstance(constraint, OfModel | OfKind):
                 words, more = other_cards(column, constraint, left & ~keeps, left)
                 parts.append(words)

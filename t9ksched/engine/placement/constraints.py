@@ -9,6 +9,7 @@ from typing import Final
 
 from t9ksched.model.cardchoice import KINDS, MPS, POLICIES, PRODUCTS, card_memory, card_model, is_model, kind_of, kinds
 from t9ksched.model.cardmode import NOT_READY, SHARING
+from t9ksched.model.dra import NOT_SUPPORTED
 from t9ksched.model.labels import LabelSelector, NodeSelector
 from t9ksched.model.names import MGPU_POLICY
 from t9ksched.model.node import NodeFacts
@@ -117,6 +118,22 @@ class Reachable:
 
     def allows(self, facts: NodeFacts) -> bool:
         return all(affinity.matches(facts.labels, facts.name) for affinity in self.affinities)
+
+
+@dataclass(frozen=True, slots=True)
+class NotByDra:
+    """Nodes where none of these resources stands for devices of DRA, which are not given out yet: a pod that is bound
+    without a claim runs there without its device.
+    """
+
+    resources: tuple[str, ...]
+    label: str = NOT_SUPPORTED
+
+    def keys(self) -> None:
+        """What decides was read when the node was seen."""
+
+    def allows(self, facts: NodeFacts) -> bool:
+        return not facts.by_dra or facts.by_dra.keys().isdisjoint(self.resources)
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,6 +271,7 @@ Constraint = (
     | Schedulable
     | Tolerated
     | Reachable
+    | NotByDra
     | Prepared
     | OfModel
     | OfKind
@@ -280,6 +298,8 @@ def constraints(selector: LabelSelector | None, pod_class: PodClass) -> tuple[Co
     found: list[Constraint] = [QueueNodes(selector), Selected(pod_class.node_selector, pod_class.node_affinity)]
     if pod_class.volume_affinity:
         found.append(Reachable(pod_class.volume_affinity))
+    if pod_class.extended:
+        found.append(NotByDra(pod_class.extended))
     if pod_class.accelerated:
         found += [*_of_cards(selector, pod_class), Prepared()]
     # A node that is not ready, or cordoned, has a taint that says so, too: the plainer reason comes first.

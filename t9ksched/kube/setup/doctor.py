@@ -9,22 +9,23 @@ import asyncio
 import re
 from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass
-from enum import StrEnum
 from typing import Final
 
 import msgspec
 
 from t9ksched.kube.errors import ApiError, NotFound
 from t9ksched.kube.port import Object
-from t9ksched.kube.resources import CRDS, NODES, PODS, SELFSUBJECTACCESSREVIEWS
+from t9ksched.kube.resources import CRDS, DEVICECLASSES, NODES, PODS, SELFSUBJECTACCESSREVIEWS
 from t9ksched.kube.setup.crds import VERSION_LABEL
-from t9ksched.kube.setup.rbac import ROLES, Right, rights
+from t9ksched.kube.setup.devices import NOTHING_PUBLISHED, Published, judge_devices, published
+from t9ksched.kube.setup.findings import Finding, Level
+from t9ksched.kube.setup.rbac import DISPENSABLE, ROLES, Right, rights
 from t9ksched.kube.transport.client import Client
 from t9ksched.model.card_inventory import inventory
 from t9ksched.model.card_links import links_of
 from t9ksched.model.cardmode import WHOLE, card_mode, layout
 from t9ksched.model.cards import MOST_INDEXED
+from t9ksched.model.dra import NOT_SUPPORTED, dra_only, handed_out
 from t9ksched.model.errors import Invalid
 from t9ksched.model.names import CORDONED_CARDS_ANNOTATION, GPU_LINKS_ANNOTATION, SCHEDULER_NAME
 from t9ksched.model.node import card_indices
@@ -45,36 +46,6 @@ _OTHERS_MARKS: Final = {
 _QUESTIONS_AT_ONCE: Final = 16
 
 
-class Level(StrEnum):
-    """How bad it is."""
-
-    OK = "ok"
-    NOTE = "note"
-    WARNING = "warning"
-    BLOCKS = "blocks"
-
-
-@dataclass(frozen=True)
-class Finding:
-    """One thing that was looked at: `subject` says where, `message` what is so, `remedy` what to do."""
-
-    check: str
-    level: Level
-    subject: str
-    message: str
-    remedy: str = ""
-
-    def to_json(self) -> dict[str, str]:
-        """What programs read."""
-        return {
-            "check": self.check,
-            "level": str(self.level),
-            "subject": self.subject,
-            "message": self.message,
-            "remedy": self.remedy,
-        }
-
-
 async def examine(client: Client, definitions: Sequence[Object], roles: Iterable[str] = tuple(ROLES)) -> list[Finding]:
     """Look at the cluster of `client` as its user. `definitions` are the custom kinds of this release.
 
@@ -84,7 +55,13 @@ async def examine(client: Client, definitions: Sequence[Object], roles: Iterable
     found = [judge_version(msgspec.json.decode(await client.request("GET", "/version")))]
     found += [finding async for finding in _rights(client, roles)]
     found += await _looking(CRDS.plural, lambda: _definitions(client, definitions))
-    found += await _looking(NODES.plural, lambda: _nodes(client))
+    devices = NOTHING_PUBLISHED
+    try:
+        devices = await published(client)
+        found += judge_devices(devices)
+    except ApiError as error:
+        found.append(_not_looked_at(DEVICECLASSES.group, error))
+    found += await _looking(NODES.plural, lambda: _nodes(client, devices))
     found += await _looking(PODS.plural, lambda: _pods(client))
     return found
 
@@ -94,8 +71,12 @@ async def _looking(what: str, look: Callable[[], Awaitable[list[Finding]]]) -> l
     try:
         return await look()
     except ApiError as error:
-        remedy = "repeat it as an administrator of the cluster"
-        return [Finding("rights", Level.WARNING, what, f"could not be looked at: {error.message or error}", remedy)]
+        return [_not_looked_at(what, error)]
+
+
+def _not_looked_at(what: str, error: ApiError) -> Finding:
+    remedy = "repeat it as an administrator of the cluster"
+    return Finding("rights", Level.WARNING, what, f"could not be looked at: {error.message or error}", remedy)
 
 
 def judge_version(answer: Object) -> Finding:
@@ -127,7 +108,8 @@ async def _rights(client: Client, roles: Iterable[str]) -> AsyncIterator[Finding
         for why, lacking in missing.items():
             names = ", ".join(map(str, lacking))
             remedy = f"kubectl apply -f deploy/rbac.yaml, and bind this user to the role {role}"
-            yield Finding("rights", Level.BLOCKS, role, f"may not {names}; with it, it {why}", remedy)
+            level = Level.WARNING if why in DISPENSABLE else Level.BLOCKS
+            yield Finding("rights", level, role, f"may not {names}; with it, it {why}", remedy)
         if not missing:
             yield Finding("rights", Level.OK, role, f"this user has all {len(wanted)} rights of the role")
 
@@ -187,18 +169,20 @@ def _numbers(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in re.findall(r"\d+", version))
 
 
-async def _nodes(client: Client) -> list[Finding]:
+async def _nodes(client: Client, devices: Published) -> list[Finding]:
     nodes = (await client.list(NODES)).items
     try:
         pods = [pod for space in sorted(OPERATOR_NAMESPACES) for pod in (await client.list(PODS, space)).items]
     except ApiError:  # what pods may not be looked at, another check says
         pods = []
-    return judge_nodes(nodes, pods)
+    return judge_nodes(nodes, pods, devices)
 
 
-def judge_nodes(nodes: Iterable[Object], pods: Iterable[Object] = ()) -> list[Finding]:
-    """GPU nodes that are half ready: cards without a plugin, in the hands of the GPU operator, no labels, not ready,
-    cordoned, single cards cordoned, shared by others. `pods` are those of the GPU operator.
+def judge_nodes(
+    nodes: Iterable[Object], pods: Iterable[Object] = (), devices: Published = NOTHING_PUBLISHED
+) -> list[Finding]:
+    """GPU nodes that are half ready: cards without a plugin, in the hands of the GPU operator or of DRA, no labels, not
+    ready, cordoned, single cards cordoned, shared by others. `pods` are those of the GPU operator.
     """
     found: list[Finding] = []
     failing = _failing(pods)
@@ -217,11 +201,25 @@ def judge_nodes(nodes: Iterable[Object], pods: Iterable[Object] = ()) -> list[Fi
             found.append(Finding("nodes", level, name, message, remedy))
 
         fails = failing.get(name, [])
-        gone = unready(labels, offered, fails) or parts.unready
+        claimed = devices.on(name, labels)
+        by_dra = handed_out(claimed, offered, divided=bool(parts.divided))
+        only = dra_only(by_dra)
+        gone = unready(labels, offered, fails, only) or parts.unready
         if gone is not None:
             meaning = f"{gone.meaning} ({gone.state})" if gone.state else gone.meaning
             say(Level.WARNING, f"its GPUs are not ready and get no pods: {meaning}", gone.remedy)
-        elif fails:
+        if only is None or gone is not only:
+            for resource, one in by_dra.items():
+                say(Level.WARNING, f"{NOT_SUPPORTED}: {one.words(resource)}", one.remedy(resource))
+        for resource, one in claimed.items():
+            if resource not in by_dra:
+                say(
+                    Level.WARNING,
+                    f"a device plugin offers {resource} and DRA devices of {' and '.join(one.drivers)} there"
+                    f" (DeviceClass {one.device_class}): two allocators may give the same card to two pods",
+                    "leave one of them on the node; pods get cards from the device plugin here",
+                )
+        if gone is None and fails:
             say(Level.WARNING, f"offers cards, but {', '.join(fails)}", "look at the logs of these pods on the node")
         if labels.get(UPGRADE_STATE_LABEL) == "upgrade-required":
             say(

@@ -20,7 +20,16 @@ from typing import Generic, TypeVar, cast
 
 import structlog
 
-from t9ksched.kube.errors import ApiError, BadRequest, Expired, Forbidden, ServerError, TimedOut, Unprocessable
+from t9ksched.kube.errors import (
+    ApiError,
+    BadRequest,
+    Expired,
+    Forbidden,
+    NotFound,
+    ServerError,
+    TimedOut,
+    Unprocessable,
+)
 from t9ksched.kube.port import (
     BOOKMARK,
     DELETED,
@@ -49,6 +58,8 @@ _SILENCE = 30.0
 """Seconds without an event after which a server is taken not to know about initial events."""
 _TRIES = 2
 """Streams of initial events that may break in a row before pages are read instead."""
+_UNSERVED = 300.0
+"""Seconds after which a server is asked again for a kind that it does not serve, as after its upgrade."""
 _REFUSALS = 3
 """Times in a row that a server may fail (5xx) to resume a watch before everything is read again."""
 
@@ -72,6 +83,7 @@ class WatchOptions:
         page_size: objects a page when everything is read.
         timeout: seconds that a watch goes on before it is asked for anew.
         initial_events: ask for the present objects as the beginning of a watch, where port and server offer it.
+        optional: servers that do not serve the kind (404) are no trouble, and asked again now and then.
     """
 
     label_selector: str = ""
@@ -79,6 +91,7 @@ class WatchOptions:
     page_size: int = 500
     timeout: float = 300.0
     initial_events: bool = False
+    optional: bool = False
 
 
 _DEFAULTS = WatchOptions()
@@ -91,6 +104,7 @@ class Reflector(Generic[T]):
     object that cannot be decoded is reported in the log and left out. `synced` is set once the first list was handed
     over; `error` is the trouble of the last attempt, None while all is well. `denied` is set while the server refuses
     to list or watch (403): that is logged once, asked again in growing pauses, and taken up when the right is there.
+    `absent` is set while the server does not serve a kind that is `optional`.
     """
 
     def __init__(
@@ -109,6 +123,8 @@ class Reflector(Generic[T]):
         self.state = State.EMPTY
         self.synced = asyncio.Event()
         self.denied = asyncio.Event()
+        self.absent = asyncio.Event()
+        self.optional = options.optional
         self._denied_at = State.EMPTY
         self.error: ApiError | None = None
         self._client = client
@@ -178,6 +194,11 @@ class Reflector(Generic[T]):
         pause = self._backoff.next(at_least=failure.retry_after)
         if isinstance(failure, Forbidden):
             self._deny(failure)
+        elif isinstance(failure, NotFound) and self.optional:
+            pause = max(pause, _UNSERVED)
+            if not self.absent.is_set():
+                log.info("the server does not serve this kind, it is left out", resource=str(self.res))
+            self.absent.set()
         else:
             log.info(
                 "watch interrupted", resource=str(self.res), state=self.state.value, error=str(failure), pause=pause
@@ -236,6 +257,9 @@ class Reflector(Generic[T]):
 
     async def _finish(self) -> None:
         """Everything was read: what was known and did not come is gone; the first list is complete."""
+        if self.absent.is_set():
+            log.info("the server serves this kind now, it is followed", resource=str(self.res))
+            self.absent.clear()
         listing, self._listing, self._limit = self._listing, [], self._page_size
         self._unfinished = 0
         for count, identity in enumerate(self._known.missing(), start=1):

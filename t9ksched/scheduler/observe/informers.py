@@ -11,6 +11,7 @@ from t9ksched.kube.errors import NotFound
 from t9ksched.kube.port import ClusterPort, Payload
 from t9ksched.kube.resources import (
     CSINODES,
+    DEVICECLASSES,
     NAMESPACES,
     NODES,
     PDBS,
@@ -19,12 +20,14 @@ from t9ksched.kube.resources import (
     PVCS,
     PVS,
     QUEUES,
+    RESOURCESLICES,
     STORAGECLASSES,
 )
 from t9ksched.kube.watch.identity import Identity
 from t9ksched.kube.watch.reflector import Reflector, WatchOptions
 from t9ksched.model import names
 from t9ksched.model.api_resource import Resource
+from t9ksched.model.dra import DeviceClass, ResourceSlice
 from t9ksched.model.duration import LONGEST_SECONDS
 from t9ksched.model.node import decode_node
 from t9ksched.model.pod import decode_pod
@@ -50,6 +53,8 @@ log = structlog.get_logger(__name__)
 T = TypeVar("T")
 _OWNERS = frozenset(row.resource for row in registry.OWNERS)
 _MANY = WatchOptions(initial_events=True)
+_DEFAULT = WatchOptions()
+_PERHAPS = WatchOptions(optional=True)
 
 
 class Informer:
@@ -208,9 +213,10 @@ class Informers:
             upsert: Callable[[Any], None],
             remove: Callable[[Any], None],
             namespace: str | None = None,
+            options: WatchOptions = _DEFAULT,
         ) -> None:
             gate = Gate(Informer(upsert, remove, after, state.settle))
-            keep(Reflector(client, kind, gate, namespace, decode=decode), gate)
+            keep(Reflector(client, kind, gate, namespace, decode=decode, options=options), gate)
 
         def follow_many(
             kind: Resource,
@@ -224,6 +230,9 @@ class Informers:
         storage = state.storage
         follow(NAMESPACES, decoder(NamespaceObject), state.namespaces.upsert, state.namespaces.remove)
         follow(CSINODES, decoder(CsiNode), storage.upsert_csi_node, storage.remove_csi_node)
+        dra = state.dra
+        follow(DEVICECLASSES, decoder(DeviceClass), dra.upsert_class, dra.remove_class, options=_PERHAPS)
+        follow(RESOURCESLICES, decoder(ResourceSlice), dra.upsert_slice, dra.remove_slice, options=_PERHAPS)
         follow_many(NODES, decode_node, state.upsert_node, lambda node: state.remove_node(node.name))
         follow(STORAGECLASSES, decoder(StorageClass), storage.upsert_class, storage.remove_class)
         follow(PVS, decoder(PersistentVolume), storage.upsert_volume, storage.remove_volume)
@@ -267,19 +276,21 @@ class Informers:
     async def read_first(self, reflector: Reflector[Any]) -> None:
         """Wait for the first list of a running reflector, and for all of it to be handed on.
 
-        Kinds of owners are skipped if they may not be read, as after an upgrade without its new rights: pods are then
-        judged without them until the first list comes.
+        Kinds of owners and devices are skipped if they may not be read, as after an upgrade without its new rights, and
+        devices if the server does not serve them: pods are then judged without them until the first list comes.
         """
         await self._first(reflector)
         await self._gates[reflector].open(complete=reflector.synced.is_set())
 
     async def _first(self, reflector: Reflector[Any]) -> None:
         kind = reflector.res
-        if kind not in _OWNERS:
+        if kind not in _OWNERS and not reflector.optional:
             await reflector.synced.wait()
             return
-        self._owners.unread.add(kind.kind)
-        waits = [asyncio.create_task(event.wait()) for event in (reflector.synced, reflector.denied)]
+        if kind in _OWNERS:
+            self._owners.unread.add(kind.kind)
+        events = (reflector.synced, reflector.denied, reflector.absent)
+        waits = [asyncio.create_task(event.wait()) for event in events]
         try:
             await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -320,6 +331,9 @@ class Informers:
         """
         known = []
         for reflector in self._reflectors:
+            if reflector.optional:
+                known.append(reflector)
+                continue
             try:
                 await self._client.list(
                     reflector.res, reflector.namespace, field_selector="metadata.name=t9ksched-is-it-served", limit=1

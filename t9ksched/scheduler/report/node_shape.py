@@ -7,6 +7,8 @@ from typing import Any
 from t9ksched.engine.nodes import LARGEST
 from t9ksched.model.cardchoice import card_memory, card_model
 from t9ksched.model.cards import CORES, CardPart
+from t9ksched.model.dra import NOT_SUPPORTED
+from t9ksched.model.node import NodeFacts
 from t9ksched.model.quantity import from_units
 from t9ksched.model.volumes import FREE_PREFIX
 from t9ksched.scheduler.report.observed_job import identity
@@ -58,7 +60,7 @@ def node_shape(state: ClusterState, name: str, planned: Sequence[Json] = ()) -> 
         "allocated": quantities((resource, used[resource]) for resource in limited),
         "cardMode": facts.card_mode,
         "mode": facts.mode or None,
-        "notReady": str(facts.unready) if facts.unready is not None else None,
+        "notReady": not_ready(facts),
         "linksIgnored": facts.links_fault or None,
         "counted": [
             {
@@ -89,6 +91,14 @@ def node_shape(state: ClusterState, name: str, planned: Sequence[Json] = ()) -> 
         ],
         "planned": list(planned),
     }
+
+
+def not_ready(facts: NodeFacts) -> str | None:
+    """Why its accelerators, or some of them, get no pods."""
+    if facts.unready is not None:
+        return str(facts.unready)
+    words = "; ".join(one.words(resource) for resource, one in facts.by_dra.items())
+    return f"{NOT_SUPPORTED}: {words}" if words else None
 
 
 def _holder(pod: PodRecord, container: str, drifts: bool, part: CardPart | None) -> Json:

@@ -30,7 +30,8 @@ class NodeEvents:
         """A node appeared or changed."""
         cordons = self._state.card_cordons.get(node.metadata.name) or {}
         failing = sorted(words for at, words in self._failing.values() if at == node.metadata.name)
-        facts = self._state.storage.limit(node_facts(node, cordons, failing))
+        dra = self._state.dra.on(node.metadata.name, node.metadata.labels or {})
+        facts = self._state.storage.limit(node_facts(node, cordons, failing, dra))
         name = facts.name
         if self._state.cards.unsure(facts):
             facts = replace(facts, unsure=True)
@@ -112,7 +113,7 @@ class NodeEvents:
         self._state.wake()
 
     def limits_changed(self, name: str | None) -> None:
-        """What storage drivers can attach changed on this node, or on all of them."""
+        """What storage drivers can attach, or DRA hands out, changed on this node, or on all of them."""
         for concerned in list(self._state.node_objects) if name is None else [name]:
             self._look_at(concerned)
 

@@ -30,6 +30,7 @@ from t9ksched.scheduler.state.changes import Changes
 from t9ksched.scheduler.state.charges import Charges
 from t9ksched.scheduler.state.clocks import Clocks
 from t9ksched.scheduler.state.counts import Counts
+from t9ksched.scheduler.state.dra_devices import DraDevices
 from t9ksched.scheduler.state.enforced_ends import EnforcedEnds
 from t9ksched.scheduler.state.first_moments import first_moment
 from t9ksched.scheduler.state.forecasts import ForecastBook
@@ -84,6 +85,7 @@ class ClusterState:
         self.node_backoff = NodeBackoff()
         self.budgets = Budgets()
         self.storage = Storage(self.node_events.look_again, self.node_events.limits_changed)
+        self.dra = DraDevices(self.node_events.limits_changed)
         self.pods: dict[str, PodRecord] = {}
         self.namespaces = Namespaces(self.node_events.namespace_changed)
         self.affinity_index = PodAffinityIndex(self.pods, self.namespaces)

@@ -2,14 +2,18 @@
 
 import asyncio
 import json
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import aiohttp
 import pytest
+from aiohttp import web
 from structlog.testing import capture_logs
 
 from t9ksched.kube.resources import CLUSTERROLES, DEPLOYMENTS, PODS
 from t9ksched.kube.setup.rbac import SCHEDULER, manifest
+from t9ksched.scheduler.options import SchedulerOptions
 from t9ksched.scheduler.service import SchedulerService, running
 from t9ksched.workloads.registry import OWNERS
 from tests.integration.edge.test_doctor import doctor
@@ -116,3 +120,68 @@ async def test_doctor_names_the_right(stage: Stage) -> None:  # noqa: F811
     assert code == 1
     lacking = [one["message"] for one in json.loads(output) if one["check"] == "rights" and one["subject"] == SCHEDULER]
     assert lacking == ["may not list replicasets.apps, watch replicasets.apps; with it, it sees what pods belong to"]
+
+
+DEVICES = {"deviceclasses", "resourceslices"}
+
+
+async def test_a_server_that_refuses_devices_of_dra_holds_up_nothing(stage: Stage, tmp_path: Path) -> None:  # noqa: F811
+    world = stage.world
+    await stage.store.queues.create("t-q", {}, world.queue_spec, {"everyone": True})
+    await grant(stage, but=DEVICES)
+    code, output = await doctor(tmp_path / SCHEDULER, "--role", SCHEDULER, "-o", "json")
+    lacking = [one for one in json.loads(output) if "resource.k8s.io" in one["message"] + one["subject"]]
+    assert code == 0, output
+    assert [one["level"] for one in lacking] == ["warning", "warning"]
+    assert "with it, it sees where cards are handed out by DRA" in lacking[0]["message"]
+    assert lacking[1]["message"].startswith("could not be looked at: deviceclasses.resource.k8s.io is forbidden")
+    service = SchedulerService(stage.scheduler, stage.store, internal_secret="s" * 20)
+    with capture_logs() as logs:
+        async with running(service):
+            await world.create(world.pod("alone", 1, queue="t-q"))
+            await world.running("alone")
+            assert {name.split(".")[0] for name in complaints(logs)} == DEVICES
+            assert len(await told_by(service)) == len(DEVICES)
+            await grant(stage, but=set())
+
+            async def nothing_lacks() -> bool:
+                return await told_by(service) == []
+
+            await until(nothing_lacks)
+
+
+async def test_an_older_server_without_dra_holds_up_nothing(stage: Stage, tmp_path: Path) -> None:  # noqa: F811
+    """Kubernetes before 1.34 answers 404 in plain text."""
+    world = stage.world
+    await stage.store.queues.create("t-q", {}, world.queue_spec, {"everyone": True})
+    asked: list[str] = []
+
+    async def older(request: web.BaseRequest, answer: Callable[..., Any]) -> web.StreamResponse:
+        if "/apis/resource.k8s.io/" in request.path:
+            asked.append(request.path)
+            return web.Response(status=404, text="404 page not found\n")
+        return await answer(request)  # type: ignore[no-any-return]
+
+    stage.cluster.frontend.middleware = older
+    code, output = await doctor(tmp_path / "admin", "-o", "json")
+    assert code == 0, output
+    (said,) = [one for one in json.loads(output) if one["check"] == "devices"]
+    assert (said["level"], said["message"].partition(":")[0]) == ("ok", "the server does not serve resource.k8s.io/v1")
+    asked.clear()
+    service = SchedulerService(stage.scheduler, stage.store, internal_secret="s" * 20)
+    with capture_logs() as logs:
+        async with running(service):
+            await world.create(world.pod("alone", 1, queue="t-q"))
+            await world.running("alone")
+            assert await told_by(service) == []
+    left_out = [entry["resource"] for entry in logs if entry["event"].startswith("the server does not serve")]
+    assert sorted(name.split(".")[0] for name in left_out) == sorted(DEVICES)
+    assert len(asked) == len(DEVICES), "each was asked for once"
+
+
+async def test_an_observer_needs_no_devices(stage: Stage) -> None:  # noqa: F811
+    await grant(stage, but=DEVICES)
+    options = SchedulerOptions(observe=True)
+    service = SchedulerService(stage.scheduler, stage.store, internal_secret="s" * 20, options=options)
+    async with running(service):
+        assert service.ready.is_set()

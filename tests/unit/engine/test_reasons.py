@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from t9ksched.model.dra import ByDra, dra_only
 from t9ksched.model.gang import Gang
 from t9ksched.model.readiness import Unready
 from t9ksched.model.reasons import Code, Reason
@@ -76,6 +77,39 @@ def test_gpus_that_are_not_ready_are_told_with_node_state_and_remedy() -> None:
     assert dict(reason.nodes) == {"match": 1, "fit": 0, "accelerators not ready": 2}
     found = decide(view(nodes, [gang("a", cpu=1)], queues, running=held))
     assert not found.waiting, "pods without GPUs are placed there"
+
+
+@pytest.mark.parametrize("free", [0, 4])
+def test_what_dra_hands_out_is_given_to_no_pod_and_told(free: int) -> None:
+    by_dra = {"nvidia.com/gpu": ByDra("gpus", ("gpu.nvidia.com",))}
+    # What a node offers counts for nothing where DRA hands out the resource.
+    away = [replace(node(name, gpu=free, **{"amd.com/gpu": 4}), by_dra=by_dra) for name in ("d0", "d1")]
+    (reason,) = decide(view(away, [gang("a", of=pod_class(cpu=1, gpu=1))], {"q": queue()})).waiting[0].reasons
+    words = "nvidia.com/gpu stands for devices of gpu.nvidia.com there (DeviceClass gpus)"
+    assert (reason.code, reason.message) == (
+        Code.NO_NODE_MATCHES,
+        f"no node of 2 may run it: 2/2 DRA, not supported yet: d0, d1 ({words})",
+    )
+    assert dict(reason.nodes) == {"total": 2, "match": 0, "DRA, not supported yet": 2}
+    assert "let a device plugin offer nvidia.com/gpu" in reason.unblocks[0]
+    held = [running("r", "other", ["n0"], cpu=6, gpu=4, cards=[15])]
+    nodes, queues = [FOUR[0], *away], {"q": queue(), "other": queue()}
+    (reason,) = decide(view(nodes, [gang("a", cpu=1, gpu=1)], queues, running=held)).waiting[0].reasons
+    assert f"1 node matches, best has 0 free; 2/3 DRA, not supported yet: d0, d1 ({words})" in reason.message
+    assert dict(reason.nodes) == {"match": 1, "fit": 0, "DRA, not supported yet": 2}
+    for asked in ({"cpu": 1}, {"amd.com/gpu": 4}):
+        found = decide(view(nodes, [gang("a", **asked)], queues, running=held))
+        assert not found.waiting, "what a device plugin offers there is given as ever"
+
+
+def test_a_node_of_which_all_accelerators_are_handed_out_by_dra_is_told_once() -> None:
+    by_dra = {"nvidia.com/gpu": ByDra("gpus", ("gpu.nvidia.com",))}
+    nodes = [FOUR[0], replace(node("d"), by_dra=by_dra, mode="NotReady", unready=dra_only(by_dra))]
+    held = [running("r", "other", ["n0"], cpu=6, gpu=4, cards=[15])]
+    queues = {"q": queue(), "other": queue()}
+    (reason,) = decide(view(nodes, [gang("a", gpu=1)], queues, running=held)).waiting[0].reasons
+    assert reason.message.count("DRA, not supported yet") == 1
+    assert "1/2 DRA, not supported yet: d (nvidia.com/gpu stands" in reason.message
 
 
 def test_cordoned_nodes_are_named_apart_from_tainted_ones() -> None:

@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from t9ksched.kube.setup.crds import VERSION_LABEL
-from t9ksched.kube.setup.doctor import Finding, Level, judge_definitions, judge_nodes, judge_pods, judge_version
+from t9ksched.kube.setup.doctor import judge_definitions, judge_nodes, judge_pods, judge_version
+from t9ksched.kube.setup.findings import Finding, Level
 
 GPU = "nvidia.com/gpu"
 PCI = {"feature.node.kubernetes.io/pci-0302_10de.present": "true"}

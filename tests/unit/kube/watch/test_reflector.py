@@ -287,3 +287,25 @@ async def test_a_missing_right_is_told_once_and_taken_up_when_it_is_there() -> N
     (told,) = [entry for entry in logs if entry["log_level"] == "warning"]
     assert told["error"] == refusal.message
     assert [entry["event"] for entry in logs].count("the missing right is there, this kind is followed") == 1
+
+
+@pytest.mark.parametrize("optional", [True, False])
+async def test_a_kind_that_the_server_does_not_serve_is_asked_for_now_and_then_if_it_is_optional(
+    optional: bool,
+) -> None:
+    server, mirror = FakeServer(), Mirror()
+    server.apply("put", "a")
+    server.faults = [Fault(after=0, error=NotFound(404, "NotFound", "404 page not found")) for _ in range(3)]
+    reflector, pauses = following(server, mirror, optional=optional)
+    with capture_logs() as logs:
+        while len(pauses) < 3:
+            await reflector.step()
+            assert reflector.absent.is_set() is (optional and bool(pauses))
+            assert not reflector.denied.is_set()
+        await until_quiet(reflector, server)
+    assert mirror.objects == server.objects
+    assert not reflector.absent.is_set()
+    assert all((pause >= 300) is optional for pause in pauses[:3])
+    said = [entry["event"] for entry in logs]
+    assert said.count("the server does not serve this kind, it is left out") == optional
+    assert said.count("the server serves this kind now, it is followed") == optional

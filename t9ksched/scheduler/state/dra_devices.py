@@ -1,0 +1,143 @@
+"""DeviceClasses and ResourceSlices as the watches show them: what is handed out by DRA on which node."""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import TypeVar
+
+from t9ksched.model.dra import (
+    NO_OFFERS,
+    Claimed,
+    DeviceClass,
+    Offers,
+    Place,
+    ResourceSlice,
+    claimed_names,
+    offers,
+    places_of,
+)
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+@dataclass(frozen=True, slots=True)
+class _Slice:
+    """What counts of a slice: whose devices, and for which nodes it has some."""
+
+    driver: str
+    pool: str
+    generation: int
+    places: frozenset[Place]
+
+    @property
+    def nodes(self) -> frozenset[str | None]:
+        """The nodes by name, None where others may be meant too."""
+        return frozenset(place.node for place in self.places)
+
+
+class DraDevices:
+    """Fed by reflectors; a cluster without such objects costs nothing. `changed` is told of the node on which something
+    else is handed out than before, perhaps; None stands for all nodes.
+    """
+
+    def __init__(self, changed: Callable[[str | None], None]) -> None:
+        self._changed = changed
+        self._classes: dict[str, DeviceClass] = {}
+        self._names: Mapping[str, Claimed] = {}
+        self._slices: dict[str, _Slice] = {}
+        self._at: defaultdict[str | None, dict[str, _Slice]] = defaultdict(dict)
+        """By node, None for those that may be for several, and name of the slice."""
+        self._pools: defaultdict[tuple[str, str], dict[str, int]] = defaultdict(dict)
+        """Generation by slice, of each pool."""
+
+    def on(self, node: str, labels: Mapping[str, str]) -> Offers:
+        """The resource names that could stand for devices of DRA on a node."""
+        if not self._names or not self._slices:
+            return NO_OFFERS
+        those = (*self._at.get(node, {}).values(), *self._at.get(None, {}).values())
+        return offers(
+            self._names,
+            (
+                one.driver
+                for one in those
+                if self._asked(one.driver)
+                and self._newest(one)
+                and any(place.has(node, labels) for place in one.places)
+            ),
+        )
+
+    def upsert_class(self, one: DeviceClass) -> None:
+        """A DeviceClass appeared or changed."""
+        self._classes[one.metadata.name] = one
+        self._claim()
+
+    def remove_class(self, one: DeviceClass) -> None:
+        """A DeviceClass is gone."""
+        self._classes.pop(one.metadata.name, None)
+        self._claim()
+
+    def upsert_slice(self, one: ResourceSlice) -> None:
+        """A ResourceSlice appeared or changed."""
+        name, spec = one.metadata.name, one.spec
+        made = _Slice(spec.driver, spec.pool.name, spec.pool.generation, places_of(spec))
+        if (before := self._slices.get(name)) == made:
+            return
+        concerned = self._put(name, made)
+        self._tell(concerned | made.nodes | (before.nodes if before is not None else frozenset()), made.driver)
+
+    def remove_slice(self, one: ResourceSlice) -> None:
+        """A ResourceSlice is gone."""
+        if (before := self._slices.get(one.metadata.name)) is not None:
+            self._tell(self._put(one.metadata.name, None) | before.nodes, before.driver)
+
+    def _asked(self, driver: str) -> bool:
+        """Whether a resource name stands for devices of this driver."""
+        return any(claimed.drivers is None or driver in claimed.drivers for claimed in self._names.values())
+
+    def _newest(self, one: _Slice) -> bool:
+        return one.generation == self._generation((one.driver, one.pool))
+
+    def _generation(self, pool: tuple[str, str]) -> int | None:
+        """The newest generation of a pool, None without any slice of it."""
+        return max(self._pools[pool].values()) if pool in self._pools else None
+
+    def _claim(self) -> None:
+        names = claimed_names(self._classes.values())
+        if names != self._names:
+            self._names = names
+            self._tell(self._at)
+
+    def _put(self, name: str, made: _Slice | None) -> frozenset[str | None]:
+        """Take a slice over, or out. Returns the nodes of the others of its pool if these count now and did not, or the
+        other way round.
+        """
+        known = self._slices.pop(name, None)
+        pools = {(one.driver, one.pool): None for one in (known, made) if one is not None}
+        before = {pool: self._generation(pool) for pool in pools}
+        if known is not None:
+            _take_out(self._pools, (known.driver, known.pool), name)
+            for node in known.nodes:
+                _take_out(self._at, node, name)
+        if made is not None:
+            self._slices[name] = made
+            self._pools[made.driver, made.pool][name] = made.generation
+            for node in made.nodes:
+                self._at[node][name] = made
+        changed = [pool for pool in pools if self._generation(pool) != before[pool]]
+        others = [self._slices[other] for pool in changed for other in self._pools.get(pool, ())]
+        return frozenset(node for other in others for node in other.nodes)
+
+    def _tell(self, nodes: Iterable[str | None], driver: str = "") -> None:
+        """These nodes are looked at again, if any name stands for devices of the driver; none given: of any."""
+        if driver and not self._asked(driver):
+            return
+        those = set(nodes)
+        for node in [None] if None in those else sorted(filter(None, those)):
+            self._changed(node)
+
+
+def _take_out(tables: defaultdict[K, dict[str, V]], key: K, name: str) -> None:
+    del tables[key][name]
+    if not tables[key]:
+        del tables[key]
