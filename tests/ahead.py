@@ -142,6 +142,11 @@ class Pool:
         where = self._kept.pop(name)[0]
         self.nodes.charge(self.nodes.row(where), self._running[name][0].waiting[0].pod_class)
 
+    def limited(self, name: str, hours: float) -> None:
+        """The running job may run so long in all from now on."""
+        of, *rest = self._running[name]
+        self._running[name] = (structs.replace(of, lasts=round(hours * HOUR)), *rest)
+
     def change(self, name: str, **fields: object) -> None:
         """The waiting job is another one in these fields of a `Gang`."""
         self._waiting[name] = structs.replace(self._waiting[name], **fields)

@@ -136,6 +136,9 @@ class Planner:
     def result(self) -> Plan:
         """The plan of what has been judged."""
         cycle = self._cycle
+        if cycle.planned is not None and cycle.starving is not None and cycle.starving.collected:
+            # What was kept from plans may be free in the next cycle: for gangs that have planned starts none is.
+            cycle.planned.look_again()
         known = cycle.view.queues
         waiting = [
             Waiting(gang.uid, reasons, position if name in known else 0)

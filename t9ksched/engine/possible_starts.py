@@ -41,10 +41,11 @@ class PossibleStarts:
     def openings(self, gang: Gang, key: SchedulingKey, before: int | None = None) -> list[int]:
         """Moments from now on at which the gang may fit, by numbers of pods, and its queue can pay, until it ends.
 
-        They are sorted, and within the horizon; with `before`, they are earlier than that moment.
+        They are sorted, and within the horizon; with `before`, they are earlier than that moment instead: what a plan
+        is moved to does not depend on how far is looked ahead now, which time alone would change.
         """
         reserved = self._reserved
-        last = self._latest if before is None else min(self._latest, before - 1)
+        last = self._latest if before is None else before - 1
         conditions: list[tuple[Int64s, Mask]] = self._charges.payable(gang.queue, key.demand)
         if reserved is not None:
             # Some of what is reserved from a gang depends on when it starts: it is tried at these moments.
@@ -57,7 +58,7 @@ class PossibleStarts:
             conditions.append((at, rooms >= pods))
         rest = reserved is not None and gang.reservation and not gang.lasts
         lasts = reserved.ends(gang) if reserved is not None and rest else gang.lasts
-        found = self._windows.openings(gang, conditions, lasts, self._latest)
+        found = self._windows.openings(gang, conditions, lasts, max(self._latest, last))
         within: list[int] = found[: np.searchsorted(found, last, side="right")].tolist()
         if reserved is not None and gang.reservation:
             own = reserved.own(gang)

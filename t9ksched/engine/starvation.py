@@ -55,6 +55,7 @@ class Starving:
 
     Attributes:
         kept: a number that is equal in two cycles where the same room is kept on the same nodes; 0 where none is.
+        collected: whether a gang collected room in this cycle, if only until its turn.
     """
 
     def __init__(
@@ -62,6 +63,7 @@ class Starving:
     ) -> None:
         """`rules` are those of the queues whose gangs collect, by name; `now` is in nanoseconds since the epoch."""
         self.kept = 0
+        self.collected = False
         self._view = view
         self._trial = trial
         self._keys = keys
@@ -122,6 +124,7 @@ class Starving:
         amounts, domain = found
         rows = np.flatnonzero(amounts.any(axis=0))
         self._closed[rows] = True
+        self.collected = True
         self._claims[gang.uid] = _Claim(gang, spec.priority, rows, amounts[:, rows], domain)
 
     def _nodes_for(self, gang: Gang, key: SchedulingKey) -> tuple[Int64s, str] | None:

@@ -7,7 +7,7 @@ from unittest.mock import patch
 import pytest
 
 from t9ksched.engine.past_plans import Deviation, PastPlans
-from t9ksched.engine.policy import Planning
+from t9ksched.engine.policy import Planning, Starvation
 from t9ksched.model.podclass import PodClass
 from t9ksched.model.podrules import parse_rules
 from t9ksched.model.start_windows import StartWindow
@@ -267,3 +267,35 @@ def test_a_job_ends_early_whose_rules_nothing_speaks_of_any_more() -> None:
     pool.end("a")
     pool.cycle(2)
     assert pool.planned == {"c": 9}
+
+
+def test_room_that_was_collected_for_a_gang_comes_free_when_it_has_a_plan() -> None:
+    """Nothing else changed, but what was kept from a plan is free."""
+    pool = Pool(nodes=3, queues={name: queue(ordering="Backfill") for name in "abc"})
+    pool.policy = replace(pool.policy, starvation=Starvation(after_seconds=3600))
+    pool.submit("runs", 1, of="c")
+    pool.cycle(0)
+    pool.submit("starving", 3, 8, of="b")
+    pool.cycle(2)
+    pool.limited("runs", 9)
+    pool.submit("kept from", 1, 5, of="a")
+    pool.cycle(2)
+    assert pool.planned == {"kept from": 9, "starving": 14}
+    pool.cycle(2)
+    assert pool.started["kept from"] == 2
+
+
+def test_a_plan_beyond_the_horizon_is_moved_to_an_earlier_start_beyond_it() -> None:
+    """Else it would be only when time has gone by: that is nothing that happens to it."""
+    pool = Pool(nodes=2)
+    pool.submit("a", 1, 5)
+    pool.submit("b", 1, 9)
+    pool.cycle(0)
+    pool.submit("both", 2, 1)
+    pool.cycle(0)
+    assert pool.planned == {"both": 9}
+    pool.policy = replace(pool.policy, planning=Planning(horizon_seconds=3600))
+    pool.limited("b", 6)
+    for hour in (0, 0, 5.5):
+        pool.cycle(hour)
+        assert pool.planned == {"both": 6}
