@@ -27,6 +27,7 @@ class DividedCards:
         everywhere: whether all nodes do.
         cores, memory, places: the rows of the cards' counters among the columns of amounts, in order of indices.
         size: memory of each card in MiB, shape (cards, nodes).
+        rows: all of these rows.
     """
 
     def __init__(
@@ -40,6 +41,9 @@ class DividedCards:
         self.cores = _rows([rows[counter(resource, at, "cores")] for at in range(most)])
         self.memory = _rows([rows[counter(resource, at, "memory")] for at in range(most)])
         self.places = _rows([rows[counter(resource, at, "places")] for at in range(most)])
+        self.rows = tuple(
+            row for each in (self.cores, self.memory, self.places) for row in range(*each.indices(len(allocatable)))
+        )
         self.size: Int64s = allocatable[self.memory]
         self._needs: dict[tuple[int, CardRequest], PartNeed] = {}
 
@@ -92,11 +96,34 @@ class PartNeed:
             found[here] = self.rooms(free, here)
             return found
         counters = free[of.cores], free[of.memory], free[of.places], self.memory
-        cores, memory, places, wanted = counters if rows is None else [each[:, rows] for each in counters]
+        pods = self._pods(self._fits(*(counters if rows is None else [each[:, rows] for each in counters])))
+        return pods if rows is None or of.everywhere else np.where(of.nodes[rows], pods, _NONE)
+
+    def rooms_of(self, left: Int64s, rows: Indices) -> Int64s:
+        """As `rooms`, where `left` has columns for these nodes alone, in this order: shape (resources, len(rows))."""
+        of = self.of
+        counters = left[of.cores], left[of.memory], left[of.places], self.memory[:, rows]
+        if of.everywhere:
+            return self._pods(self._fits(*counters))
+        found = np.full(len(rows), _NONE, np.int64)
+        here = np.flatnonzero(of.nodes[rows])
+        if len(here):
+            found[here] = self._pods(self._fits(*(each[:, here] for each in counters)))
+        return found
+
+    def fits_of(self, left: Int64s, rows: Indices) -> Int64s:
+        """How many parts fit on each card, for columns as `rooms_of` has them, of nodes that divide their cards; shape
+        (cards, len(rows)).
+        """
+        of = self.of
+        return self._fits(left[of.cores], left[of.memory], left[of.places], self.memory[:, rows])
+
+    def _fits(self, cores: Int64s, memory: Int64s, places: Int64s, wanted: Int64s) -> Int64s:
+        """How many parts fit on each card, from what is left of it; equal shapes (cards, …)."""
         fits = np.minimum(places, memory // wanted)
         fits = np.minimum(fits, cores // self.cores) if self.cores else np.where(cores > 0, fits, 0)
-        pods = self._pods(np.maximum(fits, 0))
-        return pods if rows is None or of.everywhere else np.where(of.nodes[rows], pods, _NONE)
+        found: Int64s = np.maximum(fits, 0)
+        return found
 
     def fits(self, free: Int64s, rows: Indices | None = None) -> Mask:
         """Whether a pod finds cards on each of these nodes: where `rooms` is more than 0, in less time."""
@@ -120,49 +147,52 @@ class PartNeed:
                 return pods
             pods = fewer
 
-    def room(self, free: Int64s, row: int) -> int:
-        """How many pods find cards on one node, which divides its cards."""
-        fits = [each for each, *_ in self._cards(free, row)]
+    def room(self, left: Int64s, row: int) -> int:
+        """How many pods find cards on one node, which divides its cards; `left` is its column."""
+        fits = [each for each, *_ in self._cards(left, row)]
         pods = sum(fits) // self.count
         while self.count > 1 and (fewer := sum(min(each, pods) for each in fits) // self.count) < pods:
             pods = fewer
         return pods
 
-    def _cards(self, free: Int64s, row: int) -> Iterator[tuple[int, int, int, int]]:
+    def _cards(self, left: Int64s, row: int) -> Iterator[tuple[int, int, int, int]]:
         """The cards of a node on which a part fits: how many parts, cores and memory left, and the index."""
         of, asked = self.of, self.cores
-        columns = (free[of.cores, row], free[of.memory, row], free[of.places, row], self.memory[:, row])
+        columns = (left[of.cores], left[of.memory], left[of.places], self.memory[:, row])
         for at, (cores, memory, places, wanted) in enumerate(zip(*(each.tolist() for each in columns), strict=True)):
             if cores >= asked and cores > 0 and memory >= wanted and places > 0:
                 fits = min(places, memory // wanted)
                 yield (min(fits, cores // asked) if asked else fits), cores, memory, at
 
-    def take(self, free: Int64s, row: int, pods: int, card: int | None = None) -> Iterator[int]:
-        """Take cards for pods on a node, which must fit; the cards of each as a mask.
+    def take(self, left: Int64s, row: int, pods: int, card: int | None = None) -> Iterator[int]:
+        """Take cards for pods on a node, which must fit; the cards of each as a mask. `left` is the node's column, a
+        view, which is written to.
 
         One that asks for one card gets the fullest that suffices; of many with several cards each, every one gets the
         cards with the most left, so that all find some. A single pod gets a certain `card` if that is given.
         """
         if card is not None:
-            self.move(free, row, 1 << card, 1)
+            self.move(left, row, 1 << card, 1)
             yield 1 << card
             return
         for _ in range(pods):
             if self.count > 1 and pods > 1:
-                cards = sorted(self._cards(free, row), key=_most)[: self.count]
+                cards = sorted(self._cards(left, row), key=_most)[: self.count]
             else:
-                cards = sorted(self._cards(free, row), key=_fullest)[: self.count]
+                cards = sorted(self._cards(left, row), key=_fullest)[: self.count]
             mask = sum(1 << at for *_, at in cards)
-            self.move(free, row, mask, 1)
+            self.move(left, row, mask, 1)
             yield mask
 
-    def move(self, free: Int64s, row: int, mask: int, sign: int) -> None:
-        """Take a part of each of these cards (sign 1), or give it back (-1)."""
+    def move(self, left: Int64s, row: int, mask: int, sign: int) -> None:
+        """Take a part of each of these cards of a node (sign 1), or give it back (-1); `left` as for `take`. Cards that
+        no node has, because it was given others meanwhile, are left out.
+        """
         of = self.of
-        for at in bits(mask):
-            free[of.cores, row][at] -= sign * self.cores
-            free[of.memory, row][at] -= sign * self.memory[at, row]
-            free[of.places, row][at] -= sign
+        for at in bits(mask & (1 << len(of.size)) - 1):
+            left[of.cores][at] -= sign * self.cores
+            left[of.memory][at] -= sign * self.memory[at, row]
+            left[of.places][at] -= sign
 
     def parts(self, row: int, mask: int) -> Iterator[CardPart]:
         """What a pod has with these cards of a node."""

@@ -6,8 +6,9 @@ pods does not change, `IdleCards` what a trial has left. The lowest idle indices
 known those that are linked best; results are cached, as nodes have few patterns.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -22,6 +23,8 @@ Share = tuple[int, ...]
 """The cards of one pod, an opaque number for each card resource of its class."""
 Needs = Sequence[tuple[int, int]]
 """What a pod asks for: row of the card resource, number of cards."""
+NO_SHARES: Final[Mapping[int, Sequence[Share]]] = MappingProxyType({})
+"""Shares by row, where no node divides cards."""
 _NOTHING: Final[tuple[Share, ...]] = ()
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 
 from t9ksched.engine.arrays import Int64s, Mask
+from t9ksched.engine.cards import NO_SHARES, Share
 from t9ksched.engine.placement.class_fit import ClassFit
 from t9ksched.engine.placement.trial import Placement, Trial
 from t9ksched.model.reservation import Reservation, ReservationKind
@@ -49,8 +50,8 @@ class Reservations:
                 placement = trial.occupy(column, index[reservation.node], reservation.cards)
                 self.of.setdefault(reservation.owner, []).append(placement)
                 if reservation.kind.comes_free:
-                    self._leased[:, placement.row] += column.needs_vector
-                    self._behind[:, placement.row] += column.needs_vector
+                    self._leased[:, placement.row] += placement.takes
+                    self._behind[:, placement.row] += placement.takes
             elif reservation.kind.movable:
                 self.missing.setdefault(reservation.owner, []).append(reservation)
 
@@ -96,9 +97,15 @@ class Reservations:
                     demand[resource] = demand.get(resource, 0) + amount
         return found
 
-    def promise(self, column: ClassFit, rows: Int64s, counts: Int64s) -> None:
-        """Promise room that victims will leave: `counts` pods of the class by row; `rows` are distinct."""
+    def promise(
+        self, column: ClassFit, rows: Int64s, counts: Int64s, shares: Mapping[int, Sequence[Share]] = NO_SHARES
+    ) -> None:
+        """Promise room that victims will leave: `counts` pods of the class by row; `rows` are distinct. `shares` are
+        theirs, by row, on nodes that divide cards.
+        """
         self._leased[:, rows] += column.needs_vector[:, None] * counts
+        for row, those in shares.items():
+            column.move_parts(self._leased[:, row], row, those, -1)
 
     def give_up(self, owner: str) -> list[Placement]:
         """End the owner's reservations, room still to be found included. Returns the placements that were reserved."""
@@ -106,9 +113,9 @@ class Reservations:
         placements = self.of.pop(owner, [])
         for placement in placements:
             if self.kinds[owner].comes_free:
-                self._leased[:, placement.row] -= placement.column.needs_vector
+                self._leased[:, placement.row] -= placement.takes
                 if owner not in self._first:
-                    self._behind[:, placement.row] -= placement.column.needs_vector
+                    self._behind[:, placement.row] -= placement.takes
         return placements
 
     def keep(self, owner: str, leaving: Int64s) -> None:
@@ -120,7 +127,7 @@ class Reservations:
         if self.comes_free(owner) and any(leaving[:, placement.row].any() for placement in own):
             self._first.add(owner)
             for placement in own:
-                self._behind[:, placement.row] -= placement.column.needs_vector
+                self._behind[:, placement.row] -= placement.takes
 
     def lent(self, own: Sequence[Placement], free: Int64s, leaving: Int64s, certain: Int64s) -> dict[int, Int64s]:
         """Capacity reserved for other gangs that this owner may borrow, as row → resource vector; `free` has its own
@@ -157,5 +164,5 @@ def _by_row(own: Sequence[Placement]) -> dict[int, Int64s]:
     """What is reserved on each node."""
     found: dict[int, Int64s] = {}
     for placement in own:
-        found[placement.row] = found.get(placement.row, 0) + placement.column.needs_vector
+        found[placement.row] = found.get(placement.row, 0) + placement.takes
     return found

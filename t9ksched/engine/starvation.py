@@ -159,6 +159,8 @@ class Starving:
         enough = np.ones(domains, np.bool_)
         for column, pods in key.groups:
             room = np.where(self._closed | (of >= domains), 0, column.rooms(trial.nodes.static.allocatable - amounts))
+            for parts in column.divided:
+                room[parts.of.nodes] = 0  # what is collected is counted in sum, not card by card
             able = np.flatnonzero(room > 0)
             order = able[np.lexsort((-trial.free[_first(column), able], of[able]))]
             takes = np.minimum(room[order], pods)

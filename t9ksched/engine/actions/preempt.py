@@ -2,6 +2,7 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from operator import itemgetter
 from typing import ClassVar, Final
 
@@ -9,9 +10,11 @@ import numpy as np
 
 from t9ksched.engine import explain
 from t9ksched.engine.actions.action import Turn
-from t9ksched.engine.arrays import Int64s
+from t9ksched.engine.arrays import Indices, Int64s
+from t9ksched.engine.cards import Share
 from t9ksched.engine.cycle import Cycle
 from t9ksched.engine.ledger import Shortfall
+from t9ksched.engine.placement.class_fit import ClassFit
 from t9ksched.engine.placement.pack import Group
 from t9ksched.engine.plan import Eviction
 from t9ksched.engine.planned_starts import PlannedStarts
@@ -125,7 +128,7 @@ class Preempt:
         if cycle.planned is not None:
             parts = [
                 (column, row, count)
-                for column, rows, counts in choice.places
+                for column, rows, counts, _ in choice.places
                 for row, count in zip(rows.tolist(), counts.tolist(), strict=True)
             ]
             cycle.planned.promised.follow(victims)
@@ -206,9 +209,9 @@ class Preempt:
         uid = gang.uid
         cycle.refills.leave(running.uid for running, _ in choice.victims)
         cycle.evictions += [Eviction(group.uid, pod.uid, uid, why.of(group)) for group, pod in choice.victims]
-        for column, rows, counts in choice.places:
+        for column, rows, counts, shares in choice.places:
             cycle.failures.moved(rows)
-            cycle.reservations.promise(column, rows, counts)
+            cycle.reservations.promise(column, rows, counts, shares)
             for row, count in zip(rows.tolist(), counts.tolist(), strict=True):
                 reservation = Reservation(
                     gang.uid,
@@ -219,12 +222,27 @@ class Preempt:
                     since=cycle.now,
                     until=until,
                 )
-                cycle.reserved += [reservation] * count
-            if column.ports:
-                for row in rows.tolist():
-                    cycle.trial.occupy(column, row, NO_CARDS)
-            else:
-                cycle.trial.place_many(column, rows, counts, held=True)
+                if row in shares:
+                    grants = [column.grant(row, share) for share in shares[row]]
+                    cycle.reserved += [replace(reservation, cards=grant) for grant in grants]
+                else:
+                    cycle.reserved += [reservation] * count
+            self._occupy(column, rows, counts, shares)
+
+    def _occupy(self, column: ClassFit, rows: Indices, counts: Int64s, shares: Mapping[int, Sequence[Share]]) -> None:
+        """Take the room on the trial; of cards by index only those that are divided."""
+        trial = self._cycle.trial
+        for row, those in shares.items():
+            for share in those:
+                trial.occupy(column, row, column.grant(row, share))
+        if shares:
+            others = ~np.isin(rows, list(shares))
+            rows, counts = rows[others], counts[others]
+        if column.ports:
+            for row in rows.tolist():
+                trial.occupy(column, row, NO_CARDS)
+        elif len(rows):
+            trial.place_many(column, rows, counts, held=True)
 
 
 class _Whys:

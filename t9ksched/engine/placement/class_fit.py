@@ -5,7 +5,7 @@ touches few nodes; the keys of touched nodes are brought up to date when the cla
 microseconds a node it lands on.
 """
 
-from collections.abc import Container, Mapping
+from collections.abc import Container, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
@@ -231,6 +231,38 @@ class ClassFit:
         ]
         return grant.with_parts(parts)
 
+    def takes(self, row: int, pods: int, shares: Sequence[Share]) -> Int64s:
+        """What pods take on a node, the counters of the divided cards of their shares included; shape (resources,)."""
+        if not shares or not self.part_needs or not self.divides(row):
+            return self.needs_vector if pods == 1 else self.needs_vector * pods
+        left = self.needs_vector * -pods
+        self.move_parts(left, row, shares, 1)
+        return -left
+
+    def take_parts(self, left: Int64s, row: int, pods: int) -> list[Share]:
+        """Take parts of divided cards for pods on a node, from its column, a view that is written to; returns the share
+        of each pod, without cards that are not divided. A share has too few where they do not fit.
+        """
+        by_resource = [
+            list(need.take(left, row, pods)) if need is not None and need.on(row) else [0] * pods
+            for need in self.part_needs
+        ]
+        return list(zip(*by_resource, strict=True))
+
+    def has_parts(self, row: int, share: Share) -> bool:
+        """Whether a share has as many divided cards of a node as a pod asks for."""
+        return all(
+            need is None or not need.on(row) or mask.bit_count() == need.count
+            for need, mask in zip(self.part_needs, share, strict=True)
+        )
+
+    def move_parts(self, left: Int64s, row: int, shares: Sequence[Share], sign: int) -> None:
+        """Take the divided cards of these shares of a node from its column (sign 1), or give them back (-1)."""
+        for share in shares:
+            for need, mask in zip(self.part_needs, share, strict=True):
+                if need is not None and need.on(row):
+                    need.move(left, row, mask, sign)
+
     def caught_up(self) -> None:
         """The caller has set the keys of the nodes it touched itself."""
         self._seen = len(self.trial.touched)
@@ -245,7 +277,7 @@ class ClassFit:
         room = LARGEST
         for parts in self.divided:
             if parts.on(row):
-                room = min(room, parts.room(self.trial.free, row))
+                room = min(room, parts.room(self.trial.free[:, row], row))
         for at, amount in self.needs:
             fit = left[at] // amount
             if fit < room:
@@ -259,14 +291,11 @@ class ClassFit:
     def rooms(self, free: Int64s | None = None) -> Int64s:
         """How many pods of the class fit on each node, on the columns of free room given (default: now).
 
-        The answer for now is kept until something is placed; it is not to be written to. Columns that are given speak
-        of another time, and of which cards are free then nothing is known: nodes that divide cards have no room.
+        The answer for now is kept until something is placed; it is not to be written to. Columns that are given may
+        speak of another time, and have what is left of divided cards then.
         """
         if free is not None:
-            rooms = self._fit_on(free)
-            for parts in self.divided:
-                rooms[parts.of.nodes] = 0
-            return rooms
+            return self._fit_on(free)
         state = self.trial.state
         if self._rooms is None or self._rooms_state != state:
             self._keep()

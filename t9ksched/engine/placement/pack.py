@@ -218,4 +218,7 @@ def left_after(groups: Sequence[Group], free: Int64s) -> Int64s | None:
             return None
         took = np.minimum(rooms, np.maximum(pods - (np.cumsum(rooms) - rooms), 0))
         free = free - column.needs_vector[:, None] * took
+        for row in np.flatnonzero(took).tolist() if column.divided else ():
+            if column.divides(row):
+                column.take_parts(free[:, row], row, int(took[row]))
     return free

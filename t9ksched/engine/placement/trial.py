@@ -45,6 +45,11 @@ class Placement(NamedTuple):
     shares: tuple[Share, ...]
     held: bool = False
 
+    @property
+    def takes(self) -> Int64s:
+        """What it takes of each column on its node, shape (resources,); not to be written to."""
+        return self.column.takes(self.row, self.pods, self.shares)
+
 
 class Entry(NamedTuple):
     """A line of the journal: a placement made (sign 1) or given back (-1), and ports the node and the state before."""
@@ -327,22 +332,16 @@ class Trial:
         for at, need in enumerate(column.part_needs):
             if need is not None and need.on(row):
                 card = self.packing.card(column, row) if self.packing is not None and pods == 1 else None
-                by_resource[at] = list(need.take(self.free, row, pods, card))
+                by_resource[at] = list(need.take(self.free[:, row], row, pods, card))
         return tuple(zip(*by_resource, strict=True))
 
     def _move_parts(self, column: ClassFit, row: int, shares: tuple[Share, ...], sign: int) -> tuple[Share, ...]:
         """Take parts of cards (sign 1), or give them back (-1); returns the shares without them."""
-        whole = []
-        for share in shares:
-            left = []
-            for need, mask in zip(column.part_needs, share, strict=True):
-                if need is not None and need.on(row):
-                    need.move(self.free, row, mask, sign)
-                    left.append(0)
-                else:
-                    left.append(mask)
-            whole.append(tuple(left))
-        return tuple(whole)
+        column.move_parts(self.free[:, row], row, shares, sign)
+        divided = [need is not None and need.on(row) for need in column.part_needs]
+        return tuple(
+            tuple(0 if parts else mask for parts, mask in zip(divided, share, strict=True)) for share in shares
+        )
 
     def _take(self, column: ClassFit, row: int, pods: int, held: bool = False) -> None:
         """Take room for pods, or give it back (negative): everything but cards by index and ports."""

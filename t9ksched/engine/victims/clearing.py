@@ -73,6 +73,7 @@ def _node_by_node(
             for at, amount in one.needs:
                 found.free[at] -= amount * took
             left -= int(took.sum())
+        one.take_parts(found.free, counts)
     if len(field.wanted) == 1:
         yield from spare_alike(field, contest, found, must, meter)
     else:

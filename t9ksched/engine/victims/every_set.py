@@ -26,7 +26,8 @@ def every_set(field: Field, contest: Contest, allowed: Mask, must: Mask, meter: 
     ours = np.flatnonzero(allowed[field.unit])
     rows = np.flatnonzero(np.bincount(field.row[ours], minlength=len(field.rows)))
     sets = 1 << len(units)
-    if sets * max(len(rows), 1) * max(len(one.needs), 1) > _ALL_NUMBERS:
+    numbers = len(one.needs) + sum(len(parts.of.rows) for parts in one.parts)
+    if sets * max(len(rows), 1) * max(numbers, 1) > _ALL_NUMBERS:
         return None
     free = field.free.copy()
     field.give(free, must)
@@ -40,10 +41,18 @@ def every_set(field: Field, contest: Contest, allowed: Mask, must: Mask, meter: 
         frees = np.zeros((len(units), len(rows)), np.int64)
         np.add.at(frees, (nth, position), field.freed[at][ours])
         np.minimum(fit, (free[at][rows] + bits @ frees) // amount, out=fit)
+    for parts in one.parts:
+        for at, row in enumerate(rows.tolist()):
+            if parts.on(int(one.rows[row])):
+                here = np.flatnonzero(position == at)
+                freed = np.zeros((len(units), len(free)), np.int64)
+                np.add.at(freed, nth[here], field.freed[:, ours[here]].T)
+                left = (free[:, row] + bits @ freed).T
+                np.minimum(fit[:, at], parts.rooms_of(left, np.full(sets, one.rows[row])), out=fit[:, at])
     fit[:, ~one.open_to()[rows]] = 0
     if one.column.ports:
         np.minimum(fit, 1, out=fit)
-    meter.spent += fit.size * (len(one.needs) + 1)
+    meter.spent += fit.size * (numbers + 1)
     enough = np.maximum(fit, 0).sum(axis=1) + elsewhere >= one.pods
     best: Mask | None = None
     price = None
@@ -59,8 +68,7 @@ def every_set(field: Field, contest: Contest, allowed: Mask, must: Mask, meter: 
     field.give(free, best)
     rooms = np.minimum(one.rooms(free), one.pods)
     counts = np.minimum(rooms, np.maximum(one.pods - (np.cumsum(rooms) - rooms), 0))
-    for at, amount in one.needs:
-        free[at] -= amount * counts
+    one.take(free, counts)
     return Cleared([counts], best | must, free)
 
 

@@ -1,11 +1,13 @@
 """A part of the nodes in which victims are looked for, with what has to fit and with the candidates there."""
 
-from collections.abc import Container, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from t9ksched.engine.arrays import Indices, Int64s, Mask
+from t9ksched.engine.cards import NO_SHARES, Share
 from t9ksched.engine.nodes import LARGEST
 from t9ksched.engine.placement.class_fit import ClassFit
 from t9ksched.engine.placement.pack import Group, co_placed_terms
@@ -22,31 +24,54 @@ class Wanted:
         self.pods = pods
         self.needs = column.needs
         mask = column.reachable(along)
-        for parts in column.divided:
-            # Victims free cards in sum; that they free a part of one card is not looked at.
-            mask = mask & ~parts.of.nodes
         self.here: Mask = mask[rows] if column.known else np.zeros(len(rows), np.bool_)
+        self.rows = rows
+        self.parts = [parts for parts in column.divided if parts.of.nodes[rows].any()]
+        """What it needs of cards that some of these nodes divide."""
         self._ports = bool(column.ports)
         self._closed: Mask | None = None
         if self._ports:
             self._closed = np.array([column.ports_taken(row) for row in rows.tolist()], np.bool_)
 
     def rooms(self, free: Int64s, counts: Int64s | None = None) -> Int64s:
-        """How many more pods fit on each node; `counts` were put there already."""
-        rooms = self._most(free)
+        """How many more pods fit on each node; `counts` were put there already, and have no parts of cards yet."""
+        rooms = self._most(free, self.rows, counts)
         rooms[~self.open_to(counts)] = 0
         return rooms
 
     def rooms_at(self, free: Int64s, rows: Indices) -> Int64s:
         """How many pods fit on some nodes."""
-        rooms = self._most(free[:, rows])
+        return self.rooms_of(free[:, rows], rows)
+
+    def rooms_of(self, left: Int64s, rows: Indices) -> Int64s:
+        """How many pods fit on nodes of these positions, of which one may be several times among them; `left` has a
+        column for each, shape (resources, len(rows)).
+        """
+        rooms = self._most(left, self.rows[rows])
         rooms[~self.open_to()[rows]] = 0
         return rooms
 
-    def _most(self, free: Int64s) -> Int64s:
+    def take(self, free: Int64s, counts: Int64s) -> None:
+        """Take room for so many pods on each node, their parts of cards included; they must fit."""
+        for at, amount in self.needs:
+            free[at] -= amount * counts
+        self.take_parts(free, counts)
+
+    def take_parts(self, free: Int64s, counts: Int64s) -> None:
+        """Take the parts of cards alone."""
+        for parts in self.parts:
+            for at in np.flatnonzero((counts > 0) & parts.of.nodes[self.rows]).tolist():
+                for _ in parts.take(free[:, at], int(self.rows[at]), int(counts[at])):
+                    pass
+
+    def _most(self, free: Int64s, rows: Indices, counts: Int64s | None = None) -> Int64s:
+        """How many more fit on nodes of these rows, of those that are open."""
         rooms = np.full(free.shape[-1], LARGEST, np.int64)
         for at, amount in self.needs:
             np.minimum(rooms, free[at] // amount, out=rooms)
+        for parts in self.parts:
+            found = parts.rooms_of(free, rows)
+            np.minimum(rooms, found if counts is None else found - counts, out=rooms)
         np.maximum(rooms, 0, out=rooms)
         if self._ports:
             np.minimum(rooms, 1, out=rooms)
@@ -67,6 +92,7 @@ class Field:
         rows: the nodes, by row of the frozen nodes; all else counts nodes by their position in it.
         wanted: what has to fit.
         free: room there, shape (resources, nodes).
+        resources: the rows of it that matter, of which `amounts` are those that are not counters of divided cards.
         pods: candidates' pods there, by position among the table; `unit` and `row` of each.
     """
 
@@ -84,7 +110,8 @@ class Field:
         self.rows = rows
         along = co_placed_terms(groups)
         self.wanted = [Wanted(column, pods, rows, along) for column, pods in groups]
-        self.resources = sorted({at for column, _ in groups for at, _ in column.needs})
+        self.resources = resources(groups)
+        self.amounts = sorted({at for column, _ in groups for at, _ in column.needs})
         self.free: Int64s = free[:, rows]
         here: Mask = np.logical_or.reduce([one.here for one in self.wanted])
         place = np.full(free.shape[1], -1, np.intp)
@@ -122,9 +149,22 @@ class Field:
             if int(rooms.sum()) < one.pods:
                 return False
             if nth + 1 < len(self.wanted):
-                took = np.minimum(rooms, np.maximum(one.pods - (np.cumsum(rooms) - rooms), 0))
-                free = free - one.column.needs_vector[:, None] * took
+                free = free.copy()
+                one.take(free, np.minimum(rooms, np.maximum(one.pods - (np.cumsum(rooms) - rooms), 0)))
         return True
+
+    def cards_fit(self, left: Int64s, at: int, counts: Sequence[Int64s]) -> bool:
+        """Whether so many pods of each class find their parts of cards on the node of that position, one after the
+        other; `left` is its column with nothing taken.
+        """
+        left, row = left.copy(), int(self.rows[at])
+        return all(
+            mask.bit_count() == parts.count
+            for one, those in zip(self.wanted, counts, strict=True)
+            for parts in one.parts
+            if parts.on(row)
+            for mask in parts.take(left, row, int(those[at]))
+        )
 
     def helpful(self) -> Mask:
         """Units of groups with a pod here that leaves something wanted, one flag a unit."""
@@ -133,6 +173,15 @@ class Field:
         groups[table.group_of[self.pods]] = True
         found: Mask = groups[table.unit_group]
         return found
+
+
+def resources(groups: Sequence[Group]) -> list[int]:
+    """The rows of all that pods of these groups need, counters of divided cards included, ascending."""
+    found = {at for column, _ in groups for at, _ in column.needs}
+    for column, _ in groups:
+        for parts in column.divided:
+            found.update(parts.of.rows)
+    return sorted(found)
 
 
 @dataclass(slots=True)
@@ -144,18 +193,31 @@ class Cleared:
     free: Int64s
 
 
+class Place(NamedTuple):
+    """Where pods of a class go: on the nodes of these rows so many each.
+
+    Attributes:
+        shares: of each pod, by row, on nodes that divide cards: these alone are chosen by index.
+    """
+
+    column: ClassFit
+    rows: Indices
+    counts: Int64s
+    shares: Mapping[int, Sequence[Share]] = NO_SHARES
+
+
 @dataclass(frozen=True, slots=True)
 class Choice:
     """Where the preemptor is placed, and its victims.
 
     Attributes:
-        places: class, rows and how many pods on each.
+        places: of all its pods.
         victims: running group and its pods that go.
         units: their units on the table.
         whole: UIDs of those of the groups that lose their minimum, too.
     """
 
-    places: tuple[tuple[ClassFit, Indices, Int64s], ...]
+    places: tuple[Place, ...]
     victims: tuple[tuple[Running, RunningPod], ...]
     units: Mask
     whole: frozenset[str]

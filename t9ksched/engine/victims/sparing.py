@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from t9ksched.engine.arrays import Indices, Mask
+from t9ksched.engine.arrays import Indices, Int64s, Mask
 from t9ksched.engine.victims.contest import Contest
 from t9ksched.engine.victims.field import Cleared, Field
 from t9ksched.engine.victims.victim_table import VictimTable, distinct
@@ -44,7 +44,10 @@ def spare_alike(field: Field, contest: Contest, found: Cleared, must: Mask, mete
         starts = np.flatnonzero(np.diff(key[order], prepend=-1))
         row_of, unit_of = rows[order[starts]], unit[order[starts]]
         without = np.where(rooms[row_of] > 0, one.pods, 0)
-        for at, amount in one.needs:
+        if one.parts:
+            left_here = free[:, row_of] - np.add.reduceat(field.freed[:, pods[order]], starts, axis=1)
+            np.minimum(without, one.rooms_of(left_here, row_of), out=without)
+        for at, amount in () if one.parts else one.needs:
             freed = np.add.reduceat(field.freed[at][pods[order]], starts)
             np.minimum(without, np.maximum(free[at][row_of] - freed, 0) // amount, out=without)
         loss = np.bincount(unit_of, weights=rooms[row_of] - without, minlength=len(going))
@@ -76,8 +79,7 @@ def spare_alike(field: Field, contest: Contest, found: Cleared, must: Mask, mete
             break
         yield
     counts = np.minimum(rooms, np.maximum(one.pods - (np.cumsum(rooms) - rooms), 0))
-    for at, amount in one.needs:
-        free[at] -= amount * counts
+    one.take(free, counts)
     found.counts, found.free = [counts], free
 
 
@@ -89,7 +91,7 @@ def spare(field: Field, contest: Contest, found: Cleared, must: Mask, meter: Met
     pods = np.flatnonzero(going[field.unit])
     matters = pods[used[field.row[pods]]]
     stuck = np.zeros(len(matters), np.bool_)
-    for at in field.resources:
+    for at in field.amounts:
         stuck |= field.freed[at][matters] > found.free[at][field.row[matters]]
     needed = np.zeros_like(going)
     needed[field.unit[matters[stuck]]] = True
@@ -100,17 +102,32 @@ def spare(field: Field, contest: Contest, found: Cleared, must: Mask, meter: Met
             by_unit[unit].append(pod)
     meter.spent += 3 * len(pods)
     left = found.free
+    divided = any(one.parts for one in field.wanted)
+    whole = left
+    if divided:  # with nothing taken of it
+        whole = field.free.copy()
+        field.give(whole, found.units)
     for nth, unit in enumerate(_in_turn(table, contest, open_units, going)):
         if _goes_before(table, unit, found.units):
             continue
         spared = by_unit[unit]
-        for pod in spared:
-            left[:, field.row[pod]] -= field.freed[:, pod]
-        if any(left[at, field.row[pod]] < 0 for pod in spared for at in field.resources):
-            for pod in spared:
-                left[:, field.row[pod]] += field.freed[:, pod]
-        else:
+        _move(field, left, spared, -1)
+        if divided:
+            _move(field, whole, spared, -1)
+        here = {int(field.row[pod]) for pod in spared}
+        fits = all(left[at, row] >= 0 for row in here for at in field.amounts)
+        if fits and (not divided or all(field.cards_fit(whole[:, row], row, found.counts) for row in here)):
             found.units[unit] = False
+        else:
+            _move(field, left, spared, 1)
+            if divided:
+                _move(field, whole, spared, 1)
         meter.spent += 500 * (1 + len(spared))
         if nth % 256 == 255:
             yield
+
+
+def _move(field: Field, free: Int64s, pods: list[int], sign: int) -> None:
+    """Add the room that these pods leave; take it again with sign -1."""
+    for pod in pods:
+        free[:, field.row[pod]] += sign * field.freed[:, pod]

@@ -2,7 +2,8 @@
 
 The next node is the one whose best protected victim is protected least, then the one with the fewest pods of that
 level, then with the fewest pods, then with the younger. On a node the units that are protected least go first, then
-those that free most for each evicted pod. A unit with companions elsewhere costs all of them, wherever they are.
+those that free most for each evicted pod; where cards are divided, those first that leave the cards that cost least
+(`card_costs.py`). A unit with companions elsewhere costs all of them, wherever they are.
 """
 
 from typing import Final
@@ -10,6 +11,7 @@ from typing import Final
 import numpy as np
 
 from t9ksched.engine.arrays import Indices, Int64s, Mask
+from t9ksched.engine.victims.card_costs import CardCosts
 from t9ksched.engine.victims.contest import Contest
 from t9ksched.engine.victims.field import Field, Wanted
 from t9ksched.engine.victims.victim_table import distinct
@@ -41,6 +43,7 @@ class VictimCosts:
         self._turns = turns
         self._candidates = np.flatnonzero(allowed[field.unit] & wanted.here[field.row])
         self._ranks: Int64s | None = None
+        self._cards = CardCosts(field, wanted, contest) if wanted.parts else None
         unit = field.unit[self._candidates]
         ours = int((np.bincount(unit) > 0).sum()) if len(unit) else 0
         pairs = ours
@@ -53,8 +56,8 @@ class VictimCosts:
         """What a round costs, in units of work."""
         return 10 * len(self._candidates) + len(self._allowed) + _A_ROUND
 
-    def _look_at(self, candidates: Indices, ranks: Int64s, free: Int64s) -> None:
-        """Candidates, node after node in the order in which they go there."""
+    def _look_at(self, candidates: Indices, ranks: Int64s, free: Int64s, needed: Mask | None = None) -> None:
+        """Candidates, node after node in the order in which they go there: those first that are `needed` for cards."""
         field, table = self._field, self._table
         self._candidates, self._ranks = candidates, ranks
         unit, row = field.unit[candidates], field.row[candidates]
@@ -64,7 +67,8 @@ class VictimCosts:
             part = np.minimum(field.freed[at][candidates], missing) * _FINE // np.maximum(missing, 1)
             gain += part
         gain = gain * _FINE // np.maximum(table.unit_size[unit], 1)
-        by_node = np.lexsort((unit, -self._contest.youth[unit], -gain, ranks[unit], row))
+        last = np.zeros(len(candidates), np.bool_) if needed is None else ~needed
+        by_node = np.lexsort((unit, -self._contest.youth[unit], -gain, ranks[unit], last, row))
         self._candidates = candidates = candidates[by_node]
         self._unit, self._row = unit[by_node], row[by_node]
         self._freed = [field.freed[at][candidates] for at, _ in self._wanted.needs]
@@ -74,6 +78,11 @@ class VictimCosts:
         self._lengths = np.diff(np.append(self._starts, len(candidates)))
         self._nodes = self._row[self._starts]
         self._level = ranks[self._unit]
+        self._needed: Int64s | None = None
+        if needed is not None:
+            self._needed = needed[by_node].astype(np.int64)
+            above = np.repeat(np.arange(len(self._starts)), self._lengths) * (int(np.ptp(self._level)) + 1)
+            self._level = np.maximum.accumulate(self._level + above) - above
         new_level = begins.copy()
         new_level[1:] |= self._level[1:] != self._level[:-1]
         self._level_starts = np.maximum.accumulate(np.where(new_level, np.arange(len(candidates)), 0))
@@ -91,13 +100,24 @@ class VictimCosts:
         alive = ~gone[self._field.unit[self._candidates]]
         if not alive.any():
             return np.zeros(0, np.intp), units
-        if ranks is not self._ranks or int(alive.sum()) * _STALE < len(alive):
+        possible: Mask | None = None
+        if self._cards is not None:
+            # What is lacking on which card changes with each pod and with each victim.
+            candidates = self._candidates[alive]
+            prices = self._prices(gone, self._field.unit[candidates])
+            needed, possible = self._cards.needed(candidates, ranks, free, counts, prices)
+            self._look_at(candidates, ranks, free, needed)
+            alive = np.ones(len(self._candidates), np.bool_)
+        elif ranks is not self._ranks or int(alive.sum()) * _STALE < len(alive):
             self._look_at(self._candidates[alive], ranks, free)
             alive = np.ones(len(self._candidates), np.bool_)
         enough = self._wanted.open_to(counts)[self._row]
+        if possible is not None and self._needed is not None:
+            in_all = np.repeat(np.add.reduceat(self._needed, self._starts), self._lengths)
+            enough &= possible[self._row] & (self._running_sum(self._needed) == in_all)
         for (at, amount), freed in zip(self._wanted.needs, self._freed, strict=True):
             enough = enough & (free[at][self._row] + self._running_sum(freed * alive) >= amount)
-        sizes = self._prices(gone) * (alive & self._fresh)
+        sizes = self._prices(gone, self._unit) * (alive & self._fresh)
         cost = self._running_sum(sizes)
         last = np.minimum.reduceat(np.where(enough, np.arange(len(enough)), len(enough)), self._starts)
         able = np.flatnonzero(last < len(enough))
@@ -128,14 +148,14 @@ class VictimCosts:
         units = (np.arange(len(gone)) <= furthest[table.unit_group]) & self._allowed & ~gone
         return self._nodes[chosen], units
 
-    def _prices(self, gone: Mask) -> Int64s:
-        """Pods that go when the unit of each candidate still here goes: its own, and those that go before it."""
+    def _prices(self, gone: Mask, units: Indices) -> Int64s:
+        """Pods that go when each of these units goes: its own, and those that go before it."""
         table = self._table
         if table.simple:
-            return table.unit_size[self._unit]
+            return table.unit_size[units]
         size: Int64s = np.where(self._allowed & ~gone, table.unit_size, 0)
         before: Int64s = np.cumsum(size) - size
-        return (before + size - before[table.first_unit[table.unit_group]])[self._unit]
+        return (before + size - before[table.first_unit[table.unit_group]])[units]
 
     def _running_sum(self, values: Int64s) -> Int64s:
         """Sums from the first pod of the same node."""

@@ -6,29 +6,28 @@ unit of it can be spared. The choice is verified once more, from the beginning.
 """
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import replace
 from typing import Final
 
 import numpy as np
 
 from t9ksched.engine.arrays import Indices, Int64s, Mask
-from t9ksched.engine.cards import share_of
+from t9ksched.engine.cards import Share
 from t9ksched.engine.ledger import Ledger, Shortfall
-from t9ksched.engine.placement.pack import Attempt, Group, co_placed_terms, left_after, place_together
-from t9ksched.engine.placement.trial import Placement, Trial
+from t9ksched.engine.placement.pack import Group, co_placed_terms, left_after
+from t9ksched.engine.placement.trial import Trial
 from t9ksched.engine.policy import Policy
 from t9ksched.engine.victims.clearing import clear
+from t9ksched.engine.victims.confirm import confirmed
 from t9ksched.engine.victims.contest import Contest
 from t9ksched.engine.victims.eligibility import SECOND, eligible, yields
-from t9ksched.engine.victims.field import Choice, Cleared, Field
+from t9ksched.engine.victims.field import Choice, Cleared, Field, Place
 from t9ksched.engine.victims.grace import Graces
 from t9ksched.engine.victims.likely_domains import likely
 from t9ksched.engine.victims.price import Price
 from t9ksched.engine.victims.victim_table import PodRoom, VictimTable
 from t9ksched.engine.view import View
-from t9ksched.engine.work import Effort, Work
-from t9ksched.model.cards import CardGrant
-from t9ksched.model.gang import Gang, RunningPod
+from t9ksched.engine.work import Work
+from t9ksched.model.gang import Gang
 
 _MOST_DOMAINS: Final = 16
 """So many domains are searched when each of them would do."""
@@ -128,9 +127,9 @@ class VictimSearch:
         if gang.topology == "Required":
             return (yield from self._in_domains(gang, groups, whole, contest, must, ruled=ruled))
         found = yield from self._search(groups, whole, contest, must)
-        if found is not None and ruled:
+        if found is not None and (ruled or _mixed(groups)):
             reachable: Mask = np.logical_or.reduce([column.reachable(co_placed_terms(groups)) for column, _ in groups])
-            found = yield from self._confirmed(groups, found, reachable)
+            found = yield from confirmed(self._trial, groups, found, reachable, None if ruled else self.coming)
         return found
 
     def _in_domains(
@@ -157,10 +156,10 @@ class VictimSearch:
                     continue
                 return None  # what leaves already makes room for it
             found = yield from self._search(groups, field, contest, must)
-            if found is not None and ruled:
+            if found is not None and (ruled or _mixed(groups)):
                 scope = np.zeros(len(self._trial.nodes), np.bool_)
                 scope[rows] = True
-                found = yield from self._confirmed(groups, found, scope)
+                found = yield from confirmed(self._trial, groups, found, scope, None if ruled else self.coming)
             if found is not None:
                 self._trial.meter.spent += 3_000 * len(found.victims)
                 yield
@@ -172,52 +171,10 @@ class VictimSearch:
     def _search(self, groups: Sequence[Group], field: Field, contest: Contest, must: Mask) -> Work[Choice | None]:
         found = yield from clear(field, contest, must, self._trial.meter)
         self._trial.meter.spent += 3 * len(self._table.pods)
-        if found is None or not found.units.any() or not self._verified(groups, field, found, contest):
+        if found is None or not found.units.any():
             return None
-        return self._chosen(groups, field, found)
-
-    def _confirmed(self, groups: Sequence[Group], choice: Choice, scope: Mask) -> Work[Choice | None]:
-        """The choice with the places that rules about pods allow once the victims are off the nodes, or None.
-
-        Victims still count for rules about pods: they are on their nodes until they have ended.
-        """
-        trial = self._trial
-        mark = trial.mark()
-        for _, pod in choice.victims:
-            self._vacate(pod)
-        start = trial.mark()
-        trial.within(scope)
-        attempt = yield from place_together(trial, groups, Effort())
-        trial.within(None)
-        fits = attempt is Attempt.PLACED
-        placed = trial.since(start) if fits else []
-        trial.undo(mark)
-        if not fits:
-            return None
-        counts = {id(column): np.zeros(len(trial.nodes), np.int64) for column, _ in groups}
-        for placement in placed:
-            counts[id(placement.column)][placement.row] += placement.pods
-        places = []
-        for column, _ in groups:
-            rows = np.flatnonzero(counts[id(column)])
-            places.append((column, rows, counts[id(column)][rows]))
-        return replace(choice, places=tuple(places))
-
-    def _vacate(self, pod: RunningPod) -> None:
-        """Take a pod off its node on the trial; `undo` puts it back."""
-        trial = self._trial
-        row = trial.nodes.static.index.get(pod.node)
-        if row is None:
-            return
-        static = trial.nodes.static
-        held = static.cards.indexed_part(row, pod.cards)
-        usable = static.cards.usable_part(row, held)
-        requests = tuple(
-            (name, usable.count(name) if held.count(name) else amount) for name, amount in pod.pod_class.requests
-        )
-        column = trial.column(None, replace(pod.pod_class, requests=requests, rules=None))
-        whole = usable | CardGrant.of_parts(pod.cards.parts)
-        trial.release(Placement(column, row, 1, share_of(whole, column.card_names)))
+        places = self._verified(groups, field, found, contest)
+        return None if places is None else self._chosen(places, found)
 
     def take(self, choice: Choice) -> None:
         """The victims of a choice go."""
@@ -357,39 +314,48 @@ class VictimSearch:
             missing = {name: amount - gives.get(name, 0) for name, amount in missing.items()}
         return must if all(amount <= 0 for amount in missing.values()) else None
 
-    def _verified(self, groups: Sequence[Group], field: Field, found: Cleared, contest: Contest) -> bool:
-        """Whether the pods fit when exactly these units go, computed from the beginning."""
+    def _verified(
+        self, groups: Sequence[Group], field: Field, found: Cleared, contest: Contest
+    ) -> tuple[Place, ...] | None:
+        """Where the pods go when exactly these units do, computed from the beginning; None when they do not fit."""
         table = self._table
         if np.any(found.units & ~contest.units):
-            return False
+            return None
         before = np.flatnonzero(table.is_surplus & contest.units & ~found.units)
         if np.any(found.units[before + 1]):
-            return False  # a gang would lose a member before the ones above it
+            return None  # a gang would lose a member before the ones above it
         free = self._trial.free + self.coming
         self._give(free, found.units[table.unit_of] & table.staying)
         used = np.zeros(free.shape[1], np.bool_)
+        places = []
         for (column, pods), counts in zip(groups, found.counts, strict=True):
-            rows = field.rows[counts > 0]
+            here = np.flatnonzero(counts)
+            rows = field.rows[here]
             if int(counts.sum()) != pods or np.any(counts < 0) or not column.mask[rows].all():
-                return False
+                return None
             used[rows] = True
             for at, amount in column.needs:
                 free[at][field.rows] -= amount * counts
-        return not any(np.any(free[at][used] < 0) for at in _resources(groups))
+            shares: dict[int, list[Share]] = {}
+            for row, count in zip(rows.tolist(), counts[here].tolist(), strict=True) if column.divided else ():
+                if column.divides(row):
+                    shares[row] = column.take_parts(free[:, row], row, count)
+                    if not _mixed(groups) and not all(column.has_parts(row, share) for share in shares[row]):
+                        return None
+            places.append(Place(column, rows, counts[here], shares))
+        amounts = {at for column, _ in groups for at, _ in column.needs}
+        return None if any(np.any(free[at][used] < 0) for at in amounts) else tuple(places)
 
-    def _chosen(self, groups: Sequence[Group], field: Field, found: Cleared) -> Choice:
+    def _chosen(self, places: tuple[Place, ...], found: Cleared) -> Choice:
         table = self._table
         going = np.flatnonzero(found.units[table.unit_of] & table.staying)
         groups_of = map(table.groups.__getitem__, table.group_of[going].tolist())
-        places = []
-        for (column, _), counts in zip(groups, found.counts, strict=True):
-            here = np.flatnonzero(counts)
-            places.append((column, field.rows[here], counts[here]))
         victims = tuple(zip(groups_of, map(table.pods.__getitem__, going.tolist()), strict=True))
         groups_whole = table.unit_group[np.flatnonzero(found.units & ~table.is_surplus)].tolist()
         whole = frozenset(table.groups[at].uid for at in groups_whole)
-        return Choice(tuple(places), victims, found.units, whole, table)
+        return Choice(places, victims, found.units, whole, table)
 
 
-def _resources(groups: Sequence[Group]) -> list[int]:
-    return sorted({at for column, _ in groups for at, _ in column.needs})
+def _mixed(groups: Sequence[Group]) -> bool:
+    """Whether pods are unlike and get parts of cards: in which order they are placed decides whether they all fit."""
+    return len(groups) > 1 and any(column.divided for column, _ in groups)
