@@ -49,7 +49,7 @@ class PlannedStarts:
 
 def _row(owner: str, plan: Plan) -> dict[str, Any]:
     first = plan[0]
-    places = Counter((one.node, one.pod_class) for one in plan)
+    places = Counter((one.node, one.pod_class, one.cards) for one in plan)
     return {
         "owner": owner,
         "queue": first.queue,
@@ -57,7 +57,8 @@ def _row(owner: str, plan: Plan) -> dict[str, Any]:
         "begins": first.since,
         "ends": first.until,
         "places": [
-            {"node": node, "pods": pods, "takes": room.written(pod_class)} for (node, pod_class), pods in places.items()
+            {"node": node, "pods": pods, "takes": room.written(pod_class, cards)}
+            for (node, pod_class, cards), pods in places.items()
         ],
     }
 
@@ -65,10 +66,12 @@ def _row(owner: str, plan: Plan) -> dict[str, Any]:
 def _plan(row: RowMapping) -> Plan:
     found: list[Reservation] = []
     for place in row["places"]:
+        pod_class, cards = room.read(place["takes"])
         one = Reservation(
             owner=row["owner"],
             node=place["node"],
-            pod_class=room.read(place["takes"]),
+            pod_class=pod_class,
+            cards=cards,
             kind=ReservationKind.PLANNED,
             rank=row["rank"],
             since=row["begins"],

@@ -63,7 +63,7 @@ def _row(reservation: Reservation, number: int, pods: int) -> dict[str, Any]:
         "number": number,
         "node": reservation.node,
         "pods": pods,
-        "takes": room.written(reservation.pod_class),
+        "takes": room.written(reservation.pod_class, reservation.cards),
         "rank": reservation.rank,
         "since": _moment(reservation.since),
         "until": _moment(reservation.until),
@@ -71,10 +71,12 @@ def _row(reservation: Reservation, number: int, pods: int) -> dict[str, Any]:
 
 
 def _reservation(row: RowMapping) -> Reservation:
+    pod_class, cards = room.read(row["takes"])
     return Reservation(
         owner=row["owner"],
         node=row["node"],
-        pod_class=room.read(row["takes"]),
+        pod_class=pod_class,
+        cards=cards,
         rank=row["rank"],
         since=_nanoseconds(row["since"]),
         until=_nanoseconds(row["until"]),

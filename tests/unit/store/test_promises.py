@@ -1,8 +1,10 @@
 """Promised room is written and read whole, replaced by owner, forgotten by owner, and only by the leader."""
 
+from dataclasses import replace
+
 import pytest
 
-from t9ksched.model.cards import WholeCards
+from t9ksched.model.cards import CardGrant, CardPart, SharedCards, WholeCards
 from t9ksched.model.podclass import HostPort, PodClass
 from t9ksched.model.reservation import Reservation, ReservationKind
 from t9ksched.store import Store, schema
@@ -25,6 +27,14 @@ def hold(owner: str, node: str, pod_class: PodClass = WORKER, until: int = NOW +
 
 async def test_what_is_promised_is_read_back_as_it_was(store: Store) -> None:
     promised = [hold("a", "n1"), hold("a", "n1"), hold("a", "n2", LAUNCHER), hold("b", "n1", LAUNCHER)]
+    await store.promises.put(promised)
+    assert await store.promises.all() == promised
+
+
+async def test_the_parts_of_cards_that_are_promised_are_kept_each_for_itself(store: Store) -> None:
+    shared = PodClass(requests=((GPU, 1), ("pods", 1)), cards=(SharedCards("main", GPU, 1, cores=300, memory=100),))
+    parts = [CardGrant.of_parts([CardPart(GPU, index, 300, 100)]) for index in (0, 2)]
+    promised = [replace(hold("a", "n1", shared), cards=part) for part in (parts[0], parts[0], parts[1])]
     await store.promises.put(promised)
     assert await store.promises.all() == promised
 
