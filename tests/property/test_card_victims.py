@@ -152,7 +152,7 @@ class World:
         for name in rng.sample(table.names, len(table.names)):
             cards = table.facts(name).cards
             count, _, _ = asks(of)
-            free = range(cards.counts[GPU])
+            free = list(range(cards.counts[GPU]))
             if name not in self.cards:
                 free = [at for at in free if not table.cards_used(name).has(GPU, at)]
             ways = list(combinations(free, count))

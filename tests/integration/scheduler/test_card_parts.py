@@ -8,6 +8,7 @@ import aiohttp
 import pytest
 
 from t9ksched.devcluster.faults.faults import Rule
+from t9ksched.engine.policy import Policy
 from t9ksched.kube.resources import PODS
 from t9ksched.model import names
 from t9ksched.model.cards import CardPart
@@ -98,6 +99,29 @@ async def test_room_of_several_cards_does_not_add_up(world: World, start: Start,
         assert "the best has 40 % of its cores free" in said
         await world.create(part(world, "fits", 40, 1024, queue))
         await cards(world, "fits")
+
+
+async def test_victims_leave_what_is_asked_for_on_one_card(world: World, start: Start, store: Store) -> None:
+    """Two pods use 90 % of each card. For half a card one of them goes, and for a whole card both of another one."""
+    for name, priority in (("low", 1), ("high", 9)):
+        await store.queues.create(
+            f"{world.run}-{name}", {}, world.queue_spec | {"priority": priority}, {"everyone": True}
+        )
+    await play(world)
+    async with start(policy=Policy(actions=("allocate", "preempt"))):
+        pods = [f"p{at}" for at in range(8)]
+        await world.create(*(part(world, name, 45, 2000, f"{world.run}-low") for name in pods))
+        before = dict(zip(pods, await cards(world, *pods), strict=True))
+        assert sorted(before.values()) == sorted("0123" * 2)
+        await world.create(part(world, "half", 50, 2000, f"{world.run}-high"))
+        (card,) = await cards(world, "half")
+        gone = set(pods) - (await world.bound()).keys()
+        assert [before[name] for name in gone] == [card]
+        await world.create(part(world, "whole", 100, None, f"{world.run}-high"))
+        (another,) = await cards(world, "whole")
+        left = set(pods) - gone - (await world.bound()).keys()
+        assert another != card
+        assert [before[name] for name in left] == [another] * 2
 
 
 async def test_whole_cards_and_parts_exclude_each_other(world: World, start: Start, queue: str) -> None:

@@ -283,16 +283,17 @@ def test_surplus_of_its_own_queue_goes_before_a_gang_of_a_lower_queue() -> None:
 
 
 def test_slices_of_a_profile_are_made_room_for_and_never_by_those_of_another() -> None:
-    small, large = "nvidia.com/mig-1g.5gb", "nvidia.com/mig-2g.10gb"
-    nodes = [node("m", **{small: 2, large: 1})]
+    slices: dict[str, str | int] = {"nvidia.com/mig-1g.5gb": 2, "nvidia.com/mig-2g.10gb": 1}
+    nodes = [node("m", **slices)]  # type: ignore[arg-type]
+    small, large = (pod_class(**{name: 1}) for name in slices)  # type: ignore[arg-type]
     held = [
-        running("s0", "low", ["m"], created=1, **{small: 1}),
-        running("s1", "low", ["m"], created=2, **{small: 1}),
-        running("l", "low", ["m"], created=9, **{large: 1}),
+        running("s0", "low", ["m"], created=1, of=small),
+        running("s1", "low", ["m"], created=2, of=small),
+        running("l", "low", ["m"], created=9, of=large),
     ]
-    assert gone(decide(nodes, held, gang("p", "top", **{small: 1}))) == ["s1"]
-    assert gone(decide(nodes, held, gang("p", "top", **{large: 1}))) == ["l"]
-    assert gone(decide(nodes, held, gang("p", "top", **{large: 2}))) == []
+    assert gone(decide(nodes, held, gang("p", "top", of=small))) == ["s1"]
+    assert gone(decide(nodes, held, gang("p", "top", of=large))) == ["l"]
+    assert gone(decide(nodes, held, gang("p", "top", 2, of=large))) == []
 
 
 def test_a_cordoned_card_is_not_made_free() -> None:
