@@ -95,7 +95,8 @@ async def update(namespace: str, kind: str, name: str, request: Request, service
         raise invalid([FieldError("timeLimit", message)])
     if job["phase"] in FINISHED and not _comes_back(job):
         raise Problem("Conflict", f"{resource.kind}/{name} is {job['phase']}: its time limit means nothing any more")
-    said = (job.get("timeLimit") or {}).get("seconds")
+    limit = job.get("timeLimit") or {}
+    said = limit.get("seconds") if limit.get("enforced") else None
     limits = [one for one in (said, *await _just_decided(services, job)) if one]
     shorter = seconds is not None and (not limits or seconds <= min(limits))
     if not caller.rules(job.get("queue")) and not (shorter and job.get("submitter") == caller.user):

@@ -24,15 +24,22 @@ class Members(Shape):
 class TimeLimitShape(Shape):
     """How long a job may run, in seconds from when its minimum ran (null: no limit), where that comes from, and whether
     it is ended then.
+
+    `learned`: it has no limit and is not ended. Nine tenths of the jobs like it ran no longer, of those that ran longer
+    than it has until now; its forecasts and those of jobs behind it count on that. Of jobs that wait or run.
     """
 
     seconds: int | None
-    source: Literal["job", "queue", "reservation", "none"]
+    source: Literal["job", "queue", "reservation", "learned", "none"]
     enforced: bool
 
 
 class PlannedStartShape(Shape):
-    """When and where a waiting job is to start; `firm` if every end that this relies on is enforced."""
+    """When and where a waiting job is to start; `firm` if every end that this relies on is enforced.
+
+    Else it is tentative: it relies on how long jobs without limits ran before, holds no room, and is `latest` of
+    `expectedStart`. `nodes` is empty where it is too far ahead for that to be told.
+    """
 
     at: str
     firm: bool

@@ -23,8 +23,8 @@ class TimelineItem(Shape):
 
     `kind` is `running`, `reservation` (by administrators, and named by `reservation`), or what room is reserved for,
     such as `planned start`. `from` is null where it is not known, `until` where no end is enforced. `firm` says of a
-    planned start whether every end that it relies on is enforced. `namespace` and `job` (`Kind/name`) are null where
-    the caller may not see the job, `queue` where no queue pays.
+    planned start whether every end that it relies on is enforced; one that is not firm holds no room. `namespace` and
+    `job` (`Kind/name`) are null where the caller may not see the job, `queue` where no queue pays.
     """
 
     kind: str

@@ -14,6 +14,8 @@ UNKNOWN: Final = "unknown"
 BASES: Final[tuple[Basis, ...]] = (PLAN, LEARNED, UNKNOWN)
 
 _SECOND: Final = 1_000_000_000
+Room = tuple[tuple[str, int, int], ...]
+"""Where a group is to start: nodes, each with how many pods and how many cards the group has there."""
 
 
 class Forecast(msgspec.Struct, frozen=True):
@@ -29,6 +31,18 @@ class Forecast(msgspec.Struct, frozen=True):
     def says_as(self, other: "Forecast") -> bool:
         """Whether both name the same moment on the same basis, whenever they were made."""
         return (self.latest, self.basis) == (other.latest, other.basis)
+
+
+class Tentative(NamedTuple):
+    """A start that relies on ends that nothing enforces. `room` is empty for one so far ahead that it is not known."""
+
+    at: int
+    room: Room
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """Their names."""
+        return tuple(node for node, _, _ in self.room)
 
 
 class Outcome(NamedTuple):

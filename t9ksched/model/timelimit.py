@@ -1,7 +1,7 @@
 """The time limit of a job: how users write it, and which of several counts.
 
 A limit is written as a duration of queues (`4h`, `1h30m`); `0` means none. Of all limits that are set the shortest
-counts, and its source is named.
+counts, and its source is named. Of a job without any it may be learned how long jobs like it ran, which ends nothing.
 """
 
 import math
@@ -12,7 +12,7 @@ from typing import Literal
 
 from t9ksched.model.duration import parse_duration
 
-Source = Literal["job", "queue", "reservation", "none"]
+Source = Literal["job", "queue", "reservation", "learned", "none"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class TimeLimit:
     @property
     def enforced(self) -> bool:
         """Whether a job is ended at its limit, by this scheduler or by the job's own controller."""
-        return self.seconds is not None
+        return self.source not in ("learned", "none")
 
     def to_json(self) -> dict[str, object]:
         """As REST and CLI show it."""

@@ -16,7 +16,9 @@ from t9ksched.engine.memory import Memory
 from t9ksched.engine.plan import Assignment, Eviction, Plan
 from t9ksched.engine.planner import plan
 from t9ksched.engine.view import View
+from t9ksched.model.forecast import Room
 from t9ksched.model.gang import ExpectedEnd, Gang, Member, Running
+from t9ksched.model.podclass import PodClass
 from t9ksched.model.reasons import Reason
 from t9ksched.model.reserved_room import ReservedRoom
 from t9ksched.model.start_windows import next_begin
@@ -30,10 +32,26 @@ _OVERDUE: Final = 60 * _SECOND
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """When a group gets its minimum, nanoseconds since the epoch, and on which nodes, sorted."""
+    """When a group gets its minimum, nanoseconds since the epoch, and where: the nodes, sorted, each with how many pods
+    and how many cards the group has there.
+    """
 
     at: int
-    nodes: tuple[str, ...]
+    room: Room
+
+    @classmethod
+    def on(cls, at: int, pods: Iterable[tuple[str, PodClass]]) -> "Start":
+        """On the nodes of these pods."""
+        found: dict[str, tuple[int, int]] = {}
+        for node, of in pods:
+            known, cards = found.get(node, (0, 0))
+            found[node] = known + 1, cards + sum(of.card_counts.values())
+        return cls(at, tuple((node, *found[node]) for node in sorted(found)))
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """The nodes, sorted."""
+        return tuple(node for node, _, _ in self.room)
 
 
 @dataclass(slots=True)
@@ -149,8 +167,8 @@ class _Walk:
             now = following
         for one in self._planned:
             if one.owner not in found.starts and one.since <= self._until:
-                nodes = sorted({other.node for other in self._planned if other.owner == one.owner})
-                found.starts[one.owner] = Start(one.since, tuple(nodes))
+                mine = ((other.node, other.pod_class) for other in self._planned if other.owner == one.owner)
+                found.starts[one.owner] = Start.on(one.since, mine)
         return found
 
     def _next(self, now: int) -> int | None:
@@ -268,7 +286,7 @@ class _Walk:
             self._books.take(place, waiting.pop(one.pod), one)
             self._found.pods.setdefault(one.pod, (now, one.node))
         if place.complete and not had:
-            self._found.starts.setdefault(uid, Start(now, tuple(sorted({pod.node for pod in place.pods}))))
+            self._found.starts.setdefault(uid, Start.on(now, ((pod.node, pod.pod_class) for pod in place.pods)))
         if waiting:
             self._gangs[uid] = self._left(gang, place, tuple(waiting.values()))
         else:

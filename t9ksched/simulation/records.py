@@ -78,6 +78,7 @@ def _job(item: Json, path: str) -> Job:
     started, finished = item.get("startedAt"), item.get("finishedAt")
     limit = item.get("timeLimit") if isinstance(item.get("timeLimit"), dict) else {}
     assert isinstance(limit, dict)
+    limited = limit.get("seconds") and limit.get("enforced", True)
     runs = _moment(item, "finishedAt", path) - _moment(item, "startedAt", path) if started and finished else 0.0
     return Job(
         name="/".join(str(item.get(name) or "") for name in ("namespace", "kind", "name")),
@@ -86,7 +87,7 @@ def _job(item: Json, path: str) -> Job:
         cards=_whole(item.get("gpus") or 0, f"{path}.gpus"),
         user=str(item.get("submitter") or ""),
         priority=_whole(item.get("priority") or 0, f"{path}.priority"),
-        limit=_whole(limit["seconds"], f"{path}.timeLimit.seconds") if limit.get("seconds") else None,
+        limit=_whole(limit["seconds"], f"{path}.timeLimit.seconds") if limited else None,
     )
 
 

@@ -56,7 +56,10 @@ def show(answer: dict[str, Any], out: Console) -> None:
     )
     if seconds := (limit := job.get("timeLimit") or {}).get("seconds"):
         whose = _SOURCES.get(limit.get("source", ""), "its own")
-        out.print(f"Time limit: {written(seconds)} ({whose})")
+        if limit.get("source") == "learned":
+            paragraph(out, f"Expected to run: {written(seconds)} at most, as jobs like it did (nothing enforces it)")
+        else:
+            out.print(f"Time limit: {written(seconds)} ({whose})")
     if plan := job.get("plannedStart"):
         paragraph(out, _plan(plan))
     if (position := answer.get("position")) is not None and verdict == "Waiting":
@@ -88,8 +91,10 @@ def _plan(plan: dict[str, Any]) -> str:
     nodes = [str(name) for name in plan.get("nodes") or ()]
     more = f" and {len(nodes) - _NODES_NAMED} more" if len(nodes) > _NODES_NAMED else ""
     where = f", on {', '.join(nodes[:_NODES_NAMED])}{more}" if nodes else ""
-    sure = "" if plan.get("firm") else " (tentative: it relies on ends that nothing enforces)"
-    return f"Planned start: {plan.get('at')}, {ahead(plan.get('at'))}{where}{sure}"
+    when = f"{plan.get('at')}, {ahead(plan.get('at'))}{where}"
+    if plan.get("firm"):
+        return f"Planned start: {when}"
+    return f"Expected to start: {when} (tentative: it relies on ends that nothing enforces)"
 
 
 def _show_holders(holders: list[dict[str, Any]], out: Console) -> None:

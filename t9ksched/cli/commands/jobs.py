@@ -102,6 +102,11 @@ def _row(job: dict[str, Any], *, planned: bool) -> list[str | Text]:
         f"{members.get('running', 0)}/{max(members.get('total', 0), members.get('min', 0))}",
         number(job),
         age(job.get("submittedAt")),
-        *((ahead((job.get("plannedStart") or {}).get("at")),) if planned else ()),
+        *((_planned(job.get("plannedStart") or {}),) if planned else ()),
         _why(job),
     ]
+
+
+def _planned(plan: dict[str, Any]) -> str:
+    when = ahead(plan.get("at"))
+    return when if plan.get("firm", True) else f"expected {when} (tentative)"

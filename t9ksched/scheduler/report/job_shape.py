@@ -8,10 +8,11 @@ from t9ksched.model.card_worth import asked
 from t9ksched.model.job import JobMembers, JobView
 from t9ksched.model.podclass import PodClass
 from t9ksched.model.quantity import CARD, as_cards
+from t9ksched.model.run_times import Likeness
 from t9ksched.scheduler.report.job_phase import goes_on, phase, why_ended
 from t9ksched.scheduler.report.job_reason import shown_reason
 from t9ksched.scheduler.report.observed_job import ObservedJob, former_submitters, is_past, submitter
-from t9ksched.scheduler.report.planned_shape import expected_start, planned_start
+from t9ksched.scheduler.report.planned_shape import expected_start, learned_limit, told_start, with_expectation
 from t9ksched.scheduler.state import objects
 from t9ksched.scheduler.state.limits import limit_of
 from t9ksched.scheduler.state.owners import Root
@@ -68,6 +69,11 @@ def job_view(view: ObservedJob, state: ClusterState) -> JobView:
             counts["Succeeded"] = max(counts["Succeeded"], had.succeeded)
             counts["Failed"] = max(counts["Failed"], had.failed)
     above = root if root is not None and root.uid != view.uid else None
+    plan = told_start(gangs, state) if waiting else None
+    by, limit = submitter(view, state), limit_of(state, gangs, view.uid)
+    if not limit.enforced and by is not None and (waiting is not None or now == "Running"):
+        likeness = Likeness(by, view.queue or "", view.kind, (total, cards.number))
+        limit = learned_limit(likeness, 0 if waiting else started, state)
     return JobView(
         api_version=view.api_version,
         namespace=view.namespace,
@@ -77,7 +83,7 @@ def job_view(view: ObservedJob, state: ClusterState) -> JobView:
         group=next((gang.name for gang in gangs if not gang.virtual), None),
         queue=view.queue,
         priority=first.priority if first else (record.priority if record else 0),
-        submitter=submitter(view, state),
+        submitter=by,
         phase=now,
         members=JobMembers(least, total, bound, counts["Running"], counts["Succeeded"], counts["Failed"]),
         gpus=cards.number,
@@ -86,10 +92,10 @@ def job_view(view: ObservedJob, state: ClusterState) -> JobView:
         started_at=timestamp(started),
         finished_at=timestamp(record.finished if record else ended if now in FINISHED else 0),
         position=waiting.position if waiting else None,
-        reason=shown_reason(view, now, waiting, limited, state),
-        planned_start=planned_start(gangs, state) if waiting else None,
+        reason=with_expectation(shown_reason(view, now, waiting, limited, state), plan),
+        planned_start=plan,
         expected_start=expected_start(gangs, state) if waiting else None,
-        time_limit=limit_of(state, gangs, view.uid),
+        time_limit=limit,
         former_submitters=former_submitters(view, state),
         root=above.title if above else "",
         root_uid=above.uid if above else "",

@@ -1,24 +1,28 @@
 """Planned starts as users see them: of a job, and on each node."""
 
 import asyncio
+import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from t9ksched.model.job import ExpectedStart, PlannedStart
+from t9ksched.model.job import ExpectedStart, JobReason, PlannedStart
 from t9ksched.model.reservation import Reservation, rounded_up
+from t9ksched.model.run_times import Likeness
+from t9ksched.model.timelimit import TimeLimit
 from t9ksched.scheduler.report.observed_job import identity
 from t9ksched.scheduler.state.objects import timestamp
 from t9ksched.scheduler.state.records import GangRecord
 from t9ksched.scheduler.state.state import ClusterState
 
 Json = dict[str, Any]
+_SECOND: Final = 1_000_000_000
 _A_SLICE: Final = 10
 """Plans that are looked at before other tasks run: each may have thousands of pods."""
 
 
 def planned_start(gangs: Iterable[GangRecord], state: ClusterState) -> PlannedStart | None:
-    """The earliest planned start of these groups."""
+    """The earliest planned start of these groups, which holds its room."""
     plans = [plan for gang in gangs if (plan := state.reservations.told.get(gang.uid))]
     if not plans:
         return None
@@ -27,10 +31,37 @@ def planned_start(gangs: Iterable[GangRecord], state: ClusterState) -> PlannedSt
     return PlannedStart(at or "", plan[0].firm, tuple(sorted({one.node for one in plan})))
 
 
+def told_start(gangs: Sequence[GangRecord], state: ClusterState) -> PlannedStart | None:
+    """The earliest planned start of these groups; where there is none, the one that is expected as long as jobs run as
+    long as others like them did.
+    """
+    if (found := planned_start(gangs, state)) is not None:
+        return found
+    tentative = state.forecasts.tentative(gangs, state.resolution)
+    return None if tentative is None else PlannedStart(timestamp(tentative.at) or "", False, tentative.nodes)
+
+
+def with_expectation(reason: JobReason | None, plan: PlannedStart | None) -> JobReason | None:
+    """Why a job waits, with the start that is expected of it but not planned."""
+    if reason is None or plan is None or plan.firm:
+        return reason
+    return JobReason(reason.code, f"{reason.message}; expected to start at {plan.at} (tentative)")
+
+
 def expected_start(gangs: Sequence[GangRecord], state: ClusterState) -> ExpectedStart:
     """When a waiting job with these groups is expected to start."""
     found = state.forecasts.of(gangs, state.resolution)
     return ExpectedStart(timestamp(found.earliest), timestamp(found.latest), found.basis)
+
+
+def learned_limit(likeness: Likeness, started: int, state: ClusterState) -> TimeLimit:
+    """How long a job without a limit is expected to run: nine tenths of the jobs like it ran no longer, of those that
+    ran longer than it has, if it runs since `started` (nanoseconds since the epoch; 0 for one that waits). Its
+    forecasts count on the same end.
+    """
+    age = max((state.forecasts.now - started) / _SECOND, 0.0) if started else 0.0
+    found = state.forecasts.times.interval(likeness, age)
+    return TimeLimit() if found is None else TimeLimit(math.ceil(found[1]), "learned")
 
 
 def job_named(gang: GangRecord) -> str:

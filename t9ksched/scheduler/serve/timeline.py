@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from t9ksched.model.node import NodeFacts
 from t9ksched.model.podclass import PodClass
-from t9ksched.model.reservation import Reservation, rounded_up
+from t9ksched.model.reservation import Reservation, ReservationKind, rounded_up
 from t9ksched.scheduler.report.planned_shape import job_named
 from t9ksched.scheduler.state.advance_book import KnownReservation
 from t9ksched.scheduler.state.charges import Charge
@@ -44,6 +44,11 @@ async def timeline(state: ClusterState, rules: EndRules, now: int, until: int) -
         if count % _A_SLICE == 0:
             await asyncio.sleep(0)
     found += _reserved(state)
+    for count, uid in enumerate(state.forecasts.relying, start=1):
+        if (item := _tentative(state, uid)) is not None:
+            found.append(item)
+        if count % _A_SLICE == 0:
+            await asyncio.sleep(0)
     for held in list(state.advance.known.values()):
         found += _by_administrators(state, held, now, until)
         await asyncio.sleep(0)
@@ -90,6 +95,20 @@ def _reserved(state: ClusterState) -> Iterable[tuple[int, str, Json]]:
         places = [(one.node, one.pod_class) for one in several]
         item = _item(kind, gang.namespace, job_named(gang), gang.queue, shown, until, places)
         yield shown, kind, item | {"firm": several[0].firm} if several[0].kind.planned else item
+
+
+def _tentative(state: ClusterState, uid: str) -> tuple[int, str, Json] | None:
+    """A start that relies on ends that nothing enforces: no room is held for it."""
+    gang = state.gangs_by_uid.get(uid)
+    if gang is None or not gang.reasons or uid in state.reservations.planned:
+        return None
+    found = state.forecasts.tentative((gang,), state.resolution)
+    if found is None:
+        return None
+    kind, until = str(ReservationKind.PLANNED), found.at + gang.lasts if gang.lasts else 0
+    item = _item(kind, gang.namespace, job_named(gang), gang.queue, found.at, until, ())
+    nodes = [{"name": node, "pods": pods, "gpus": gpus} for node, pods, gpus in found.room]
+    return found.at, kind, item | {"firm": False, "nodes": nodes, "gpus": sum(gpus for _, _, gpus in found.room)}
 
 
 def _by_administrators(

@@ -2,10 +2,12 @@
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Final
 
-from t9ksched.model.forecast import BASES, LEARNED, PLAN, UNKNOWN, Basis, Forecast, Outcome
+from t9ksched.model.forecast import BASES, LEARNED, PLAN, UNKNOWN, Basis, Forecast, Outcome, Room, Tentative
 from t9ksched.model.reservation import rounded_up
+from t9ksched.model.run_times import RunTimes
 from t9ksched.scheduler.state.records import GangRecord
 from t9ksched.scheduler.state.reservations import ReservationBook
 
@@ -20,6 +22,7 @@ class ForecastBook:
         now: when the forecasts were last looked at; what is expected before that has not come yet.
         walks: whether starts beyond the planned ones are looked for.
         walked_at: the present that the latest walk began at; 0 before the first.
+        times: how long jobs that have ended ran.
         waiting: how many jobs wait, by the basis of their forecasts.
         started: how many jobs started, by the basis of their first forecasts; `by_latest` and `in_interval` of these.
         error_seconds: the sum of the distances between starts and `latest`, by basis.
@@ -33,21 +36,29 @@ class ForecastBook:
         self.walked_at = 0
         self._walked: Mapping[str, int] = {}
         self._learned: Mapping[str, tuple[int, int]] = {}
+        self._rooms: Mapping[str, Room] = {}
+        self.times = RunTimes()
         self.waiting: Counter[Basis] = Counter()
         self.started: Counter[Basis] = Counter()
         self.by_latest: Counter[Basis] = Counter()
         self.in_interval: Counter[Basis] = Counter()
         self.error_seconds = dict.fromkeys(BASES, 0.0)
 
-    def walk_found(self, starts: Mapping[str, int], learned: Mapping[str, tuple[int, int]], at: int) -> None:
+    def walk_found(
+        self,
+        starts: Mapping[str, int],
+        learned: Mapping[str, tuple[int, int]],
+        at: int,
+        rooms: Mapping[str, Room] = MappingProxyType({}),
+    ) -> None:
         """A walk from the present `at` with the enforced ends found these starts of groups, by UID; walks with learned
-        ends found others to start between two moments.
+        ends found others to start between two moments, at the later one in these rooms.
         """
-        self._walked, self._learned, self.walked_at = starts, learned, at
+        self._walked, self._learned, self._rooms, self.walked_at = starts, learned, rooms, at
 
     def forget_walks(self) -> None:
         """No group waits without a plan, or starts are not planned any more."""
-        self._walked, self._learned = {}, {}
+        self._walked, self._learned, self._rooms = {}, {}, {}
 
     def of(self, gangs: Sequence[GangRecord], resolution: int) -> Forecast:
         """The forecast of a job with these groups that wait: that of the first one to start.
@@ -76,6 +87,21 @@ class ForecastBook:
         # Forecasts are told in whole seconds.
         first = rounded_up(min(self._first_moment(gang, self.now) for gang in gangs), _SECOND)
         return Forecast(self.now, max(early - early % step, first), rounded_up(max(late, first), step), basis)
+
+    def tentative(self, gangs: Sequence[GangRecord], resolution: int) -> Tentative | None:
+        """The start of a job with these groups that wait, if its forecast relies on learned ends; None where it does
+        not, or where there is none. It holds no room.
+        """
+        found = self.of(gangs, resolution)
+        if found.basis != LEARNED:
+            return None
+        first = min((gang.uid for gang in gangs if gang.uid in self._learned), key=lambda uid: self._learned[uid][1])
+        return Tentative(found.latest, self._rooms.get(first, ()))
+
+    @property
+    def relying(self) -> Sequence[str]:
+        """UIDs of the groups whose forecasts may rely on learned ends."""
+        return list(self._learned)
 
     def judge(self, outcome: Outcome) -> None:
         """A job has started: count how its first forecast turned out."""

@@ -11,13 +11,16 @@ import msgspec
 from msgspec import structs
 
 from t9ksched.model.card_forms import read_request
+from t9ksched.model.forecast import Room
 from t9ksched.scheduler.whatif.process import bounded, found_plugins
-from t9ksched.simulation.outlook import outlook
+from t9ksched.simulation.outlook import Start, outlook
 from t9ksched.simulation.present import Present, read, written
 
 _TOGETHER: Final = 500
 Interval = tuple[int, int]
 """From when to when, or between which lengths; nanoseconds."""
+_MOST_PLACES: Final = 20_000
+"""Nodes that are named in an answer, those of all groups together: about a megabyte."""
 
 
 class Walk(msgspec.Struct):
@@ -39,11 +42,13 @@ class Walk(msgspec.Struct):
 class Starts(msgspec.Struct):
     """When groups get their minimum, nanoseconds since the epoch, by UID: at the latest if each runs until its enforced
     end, and between which moments if each runs as long as it is expected to. Those that a walk did not reach are not
-    among them.
+    among them. `rooms` are the places of learned starts, at the later moment, as in `Start`: of as many groups as there
+    is room for in the answer, the next to start first.
     """
 
     enforced: dict[str, int]
     learned: dict[str, Interval] = {}
+    rooms: dict[str, Room] = {}
 
 
 def task(
@@ -74,22 +79,33 @@ def starts(text: bytes) -> Starts:
     """
     given = msgspec.json.decode(text, type=Walk, dec_hook=read_request)
     present = read(given.present, found_plugins)
-    found = Starts(_walk(present, given))
+    found = Starts({uid: start.at for uid, start in _walk(present, given).items()})
     missing = [gang.uid for gang in present.view.gangs if gang.uid not in found.enforced]
     if missing and (given.ends or given.lengths):
         early, late = (_walk(_expected(present, given, which), given) for which in (0, 1))
-        found.learned = {
-            uid: (min(early[uid], late[uid]), max(early[uid], late[uid]))
-            for uid in missing
-            if uid in early and uid in late
-        }
+        last = {}
+        for uid in missing:
+            if uid in early and uid in late:
+                first, last[uid] = sorted((early[uid], late[uid]), key=lambda start: start.at)
+                found.learned[uid] = (first.at, last[uid].at)
+        found.rooms = _rooms(last)
     return found
 
 
-def _walk(present: Present, given: Walk) -> dict[str, int]:
+def _rooms(starts: Mapping[str, Start]) -> dict[str, Room]:
+    """Where these groups start, as many as may be told."""
+    found, left = {}, _MOST_PLACES
+    for uid, start in sorted(starts.items(), key=lambda item: (item[1].at, item[0])):
+        left -= len(start.room)
+        if left < 0:
+            break
+        found[uid] = start.room
+    return found
+
+
+def _walk(present: Present, given: Walk) -> dict[str, Start]:
     ends = time.monotonic() + given.seconds
-    found = outlook(present, given.until, lambda: time.monotonic() > ends)
-    return {uid: start.at for uid, start in found.starts.items()}
+    return outlook(present, given.until, lambda: time.monotonic() > ends).starts
 
 
 def _expected(present: Present, given: Walk, which: int) -> Present:

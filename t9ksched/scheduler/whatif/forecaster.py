@@ -58,7 +58,6 @@ class Forecaster:
         self._loop = loop
         self.pauses = (REFRESH_SECONDS, NEW_SECONDS)
         self._jobs = jobs
-        self._times = RunTimes()
         self._learned: float | None = None
         self._walked = 0.0
         """When the last walk ended, by the event loop's clock."""
@@ -67,8 +66,7 @@ class Forecaster:
     async def run(self) -> None:
         """Walk from time to time, until cancelled."""
         self._state.forecasts.walks = self._loop.policy.planning is not None
-        if self._state.forecasts.walks:
-            await self._learn()  # the first time takes longest, and others wait now anyway
+        await self._learn()  # the first time takes longest, and others wait now anyway
         while True:
             await asyncio.sleep(min(_LOOK_SECONDS, *self.pauses))
             await self.look()
@@ -77,6 +75,7 @@ class Forecaster:
         """Walk if that is due."""
         book, planning = self._state.forecasts, self._loop.policy.planning
         book.walks = planning is not None
+        await self._learn()
         if planning is None:
             book.forget_walks()
             return
@@ -96,7 +95,7 @@ class Forecaster:
             until = present.at + planning.horizon_seconds * _SECOND
             out = await answer(_WORKER, task(present, until, _WALK_SECONDS, ends, lengths), _LONGEST_SECONDS)
             found = msgspec.json.decode(out, type=Starts)
-            book.walk_found(found.enforced, found.learned, present.at)
+            book.walk_found(found.enforced, found.learned, present.at, found.rooms)
         except (NoCycle, WorkerFailed, msgspec.DecodeError) as error:
             log.warning("no forecasts beyond the planned starts", error=str(error))
         except Exception:  # no forecast is worth the scheduler
@@ -115,8 +114,8 @@ class Forecaster:
             except (StoreError, TimeoutError) as error:
                 log.warning("run times of earlier jobs wait for the database", error=str(error) or "no answer")
             else:
-                self._times = await asyncio.to_thread(RunTimes, runs)
-        return self._times
+                self._state.forecasts.times = await asyncio.to_thread(RunTimes, runs)
+        return self._state.forecasts.times
 
     async def _expected(self, present: Present, times: RunTimes) -> tuple[dict[str, Interval], dict[str, Interval]]:
         """Between which moments running groups are expected to end, and between which lengths waiting ones to run."""

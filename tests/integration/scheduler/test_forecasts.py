@@ -100,7 +100,15 @@ async def test_what_jobs_like_it_ran_before_is_learned(world: World, start: Star
             await store.acceptances.put_many([Acceptance(**mine, submitter="ann", queue=queue)])
             await (world.running(name) if name == "runs" else waits_for(world, name))
         job = await until_told(service, world, "waits", lambda one: one and one["basis"] == "learned")
-        assert job["plannedStart"] is None, "no end is enforced"
+        plan = job["plannedStart"]
+        assert (plan["firm"], plan["at"]) == (False, job["expectedStart"]["latest"]), "no end is enforced"
+        assert [node.split("-")[-1] for node in plan["nodes"]] == ["0"]
+        assert job["reason"]["message"].endswith(f"; expected to start at {plan['at']} (tentative)")
+        learned = {"seconds": 4080, "source": "learned", "enforced": False}
+        runs = await asked(service, f"jobs/{world.namespace}/pod/runs")
+        assert job["timeLimit"] == runs["timeLimit"] == learned
+        drawn = (await asked(service, "timeline"))["items"]
+        assert [(one["job"], one["from"]) for one in drawn if one["firm"] is False] == [("Pod/waits", plan["at"])]
         began = datetime.fromisoformat((await asked(service, f"jobs/{world.namespace}/pod/runs"))["startedAt"])
         between = [datetime.fromisoformat(job["expectedStart"][end]) - began for end in ("earliest", "latest")]
         assert timedelta(minutes=58) <= between[0] <= timedelta(minutes=60), "the first tenth ran an hour"

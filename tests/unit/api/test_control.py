@@ -87,6 +87,13 @@ async def test_a_submitter_shortens_a_time_limit_and_a_manager_lengthens_it(worl
     assert [one["detail"]["after"]["timeLimitSeconds"] for one in audit] == [0, 3600]
 
 
+async def test_what_is_learned_of_a_job_is_no_limit_that_its_submitter_could_not_exceed(world: World) -> None:
+    learned = {"seconds": 60, "source": "learned", "enforced": False}
+    world.leader.job_list = [live("walk", phase="Running", timeLimit=learned)]
+    given = await world.user("POST", f"{JOB}/actions/update", {"timeLimit": "1h"})
+    assert (given.status, given.body["timeLimitSeconds"]) == (200, 3600), "a limit where none was is shorter"
+
+
 async def test_only_administrators_lengthen_a_limit_past_a_start_that_is_planned_for_another_queue(
     world: World,
 ) -> None:

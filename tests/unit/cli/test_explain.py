@@ -43,11 +43,29 @@ def test_a_planned_start_and_who_starts_before(firm: bool) -> None:
     before = {"queue": "q", "job": "ns/Pod/a", "gpus": 2, "from": "2000-01-01T00:00:00Z", "until": None}
     show({"job": {"kind": "Pod", "name": "p", "plannedStart": plan}, "verdict": "Waiting", "holders": [before]}, out)
     lines = [" ".join(line.split()) for line in out.file.getvalue().splitlines()]  # type: ignore[attr-defined]
-    told = next(line for line in lines if line.startswith("Planned start"))
-    assert told.startswith("Planned start: 2000-01-01T00:00:00Z, now, on n0, n1, n2, n3, n4, n5, n6, n7 and 2 more")
-    assert ("tentative" in told) is not firm
+    start, *sure = (
+        ("Planned start",) if firm else ("Expected to start", "(tentative: it relies on ends that nothing enforces)")
+    )
+    told = next(line for line in lines if line.startswith(start))
+    where = "2000-01-01T00:00:00Z, now, on n0, n1, n2, n3, n4, n5, n6, n7 and 2 more"
+    assert told == " ".join([f"{start}: {where}", *sure])
     assert "Jobs that hold what it needs:" not in lines, "nothing holds it now"
     assert lines[lines.index("Jobs that are to start there:") + 2] == "q ns/Pod/a 2 GPUs 2000-01-01T00:00:00Z unknown"
+
+
+@pytest.mark.parametrize(
+    ("source", "told"),
+    [
+        ("job", "Time limit: 1h10m (its own)"),
+        ("queue", "Time limit: 1h10m (its queue's maxDuration)"),
+        ("learned", "Expected to run: 1h10m at most, as jobs like it did (nothing enforces it)"),
+    ],
+)
+def test_how_long_it_may_run_and_who_says_so(source: str, told: str) -> None:
+    out = Console(file=io.StringIO(), width=200)
+    limit = {"seconds": 4200, "source": source, "enforced": source != "learned"}
+    show({"job": {"kind": "Pod", "name": "p", "timeLimit": limit}, "verdict": "Placed"}, out)
+    assert told in out.file.getvalue().splitlines()  # type: ignore[attr-defined]
 
 
 def test_a_stop_that_is_the_reason_is_told_once() -> None:

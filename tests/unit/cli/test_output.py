@@ -56,6 +56,13 @@ def test_the_planned_start_has_a_column_where_something_is_planned(planned: bool
     assert second.split()[7:] == (["–", "–"] if planned else ["–"])
 
 
+def test_a_tentative_start_is_told_as_expected() -> None:
+    out = Console(file=io.StringIO(), width=240)
+    plan = {"at": "2000-01-01T00:00:00Z", "firm": False, "nodes": []}
+    show([{"namespace": "default", "kind": "MPIJob", "name": "walk", "phase": "Pending", "plannedStart": plan}], out)
+    assert "expected now (tentative)" in out.file.getvalue()  # type: ignore[attr-defined]
+
+
 def test_a_table_on_a_narrow_terminal_is_never_cut() -> None:
     out = Console(file=io.StringIO(), width=20, force_terminal=True, _environ={"TERM": "dumb"})
     print_table(out, table(("NAME", "WHAT"), [["a-name-longer-than-the-terminal", "spec[0] of it, and no markup"]]))

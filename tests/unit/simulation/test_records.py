@@ -62,6 +62,12 @@ def test_jobs_as_the_service_shows_them(text: str) -> None:
     assert found.left_out == text.count('"b"')
 
 
+def test_how_long_a_job_was_expected_to_run_is_no_limit() -> None:
+    learned = SHAPE | {"timeLimit": {"seconds": 60, "source": "learned", "enforced": False}}
+    (found,) = read("history", [json.dumps(learned)]).jobs
+    assert found.limit is None
+
+
 def test_events_of_history() -> None:
     text = "\n".join(map(json.dumps, EVENTS))
     (found,) = read("history", text.splitlines(keepends=True)).jobs

@@ -1,6 +1,7 @@
 """What a job is told to have: its phase, numbers, start and reason agree with its pods, and outlive those."""
 
 import asyncio
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -9,9 +10,12 @@ from t9ksched.engine.planner import plan
 from t9ksched.engine.policy import Policy
 from t9ksched.kube.resources import JOBS
 from t9ksched.model.pod import OwnerReference
+from t9ksched.model.reservation import Reservation, ReservationKind
+from t9ksched.model.run_times import Likeness, RunTimes
 from t9ksched.scheduler.observe.informers import decoder, job_record
 from t9ksched.scheduler.report.job_shape import job_shape
 from t9ksched.scheduler.report.observed_job import ObservedJob, observed_job
+from t9ksched.scheduler.report.planned_shape import planned_start
 from t9ksched.scheduler.serve.explaining import explanation
 from t9ksched.scheduler.serve.jobindex import JobIndex
 from t9ksched.scheduler.state.objects import JobObject, nanoseconds
@@ -186,3 +190,78 @@ def test_what_no_cycle_judges_says_why_it_waits() -> None:
         assert (told["phase"], told["reason"]["code"]) == ("Pending", "GangIncomplete")
         assert said in told["reason"]["message"]
         assert told["reason"]["message"] == explained["reasons"][0]["message"]
+
+
+# ---- what is learned from jobs like it
+
+SECOND = 1_000_000_000
+
+
+def learned_from(state: ClusterState, *seconds: float, user: str = "ann") -> None:
+    """Jobs of one card by this user ran so long in the queue `q`."""
+    state.forecasts.times = RunTimes((Likeness(user, "q", "Pod", (1, 1)), one) for one in seconds)
+
+
+def one_runs_and_one_waits(limit: timedelta | None = None) -> ClusterState:
+    state = state_with()
+    for name in ("runs", "waits"):
+        of_pod = {"uid": f"pod-{name}", "kind": "Pod", "namespace": "ns", "name": name}
+        state.accept(Acceptance(**of_pod, submitter="ann", queue="q", time_limit=limit))
+    runs, waits = pod("runs", queue="q", node="n1", phase="Running"), pod("waits", 8, queue="q")
+    runs.status.start_time = FIRST
+    for one in (runs, waits):
+        state.upsert_pod(one)
+    settle(state)
+    state.forecasts.now = NOW
+    return state
+
+
+def test_a_job_without_a_limit_tells_how_long_jobs_like_it_ran() -> None:
+    state = one_runs_and_one_waits()
+    nothing = {"seconds": None, "source": "none", "enforced": False}
+    assert shown(state, "pod-runs")["timeLimit"] == shown(state, "pod-waits")["timeLimit"] == nothing
+    learned_from(state, *(60 * minutes + 0.5 for minutes in range(1, 11)))
+    learned = {"seconds": 541, "source": "learned", "enforced": False}
+    assert shown(state, "pod-waits")["timeLimit"] == learned, "nine of ten ran no longer than nine minutes"
+    assert shown(state, "pod-runs")["timeLimit"] == learned
+    state.forecasts.now = NOW + 5 * 60 * SECOND
+    assert shown(state, "pod-runs")["timeLimit"]["seconds"] == 601, "of those that ran longer than five minutes"
+    assert shown(state, "pod-waits")["timeLimit"] == learned
+    state.forecasts.now = NOW + 7 * 60 * SECOND
+    assert shown(state, "pod-runs")["timeLimit"] == nothing, "too few ran so long"
+    learned_from(state, 1, 2, 3, 4)
+    assert shown(state, "pod-waits")["timeLimit"] == nothing, "too few ran"
+    learned_from(state, 1, 2, 3, 4, 5, user="bob")
+    assert shown(state, "pod-waits")["timeLimit"] == nothing, "others' jobs say nothing"
+
+
+def test_a_limit_that_is_enforced_counts_and_what_has_ended_expects_nothing() -> None:
+    state = one_runs_and_one_waits(timedelta(hours=4))
+    learned_from(state, 1, 2, 3, 4, 5)
+    assert shown(state, "pod-waits")["timeLimit"] == {"seconds": 14400, "source": "job", "enforced": True}
+    state = one_runs_and_one_waits()
+    learned_from(state, 1, 2, 3, 4, 5)
+    state.upsert_pod(pod("runs", queue="q", node="n1", phase="Succeeded"))
+    assert shown(state, "pod-runs")["timeLimit"]["source"] == "none"
+
+
+def test_a_start_that_relies_on_what_is_learned_is_told_as_tentative() -> None:
+    state = one_runs_and_one_waits()
+    before = shown(state, "pod-waits")
+    assert before["plannedStart"] is None
+    at = nanoseconds("2023-11-14T23:41:00Z")
+    state.forecasts.walk_found({}, {"pod-waits": (NOW, at)}, NOW, {"pod-waits": (("n1", 1, 8),)})
+    job = shown(state, "pod-waits")
+    assert job["plannedStart"] == {"at": "2023-11-14T23:41:00Z", "firm": False, "nodes": ("n1",)}
+    assert job["plannedStart"]["at"] == job["expectedStart"]["latest"]
+    expected = "expected to start at 2023-11-14T23:41:00Z (tentative)"
+    assert job["reason"]["message"] == f"{before['reason']['message']}; {expected}"
+    assert job["reason"]["code"] == before["reason"]["code"]
+    gang = state.gangs_by_uid["pod-waits"]
+    assert planned_start([gang], state) is None, "no condition is written of it"
+    (of_class,) = {one.pod_class for one in gang.members.values()}
+    assert of_class is not None
+    plan = Reservation("pod-waits", "n1", of_class, ReservationKind.PLANNED, since=at, firm=True)
+    state.reservations.planned = {"pod-waits": (plan,)}
+    assert shown(state, "pod-waits")["plannedStart"]["firm"] is True, "the firm plan replaces it"
+    assert shown(state, "pod-waits")["reason"] == before["reason"]

@@ -147,3 +147,21 @@ async def test_each_time_of_one_that_repeats_is_there(
     found = [one for one in await drawn(state, week, now) if one["kind"] == "reservation"]
     assert [one["from"] for one in found] == [f"2030-01-{day:02}T20:00:00Z" for day in begins]
     assert len([one for one in await drawn(state, HOUR // 2, now) if one["kind"] == "reservation"]) == 0
+
+
+async def test_a_tentative_start_is_drawn_and_holds_nothing(state: ClusterState) -> None:
+    gang = state.pods["pod-late"].gang
+    assert gang is not None
+    ends, room = NOW + 5 * HOUR + SECOND, (("n1", 1, 5),)
+    state.forecasts.now = NOW
+    state.forecasts.walk_found({}, {gang.uid: (NOW, ends), "gone": (NOW, NOW)}, NOW, {gang.uid: room})
+    planned = [one for one in await drawn(state) if one["job"] == "Pod/late"]
+    assert [one["firm"] for one in planned] == [True], "it has a firm plan"
+    state.reservations.planned.pop(gang.uid)
+    (found,) = [one for one in await drawn(state) if one["job"] == "Pod/late"]
+    assert (found["kind"], found["firm"], found["from"]) == ("planned start", False, up(ends))
+    assert (found["gpus"], found["nodes"]) == (5, [{"name": "n1", "pods": 1, "gpus": 5}])
+    assert found["until"] is not None, "it has a limit"
+    assert "Pod/late" not in {one["job"] for one in (await planned_by_node(state))["n1"]}, "nodes promise firm room"
+    gang.reasons = ()
+    assert [one for one in await drawn(state) if one["job"] == "Pod/late"] == [], "it does not wait"

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from t9ksched.model.forecast import LEARNED, PLAN, UNKNOWN, Forecast
+from t9ksched.model.forecast import LEARNED, PLAN, UNKNOWN, Forecast, Tentative
 from t9ksched.model.queue import Queue, parse_queue_spec
 from t9ksched.model.reservation import Reservation, ReservationKind
 from t9ksched.scheduler.state.objects import nanoseconds
@@ -90,6 +90,33 @@ def test_not_before_the_reservation_that_it_names_begins() -> None:
     assert told(state, gang).earliest == now
 
 
+def test_a_start_that_relies_on_learned_ends_is_tentative_until_there_is_another() -> None:
+    state, gang = waiting()
+    assert state.forecasts.tentative([gang], MINUTE) is None
+    room = (("n1", 2, 8), ("n2", 1, 4))
+    state.forecasts.walk_found({}, {gang.uid: (AT + MINUTE, AT + HOUR)}, AT, {gang.uid: room})
+    found = state.forecasts.tentative([gang], MINUTE)
+    assert found == Tentative(told(state, gang).latest, room)
+    assert found.nodes == ("n1", "n2")
+    state.reservations.stopped = True
+    assert state.forecasts.tentative([gang], MINUTE) is None
+    state.reservations.stopped = False
+    state.reservations.planned = {gang.uid: (start(gang, AT + HOUR),)}
+    assert state.forecasts.tentative([gang], MINUTE) is None, "it is planned"
+    state.reservations.planned = {}
+    state.forecasts.walk_found({gang.uid: AT + HOUR}, {}, AT)
+    assert state.forecasts.tentative([gang], MINUTE) is None, "the walk with enforced ends finds it"
+    state.forecasts.walk_found({}, {gang.uid: (AT, AT)}, AT)
+    assert state.forecasts.tentative([gang], MINUTE) == Tentative(told(state, gang).latest, ())
+    state.forecasts.forget_walks()
+    assert state.forecasts.tentative([gang], MINUTE) is None
+    assert state.forecasts.relying == []
+
+
+def start(gang: GangRecord, at: int) -> Reservation:
+    return Reservation(gang.uid, "n", pod_class(), ReservationKind.PLANNED, since=at, firm=True)
+
+
 MOMENTS = st.integers(AT - 2 * HOUR, AT + 30 * 24 * HOUR)
 
 
@@ -109,8 +136,7 @@ def test_whatever_is_known_a_forecast_is_an_interval_to_come(
     state, gang = waiting()
     state.forecasts.now = now
     if plan is not None:
-        start = Reservation(gang.uid, "n", pod_class(), ReservationKind.PLANNED, since=plan, firm=True)
-        state.reservations.planned = {gang.uid: (start,)}
+        state.reservations.planned = {gang.uid: (start(gang, plan),)}
     learns = {gang.uid: (min(learned), max(learned))} if learned is not None else {}
     state.forecasts.walk_found({gang.uid: walked} if walked is not None else {}, learns, now)
     state.forecasts._first_moment = lambda gang, now: max(first, now)

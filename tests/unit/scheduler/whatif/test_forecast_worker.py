@@ -1,5 +1,8 @@
 """What the worker says of a present is what walks find: with enforced ends, and with learned ones for what is left."""
 
+import pytest
+
+from t9ksched.scheduler.whatif import forecast_worker
 from t9ksched.scheduler.whatif.forecast_worker import Interval, Starts, starts, task
 from tests.ahead import HOUR, Pool
 from tests.presents import present
@@ -41,12 +44,13 @@ def test_what_was_found_in_time_counts() -> None:
 def test_where_nothing_enforces_an_end_the_learned_ones_count() -> None:
     ends, lengths = {"runs": (2 * HOUR, 5 * HOUR)}, {"next": (HOUR, 3 * HOUR)}
     learned = {"next": (2 * HOUR, 5 * HOUR), "last": (3 * HOUR, 8 * HOUR)}
-    assert found(pool(0, 0), ends, lengths) == Starts({}, learned)
+    rooms = {"next": (("n000", 1, 1),), "last": (("n000", 1, 1),)}
+    assert found(pool(0, 0), ends, lengths) == Starts({}, learned, rooms)
 
 
 def test_an_enforced_start_is_no_learned_one() -> None:
     some = found(pool(2, 0), {"runs": (HOUR, 2 * HOUR)}, {"next": (HOUR, 2 * HOUR)})
-    assert some == Starts({"next": 2 * HOUR}, {"last": (2 * HOUR, 4 * HOUR)})
+    assert some == Starts({"next": 2 * HOUR}, {"last": (2 * HOUR, 4 * HOUR)}, {"last": (("n000", 1, 1),)})
 
 
 def test_an_enforced_end_comes_first() -> None:
@@ -55,4 +59,25 @@ def test_an_enforced_end_comes_first() -> None:
 
 
 def test_what_is_learned_of_one_job_alone_may_not_be_enough() -> None:
-    assert found(pool(0, 0), {"runs": (HOUR, HOUR)}) == Starts({}, {"next": (HOUR, HOUR)})
+    assert found(pool(0, 0), {"runs": (HOUR, HOUR)}).learned == {"next": (HOUR, HOUR)}
+
+
+def test_places_are_those_of_the_later_start_with_pods_and_cards() -> None:
+    pool = Pool(3, 4)
+    for name in ("first", "second", "third"):
+        pool.submit(name, 1, cards=4)
+    pool.cycle(0)
+    pool.submit("gang", 3, cards=2)
+    # Which job ends first is another one at the most than at the least.
+    ends = {"first": (HOUR, 9 * HOUR), "second": (2 * HOUR, 3 * HOUR), "third": (8 * HOUR, 8 * HOUR)}
+    some = found(pool, ends)
+    assert some.learned == {"gang": (2 * HOUR, 8 * HOUR)}
+    assert sorted((pods, cards) for _, pods, cards in some.rooms["gang"]) == [(1, 2), (2, 4)]
+    assert "n000" not in {node for node, _, _ in some.rooms["gang"]}, "there the first runs longest"
+
+
+def test_an_answer_names_no_more_places_than_it_may(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(forecast_worker, "_MOST_PLACES", 1)
+    some = found(pool(0, 0), {"runs": (HOUR, HOUR)}, {"next": (HOUR, HOUR)})
+    assert some.learned.keys() == {"next", "last"}
+    assert some.rooms.keys() == {"next"}, "the next to start first"
