@@ -48,6 +48,8 @@ class Redaction:
             for card in node.get("gpus") or ()
         ]
         hidden: Json = {"gpus": cards}
+        if misheld := node.get("cardsMisheld"):
+            hidden["cardsMisheld"] = [self.holder(one) for one in misheld]
         if planned := node.get("planned"):
             hidden["planned"] = [self.holder(one) for one in planned]
         return node | hidden

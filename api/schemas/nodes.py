@@ -51,6 +51,16 @@ class PlannedOnNode(Shape):
     gpus: int
 
 
+class MisheldCards(Shape):
+    """A pod that holds on record a card that is gone from its node, or that others hold too; `what` says which."""
+
+    namespace: str | None
+    pod: str | None
+    what: str
+    job: str | None
+    queue: str | None
+
+
 class Node(Shape):
     """A node with its cards and the jobs that hold them.
 
@@ -67,6 +77,7 @@ class Node(Shape):
 
     `cardDrift` counts its pods whose annotations name other cards than the scheduler's record, `cardsUnknown` those of
     them of which no card is on record: until they are gone, a node that honours indices gives no more cards.
+    `cardsMisheld` are pods whose cards are gone from the node, or held by other pods too.
     """
 
     name: str
@@ -95,6 +106,7 @@ class Node(Shape):
     linksIgnored: str | None
     cardDrift: int
     cardsUnknown: int
+    cardsMisheld: list[MisheldCards]
     gpus: list[dict[str, Any]]
     counted: list[CountedCards]
     planned: list[PlannedOnNode]

@@ -413,6 +413,12 @@ class History:
         of_parts = bool(asks.get(SLICE)) and not has.allocatable.get(SLICE)
         return not held.sure or of_cards or of_parts
 
+    def _lost(self, uid: str) -> bool:
+        """Whether a card that it holds is gone from its node, which honours indices and has others."""
+        held = self.held[uid]
+        has = self.nodes[held.node][1].cards.counts.get(GPU, 0)
+        return bool(self.pods[uid].ours and has and self._honours(held.node) and held.cards >> has)
+
     def _differs(self, uid: str, what: str) -> None:
         self.drifting[uid] = what
         if uid not in self.known:
@@ -442,7 +448,7 @@ class History:
             ), uid
         for name, (_, facts) in self.nodes.items():
             mine = [uid for uid, held in self.held.items() if held.node == name]
-            assert facts.unsure == any(self._unknown(uid) for uid in mine), name
+            assert facts.unsure == any(self._unknown(uid) or self._lost(uid) for uid in mine), name
             assert book.honours(name) == self._honours(name)
         assert not book.honours("nowhere")
         assert book.adopting == self.adopting

@@ -9,7 +9,7 @@ from rich.text import Text
 from t9ksched.cli.cards import Palette, coloured, draw, legend
 from t9ksched.cli.cordoning import CardAction, change, check, tell
 from t9ksched.cli.options import OutputOption, Service, with_service
-from t9ksched.cli.output import Output, ahead, console, print_json, print_table, table
+from t9ksched.cli.output import Output, ahead, console, paragraph, print_json, print_table, table
 
 
 @with_service
@@ -112,7 +112,8 @@ def state(node: dict[str, Any]) -> Text:
         text = Text("NotReady", style="red")
     else:
         text = Text("Ready", style="green") if node.get("schedulable", True) else Text("Cordoned", style="yellow")
-    return text.append(", CardDrift", style="red") if node.get("cardDrift") else text
+    drifts = node.get("cardDrift") or node.get("cardsMisheld")
+    return text.append(", CardDrift", style="red") if drifts else text
 
 
 def _of(node: dict[str, Any], resource: str) -> str:
@@ -150,6 +151,9 @@ def show_one(node: dict[str, Any], out: Console) -> None:
     if unknown := node.get("cardsUnknown"):
         pods, they = ("1 pod was", "it ends") if unknown == 1 else (f"{unknown} pods were", "they end")
         out.print(f"Which cards {pods} given is on no record: the node gives no more cards until {they}.")
+    for one in node.get("cardsMisheld") or ():
+        whose = "another user's pod" if one.get("namespace") is None else f"{one['namespace']}/{one.get('pod')}"
+        paragraph(out, Text.assemble(("CardDrift", "red"), f" {whose}: {one['what']}"))
     if gpus := node.get("gpus"):
         out.print()
         rows = [_card(card, palette, unknown=_unknown(node)) for card in sorted(gpus, key=lambda item: item["index"])]

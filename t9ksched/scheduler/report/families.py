@@ -108,6 +108,11 @@ DATABASE_AWAY: Final = Family(
 CARD_DRIFT: Final = Family(
     "t9ksched_card_drift_pods", "gauge", "Bound pods whose annotations do not name the cards that they hold on record."
 )
+CARDS_MISHELD: Final = Family(
+    "t9ksched_cards_misheld_pods",
+    "gauge",
+    "Bound pods that hold on record cards that are gone from their node, or that another pod holds too.",
+)
 CLOCK_JUMPS: Final = Family(
     "t9ksched_clock_jumps_total", "counter", "How often the wall clock was set by over a second."
 )
@@ -139,6 +144,7 @@ FAMILIES: Final = (
     STOPPED,
     DATABASE_AWAY,
     CARD_DRIFT,
+    CARDS_MISHELD,
     CLOCK_JUMPS,
     CONFIGURATION_REFUSED,
     PLUGIN_FAILURES,

@@ -52,6 +52,7 @@ class HistoryRecorder:
         self._ended = state.feed.ended.follow()
         self._bypassing = state.feed.bypassing.follow()
         self._drifting = state.cards.drifts.follow()
+        self._misheld = state.card_audit.drifts.follow()
         self._misread_links = state.feed.misread_links.follow()
         self._told: dict[str, frozenset[str]] = {}
         self._work = asyncio.Event()
@@ -257,8 +258,11 @@ class HistoryRecorder:
                 await asyncio.sleep(0)
 
     async def _tell_drifting(self) -> None:
-        """Write an event for each pod whose annotations differ from the record: the record counts."""
-        for count, (record, what) in enumerate(self._drifting.take(), start=1):
+        """Write an event for each pod whose annotations differ from the record, which counts, and for each whose cards
+        are gone or held by another one, too.
+        """
+        self._state.card_audit.settle()
+        for count, (record, what) in enumerate((*self._drifting.take(), *self._misheld.take()), start=1):
             about = reference("v1", "Pod", record.namespace, record.name, record.uid)
             message = f"{what}: no card that it may hold is given to another pod"
             self._events.event(about, names.EVENT_CARD_DRIFT, message, warning=True)

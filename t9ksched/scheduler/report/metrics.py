@@ -51,6 +51,7 @@ async def exposition(
         families.STOPPED: (((what,), int(what in stopped)) for what in STOPPABLE),
         families.DATABASE_AWAY: iter([((), int(state.outage.away))]),
         families.CARD_DRIFT: iter([((), len(state.cards.drifting))]),
+        families.CARDS_MISHELD: iter([((), len(state.card_audit))]),
         families.CLOCK_JUMPS: iter([((), state.clock_jumps)]),
         families.CONFIGURATION_REFUSED: iter([((), int(configuration_refused))]),
         families.PLUGIN_FAILURES: (((name,), count) for name, count in sorted((plugin_failures or {}).items())),

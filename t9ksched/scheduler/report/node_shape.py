@@ -75,6 +75,7 @@ def node_shape(state: ClusterState, name: str, planned: Sequence[Json] = ()) -> 
         ],
         "cardDrift": drift,
         "cardsUnknown": unknown,
+        "cardsMisheld": _misheld(state, name),
         "gpus": [
             {
                 "index": index,
@@ -99,6 +100,23 @@ def not_ready(facts: NodeFacts) -> str | None:
         return str(facts.unready)
     words = "; ".join(one.words(resource) for resource, one in facts.by_dra.items())
     return f"{NOT_SUPPORTED}: {words}" if words else None
+
+
+def _misheld(state: ClusterState, name: str) -> list[Json]:
+    """Pods that hold cards which are gone, or which others hold too, and what is wrong with each."""
+    found = ((state.pods.get(uid), what) for uid, what in state.card_audit.of(name).items())
+    told = [
+        {
+            "namespace": pod.namespace,
+            "pod": pod.name,
+            "what": what,
+            "job": "/".join(identity(pod.gang)[1::2]) if pod.gang else None,
+            "queue": pod.gang.queue if pod.gang else None,
+        }
+        for pod, what in found
+        if pod is not None
+    ]
+    return sorted(told, key=lambda one: (one["namespace"], one["pod"]))
 
 
 def _holder(pod: PodRecord, container: str, drifts: bool, part: CardPart | None) -> Json:

@@ -19,6 +19,7 @@ from t9ksched.model.cards import NO_CARDS, CardGrant, CardRequest
 from t9ksched.model.node import Node, NodeFacts
 from t9ksched.model.podclass import PodClass
 from t9ksched.model.resources import is_accelerator
+from t9ksched.scheduler.state.card_audit import contested, lost
 from t9ksched.scheduler.state.change_feed import Log
 from t9ksched.scheduler.state.charges import Charge, Charges
 from t9ksched.scheduler.state.records import PodRecord, job_of
@@ -130,11 +131,8 @@ class CardBook:
         return NO_CARDS if unheard_of or cards == had else cards
 
     def foreign(self, node: str) -> None:
-        """A foreign pod on this node was charged, or has changed. Where cards are divided, those that it holds may be
-        unknown.
-        """
-        known = self._nodes.get(node)
-        if known and known[1].cards.divided:
+        """A foreign pod on this node was charged, or has changed: which cards it holds may be unknown."""
+        if self.honours(node):
             self._settle(node)
 
     def honours(self, node: str) -> bool:
@@ -180,8 +178,11 @@ class CardBook:
         return any(not charge.cards.count(resource) for resource in asked)
 
     def unsure(self, facts: NodeFacts) -> bool:
-        """Whether pods on the node hold unknown cards."""
-        return facts.honours and any(self.unknown(charge, facts) for charge in self._charges.on_node(facts.name))
+        """Whether pods on the node hold unknown cards, or cards that cannot be theirs: these may be any."""
+        there = list(self._charges.on_node(facts.name)) if facts.honours else []
+        if any(self.unknown(one, facts) or (one.queue and lost(one, facts)) for one in there):
+            return True
+        return contested(there, lambda uid: self._pods[uid].phase != "Pending", facts)
 
     def node_changed(self, facts: NodeFacts) -> None:
         """A node was taken in again: its pods with unknown cards may be reported anew."""

@@ -6,7 +6,7 @@ harmless. Charges on a node that is not known yet wait for it.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import msgspec
 
@@ -45,6 +45,8 @@ class Charges:
         """What queues pay for, by resource, as their pods request it."""
         self.queue_cards: defaultdict[str, int] = defaultdict(int)
         """What of it is cards, in parts of `quantity.CARD`."""
+        self.moved: Callable[[str], None] = lambda node: None
+        """Told of each node of which other cards are held than before."""
 
     def get(self, uid: str) -> Charge | None:
         """The charge of a pod."""
@@ -76,6 +78,8 @@ class Charges:
         charge = wanted
         self._by_pod[uid] = charge
         self._by_node[node][uid] = charge
+        if cards:
+            self.moved(node)
         if queue:
             used = self.queue_used[queue]
             for resource, amount in pod_class.requests:
@@ -101,6 +105,8 @@ class Charges:
         charge = self._by_pod.pop(uid, None)
         if charge is None:
             return None
+        if charge.cards:
+            self.moved(charge.node)
         on_node = self._by_node[charge.node]
         del on_node[uid]
         if not on_node:

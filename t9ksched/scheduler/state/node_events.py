@@ -47,6 +47,7 @@ class NodeEvents:
         self._state.nodes.upsert(facts)
         self._state.charges.node_appeared(name)
         self._state.cards.node_changed(facts)
+        self._state.card_audit.note(name)
         if known is not None and known[1].cards.withdrawn != facts.cards.withdrawn:
             for charge in self._state.charges.on_node(name):  # what they leave to others is another number of cards
                 if (record := self._state.pods.get(charge.uid)) is not None:
@@ -59,6 +60,7 @@ class NodeEvents:
         """A node was deleted, and its columns with it; pods on it stay charged until they are deleted too."""
         if (known := self._state.node_objects.pop(name, None)) is not None:
             self._note_layout(known[1], None)
+            self._state.card_audit.note(name)
             self._drop(name)
             self.look_again(self._state.storage.claimants.placeless())
             self._state.wake()

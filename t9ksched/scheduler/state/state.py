@@ -24,6 +24,7 @@ from t9ksched.scheduler.state.agreements import Agreements
 from t9ksched.scheduler.state.announced import Announced
 from t9ksched.scheduler.state.assumptions import Assumptions
 from t9ksched.scheduler.state.budgets import Budgets
+from t9ksched.scheduler.state.card_audit import CardAudit
 from t9ksched.scheduler.state.cardbook import CardBook
 from t9ksched.scheduler.state.change_feed import ChangeFeed
 from t9ksched.scheduler.state.changes import Changes
@@ -133,6 +134,8 @@ class ClusterState:
         self._resting: OrderedSet[PodRecord] = OrderedSet()
         self._sharing = Sharing()
         self.cards = CardBook(self.pods, self.node_objects, self.charges, self._sharing.cards, self.node_events.upsert)
+        self.card_audit = CardAudit(self.pods, self.node_objects, self.charges)
+        self.charges.moved = self.card_audit.note
         self.places = Places(self)
         self._queue_attribution = QueueAttribution(self.acceptances)
         self.wake = on_change

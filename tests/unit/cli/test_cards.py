@@ -68,3 +68,15 @@ def test_no_color_is_honoured() -> None:
 def test_jobs_have_parts_of_cards() -> None:
     told = [{"gpus": 8, "cards": 8.0}, {"gpus": 1, "cards": 0.3}, {"gpus": 0, "cards": 0.143}, {"gpus": 2}, {}]
     assert [number(job) for job in told] == ["8", "0.3", "0.143", "2", "0"]
+
+
+def test_cards_that_are_gone_are_told_without_names_of_others() -> None:
+    what = "card 3 of nvidia.com/gpu, which it holds, is gone: node n has 3"
+    told = [{"namespace": "ns", "pod": "p", "what": what}, {"namespace": None, "pod": None, "what": what}]
+    out = StringIO()
+    console = Console(file=out, width=120)
+    show_one({"name": "n", "ready": True, "gpus": [_card(0)], "cardsMisheld": told}, console)
+    assert f"CardDrift ns/p: {what}" in out.getvalue()
+    assert f"CardDrift another user's pod: {what}" in out.getvalue()
+    show_all([{"name": "n", "ready": True, "gpus": [_card(0)], "cardsMisheld": told}], console)
+    assert "Ready, CardDrift" in out.getvalue()

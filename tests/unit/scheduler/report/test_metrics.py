@@ -99,6 +99,7 @@ KNOWN: Samples = {
     ("t9ksched_stopped", (("what", "preemption"),)): 1,
     ("t9ksched_database_away", ()): 0,
     ("t9ksched_card_drift_pods", ()): 0,
+    ("t9ksched_cards_misheld_pods", ()): 0,
     ("t9ksched_clock_jumps_total", ()): 0,
     ("t9ksched_configuration_refused", ()): 1,
     ("t9ksched_plugin_failures_total", (("plugin", ODD),)): 3,

@@ -1,0 +1,124 @@
+"""Cards that pods hold on record and that cannot all be theirs: gone from their node, or held by several pods.
+
+Only nodes that give the cards that are named to them are looked at: on others a device plugin chooses. What is found is
+told (event `CardDrift`, a metric, `nodes`), and never gives a card to a pod: every holder stays charged. A node gives
+no cards while a pod of ours holds one that is gone from it, because the other cards may have other indices now, and
+while a pod of another scheduler runs on cards that others hold, because it may have any.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+from t9ksched.model.cards import CORES, CardTable
+from t9ksched.model.node import Node, NodeFacts
+from t9ksched.scheduler.state.change_feed import Log
+from t9ksched.scheduler.state.charges import Charge, Charges
+from t9ksched.scheduler.state.records import PodRecord
+
+
+def lost(charge: Charge, facts: NodeFacts) -> tuple[tuple[str, int], ...]:
+    """Resource and index of cards that a pod holds on record and that its node, which is ready, does not have. A node
+    that offers none of a resource at the moment, as while its device plugin starts anew, has lost none.
+    """
+    if not charge.cards or not facts.honours or facts.unready is not None:
+        return ()
+    has = facts.cards.counts
+    return tuple(
+        (resource, index)
+        for resource in charge.cards.resources
+        if resource in has
+        for index in charge.cards.indices(resource)
+        if index >= has[resource]
+    )
+
+
+def contested(charges: Iterable[Charge], begun: Callable[[str], bool], facts: NodeFacts) -> bool:
+    """Whether a pod of another scheduler, which has begun by its UID, holds cards of a node that others hold, too."""
+    there = [charge for charge in charges if charge.cards]
+    foreign = [charge for charge in there if not charge.queue and begun(charge.uid)]
+    if not foreign:
+        return False
+    if any(other is not one and other.cards.overlaps(one.cards) for one in foreign for other in there):
+        return True
+    return bool(facts.cards.divided) and not facts.cards.carries(charge.cards for charge in there)
+
+
+class CardAudit:
+    """Finds them, node by node, when a node or what its pods hold has changed. `pods`, `nodes` and `charges` are those
+    of the state.
+    """
+
+    def __init__(
+        self, pods: Mapping[str, PodRecord], nodes: Mapping[str, tuple[Node, NodeFacts]], charges: Charges
+    ) -> None:
+        self._pods = pods
+        self._nodes = nodes
+        self._charges = charges
+        self._changed: dict[str, None] = {}
+        self._found: dict[str, dict[str, str]] = {}
+        """By node and UID of the pod."""
+        self.drifts: Log[tuple[PodRecord, str]] = Log()
+        """What was found, each once as long as it lasts."""
+
+    def note(self, node: str) -> None:
+        """The node, or what its pods hold, has changed."""
+        self._changed[node] = None
+
+    def settle(self) -> None:
+        """Look at the nodes that have changed."""
+        while self._changed:
+            self._look(next(iter(self._changed)))
+
+    def of(self, node: str) -> Mapping[str, str]:
+        """What is wrong with cards of pods on a node, as sentences, by UID."""
+        if node in self._changed:
+            self._look(node)
+        return self._found.get(node, {})
+
+    def __len__(self) -> int:
+        """How many pods hold such cards."""
+        self.settle()
+        return sum(map(len, self._found.values()))
+
+    def _look(self, node: str) -> None:
+        self._changed.pop(node, None)
+        known, before = self._nodes.get(node), self._found.pop(node, {})
+        if known is None or not known[1].honours:
+            return
+        found: dict[str, str] = {}
+        for uid, what in (*self._gone(known[1]), *self._several(known[1])):
+            found.setdefault(uid, what)
+        for uid, what in found.items():
+            record = self._pods.get(uid)
+            if record is not None and before.get(uid) != what:
+                self.drifts.add((record, what))
+        if found:
+            self._found[node] = found
+
+    def _gone(self, facts: NodeFacts) -> Iterator[tuple[str, str]]:
+        for charge in self._charges.on_node(facts.name):
+            for resource, index in lost(charge, facts)[:1]:
+                has = facts.cards.counts[resource]
+                yield charge.uid, f"card {index} of {resource}, which it holds, is gone: node {facts.name} has {has}"
+
+    def _several(self, facts: NodeFacts) -> Iterator[tuple[str, str]]:
+        """Pods that hold a card that another one holds whole, or of which together more is held than there is."""
+        holders: dict[tuple[str, int], list[Charge]] = {}
+        for charge in self._charges.on_node(facts.name):
+            for resource in charge.cards.resources:
+                for index in charge.cards.indices(resource):
+                    holders.setdefault((resource, index), []).append(charge)
+        for (resource, index), those in sorted(holders.items(), key=lambda item: item[0]):
+            if len(those) > 1 and not _fit(facts.cards, resource, index, those):
+                for charge in those:
+                    # Without their names: they may be of other users.
+                    others = "another pod holds" if len(those) == 2 else f"{len(those) - 1} other pods hold"
+                    yield charge.uid, f"{others} card {index} of {resource} of node {facts.name}, which it holds, too"
+
+
+def _fit(cards: CardTable, resource: str, index: int, holders: list[Charge]) -> bool:
+    """Whether all of them have a part of the card, and it is as large as these."""
+    parts = [part for one in holders for part in one.cards.parts if (part.resource, part.index) == (resource, index)]
+    sizes = cards.divided.get(resource, ())
+    if len(parts) < len(holders) or index >= len(sizes):
+        return False
+    return sum(part.cores for part in parts) <= CORES and sum(part.memory for part in parts) <= sizes[index].memory
