@@ -105,7 +105,8 @@ async def patch(
         revision = before.revision if expected is None else expected
         return await services.store.reservations.edit(name, spec, nodes, seen, revision, by=caller.user)
 
-    return await _judged(services, caller, wanted, write, dry_run, {}, 200)
+    was_over = parse_reservation(before.spec).current(time.time_ns()) is None
+    return await _judged(services, caller, wanted, write, dry_run, {}, 200, may_be_over=was_over)
 
 
 @router.delete(
@@ -136,9 +137,11 @@ async def _judged(
     dry_run: bool,
     headers: dict[str, str],
     status: int,
+    *,
+    may_be_over: bool = False,
 ) -> Response:
     """Have the leader judge it, and write it if it is possible."""
-    if reservation.current(time.time_ns()) is None:
+    if reservation.current(time.time_ns()) is None and not may_be_over:
         raise Invalid.at("to", "lies in the past: the reservation would be over")
     warnings = about_reservation(caller, reservation.queues)
     for left in reversed(range(_TRIES)):

@@ -6,7 +6,7 @@ same times of the wall clock.
 """
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, Literal, NamedTuple
 
@@ -114,10 +114,15 @@ class AdvanceReservation:
         """Which occurrence is over after an edit, because the one that began at `ended` ended early: its beginning;
         None where none is.
 
-        An edit of a reservation that repeats is about the occurrences to come; any other one is open again.
+        An edit of a reservation that repeats is about the occurrences to come; any other one is open again, unless only
+        the note is another one.
         """
         present = self.current(now)
-        if not edited.every or present is None or present.begin != ended:
+        if present is None or present.begin != ended:
+            return None
+        if replace(self, note=edited.note) == edited:
+            return ended
+        if not edited.every:
             return None
         then = edited.current(now)
         return then.begin if then is not None and then.begin <= now else None
@@ -171,24 +176,6 @@ class AdvanceReservation:
         """When clocks show the same time so many days or weeks later."""
         wall = first.astimezone(time_zone(self.time_zone)).replace(tzinfo=None, fold=0)
         return moment_of(wall + timedelta(days=turn * _DAYS[self.every]), self.time_zone, last=last)
-
-
-def overlap(mine: Iterator[Occurrence], theirs: Iterator[Occurrence], most: int = 800) -> Occurrence | None:
-    """The first time at which occurrences of two reservations, in order, are both in force; looked for in `most` of
-    each.
-    """
-    first, second = next(mine, None), next(theirs, None)
-    for _ in range(2 * most):
-        if first is None or second is None:
-            return None
-        begin, end = max(first.begin, second.begin), min(first.end, second.end)
-        if begin < end:
-            return Occurrence(begin, end)
-        if first.end <= second.end:
-            first = next(mine, None)
-        else:
-            second = next(theirs, None)
-    return None
 
 
 FIELDS: Final = (

@@ -16,6 +16,7 @@ from t9ksched.scheduler.state.advance_conflicts import (
     Overlap,
     blockers,
     choose,
+    new_blockers,
     overlaps,
     taken,
     unless_evicted,
@@ -49,6 +50,7 @@ class ReservationJudge:
         """What a reservation would do: `nodes` for it, `faults` of what it asks for, `conflicts`, the `jobs` that hold
         its room beyond its beginning, with what of them is evicted then, and the `plans` that lie in its time; what it
         `takes` in all, by resource; and `seen`, the newest revision when the other reservations were read.
+        Of an edit, only what it makes worse is a fault or a conflict.
 
         Raises:
             Invalid: it is none.
@@ -70,15 +72,18 @@ class ReservationJudge:
             keep = before.record.nodes
             ended = None if before.ended is None else before.reservation.still_over(one, before.ended, now)
         of = one.current(now, ended)
+        if of is None and before is not None and before.present(now) is None:
+            empty = {key: list[Json]() for key in ("faults", "conflicts", "jobs", "plans")}
+            return empty | {"nodes": list(keep), "takes": {}, "seen": seen}
         if of is None:
             faults = [{"path": "to", "message": "lies in the past: the reservation would be over"}]
             return {"faults": faults, "seen": seen} | {key: [] for key in ("nodes", "conflicts", "jobs", "plans")}
-        nodes, found = choose(self._state, one, keep, others, now, end_of, ended)
+        nodes, found = choose(self._state, one, keep, others, now, end_of, ended, before)
         holders = blockers(self._state, one, nodes, of, end_of)
         evicted = self._evicted(one, nodes, of, end_of) if one.on_conflict == "Preempt" else {}
         jobs = [_job(each, evicted.get(each.gang.uid, 0)) for each in holders]
-        stay = blockers(self._state, one, nodes, of, unless_evicted(self._state, one, end_of))
-        conflicts = [_other(each) for each in overlaps(self._state, one, nodes, others, now, ended)]
+        stay = new_blockers(self._state, one, nodes, of, unless_evicted(self._state, one, end_of), before)
+        conflicts = [_other(each) for each in overlaps(self._state, one, nodes, others, now, ended, before)]
         return {
             "nodes": nodes,
             "faults": [{"path": fault.path, "message": fault.message} for fault in found],

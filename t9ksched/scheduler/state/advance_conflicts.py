@@ -9,9 +9,10 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from t9ksched.model.advance_reservation import AdvanceReservation, Occurrence, overlap
+from t9ksched.model.advance_reservation import AdvanceReservation, Cards, Occurrence
 from t9ksched.model.errors import FieldError
 from t9ksched.model.node import NodeFacts
+from t9ksched.model.overlaps import Timetable, first_overlap, left
 from t9ksched.scheduler.state.advance_book import KnownReservation
 from t9ksched.scheduler.state.charges import Charge
 from t9ksched.scheduler.state.records import GangRecord, PodRecord
@@ -106,20 +107,73 @@ def overlaps(
     others: Iterable[KnownReservation],
     now: int,
     ended: int | None = None,
+    before: KnownReservation | None = None,
 ) -> list[Overlap]:
     """The other reservations that need the same room at the same time. Maintenance may lie over any other one. `ended`
-    is when the occurrence began that ended early.
+    is when the occurrence began that ended early. Of an edit, `before` is the reservation as it was: what it overlapped
+    already does not count.
     """
     found = []
+    mine = Timetable(one, ended)
     for other in others:
         theirs = other.reservation
         shared = [node for node in nodes if node in other.record.nodes and not _both(state, one, theirs, node)]
         if theirs.name == one.name or not shared or (one.maintenance and not theirs.maintenance):
             continue
-        mine = one.occurrences(now, ended)
-        if (at := overlap(mine, theirs.occurrences(now, other.ended))) is not None:
-            found.append(Overlap(theirs.name, tuple(shared), at))
+        was = before
+        if was is not None and was.reservation.maintenance and not (one.maintenance or theirs.maintenance):
+            was = None  # it may lie over that one no longer
+        fresh, kept = divided(one, shared, was)
+        at = first_overlap(mine, Timetable(theirs, other.ended), now) if fresh else None
+        if kept and was is not None:
+            again = first_overlap(mine, Timetable(theirs, other.ended), now, Timetable(was.reservation, was.ended))
+            fresh += kept if again is not None else []
+            at = min((each for each in (at, again) if each is not None), default=None)
+        if at is not None:
+            found.append(Overlap(theirs.name, tuple(sorted(fresh)), at))
     return found
+
+
+def divided(
+    one: AdvanceReservation, nodes: Iterable[str], before: KnownReservation | None
+) -> tuple[list[str], list[str]]:
+    """Those of the nodes of which an edit reserves something that was not reserved, and the others, of which no more is
+    reserved than before but perhaps at other times. Without `before` all are new.
+    """
+    fresh, kept = list[str](), list[str]()
+    for node in nodes:
+        same = before is not None and node in before.record.nodes and not _more(one.cards, before.reservation.cards)
+        (kept if same else fresh).append(node)
+    return fresh, kept
+
+
+def _more(cards: Cards | None, before: Cards | None) -> bool:
+    """Whether that is more of a node than before; None is all of it."""
+    if cards is None or before is None:
+        return before is not None
+    return cards.resource != before.resource or cards.count > before.count
+
+
+def new_blockers(
+    state: "ClusterState",
+    one: AdvanceReservation,
+    nodes: Iterable[str],
+    of: Occurrence,
+    end_of: EndOf,
+    before: KnownReservation | None,
+) -> list[Blocker]:
+    """The groups in the way of what an edit reserves beyond what was reserved `before`; all of them without it."""
+    fresh, kept = divided(one, nodes, before)
+    found = blockers(state, one, fresh, of, end_of)
+    longer = left(of, Timetable(before.reservation, before.ended)) if before is not None else None
+    if longer is not None:
+        found += blockers(state, one, kept, longer, end_of)
+    joined: dict[GangRecord, Blocker] = {}
+    for each in found:
+        known = joined.get(each.gang)
+        there = each.nodes if known is None else tuple(sorted({*known.nodes, *each.nodes}))
+        joined[each.gang] = Blocker(each.gang, there, each.until)
+    return sorted(joined.values(), key=_by_key)
 
 
 def choose(
@@ -130,30 +184,38 @@ def choose(
     now: int,
     end_of: EndOf,
     ended: int | None = None,
+    before: KnownReservation | None = None,
 ) -> tuple[list[str], list[FieldError]]:
-    """The nodes of a reservation, and what is wrong with those that it asks for; `ended` as in `overlaps`.
+    """The nodes of a reservation, and what is wrong with those that it asks for; `ended` and `before` as in `overlaps`.
 
     Named nodes are taken as they are. Of those that a selector matches come first the ones to `keep`, then those with
-    nothing in the way, or nothing that is not evicted, ready ones, and the first by name.
+    nothing in the way, or nothing that is not evicted, ready ones, and the first by name. An edit that says nothing new
+    of nodes and times leaves the nodes as they are, also those that are lost.
     """
+    if before is not None and _same_room(one, before, now, ended):
+        return list(before.record.nodes), []
     if one.nodes.selector is None:
-        faults = [fault for name in one.nodes.names if (fault := _fault(state, one, name)) is not None]
+        fresh, _ = divided(one, one.nodes.names, before)
+        faults = [fault for name in fresh if (fault := _fault(state, one, name)) is not None]
         return list(one.nodes.names), faults
     of = one.current(now, ended)
     assert of is not None, "a reservation that is over gets no nodes"
     ranked = []
     matching = 0
     for name, (_, facts) in sorted(state.node_objects.items()):
-        if facts.deleting or not one.nodes.selector.matches(facts.labels) or lacks_cards(one, facts):
+        if not _has_place(state, one, name):
             continue
         matching += 1
-        if overlaps(state, one, (name,), others, now, ended):
+        if overlaps(state, one, (name,), others, now, ended, before):
             continue
         in_the_way = bool(blockers(state, one, (name,), of, end_of))
         stays = in_the_way and bool(blockers(state, one, (name,), of, unless_evicted(state, one, end_of)))
         useful = facts.ready and (one.maintenance or not facts.unschedulable)
         ranked.append((not useful, stays, in_the_way, name not in keep, name))
     found = sorted(name for *_, name in sorted(ranked)[: one.nodes.count])
+    if before is not None and before.reservation.nodes.selector == one.nodes.selector:
+        lost = [name for name in before.record.nodes if not _has_place(state, one, name)]
+        found = sorted([*found, *lost[: one.nodes.count - len(found)]])  # they stay where there are no others
     if len(found) < one.nodes.count:
         free = f"{len(found)} of {matching} nodes that match" if len(found) < matching else f"{matching} nodes match"
         text = f"asks for {one.nodes.count} nodes: {free}" + (
@@ -161,6 +223,22 @@ def choose(
         )
         return found, [FieldError("nodes.count", text)]
     return found, []
+
+
+def _has_place(state: "ClusterState", one: AdvanceReservation, name: str) -> bool:
+    """Whether a node is there that the reservation may choose."""
+    known, selector = state.node_objects.get(name), one.nodes.selector
+    if known is None or known[1].deleting or (selector is not None and not selector.matches(known[1].labels)):
+        return False
+    return not lacks_cards(one, known[1])
+
+
+def _same_room(one: AdvanceReservation, before: KnownReservation, now: int, ended: int | None) -> bool:
+    """Whether an edit leaves alone which nodes are reserved, how much of each, and when."""
+    was = before.reservation
+    times = [(each.begins, each.ends, each.every, each.until, each.time_zone) for each in (one, was)]
+    what = [(each.nodes, each.cards) for each in (one, was)]
+    return times[0] == times[1] and what[0] == what[1] and one.current(now, ended) == before.present(now)
 
 
 def taken(state: "ClusterState", one: AdvanceReservation, nodes: Iterable[str]) -> dict[str, int]:
@@ -231,5 +309,5 @@ def _fault(state: "ClusterState", one: AdvanceReservation, name: str) -> FieldEr
     return None
 
 
-def _by_key(entry: tuple[GangRecord, Sequence[str]]) -> tuple[str, str]:
+def _by_key(entry: tuple[GangRecord, Sequence[str]] | Blocker) -> tuple[str, str]:
     return entry[0].key, entry[0].uid

@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
-from t9ksched.model.advance_reservation import AdvanceReservation, overlap
+from t9ksched.model.advance_reservation import AdvanceReservation
 from t9ksched.model.errors import Invalid
+from t9ksched.model.overlaps import Timetable, first_overlap
 from t9ksched.model.reservation_form import parse_reservation
 from t9ksched.model.wall_clock import moment_at, nanoseconds, parse_moment, written_moment
 
@@ -215,7 +216,7 @@ def test_whom_it_is_for(whom: Any, queue: str, user: str, groups: tuple[str, ...
 def test_when_two_overlap_first(other: dict[str, Any], expected: str | None) -> None:
     one, two = parse_reservation(form()), parse_reservation(form(**other))
     for first, second in ((one, two), (two, one)):
-        found = overlap(first.occurrences(0), second.occurrences(0))
+        found = first_overlap(Timetable(first), Timetable(second), 0)
         assert (None if found is None else written_moment(moment_at(found.begin))) == expected
 
 
@@ -226,8 +227,8 @@ def test_an_occurrence_that_ended_early_is_left_out() -> None:
     assert one.current(now, begin) == (begin + day, begin + day + day // 12)
     assert one.current(now, begin - day) == one.current(now)
     other = parse_reservation(form(from_="2030-01-09T20:30:00Z", to="2030-01-09T21:30:00Z"))
-    assert overlap(one.occurrences(now, begin), other.occurrences(now)) is None
-    assert overlap(other.occurrences(now), one.occurrences(now)) is not None
+    assert first_overlap(Timetable(one, begin), Timetable(other), now) is None
+    assert first_overlap(Timetable(other), Timetable(one), now) is not None
 
 
 @pytest.mark.parametrize(

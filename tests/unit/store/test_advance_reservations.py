@@ -89,7 +89,10 @@ async def test_the_scheduler_changes_nodes_and_ends_an_occurrence_without_a_new_
     assert not await store.reservations.choose("r", "another", ["n9"], replaced), "it was made anew meanwhile"
     assert not await store.reservations.end("gone", made.uid, Ended(BEGIN, "Released"), released)
     assert await store.changes.head() == head
-    edited = await store.reservations.edit("r", spec(note="again"), ["n3"], head)
+    noted = await store.reservations.edit("r", spec(note="again"), ["n3"], head)
+    assert noted.ended == Ended(BEGIN, "Released"), "another note opens nothing"
+    wanted = spec(note="again", releaseUnusedAfter="1h")
+    edited = await store.reservations.edit("r", wanted, ["n3"], await store.changes.head())
     assert edited.ended is None, "what is edited is open again"
 
 

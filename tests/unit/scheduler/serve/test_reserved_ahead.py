@@ -1,5 +1,6 @@
 """Which reservations a longer time limit of a running job takes room from."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -18,10 +19,10 @@ def at(hours: float) -> str:
     return written_moment(moment_at(NOW + round(hours * HOUR)))
 
 
-def reserved(begin: float, end: float, **fields: Any) -> Any:
-    """A reservation of node n1 by hours from now, for the queue `theirs`."""
-    whom = {"queues": ["theirs"]}
-    return known(**{"from": at(begin), "to": at(end), "for": whom} | fields)
+def reserved(begin: float, end: float, *, chosen: tuple[str, ...] = ("n1",), ended: str = "", **fields: Any) -> Any:
+    """A reservation by hours from now, for the queue `theirs`, and the nodes chosen for it."""
+    made = known(ended, **{"from": at(begin), "to": at(end), "for": {"queues": ["theirs"]}} | fields)
+    return replace(made, record=replace(made.record, nodes=chosen))
 
 
 def running(limit: str = "30m", gpus: int = 8) -> ClusterState:
