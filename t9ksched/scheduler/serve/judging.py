@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from t9ksched.model.advance_reservation import AdvanceReservation, Occurrence
+from t9ksched.model.reservation import rounded_up
 from t9ksched.model.reservation_form import parse_reservation
 from t9ksched.model.wall_clock import moment_at, written_moment
 from t9ksched.scheduler.act.room_clearing import RoomClearing
@@ -22,6 +23,7 @@ from t9ksched.scheduler.state.advance_conflicts import (
     unless_evicted,
 )
 from t9ksched.scheduler.state.end_rules import EndRules
+from t9ksched.scheduler.state.objects import timestamp
 from t9ksched.scheduler.state.records import GangRecord
 from t9ksched.scheduler.state.state import ClusterState
 from t9ksched.store.store import Store
@@ -115,7 +117,8 @@ class ReservationJudge:
             permissions = state.permissions
             groups = permissions.groups_of_submitter(gang)
             if not one.admits(gang.queue, permissions.submitter(gang) or "", groups):
-                found.append({"job": _title(gang), "queue": gang.queue, "at": _at(plan[0].since), "nodes": there})
+                at = timestamp(rounded_up(plan[0].since, state.resolution))
+                found.append({"job": _title(gang), "queue": gang.queue, "at": at, "nodes": there})
         return found
 
 

@@ -5,6 +5,8 @@ from typing import Any, cast
 
 import pytest
 
+from t9ksched.scheduler.report.job_shape import job_shape
+from t9ksched.scheduler.report.observed_job import identity, observed_job
 from t9ksched.scheduler.serve.judging import ReservationJudge
 from t9ksched.scheduler.state.advance_book import KnownReservation
 from t9ksched.scheduler.state.state import ClusterState
@@ -140,3 +142,16 @@ async def test_a_note_on_one_that_is_over_or_released() -> None:
     released = reserved(-1, 1, ended=at(-1), chosen=("n1",))
     assert against(await judged({"note": "x"}, released)) == []
     assert against(await judged({"to": at(1.5)}, released)) == [RUNS], "it would be open again"
+
+
+async def test_a_planned_start_that_gives_way_is_told_as_the_job_tells_it() -> None:
+    state = cluster()
+    state.upsert_pod(limited("next", 8, "1h", nodeSelector={"kubernetes.io/hostname": "n1"}))
+    cycle(state, NOW + 1)
+    (gang,) = [one for one in state.gangs.values() if one.name == "next"]
+    view = observed_job(state, identity(gang)[0])
+    assert view is not None
+    told = job_shape(view, state)["plannedStart"]["at"]
+    (plan,) = (await judged({"from": at(3), "to": at(5), "onConflict": "Wait"}, stored(), state=state))["plans"]
+    assert (plan["job"], plan["at"]) == ("ns/Pod/next", told)
+    assert told.endswith(":00Z")
