@@ -16,8 +16,8 @@ export PYTHONDONTWRITEBYTECODE :=
 help:  ## show these targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | column -t -s '|' 2>/dev/null || grep '##' $(MAKEFILE_LIST)
 
-demo: $(READY)  ## watch gangs wait, start and run on named GPU cards (half a minute)
-	@$(BIN)/t9ksched demo
+demo: $(READY)  ## watch gangs wait, start and run on named GPU cards (half a minute); PRESET=sharing: parts of cards
+	@$(BIN)/t9ksched demo $(if $(PRESET),--preset $(PRESET))
 
 up: $(READY)  ## everything in one process, with a simulated GPU cluster
 	@$(BIN)/t9ksched up

@@ -17,6 +17,16 @@ def test_two_demos_at_once_both_end_well() -> None:
             assert (told["score"]["partialGangs"], told["score"]["doubleCards"]) == (0, 0)
 
 
+def test_the_demo_of_parts_of_cards_ends_well() -> None:
+    done = run("demo", "--preset", "sharing", "-o", "json")
+    assert done.code == 0, (done.out, done.err)
+    told = done.json
+    assert [len(scene["steps"]) for scene in told["scenes"]] == [1, 3, 2, 3, 1]
+    assert told["score"]["gangs"] == 5
+    assert (told["score"]["partialGangs"], told["score"]["doubleCards"]) == (0, 0)
+    assert run("demo", "--preset", "huge").code == 2
+
+
 def test_without_a_terminal_it_prints_plain_lines() -> None:
     done = run("demo", also={"TERM": "dumb"})
     assert done.code == 0, done.out + done.err

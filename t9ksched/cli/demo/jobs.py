@@ -80,6 +80,13 @@ def notebook(name: str, queue: str, gpus: int) -> Json:
     }
 
 
+def notebook_part(name: str, queue: str, limits: Mapping[str, int]) -> Json:
+    """A Notebook with these amounts of cards, in the words of what divides them."""
+    made = notebook(name, queue, 0)
+    made["spec"]["template"]["spec"]["containers"][0]["resources"]["limits"] = dict(limits)
+    return made
+
+
 def pod_group(name: str, queue: str, pods: int, gpus: int, level: str, **spec: str) -> list[Json]:
     """A PodGroup by hand and its pods with `gpus` cards each; `level` is the node label its topologyPolicy is about."""
     return _group(name, queue, pods, gpus, {TOPOLOGY_KEY_ANNOTATION: level}, spec)

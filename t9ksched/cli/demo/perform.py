@@ -24,21 +24,21 @@ from t9ksched.settings import Settings
 
 
 @contextlib.asynccontextmanager
-async def cluster(folder: Path, log: TextIO) -> AsyncIterator[Running]:
-    """Everything started below `folder`, on free ports; nothing of the environment changes it."""
+async def cluster(folder: Path, log: TextIO, preset: str) -> AsyncIterator[Running]:
+    """Everything started below `folder` on the nodes of a preset, on free ports, whatever the environment says."""
     settings = Settings.load(db=None, port=0, internal_port=0, internal_address=None, admin_token=None)
     configure(settings, log)
-    async with running(Plan(folder, settings, 0)) as up:
+    async with running(Plan(folder, settings, 0, preset)) as up:
         yield up
 
 
-async def perform(up: Running, picture: Picture, watching: Audience) -> None:
-    """Play every scene and record the score."""
+async def perform(up: Running, picture: Picture, watching: Audience, preset: str) -> None:
+    """Play every scene of a preset and record the score."""
     async with connect(up.kubeconfig) as kube, _audited(kube) as watcher:
         stage = Stage(Client.at(up.server, up.token), kube, picture, watching)
         partial: set[str] = set()
         async with _background(stage.watch()):
-            for title, scene in SCENES:
+            for title, scene in SCENES[preset]:
                 await stage.play(title, scene)
                 partial |= {gang.group for gang in watcher.report().partial_gangs}
         await stage.look()

@@ -21,8 +21,12 @@ if TYPE_CHECKING:
     from t9ksched.cli.runtime import Running
 
 
-async def play(*, keep: bool, output: Output) -> int:
-    """Play every scene; the exit code: 0 only if all of it ended as it should."""
+_TRIES = {"demo": ("pytorch.yaml", "default", "explain pj/llama -n vision"), "sharing": ("mgpu.yaml", "share", "usage")}
+"""What to try next, by preset: an example, the queue for it while all is kept running, and another command then."""
+
+
+async def play(*, preset: str, keep: bool, output: Output) -> int:
+    """Play every scene of a preset; the exit code: 0 only if all of it ended as it should."""
     out = console()
     recording = Recording()
     picture = Picture(recording, Palette(coloured(out)))
@@ -36,12 +40,12 @@ async def play(*, keep: bool, output: Output) -> int:
                     await asyncio.sleep(0)
                     from t9ksched.cli.demo.perform import cluster, perform
 
-                    up = await stack.enter_async_context(cluster(Path(folder) / "data", lines))
-                    await perform(up, picture, watching)
+                    up = await stack.enter_async_context(cluster(Path(folder) / "data", lines, preset))
+                    await perform(up, picture, watching, preset)
                 if for_program:
                     print_json(recording.to_json() | ({"running": up.to_json()} if keep else {}), indent=False)
                 else:
-                    _say(out, picture, up if keep else None)
+                    _say(out, picture, preset, up if keep else None)
                 if keep:
                     await asyncio.Event().wait()
         if not recording.ok:
@@ -56,7 +60,7 @@ def _show_warnings(log: Path) -> None:
         sys.stderr.write(line + "\n")
 
 
-def _say(out: Console, picture: Picture, kept: "Running | None") -> None:
+def _say(out: Console, picture: Picture, preset: str, kept: "Running | None") -> None:
     """The score and what to try next."""
     recording, score = picture.recording, picture.recording.score
     out.print(picture.cluster())
@@ -71,8 +75,10 @@ def _say(out: Console, picture: Picture, kept: "Running | None") -> None:
         soft_wrap=True,
     )
     where = f" --data-dir {kept.data_dir}" if kept else ""
-    submit = f"submit -f {example('pytorch.yaml')} --queue default"
-    tries = ["nodes", submit, "explain pj/llama -n vision"] if kept else ["up", submit, "nodes"]
+    file, queue, look = _TRIES[preset]
+    submit = f"submit -f {example(file)} --queue {queue if kept else 'default'}"
+    up = "up" if preset == "demo" else f"up --nodes {preset}"
+    tries = ["nodes", submit, look] if kept else [up, submit, "nodes"]
     out.print("\nTry next" + (", in another terminal:" if kept else ":"))
     for command in tries:
         out.print(f"  {program()} {command}{where}", soft_wrap=True)

@@ -80,6 +80,10 @@ class Stage:
         """POST to the REST API."""
         return await asyncio.to_thread(self._rest.post, path, body)
 
+    async def put(self, path: str, body: Any) -> Any:
+        """PUT to the REST API."""
+        return (await asyncio.to_thread(lambda: self._rest.call("PUT", path, body=body))).body
+
     async def submit(self, job: Json) -> Json:
         """Submit a job by REST into the demo's namespace."""
         made = await asyncio.to_thread(lambda: self._rest.post("/apis/v1/workloads", job, namespace=NAMESPACE))

@@ -20,6 +20,42 @@ def _a100(cards: int) -> dict[str, Any]:
     return {"labels": _A100, "allocatable": {"cpu": "96", "memory": "1Ti", "nvidia.com/gpu": str(cards)}}
 
 
+_MGPU: Final = {
+    "name": "mgpu",
+    "count": 1,
+    "labels": {"nvidia.com/gpu.product": "Tesla-V100-SXM2-32GB", "vke.node.gpu.schedule": "mgpu"},
+    "allocatable": {
+        "cpu": "64",
+        "memory": "256Gi",
+        "vke.volcengine.com/mgpu-core": "400",
+        "vke.volcengine.com/mgpu-memory": "130040",
+    },
+}
+"""Four cards that mGPU divides, as its device plugin publishes them."""
+_MIG: Final = {
+    "name": "mig",
+    "count": 1,
+    "cardMode": "plugin-chooses",
+    "labels": {
+        "nvidia.com/gpu.product": "NVIDIA-A100-SXM4-40GB",
+        "nvidia.com/gpu.memory": "40960",
+        "nvidia.com/mig.strategy": "mixed",
+    },
+    "allocatable": {"cpu": "64", "memory": "512Gi", "nvidia.com/mig-1g.5gb": "14", "nvidia.com/mig-3g.20gb": "4"},
+}
+"""Four cards in slices: two in seven small ones each, two in two large ones each."""
+_SHARED: Final = {
+    "name": "shared",
+    "count": 1,
+    "cardMode": "plugin-chooses",
+    "labels": {
+        "nvidia.com/gpu.product": "NVIDIA-A40-40GB-SHARED",
+        "nvidia.com/gpu.sharing-strategy": "time-slicing",
+        "nvidia.com/gpu.replicas": "4",
+    },
+    "allocatable": {"cpu": "64", "memory": "512Gi", "nvidia.com/gpu.shared": "8"},
+}
+"""Two cards, each shared by four containers in turns."""
 PRESETS: Final[dict[str, list[dict[str, Any]]]] = {
     "demo": [
         {"name": "a100", "count": 4, **_a100(8)},
@@ -30,6 +66,17 @@ PRESETS: Final[dict[str, list[dict[str, Any]]]] = {
             "allocatable": {"cpu": "64", "memory": "512Gi", "nvidia.com/gpu": "4"},
         },
         {"name": "cpu", "count": 2, "allocatable": {"cpu": "64", "memory": "256Gi"}},
+    ],
+    "sharing": [
+        _MGPU,
+        _MIG,
+        _SHARED,
+        {
+            "name": "a40",
+            "count": 1,
+            "labels": _A40,
+            "allocatable": {"cpu": "64", "memory": "512Gi", "nvidia.com/gpu": "4"},
+        },
     ],
     "small": [{"name": "a100", "count": 1, **_a100(2)}],
     "large": [{"name": "a100", "count": 1000, **_a100(8)}],

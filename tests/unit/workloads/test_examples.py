@@ -19,6 +19,13 @@ EXPECTED = {
     "notebook.yaml": ("a100", 1, 1),
     "pod.yaml": ("a100", 1, 1),
     "mgpu.yaml": ("a100", 0, 1),
+    "mgpu-several.yaml": ("a100", 0, 1),
+    "gpu-model.yaml": ("a100", 2, 1),
+    "gpu-memory.yaml": ("a100", 1, 1),
+    "mig-mixed.yaml": ("a100", 0, 1),
+    "mig-single.yaml": ("a100", 1, 1),
+    "time-slicing.yaml": ("a100", 0, 1),
+    "mps.yaml": ("a100", 1, 1),
     "podgroup.yaml": ("a100", 2, 3),
     "job.yaml": ("a100", 4, 4),
 }

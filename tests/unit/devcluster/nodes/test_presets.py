@@ -7,6 +7,7 @@ import pytest
 
 from t9ksched.devcluster.nodes.presets import PRESETS, load_nodes
 from t9ksched.model.errors import Invalid
+from t9ksched.model.node import decode_node, node_facts
 
 
 def test_demo_is_the_cluster_of_the_manual() -> None:
@@ -25,6 +26,11 @@ def test_uniform_presets(preset: str, count: int, cards: int) -> None:
     nodes = load_nodes(preset)
     assert len({node["metadata"]["name"] for node in nodes}) == count
     assert {node["status"]["allocatable"]["nvidia.com/gpu"] for node in nodes} == {str(cards)}
+
+
+def test_nodes_of_sharing_divide_cards_in_different_ways() -> None:
+    modes = {node["metadata"]["name"]: node_facts(decode_node(node)).mode for node in load_nodes("sharing")}
+    assert modes == {"a40-0": "Whole", "mgpu-0": "MGPU", "mig-0": "MIGMixed", "shared-0": "TimeSliced"}
 
 
 def test_a_path_is_read_as_a_nodes_file(tmp_path: Path) -> None:
