@@ -50,6 +50,11 @@ class Windows:
             self._shut[gang.queue] = explain.outside_window(gang.queue, next_begin(windows, now)) if closed else None
         return self._shut[gang.queue]
 
+    def next_begin(self, gang: Gang) -> int | None:
+        """When the next window begins in which the gang may start; None where none does, or where it needs none."""
+        windows = self._heeded(gang)
+        return None if windows is None else next_begin(windows, self._now)
+
     def allow(self, gang: Gang, at: int) -> bool:
         """Whether the gang may start at that moment."""
         windows = self._heeded(gang)

@@ -102,7 +102,7 @@ def _show_holders(holders: list[dict[str, Any]], out: Console) -> None:
     rows = [
         [str(h.get("queue") or "–"), str(h.get("job") or "–"), _holds(h), str(h.get("until") or "unknown")]
         for h in holders
-        if not h.get("from")
+        if not (h.get("from") or h.get("reservation"))
     ]
     if rows:
         out.print("\nJobs that hold what it needs:")
@@ -116,11 +116,26 @@ def _show_holders(holders: list[dict[str, Any]], out: Console) -> None:
             str(h.get("until") or "unknown"),
         ]
         for h in holders
-        if h.get("from")
+        if h.get("from") and not h.get("reservation")
     ]
     if planned:
         out.print("\nJobs that are to start there:")
         print_table(out, table(("QUEUE", "JOB", "NEEDS", "FROM", "UNTIL"), planned, right=("NEEDS",)))
+    reserved = [
+        [
+            str(h["reservation"]),
+            str(h.get("nodes")),
+            str(h.get("gpus")),
+            str(h["from"]),
+            str(h["until"]),
+        ]
+        for h in holders
+        if h.get("reservation")
+    ]
+    if reserved:
+        out.print("\nReservations that keep room there:")
+        columns = ("RESERVATION", "NODES", "GPUS", "FROM", "UNTIL")
+        print_table(out, table(columns, reserved, right=("NODES", "GPUS")))
 
 
 def _show_links(links: list[dict[str, Any]], out: Console) -> None:

@@ -1,6 +1,7 @@
 """Planning of a gang's start: the earliest moment and the places at which it fits, kept for it until then."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import ClassVar, Final
 
 from t9ksched.engine import explain
@@ -102,13 +103,15 @@ def told(cycle: Cycle, gang: Gang, block: Block) -> tuple[Reason, ...]:
     too little now.
     """
     outside = cycle.windows.shut(gang)
-    shut = () if outside is None else (outside,)
     shortfalls = cycle.ledger.can_charge(gang.queue, block.room.demand)
     planning = cycle.policy.planning
     at = rounded_up(block.at, planning.resolution_seconds * 1_000_000_000) if planning is not None else block.at
     if block.told is None or block.told[0] != at:
         block.told = at, (explain.planned_start(at, len(block.room.rows)),)
-    if not (shortfalls or shut):
+    if not shortfalls and outside is None:
         return block.told[1]
+    start = block.told[1]
+    if outside is not None and cycle.windows.next_begin(gang) == block.at:
+        start = tuple(replace(reason, unblocks=()) for reason in start)  # nothing else keeps it from an earlier one
     quota = (explain.quota_exceeded(shortfalls),) if shortfalls else ()
-    return (*block.told[1], *shut, *quota)
+    return (*start, *(() if outside is None else (outside,)), *quota)

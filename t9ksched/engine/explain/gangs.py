@@ -192,7 +192,7 @@ def planned_start(at: int, nodes: int) -> Reason:
     return Reason(
         Code.PLANNED_START,
         f"planned to start at {_when(at)} on {counted(nodes, 'node')}",
-        unblocks=("jobs that run there end, by then at the latest",),
+        unblocks=("what has the room until then ends, by then at the latest",),
     )
 
 

@@ -92,15 +92,18 @@ async def explanation(view: ObservedJob, state: ClusterState, pod: PodRecord | N
         reasons = [back, *reasons] if back is not None else reasons
     if verdict == "Waiting" and not reasons:
         reasons = [unjudged(gangs) or _JUST_COME]
+    held = (
+        await holders(view, state, reasons)
+        if verdict == "Waiting" and any(reason.code in _FOR_ROOM for reason in reasons)
+        else []
+    )
     failed = [_failure(view, pod)] if now == "Failed" and not reasons else []
     return {
         "job": job_shape(view, state),
         "verdict": verdict,
         "reasons": failed or reason_shapes(reasons),
-        "holders": await holders(view, state, reasons)
-        if verdict == "Waiting" and any(reason.code in _FOR_ROOM for reason in reasons)
-        else [],
-        "unblocks": _addressed(view, state, reasons),
+        "holders": held,
+        "unblocks": _addressed(view, state, reasons, held),
         "position": next((gang.position for gang in view.gangs if gang.position is not None), None),
         "warnings": _warnings(view, state),
         "links": _links(view.pods if pod is None else [pod], state),
@@ -116,12 +119,30 @@ def _of_all(gangs: Iterable[GangRecord]) -> list[Reason]:
     return found
 
 
-def _addressed(view: ObservedJob, state: ClusterState, reasons: Iterable[Reason]) -> list[str]:
-    """What would help, each once, with the job's name in the commands."""
+def _addressed(view: ObservedJob, state: ClusterState, reasons: Iterable[Reason], holders: list[Json]) -> list[str]:
+    """What would help, each once, with the job's name in the commands. A planned start is helped by what has the room
+    until then.
+    """
     root = state.owners.root(view.gangs[0]) if view.gangs else None
     title = root.title if root is not None else f"{view.kind}/{view.name}"
     name = title if view.namespace == "default" else f"{title} -n {view.namespace}"
-    return list(dict.fromkeys(text.replace("KIND/NAME", name) for reason in reasons for text in reason.unblocks))
+    texts = (
+        text
+        for reason in reasons
+        for text in (_ends(holders) if reason.code == Code.PLANNED_START and holders else reason.unblocks)
+    )
+    return list(dict.fromkeys(text.replace("KIND/NAME", name) for text in texts))
+
+
+def _ends(holders: list[Json]) -> list[str]:
+    """The ends that a planned start waits for."""
+    found = []
+    if any(one["from"] is None for one in holders):
+        found.append("jobs that run there end, by then at the latest")
+    if any(one["from"] and not one.get("reservation") for one in holders):
+        found.append("jobs that are planned before it start and end, or are cancelled")
+    reserved = [one for one in holders if one.get("reservation")]
+    return found + [f"reservation {one['reservation']!r} ends, at {one['until']}" for one in reserved[:_FEW]]
 
 
 def _warnings(view: ObservedJob, state: ClusterState) -> list[Json]:

@@ -18,6 +18,8 @@ from t9ksched.model.taints import untolerated
 from t9ksched.scheduler.report.job_shape import Json
 from t9ksched.scheduler.report.node_shape import quantities
 from t9ksched.scheduler.report.observed_job import ObservedJob, identity
+from t9ksched.scheduler.serve.in_the_way import in_the_way, is_planned, only_window
+from t9ksched.scheduler.serve.timeline import reserved_cards
 from t9ksched.scheduler.state.charges import Charge
 from t9ksched.scheduler.state.end_rules import pod_deadline
 from t9ksched.scheduler.state.limits import own_limit
@@ -71,15 +73,19 @@ class _Usable:
 
 
 async def holders(view: ObservedJob, state: ClusterState, reasons: list[Reason]) -> list[Json]:
-    """The jobs that hold what this job requests, the largest first; then those that are to start there, the next first.
+    """The jobs that hold what this job requests, the largest first; then those that are to start there, the next first;
+    then what administrators reserved there.
 
     While the quota of its queue is short these are jobs of that queue, wherever they run; else all on the nodes that
-    its queue and its own pods may use. Of planned starts those count that come before its own.
+    its queue and its own pods may use. Of planned starts those count that come before its own. There are none where
+    the job waits for nothing but its queue's start window.
     """
     queue = state.queues.get(view.gangs[0].queue) if view.gangs else None
     if queue is None:
         return []
     quota = next((reason for reason in reasons if reason.code == Code.QUOTA_EXCEEDED), None)
+    if quota is None and only_window(view.gangs, queue, state):
+        return []
     wanted = frozenset(quota.needs) if quota is not None else _wanted(view, reasons)
     usable = None if quota is not None else _Usable.of(view, queue)
     held: dict[tuple[str | None, str], _Held] = {}
@@ -115,7 +121,25 @@ async def holders(view: ObservedJob, state: ClusterState, reasons: list[Reason])
             "until": timestamp(one.until or 0),
         }
         for (holder, job), one in ranked
-    ]
+    ] + (_reservations(view, state, queue) if quota is None or is_planned(reasons) else [])
+
+
+def _reservations(view: ObservedJob, state: ClusterState, queue: Queue) -> list[Json]:
+    """What administrators reserved on nodes that the job may use, with the cards there, and that is in its way."""
+    usable = _Usable.of(view, queue)
+    found: list[Json] = []
+    there: dict[str, list[int]] = {}
+    for of, held in in_the_way(view.gangs, state):
+        if held.name not in there:
+            nodes = (
+                node for node in held.record.nodes if (known := state.node_objects.get(node)) and usable.takes(known[1])
+            )
+            there[held.name] = [reserved_cards(state, held, node) for node in nodes]
+        if there[held.name]:
+            span = {"from": timestamp(of.begin), "until": timestamp(of.end)}
+            head = {"queue": None, "job": None, "reservation": held.name, "gpus": sum(there[held.name])}
+            found.append({**head, "nodes": len(there[held.name]), "holds": {}, **span})
+    return found[:_MOST_HOLDERS]
 
 
 def _plans_before(view: ObservedJob, state: ClusterState) -> list[tuple[Reservation, ...]]:

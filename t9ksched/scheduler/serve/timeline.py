@@ -115,7 +115,7 @@ def _by_administrators(
     state: ClusterState, held: KnownReservation, now: int, until: int
 ) -> Iterable[tuple[int, str, Json]]:
     """What an administrator reserved, for no job yet: an item for each occurrence that begins by then."""
-    cards = {name: _reserved_cards(state, held, name) for name in sorted(held.record.nodes)}
+    cards = {name: reserved_cards(state, held, name) for name in sorted(held.record.nodes)}
     nodes = [{"name": name, "pods": 0, "gpus": gpus} for name, gpus in cards.items()]
     for of in held.reservation.occurrences(now, held.ended):
         if of.begin > until:
@@ -135,7 +135,8 @@ def _by_administrators(
         yield of.begin, RESERVATION, item
 
 
-def _reserved_cards(state: ClusterState, held: KnownReservation, node: str) -> int:
+def reserved_cards(state: ClusterState, held: KnownReservation, node: str) -> int:
+    """How many cards of a node are reserved; 0 of one that is gone."""
     if held.reservation.cards is not None:
         return held.reservation.cards.count
     return _has(state.node_objects[node][1]) if node in state.node_objects else 0

@@ -53,6 +53,22 @@ def test_a_planned_start_and_who_starts_before(firm: bool) -> None:
     assert lines[lines.index("Jobs that are to start there:") + 2] == "q ns/Pod/a 2 GPUs 2000-01-01T00:00:00Z unknown"
 
 
+def test_reservations_that_keep_room_have_a_table() -> None:
+    out = Console(file=io.StringIO(), width=200)
+    span = {"from": "2031-05-01T00:00:00Z", "until": "2031-05-02T00:00:00Z"}
+    kept = {"queue": None, "job": None, "reservation": "works", "nodes": 2, "gpus": 16, "holds": {}, **span}
+    job = {"queue": "q", "job": "ns/Pod/a", "gpus": 2, "from": None, "until": None}
+    show({"job": {"kind": "Pod", "name": "p"}, "verdict": "Waiting", "holders": [job, kept]}, out)
+    lines = [" ".join(line.split()) for line in out.file.getvalue().splitlines()]  # type: ignore[attr-defined]
+    head = lines.index("Reservations that keep room there:")
+    assert lines[head + 1 : head + 3] == [
+        "RESERVATION NODES GPUS FROM UNTIL",
+        "works 2 16 2031-05-01T00:00:00Z 2031-05-02T00:00:00Z",
+    ]
+    assert "Jobs that are to start there:" not in lines
+    assert lines[lines.index("Jobs that hold what it needs:") + 2] == "q ns/Pod/a 2 GPUs unknown"
+
+
 @pytest.mark.parametrize(
     ("source", "told"),
     [

@@ -104,6 +104,17 @@ def test_queues_without_windows_look_at_no_clock(monkeypatch: pytest.MonkeyPatch
 # ---- with planning
 
 
+def test_what_waits_for_the_window_alone_waits_for_no_room() -> None:
+    pool = Pool(queues={"night": NIGHT, "q": queue()})
+    pool.submit("runs", 5, 9, of="q")
+    pool.submit("alone", 5, 1, of="night")
+    pool.submit("both", 10, 1, of="night")
+    ((alone, shut), (both, _)) = [one.reasons for one in pool.cycle(12).waiting]
+    assert pool.planned == {"alone": 20, "both": 21}
+    assert (bool(alone.unblocks), bool(both.unblocks)) == (False, True)
+    assert "the window begins" in shut.unblocks
+
+
 def test_a_plan_is_made_for_the_begin_of_the_next_window() -> None:
     pool = Pool(queues={"night": NIGHT})
     pool.submit("a", 6, 10, of="night")
