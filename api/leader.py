@@ -53,7 +53,7 @@ class Leader(Protocol):
     async def jobs(self, seen_by: Visibility | None = None) -> list[Json]: ...
     async def job(self, namespace: str, kind: str, name: str) -> Json | None: ...
     async def explanation(self, namespace: str, kind: str, name: str) -> Json | None: ...
-    async def delayed(self, namespace: str, kind: str, name: str, seconds: int) -> list[Json]: ...
+    async def delayed(self, job: Json, wish: Json) -> list[Json]: ...
     async def reserved(self, namespace: str, kind: str, name: str, seconds: int) -> list[Json]: ...
     async def nodes(self) -> list[Json]: ...
     async def node(self, name: str) -> Json | None: ...
@@ -103,10 +103,14 @@ class HttpLeader:
         """Why a job is where it is."""
         return await self._find("jobs", namespace, kind, name, "explanation")
 
-    async def delayed(self, namespace: str, kind: str, name: str, seconds: int) -> list[Json]:
-        """The planned starts of other queues, with `at` and `job`, that a time limit of so many seconds delays."""
-        found = await self._find("jobs", namespace, kind, name, "delayed", asked=[("seconds", str(seconds))])
-        return list((found or {}).get("delayed", ()))
+    async def delayed(self, job: Json, wish: Json) -> list[Json]:
+        """The planned starts of other queues, with `at`, `after` and `job`, that a time limit of the job delays; `wish`
+        has the `seconds`, the `user` and the `uid` under which it is recorded. One that delays none counts from now on.
+        Raises a Problem where the leader has no answer, such as RateLimited.
+        """
+        path = "/".join(quote(str(job[part]), safe="") for part in ("namespace", "kind", "name"))
+        raw = await self._read(f"internal/v1/jobs/{path}/delayed", body=msgspec.json.encode(wish), told=_REFUSALS)
+        return [] if raw is None else list(_answered(raw[0]).get("delayed", ()))
 
     async def reserved(self, namespace: str, kind: str, name: str, seconds: int) -> list[Json]:
         """The reservations that a time limit of so many seconds takes room from: `name`, `nodes`, `from` and `to`."""
@@ -183,13 +187,7 @@ class HttpLeader:
         raw = await self._read("internal/v1/simulate", body=msgspec.json.encode(question), told=_REFUSALS)
         if raw is None:
             raise _other_version()
-        try:
-            found = msgspec.json.decode(raw[0], type=dict[str, Any])
-        except msgspec.DecodeError as error:
-            raise _unreadable(error) from error
-        if "code" in found:
-            raise _not_answered(found)
-        return found
+        return _answered(raw[0])
 
     async def _list(self, what: str, asked: Asked = ()) -> list[Json]:
         """A list that may be long: its objects are read in slices."""
@@ -287,6 +285,17 @@ def _question(seen_by: Visibility | None) -> Asked:
 def _other_version() -> LeaderAway:
     detail = "the leading scheduler does not know this request: is it of another version?"
     return LeaderAway("Unavailable", detail, None)
+
+
+def _answered(raw: bytes) -> Json:
+    """The leader's answer to a question. Raises a Problem where that says why there is none."""
+    try:
+        found = msgspec.json.decode(raw, type=dict[str, Any])
+    except msgspec.DecodeError as error:
+        raise _unreadable(error) from error
+    if "code" in found:
+        raise _not_answered(found)
+    return found
 
 
 def _not_answered(why: Json) -> Problem:

@@ -106,9 +106,10 @@ async def update(namespace: str, kind: str, name: str, request: Request, service
             f"{caller.user!r} may not {whose} in the queue {job.get('queue')!r}",
             remedy="ask a manager of the queue",
         )
-    if not shorter and not caller.is_admin:
-        await _delays_none(services, caller, job, str(text), seconds or 0)
     reserved = [] if shorter else await _reserved(services, caller, job, str(text), seconds or 0)
+    if not shorter and not caller.is_admin:
+        # The last question: what the leader allows counts there from then on.
+        await _delays_none(services, caller, job, str(text), seconds or 0)
     event = _event(history.JOB_LIMITED, caller, job, {"reservations": reserved} if reserved else {})
     control = await services.store.controls.limit(event, seconds or 0, str(job.get("rootUid") or ""))
     warnings = [{"path": "timeLimit", "message": _into(one, str(text)), "nearest": None} for one in reserved]
@@ -123,21 +124,23 @@ async def _just_decided(services: Services, job: Json) -> list[int | None]:
 
 
 async def _delays_none(services: Services, caller: Caller, job: Json, text: str, seconds: int) -> None:
-    """Only administrators lengthen a limit past a start that is planned for another queue.
+    """Only administrators lengthen a limit so that a start that is planned for another queue moves later.
 
     Raises:
         Problem: this one would be.
     """
-    delayed = await services.leader.delayed(job["namespace"], job["kind"], job["name"], seconds)
+    wish = {"user": caller.user, "uid": job.get("rootUid") or job["uid"], "seconds": seconds}
+    delayed = await services.leader.delayed(job, wish)
     if not delayed:
         return
     first, access = delayed[0], await JobAccess.of(services, caller)
     other = first["job"]
     whose = f"{other['namespace']}/{other['kind']}/{other['name']}" if access.see(other) else "a job"
+    then = f"start at {first['after']}" if first["after"] else "have no planned start any more"
     raise Problem(
         "Conflict",
-        f"with a time limit of {text} the job would still run when {whose} of the queue {other['queue']!r} is planned"
-        f" to start in its place, at {first['at']}",
+        f"with a time limit of {text} the job would delay {whose} of the queue {other['queue']!r}, which is planned to"
+        f" start at {first['at']}: it would {then}",
         remedy="choose a shorter limit, or ask an administrator",
     )
 

@@ -60,6 +60,7 @@ from t9ksched.scheduler.serve.jobindex import JobIndex
 from t9ksched.scheduler.serve.judging import ReservationJudge
 from t9ksched.scheduler.state.state import ClusterState
 from t9ksched.scheduler.whatif.forecaster import Forecaster
+from t9ksched.scheduler.whatif.lengthening import Lengthening
 from t9ksched.scheduler.whatif.simulations import Simulations
 from t9ksched.scheduler.whatif.snapshots import snapshot
 from t9ksched.store.store import Store
@@ -187,6 +188,7 @@ class SchedulerService:
         judge = ReservationJudge(self.state, store, clearing, self._end_rules, clock).judge
         lacking = self._feeds.lacking
         self.simulations = Simulations(self.state, self.loop, clock)
+        self.lengthening = Lengthening(self.state, self.loop, clock, self._directions.suppose)
         served = Served(
             self.state,
             self._jobs,
@@ -199,6 +201,7 @@ class SchedulerService:
             judge,
             self.simulations.served,
             partial(snapshot, self.state, self.loop),
+            self.lengthening.served,
         )
         self._internal = InternalServer(served, internal_secret, options.listen)
         restored = Restored(

@@ -3,7 +3,8 @@ users. All are in SQL. The scheduler follows them by the change log; with the da
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import structlog
@@ -12,7 +13,7 @@ from t9ksched.scheduler.decide.loop import Loop
 from t9ksched.scheduler.state.state import ClusterState
 from t9ksched.store.changes import Change
 from t9ksched.store.errors import StoreError
-from t9ksched.store.job_overrides import PREEMPTION, SCHEDULING, Stop
+from t9ksched.store.job_overrides import PREEMPTION, SCHEDULING, JobControl, Stop
 from t9ksched.store.store import Store
 
 log = structlog.get_logger(__name__)
@@ -20,6 +21,8 @@ log = structlog.get_logger(__name__)
 _LATE = 0.05
 """Seconds after the time that is over: clocks differ a little."""
 _AGAIN = 5.0
+_RECORDED = 15.0
+"""Seconds after which a decision that was about to be recorded is on record."""
 _LONGEST = 24 * 3600.0
 
 
@@ -45,6 +48,9 @@ class Overrides:
         self._stops: list[Stop] = []
         self._stops_end = _Alarm(self._read_stops)
         self._groups_end = _Alarm(self._read_groups)
+        self._supposed: dict[str, datetime] = {}
+        """Since when a decision is supposed, by UID of the job."""
+        self._check = _Alarm(self._read_supposed)
 
     async def load(self) -> None:
         """Read all of them.
@@ -64,14 +70,39 @@ class Overrides:
         """
         uids = [change.key for change in changes if change.table == "job_control"]
         if uids:
-            known = dict(self._state.controls)
-            for uid in uids:
-                known.pop(uid, None)
-            self._state.direct(known | await self._store.controls.of(uids))
+            await self._read(uids)
         if any(change.table == "stop" for change in changes):
             await self._read_stops()
         if any(change.table == "api_token" for change in changes):
             await self._read_groups()
+
+    async def _read(self, uids: Sequence[str]) -> None:
+        """Read what is decided about these jobs."""
+        found = await self._store.controls.of(uids)
+        known = {uid: control for uid, control in self._state.controls.items() if uid not in uids}
+        self._state.direct(known | found)
+
+    def suppose(self, uid: str, seconds: int, by: str) -> None:
+        """A job is about to be given this limit by a manager, 0 for none: it counts from now on, before it can be read,
+        so that no start is planned meanwhile that relies on the limit of before. If it is not on record in a while, it
+        counts no more.
+        """
+        now = self._time()
+        control = self._state.controls.get(uid) or JobControl(uid)
+        given = replace(control, time_limit_seconds=seconds, limited_at=now, by=by, at=now)
+        self._state.direct(self._state.controls | {uid: given})
+        self._supposed[uid] = now
+        self._check.set((min(self._supposed.values()) - now).total_seconds() + _RECORDED)
+
+    async def _read_supposed(self) -> None:
+        """Read again what was supposed a while ago."""
+        now = self._time()
+        over = [uid for uid, at in self._supposed.items() if (now - at).total_seconds() >= _RECORDED]
+        await self._read(over)
+        for uid in over:
+            del self._supposed[uid]
+        if self._supposed:
+            self._check.set((min(self._supposed.values()) - now).total_seconds() + _RECORDED)
 
     async def _read_groups(self) -> None:
         now = self._time()
@@ -109,6 +140,7 @@ class Overrides:
         """Drop the timers."""
         self._stops_end.cancel()
         self._groups_end.cancel()
+        self._check.cancel()
 
 
 class _Alarm:

@@ -26,7 +26,6 @@ from t9ksched.scheduler.report.queuestatus import QueueStatuses
 from t9ksched.scheduler.report.vocabulary import Names
 from t9ksched.scheduler.serve.explaining import explanation
 from t9ksched.scheduler.serve.jobindex import JobIndex
-from t9ksched.scheduler.serve.lengthening import delayed_plans
 from t9ksched.scheduler.serve.reserved_ahead import reserved_ahead
 from t9ksched.scheduler.serve.timeline import timeline
 from t9ksched.scheduler.state.end_rules import EndRules
@@ -50,7 +49,7 @@ _LARGEST: Final = 32 << 20
 class Served:
     """What the server reads. `lacking` gives the rights that the scheduler has not, `clock` nanoseconds since 1970,
     `judge` what a reservation by administrators would do, `simulate` status and body of the answer to a what-if
-    question, `snapshot` those of a snapshot.
+    question, `snapshot` those of a snapshot, `lengthen` those of the answer to a longer time limit of a job.
     """
 
     state: ClusterState
@@ -64,6 +63,7 @@ class Served:
     judge: Callable[[Any], Awaitable[Json]]
     simulate: Callable[[bytes], Awaitable[tuple[int, Json]]]
     snapshot: Callable[[], Awaitable[tuple[int, bytes]]]
+    lengthen: Callable[[ObservedJob, bytes], Awaitable[tuple[int, Json]]]
 
 
 class InternalServer:
@@ -81,6 +81,7 @@ class InternalServer:
         self._judge = served.judge
         self._simulate = served.simulate
         self._take_snapshot = served.snapshot
+        self._lengthen = served.lengthen
         self._secret = secret
         self._listen = listen
         self._pages = {kind: Shared(partial(self._page, kind)) for kind in (False, True)}
@@ -100,7 +101,7 @@ class InternalServer:
                 web.get("/internal/v1/jobs", self._jobs),
                 web.get("/internal/v1/jobs/{namespace}/{kind}/{name}", self._job),
                 web.get("/internal/v1/jobs/{namespace}/{kind}/{name}/explanation", self._explanation),
-                web.get("/internal/v1/jobs/{namespace}/{kind}/{name}/delayed", self._delayed),
+                web.post("/internal/v1/jobs/{namespace}/{kind}/{name}/delayed", self._delayed),
                 web.get("/internal/v1/jobs/{namespace}/{kind}/{name}/reserved", self._reserved),
                 web.get("/internal/v1/nodes", self._nodes),
                 web.get("/internal/v1/nodes/{name}", self._node),
@@ -159,15 +160,15 @@ class InternalServer:
         return _missing("job") if view is None else _json(await explanation(view, self._state, pod))
 
     async def _delayed(self, request: web.Request) -> web.Response:
-        """The planned starts that a longer limit of the job delays: `seconds` in the query, 0 for no limit."""
+        """The planned starts that the limit in the body delays; one that delays none counts from now on."""
         view = await self._named(request)
         if view is None:
             return _missing("job")
-        seconds = int(request.query.get("seconds", "0")) or None
-        return _json({"delayed": delayed_plans(view, self._state, seconds)})
+        status, answer = await self._lengthen(view, await request.read())
+        return web.Response(body=msgspec.json.encode(answer), status=status, content_type="application/json")
 
     async def _reserved(self, request: web.Request) -> web.Response:
-        """The reservations that a longer limit of the job takes room from; the query as of `_delayed`."""
+        """The reservations that a longer limit of the job takes room from: `seconds` in the query, 0 for no limit."""
         view = await self._named(request)
         if view is None:
             return _missing("job")

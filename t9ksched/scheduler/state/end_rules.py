@@ -138,12 +138,15 @@ class EndRules:
             return []
         return [pod for pod in gang.members.values() if self._state.charges.get(pod.uid) is not None]
 
-    def lasts(self, gang: GangRecord) -> int:
-        """How long a group that waits holds its room at most once it has it, in nanoseconds; 0 for ever, or nearly."""
+    def lasts(self, gang: GangRecord, limit: int | Literal[_OwnLimit.OWN] | None = OWN) -> int:
+        """How long a group that waits holds its room at most once it has it, in nanoseconds; 0 for ever, or nearly.
+        `limit` as in `end`.
+        """
         state, late = self._state, self._start_timeout
         pods = [pod for pod in gang.members.values() if not pod.finished]
         found: list[int] = []
-        limit = agreed_limit(state, gang)
+        if limit is OWN:
+            limit = agreed_limit(state, gang)
         if limit is not None and late:
             found.append(late + limit * _SECOND)
         queue = state.queues.get(gang.queue)

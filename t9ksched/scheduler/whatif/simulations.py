@@ -2,10 +2,8 @@
 it takes too long.
 """
 
-import asyncio
 import hashlib
 import sys
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -13,13 +11,14 @@ from typing import Any, Final
 import msgspec
 import structlog
 
-from t9ksched.model.errors import FieldError, Invalid
+from t9ksched.model.errors import Invalid
 from t9ksched.model.gang import Gang
 from t9ksched.model.queue import Queue
 from t9ksched.model.reasons import Code, Reason
 from t9ksched.scheduler.decide.loop import Loop
 from t9ksched.scheduler.decide.plugins import installed
 from t9ksched.scheduler.state.state import ClusterState
+from t9ksched.scheduler.whatif.allowance import MOST_A_MINUTE, MOST_AT_ONCE, Allowance, NotAnswered
 from t9ksched.scheduler.whatif.answers import Answers
 from t9ksched.scheduler.whatif.capture import NoCycle, capture
 from t9ksched.scheduler.whatif.newcomers import Newcomer, joined, newcomers, ruled, without_labels
@@ -32,32 +31,12 @@ from t9ksched.simulation.whatif import Change
 log = structlog.get_logger(__name__)
 
 Json = dict[str, Any]
-MOST_AT_ONCE: Final = 2
-MOST_A_MINUTE: Final = 10
-"""Questions of one user."""
 WALK_SECONDS: Final = 8.0
 """How long each of the two walks of a question may take; what it has found until then is the answer."""
 LONGEST_SECONDS: Final = 25.0
 """After that a worker is ended, and there is no answer."""
 _SECOND: Final = 1_000_000_000
-_MINUTE: Final = 60.0
-_MOST_USERS: Final = 10_000
 WORKER: Final = (sys.executable, "-I", "-m", "t9ksched.scheduler.whatif.worker")
-
-
-class NotAnswered(Exception):
-    """No answer: `status` as in HTTP, with a stable code and the seconds after which to ask again."""
-
-    def __init__(
-        self, status: int, code: str, detail: str, *, again: int = 0, errors: Sequence[FieldError] = ()
-    ) -> None:
-        super().__init__(detail)
-        self.status, self.code, self.detail, self.again, self.errors = status, code, detail, again, tuple(errors)
-
-    def to_json(self) -> Json:
-        """For the replica that asked."""
-        errors = [{"path": one.path, "message": one.message} for one in self.errors]
-        return {"code": self.code, "detail": self.detail, "again": self.again, "errors": errors}
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,9 +58,7 @@ class Simulations:
         self._loop = loop
         self._clock = clock
         self.limits = limits
-        self._asked: dict[str, deque[float]] = {}
-        """When each user asked within the last minute, by the event loop's clock."""
-        self._running = 0
+        self._allowance = Allowance("simulations")
 
     async def served(self, text: bytes) -> tuple[int, Json]:
         """Status and body of the answer to a `Question` in JSON."""
@@ -104,34 +81,13 @@ class Simulations:
             change = read_change(question, self._state, installed)
         except Invalid as error:
             raise _invalid(error) from None
-        self._count(question.user)
-        self._running += 1
         try:
-            return await self._answer(question, change)
+            with self._allowance.used(question.user, self.limits.at_once, self.limits.a_minute):
+                return await self._answer(question, change)
         except Invalid as error:
             raise _invalid(error) from None
         except NoCycle as error:
             raise NotAnswered(503, "Unavailable", str(error), again=5) from None
-        finally:
-            self._running -= 1
-
-    def _count(self, user: str) -> None:
-        now, limits = asyncio.get_running_loop().time(), self.limits
-        if len(self._asked) > _MOST_USERS:
-            self._asked = {name: times for name, times in self._asked.items() if times[-1] > now - _MINUTE}
-        times = self._asked.get(user, deque())
-        while times and times[0] <= now - _MINUTE:
-            times.popleft()
-        if len(times) >= limits.a_minute:
-            again = max(1, round(times[0] + _MINUTE - now))
-            raise NotAnswered(
-                429, "RateLimited", f"{user!r} may ask for {limits.a_minute} simulations a minute", again=again
-            )
-        if self._running >= limits.at_once:
-            text = f"{self._running} simulations run already, and no more than {limits.at_once} run at once"
-            raise NotAnswered(429, "RateLimited", text, again=5)
-        times.append(now)
-        self._asked[user] = times
 
     async def _answer(self, question: Question, change: Change) -> Json:
         state, now = self._state, self._clock()
@@ -192,10 +148,10 @@ class Simulations:
             return msgspec.json.decode(out, type=Told), digest.hexdigest()[:16]
         except (WorkerFailed, msgspec.DecodeError) as error:
             log.error("a simulation failed", error=str(error))
-            raise NotAnswered(503, "Unavailable", f"the simulation failed: {_public(error)}", again=30) from None
+            raise NotAnswered(503, "Unavailable", f"the simulation failed: {public(error)}", again=30) from None
 
 
-def _public(error: Exception) -> str:
+def public(error: Exception) -> str:
     """Why a worker gave no answer, without what it wrote of itself."""
     text = str(error)
     if "MemoryError" in text:

@@ -11,7 +11,6 @@ from t9ksched.engine.policy import Planning, Policy
 from t9ksched.kube.resources import NODES, PODGROUPS, PODS
 from t9ksched.model import names
 from t9ksched.scheduler.serve.explaining import explanation
-from t9ksched.scheduler.serve.lengthening import delayed_plans
 from t9ksched.store import history
 from t9ksched.store.job_overrides import SCHEDULING, Stop
 from t9ksched.store.store import Store
@@ -136,28 +135,6 @@ async def test_a_planned_start_comes_when_it_was_planned_and_outlives_a_restart(
         begun = service.state.pod_named(world.namespace, "second").started
         assert begun <= plan[0].since + 2_000_000_000, "never later than planned"
         assert "third" not in await world.bound()
-
-
-async def test_a_longer_limit_names_the_plans_of_other_queues_that_it_delays(
-    world: World, start: Start, queue: str, store: Store
-) -> None:
-    other = f"{world.run}-other"
-    await store.queues.create(other, {}, world.queue_spec, {"everyone": True})
-    await world.play(1, 2)
-    async with start(policy=PLANS) as service:
-        await world.create(limited(world, "runs", 2, queue, "1h"))
-        await world.running("runs")
-        await timed(service, world, "runs")
-        for name, of in (("theirs", other), ("ours", queue)):
-            await world.create(limited(world, name, 1, of, "1h"))
-            await waits_for(world, name)
-        view = await service._jobs.find(world.namespace, "pod", "runs")
-        assert view is not None
-        for seconds in (7200, None):
-            (found,) = delayed_plans(view, service.state, seconds)
-            assert (found["job"]["name"], found["job"]["queue"]) == ("theirs", other)
-        for seconds in (1800, 3600):
-            assert delayed_plans(view, service.state, seconds) == []
 
 
 async def test_where_a_plan_is_lost_what_waited_for_it_starts_at_once(

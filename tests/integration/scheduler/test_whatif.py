@@ -252,10 +252,10 @@ async def test_few_at_once_and_few_a_minute(world: World, start: Start, queue: s
     await world.play(1, 1)
     async with start() as service:
         service.simulations.limits = Limits(a_minute=2, at_once=1)
-        service.simulations._running = 1
+        service.simulations._allowance._running = 1
         with pytest.raises(NotAnswered, match="no more than 1 run at once"):
             await ask(service)
-        service.simulations._running = 0
+        service.simulations._allowance._running = 0
         await ask(service)
         await ask(service)
         with pytest.raises(NotAnswered, match="'ann' may ask for 2 simulations a minute") as error:

@@ -102,15 +102,15 @@ async def test_only_administrators_lengthen_a_limit_past_a_start_that_is_planned
     an_hour = {"seconds": 3600, "source": "job", "enforced": True}
     world.leader.job_list = [live("walk", phase="Running", timeLimit=an_hour)]
     waits = live("large", kind="PodGroup", queue="theirs", submitter="eve", namespace="far")
-    world.leader.delayed_plans = [{"at": "2031-05-01T12:00:00Z", "job": waits}]
+    world.leader.delayed_plans = [{"at": "2031-05-01T12:00:00Z", "after": "2031-05-01T20:00:00Z", "job": waits}]
     refused = await manager("POST", f"{JOB}/actions/update", {"timeLimit": "9h"})
     assert (refused.status, refused.body["code"]) == (409, "Conflict")
-    assert "'theirs' is planned to start in its place, at 2031-05-01T12:00:00Z" in refused.body["detail"]
+    assert "a job of the queue 'theirs', which is planned to start at 2031-05-01T12:00:00Z" in refused.body["detail"]
     assert "large" not in refused.body["detail"], "a name that this manager may not see"
     assert (await manager("POST", f"{JOB}/actions/update", {"timeLimit": "30m"})).status == 200
     world.leader.delayed_plans = []
     assert (await manager("POST", f"{JOB}/actions/update", {"timeLimit": "2h"})).status == 200
-    world.leader.delayed_plans = [{"at": "2031-05-01T12:00:00Z", "job": waits}]
+    world.leader.delayed_plans = [{"at": "2031-05-01T12:00:00Z", "after": "2031-05-01T20:00:00Z", "job": waits}]
     assert (await world.admin("POST", f"{JOB}/actions/update", {"timeLimit": "9h"})).status == 200
 
 

@@ -154,7 +154,7 @@ class ScriptedLeader:
         wanted = (namespace, kind, name)
         return next((job for job in self.job_list if (job["namespace"], job["kind"], job["name"]) == wanted), None)
 
-    async def delayed(self, namespace: str, kind: str, name: str, seconds: int) -> list[Json]:
+    async def delayed(self, job: Json, wish: Json) -> list[Json]:
         self._here()
         return self.delayed_plans
 
