@@ -10,7 +10,8 @@ from functools import cached_property
 import numpy as np
 
 from t9ksched.engine.arrays import Int64s, Mask
-from t9ksched.model.card_worth import CardLayout, layout_of, worth_on
+from t9ksched.model.card_slices import CardLayout
+from t9ksched.model.card_worth import worth_on
 from t9ksched.model.node import NodeFacts
 from t9ksched.model.podclass import PodClass
 
@@ -30,7 +31,7 @@ class CardWorths:
     def kinds(self) -> tuple[tuple[CardLayout, ...], Int64s]:
         """The ways in which nodes have cards, and which of them each node has, by position."""
         found: dict[CardLayout, int] = {}
-        kind = np.fromiter((found.setdefault(layout_of(one), len(found)) for one in self._facts), np.int64)
+        kind = np.fromiter((found.setdefault(one.card_layout, len(found)) for one in self._facts), np.int64)
         return tuple(found), kind
 
     def on(self, pod_class: PodClass) -> tuple[Int64s, Int64s]:

@@ -6,8 +6,9 @@ is left of a card beside it cannot be used otherwise.
 
 import re
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, NamedTuple
 
+from t9ksched.model.cards import CardSize
 from t9ksched.model.quantity import CARD
 from t9ksched.model.resources import NVIDIA_GPU, is_card_resource
 from t9ksched.model.whole import whole_number
@@ -24,6 +25,22 @@ _CORES_OF_A30: Final = 4
 _MEMORIES: Final = 8
 """Parts into which it divides the memory; how large each is differs, and the names of profiles round it."""
 _MIB_OF_GIB: Final = 1024
+
+
+class CardLayout(NamedTuple):
+    """All of a node that decides how much of its cards a pod has.
+
+    Attributes:
+        offered: its accelerators, by resource.
+        indexed: those whose cards have indices.
+        divided: those whose cards are divided, with the sizes of the cards.
+        parts: those that are counted by number and are less than a card, with what one is.
+    """
+
+    offered: frozenset[str]
+    indexed: frozenset[str]
+    divided: tuple[tuple[str, tuple[CardSize, ...]], ...]
+    parts: tuple[tuple[str, int], ...]
 
 
 def whole_model(product: str) -> str:

@@ -7,43 +7,17 @@ once a pod has one. All amounts are whole numbers, in parts of `quantity.CARD`.
 
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
-from typing import Final, NamedTuple
+from typing import Final
 
 from t9ksched.model.card_requests import MGPU_CORE
-from t9ksched.model.card_slices import part_worths
+from t9ksched.model.card_slices import CardLayout, part_worths
 from t9ksched.model.cards import CORES, CardGrant, CardPart, CardSize, SharedCards
 from t9ksched.model.node import NodeFacts
 from t9ksched.model.podclass import PodClass
 from t9ksched.model.quantity import CARD
-from t9ksched.model.resources import is_accelerator, is_card_resource
+from t9ksched.model.resources import is_card_resource
 
 _PERCENT: Final = 100
-
-
-class CardLayout(NamedTuple):
-    """All of a node that decides how much of its cards a pod has.
-
-    Attributes:
-        offered: its accelerators, by resource.
-        indexed: those whose cards have indices.
-        divided: those whose cards are divided, with the sizes of the cards.
-        parts: those that are counted by number and are less than a card, with what one is.
-    """
-
-    offered: frozenset[str]
-    indexed: frozenset[str]
-    divided: tuple[tuple[str, tuple[CardSize, ...]], ...]
-    parts: tuple[tuple[str, int], ...]
-
-
-def layout_of(facts: NodeFacts) -> CardLayout:
-    """The same for nodes on which each pod has as much of the cards."""
-    return CardLayout(
-        frozenset(name for name, amount in facts.allocatable.items() if amount and is_accelerator(name)),
-        frozenset(facts.cards.counts),
-        tuple(sorted(facts.cards.divided.items())),
-        tuple(sorted(facts.part_worths.items())),
-    )
 
 
 def worth_on(pod_class: PodClass, layout: CardLayout) -> tuple[int, int]:
@@ -105,12 +79,20 @@ def held(pod_class: PodClass, facts: NodeFacts | None, grant: CardGrant) -> int:
         return 0
     if facts is None:
         return CARD * sum(count for name, count in pod_class.card_counts.items() if is_card_resource(name))
+    if not (facts.part_worths or facts.cards.divided):  # all cards are whole, which is usual and counted quickly
+        asked_for = pod_class.card_counts.items()
+        return CARD * sum(count for name, count in asked_for if name in facts.cards or _offers(facts, name))
     exact: dict[str, int] = {}
     for part in grant.parts:
         sizes = facts.cards.divided.get(part.resource, ())
         if part.index < len(sizes):
             exact[part.resource] = exact.get(part.resource, 0) + _of_part(part, sizes[part.index])
-    return sum(exact.get(name, most) for name, _, most in _by_resource(pod_class, layout_of(facts)))
+    return sum(exact.get(name, most) for name, _, most in _by_resource(pod_class, facts.card_layout))
+
+
+def _offers(facts: NodeFacts, resource: str) -> bool:
+    """Whether the node has whole cards of a resource that have no indices."""
+    return is_card_resource(resource) and bool(facts.allocatable.get(resource))
 
 
 def _of_part(part: CardPart, size: CardSize) -> int:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Final
 
 import msgspec
@@ -9,7 +10,7 @@ import msgspec
 from t9ksched.model.card_inventory import INVENTORIES, NOTHING, inventory
 from t9ksched.model.card_links import CardLinks, links_of
 from t9ksched.model.card_requests import SUMS
-from t9ksched.model.card_slices import part_worths
+from t9ksched.model.card_slices import CardLayout, part_worths
 from t9ksched.model.cardmode import NOT_READY, WHOLE, layout
 from t9ksched.model.cards import MOST_INDEXED, CardGrant, CardTable
 from t9ksched.model.dra import NO_OFFERS, Offers, dra_only, handed_out
@@ -112,6 +113,16 @@ class NodeFacts:
     def honours(self) -> bool:
         """Whether it gives a container the cards that are named to it."""
         return self.card_mode == HONOURS_INDEX and bool(self.cards)
+
+    @cached_property
+    def card_layout(self) -> CardLayout:
+        """All of it that decides how much of its cards a pod has."""
+        return CardLayout(
+            frozenset(name for name, amount in self.allocatable.items() if amount and is_accelerator(name)),
+            frozenset(self.cards.counts),
+            tuple(sorted(self.cards.divided.items())),
+            tuple(sorted(self.part_worths.items())),
+        )
 
     @property
     def accelerated(self) -> bool:

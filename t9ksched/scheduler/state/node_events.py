@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from t9ksched.model.card_worth import CardLayout, layout_of
+from t9ksched.model.card_slices import CardLayout
 from t9ksched.model.node import Node, NodeFacts, node_facts
 from t9ksched.model.pod import Pod
 from t9ksched.model.readiness import OPERATOR_NAMESPACES, is_validator
@@ -66,7 +66,7 @@ class NodeEvents:
             self._state.wake()
 
     def _note_layout(self, before: NodeFacts | None, now: NodeFacts | None) -> None:
-        old, new = (layout_of(facts) if facts is not None and facts.accelerated else None for facts in (before, now))
+        old, new = (facts.card_layout if facts is not None and facts.accelerated else None for facts in (before, now))
         if old == new:
             return
         self._layouts.update([new] if new is not None else ())

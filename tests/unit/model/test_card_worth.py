@@ -1,11 +1,12 @@
 """How much of a card pods have: whole cards, parts of divided ones, MIG slices, time slices."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from t9ksched.model.card_worth import asked, held, layout_of, least_cards, worth_on
-from t9ksched.model.cards import NO_CARDS, CardGrant, CardPart
+from t9ksched.model.card_worth import asked, held, least_cards, worth_on
+from t9ksched.model.cards import NO_CARDS, CardGrant, CardPart, CardTable
 from t9ksched.model.node import NodeFacts, decode_node, node_facts
 from t9ksched.model.quantity import CARD, as_cards, from_units, to_units
 from tests.builders import GPU, divided_node, node, pod_class, shared_class
@@ -26,7 +27,7 @@ def of_one(resource: str, labels: dict[str, str], count: int = 1) -> float:
     """What a pod has of cards that asks for so many of a resource."""
     there = facts(labels, **{resource: "64"})
     asked = pod_class(gpu=0, **{resource: count})
-    least, most = worth_on(asked, layout_of(there))
+    least, most = worth_on(asked, there.card_layout)
     assert least == most == held(asked, there, NO_CARDS)
     return most / CARD
 
@@ -91,7 +92,7 @@ def test_a_part_is_the_larger_of_its_cores_and_its_memory(
 ) -> None:
     of = shared_class(cores, memory, count, percent=percent)
     there = divided_node("n", 4)
-    assert worth_on(of, layout_of(there)) == (round(part * CARD), round(part * CARD))
+    assert worth_on(of, there.card_layout) == (round(part * CARD), round(part * CARD))
     parts = [there.cards.divide(of.cards, CardGrant.of({GPU: range(count)})).parts]
     assert held(of, there, CardGrant.of_parts(*parts)) == round(part * CARD)
     assert held(of, node("whole", gpu=4), CardGrant.of({GPU: range(count)})) == count * CARD, "it gets whole cards"
@@ -101,9 +102,9 @@ def test_the_cards_that_a_pod_has_decide_where_those_of_a_node_are_unlike() -> N
     small, large = divided_node("n", 1, memory=16_000), divided_node("n", 1, memory=64_000)
     sizes = small.cards.divided[GPU] + large.cards.divided[GPU]
     there = divided_node("n", 2)
-    there = type(there)(**{**there.__dict__, "cards": type(there.cards)({GPU: 2}, divided={GPU: sizes})})
+    there = replace(there, cards=CardTable({GPU: 2}, divided={GPU: sizes}))
     of = shared_class(100, 8_000)
-    assert worth_on(of, layout_of(there)) == (CARD // 8, CARD // 2)
+    assert worth_on(of, there.card_layout) == (CARD // 8, CARD // 2)
     assert held(of, there, CardGrant.of_parts([CardPart(GPU, 1, 100, 8_000)])) == CARD // 8
 
 
@@ -131,13 +132,13 @@ def test_cards_are_written_as_decimals() -> None:
 
 
 def test_what_a_pod_without_a_node_asks_for() -> None:
-    half, whole = shared_class(100, 16_000), layout_of(node("w", gpu=4))
-    divided = layout_of(divided_node("d", 2))
+    half, whole = shared_class(100, 16_000), node("w", gpu=4).card_layout
+    divided = divided_node("d", 2).card_layout
     assert asked(half, frozenset({divided})) == CARD // 2
     assert asked(half, frozenset({divided, whole})) == CARD, "it may get a whole one"
     assert asked(shared_class(100, 16_000)) == CARD // 10, "as far as it says itself"
     assert asked(shared_class(0, 16_000)) == CARD
     assert asked(shared_class(300, 0, 2, percent=50)) == CARD
     assert asked(pod_class(**{"nvidia.com/mig-1g.5gb": 2})) == 2 * CARD // 7
-    assert asked(pod_class(gpu=3), frozenset({layout_of(node("cpu"))})) == 3 * CARD
+    assert asked(pod_class(gpu=3), frozenset({node("cpu").card_layout})) == 3 * CARD
     assert asked(pod_class(cpu=3), frozenset({whole})) == 0

@@ -1,5 +1,7 @@
 """Which holders of cards cannot all have what they hold."""
 
+from dataclasses import replace
+
 import pytest
 
 from t9ksched.engine.nodes import NodeTable
@@ -63,7 +65,7 @@ def test_nodes_that_offer_none_or_do_not_honour_indices_have_lost_none(gone: Nod
     made.hold("a", cards(3))
     (charge,) = made.charges.on_node("n")
     if gone.cards:
-        gone = NodeFacts(**{**gone.__dict__, "card_mode": "plugin-chooses"})
+        gone = replace(gone, card_mode="plugin-chooses")
     assert lost(charge, gone) == ()
     made.offers(gone)
     assert made.found == {}
