@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from t9ksched.model.dra import (
     NO_OFFERS,
@@ -17,6 +17,7 @@ from t9ksched.model.dra import (
     places_of,
 )
 
+_EVERYWHERE: Final = frozenset({Place()})
 K = TypeVar("K")
 V = TypeVar("V")
 
@@ -36,13 +37,19 @@ class _Slice:
         return frozenset(place.node for place in self.places)
 
 
+Labelled = Iterable[tuple[str, Mapping[str, str]]]
+"""Nodes with their labels."""
+
+
 class DraDevices:
-    """Fed by reflectors; a cluster without such objects costs nothing. `changed` is told of the node on which something
-    else is handed out than before, perhaps; None stands for all nodes.
+    """Fed by reflectors; a cluster without such objects costs nothing.
+
+    `look` is told of a node on which something else may be handed out than before; `nodes` are those that are known.
     """
 
-    def __init__(self, changed: Callable[[str | None], None]) -> None:
-        self._changed = changed
+    def __init__(self, look: Callable[[str], None], nodes: Callable[[], Labelled]) -> None:
+        self._look = look
+        self._nodes = nodes
         self._classes: dict[str, DeviceClass] = {}
         self._names: Mapping[str, Claimed] = {}
         self._slices: dict[str, _Slice] = {}
@@ -50,22 +57,32 @@ class DraDevices:
         """By node, None for those that may be for several, and name of the slice."""
         self._pools: defaultdict[tuple[str, str], dict[str, int]] = defaultdict(dict)
         """Generation by slice, of each pool."""
+        self._told: dict[str, Offers] = {}
+        """What `on` said last, where that was something."""
 
     def on(self, node: str, labels: Mapping[str, str]) -> Offers:
         """The resource names that could stand for devices of DRA on a node."""
+        found = self._offers(node, labels)
+        if found:
+            self._told[node] = found
+        else:
+            self._told.pop(node, None)
+        return found
+
+    def node_gone(self, node: str) -> None:
+        """The node was deleted."""
+        self._told.pop(node, None)
+
+    def _offers(self, node: str, labels: Mapping[str, str]) -> Offers:
         if not self._names or not self._slices:
             return NO_OFFERS
-        those = (*self._at.get(node, {}).values(), *self._at.get(None, {}).values())
-        return offers(
-            self._names,
-            (
-                one.driver
-                for one in those
-                if self._asked(one.driver)
-                and self._newest(one)
-                and any(place.has(node, labels) for place in one.places)
-            ),
-        )
+        drivers: set[str] = set()
+        for one in (*self._at.get(node, {}).values(), *self._at.get(None, {}).values()):
+            if one.driver in drivers or not (self._asked(one.driver) and self._newest(one)):
+                continue
+            if any(place.has(node, labels) for place in one.places):
+                drivers.add(one.driver)
+        return offers(self._names, drivers)
 
     def upsert_class(self, one: DeviceClass) -> None:
         """A DeviceClass appeared or changed."""
@@ -83,13 +100,13 @@ class DraDevices:
         made = _Slice(spec.driver, spec.pool.name, spec.pool.generation, places_of(spec))
         if (before := self._slices.get(name)) == made:
             return
-        concerned = self._put(name, made)
-        self._tell(concerned | made.nodes | (before.nodes if before is not None else frozenset()), made.driver)
+        changed = self._put(name, made) | made.places
+        self._tell(changed | before.places if before is not None else changed, made.driver)
 
     def remove_slice(self, one: ResourceSlice) -> None:
         """A ResourceSlice is gone."""
         if (before := self._slices.get(one.metadata.name)) is not None:
-            self._tell(self._put(one.metadata.name, None) | before.nodes, before.driver)
+            self._tell(self._put(one.metadata.name, None) | before.places, before.driver)
 
     def _asked(self, driver: str) -> bool:
         """Whether a resource name stands for devices of this driver."""
@@ -106,11 +123,12 @@ class DraDevices:
         names = claimed_names(self._classes.values())
         if names != self._names:
             self._names = names
-            self._tell(self._at)
+            if self._slices:
+                self._compare(_EVERYWHERE)
 
-    def _put(self, name: str, made: _Slice | None) -> frozenset[str | None]:
-        """Take a slice over, or out. Returns the nodes of the others of its pool if these count now and did not, or the
-        other way round.
+    def _put(self, name: str, made: _Slice | None) -> frozenset[Place]:
+        """Take a slice over, or out. Returns the places of the others of its pool, if these count now and did not, or
+        the other way round.
         """
         known = self._slices.pop(name, None)
         pools = {(one.driver, one.pool): None for one in (known, made) if one is not None}
@@ -126,15 +144,24 @@ class DraDevices:
                 self._at[node][name] = made
         changed = [pool for pool in pools if self._generation(pool) != before[pool]]
         others = [self._slices[other] for pool in changed for other in self._pools.get(pool, ())]
-        return frozenset(node for other in others for node in other.nodes)
+        return frozenset(place for other in others for place in other.places)
 
-    def _tell(self, nodes: Iterable[str | None], driver: str = "") -> None:
-        """These nodes are looked at again, if any name stands for devices of the driver; none given: of any."""
-        if driver and not self._asked(driver):
+    def _tell(self, places: frozenset[Place], driver: str) -> None:
+        """Devices of the driver changed there."""
+        if not self._asked(driver):
             return
-        those = set(nodes)
-        for node in [None] if None in those else sorted(filter(None, those)):
-            self._changed(node)
+        if all(place.node is not None for place in places):
+            for node in sorted(place.node for place in places if place.node is not None):
+                self._look(node)
+        else:
+            self._compare(places)
+
+    def _compare(self, places: frozenset[Place]) -> None:
+        """Look at those of these nodes on which something else is handed out than was said: most are as before."""
+        for node, labels in list(self._nodes()):
+            concerned = any(place.has(node, labels) for place in places)
+            if concerned and self._offers(node, labels) != self._told.get(node, NO_OFFERS):
+                self._look(node)
 
 
 def _take_out(tables: defaultdict[K, dict[str, V]], key: K, name: str) -> None:

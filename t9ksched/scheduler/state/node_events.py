@@ -56,8 +56,13 @@ class NodeEvents:
             self.look_again(self._state.storage.claimants.placeless())
         self._state.wake()
 
+    def labelled(self) -> Iterable[tuple[str, Mapping[str, str]]]:
+        """All nodes with their labels."""
+        return ((name, facts.labels) for name, (_, facts) in self._state.node_objects.items())
+
     def remove(self, name: str) -> None:
         """A node was deleted, and its columns with it; pods on it stay charged until they are deleted too."""
+        self._state.dra.node_gone(name)
         if (known := self._state.node_objects.pop(name, None)) is not None:
             self._note_layout(known[1], None)
             self._state.card_audit.note(name)

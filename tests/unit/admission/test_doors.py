@@ -98,6 +98,12 @@ def asks(**resources: Any) -> Json:
 CASES = [
     Case("claims_supported", "UnsupportedClaim", "resource claims", pod={"resourceClaims": [{"name": "gpu"}]}),
     Case(
+        "claims_supported",
+        "UnsupportedClaim",
+        "is a DeviceClass",
+        container=asks(**{"deviceclass.resource.kubernetes.io/gpu.nvidia.com": "1"}),
+    ),
+    Case(
         "card_shares_supported",
         "UnsupportedClaim",
         "aliyun.com/gpu-mem",

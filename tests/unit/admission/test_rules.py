@@ -221,6 +221,12 @@ def test_resource_claims_are_refused() -> None:
     assert [fault.path for fault in verdict.errors] == ["spec.t.spec.resourceClaims"]
 
 
+def test_device_classes_as_resources_are_refused() -> None:
+    name = "deviceclass.resource.kubernetes.io/gpu.nvidia.com"
+    verdict = ask(templates=[template({"limits": {**FULL, name: "1"}})])
+    assert [fault.path for fault in verdict.errors] == [f"spec.t.spec.containers[0].resources.limits[{name}]"]
+
+
 def test_faulty_fields_of_all_rules_are_told_together() -> None:
     verdict = ask(
         {"cpu": "1"}, {"cpu": 5000}, templates=[template({})], annotations={TIME_LIMIT_ANNOTATION: "x"}, closed=True

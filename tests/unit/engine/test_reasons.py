@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from t9ksched.engine.view import dump, load
 from t9ksched.model.dra import ByDra, dra_only
 from t9ksched.model.gang import Gang
 from t9ksched.model.readiness import Unready
@@ -84,7 +85,9 @@ def test_what_dra_hands_out_is_given_to_no_pod_and_told(free: int) -> None:
     by_dra = {"nvidia.com/gpu": ByDra("gpus", ("gpu.nvidia.com",))}
     # What a node offers counts for nothing where DRA hands out the resource.
     away = [replace(node(name, gpu=free, **{"amd.com/gpu": 4}), by_dra=by_dra) for name in ("d0", "d1")]
-    (reason,) = decide(view(away, [gang("a", of=pod_class(cpu=1, gpu=1))], {"q": queue()})).waiting[0].reasons
+    given = view(away, [gang("a", of=pod_class(cpu=1, gpu=1))], {"q": queue()})
+    (reason,) = decide(given).waiting[0].reasons
+    assert decide(load(dump(given))).waiting[0].reasons == (reason,)
     words = "nvidia.com/gpu stands for devices of gpu.nvidia.com there (DeviceClass gpus)"
     assert (reason.code, reason.message) == (
         Code.NO_NODE_MATCHES,

@@ -13,17 +13,20 @@ from tests.unit.model.test_dra import GPU, NVIDIA, device_class, slice_of
 SELECTS = f"device.driver == '{NVIDIA}'"
 
 
+NODES: list[tuple[str, dict[str, str]]] = [("n", {}), ("m", {})]
+
+
 @pytest.fixture
-def told() -> list[str | None]:
+def told() -> list[str]:
     return []
 
 
 @pytest.fixture
-def devices(told: list[str | None]) -> DraDevices:
-    return DraDevices(told.append)
+def devices(told: list[str]) -> DraDevices:
+    return DraDevices(told.append, lambda: NODES)
 
 
-def test_without_a_class_slices_are_of_no_concern(devices: DraDevices, told: list[str | None]) -> None:
+def test_without_a_class_slices_are_of_no_concern(devices: DraDevices, told: list[str]) -> None:
     devices.upsert_slice(slice_of())
     devices.remove_slice(slice_of())
     devices.upsert_class(device_class("other", SELECTS, claims=None))
@@ -31,7 +34,7 @@ def test_without_a_class_slices_are_of_no_concern(devices: DraDevices, told: lis
     assert devices.on("n", {}) == {}
 
 
-def test_class_and_slices_come_and_go(devices: DraDevices, told: list[str | None]) -> None:
+def test_class_and_slices_come_and_go(devices: DraDevices, told: list[str]) -> None:
     devices.upsert_class(device_class("gpus", SELECTS))
     devices.upsert_slice(slice_of())
     assert told == ["n"]
@@ -50,7 +53,7 @@ def test_class_and_slices_come_and_go(devices: DraDevices, told: list[str | None
 
 
 def test_an_older_generation_counts_no_more_and_again_when_the_newer_is_gone(
-    devices: DraDevices, told: list[str | None]
+    devices: DraDevices, told: list[str]
 ) -> None:
     devices.upsert_class(device_class("gpus", SELECTS))
     devices.upsert_slice(slice_of(name="old", generation=1))
@@ -63,11 +66,19 @@ def test_an_older_generation_counts_no_more_and_again_when_the_newer_is_gone(
     assert bool(devices.on("n", {}))
 
 
-def test_devices_for_many_nodes_concern_all(devices: DraDevices, told: list[str | None]) -> None:
+def test_devices_for_many_nodes_concern_those_where_something_changes(devices: DraDevices, told: list[str]) -> None:
     devices.upsert_class(device_class("gpus", SELECTS))
-    devices.upsert_slice(slice_of(allNodes=True))
-    assert told == [None]
-    assert bool(devices.on("any", {}))
+    devices.upsert_slice(slice_of())
+    assert devices.on("n", {})
+    told.clear()
+    devices.upsert_slice(slice_of(name="wide", allNodes=True))
+    assert told == ["m"], "the other had such devices before"
+    assert devices.on("m", {})
+    devices.upsert_slice(slice_of(name="wider", allNodes=True, pool={"name": "q"}))
+    assert told == ["m"]
+    devices.node_gone("m")
+    devices.remove_slice(slice_of(name="wide"))
+    assert told == ["m", "m"], "a new node of that name knows nothing yet"
 
 
 WHERE: list[dict[str, Any]] = [
@@ -97,27 +108,26 @@ def histories(draw: st.DrawFn) -> list[tuple[str, Any]]:
 def test_after_any_history_it_is_as_read_anew_and_what_changed_was_told(history: list[tuple[str, Any]]) -> None:
     shown: dict[str, Any] = {"n": {}, "m": {}}
 
-    def look(node: str | None) -> None:
-        for name in shown if node is None else [node]:
-            shown[name] = devices.on(name, {})
+    def look(node: str) -> None:
+        shown[node] = followed.on(node, {})
 
-    devices = DraDevices(look)
+    followed = DraDevices(look, lambda: NODES)
     slices: dict[str, ResourceSlice] = {}
     classes: dict[str, Any] = {}
     for verb, one in history:
         name = one.metadata.name
         if verb == "put":
             slices[name] = one
-            devices.upsert_slice(one)
+            followed.upsert_slice(one)
         elif verb == "drop":
             slices.pop(name, None)
-            devices.remove_slice(one)
+            followed.remove_slice(one)
         elif verb == "class":
             classes[name] = one
-            devices.upsert_class(one)
+            followed.upsert_class(one)
         else:
             classes.pop(name, None)
-            devices.remove_class(one)
+            followed.remove_class(one)
         names: dict[str, Claimed] = claimed_names(classes.values())
         for node, seen in shown.items():
             drivers = {
@@ -126,4 +136,4 @@ def test_after_any_history_it_is_as_read_anew_and_what_changed_was_told(history:
                 for each in pool.slices
                 if any(place.has(node, {}) for place in places_of(each.spec))
             }
-            assert devices.on(node, {}) == offers(names, drivers) == seen
+            assert followed.on(node, {}) == offers(names, drivers) == seen
