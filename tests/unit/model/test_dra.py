@@ -72,8 +72,7 @@ def slice_of(*, generation: int = 1, count: int = 1, name: str = "s", **more: An
     ],
 )
 def test_the_drivers_that_an_expression_names(expression: str, drivers: set[str] | None) -> None:
-    found = drivers_named(expression)
-    assert (None if found is None else set(found)) == drivers
+    assert drivers_named(expression) == (None if drivers is None else frozenset(drivers))
 
 
 def test_all_selectors_of_a_class_hold() -> None:
