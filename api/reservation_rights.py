@@ -7,21 +7,59 @@ now on, so that none of another queue is in its way later.
 """
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from api.auth import Caller
+from api.authorization import place_of, usable
 from api.http.problems import Problem
 from api.http.responses import Json
+from api.services import Services
 from t9ksched.model.advance_reservation import AdvanceReservation
 from t9ksched.model.duration import parse_duration
 from t9ksched.model.errors import Invalid
 from t9ksched.model.queue import parse_queue_spec
+from t9ksched.model.reservation_form import parse_reservation
 from t9ksched.model.wall_clock import nanoseconds
 from t9ksched.store.advance_reservations import ReservationRecord
 
 _SECOND = 1_000_000_000
 _LONGEST = timedelta(days=366)
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """What a caller sees of reservations: administrators and managers everything, others those that are for them,
+    without the names of other users. `only` are the queues that such a caller may use, None for all reservations.
+    """
+
+    caller: Caller
+    only: frozenset[str] | None = None
+
+    @classmethod
+    async def of(cls, services: Services, caller: Caller) -> "Sight":
+        """The caller's."""
+        if caller.is_admin or caller.ruled:
+            return cls(caller)
+        owned = sorted(await services.namespaces.owned_by(caller.user))
+        places = [await place_of(services, caller, name) for name in (None, *owned)]
+        return cls(caller, frozenset(record.name for record, _ in usable(caller, places)))
+
+    def sees(self, record: ReservationRecord) -> bool:
+        """Whether the caller may know of the reservation."""
+        one = parse_reservation(record.spec)
+        if self.only is None:
+            return True
+        return not one.queues.isdisjoint(self.only) or one.admits("", self.caller.user, self.caller.groups)
+
+    def shown(self, shape: Json) -> Json:
+        """What is shown of a reservation that the caller sees."""
+        whom = shape["for"]
+        if self.only is None or not isinstance(whom, dict):
+            return shape
+        mine = {"queues": self.only, "users": {self.caller.user}, "groups": self.caller.groups}
+        own = {key: [name for name in names if name in mine[key]] for key, names in whom.items()}
+        return shape | {"for": own, "createdBy": None}
 
 
 def of_manager(caller: Caller, wanted: AdvanceReservation, now: int) -> AdvanceReservation:

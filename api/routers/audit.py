@@ -16,7 +16,7 @@ from api.routers.usage import aware
 from api.schemas import AuditPage
 from api.services import Given
 from t9ksched.model.errors import FieldError
-from t9ksched.store.history import AUDITED
+from t9ksched.store.history import AUDITED, OUTCOMES
 
 router = guarded("/apis/v1/admin/audit", "audit")
 
@@ -24,7 +24,8 @@ router = guarded("/apis/v1/admin/audit", "audit")
 @router.get(
     "",
     summary="List administrative changes, newest first",
-    description="A manager sees those of the queues managed. `next` of an answer is `after` of the next page.",
+    description="A manager sees those of the queues managed. `next` of an answer is `after` of the next page. With"
+    " `event` also what became of reservations: reservation-over, reservation-missed and reservation-released.",
     responses=documented({200: AuditPage}, 403, 422),
 )
 async def list_changes(
@@ -44,7 +45,7 @@ async def list_changes(
     except (OverflowError, ValueError):
         raise invalid([FieldError("query.since", "is no time this service can count with")]) from None
     found = await services.store.history.list(
-        events=AUDITED if event is None else AUDITED & {event},
+        events=AUDITED if event is None else (AUDITED | OUTCOMES) & {event},
         queue=queue,
         queues=None if caller.is_admin else caller.ruled,
         actor=actor,

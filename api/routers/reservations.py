@@ -12,12 +12,14 @@ from typing import Annotated, Any, Final
 from fastapi import Header, Query, Request
 from starlette.responses import Response
 
-from api.auth import Admin, Caller, Manager, guarded
+from api.auth import Admin, Caller, Manager, User, guarded
 from api.http.problems import Problem, invalid
 from api.http.responses import BODY, Json, answer, at, body_of, documented
+from api.job_from_object import from_event
 from api.queueshapes import merge_patch
-from api.reservation_rights import made_by, of_manager, within_rights
+from api.reservation_rights import Sight, made_by, of_manager, within_rights
 from api.schemas import (
+    HistoryPage,
     ReservationBody,
     ReservationChange,
     Reservations,
@@ -26,12 +28,14 @@ from api.schemas import (
 )
 from api.services import Given, Services
 from api.submission.advice import about_reservation
-from t9ksched.model.advance_reservation import FIELDS, AdvanceReservation
+from t9ksched.model.advance_reservation import FIELDS, AdvanceReservation, Occurrence
 from t9ksched.model.errors import FieldError, Invalid
 from t9ksched.model.reservation_form import parse_reservation
 from t9ksched.model.wall_clock import moment_at, nanoseconds, written_moment
-from t9ksched.store.advance_reservations import ReservationRecord, ReservationsChanged
+from t9ksched.store import history
+from t9ksched.store.advance_reservations import OVER, ReservationRecord, ReservationsChanged
 from t9ksched.store.errors import RevisionChanged
+from t9ksched.store.history import OUTCOMES
 
 router = guarded("/apis/v1/admin/reservations", "reservations")
 
@@ -44,19 +48,66 @@ _INSTEAD: Final = {
 }
 """What else helps if jobs are in the way."""
 _READ_ONLY = ("uid", "status", "revision", "createdBy", "createdAt", "updatedAt", "warnings")
+_CHANGES: Final = frozenset(
+    {
+        history.RESERVATION_CREATED,
+        history.RESERVATION_CHANGED,
+        history.RESERVATION_DELETED,
+        history.RESERVATION_NODES_REPLACED,
+    }
+)
 IfMatch = Annotated[str | None, Header(description='The ETag seen before, such as `"12"`; `*` for any.')]
 DryRun = Annotated[bool, Query(alias="dryRun", description="Only say what it would do: nothing is changed")]
 
 
-@router.get("", summary="List the reservations", responses=documented({200: Reservations}, 403))
-async def list_all(services: Given, caller: Manager) -> Response:
-    now = time.time_ns()
-    return answer({"items": [_shape(record, now) for record in await services.store.reservations.list()]})
+@router.get(
+    "",
+    summary="List the reservations",
+    description="Administrators and managers see all, others those that are for them.",
+    responses=documented({200: Reservations}),
+)
+async def list_all(services: Given, caller: User) -> Response:
+    now, sight = time.time_ns(), await Sight.of(services, caller)
+    records = [record for record in await services.store.reservations.list() if sight.sees(record)]
+    return answer({"items": [sight.shown(_shape(record, now)) for record in records]})
 
 
-@router.get("/{name}", summary="Get a reservation", responses=documented({200: ReservationShape}, 403, 404))
-async def get(name: str, services: Given, caller: Manager) -> Response:
-    return _one(await _known(services, name))
+@router.get(
+    "/{name}",
+    summary="Get a reservation",
+    description="404 for users whom it is not for.",
+    responses=documented({200: ReservationShape}, 404),
+)
+async def get(name: str, services: Given, caller: User) -> Response:
+    record, sight = await _seen(services, caller, name)
+    return answer(sight.shown(_shape(record, time.time_ns())), 200, {"ETag": f'"{record.revision}"'})
+
+
+@router.get(
+    "/{name}/history",
+    summary="What became of each occurrence of a reservation, and what was changed, oldest first",
+    description="Those whom it is for see what became of the occurrences. `after` is the last `id` seen. What is known"
+    " of a reservation that was deleted is in the audit, by its `name`.",
+    responses=documented({200: HistoryPage}, 404, 422),
+)
+async def happened(
+    name: str,
+    services: Given,
+    caller: User,
+    event: Annotated[str | None, Query(description="Such as reservation-missed", max_length=40)] = None,
+    after: Annotated[int, Query(ge=0, lt=2**63, description="The last `id` seen")] = 0,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 200,
+) -> Response:
+    record, sight = await _seen(services, caller, name)
+    shown = OUTCOMES if sight.only is not None else OUTCOMES | _CHANGES
+    found = await services.store.history.list(
+        events=shown if event is None else shown & {event},
+        name=name,
+        since=record.created_at if sight.only is not None else None,
+        after=after,
+        limit=limit,
+    )
+    return answer({"items": [from_event(one) for one in found]})
 
 
 @router.post(
@@ -183,15 +234,27 @@ def _parse(body: Json) -> AdvanceReservation:
     return parse_reservation({key: value for key, value in body.items() if key not in _READ_ONLY})
 
 
+async def _seen(services: Services, caller: Caller, name: str) -> tuple[ReservationRecord, Sight]:
+    """The reservation, if the caller may see it, and what the caller sees of it."""
+    record, sight = await _known(services, name), await Sight.of(services, caller)
+    if not sight.sees(record):
+        raise _missing(name)
+    return record, sight
+
+
 async def _known(services: Services, name: str) -> ReservationRecord:
     record = await services.store.reservations.get(name)
     if record is None:
-        raise Problem(
-            "NotFound",
-            f"there is no reservation {name!r}",
-            remedy="GET /apis/v1/admin/reservations lists those there are",
-        )
+        raise _missing(name)
     return record
+
+
+def _missing(name: str) -> Problem:
+    return Problem(
+        "NotFound",
+        f"there is no reservation {name!r}",
+        remedy="GET /apis/v1/admin/reservations lists those there are",
+    )
 
 
 def _expected(record: ReservationRecord, if_match: str | None) -> int | None:
@@ -228,11 +291,20 @@ def _shape(record: ReservationRecord, now: int) -> Json:
 
 
 def _status(record: ReservationRecord, now: int) -> Json:
-    present = parse_reservation(record.spec).current(now)
+    one, outcome = parse_reservation(record.spec), record.outcome
+    last = None if outcome is None else outcome.to_dict()
+    nodes = list(record.nodes)
+    present = one.current(now)
     if present is None:
-        return {"phase": "Over", "from": None, "to": None, "nodes": list(record.nodes)}
+        ended = outcome is not None and (final := one.final()) is not None and nanoseconds(outcome.begin) == final.begin
+        phase = outcome.what if outcome is not None and ended else OVER
+        return _times(one.final()) | {"phase": phase, "nodes": nodes, "last": last}
     phase = "Active" if present.begin <= now else "Scheduled"
     if record.ended is not None and nanoseconds(record.ended.begin) == present.begin:
         phase = record.ended.why
-    begin, end = (written_moment(moment_at(ns)) for ns in present)
-    return {"phase": phase, "from": begin, "to": end, "nodes": list(record.nodes)}
+    return _times(present) | {"phase": phase, "nodes": nodes, "last": last}
+
+
+def _times(of: Occurrence | None) -> Json:
+    begin, end = (None, None) if of is None else (written_moment(moment_at(ns)) for ns in of)
+    return {"from": begin, "to": end}

@@ -67,13 +67,25 @@ class ReservationChange(BaseModel):
     note: str | None = None
 
 
+class OccurrenceOutcome(Shape):
+    """What became of an occurrence, which was `from` … `to`: `Over` if it ended in time, `Released` if no job used it,
+    `Missed` if others held its room until its end; so since `at`.
+    """
+
+    to: str
+    outcome: Literal["Over", "Released", "Missed"]
+    at: str
+
+
 class ReservationStatus(Shape):
-    """What is true of it now: `from` and `to` are those of the present occurrence, else of the next one, null if none
-    is left; `nodes` those that are reserved.
+    """What is true of it now: `from` and `to` are those of the present occurrence, else of the next one, else of the
+    last one; `nodes` those that are reserved. Of one that has no more occurrence, `phase` says what became of the last.
+    `last` is the latest occurrence that is over, null if it is not known.
     """
 
     phase: Literal["Scheduled", "Active", "Released", "Missed", "Over"]
     nodes: list[str]
+    last: OccurrenceOutcome | None = None
 
 
 class ReservationShape(Shape):

@@ -110,6 +110,18 @@ class AdvanceReservation:
         """
         return next(self.occurrences(now, ended), None)
 
+    def final(self) -> Occurrence | None:
+        """The last occurrence of all; None where each of them is empty."""
+        turn = 0
+        if self.every:
+            last = moment_at(_LAST) if self.until is None else self.until
+            turn = max(0, (last - self.begins).days // _DAYS[self.every] + 1)
+        for each in range(turn, -1, -1):
+            found = self._occurrence(each)
+            if found is not None and found.begin < found.end:
+                return found
+        return None
+
     def still_over(self, edited: "AdvanceReservation", ended: int, now: int) -> int | None:
         """Which occurrence is over after an edit, because the one that began at `ended` ended early: its beginning;
         None where none is.

@@ -17,7 +17,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from t9ksched.model.errors import Invalid
 from t9ksched.model.reservation_form import parse_reservation
-from t9ksched.model.wall_clock import moment_at, nanoseconds
+from t9ksched.model.wall_clock import moment_at, nanoseconds, written_moment
 from t9ksched.store import changes, history
 from t9ksched.store.database import Database
 from t9ksched.store.errors import RevisionChanged, RowExists, RowMissing, StoreError
@@ -26,6 +26,9 @@ from t9ksched.store.rows import insert_new
 from t9ksched.store.tables import change_log, reservation
 
 TABLE: Final = "reservation"
+OVER: Final = "Over"
+RELEASED: Final = "Released"
+MISSED: Final = "Missed"
 
 
 class ReservationsChanged(StoreError):
@@ -44,8 +47,32 @@ class Ended:
 
 
 @dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of an occurrence, from `begin` to `end`: `Over`, `Released` or `Missed`; so since `at`."""
+
+    begin: datetime
+    end: datetime
+    what: str
+    at: datetime
+
+    def to_dict(self) -> dict[str, str]:
+        """As REST shows it and SQL keeps it."""
+        times = {"from": self.begin, "to": self.end, "at": self.at}
+        return {key: written_moment(moment) for key, moment in times.items()} | {"outcome": self.what}
+
+    @classmethod
+    def of(cls, raw: dict[str, str]) -> "Outcome":
+        """As `to_dict` wrote it."""
+        begin, end, at = (datetime.fromisoformat(raw[key]) for key in ("from", "to", "at"))
+        return cls(begin, end, raw["outcome"], at)
+
+
+@dataclass(frozen=True, slots=True)
 class ReservationRecord:
-    """A reservation as stored: `spec` as administrators wrote it, with every field; `nodes` that were chosen for it."""
+    """A reservation as stored: `spec` as administrators wrote it, with every field; `nodes` that were chosen for it;
+    what became of the latest occurrence that is over; and the beginning of the one of which others held room when it
+    was last looked at.
+    """
 
     name: str
     uid: str
@@ -56,6 +83,8 @@ class ReservationRecord:
     created_by: str | None
     created_at: datetime
     updated_at: datetime
+    outcome: Outcome | None = None
+    blocked: datetime | None = None
 
 
 _COLUMNS = tuple(reservation.c[name] for name in ReservationRecord.__slots__)
@@ -126,6 +155,8 @@ class AdvanceReservations:
             revision = await self._append(connection, name, seen)
             after = replace(before, spec=spec, nodes=tuple(nodes), ended=_still_over(before, spec), revision=revision)
             after = replace(after, updated_at=datetime.now(UTC))
+            if after.ended is None and after.outcome is not None and after.outcome.end > after.updated_at:
+                after = replace(after, outcome=None)  # what was released is open again
             await connection.execute(update(reservation).where(reservation.c.name == name).values(_row(after)))
             await _note(connection, history.RESERVATION_CHANGED, by, before, after)
             return after
@@ -149,12 +180,20 @@ class AdvanceReservations:
         """
         return await self._set(name, uid, {"nodes": list(nodes)}, event)
 
-    async def end(self, name: str, uid: str, ended: Ended, event: Event) -> bool:
-        """One occurrence ended early: its room is free, and `event` says so in history. False as `choose`."""
-        written = {"from": ended.begin.isoformat(), "why": ended.why}
-        return await self._set(name, uid, {"ended": written}, event)
+    async def end(self, name: str, uid: str, outcome: Outcome, event: Event) -> bool:
+        """One occurrence is over: if it ended early its room is free, and `event` says so in history. False as
+        `choose`.
+        """
+        values: dict[str, Any] = {"outcome": outcome.to_dict()}
+        if outcome.what != OVER:
+            values["ended"] = {"from": outcome.begin.isoformat(), "why": outcome.what}
+        return await self._set(name, uid, values, event)
 
-    async def _set(self, name: str, uid: str, values: dict[str, Any], event: Event) -> bool:
+    async def block(self, name: str, uid: str, begin: datetime | None) -> bool:
+        """Others hold room of the occurrence that began then; None where no one does. False as `choose`."""
+        return await self._set(name, uid, {"blocked": begin})
+
+    async def _set(self, name: str, uid: str, values: dict[str, Any], event: Event | None = None) -> bool:
         """A change by the scheduler: the revision that administrators see stays."""
         async with self._database.write() as connection:
             await changes.append(connection, TABLE, name)
@@ -162,7 +201,8 @@ class AdvanceReservations:
             if not (await connection.execute(chosen.values(values))).rowcount:
                 await connection.rollback()
                 return False
-            await history.record(connection, event)
+            if event is not None:
+                await history.record(connection, event)
             return True
 
     async def _append(self, connection: AsyncConnection, name: str, seen: int) -> int:
@@ -221,10 +261,12 @@ def _still_over(before: ReservationRecord, spec: dict[str, Any]) -> Ended | None
 def _record(row: Any) -> ReservationRecord:
     found = ReservationRecord(*row)
     ended = row.ended and Ended(datetime.fromisoformat(row.ended["from"]), row.ended["why"])
-    return replace(found, nodes=tuple(row.nodes), ended=ended or None)
+    outcome = Outcome.of(row.outcome) if row.outcome else None
+    return replace(found, nodes=tuple(row.nodes), ended=ended or None, outcome=outcome)
 
 
 def _row(record: ReservationRecord) -> dict[str, Any]:
     values = {name: getattr(record, name) for name in ReservationRecord.__slots__}
     ended = record.ended and {"from": record.ended.begin.isoformat(), "why": record.ended.why}
-    return values | {"nodes": list(record.nodes), "ended": ended}
+    outcome = record.outcome and record.outcome.to_dict()
+    return values | {"nodes": list(record.nodes), "ended": ended, "outcome": outcome}

@@ -66,6 +66,8 @@ CARD_CORDONED: Final = "card-cordoned"
 CARD_UNCORDONED: Final = "card-uncordoned"
 RESERVATION_MISSED: Final = "reservation-missed"
 """The room of an occurrence was taken until its end."""
+RESERVATION_OVER: Final = "reservation-over"
+"""An occurrence ended in time."""
 
 AUDITED: Final = frozenset(
     {
@@ -89,6 +91,8 @@ AUDITED: Final = frozenset(
     }
 )
 """Events that are administrative changes."""
+OUTCOMES: Final = frozenset({RESERVATION_RELEASED, RESERVATION_MISSED, RESERVATION_OVER})
+"""Events that say what became of an occurrence of a reservation: `from`, `to` and `message`."""
 TEXT: Final = 2000
 """Characters of one text in an event that is no administrative change."""
 AUDIT_RETENTION: Final = timedelta(days=730)

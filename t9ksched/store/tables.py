@@ -343,9 +343,12 @@ reservation = Table(
     Column("created_by", String(253)),
     Column("created_at", Moment, nullable=False),
     Column("updated_at", Moment, nullable=False),
+    Column("outcome", JSON),
+    Column("blocked", Moment),
 )
-"""Reservations by administrators: what they wrote, the nodes that were chosen, and the latest occurrence that ended
-early (`from`, `why`)."""
+"""Reservations by administrators: what they wrote, the nodes that were chosen, the latest occurrence that ended early
+(`from`, `why`) and what became of the latest that is over (`from`, `to`, `outcome`, `at`). `blocked` is the beginning
+of the occurrence of which others held room when it was last looked at."""
 
 card_cordon = Table(
     "card_cordon",

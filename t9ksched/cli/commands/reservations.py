@@ -1,7 +1,7 @@
 """`t9ksched reservations`: keep nodes or cards for some jobs, or for maintenance, at certain times."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 from rich.text import Text
@@ -13,6 +13,8 @@ from t9ksched.cli.options import OutputOption, Service, with_service
 from t9ksched.cli.output import Output, console, print_json, print_table, print_warnings, table
 
 PATH = "/apis/v1/admin/reservations"
+
+_PAGE: Final = 1000
 
 app = typer.Typer(no_args_is_help=True, help="Keep nodes or cards for some jobs, or for maintenance, at certain times.")
 
@@ -68,12 +70,12 @@ _OPTIONS = {"from": "--from", "to": "--to", "every": "--every", "until": "--unti
 @app.command("list")
 @with_service
 def list_(service: Service, output: OutputOption = Output.table) -> None:
-    """List the reservations with their next times."""
+    """List the reservations with their next times, and what became of the last. Those for you, unless you manage."""
     answer = service().get(PATH)
     if output is Output.json:
         print_json(answer)
         return
-    columns = ("RESERVATION", "PHASE", "FROM", "TO", "EVERY", "NODES", "FOR", "NOTE")
+    columns = ("RESERVATION", "PHASE", "FROM", "TO", "EVERY", "NODES", "FOR", "LAST", "NOTE")
     print_table(console(), table(columns, [_row(one) for one in answer["items"]]))
 
 
@@ -88,6 +90,36 @@ def get(service: Service, name: NameArgument, output: OutputOption = Output.tabl
     from t9ksched.model.text import write
 
     console().print(write(found).rstrip(), soft_wrap=True, markup=False)
+
+
+@app.command("history")
+@with_service
+def history(
+    service: Service,
+    name: NameArgument,
+    event: Annotated[str | None, typer.Option("--event", metavar="EVENT", help="Such as reservation-missed.")] = None,
+    output: OutputOption = Output.table,
+) -> None:
+    """Show what became of each occurrence, the latest last."""
+    client, items, after = service(), list[dict[str, Any]](), 0
+    while True:
+        page = client.get(f"{PATH}/{name}/history", event=event, after=after, limit=_PAGE)
+        items += page["items"]
+        if len(page["items"]) < _PAGE:
+            break
+        after = page["items"][-1]["id"]
+    if output is Output.json:
+        print_json({"items": items})
+        return
+    rows = [[str(one["at"]), str(one["event"]), *_about(one)] for one in items]
+    print_table(console(), table(("AT", "EVENT", "FROM", "TO", "WHAT"), rows))
+
+
+def _about(event: dict[str, Any]) -> list[str]:
+    """Of an event the times of the occurrence, if it is about one, and what happened or who did it."""
+    detail = event["detail"]
+    what = detail.get("message") or (f"by {event['actor']}" if event.get("actor") else "")
+    return [str(detail.get("from") or "–"), str(detail.get("to") or "–"), str(what)]
 
 
 @app.command("create")
@@ -215,6 +247,7 @@ def _told(answer: dict[str, Any], done: str, dry_run: bool, output: Output) -> N
 
 def _row(one: dict[str, Any]) -> list[str | Text]:
     status, whom = one["status"], one["for"]
+    last = status.get("last")
     names = whom if isinstance(whom, str) else ", ".join(name for kind in whom.values() for name in kind)
     styles = {"Active": "green", "Over": "dim", "Released": "yellow", "Missed": "red"}
     nodes = ", ".join(status["nodes"])
@@ -228,6 +261,7 @@ def _row(one: dict[str, Any]) -> list[str | Text]:
         str(one["every"] or "–"),
         nodes,
         names,
+        Text(f"{last['outcome']} {last['to']}", style=styles.get(last["outcome"], "")) if last else "–",
         str(one["note"]),
     ]
 

@@ -2,30 +2,46 @@
 nobody uses.
 
 An occurrence whose room is free, and that no job uses for its `releaseUnusedAfter`, is released: others may use its
-room at once. One of which others held room until its end is written down as missed.
+room at once. One of which others held room until its end is written down as missed, every other one as over, also if no
+scheduler ran when it ended.
 """
 
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
+from itertools import islice, takewhile
 from typing import Any, Final
 
 import structlog
 
 from t9ksched.model.advance_reservation import Occurrence
 from t9ksched.model.errors import Invalid
-from t9ksched.model.names import EVENT_RESERVATION_RELEASED
+from t9ksched.model.names import EVENT_RESERVATION_MISSED, EVENT_RESERVATION_RELEASED
 from t9ksched.model.reservation_form import parse_reservation
-from t9ksched.model.wall_clock import moment_at, written_moment
+from t9ksched.model.wall_clock import moment_at, nanoseconds, written_moment
 from t9ksched.scheduler.report.event_writer import EventWriter
 from t9ksched.scheduler.state.advance_book import KnownReservation, length
 from t9ksched.scheduler.state.advance_conflicts import blockers
 from t9ksched.scheduler.state.lost_nodes import losses, replacements
 from t9ksched.scheduler.state.records import GangRecord
 from t9ksched.scheduler.state.state import ClusterState
-from t9ksched.store.advance_reservations import TABLE, AdvanceReservations, Ended, ReservationRecord
+from t9ksched.store.advance_reservations import (
+    MISSED,
+    OVER,
+    RELEASED,
+    TABLE,
+    AdvanceReservations,
+    Outcome,
+    ReservationRecord,
+)
 from t9ksched.store.changes import Change
 from t9ksched.store.errors import StoreError
-from t9ksched.store.history import RESERVATION_MISSED, RESERVATION_NODES_REPLACED, RESERVATION_RELEASED, Event
+from t9ksched.store.history import (
+    RESERVATION_MISSED,
+    RESERVATION_NODES_REPLACED,
+    RESERVATION_OVER,
+    RESERVATION_RELEASED,
+    Event,
+)
 
 log = structlog.get_logger(__name__)
 
@@ -35,6 +51,12 @@ a node that is not ready.
 """
 _LOOK_AGAIN_NS: Final = 10 * 1_000_000_000
 """Between two looks for nodes that could take the place of lost ones: each goes over all nodes."""
+_TOLD_LATE_NS: Final = 7 * 86_400 * 1_000_000_000
+"""Occurrences that ended so long ago, while no scheduler ran, are not told any more."""
+_AT_ONCE: Final = 20
+"""So many occurrences of one reservation are written down in one sweep."""
+_HISTORY: Final = {OVER: RESERVATION_OVER, RELEASED: RESERVATION_RELEASED, MISSED: RESERVATION_MISSED}
+_EVENTS: Final = {RELEASED: EVENT_RESERVATION_RELEASED, MISSED: EVENT_RESERVATION_MISSED}
 _Key = tuple[str, str, Occurrence]
 """Name and UID of a reservation, and one of its occurrences."""
 
@@ -68,8 +90,6 @@ class ReservationKeeper:
         self._clock = clock
         self._used: dict[_Key, int] = {}
         """When an occurrence in force was last used or not free, nanoseconds since the epoch."""
-        self._blocked: set[_Key] = set()
-        """Occurrences in force of which others held room when they were last looked at."""
         self._useless: dict[str, dict[str, int]] = {}
         """Since when nodes of a reservation have been of no use to it, by the reservation's UID and node."""
         self._looked: dict[str, int] = {}
@@ -102,13 +122,14 @@ class ReservationKeeper:
             return
         try:
             for held in list(state.advance.known.values()):
+                await self._close(held, now)
+            for held in list(state.advance.known.values()):
                 if (present := held.present(now)) is None:
                     continue
                 await self._replace_lost(held, present, now)
                 if present.begin <= now:
                     await self._watch(held, present, now)
-            await self._close(now)
-            self._forget()
+            self._forget(now)
         except StoreError as error:
             log.warning("reservations wait for the database", error=str(error))
 
@@ -144,10 +165,10 @@ class ReservationKeeper:
         key = (held.name, held.record.uid, present)
         one = held.reservation
         if blockers(self._state, one, held.record.nodes, Occurrence(now, present.end), self._end_of):
-            self._blocked.add(key)
             self._used[key] = now
+            await self._block(held, moment_at(present.begin))
             return
-        self._blocked.discard(key)
+        await self._block(held, None)
         if self._state.advance.holding(held):
             self._used[key] = now
         unused = length(one.release_unused_after)
@@ -155,44 +176,63 @@ class ReservationKeeper:
         if one.maintenance or not unused or now - since < unused:
             return
         text = f"reservation {held.name} was not used for {one.release_unused_after}: its room is free"
-        if await self._end(key, "Released", RESERVATION_RELEASED, text):
-            for name in sorted(one.queues):
-                if (queue := self._queues().get(name)) is not None:
-                    self._events.event(queue, EVENT_RESERVATION_RELEASED, text)
-            await self.load()
+        await self._end(held, present, RELEASED, text)
         self._used.pop(key, None)
 
-    async def _close(self, now: int) -> None:
-        """Forget occurrences that are over; those of which others held room until the end were missed."""
-        for key in [key for key in self._used if key[2].end <= now]:
-            name, uid, _ = key
-            known = self._state.advance.known.get(name)
-            if key in self._blocked and known is not None and known.record.uid == uid:
-                text = f"reservation {name} was missed: others held its room until its end"
-                await self._end(key, "Missed", RESERVATION_MISSED, text)
-            self._used.pop(key, None)
-            self._blocked.discard(key)
+    async def _close(self, held: KnownReservation, now: int) -> None:
+        """Write down the occurrences that are over; those of which others held room until the end were missed."""
+        record, one = held.record, held.reservation
+        told = record.updated_at if record.outcome is None else max(record.updated_at, record.outcome.end)
+        since = max(nanoseconds(told), now - _TOLD_LATE_NS)
+        over = takewhile(lambda of: of.end <= now, one.occurrences(since, held.ended))
+        for of in islice(over, _AT_ONCE):
+            if record.blocked is not None and nanoseconds(record.blocked) == of.begin:
+                text = f"reservation {held.name} was missed: others held its room until its end"
+                await self._end(held, of, MISSED, text)
+            else:
+                await self._end(held, of, OVER, f"reservation {held.name} is over")
 
-    def _forget(self) -> None:
-        """Forget the nodes of reservations that are there no longer."""
+    async def _block(self, held: KnownReservation, begin: datetime | None) -> None:
+        """Keep in mind, also over a restart, that others hold room of the occurrence that began then, or that none
+        do.
+        """
+        if held.record.blocked != begin and await self._reservations.block(held.name, held.record.uid, begin):
+            await self.load()
+
+    def _forget(self, now: int) -> None:
+        """Forget occurrences that are over, and the nodes of reservations that are there no longer."""
+        for key in [key for key in self._used if key[2].end <= now]:
+            del self._used[key]
         uids = {held.record.uid for held in self._state.advance.known.values()}
         for known in (self._useless, self._looked):
             for uid in known.keys() - uids:
                 del known[uid]
 
-    async def _end(self, key: _Key, why: str, event: str, text: str) -> bool:
-        """Write down that an occurrence ended early; whether the reservation is still there."""
-        name, uid, of = key
-        begin = moment_at(of.begin)
+    async def _end(self, held: KnownReservation, of: Occurrence, what: str, text: str) -> None:
+        """Write down what became of an occurrence, and tell those whom it was for unless it was used to its end."""
+        begin, end = moment_at(of.begin), moment_at(of.end)
         at = datetime.fromtimestamp(self._clock() / 1e9, UTC)
-        detail = {"from": written_moment(begin), "to": written_moment(moment_at(of.end)), "message": text}
-        if not await self._reservations.end(
-            name, uid, Ended(begin, why), Event(event=event, at=at, name=name, detail=detail)
-        ):
-            return False
-        self._state.advance.note_end(why)
+        outcome = Outcome(begin, end, what, end if what == OVER else at)
+        detail = {"from": written_moment(begin), "to": written_moment(end), "message": text}
+        event = Event(event=_HISTORY[what], at=at, name=held.name, detail=detail)
+        if not await self._reservations.end(held.name, held.record.uid, outcome, event):
+            return
         log.info(text)
-        return True
+        if what in _EVENTS:
+            self._state.advance.note_end(what)
+            self._tell(held, _EVENTS[what], text)
+        await self.load()
+
+    def _tell(self, held: KnownReservation, reason: str, text: str) -> None:
+        """An event on the queues that it was for, and on what waits for it by name."""
+        queues = self._queues()
+        for name in sorted(held.reservation.queues):
+            if (queue := queues.get(name)) is not None:
+                self._events.event(queue, reason, text)
+        for gang in self._state.gangs.values():
+            waits = gang.reservation == held.name and not any(pod.placed for pod in gang.members.values())
+            if waits and self._state.advance.admits(held, gang):
+                self._events.gang(gang, reason, text)
 
     def _end_of(self, gang: GangRecord) -> int | None:
         ends = self._state.enforced_ends

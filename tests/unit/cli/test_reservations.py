@@ -139,3 +139,27 @@ def test_a_file_that_cannot_be_read_is_told(run, service: Service, tmp_path: Pat
         code, _, err = run("create", "eval", "-f", str(file))
         assert (code, f"cannot be read: {why}" in " ".join(err.split())) == (1, True), err
     assert service.seen == []
+
+
+def test_what_became_of_occurrences(run, service: Service) -> None:
+    last = {"from": STATUS["from"], "to": STATUS["to"], "outcome": "Missed", "at": STATUS["to"]}
+    service.answers[f"GET {PATH}"] = (200, {"items": [ONE | {"status": STATUS | {"last": last}}]})
+    assert "Missed 2090-01-07T22:00:00Z" in " ".join(run("list")[1].split())
+    detail = {"from": STATUS["from"], "to": STATUS["to"], "message": "reservation eval was missed"}
+    events = [
+        {
+            "id": 1,
+            "at": "2090-01-01T00:00:00Z",
+            "event": "reservation-created",
+            "actor": "root",
+            "detail": {"after": {}},
+        },
+        {"id": 7, "at": STATUS["to"], "event": "reservation-missed", "actor": None, "detail": detail},
+    ]
+    service.answers[f"GET {PATH}/eval/history"] = (200, {"items": events})
+    code, out, _ = run("history", "eval")
+    assert code == 0
+    for text in ("reservation-missed", STATUS["from"], "reservation eval was missed", "by root"):
+        assert text in " ".join(out.split())
+    assert json.loads(run("history", "eval", "--event", "reservation-missed", "-o", "json")[1]) == {"items": events}
+    assert any("event=reservation-missed" in str(seen) for seen in service.seen)

@@ -1,5 +1,6 @@
 """Reservations by administrators in SQL: nothing is written over a change that was not seen, and history has it all."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -7,11 +8,12 @@ import pytest
 
 from t9ksched.model.reservation_form import parse_reservation
 from t9ksched.store import Store, schema
-from t9ksched.store.advance_reservations import Ended, ReservationsChanged
+from t9ksched.store.advance_reservations import Ended, Outcome, ReservationsChanged
 from t9ksched.store.errors import RevisionChanged, RowExists, RowMissing
-from t9ksched.store.history import RESERVATION_NODES_REPLACED, RESERVATION_RELEASED, Event
+from t9ksched.store.history import RESERVATION_NODES_REPLACED, RESERVATION_OVER, RESERVATION_RELEASED, Event
 
 BEGIN = datetime(2030, 1, 7, 20, tzinfo=UTC)
+OUTCOME = Outcome(BEGIN, BEGIN + timedelta(hours=2), "Released", BEGIN + timedelta(minutes=30))
 
 
 def spec(name: str = "r", **fields: Any) -> dict[str, Any]:
@@ -80,20 +82,20 @@ async def test_the_scheduler_changes_nodes_and_ends_an_occurrence_without_a_new_
     replaced = Event(event=RESERVATION_NODES_REPLACED, name="r", detail={"replaced": {"n1": "n3"}})
     assert await store.reservations.choose("r", made.uid, ["n3", "n4"], replaced)
     released = Event(event=RESERVATION_RELEASED, name="r", detail={"from": BEGIN.isoformat()})
-    assert await store.reservations.end("r", made.uid, Ended(BEGIN, "Released"), released)
+    assert await store.reservations.end("r", made.uid, OUTCOME, released)
     found = await store.reservations.get("r")
     assert found is not None
     assert (found.nodes, found.ended, found.revision) == (("n3", "n4"), Ended(BEGIN, "Released"), made.revision)
     assert [one.event for one in await store.history.list()] == [RESERVATION_NODES_REPLACED, RESERVATION_RELEASED]
     head = await store.changes.head()
     assert not await store.reservations.choose("r", "another", ["n9"], replaced), "it was made anew meanwhile"
-    assert not await store.reservations.end("gone", made.uid, Ended(BEGIN, "Released"), released)
+    assert not await store.reservations.end("gone", made.uid, OUTCOME, released)
     assert await store.changes.head() == head
     noted = await store.reservations.edit("r", spec(note="again"), ["n3"], head)
-    assert noted.ended == Ended(BEGIN, "Released"), "another note opens nothing"
+    assert (noted.ended, noted.outcome) == (Ended(BEGIN, "Released"), OUTCOME), "another note opens nothing"
     wanted = spec(note="again", releaseUnusedAfter="1h")
     edited = await store.reservations.edit("r", wanted, ["n3"], await store.changes.head())
-    assert edited.ended is None, "what is edited is open again"
+    assert (edited.ended, edited.outcome) == (None, None), "what is edited is open again"
 
 
 async def test_an_edit_leaves_an_occurrence_over_that_ended_early(store: Store) -> None:
@@ -101,12 +103,39 @@ async def test_an_edit_leaves_an_occurrence_over_that_ended_early(store: Store) 
     times = {"from": begin.isoformat(), "to": (begin + timedelta(hours=2)).isoformat(), "every": "daily"}
     made = await store.reservations.create(spec(**times), ["n1"], 0)
     released = Event(event=RESERVATION_RELEASED, name="r")
-    assert await store.reservations.end("r", made.uid, Ended(begin, "Released"), released)
+    assert await store.reservations.end("r", made.uid, Outcome(begin, begin, "Released", begin), released)
     later = begin + timedelta(minutes=5)
     for change, over in (({"note": "x"}, begin), ({"from": later.isoformat()}, later), ({"every": ""}, None)):
         edited = await store.reservations.edit("r", spec(**times | change), ["n1"], await store.changes.head())
         assert edited.ended == (over and Ended(over, "Released"))
         assert await store.reservations.get("r") == edited
+
+
+async def test_what_is_remembered_of_occurrences(store: Store) -> None:
+    made = await store.reservations.create(spec(every="daily"), ["n1"], 0)
+    over = Outcome(BEGIN, BEGIN + timedelta(hours=2), "Over", BEGIN + timedelta(hours=2))
+    assert await store.reservations.block("r", made.uid, BEGIN)
+    assert not await store.reservations.block("r", "another", BEGIN)
+    assert await store.reservations.end("r", made.uid, over, Event(event=RESERVATION_OVER, name="r"))
+    found = await store.reservations.get("r")
+    assert found is not None
+    assert (found.blocked, found.outcome, found.ended, found.revision) == (BEGIN, over, None, made.revision)
+    assert await store.reservations.block("r", made.uid, None)
+    assert (await store.reservations.list())[0].blocked is None
+    assert [one.event for one in await store.history.list()] == [RESERVATION_OVER]
+
+
+async def test_outcomes_and_other_versions_of_the_tables(address: str) -> None:
+    async with await Store.open(address) as store:
+        made = await store.reservations.create(spec(), ["n1"], 0)
+        await store.reservations.end("r", made.uid, OUTCOME, Event(event=RESERVATION_RELEASED, name="r"))
+        await store.reservations.block("r", made.uid, BEGIN)
+    schema.downgrade(address, schema.revisions()[schema.revisions().index("0025") - 1])
+    schema.upgrade(address)
+    async with await Store.open(address) as store:
+        (found,) = await store.reservations.list()
+    assert (found.ended, found.outcome, found.blocked) == (Ended(BEGIN, "Released"), None, None)
+    assert replace(found, ended=None) == made
 
 
 async def test_a_reservation_survives_other_versions_of_the_tables(address: str) -> None:

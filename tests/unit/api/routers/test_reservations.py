@@ -4,7 +4,12 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from msgspec import structs
 
+from t9ksched.model.reservation_form import parse_reservation
+from t9ksched.model.wall_clock import parse_moment
+from t9ksched.store.advance_reservations import Outcome
+from t9ksched.store.history import Event
 from tests.unit.api.world import Client, Json, World
 
 PATH = "/apis/v1/admin/reservations"
@@ -21,7 +26,7 @@ async def test_life_of_a_reservation(world: World) -> None:
     world.leader.judgement = {"nodes": ["n1", "n2"]}
     made = await world.admin("POST", PATH, body(note="weekly"))
     assert (made.status, made.headers["Location"]) == (201, f"{PATH}/eval")
-    assert made.body["status"] == {"phase": "Scheduled", "from": FROM, "to": TO, "nodes": ["n1", "n2"]}
+    assert made.body["status"] == {"phase": "Scheduled", "from": FROM, "to": TO, "nodes": ["n1", "n2"], "last": None}
     assert (made.body["drainAhead"], made.body["onConflict"], made.body["createdBy"]) == ("24h", "Refuse", "admin")
     got = await world.admin("GET", f"{PATH}/eval")
     assert [one["path"] for one in made.body.pop("warnings")] == ["for.queues"]
@@ -230,3 +235,68 @@ async def test_what_is_over_or_was_released_is_shown(world: World) -> None:
     now = {"from": "2020-01-01T00:00:00Z", "to": "2089-01-01T00:00:00Z"}
     made = await world.admin("POST", PATH, body() | now)
     assert made.body["status"]["phase"] == "Active"
+
+
+def ended(begin: str, end: str, what: str) -> tuple[Outcome, Event]:
+    """What the scheduler writes when an occurrence is over."""
+    outcome = Outcome(parse_moment(begin), parse_moment(end), what, parse_moment(end))
+    detail = {"from": begin, "to": end, "message": f"reservation eval: {what}"}
+    return outcome, Event(event=f"reservation-{what.lower()}", at=outcome.at, name="eval", detail=detail)
+
+
+@pytest.mark.parametrize("what", ["Over", "Released", "Missed"])
+async def test_what_became_of_one_that_is_over_can_be_read(world: World, what: str) -> None:
+    begin, end = "2026-01-07T20:00:00Z", "2026-01-07T22:00:00Z"
+    spec = parse_reservation(body(from_=begin, to=end)).to_dict()
+    made = await world.store.reservations.create(spec, ["n1"], 0, by="admin")
+    unknown = {"phase": "Over", "from": begin, "to": end, "nodes": ["n1"], "last": None}
+    assert (await world.admin("GET", f"{PATH}/eval")).body["status"] == unknown
+    assert await world.store.reservations.end("eval", made.uid, *ended(begin, end, what))
+    last = {"from": begin, "to": end, "outcome": what, "at": end}
+    assert (await world.admin("GET", f"{PATH}/eval")).body["status"] == unknown | {"phase": what, "last": last}
+    event = f"reservation-{what.lower()}"
+    for address in (f"/apis/v1/admin/audit?event={event}", f"{PATH}/eval/history?event={event}"):
+        (found,) = (await world.admin("GET", address)).body["items"]
+        assert (found["event"], found["name"]) == (event, "eval")
+        assert (found["detail"]["from"], found["detail"]["to"]) == (begin, end)
+    everything = (await world.admin("GET", f"{PATH}/eval/history")).body["items"]
+    assert [one["event"] for one in everything] == ["reservation-created", event]
+
+
+async def test_of_one_that_repeats_the_last_one_is_told_beside_the_next(world: World) -> None:
+    begin, end = "2026-01-07T20:00:00Z", "2026-01-07T22:00:00Z"
+    spec = parse_reservation(body(from_=begin, to=end, every="daily")).to_dict()
+    made = await world.store.reservations.create(spec, ["n1"], 0)
+    await world.store.reservations.end("eval", made.uid, *ended(begin, end, "Missed"))
+    status = (await world.admin("GET", f"{PATH}/eval")).body["status"]
+    assert (status["phase"] in ("Scheduled", "Active"), status["last"]["outcome"]) == (True, "Missed")
+    await world.store.reservations.edit("eval", spec | {"until": begin}, ["n1"], await world.store.changes.head())
+    status = (await world.admin("GET", f"{PATH}/eval")).body["status"]
+    assert (status["phase"], status["from"], status["to"]) == ("Missed", begin, end)
+
+
+async def test_those_whom_it_is_for_see_it_and_what_became_of_it(world: World) -> None:
+    store = world.store
+    await store.queues.create("theirs", {}, {}, {"users": ["bob"]})
+    await store.queues.create("ours", {}, {}, {"everyone": True})
+    begin, end = "2026-01-07T20:00:00Z", "2026-01-07T22:00:00Z"
+    whom = {
+        "mine": {"users": ["bob", "ann"], "queues": ["theirs", "ours"]},
+        "groups": {"groups": ["ops"]},
+        "theirs": {"queues": ["theirs"]},
+        "nobody": "maintenance",
+    }
+    for name, of in whom.items():
+        spec = parse_reservation(body(name, from_=begin, to=end, for_=of)).to_dict()
+        made = await store.reservations.create(spec, ["n1"], await store.changes.head(), by="admin")
+        outcome, event = ended(begin, end, "Released")
+        await store.reservations.end(name, made.uid, outcome, structs.replace(event, name=name, at=datetime.now(UTC)))
+    (seen,) = (await world.user("GET", PATH)).body["items"]
+    assert (seen["name"], seen["createdBy"], seen["status"]["last"]["outcome"]) == ("mine", None, "Released")
+    assert seen["for"] == {"queues": ["ours"], "users": ["ann"], "groups": []}
+    (event,) = (await world.user("GET", f"{PATH}/mine/history")).body["items"]
+    assert event["event"] == "reservation-released"
+    for hidden in ("theirs", "nobody", "groups", "none"):
+        for address in (hidden, f"{hidden}/history"):
+            assert (await world.user("GET", f"{PATH}/{address}")).status == 404
+    assert len((await world.admin("GET", PATH)).body["items"]) == len(whom)

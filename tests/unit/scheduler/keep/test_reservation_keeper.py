@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -12,7 +12,7 @@ from t9ksched.model.wall_clock import nanoseconds
 from t9ksched.scheduler.keep.reservation_keeper import LOST_AFTER_NS, ReservationKeeper
 from t9ksched.scheduler.state.state import ClusterState
 from t9ksched.store import history
-from t9ksched.store.advance_reservations import Ended, ReservationRecord
+from t9ksched.store.advance_reservations import Ended, Outcome, ReservationRecord
 from t9ksched.store.history import Event
 from tests.unit.scheduler.state.test_state import GPU, decide, pod, state_with
 from tests.unit.scheduler.state.test_state import node as plain_node
@@ -47,8 +47,15 @@ class Rows:
         self.events.append(event)
         return True
 
-    async def end(self, name: str, uid: str, ended: Ended, event: Event) -> bool:
-        raise AssertionError("nothing ends here")
+    async def end(self, name: str, uid: str, outcome: Outcome, event: Event) -> bool:
+        ended = Ended(outcome.begin, outcome.what) if outcome.what != "Over" else self.records[name].ended
+        self.records[name] = replace(self.records[name], outcome=outcome, ended=ended)
+        self.events.append(event)
+        return True
+
+    async def block(self, name: str, uid: str, begin: datetime | None) -> bool:
+        self.records[name] = replace(self.records[name], blocked=begin)
+        return True
 
 
 class Keeping:
@@ -60,7 +67,29 @@ class Keeping:
         self.rows = Rows()
         self.rows.put(["n1", "n2"], **fields)
         self.now = 0
-        self.keeper = ReservationKeeper(self.rows, self.state, None, dict, lambda: self.now)  # type: ignore[arg-type]
+        self.told: list[tuple[str, str]] = []
+        self.keeper = self.begin()
+
+    def begin(self) -> ReservationKeeper:
+        """A keeper that knows nothing but what is stored."""
+        queue = {"apiVersion": "v1", "kind": "Queue", "metadata": {"name": "q"}}
+        return ReservationKeeper(self.rows, self.state, self, lambda: {"q": queue}, lambda: self.now)  # type: ignore[arg-type]
+
+    def event(self, item: Any, reason: str, message: str) -> None:
+        self.told.append((reason, item["metadata"]["name"]))
+
+    def gang(self, gang: Any, reason: str, message: str) -> None:
+        self.told.append((reason, gang.name))
+
+    async def restart(self, now: int) -> None:
+        """Another keeper takes over then."""
+        self.keeper, self.now = self.begin(), now
+        await self.keeper.load()
+        await self.keeper.sweep()
+
+    def became(self) -> list[tuple[str, str]]:
+        """What became of which occurrence, as history has it."""
+        return [(one.event.removeprefix("reservation-"), one.detail["from"]) for one in self.rows.events]
 
     def runs(self, *pods: Any) -> None:
         for one in pods:
@@ -212,3 +241,69 @@ async def test_of_cards_a_node_with_too_few_is_replaced() -> None:
     keeping.state.upsert_node(node("n3", gpus=2))
     await keeping.sweep(BEFORE)
     assert await keeping.sweep(BEFORE + LONG) == ("n2", "n4")
+
+
+END = nanoseconds(BEGIN) + 7200 * SECOND
+DAY = 86_400 * SECOND
+FIRST, SECOND_DAY = "2030-01-07T20:00:00Z", "2030-01-08T20:00:00Z"
+
+
+async def test_one_that_was_used_to_its_end_is_over() -> None:
+    keeping = Keeping()
+    keeping.runs(on("n1", "mine"))
+    for now in (DURING, END - SECOND, END, END + SECOND):
+        await keeping.sweep(now)
+    assert (keeping.became(), keeping.told) == ([("over", FIRST)], [])
+    outcome = keeping.rows.records["r"].outcome
+    assert outcome == Outcome(BEGIN, BEGIN + timedelta(hours=2), "Over", BEGIN + timedelta(hours=2))
+
+
+@pytest.mark.parametrize("restarted", ["", "during", "after", "both"])
+async def test_one_of_which_others_held_room_is_missed_also_after_a_restart(restarted: str) -> None:
+    keeping = Keeping()
+    keeping.runs(on("n1", "theirs", "other"))
+    await keeping.sweep(DURING)
+    if restarted in ("during", "both"):
+        await keeping.restart(DURING + 60 * SECOND)
+    if restarted in ("after", "both"):
+        await keeping.restart(END + 3600 * SECOND)
+    else:
+        await keeping.sweep(END)
+    await keeping.restart(END + 7200 * SECOND)
+    assert keeping.became() == [("missed", FIRST)]
+    assert keeping.told == [("ReservationMissed", "q")]
+
+
+async def test_room_that_came_free_before_its_end_was_not_missed() -> None:
+    keeping = Keeping(releaseUnusedAfter="0")
+    keeping.runs(on("n1", "theirs", "other"))
+    await keeping.sweep(DURING)
+    keeping.state.remove_pod("pod-theirs")
+    await keeping.sweep(DURING + SECOND)
+    await keeping.sweep(END)
+    assert keeping.became() == [("over", FIRST)]
+
+
+async def test_one_that_is_released_is_not_told_again_at_its_end() -> None:
+    keeping = Keeping(every="daily")
+    waits = pod("waits", 100, queue="q")
+    waits.metadata.annotations["scheduler.tensorstack.dev/reservation"] = "r"
+    keeping.state.upsert_pod(waits)
+    await keeping.sweep(DURING)
+    decide(keeping.state)
+    await keeping.sweep(DURING + 1800 * SECOND)
+    assert keeping.became() == [("released", FIRST)]
+    assert keeping.told == [("ReservationReleased", "q"), ("ReservationReleased", "waits")]
+    await keeping.restart(END + SECOND)
+    await keeping.restart(END + DAY)
+    assert keeping.became() == [("released", FIRST), ("over", SECOND_DAY)]
+
+
+async def test_occurrences_that_ended_while_no_scheduler_ran_are_told_once() -> None:
+    keeping = Keeping(every="daily")
+    await keeping.sweep(BEFORE)
+    await keeping.restart(END + 2 * DAY)
+    await keeping.restart(END + 2 * DAY + SECOND)
+    assert [what for what, _ in keeping.became()] == ["over"] * 3
+    await keeping.restart(END + 40 * DAY)
+    assert len(keeping.became()) == 3 + 7, "those of the last week"
