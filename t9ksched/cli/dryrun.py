@@ -94,6 +94,9 @@ def _moment(text: str) -> datetime:
 
 def _length(span: timedelta) -> str:
     seconds = max(0, round(span.total_seconds()))
-    days, hours, minutes = seconds // 86_400, seconds // 3600 % 24, seconds // 60 % 60
-    parts = [f"{count}{unit}" for count, unit in ((days, "d"), (hours, "h"), (minutes, "m")) if count]
-    return " ".join(parts[:2]) or f"{seconds}s"
+    units = (("d", 86_400), ("h", 3600), ("m", 60), ("s", 1))
+    first = next((at for at, (_, size) in enumerate(units) if seconds >= size), len(units) - 1)
+    (large, size), *smaller = units[first : first + 2]
+    parts = [f"{seconds // size}{large}"]
+    parts += [f"{count}{unit}" for unit, part in smaller if (count := seconds % size // part)]
+    return " ".join(parts)

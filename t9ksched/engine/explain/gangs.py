@@ -11,7 +11,6 @@ from t9ksched.model.gang import Gang, Running
 from t9ksched.model.quantity import from_units
 from t9ksched.model.queue import QueueSpec, closed_to_new, queue_missing
 from t9ksched.model.reasons import Code, Reason
-from t9ksched.model.timelimit import written
 
 
 def queue_not_found(name: str) -> Reason:
@@ -165,15 +164,14 @@ def outside_window(queue: str, begins: int | None) -> Reason:
     )
 
 
-def collects(gang: Gang, nodes: int, domain: str, now: int) -> Reason:
-    """It has waited long, and collects room on so many nodes, of a domain if it must be in one, such as `rack r1`.
-    `now` is in nanoseconds since the epoch.
+def collects(gang: Gang, nodes: int, domain: str) -> Reason:
+    """It has waited long, and collects room on so many nodes, of a domain if it must be in one, such as `rack r1`. It
+    tells since when: for how long would change all the time, and a reason that changes is written again.
     """
-    waited = written(max(now - gang.created, 0) // 60_000_000_000 * 60)
     where = f"{counted(nodes, 'node')} of {domain}" if domain else counted(nodes, "node")
     return Reason(
         Code.STARVING,
-        f"it has waited for {waited}: room that comes free on {where} is kept for it",
+        f"it has waited since {_when(gang.created)}: room that comes free on {where} is kept for it",
         unblocks=("jobs that run there end",),
     )
 

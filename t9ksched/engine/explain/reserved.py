@@ -112,7 +112,7 @@ def reservation_waits(gang: Gang, rooms: Sequence[ReservedRoom], known: bool, no
             text = f"it would not end with the reservation {name!r}, and the next one begins at {begin}"
         return Reason(Code.START_TIME_NOT_REACHED, text, unblocks=("that time comes",))
     most = max(rooms, key=lambda room: room.end - max(room.begin, now))
-    left, lasts = (most.end - max(most.begin, now)) // 1_000_000_000, gang.lasts // 1_000_000_000
+    left, lasts = (most.end - max(most.begin, now)) // 1_000_000_000, -(-gang.lasts // 1_000_000_000)
     # What is left changes with each second, and a reason that changes is written again.
     until = f"ends at {_time(most.end)}" if most.begin <= now else f"lasts {written(left)}"
     text = (

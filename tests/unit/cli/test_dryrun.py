@@ -1,12 +1,13 @@
 """What a dry run prints of a simulation."""
 
 import io
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from rich.console import Console
 
-from t9ksched.cli.dryrun import objects_of, show
+from t9ksched.cli.dryrun import _length, objects_of, show
 
 Json = dict[str, Any]
 REASON = {"code": "PlannedStart", "message": "it is planned to start then"}
@@ -25,6 +26,24 @@ def printed(*jobs: Json, others: tuple[Json, ...] = ()) -> str:
 
 
 NOW, LATER = "2026-01-01T00:00:00Z", "2026-01-02T03:04:05Z"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0, "0s"),
+        (59, "59s"),
+        (60, "1m"),
+        (119, "1m 59s"),
+        (3659, "1h"),
+        (7199, "1h 59m"),
+        (86_400, "1d"),
+        (90_061, "1d 1h"),
+        (86_460, "1d"),
+    ],
+)
+def test_lengths_in_their_two_largest_units(seconds: int, text: str) -> None:
+    assert _length(timedelta(seconds=seconds)) == text
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 from msgspec import structs
 
+from t9ksched.engine.explain.reserved import reservation_waits
 from t9ksched.engine.policy import Planning, Policy
 from t9ksched.model.reasons import Code
 from t9ksched.model.reservation import Reservation, ReservationKind
@@ -522,3 +523,13 @@ def test_a_plan_that_cannot_make_way_leaves_nothing_of_the_gang_that_asked() -> 
     pool.submit("c", 1)
     pool.cycle(1)
     assert pool.planned == {"b": 2, "c": 4}
+
+
+def test_a_job_that_lasts_a_moment_too_long_is_not_said_to_last_as_long_as_the_reservation() -> None:
+    wanted = structs.replace(gang("g", "q"), lasts=HOUR + HOUR // 7200, reservation="r")
+    room = structs.replace(_reserved(NOW + HOUR, NOW + 2 * HOUR), queues=("q",))
+    reason = reservation_waits(wanted, [room], True, NOW)
+    assert reason is not None
+    assert (reason.needs, reason.has) == ({"seconds": 3601}, {"seconds": 3600})
+    assert "it may run for 1h1s" in reason.message
+    assert "lasts 1h:" in reason.message

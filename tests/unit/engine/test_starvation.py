@@ -297,6 +297,14 @@ def together(name: str, pods: int, cards: int = 1, since: int = 0, levels: tuple
     return structs.replace(waits(name, pods, cards, since=since), topology="Required", levels=levels)
 
 
+def test_since_when_it_has_waited_is_told_to_the_second() -> None:
+    large = structs.replace(waits("large", 4), created=24 * 10**9)
+    seen = cluster(2, 2, {"n0": 2, "n1": 1}, large)
+    for later in (15, 100_000):
+        found = plan(seen, Policy(starvation=Starvation(15, 100)), (24 + later) * 10**9)
+        assert "it has waited since 1970-01-01T00:00:24Z: room" in starving(found, "large")
+
+
 def starving(found: Plan, name: str) -> str:
     """What a gang is told of the room that is collected for it; empty where none is."""
     (reasons,) = (one.reasons for one in found.waiting if one.gang == name)
