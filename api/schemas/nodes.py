@@ -65,7 +65,7 @@ class Node(Shape):
     """A node with its cards and the jobs that hold them.
 
     `mode` is how it hands out its accelerators, null without any. `gpus` are cards by index: whole ones, and those
-    of which the node gives parts (`MGPU`); what is shared otherwise, sliced, or more than 64 of one resource is counted
+    of which the node gives parts (`MGPU`, `HAMi`); what is shared otherwise, sliced, or more than 64 of one resource is counted
     by number and stands in `counted`. Each of a card's `holders` has it `whole`, or `cores` percent and `memoryMiB`.
 
     A card of `gpus` that is `cordoned` takes no new work; `cordonedWhy` is the reason that was given, if any.
@@ -74,6 +74,9 @@ class Node(Shape):
     yet); pods that ask for these are kept away meanwhile.
 
     `linksIgnored` says why its annotation `gpu-links` is not followed; null where it is, and where there is none.
+
+    `cardsIgnored` says what its own words about single cards are that cannot be read, such as an entry of HAMi's
+    register; those cards are not given. One that is not `healthy` takes no work, and `unhealthyWhy` says why.
 
     `cardDrift` counts its pods whose annotations name other cards than the scheduler's record, `cardsUnknown` those of
     them of which no card is on record: until they are gone, a node that honours indices gives no more cards.
@@ -104,6 +107,7 @@ class Node(Shape):
     )
     notReady: str | None
     linksIgnored: str | None
+    cardsIgnored: str | None
     cardDrift: int
     cardsUnknown: int
     cardsMisheld: list[MisheldCards]

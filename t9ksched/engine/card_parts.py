@@ -12,9 +12,12 @@ import numpy as np
 
 from t9ksched.engine.arrays import Indices, Int64s, Mask
 from t9ksched.engine.cards import bits
+from t9ksched.model.card_filter import CardFilter
 from t9ksched.model.cards import CORES, CardPart, CardRequest, CardTable, SharedCards, counter
 
 _NONE: Final = np.iinfo(np.int64).max
+LARGEST: Final = 1 << 50
+"""MiB; more than any card has."""
 _MOST_NEEDS: Final = 512
 
 
@@ -45,15 +48,29 @@ class DividedCards:
             row for each in (self.cores, self.memory, self.places) for row in range(*each.indices(len(allocatable)))
         )
         self.size: Int64s = allocatable[self.memory]
-        self._needs: dict[tuple[int, CardRequest], PartNeed] = {}
+        self._cards = sizes
+        self._needs: dict[tuple[int, CardRequest, CardFilter | None], PartNeed] = {}
 
-    def need(self, count: int, request: CardRequest) -> "PartNeed":
-        """What a pod needs that asks so for `count` cards; kept, because every cycle asks for the same."""
-        found = self._needs.get((count, request))
+    def need(self, count: int, request: CardRequest, only: CardFilter | None = None) -> "PartNeed":
+        """What a pod needs that asks so for `count` cards, `only` of these; kept, because every cycle asks for the
+        same.
+        """
+        key = count, request, only
+        found = self._needs.get(key)
         if found is None:
             if len(self._needs) >= _MOST_NEEDS:
                 self._needs.clear()
-            found = self._needs[count, request] = PartNeed(self, count, request)
+            found = self._needs[key] = PartNeed(self, count, request, only)
+            if only is not None:
+                found.memory[self._unfit(only)] = LARGEST
+        return found
+
+    def _unfit(self, only: CardFilter) -> Mask:
+        """The cards that will not do, shape (cards, nodes)."""
+        found = np.zeros(self.size.shape, np.bool_)
+        for row, sizes in enumerate(self._cards):
+            for at, size in enumerate(sizes):
+                found[at, row] = not only.allows(size.model, size.uuid)
         return found
 
     def part_free(self, free: Int64s, where: "slice | Indices") -> Int64s:
@@ -68,11 +85,13 @@ class PartNeed:
     Attributes:
         cores: thousandths of each card.
         memory: MiB on each, shape (cards, nodes) as `DividedCards.size`: on cards of another size a percentage is
-            another amount.
+            another amount, on cards that will not do it is `LARGEST`.
+        only: which cards will do; None for any.
     """
 
-    def __init__(self, of: DividedCards, count: int, request: CardRequest) -> None:
+    def __init__(self, of: DividedCards, count: int, request: CardRequest, only: CardFilter | None = None) -> None:
         self.of = of
+        self.only = only
         self.count = count
         self.cores, wanted, percent = CORES, 0, 100
         if isinstance(request, SharedCards) and request.cores < CORES:
@@ -225,8 +244,13 @@ def divided_cards(tables: Sequence[CardTable], rows: Mapping[str, int], allocata
 
 
 def part_needs(
-    divided: Mapping[str, DividedCards], counts: Mapping[str, int], requests: Sequence[CardRequest]
+    divided: Mapping[str, DividedCards],
+    counts: Mapping[str, int],
+    requests: Sequence[CardRequest],
+    only: CardFilter | None = None,
 ) -> tuple[PartNeed | None, ...]:
     """What a class needs of divided cards, one for each card resource in `counts`; None where no node divides it."""
     asked = {request.resource: request for request in requests}
-    return tuple(divided[name].need(count, asked[name]) if name in divided else None for name, count in counts.items())
+    return tuple(
+        divided[name].need(count, asked[name], only) if name in divided else None for name, count in counts.items()
+    )

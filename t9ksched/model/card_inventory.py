@@ -8,11 +8,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from t9ksched.model import hami
 from t9ksched.model.card_requests import MGPU_CORE, MGPU_MEMORY
 from t9ksched.model.cards import MOST_INDEXED, CardSize
 from t9ksched.model.readiness import Unready
+from t9ksched.model.resources import NVIDIA_GPU
 
 Amounts = Mapping[str, int]
+Texts = Mapping[str, str]
 
 _CARD: Final = 100
 """Percent of cores that one card adds to a node's amount."""
@@ -28,11 +31,17 @@ class Inventory:
         divided: by resource, the size of each card, by index. Empty where the node divides none.
         fault: why no parts are given now although the node offers some; empty where they are.
         remedy: what to do about it.
+        cordoned: cards, by index, that an administrator took out of work in the words of the system, each with why.
+        unhealthy: cards that do not work as the node says, each with why.
+        unread: what of the node's own words about single cards cannot be read, a sentence each.
     """
 
     divided: Mapping[str, tuple[CardSize, ...]] = field(default_factory=dict)
     fault: str = ""
     remedy: str = ""
+    cordoned: Mapping[int, str] = field(default_factory=dict)
+    unhealthy: Mapping[int, str] = field(default_factory=dict)
+    unread: tuple[str, ...] = ()
 
     @property
     def unready(self) -> Unready | None:
@@ -43,7 +52,7 @@ class Inventory:
 NOTHING: Final = Inventory()
 
 
-def _mgpu(capacity: Amounts, allocatable: Amounts) -> Inventory:
+def _mgpu(capacity: Amounts, allocatable: Amounts, annotations: Texts) -> Inventory:
     """Cards add 100 to the cores each, and all are alike: how large each is follows from the sums."""
     offered, cores = allocatable.get(MGPU_CORE, 0), max(capacity.get(MGPU_CORE, 0), allocatable.get(MGPU_CORE, 0))
     if not cores:
@@ -66,13 +75,31 @@ def _mgpu(capacity: Amounts, allocatable: Amounts) -> Inventory:
     return Inventory(divided)
 
 
-INVENTORIES: Final[Mapping[str, Callable[[Amounts, Amounts], Inventory]]] = {"MGPU": _mgpu}
-"""By mode, what the node's capacity and what is allocatable say."""
+def _hami(capacity: Amounts, allocatable: Amounts, annotations: Texts) -> Inventory:
+    """Cards are registered one by one, with their UUIDs."""
+    text = annotations.get(hami.REGISTER, "")
+    if not text:
+        return NOTHING
+    cards = hami.registered(text)
+    look = "look at the device plugin of HAMi on the node"
+    if not cards.sizes:
+        fault = f"its annotation {hami.REGISTER} cannot be read: {cards.faults[0]}"
+        return Inventory({}, fault, look, unread=cards.faults)
+    out = dict.fromkeys(hami.cordoned(annotations.get(hami.CORDON, ""), cards.sizes), hami.CORDON)
+    fault = ""
+    if not allocatable.get(NVIDIA_GPU):
+        fault = f"it registers cards, and its device plugin offers no {NVIDIA_GPU} now"
+    return Inventory({NVIDIA_GPU: cards.sizes}, fault, look if fault else "", out, cards.unhealthy, cards.faults)
 
 
-def inventory(mode: str, capacity: Amounts, allocatable: Amounts) -> Inventory:
+INVENTORIES: Final[Mapping[str, Callable[[Amounts, Amounts, Texts], Inventory]]] = {"MGPU": _mgpu, "HAMi": _hami}
+"""By mode, what the node's capacity, what is allocatable and its annotations say."""
+_NO_TEXTS: Final[Texts] = {}
+
+
+def inventory(mode: str, capacity: Amounts, allocatable: Amounts, annotations: Texts = _NO_TEXTS) -> Inventory:
     """The divided cards of a node of this mode; amounts in units. Nodes that state no capacity are taken to have what
     is allocatable.
     """
     reader = INVENTORIES.get(mode)
-    return reader(capacity, allocatable) if reader is not None else NOTHING
+    return reader(capacity, allocatable, annotations) if reader is not None else NOTHING

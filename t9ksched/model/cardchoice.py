@@ -1,8 +1,9 @@
 """Which cards a pod asks for beyond their number: by model, and whether parts of cards will do.
 
 Users write it into annotations of a pod: `gpu-model: A100,H100` (for one container `gpu-model-container-NAME`) and
-`gpu-mode: whole|slice|shared|any`. A plain `nvidia.com/gpu` is a whole card on one node, a MIG slice or a time slice on
-another: pods get parts only if they say so, or if they or their queue select nodes by a label that says so.
+`gpu-mode: whole|slice|shared|any`, and single cards in the words of HAMi (`model.card_filter`). A plain
+`nvidia.com/gpu` is a whole card on one node, a MIG slice or a time slice on another: pods get parts only if they say
+so, or if they or their queue select nodes by a label that says so.
 """
 
 import re
@@ -11,6 +12,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
+from t9ksched.model import card_filter
+from t9ksched.model.card_filter import CardFilter
 from t9ksched.model.labels import LabelSelector, NodeSelector, Requirement
 from t9ksched.model.names import GPU_MODE_ANNOTATION, GPU_MODEL_ANNOTATION, GPU_MODEL_PREFIX, MGPU_POLICY
 from t9ksched.model.whole import whole_number
@@ -33,6 +36,8 @@ _STRATEGY: Final = ".sharing-strategy"
 _MIG: Final = "nvidia.com/mig"
 _NO_MIG: Final = ("nvidia.com/mig.capable", "nvidia.com/mig.config.state")
 """Labels of nodes with whole cards, too."""
+_ALONE: Final = frozenset({GPU_MODEL_ANNOTATION, GPU_MODE_ANNOTATION, MGPU_POLICY, *card_filter.KEYS})
+"""Annotations of a whole pod."""
 _MOST_MODELS: Final = 16
 _MODEL: Final = re.compile(r"[A-Za-z0-9][-_. A-Za-z0-9]{0,62}")
 _BETWEEN: Final = re.compile(r"[-_ ]+")
@@ -49,6 +54,7 @@ class CardChoice:
         crowded: a container asks for more than one unit of a shared resource such as `nvidia.com/gpu.shared`, which
             device plugins refuse.
         policy: how parts of cards of mGPU are to share cores, of `POLICIES`; empty where the pod does not say.
+        only: which single cards will do; None where the pod does not say.
     """
 
     models: tuple[tuple[str, ...], ...] = ()
@@ -56,6 +62,7 @@ class CardChoice:
     crowded: bool = False
     settled: bool = False
     policy: str = ""
+    only: CardFilter | None = None
 
 
 def written(annotations: Mapping[str, str]) -> dict[str, str]:
@@ -65,7 +72,7 @@ def written(annotations: Mapping[str, str]) -> dict[str, str]:
 
 @lru_cache(maxsize=4096)
 def _is_ours(key: str) -> bool:
-    return key in (GPU_MODEL_ANNOTATION, GPU_MODE_ANNOTATION, MGPU_POLICY) or key.startswith(GPU_MODEL_PREFIX)
+    return key in _ALONE or key.startswith(GPU_MODEL_PREFIX)
 
 
 def faults(annotations: Mapping[str, str], containers: Iterable[str]) -> Iterator[tuple[str, str]]:
@@ -77,7 +84,10 @@ def faults(annotations: Mapping[str, str], containers: Iterable[str]) -> Iterato
             if text not in known_texts:
                 yield key, f"{text!r} is none of {', '.join(known_texts)}"
             continue
-        if key.startswith(GPU_MODEL_PREFIX) and (name := key.removeprefix(GPU_MODEL_PREFIX)) not in known:
+        if key in card_filter.KEYS:
+            if fault := card_filter.fault(text):
+                yield key, fault
+        elif key.startswith(GPU_MODEL_PREFIX) and (name := key.removeprefix(GPU_MODEL_PREFIX)) not in known:
             yield key, f"there is no container {name!r}: the pod has {', '.join(known)}"
         elif not (models := _models(text)):
             yield key, f"{text!r} names no model: write them as A100 or A100,H100"
@@ -102,8 +112,9 @@ def card_choice(
     wrong = {key for key, _ in faults(given, [name for name, _ in asked])}
     read = {key: text for key, text in given.items() if key not in wrong}
     mode, policy = read.pop(GPU_MODE_ANNOTATION, ""), read.pop(MGPU_POLICY, "")
+    only = card_filter.card_filter({key: read.pop(key) for key in card_filter.KEYS if key in read})
     models = sorted({tuple(sorted(set(_models(text)))) for text in read.values()})
-    choice = CardChoice(tuple(models), mode, crowded, policy=policy)
+    choice = CardChoice(tuple(models), mode, crowded, policy=policy, only=only)
     return choice if choice != CardChoice() else None
 
 

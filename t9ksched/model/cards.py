@@ -148,6 +148,11 @@ class CardGrant(msgspec.Struct, frozen=True, order=True, array_like=True, gc=Fal
         return self - CardGrant.of_parts(self.parts) if self.parts else self
 
     @property
+    def without_parts(self) -> "CardGrant":
+        """The same cards; what it has of each is not said."""
+        return CardGrant(self.masks)
+
+    @property
     def counters(self) -> Iterator[tuple[str, int]]:
         """What it charges of the counters of cards, by name."""
         for part in self.parts:
@@ -263,10 +268,15 @@ class SharedCards(CardRequest):
 
 
 class CardSize(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """What one divided card has: memory in MiB, and for how many containers at most there is a place."""
+    """What one divided card has: memory in MiB, for how many containers at most there is a place, and cores in
+    thousandths. `uuid` and `model` are empty where the node does not say them.
+    """
 
     memory: int
     places: int
+    cores: int = CORES
+    uuid: str = ""
+    model: str = ""
 
 
 @dataclass(frozen=True)
@@ -316,7 +326,7 @@ class CardTable:
         for resource, sizes in self.divided.items():
             for index, size in enumerate(sizes):
                 usable = not self.withdrawn.has(resource, index)
-                found[counter(resource, index, "cores")] = CORES if usable else 0
+                found[counter(resource, index, "cores")] = size.cores if usable else 0
                 found[counter(resource, index, "memory")] = size.memory if usable else 0
                 found[counter(resource, index, "places")] = size.places if usable else 0
         return found

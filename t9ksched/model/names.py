@@ -86,6 +86,8 @@ EVENT_BYPASSED: Final = "SchedulerBypassed"
 EVENT_CARD_DRIFT: Final = "CardDrift"
 EVENT_LINKS_IGNORED: Final = "LinksIgnored"
 """What a node's annotation says of the links between its cards cannot be read."""
+EVENT_CARDS_IGNORED: Final = "CardsIgnored"
+"""What a node says of single cards cannot be read."""
 EVENT_EDIT_IGNORED: Final = "EditIgnored"
 
 

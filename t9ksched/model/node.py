@@ -86,6 +86,8 @@ class NodeFacts:
             nothing is known.
         links_fault: why what its annotation says of links counts for nothing; else empty.
         by_dra: the resources whose names stand for devices of DRA here, which no pod gets from this scheduler.
+        unhealthy: the cards with indices that do not work, as the node says, each with why.
+        cards_fault: what the node says of single cards and cannot be read; else empty.
     """
 
     name: str
@@ -108,6 +110,8 @@ class NodeFacts:
     links: CardLinks | None = None
     links_fault: str = ""
     by_dra: Offers = field(default_factory=dict)
+    unhealthy: Mapping[int, str] = field(default_factory=dict)
+    cards_fault: str = ""
 
     @property
     def honours(self) -> bool:
@@ -187,21 +191,29 @@ def node_facts(
     allocatable = _units(node.status.allocatable)
     annotations = node.metadata.annotations or {}
     mode = layout(node.metadata.labels or {}, annotations, allocatable)
-    parts = inventory(mode, _units(node.status.capacity), allocatable) if mode in INVENTORIES else NOTHING
+    parts = NOTHING
+    if mode in INVENTORIES:
+        parts = inventory(mode, _units(node.status.capacity), allocatable, annotations)
     by_dra = handed_out(dra, allocatable, divided=bool(parts.divided))
     why_not = unready(node.metadata.labels or {}, allocatable, failing, dra_only(by_dra))
     by_index = mode == WHOLE and (why_not is None or why_not.layout)
     whole = {name: count for name, count in allocatable.items() if by_index and is_card_resource(name) and count}
     cards = {name: count for name, count in whole.items() if count <= MOST_INDEXED}
     if parts.divided:  # devices that are offered whole besides are the same cards
-        allocatable = {name: amount for name, amount in allocatable.items() if not is_card_resource(name)}
+        allocatable = {
+            name: amount for name, amount in allocatable.items() if name in parts.divided or not is_card_resource(name)
+        }
     why_not = why_not or parts.unready
     cards |= {name: len(sizes) for name, sizes in parts.divided.items()}
-    why = dict.fromkeys(sorted(card_indices(annotations.get(CORDONED_CARDS_ANNOTATION, ""))), "") | dict(cordons)
+    why = dict.fromkeys(sorted(card_indices(annotations.get(CORDONED_CARDS_ANNOTATION, ""))), "")
+    why |= dict(parts.cordoned) | dict(cordons)
     cordoned = _cordoned(why, whole | cards)
     out = frozenset[int]().union(*cordoned.values())
     links, links_fault = links_of(annotations, cards)
     # A system that divides cards gives a container the part of the card that is named to it.
+    withdrawn = CardGrant.of({name: those for name, those in cordoned.items() if name in cards})
+    if parts.unhealthy:
+        withdrawn = withdrawn | CardGrant.of(dict.fromkeys(parts.divided, parts.unhealthy))
     honours = bool(parts.divided) or annotations.get(CARD_MODE_ANNOTATION) == HONOURS_INDEX
     return NodeFacts(
         name=node.metadata.name,
@@ -212,9 +224,7 @@ def node_facts(
         ready=any(c.type == "Ready" and c.status == "True" for c in node.status.conditions or ()),
         deleting=node.metadata.deletion_timestamp is not None,
         allocatable=allocatable,
-        cards=CardTable(
-            cards, CardGrant.of({name: those for name, those in cordoned.items() if name in cards}), parts.divided
-        ),
+        cards=CardTable(cards, withdrawn, parts.divided),
         card_mode=HONOURS_INDEX if honours else PLUGIN_CHOOSES,
         mode=mode if why_not is None else NOT_READY,
         layout=mode,
@@ -225,4 +235,6 @@ def node_facts(
         links=links,
         links_fault=links_fault,
         by_dra=by_dra,
+        unhealthy=parts.unhealthy,
+        cards_fault="; ".join(parts.unread),
     )

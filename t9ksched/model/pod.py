@@ -376,9 +376,12 @@ def pod_class(
         Toleration(field.key or "", field.operator or "Equal", field.value or "", field.effect or "")
         for field in spec.tolerations or ()
     }
+    cards = container_cards(spec, annotations) if cards is None else cards
+    several = bool(cards) and len(spec.containers) + len(spec.init_containers or ()) > 1
     return PodClass(
         requests=tuple(sorted(requests.items())),
-        cards=container_cards(spec, annotations) if cards is None else cards,
+        cards=cards,
+        containers=tuple(each.name for each in (*(spec.init_containers or ()), *spec.containers)) if several else (),
         node_selector=tuple(sorted((spec.node_selector or {}).items())),
         node_affinity=required_node_affinity(spec),
         tolerations=tuple(sorted(tolerations, key=lambda t: (t.key, t.operator, t.value, t.effect))),

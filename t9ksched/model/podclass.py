@@ -48,6 +48,7 @@ class PodClass:
         counted: terms of other pods' rules that select it; the engine sets this for the terms in use.
         choice: which cards it asks for beyond their number; None where it says nothing.
         unrecorded: its cards cannot be recorded now, so it is placed on no node that honours card indices.
+        containers: the names of all containers, init containers first, where it asks for cards and has several.
     """
 
     requests: tuple[tuple[str, int], ...] = (("pods", 1),)
@@ -61,6 +62,7 @@ class PodClass:
     counted: tuple[PodTerm, ...] = ()
     unrecorded: bool = False
     choice: CardChoice | None = None
+    containers: tuple[str, ...] = ()
 
     @cached_property
     def _hash(self) -> int:
@@ -78,6 +80,7 @@ class PodClass:
                 self.counted,
                 self.unrecorded,
                 self.choice,
+                self.containers,
             )
         )
 

@@ -319,6 +319,8 @@ class SchedulerService:
                 tasks.create_task(self._status.run())
                 tasks.create_task(self._recorder.run())
                 tasks.create_task(self._jobs.run())
+                if not self._observe:
+                    self.executor.turns.resume()
                 tasks.create_task(self.loop.run())
                 tasks.create_task(self.forecaster.run())
                 self._housekeeping.start()

@@ -102,7 +102,7 @@ async def test_of_a_node_the_scheduler_writes_cordoned_cards_only(world: World) 
     def write(**body: Object) -> Awaitable[Object]:
         return client.patch(NODES, world.nodes[0], None, body)
 
-    notes = "of a node the scheduler writes the annotations of cordoned cards only"
+    notes = "of a node the scheduler writes the annotations of cordoned cards and the lock of HAMi only"
     for body, says in (
         ({"metadata": {"annotations": {"team": "blue"}}}, notes),
         ({"metadata": {"annotations": {"team": None}}}, notes),
@@ -117,6 +117,9 @@ async def test_of_a_node_the_scheduler_writes_cordoned_cards_only(world: World) 
     assert made["metadata"]["annotations"][CORDONED_CARDS_ANNOTATION] == "1"
     made = await write(metadata={"annotations": {CORDONED_CARDS_ANNOTATION: None, RECORDED_CORDONS_ANNOTATION: None}})
     assert CORDONED_CARDS_ANNOTATION not in made["metadata"]["annotations"]
+    for lock in ("2026-01-01T00:00:00Z,ns,p", None):
+        await write(metadata={"annotations": {"hami.io/mutex.lock": lock}})
+    assert notes in await denied(partial(write, metadata={"annotations": {"hami.io/device-cordon": "GPU-0"}}))
     with pytest.raises(Forbidden, match="cannot patch resource"):
         await client.patch(NODES, world.nodes[0], None, {"status": {"allocatable": {}}}, subresource="status")
 

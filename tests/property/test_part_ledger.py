@@ -5,16 +5,17 @@ their own limits. The scheduler decides; it must charge exactly that, never give
 the same after a restart, from rows or, before there are any, from annotations.
 """
 
+import json
 import random
 from collections import defaultdict
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 import pytest
 
 from t9ksched.engine.planner import plan
 from t9ksched.engine.policy import Policy
-from t9ksched.kube.write.dialects.mgpu import MgpuIndex
+from t9ksched.kube.write.dialects.table import dialect_of
 from t9ksched.model import names
 from t9ksched.model.cards import CardGrant
 from t9ksched.model.node import decode_node
@@ -26,13 +27,18 @@ from tests.unit.scheduler.state.test_state import CREATED, NOW, state_with
 
 CORE, MEMORY, COUNTS = (f"vke.volcengine.com/{name}" for name in ("mgpu-core", "mgpu-memory", "container-multiple-gpu"))
 INDEX = "vke.volcengine.com/gpu-index-container-"
+GPU, ALLOCATED = "nvidia.com/gpu", "hami.io/vgpu-devices-allocated"
 HISTORIES, STEPS = 60, 40
 Amounts = tuple[int, int]
 """Percent of cores and MiB on one card."""
 
 
 class History:
-    """The objects of a cluster, and the scheduler that follows them."""
+    """The objects of a cluster whose nodes divide cards as mGPU does, and the scheduler that follows them."""
+
+    resource = CORE
+    forged: tuple[str, ...] = (INDEX + "a", "vke.volcengine.com/assumed", COUNTS)
+    texts: tuple[str, ...] = ("0", "1", "63", "x", "0,1", "", "2,1,3")
 
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(f"parts {seed}")
@@ -65,13 +71,15 @@ class History:
         shape = rng.choice(("part", "part", "part", "whole", "several", "two", "init"))
         core, memory = rng.choice((1, 10, 30, 50, 60, 99)), rng.choice((256, 300, 500, 1000))
         if shape == "whole":
-            containers = [("a", 100 * rng.choice((1, 1, 2)), 0, 1)]
+            containers = [self.whole("a", rng.choice((1, 1, 2)))]
         elif shape == "several":
-            annotations[COUNTS] = "2"
-            containers = [("a", 2 * core, 2 * memory, 2)]
+            annotations |= self.several
+            containers = [self.part("a", core, memory, 2)]
         else:
-            containers = [("a", core, memory, 1)] + ([("b", core, memory, 1)] if shape == "two" else [])
-        first = [("first", core, memory, 1)] if shape == "init" else []
+            containers = [self.part("a", core, memory)] + ([self.part("b", core, memory)] if shape == "two" else [])
+        if rng.random() < 0.2:
+            containers.insert(rng.randrange(len(containers) + 1), self.container("log", {}))
+        first = [self.part("first", core, memory)] if shape == "init" else []
         self.serial += 1
         uid = f"p{self.serial}"
         self.pods[uid] = {
@@ -85,17 +93,25 @@ class History:
             },
             "spec": {
                 "schedulerName": names.SCHEDULER_NAME,
-                "containers": [self.container(*one[:3]) for one in containers],
-                "initContainers": [self.container(*one[:3]) for one in first],
+                "containers": containers,
+                "initContainers": first,
             },
             "status": {"phase": "Pending"},
         }
         self.tell(uid)
 
+    several: ClassVar[dict[str, str]] = {COUNTS: "2"}
+
     @staticmethod
-    def container(name: str, core: int, memory: int) -> dict[str, Any]:
-        amounts = {"cpu": "100m", CORE: str(core)} | ({MEMORY: str(memory)} if memory else {})
+    def container(name: str, asked: dict[str, int]) -> dict[str, Any]:
+        amounts = {"cpu": "100m"} | {resource: str(amount) for resource, amount in asked.items()}
         return {"name": name, "resources": {"requests": amounts, "limits": amounts}}
+
+    def part(self, name: str, core: int, memory: int, cards: int = 1) -> dict[str, Any]:
+        return self.container(name, {CORE: core * cards, MEMORY: memory * cards})
+
+    def whole(self, name: str, cards: int) -> dict[str, Any]:
+        return self.container(name, {CORE: 100 * cards})
 
     def tell(self, uid: str) -> None:
         self.state.upsert_pod(decode_pod(self.pods[uid]))
@@ -108,11 +124,13 @@ class History:
                 record, charge = self.state.pods[done.pod], self.state.charges.get(done.pod)
                 row = row_of(record, charge, NOW)
                 self.rows[done.pod] = msgspec.json.decode(msgspec.json.encode(row), type=CardBinding)
-                self.bind(done.pod, done.node, {container: given for container, _, given in done.cards})
+                assert record.pod_class is not None
+                dialect = dialect_of(self.state.node_objects[done.node][1])
+                self.bind(done.pod, done.node, dialect.write(record.pod_class, done.grant))
 
-    def bind(self, uid: str, node: str, given: dict[str, tuple[int, ...]]) -> None:
+    def bind(self, uid: str, node: str, written: dict[str, str]) -> None:
         pod = self.pods[uid]
-        self.genuine[uid] = pod["metadata"]["annotations"] | MgpuIndex().write(given)
+        self.genuine[uid] = pod["metadata"]["annotations"] | written
         pod["metadata"] = pod["metadata"] | {"annotations": self.genuine[uid]}
         pod["spec"] = pod["spec"] | {"nodeName": node}
         pod["status"] = {"phase": "Running", "conditions": [{"type": "PodScheduled", "status": "True"}]}
@@ -123,6 +141,8 @@ class History:
         found: dict[int, Amounts] = {}
         for container in pod["spec"]["containers"]:
             limits = container["resources"]["limits"]
+            if CORE not in limits:
+                continue
             indices = [int(at) for at in pod["metadata"]["annotations"][INDEX + container["name"]].split(",")]
             core, memory = int(limits[CORE]) // len(indices), int(limits.get(MEMORY, 0)) // len(indices)
             for index in indices:
@@ -143,13 +163,13 @@ class History:
             if core <= 70 and memory <= size - 256:
                 self.serial += 1
                 uid = f"p{self.serial}"
-                annotations = {INDEX + "a": str(index), "vke.volcengine.com/assumed": "true"}
+                annotations = self.named(node, index, 30, 256)
                 self.pods[uid] = {
                     "metadata": {"name": uid, "namespace": "ns", "uid": uid, "annotations": annotations},
                     "spec": {
                         "schedulerName": "volcano",
                         "nodeName": node,
-                        "containers": [self.container("a", 30, 256)],
+                        "containers": [self.part("a", 30, 256)],
                         "initContainers": [],
                     },
                     "status": {"phase": "Pending"},
@@ -157,6 +177,10 @@ class History:
                 self.held[uid] = {index: (30, 256)}
                 self.tell(uid)
                 return
+
+    def named(self, node: str, index: int, core: int, memory: int) -> dict[str, str]:
+        """What another scheduler writes on a pod that gets this part of a card."""
+        return {INDEX + "a": str(index), "vke.volcengine.com/assumed": "true"}
 
     def end(self) -> None:
         if self.held:
@@ -174,8 +198,8 @@ class History:
         ours = [uid for uid in self.held if uid in self.rows]
         if ours:
             pod = self.pods[self.rng.choice(sorted(ours))]
-            key = self.rng.choice((INDEX + "a", "vke.volcengine.com/assumed", COUNTS))
-            text = self.rng.choice(("0", "1", "63", "x", "0,1", "", "2,1,3"))
+            key = self.rng.choice(self.forged)
+            text = self.rng.choice(self.texts)
             pod["metadata"] = pod["metadata"] | {"annotations": pod["metadata"]["annotations"] | {key: text}}
             self.tell(pod["metadata"]["uid"])
 
@@ -221,20 +245,85 @@ class History:
         for node, (cards, _) in self.sizes.items():
             used = self.state.nodes.used(node)
             for index in range(cards):
-                counted = [used.get(f"{CORE}#{index:02}/{what}", 0) for what in ("cores", "memory")]
+                counted = [used.get(f"{self.resource}#{index:02}/{what}", 0) for what in ("cores", "memory")]
                 core, memory = taken.get((node, index), (0, 0))
                 assert counted == [core * 10, memory], (node, index)
             assert not self.state.node_objects[node][1].unsure
         for uid, held in self.held.items():
             charge = self.state.charges.get(uid)
             assert charge is not None
-            assert charge.cards.masks == CardGrant.of({CORE: held}).masks
+            assert charge.cards.masks == CardGrant.of({self.resource: held}).masks
             assert {part.index: (part.cores // 10, part.memory) for part in charge.cards.parts} == held
 
 
+class HamiHistory(History):
+    """The same on nodes of HAMi: cards are named by UUID, and amounts are those of each card."""
+
+    resource = GPU
+    forged = (ALLOCATED, "hami.io/vgpu-node", "hami.io/bind-phase")
+    texts = (
+        "",
+        ";",
+        "GPU-n0-0,NVIDIA,1,1:;",
+        "GPU-n1-1,NVIDIA,256,100:;",
+        "GPU-n0-0,NVIDIA,-1,1:;",
+        "x" * 9,
+        "n0",
+        "n1",
+    )
+    several: ClassVar[dict[str, str]] = {}
+
+    def node(self, name: str) -> Any:
+        cards, memory = self.sizes[name]
+        entries = [
+            {"id": f"GPU-{name}-{at}", "count": 16, "devmem": memory, "devcore": 100, "health": True}
+            | ({"index": at} if at else {})
+            for at in range(cards)
+        ]
+        amounts = {"cpu": "64", "memory": "256Gi", "pods": "110", GPU: str(16 * cards)}
+        status = {"allocatable": amounts, "conditions": [{"type": "Ready", "status": "True"}]}
+        notes = {"hami.io/node-nvidia-register": json.dumps(entries)}
+        meta = {"name": name, "uid": name, "labels": {}, "annotations": notes}
+        return decode_node({"metadata": meta, "spec": {}, "status": status})
+
+    def part(self, name: str, core: int, memory: int, cards: int = 1) -> dict[str, Any]:
+        return self.container(name, {GPU: cards, "nvidia.com/gpucores": core, "nvidia.com/gpumem": memory})
+
+    def whole(self, name: str, cards: int) -> dict[str, Any]:
+        return self.container(name, {GPU: cards})
+
+    def what_it_holds(self, pod: dict[str, Any], node: str) -> dict[int, Amounts]:
+        slots = pod["metadata"]["annotations"][ALLOCATED].split(";")
+        assert slots.pop() == ""
+        steps, mains = pod["spec"]["initContainers"], pod["spec"]["containers"]
+        assert len(slots) == len(steps) + len(mains)
+        found: dict[int, Amounts] = {}
+        before: set[int] = set()
+        for at, (container, slot) in enumerate(zip((*steps, *mains), slots, strict=True)):
+            limits = container["resources"]["limits"]
+            devices = [device.split(",") for device in slot.split(":") if device]
+            assert len(devices) == int(limits.get(GPU, 0))
+            for uuid, vendor, memory, core in devices:
+                _, owner, index = uuid.split("-")
+                assert (owner, vendor) == (node, "NVIDIA")
+                wanted = limits.get("nvidia.com/gpumem", self.sizes[node][1]), limits.get("nvidia.com/gpucores", 100)
+                assert (int(memory), int(core)) == (int(wanted[0]), int(wanted[1]))
+                if at < len(steps):
+                    before.add(int(index))
+                    continue
+                assert int(index) not in found, "containers have cards of their own"
+                found[int(index)] = int(core), int(memory)
+        assert before <= found.keys(), "those of the main containers are used before them"
+        return found
+
+    def named(self, node: str, index: int, core: int, memory: int) -> dict[str, str]:
+        return {"hami.io/vgpu-node": node, ALLOCATED: f"GPU-{node}-{index},NVIDIA,{memory},{core}:;"}
+
+
+@pytest.mark.parametrize("kind", [History, HamiHistory])
 @pytest.mark.parametrize("seed", range(HISTORIES))
-def test_parts_are_charged_as_they_are_held_and_known_after_restarts(seed: int) -> None:
-    history = History(seed)
+def test_parts_are_charged_as_they_are_held_and_known_after_restarts(kind: type[History], seed: int) -> None:
+    history = kind(seed)
     steps = {
         history.submit: 8,
         history.decide: 6,

@@ -137,6 +137,8 @@ def show_one(node: dict[str, Any], out: Console) -> None:
         out.print(Text(f"GPUs not ready: {node['notReady']}", style="yellow"), soft_wrap=True)
     if node.get("linksIgnored"):
         out.print(Text(f"Links between cards not followed: {node['linksIgnored']}", style="yellow"), soft_wrap=True)
+    if node.get("cardsIgnored"):
+        out.print(Text(f"Cards not given: {node['cardsIgnored']}", style="yellow"), soft_wrap=True)
     if counted := node.get("counted"):
         out.print(Text(f"counted by number, without indices: {', '.join(map(_counted, counted))}"))
         if node.get("mode") == "Whole":  # whether its cards have indices is decided by their number alone

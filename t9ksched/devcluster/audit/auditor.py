@@ -13,7 +13,8 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Any, Final
 
-from t9ksched.devcluster.audit.shares import OF_EACH_CARD, Part, SharedCards, asks_for_parts, parts_of
+from t9ksched.devcluster.audit.parts import NodeParts, PodParts, read_parts
+from t9ksched.devcluster.audit.shares import OF_EACH_CARD, asks_for_parts
 
 Object = dict[str, Any]
 
@@ -42,7 +43,7 @@ class Finding:
 
     Attributes:
         kind: `CardGivenTwice`, `CardOvershared`, `CardOutOfRange`, `CardCountMismatch`, `CardsUnreadable`,
-            `OverAllocatable` or `NodeMissing`.
+            `CardsSwapped`, `OverAllocatable` or `NodeMissing`.
         node: where.
         pods: `namespace/name` of the pods concerned, sorted.
         detail: for people, with the numbers.
@@ -176,7 +177,7 @@ class _Pod:
     node: str
     occupied: dict[str, Fraction]
     cards: set[tuple[str, int]] = field(default_factory=set)
-    parts: dict[int, Part] = field(default_factory=dict)
+    parts: PodParts = field(default_factory=PodParts)
     faults: list[tuple[str, str]] = field(default_factory=list)
 
 
@@ -189,7 +190,7 @@ class _AuditedNode:
     pods: dict[str, _Pod] = field(default_factory=dict)
     used: dict[str, Fraction] = field(default_factory=dict)
     holders: dict[tuple[str, int], set[str]] = field(default_factory=dict)
-    shared: SharedCards = field(default_factory=SharedCards)
+    shared: NodeParts = field(default_factory=NodeParts)
 
 
 def _read(pod: Object, honours: bool) -> _Pod:
@@ -199,9 +200,8 @@ def _read(pod: Object, honours: bool) -> _Pod:
     main: set[tuple[str, int]] = set()
     phases = [(c, c.get("restartPolicy") == "Always") for c in spec.get("initContainers") or []]
     asks = {c["name"]: _asks(c) for c in (*(spec.get("containers") or []), *(spec.get("initContainers") or []))}
-    if any(map(asks_for_parts, asks.values())):
-        read.parts, faults = parts_of(pod, asks)
-        read.faults += [(kind, f"{read.name}: {detail}") for kind, detail in faults]
+    read.parts, faults = read_parts(pod, asks)
+    read.faults += [(kind, f"{read.name}: {detail}") for kind, detail in faults]
     for container, own in [*((c, True) for c in spec.get("containers") or []), *phases]:
         text = annotations.get(_GIVEN + container["name"])
         if text is None and honours:
@@ -251,8 +251,9 @@ class Books:
         node = self._nodes.setdefault(name, _AuditedNode())
         allocatable = (obj.get("status") or {}).get("allocatable") or {}
         node.allocatable = {resource: amount(value) for resource, value in allocatable.items()}
-        node.honours = (obj["metadata"].get("annotations") or {}).get(_CARD_MODE) == "honours-index"
-        node.shared.update(node.allocatable)
+        annotations = obj["metadata"].get("annotations") or {}
+        node.honours = annotations.get(_CARD_MODE) == "honours-index"
+        node.shared.update(node.allocatable, annotations)
         for pod in self._unseen.pop(name, {}).values():
             self.enter(pod)
 

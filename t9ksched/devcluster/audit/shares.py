@@ -5,12 +5,13 @@ Which card a container has stands in an annotation of its pod; how much of it, i
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 Object = dict[str, Any]
+Card = TypeVar("Card", int, str)
 Fault = tuple[str, str]
 """Kind and detail of a finding."""
 
@@ -64,21 +65,27 @@ def parts_of(pod: Object, asks: Mapping[str, Mapping[str, Fraction]]) -> tuple[d
         whole = core >= _CARD
         own = dict.fromkeys(indices, Part(core, asked.get(_MEMORY, Fraction(0)) / count, whole))
         if at >= 0:
-            mains = _sum(mains, own)
+            mains = add_up(mains, own)
         elif container.get("restartPolicy") == "Always":
-            sidecars = _sum(sidecars, own)
+            sidecars = add_up(sidecars, own)
         else:
-            moments.append(_sum(sidecars, own))
-    moments.append(_sum(mains, sidecars))
-    found: dict[int, Part] = {}
+            moments.append(add_up(sidecars, own))
+    moments.append(add_up(mains, sidecars))
+    return peak(moments), faults
+
+
+def peak(moments: Iterable[Mapping[Card, Part]]) -> dict[Card, Part]:
+    """The most that a pod has of each card at one of these moments."""
+    found: dict[Card, Part] = {}
     for moment in moments:
         for index, part in moment.items():
             known = found.get(index, part)
             found[index] = Part(max(known.core, part.core), max(known.memory, part.memory), known.whole or part.whole)
-    return found, faults
+    return found
 
 
-def _sum(left: Mapping[int, Part], right: Mapping[int, Part]) -> dict[int, Part]:
+def add_up(left: Mapping[Card, Part], right: Mapping[Card, Part]) -> dict[Card, Part]:
+    """What two that run at the same time have of each card."""
     found = dict(left)
     for index, part in right.items():
         known = found.get(index, Part(Fraction(0), Fraction(0), whole=False))

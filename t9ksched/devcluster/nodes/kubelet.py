@@ -15,10 +15,11 @@ from typing import Any, Final, NamedTuple
 from t9ksched.devcluster.controllers.follow import Follower, Reconciler, split_key
 from t9ksched.devcluster.controllers.timers import Timers
 from t9ksched.devcluster.names import EXIT_CODE_ANNOTATION, RUN_SECONDS_ANNOTATION, STOP_SECONDS_ANNOTATION
-from t9ksched.devcluster.nodes import podstatus
+from t9ksched.devcluster.nodes import hamiplugin, podstatus
+from t9ksched.devcluster.nodes.deviceplugin import CardsRefused
 from t9ksched.devcluster.nodes.noderoom import NodeRoom, PodRefused
 from t9ksched.devcluster.nodes.podstatus import Run
-from t9ksched.kube.errors import NotFound, Unprocessable
+from t9ksched.kube.errors import ApiError, NotFound, Unprocessable
 from t9ksched.kube.port import ClusterPort
 from t9ksched.kube.resources import NODES, PODS
 from t9ksched.model.ordered import OrderedSet
@@ -55,6 +56,10 @@ class _Life:
     run: Run | None = None
     ip: str = ""
     record: dict[str, str] = field(default_factory=dict)
+    asked: bool = False
+    """The device plugin of HAMi was asked for its cards."""
+    refused: str = ""
+    """Why that plugin gave none."""
     unwritten: Object | None = None
     """The status still to be written."""
     over: bool = False
@@ -173,9 +178,23 @@ class Kubelet(Reconciler):
             await self._stop(key, pod, life)
             return
         if not life.over:
+            await self._ask(pod, life)
             self._go_on(key, pod, life)
         if life.unwritten is not None:
             await self._write(key, pod, life)
+
+    async def _ask(self, pod: Object, life: _Life) -> None:
+        """Ask the device plugin of HAMi for the cards of a pod, which looks into the API before it answers."""
+        room = self.rooms[pod["spec"]["nodeName"]]
+        if life.asked or life.run is not None or not room.hami.cards or room.facts.name in self._broken:
+            return
+        if not hamiplugin.asks(pod):
+            return
+        life.asked = True
+        try:
+            life.record |= await room.hami.allocate(self._port, pod)
+        except (CardsRefused, ApiError) as error:
+            life.refused = f"Allocate failed: {error}"
 
     def _go_on(self, key: str, pod: Object, life: _Life) -> None:
         now = self.timers.clock()
@@ -196,7 +215,9 @@ class Kubelet(Reconciler):
         try:
             if room.facts.name in self._broken:
                 raise PodRefused("UnexpectedAdmissionError", "Allocate failed: the device plugin does not answer")
-            life.record = room.admit(pod)
+            if life.refused:
+                raise PodRefused("UnexpectedAdmissionError", life.refused)
+            life.record |= room.admit(pod)
         except PodRefused as error:
             self.refusals.append(Refusal(key, error.reason, room.facts.name, error.message))
             life.unwritten = podstatus.refused(pod, now, error.reason, error.message)

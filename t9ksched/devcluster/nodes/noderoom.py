@@ -13,6 +13,7 @@ import msgspec
 
 from t9ksched.devcluster.nodes import deviceplugin
 from t9ksched.devcluster.nodes.deviceplugin import CardsRefused, Rack
+from t9ksched.devcluster.nodes.hamiplugin import HamiCards
 from t9ksched.devcluster.nodes.mgpuplugin import MgpuCards
 from t9ksched.model.cards import CardRequest, ContainerKind, WholeCards
 from t9ksched.model.errors import Invalid
@@ -21,7 +22,7 @@ from t9ksched.model.node import NodeFacts, decode_node, node_facts
 from t9ksched.model.pod import Container, PodSpec, declared, decode_pod, pod_class
 from t9ksched.model.podclass import HostPort, PodClass
 from t9ksched.model.quantity import QuantityError, from_units
-from t9ksched.model.resources import is_card_resource
+from t9ksched.model.resources import NVIDIA_GPU, is_card_resource
 
 Object = dict[str, Any]
 
@@ -49,6 +50,7 @@ class NodeRoom:
         self.occupants: dict[str, _Occupant] = {}
         self.racks: dict[str, Rack] = {}
         self.shared = MgpuCards()
+        self.hami = HamiCards(node["metadata"]["name"])
         self._read: dict[str, PodClass] = {}
         """By uid: what pods that are promised room ask for."""
         self.update(node)
@@ -58,8 +60,12 @@ class NodeRoom:
         self.facts: NodeFacts = node_facts(decode_node(node))
         addresses = (node.get("status") or {}).get("addresses") or []
         self.address = next((entry["address"] for entry in addresses if entry.get("type") == "InternalIP"), "")
-        # A device plugin has a device for each unit that it offers, be it a card or a part of one.
+        self.hami.update(node["metadata"].get("annotations") or {})
+        # A device plugin has a device for each unit that it offers, be it a card or a part of one. That of HAMi is
+        # asked beforehand.
         devices = {name: count for name, count in self.facts.allocatable.items() if is_card_resource(name)}
+        if self.hami.cards:
+            devices.pop(NVIDIA_GPU, None)
         for resource, count in devices.items():
             self.racks.setdefault(resource, Rack()).count = count
         for resource in self.racks.keys() - devices.keys():
@@ -93,6 +99,7 @@ class NodeRoom:
         uid = pod["metadata"]["uid"]
         self._occupy(uid, wanted)
         self.shared.restore(pod)
+        self.hami.restore(pod)
         for cards in deviceplugin.recorded(_annotations(pod), wanted.cards).values():
             for resource, indices in cards.items():
                 for index in indices:
@@ -112,9 +119,10 @@ class NodeRoom:
         wanted = self._read.pop(uid, None) or _read(pod)
         self._check(wanted)
         try:
-            request = deviceplugin.requested(_annotations(pod), wanted.cards) if self.honours else {}
+            others = tuple(each for each in wanted.cards if not self.hami.cards or each.resource != NVIDIA_GPU)
+            request = deviceplugin.requested(_annotations(pod), others) if self.honours else {}
             parts = self.shared.give(pod)
-            given = deviceplugin.give(self.racks, uid, wanted.cards, request, self.honours)
+            given = deviceplugin.give(self.racks, uid, others, request, self.honours)
         except CardsRefused as error:
             self.shared.release(uid)
             raise PodRefused("UnexpectedAdmissionError", f"node {self.facts.name}: {error}") from None
@@ -134,6 +142,7 @@ class NodeRoom:
                 self.used[resource] -= amount
         self._read.pop(uid, None)
         self.shared.release(uid)
+        self.hami.release(uid)
         deviceplugin.release(self.racks, uid)
 
     def _occupy(self, uid: str, wanted: PodClass) -> None:

@@ -8,8 +8,9 @@ from typing import Final
 import numpy as np
 
 from t9ksched.engine.arrays import Int64s
-from t9ksched.engine.card_parts import PartNeed
+from t9ksched.engine.card_parts import LARGEST, PartNeed
 from t9ksched.engine.placement.class_fit import ClassFit
+from t9ksched.engine.placement.constraints import CARD_TYPE, CARD_UUID
 from t9ksched.model.card_requests import SUMS
 from t9ksched.model.cards import CORES
 from t9ksched.model.reasons import Code, Reason
@@ -17,6 +18,7 @@ from t9ksched.model.reasons import Code, Reason
 MEMORY: Final = "CardInsufficientMemory"
 CORE: Final = "CardInsufficientCore"
 CORDONED: Final = "CardCordoned"
+UNHEALTHY: Final = "CardNotHealth"
 PLACES: Final = "CardTimeSlicingExhausted"
 COUNT: Final = "AllocatedCardsInsufficientRequest"
 
@@ -38,23 +40,28 @@ def no_card(column: ClassFit) -> Reason | None:
 def _reason(column: ClassFit, need: PartNeed, rows: Int64s) -> Reason:
     free, of = column.trial.free, need.of
     cores, memory = free[of.cores][:, rows], free[of.memory][:, rows]
-    usable = of.size[:, rows] > 0
+    asked = need.memory[:, rows]
+    meant = asked < LARGEST
+    usable = (of.size[:, rows] > 0) & meant
     enough_cores = usable & (cores >= max(need.cores, 1))
     enough_memory = usable & (memory >= need.memory[:, rows])
     enough = enough_cores & enough_memory
     placed = enough & (free[of.places][:, rows] > 0)
-    tables = [column.trial.nodes.static.facts[row].cards for row in rows.tolist()]
-    cards = sum(table.counts[of.resource] for table in tables)
+    nodes = [column.trial.nodes.static.facts[row] for row in rows.tolist()]
+    cards = sum(facts.cards.counts[of.resource] for facts in nodes)
+    unhealthy = sum(len(facts.unhealthy) for facts in nodes)
     lacking = {
-        CORDONED: sum(table.withdrawn.count(of.resource) for table in tables),
+        UNHEALTHY: unhealthy,
+        CORDONED: sum(facts.cards.withdrawn.count(of.resource) for facts in nodes) - unhealthy,
+        _mismatch(need): int(((of.size[:, rows] > 0) & ~meant).sum()),
         CORE: int((usable & ~enough_cores).sum()),
         MEMORY: int((enough_cores & ~enough_memory).sum()),
         PLACES: int((enough & ~placed).sum()),
         COUNT: int(placed.sum()),  # too few of them on each node
     }
     said = ", ".join(f"{count}/{cards} {word}" for word, count in lacking.items() if count)
-    asked = "a whole card" if need.cores >= CORES else _part(need, rows)
-    each = f"{asked} on each of {need.count} cards" if need.count > 1 else f"{asked} on one card"
+    part = "a whole card" if need.cores >= CORES else _part(need, asked[meant])
+    each = f"{part} on each of {need.count} cards" if need.count > 1 else f"{part} on one card"
     if need.cores >= CORES:
         each = "a whole card" if need.count == 1 else f"{need.count} whole cards"
     best = []
@@ -73,9 +80,13 @@ def _reason(column: ClassFit, need: PartNeed, rows: Int64s) -> Reason:
     )
 
 
-def _part(need: PartNeed, rows: Int64s) -> str:
-    """What is asked of one card, in words."""
-    sizes = need.memory[:, rows]
-    least, most = int(sizes.min()), int(sizes.max())
-    memory = f"{least} MiB" if least == most else f"{least} to {most} MiB"
+def _mismatch(need: PartNeed) -> str:
+    """Why a card will not do."""
+    return CARD_UUID if need.only is not None and (need.only.uuids or need.only.no_uuids) else CARD_TYPE
+
+
+def _part(need: PartNeed, sizes: Int64s) -> str:
+    """What is asked of one card, in words; `sizes` in MiB on each card that will do."""
+    least, most = int(sizes.min(initial=LARGEST)), int(sizes.max(initial=0))
+    memory = f"{least} MiB" if least >= most else f"{least} to {most} MiB"
     return f"{need.cores / 10:g} % of the cores and {memory}" if need.cores else memory

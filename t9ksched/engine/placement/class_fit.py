@@ -59,7 +59,9 @@ class ClassFit:
         self.card_names = tuple(name for name in pod_class.card_counts if name in card_rows)
         self.card_needs = [(card_rows[name], pod_class.card_counts[name]) for name in self.card_names]
         divided = trial.nodes.static.divided
-        needs = part_needs(divided, {name: pod_class.card_counts[name] for name in self.card_names}, pod_class.cards)
+        only = pod_class.choice.only if pod_class.choice is not None else None
+        counts = {name: pod_class.card_counts[name] for name in self.card_names}
+        needs = part_needs(divided, counts, pod_class.cards, only)
         self.part_needs = needs if any(needs) else ()
         """By card resource, what it needs where cards are divided; empty where nowhere."""
         self.divided = [need for need in needs if need is not None]

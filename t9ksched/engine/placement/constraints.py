@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
 
+from t9ksched.model.card_filter import CardFilter
 from t9ksched.model.cardchoice import KINDS, MPS, POLICIES, PRODUCTS, card_memory, card_model, is_model, kind_of, kinds
 from t9ksched.model.cardmode import NOT_READY, SHARING
 from t9ksched.model.dra import NOT_SUPPORTED
@@ -21,6 +22,7 @@ CORDONED: Final = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
 CARD_HOLDERS: Final = "card holders"
 DATABASE: Final = "database"
 CARD_TYPE: Final = "CardTypeMismatch"
+CARD_UUID: Final = "CardUuidMismatch"
 ONE_EACH: Final = "one card each"
 OTHER_SYSTEM: Final = "another system's parts of cards"
 CARD_MEMORY: Final = "CardInsufficientMemory"
@@ -165,6 +167,37 @@ class OfModel:
 
 
 @dataclass(frozen=True, slots=True)
+class OfCards:
+    """Nodes that have single cards which will do, at least so many of a resource. What a node does not say of single
+    cards is what its labels say of all.
+    """
+
+    only: CardFilter
+    least: tuple[tuple[str, int], ...]
+    label: str
+
+    def keys(self) -> None:
+        """What nodes register of their cards decides."""
+
+    def allows(self, facts: NodeFacts) -> bool:
+        by_uuid, model = self.label == CARD_UUID, card_model(facts.labels) or ""
+        for resource, count in self.least:
+            sizes = facts.cards.divided.get(resource)
+            if sizes is None:
+                if not (self.only.of_uuid("") if by_uuid else self.only.of_type(model)):
+                    return False
+                continue
+            fits = (
+                self.only.allows(size.model or model, size.uuid) if by_uuid else self.only.of_type(size.model or model)
+                for size in sizes
+                if size.memory
+            )
+            if sum(fits) < count:
+                return False
+        return True
+
+
+@dataclass(frozen=True, slots=True)
 class OfKind:
     """Nodes where one unit is what the pod takes: a whole card, a slice, or a share of the time. `plain` as in
     `kind_of`.
@@ -207,7 +240,8 @@ class GivesParts:
         """What decides was read when the node was seen."""
 
     def allows(self, facts: NodeFacts) -> bool:
-        return bool(facts.cards.divided) or facts.layout not in SHARING
+        # Of a node that divides cards and cannot now, another constraint says why.
+        return bool(facts.cards.divided) or facts.layout not in SHARING or facts.unready is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,6 +308,7 @@ Constraint = (
     | NotByDra
     | Prepared
     | OfModel
+    | OfCards
     | OfKind
     | OneEach
     | GivesParts
@@ -316,6 +351,12 @@ def _of_cards(selector: LabelSelector | None, pod_class: PodClass) -> Iterable[C
     choice = pod_class.choice
     if choice is not None and choice.models:
         yield OfModel(choice.models)
+    if choice is not None and choice.only is not None:
+        least = tuple(pod_class.card_counts.items())
+        if choice.only.types or choice.only.no_types:
+            yield OfCards(choice.only, least, CARD_TYPE)
+        if choice.only.uuids or choice.only.no_uuids:
+            yield OfCards(choice.only, least, CARD_UUID)
     wanted = kinds(choice, pod_class.plain, pod_class.node_selector, pod_class.node_affinity, selector)
     if wanted != KINDS:
         yield OfKind(wanted, pod_class.plain)

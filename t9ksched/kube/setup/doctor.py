@@ -39,7 +39,6 @@ OLDEST_SERVER: Final = (1, 28)
 NEEDED_KINDS: Final = ("podgroups.scheduler.tensorstack.dev", "queues.scheduler.tensorstack.dev")
 _PRODUCT_LABEL: Final = "nvidia.com/gpu.product"
 _OTHERS_MARKS: Final = {
-    "hami.io/node-nvidia-register": "HAMi",
     "volcano.sh/node-vgpu-register": "Volcano vGPU",
 }
 """By annotation or label of a node: the system that hands out shares of its cards."""
@@ -193,7 +192,8 @@ def judge_nodes(
         status = node.get("status") or {}
         offered = _amounts(status.get("allocatable") or {})
         given = {name: amount for name, amount in offered.items() if is_card_resource(name)}
-        parts = inventory(layout(labels, annotations, offered), _amounts(status.get("capacity") or {}), offered)
+        mode = layout(labels, annotations, offered)
+        parts = inventory(mode, _amounts(status.get("capacity") or {}), offered, annotations)
         if parts.divided:
             given = {resource: len(sizes) for resource, sizes in parts.divided.items()}
 
@@ -251,6 +251,15 @@ def judge_nodes(
                 f"{'card' if len(out) == 1 else 'cards'} {listed} of it {'is' if len(out) == 1 else 'are'} cordoned"
                 " and take no new work",
                 f"t9ksched nodes {name} shows why; uncordon --gpu INDEX, when that is over",
+            )
+        if idle := {**parts.unhealthy, **parts.cordoned}:
+            listed = ", ".join(f"{index} ({why})" for index, why in sorted(idle.items()))
+            say(Level.NOTE, f"of its cards {listed} take no work", "nothing, if that is meant to be so")
+        if parts.divided and parts.unread:
+            say(
+                Level.WARNING,
+                f"of its cards some cannot be read and are not given: {'; '.join(parts.unread)}",
+                "look at the device plugin of HAMi on the node",
             )
         whole = card_mode(labels, annotations, given) == WHOLE
         by_index = whole or bool(parts.divided)

@@ -80,7 +80,7 @@ DISPENSABLE: Final = frozenset({_DEVICES})
 ROLES: Final[dict[str, tuple[Rule, ...]]] = {
     SCHEDULER: (
         Rule("", ("nodes",), ("get", *_FOLLOW), "sees where there is room"),
-        Rule("", ("nodes",), ("patch",), "writes on a node which of its cards are cordoned"),
+        Rule("", ("nodes",), ("patch",), "writes on a node which of its cards are cordoned, and the lock of HAMi"),
         Rule("", ("pods",), ("get", *_FOLLOW), "sees what waits and what runs"),
         Rule("", ("namespaces",), _FOLLOW, "sees what queues and rules about pods select namespaces by"),
         Rule("", ("persistentvolumeclaims", "persistentvolumes"), ("get", *_FOLLOW), "sees where volumes are"),

@@ -1,9 +1,10 @@
 """Binding a pod: one protocol, each the same small state machine; a dialect of cards (`dialects/`) may have its own.
 
-prepare → bind → confirm, and undo when a step after a successful prepare fails. `run` drives it and ends in one frozen
-`Outcome` that says what is true now: Bound, Gone, Conflict, Refused, Throttled (nothing happened, try again) or
-Unknown. An answer that leaves the result open is resolved by reading the pod, never guessed. `Direct`, for most nodes,
-has nothing to prepare or confirm: one POST carries node, UID precondition and the card annotations together.
+prepare → bind, and undo when a step after a successful prepare fails. `run` drives it and ends in one frozen `Outcome`
+that says what is true now: Bound, Gone, Conflict, Refused, Throttled or Busy (nothing happened, try again) or Unknown.
+An answer that leaves the result open is resolved by reading the pod, never guessed. `Direct`, for most nodes, has
+nothing to prepare: one POST carries node, UID precondition and the card annotations together. Where the node answers
+a binding, `confirm` looks whether it has, as often as the caller likes.
 """
 
 from __future__ import annotations
@@ -19,8 +20,6 @@ import msgspec
 from t9ksched.kube.errors import ApiError, Conflict, NotFound, ServerError, TooManyRequests, Unreachable
 from t9ksched.kube.port import ClusterPort, Object
 from t9ksched.kube.resources import PODS
-from t9ksched.kube.write.dialects.dialect import CardDialect
-from t9ksched.kube.write.dialects.table import CARD_INDEX
 
 MAX_KEY_NAME = 63
 """Characters in the name part of an annotation key. A Binding is not checked for it by the server, and a pod with a
@@ -33,8 +32,9 @@ _NOTHING: Mapping[str, Any] = MappingProxyType({})
 class Binding(msgspec.Struct, frozen=True):
     """One decision to carry out: this very pod (`uid`) to this node, its containers on these card indices.
 
-    `cards` holds the containers that get cards; `annotations` are written besides; `claims` are the volume claims that
-    must be bound for this node first (`kube.volumes`); `dialect` is how the cards are written for this node. The caller
+    `cards` holds the containers that get cards. `annotations` are written with it and stay, which tells this binding
+    from another; `once` are written too, and others change them afterwards. `claims` are the volume claims that must be
+    bound for this node first (`kube.volumes`); `protocol` has the steps where one request is not enough. The caller
     must know that the node exists and may take the pod: the server checks neither.
     """
 
@@ -44,17 +44,14 @@ class Binding(msgspec.Struct, frozen=True):
     node: str
     cards: Mapping[str, tuple[int, ...]] = _NOTHING
     annotations: Mapping[str, str] = _NOTHING
+    once: Mapping[str, str] = _NOTHING
     claims: tuple[str, ...] = ()
-    dialect: CardDialect = CARD_INDEX
-
-    def all_annotations(self) -> dict[str, str]:
-        """Every annotation that the binding writes."""
-        return {**self.annotations, **self.dialect.write(self.cards)}
+    protocol: Protocol | None = None
 
     def body(self) -> Object:
         """The Binding object to POST."""
         metadata: Object = {"name": self.name, "namespace": self.namespace, "uid": self.uid}
-        annotations = self.all_annotations()
+        annotations = {**self.annotations, **self.once}
         if annotations:
             metadata["annotations"] = annotations
         return {
@@ -116,13 +113,31 @@ class Throttled:
 
 
 @dataclass(frozen=True, slots=True)
+class Busy:
+    """The node takes no binding now, because it is busy with another; nothing happened."""
+
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
 class Unknown:
     """It may have happened, and reading did not tell: keep the room charged and `resolve` again later."""
 
     message: str
 
 
-Outcome = Bound | Gone | Conflicted | Refused | Throttled | Unknown
+Outcome = Bound | Gone | Conflicted | Refused | Throttled | Busy | Unknown
+
+
+class Answer(Enum):
+    """What a node says of a pod that is bound to it: `OVER` if nothing is to be said any more, because the pod ended,
+    or is gone.
+    """
+
+    PENDING = "pending"
+    GIVEN = "given"
+    FAILED = "failed"
+    OVER = "over"
 
 
 class Phase(Enum):
@@ -130,7 +145,6 @@ class Phase(Enum):
 
     PREPARE = "prepare"
     BIND = "bind"
-    CONFIRM = "confirm"
     UNDO = "undo"
     DONE = "done"
 
@@ -144,13 +158,13 @@ class Protocol:
         """What must be written before; None to go on, an outcome to stop with nothing to undo."""
         return None
 
-    async def bind(self, port: ClusterPort, binding: Binding) -> Outcome:
-        """The one write that binds."""
-        return await post(port, binding)
+    async def bind(self, port: ClusterPort, binding: Binding, *, sent: bool = False) -> Outcome:
+        """The one write that binds; `sent` as in `resolve`."""
+        return await post(port, binding, sent=sent)
 
-    async def confirm(self, port: ClusterPort, binding: Binding) -> Outcome | None:
-        """Wait for the node's confirmation, where a protocol has one; None when the binding is confirmed."""
-        return None
+    async def confirm(self, port: ClusterPort, binding: Binding) -> Answer:
+        """Look once what the node says, where a protocol has an answer."""
+        return Answer.GIVEN
 
     async def undo(self, port: ClusterPort, binding: Binding) -> None:
         """Take back what `prepare` wrote, as well as possible: an ApiError here does not change the outcome."""
@@ -162,7 +176,7 @@ Direct = Protocol
 
 def check(binding: Binding) -> Refused | None:
     """Refuse what the server would accept although it harms the pod."""
-    for key in binding.all_annotations():
+    for key in (*binding.annotations, *binding.once):
         name = key.rpartition("/")[2]
         if not name or len(name) > MAX_KEY_NAME:
             sentence = (
@@ -176,12 +190,12 @@ def check(binding: Binding) -> Refused | None:
 
 
 async def run(port: ClusterPort, binding: Binding, protocol: Protocol | None = None, *, sent: bool = False) -> Outcome:
-    """Carry out `binding` by `protocol`, else by its dialect's. Raises nothing of the API: every answer is an outcome.
+    """Carry out `binding` by `protocol`, else by its own. Raises nothing of the API: every answer is an outcome.
 
-    `sent` as in `resolve`; only Direct needs it.
+    `sent` as in `resolve`.
     """
     outcome: Outcome | None = check(binding)
-    protocol = protocol or binding.dialect.protocol
+    protocol = protocol or binding.protocol
     if protocol is None:  # what most bindings are
         return outcome or await post(port, binding, sent=sent)
     phase = Phase.DONE if outcome else Phase.PREPARE
@@ -192,16 +206,9 @@ async def run(port: ClusterPort, binding: Binding, protocol: Protocol | None = N
                     outcome = await protocol.prepare(port, binding)
                     phase = Phase.DONE if outcome else Phase.BIND
                 case Phase.BIND:
-                    outcome = await protocol.bind(port, binding)
+                    outcome = await protocol.bind(port, binding, sent=sent)
                     # An unknown result must not be undone: the pod may be bound and need what was prepared.
-                    if isinstance(outcome, Bound):
-                        phase = Phase.CONFIRM
-                    else:
-                        phase = Phase.DONE if isinstance(outcome, Unknown) else Phase.UNDO
-                case Phase.CONFIRM:
-                    failed = await protocol.confirm(port, binding)
-                    outcome = failed or outcome
-                    phase = Phase.UNDO if failed else Phase.DONE
+                    phase = Phase.DONE if isinstance(outcome, Bound | Unknown) else Phase.UNDO
                 case Phase.UNDO:
                     phase = Phase.DONE
                     await protocol.undo(port, binding)
@@ -209,9 +216,6 @@ async def run(port: ClusterPort, binding: Binding, protocol: Protocol | None = N
             if phase is Phase.PREPARE:
                 outcome = outcome_of(error)
                 phase = Phase.UNDO
-            elif phase is Phase.CONFIRM:
-                outcome = Unknown(f"bound, but the node's confirmation could not be read: {error}")
-                phase = Phase.DONE
             elif phase is Phase.BIND:
                 outcome = Unknown(str(error)) if error.unknown else outcome_of(error)
                 phase = Phase.DONE if error.unknown else Phase.UNDO
@@ -266,7 +270,7 @@ async def resolve(port: ClusterPort, binding: Binding, message: str = "", *, sen
     node = spec.get("nodeName") or ""
     if node:
         there = metadata.get("annotations") or {}
-        ours = sent or all(there.get(key) == value for key, value in binding.all_annotations().items())
+        ours = sent or all(there.get(key) == value for key, value in binding.annotations.items())
         return Bound(found=True) if ours and node == binding.node else Conflicted("bound", message, node)
     if metadata.get("deletionTimestamp"):
         return Conflicted("terminating", message)

@@ -3,7 +3,7 @@ charged already. A binding that is refused gives its charge back; one that the s
 one whose result is unknown stays charged until reading the pod tells. The number in flight follows the server: halved
 when it pushes back, one more after each round that went well. A gang with volumes that wait for a node has all of them
 bound before the first of its pods, beside the bindings of others. Which cards of a node that honours indices a pod gets
-is written down before it is bound.
+is written down before it is bound. Bindings with steps of their own take turns by node (`node_turns.py`).
 """
 
 import asyncio
@@ -23,7 +23,10 @@ from t9ksched.kube.write.volumes import VolumeBinding, prepare_all
 from t9ksched.model.reasons import Code, Reason
 from t9ksched.scheduler.act.batching import pace
 from t9ksched.scheduler.act.cardkeeper import CardKeeper
+from t9ksched.scheduler.act.node_turns import NodeTurns
 from t9ksched.scheduler.report.history_recorder import HistoryRecorder
+from t9ksched.scheduler.state.cardbook import expected, expected_once
+from t9ksched.scheduler.state.records import PodRecord
 from t9ksched.scheduler.state.state import ClusterState
 
 log = structlog.get_logger(__name__)
@@ -73,6 +76,7 @@ class Executor:
         self._recording = False
         self._preparing: set[asyncio.Task[None]] = set()
         self._waiting: deque[Binding] = deque()
+        self.turns = NodeTurns(client, state, clock, self._react, self._forgotten)
         self._tasks: set[asyncio.Task[None]] = set()
         self._limit = float(START_IN_FLIGHT)
         self._answer_seconds = 0.0
@@ -87,7 +91,7 @@ class Executor:
     @property
     def busy(self) -> bool:
         """Whether bindings wait or are under way."""
-        return bool(self._waiting or self._tasks or self._preparing)
+        return bool(self._waiting or self._tasks or self._preparing or self.turns.busy)
 
     @property
     def crowded(self) -> bool:
@@ -100,21 +104,7 @@ class Executor:
         for assignment in assignments:
             record = self._state.pods.get(assignment.pod)
             if record is not None:
-                cards = {container: indices for container, _, indices in assignment.cards}
-                claims = tuple(name for name, _ in record.to_bind)
-                known = self._state.node_objects.get(assignment.node)
-                dialect = dialect_of(known[1] if known is not None else None)
-                bindings.append(
-                    Binding(
-                        record.namespace,
-                        record.name,
-                        record.uid,
-                        assignment.node,
-                        cards,
-                        claims=claims,
-                        dialect=dialect,
-                    )
-                )
+                bindings.append(self._binding(assignment, record))
         if self._cards is not None and self._cards.note([binding.uid for binding in bindings], self._clock()):
             self._unrecorded.append(bindings)
             if not self._recording:  # else the next write, after the one under way, includes these
@@ -123,12 +113,37 @@ class Executor:
         else:
             self._begin(bindings)
 
+    def _binding(self, assignment: Assignment, record: PodRecord) -> Binding:
+        where = (record.namespace, record.name, record.uid, assignment.node)
+        claims = tuple(name for name, _ in record.to_bind)
+        cards = {container: indices for container, _, indices in assignment.cards}
+        pod_class = record.pod_class
+        if not cards or pod_class is None:
+            return Binding(*where, cards=cards, claims=claims)
+        known = self._state.node_objects.get(assignment.node)
+        dialect = dialect_of(known[1] if known is not None else None)
+        return Binding(
+            *where,
+            cards=cards,
+            annotations=dict(expected(dialect, pod_class, assignment.grant)),
+            once=dict(expected_once(dialect, pod_class, assignment.grant)),
+            claims=claims,
+            protocol=dialect.protocol,
+        )
+
     def _begin(self, bindings: list[Binding]) -> None:
         if any(binding.claims for binding in bindings):
             self._beside(self._prepare(bindings))
         else:
-            self._waiting.extend(bindings)
+            self._enter(bindings)
             self._pump()
+
+    def _enter(self, bindings: list[Binding]) -> None:
+        for binding in bindings:
+            if binding.protocol is None:
+                self._waiting.append(binding)
+            else:
+                self.turns.submit(binding)
 
     def _beside(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
@@ -166,7 +181,7 @@ class Executor:
         """Have the volumes of all pods bound, then bind the pods; else give back the room of all."""
         failed = await prepare_all(self._client, [item for item in bindings if item.claims], self._volumes)
         if not failed:
-            self._waiting.extend(bindings)
+            self._enter(bindings)
             return
         first = next(iter(failed.values()))
         for binding in bindings:
@@ -182,6 +197,7 @@ class Executor:
         """Start no binding and wait for those under way, so that their results are known."""
         self._waiting.clear()
         self._unrecorded.clear()
+        await self.turns.stop()
         if self._preparing:
             for task in self._preparing:
                 task.cancel()  # the claims keep their selected node, and the next start goes on from there

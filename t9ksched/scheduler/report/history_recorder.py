@@ -54,6 +54,7 @@ class HistoryRecorder:
         self._drifting = state.cards.drifts.follow()
         self._misheld = state.card_audit.drifts.follow()
         self._misread_links = state.feed.misread_links.follow()
+        self._misread_cards = state.feed.misread_cards.follow()
         self._told: dict[str, frozenset[str]] = {}
         self._work = asyncio.Event()
 
@@ -235,7 +236,7 @@ class HistoryRecorder:
             self.accepted()
             await self._tell_bypassing()
             await self._tell_drifting()
-            await self._tell_misread_links()
+            await self._tell_misread()
             for count, (gang, pod) in enumerate(self._ended.take(), start=1):
                 self._released(gang, pod)
                 if count % SLICE == 0:
@@ -269,12 +270,20 @@ class HistoryRecorder:
             if count % SLICE == 0:
                 await asyncio.sleep(0)
 
-    async def _tell_misread_links(self) -> None:
-        """Write an event for each node of which an annotation about links between cards cannot be followed."""
-        for count, (node, uid, fault) in enumerate(self._misread_links.take(), start=1):
-            message = f"the annotation of node {node} is not followed: {fault}; its cards are given as without links"
+    async def _tell_misread(self) -> None:
+        """Write an event for each node of which an annotation about its cards cannot be followed."""
+        found = [
+            (names.EVENT_LINKS_IGNORED, *each, "its cards are given as without links")
+            for each in self._misread_links.take()
+        ]
+        found += [
+            (names.EVENT_CARDS_IGNORED, *each, "cards that cannot be read are not given")
+            for each in self._misread_cards.take()
+        ]
+        for count, (event, node, uid, fault, effect) in enumerate(found, start=1):
+            message = f"the annotation of node {node} is not followed: {fault}; {effect}"
             about = reference("v1", "Node", "", node, uid)
-            self._events.event(about, names.EVENT_LINKS_IGNORED, message, warning=True)
+            self._events.event(about, event, message, warning=True)
             if count % SLICE == 0:
                 await asyncio.sleep(0)
 

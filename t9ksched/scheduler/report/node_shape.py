@@ -62,6 +62,7 @@ def node_shape(state: ClusterState, name: str, planned: Sequence[Json] = ()) -> 
         "mode": facts.mode or None,
         "notReady": not_ready(facts),
         "linksIgnored": facts.links_fault or None,
+        "cardsIgnored": facts.cards_fault or None,
         "counted": [
             {
                 "resource": resource,
@@ -82,9 +83,10 @@ def node_shape(state: ClusterState, name: str, planned: Sequence[Json] = ()) -> 
                 "resource": resource,
                 "model": product or resource,
                 "memoryMiB": facts.cards.memory(resource, index) or memory,
-                "cordoned": facts.cards.withdrawn.has(resource, index),
+                "cordoned": index in facts.why_cordoned and facts.cards.withdrawn.has(resource, index),
                 "cordonedWhy": facts.why_cordoned.get(index) or None,
-                "healthy": True,
+                "healthy": index not in facts.unhealthy,
+                "unhealthyWhy": facts.unhealthy.get(index) or None,
                 "holders": holders[resource, index],
             }
             for resource in facts.cards.resources

@@ -15,7 +15,7 @@ from typing import Final
 from t9ksched.kube.write.dialects.dialect import CardDialect
 from t9ksched.kube.write.dialects.table import dialect_of
 from t9ksched.model.card_requests import SUMS
-from t9ksched.model.cards import NO_CARDS, CardGrant, CardRequest
+from t9ksched.model.cards import NO_CARDS, CardGrant
 from t9ksched.model.node import Node, NodeFacts
 from t9ksched.model.podclass import PodClass
 from t9ksched.model.resources import is_accelerator
@@ -63,6 +63,9 @@ class CardBook:
         self._told: set[str] = set()
         self.unwritten: set[str] = set()
         """UIDs of pods whose placement is decided and whose cards are not recorded yet."""
+        self.unanswered: dict[str, None] = {}
+        """UIDs of bound pods of which their nodes are still to say that they gave them their cards."""
+        self._listening: dict[str, Callable[[], None]] = {}
         self.over: list[str] = []
         """UIDs of pods that are gone, whose rows may go."""
 
@@ -91,7 +94,7 @@ class CardBook:
         if not self.adopting:
             return NO_CARDS, False
         self._taken[record.uid] = None
-        claimed = self._named(pod_class, annotations, record.node)
+        claimed = self._divided(record.node, pod_class, self._named(pod_class, annotations, record.node).without_parts)
         if not self.honours(record.node):
             return claimed, False
         return (claimed, True) if claimed and self._credible(record, claimed) else (NO_CARDS, False)
@@ -105,7 +108,9 @@ class CardBook:
         return not claimed.parts or table.carries((claimed, *others))
 
     def _named(self, pod_class: PodClass, annotations: Mapping[str, str], node: str) -> CardGrant:
-        """The cards that annotations name to a node."""
+        """The cards that annotations name to a node, and how much of each where they say so. Users may edit what stands
+        there of a pod of ours.
+        """
         return self._divided(node, pod_class, self._read(pod_class, annotations, self._dialect(node)))
 
     def _divided(self, node: str, pod_class: PodClass, grant: CardGrant) -> CardGrant:
@@ -280,6 +285,7 @@ class CardBook:
         self._taken.pop(record.uid, None)
         self.drifting.pop(record.uid, None)
         self._told.discard(record.uid)
+        self._hear(record.uid, pending=False)
 
     def gone(self, record: PodRecord) -> None:
         """There is no such pod any more."""
@@ -296,15 +302,34 @@ class CardBook:
         if pod_class is None or not pod_class.cards or charge is None:
             return
         known = self._nodes.get(charge.node)
+        dialect = self._dialect(charge.node)
+        if dialect.protocol is not None:
+            self._hear(record.uid, dialect.unanswered(annotations))
         if known is not None and self.unknown(charge, known[1]):
             self._differs(record, _no_record(charge.node))
             return
-        for key, text in expected(self._dialect(charge.node), pod_class.cards, charge.cards):
+        for key, text in expected(dialect, pod_class, charge.cards):
             if (said := annotations.get(key)) != text:
                 word = "is gone" if said is None else f"says {said[:_SHOWN]!r}"
                 self._differs(record, f"annotation {key} {word}, on record is {text!r}")
                 return
         self.drifting.pop(record.uid, None)
+
+    def listen(self, uid: str, tell: Callable[[], None] | None) -> None:
+        """Call `tell` whenever the annotations of this bound pod were seen, or its end; None for no more."""
+        if tell is not None:
+            self._listening[uid] = tell
+        else:
+            self._listening.pop(uid, None)
+
+    def _hear(self, uid: str, pending: bool) -> None:
+        """The annotations of a bound pod were seen, or it has ended."""
+        if pending:
+            self.unanswered[uid] = None
+        else:
+            self.unanswered.pop(uid, None)
+        if (tell := self._listening.get(uid)) is not None:
+            tell()
 
     def _differs(self, record: PodRecord, what: str) -> None:
         self.drifting[record.uid] = what
@@ -336,9 +361,14 @@ def row_of(record: PodRecord, charge: Charge | None, now: int) -> CardBinding:
 
 
 @lru_cache(maxsize=1 << 14)
-def expected(dialect: CardDialect, wanted: tuple[CardRequest, ...], held: CardGrant) -> tuple[tuple[str, str], ...]:
-    """The annotations that a binding writes in a dialect, by key, for a pod that holds these cards."""
-    return tuple(dialect.write({container: given for container, _, given in held.by_container(wanted)}).items())
+def expected(dialect: CardDialect, pod: PodClass, held: CardGrant) -> tuple[tuple[str, str], ...]:
+    """The lasting annotations that a binding writes in a dialect, by key, for a pod that holds these cards."""
+    return tuple(dialect.write(pod, held).items())
+
+
+def expected_once(dialect: CardDialect, pod: PodClass, held: CardGrant) -> dict[str, str]:
+    """Those that it writes besides, and that the node changes."""
+    return dialect.write_once(pod, held) if dialect.protocol is not None else {}
 
 
 @lru_cache(maxsize=64)

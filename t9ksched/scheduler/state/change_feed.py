@@ -159,6 +159,7 @@ class ChangeFeed:
         ended: bound pods whose cards came free, with their groups.
         bypassing: pods of our name that their creators put on nodes: namespace, name, UID, node.
         misread_links: nodes whose annotation about links between cards cannot be followed: name, UID, what is wrong.
+        misread_cards: the same of what nodes say of single cards.
     """
 
     def __init__(self) -> None:
@@ -174,3 +175,4 @@ class ChangeFeed:
         self.ended: Log[tuple[GangRecord, PodRecord]] = Log()
         self.bypassing: Log[tuple[str, str, str, str]] = Log()
         self.misread_links: Log[tuple[str, str, str]] = Log()
+        self.misread_cards: Log[tuple[str, str, str]] = Log()

@@ -37,7 +37,11 @@ class NodeBackoff:
         """A pod has just failed: record it if its node rejected it."""
         if record.gang is not None and record.node and _REASONS.fullmatch(reason):
             why = f"{reason}: {message}" if message else reason
-            self._new.append(TurnedAway(record.gang, record.name, record.node, why))
+            self.avoid(TurnedAway(record.gang, record.name, record.node, why))
+
+    def avoid(self, refused: TurnedAway) -> None:
+        """A node did not take a pod, or did not say so."""
+        self._new.append(refused)
 
     def take(self, now: int) -> list[TurnedAway]:
         """The rejections since the last call; from `now` on the nodes are avoided."""

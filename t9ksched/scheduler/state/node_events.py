@@ -44,6 +44,8 @@ class NodeEvents:
         self._note_layout(None if known is None else known[1], facts)
         if facts.links_fault and (known is None or known[1].links_fault != facts.links_fault):
             self._state.feed.misread_links.add((name, facts.uid, facts.links_fault))
+        if facts.cards_fault and (known is None or known[1].cards_fault != facts.cards_fault):
+            self._state.feed.misread_cards.add((name, facts.uid, facts.cards_fault))
         self._state.nodes.upsert(facts)
         self._state.charges.node_appeared(name)
         self._state.cards.node_changed(facts)

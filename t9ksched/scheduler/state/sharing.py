@@ -93,10 +93,10 @@ class Sharing:
         """The cards that annotations name in a dialect."""
         if not own.cards:
             return NO_CARDS
-        key = own, dialect, tuple(annotations.get(name, "") for name in dialect.keys(own.cards))
+        key = own, dialect, tuple(annotations.get(name, "") for name in dialect.keys(own))
         known = self._cards.get(key)
         if known is None:
-            known = _room(self._cards)[key] = dialect.read(own.cards, annotations)
+            known = _room(self._cards)[key] = dialect.read(own, annotations)
         return known
 
 

@@ -32,9 +32,10 @@ async def create_pod(client: Client, namespace: str, name: str, **spec: Any) -> 
     return await client.create(PODS, pod)
 
 
-def decision(pod: dict[str, Any], node: str = "absent-node", cards: tuple[int, ...] = (3, 0)) -> Binding:
+def decision(pod: dict[str, Any], node: str = "absent-node", cards: str = "0,3") -> Binding:
     metadata = pod["metadata"]
-    return Binding(metadata["namespace"], metadata["name"], metadata["uid"], node, cards={"main": cards})
+    notes = {GPU_INDEX_PREFIX + "main": cards}
+    return Binding(metadata["namespace"], metadata["name"], metadata["uid"], node, annotations=notes)
 
 
 async def test_a_binding_is_one_event_with_node_and_cards(client: Client, namespace: str) -> None:
@@ -60,7 +61,7 @@ async def test_a_binding_in_all_its_refusals(client: Client, namespace: str) -> 
     elsewhere = await binding.run(client, decision(pod, "other-node"))
     assert isinstance(elsewhere, Conflicted)
     assert (elsewhere.cause, elsewhere.node) == ("bound", "absent-node")
-    cards = await binding.run(client, decision(pod, cards=(1, 2)))
+    cards = await binding.run(client, decision(pod, cards="1,2"))
     assert isinstance(cards, Conflicted)
 
     gated = await binding.run(

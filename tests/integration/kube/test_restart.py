@@ -18,6 +18,7 @@ from t9ksched.kube.transport.credentials import Access, Credentials
 from t9ksched.kube.watch.reflector import Reflector
 from t9ksched.kube.write import binding
 from t9ksched.kube.write.binding import Binding, Bound, Throttled
+from t9ksched.model.names import GPU_INDEX_PREFIX
 
 pytestmark = pytest.mark.cluster
 TIMEOUT = 90.0
@@ -75,7 +76,7 @@ async def test_a_restart_is_survived_with_new_credentials_and_a_pod_is_bound_in_
                 "spec": {"schedulerName": "t9k-scheduler", "containers": [{"name": "c", "image": "i"}]},
             },
         )
-        decision = Binding("default", "p", pod["metadata"]["uid"], "n1", cards={"c": (1,)})
+        decision = Binding("default", "p", pod["metadata"]["uid"], "n1", annotations={f"{GPU_INDEX_PREFIX}c": "1"})
         await client.create(CONFIGMAPS, config_map("before"))
         mirror = Mirror()
 

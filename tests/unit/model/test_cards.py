@@ -19,6 +19,7 @@ from t9ksched.model.cards import (
     WholeCards,
 )
 from t9ksched.model.node import NodeFacts
+from t9ksched.model.podclass import PodClass
 
 GPU, NPU = "nvidia.com/gpu", "huawei.com/Ascend910"
 CARDS = {(resource, index) for resource in (GPU, NPU) for index in range(MOST_INDEXED)}
@@ -146,20 +147,21 @@ def test_annotations_say_again_what_was_written(
     held: frozenset[tuple[str, int]], asked: tuple[CardRequest, ...]
 ) -> None:
     given = grant(held).by_container(asked)
-    notes = CARD_INDEX.write({container: indices for container, _, indices in given})
+    pod = PodClass(cards=asked)
+    notes = CARD_INDEX.write(pod, grant(held))
     whole = len(given) == len(asked) and all(
         len(indices) == request.count for (_, _, indices), request in zip(given, asked, strict=False)
     )
-    assert CARD_INDEX.read(asked, notes) == (CardGrant.of_containers(given) if whole else NO_CARDS)
-    assert set(notes) <= set(CARD_INDEX.keys(asked))
+    assert CARD_INDEX.read(pod, notes) == (CardGrant.of_containers(given) if whole else NO_CARDS)
+    assert set(notes) <= set(CARD_INDEX.keys(pod))
 
 
 def test_every_mode_without_a_row_has_the_default_dialect() -> None:
     assert dialect_of(None) is CARD_INDEX
     assert dialect_of(NodeFacts("n", mode="MIGMixed")) is CARD_INDEX
-    assert all(
-        dialect_of(NodeFacts("n", mode="NotReady", layout=mode)) is dialect for mode, dialect in DIALECTS.items()
-    )
+    for mode, dialect in DIALECTS.items():
+        facts = NodeFacts("n", mode="NotReady", layout=mode)
+        assert dialect_of(facts) == dialect(facts)
 
 
 def test_requests_are_read_as_every_release_wrote_them() -> None:

@@ -8,6 +8,7 @@ from t9ksched.kube.write.dialects.mgpu import MgpuIndex
 from t9ksched.kube.write.dialects.table import dialect_of
 from t9ksched.model.cards import CardGrant, SharedCards
 from t9ksched.model.node import NodeFacts, decode_node, node_facts
+from t9ksched.model.podclass import PodClass
 
 CORE, MEMORY = "vke.volcengine.com/mgpu-core", "vke.volcengine.com/mgpu-memory"
 V100S = {CORE: "400", MEMORY: "130040", "cpu": "8"}
@@ -73,15 +74,15 @@ def test_annotations_are_read_as_before_while_a_node_is_not_ready() -> None:
 
 def test_mgpu_says_which_cards_in_its_own_words() -> None:
     requests = (SharedCards("a", CORE, 2, cores=300, memory=1024), SharedCards("b", CORE, 1, cores=300, memory=1024))
-    dialect = MgpuIndex()
-    annotations = dialect.write({"a": (3, 0), "b": (1,), "none": ()})
+    dialect, pod = MgpuIndex(), PodClass(cards=requests)
+    annotations = dialect.write(pod, CardGrant.of({CORE: (0, 1, 3)}))
     assert annotations == {
-        "vke.volcengine.com/gpu-index-container-a": "0,3",
-        "vke.volcengine.com/gpu-index-container-b": "1",
+        "vke.volcengine.com/gpu-index-container-a": "0,1",
+        "vke.volcengine.com/gpu-index-container-b": "3",
         "vke.volcengine.com/assumed": "true",
     }
-    assert dialect.read(requests, annotations) == CardGrant.of({CORE: (0, 1, 3)})
-    assert dialect.write({}) == {}
+    assert dialect.read(pod, annotations) == CardGrant.of({CORE: (0, 1, 3)})
+    assert dialect.write(pod, CardGrant()) == {}
     for text in ("0", "0,0", "0,3,", "0,-1", "0,64", "", "0;3", "٣,0"):
         forged = annotations | {"vke.volcengine.com/gpu-index-container-a": text}
-        assert not dialect.read(requests, forged), text
+        assert not dialect.read(pod, forged), text

@@ -6,31 +6,42 @@ needs more than the one request that binds, a lock before or an answer after, it
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
-from t9ksched.model.cards import CardGrant, CardRequest
+from t9ksched.model.cards import CardGrant
+from t9ksched.model.podclass import PodClass
 
 if TYPE_CHECKING:
     from t9ksched.kube.write.binding import Protocol
 
 
 class CardDialect(ABC):
-    """A dialect has no state: one object serves all nodes that understand it.
+    """A dialect is a value without state: equal ones mean the same.
 
     Attributes:
         protocol: the steps of a binding; None for one request that carries everything.
     """
 
-    protocol: ClassVar["Protocol | None"] = None
+    protocol: "Protocol | None" = None
 
     @abstractmethod
-    def keys(self, requests: tuple[CardRequest, ...]) -> tuple[str, ...]:
-        """The annotations that name the cards of a pod with these requests, in the order of the requests."""
+    def keys(self, pod: PodClass) -> tuple[str, ...]:
+        """The annotations that name the cards of such a pod."""
 
     @abstractmethod
-    def write(self, cards: Mapping[str, tuple[int, ...]]) -> dict[str, str]:
-        """The annotations for containers that get cards with these indices."""
+    def write(self, pod: PodClass, held: CardGrant) -> dict[str, str]:
+        """The annotations of a pod that gets these cards. They stay as they are as long as it holds them."""
+
+    def write_once(self, pod: PodClass, held: CardGrant) -> dict[str, str]:
+        """Further annotations of its binding, which the node changes afterwards."""
+        return {}
 
     @abstractmethod
-    def read(self, requests: tuple[CardRequest, ...], annotations: Mapping[str, str]) -> CardGrant:
-        """The cards that the annotations of a pod name; none at all when one of them is missing or wrong."""
+    def read(self, pod: PodClass, annotations: Mapping[str, str]) -> CardGrant:
+        """The cards that the annotations of such a pod name, with what it has of each where they say so; none at all
+        when one of them is missing or wrong.
+        """
+
+    def unanswered(self, annotations: Mapping[str, str]) -> bool:
+        """Whether the node is still to say whether it gave a bound pod its cards."""
+        return False

@@ -4,23 +4,17 @@ The node's device plugin finds the pod when a container starts and reads its ann
 writes both, so there is no moment at which the pod is bound without them.
 """
 
-from collections.abc import Mapping
-
-from t9ksched.kube.write.dialects.card_index import index_texts, indices_named
-from t9ksched.kube.write.dialects.dialect import CardDialect
-from t9ksched.model.cards import CardGrant, CardRequest
+from t9ksched.kube.write.dialects.card_index import CardIndex
+from t9ksched.model.cards import CardGrant
 from t9ksched.model.names import MGPU_ASSUMED, MGPU_INDEX_PREFIX
+from t9ksched.model.podclass import PodClass
 
 
-class MgpuIndex(CardDialect):
+class MgpuIndex(CardIndex):
     """Written with the binding; the device plugin asks for nothing else."""
 
-    def keys(self, requests: tuple[CardRequest, ...]) -> tuple[str, ...]:
-        return tuple(MGPU_INDEX_PREFIX + request.container for request in requests)
+    prefix = MGPU_INDEX_PREFIX
 
-    def write(self, cards: Mapping[str, tuple[int, ...]]) -> dict[str, str]:
-        texts = index_texts(MGPU_INDEX_PREFIX, cards)
+    def write(self, pod: PodClass, held: CardGrant) -> dict[str, str]:
+        texts = super().write(pod, held)
         return texts | {MGPU_ASSUMED: "true"} if texts else texts
-
-    def read(self, requests: tuple[CardRequest, ...], annotations: Mapping[str, str]) -> CardGrant:
-        return indices_named(requests, self.keys(requests), annotations)

@@ -1,23 +1,26 @@
 """Which dialect of cards a node understands: one row a dialect."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from t9ksched.kube.write.dialects.card_index import CardIndex
 from t9ksched.kube.write.dialects.dialect import CardDialect
+from t9ksched.kube.write.dialects.hami import hami_dialect
 from t9ksched.kube.write.dialects.mgpu import MgpuIndex
 from t9ksched.model.cardmode import WHOLE
 from t9ksched.model.node import NodeFacts
 
 CARD_INDEX: Final = CardIndex()
+_MGPU: Final = MgpuIndex()
 
-DIALECTS: Final[Mapping[str, CardDialect]] = {
-    WHOLE: CARD_INDEX,
-    "MGPU": MgpuIndex(),
+DIALECTS: Final[Mapping[str, Callable[[NodeFacts], CardDialect]]] = {
+    WHOLE: lambda _: CARD_INDEX,
+    "MGPU": lambda _: _MGPU,
+    "HAMi": hami_dialect,
 }
 """The dialect of each mode in which nodes hand out accelerators (`model.cardmode`) and which has indices."""
 
 
 def dialect_of(node: NodeFacts | None) -> CardDialect:
     """The dialect in which a binding names cards to this node; the default one where the node is not known."""
-    return DIALECTS.get(node.layout, CARD_INDEX) if node is not None else CARD_INDEX
+    return DIALECTS[node.layout](node) if node is not None and node.layout in DIALECTS else CARD_INDEX

@@ -20,6 +20,17 @@ from tests.unit.workloads.builders import mpi_v1
 Object = dict[str, Any]
 FILE = Path(__file__).parents[4] / "deploy" / "admission.yaml"
 MGPU = {"vke.volcengine.com/assumed": "true", "vke.volcengine.com/gpu-index-container-main": "0,3"}
+HAMI = {
+    f"hami.io/{name}": "1"
+    for name in (
+        "vgpu-node",
+        "vgpu-time",
+        "vgpu-devices-to-allocate",
+        "vgpu-devices-allocated",
+        "bind-time",
+        "bind-phase",
+    )
+}
 DOCUMENTS: list[Object] = list(yaml.safe_load_all(FILE.read_text()))
 POLICIES = [each for each in DOCUMENTS if each["kind"] == "ValidatingAdmissionPolicy"]
 for each in POLICIES:
@@ -103,6 +114,8 @@ ADMITTED: list[tuple[str, str, str, Object | None, Object | None]] = [
     (SCHEDULER, "CREATE", "pods/binding", BINDING, None),
     (SCHEDULER, "CREATE", "pods/binding", but(BINDING, metadata__annotations=None), None),
     (SCHEDULER, "CREATE", "pods/binding", but(BINDING, metadata__annotations=MGPU), None),
+    (SCHEDULER, "CREATE", "pods/binding", but(BINDING, metadata__annotations=HAMI), None),
+    (SCHEDULER, "UPDATE", "nodes", but(NODE, metadata__annotations={"mine": "1", "hami.io/mutex.lock": "t"}), NODE),
     (SCHEDULER, "CREATE", "pods/binding", but(BINDING, metadata__labels={"topology.kubernetes.io/zone": "z"}), None),
     (SCHEDULER, "UPDATE", "pods/status", conditions(READY, TARGET), POD),
     (SCHEDULER, "UPDATE", "pods/status", conditions(TARGET), but(POD, status__conditions=None)),
@@ -265,8 +278,22 @@ DENIED: list[tuple[str, str, str, Object | None, Object | None, str]] = [
     (SCHEDULER, "UPDATE", "persistentvolumes", but(VOLUME, metadata__annotations=SELECTED), VOLUME, "one annotation"),
     (SCHEDULER, "UPDATE", "persistentvolumes", but(VOLUME, metadata__finalizers=["x"]), VOLUME, "finalizers"),
     (SCHEDULER, "UPDATE", "nodes", but(NODE, spec__unschedulable=True), NODE, "no node's spec"),
-    (SCHEDULER, "UPDATE", "nodes", but(NODE, metadata__annotations={"mine": "2"}), NODE, "of cordoned cards only"),
-    (SCHEDULER, "UPDATE", "nodes", but(NODE, metadata__annotations=CORDONS), NODE, "of cordoned cards only"),
+    (
+        SCHEDULER,
+        "UPDATE",
+        "nodes",
+        but(NODE, metadata__annotations={"mine": "2"}),
+        NODE,
+        "of cordoned cards and the lock of HAMi only",
+    ),
+    (
+        SCHEDULER,
+        "UPDATE",
+        "nodes",
+        but(NODE, metadata__annotations=CORDONS),
+        NODE,
+        "of cordoned cards and the lock of HAMi only",
+    ),
     (SCHEDULER, "UPDATE", "nodes", but(NODE, metadata__labels={}), NODE, "labels, owners and finalizers"),
     (CONTROLLER, "CREATE", "pods", POD, None, "make only what belongs"),
     (CONTROLLER, "DELETE", "pods", None, POD, "delete only what belongs"),

@@ -27,6 +27,10 @@ def node(gpus: int = 0, *, ready: str = "True", cordoned: bool = False, labels: 
     }
 
 
+def registered(text: str, offered: int = 10) -> Any:
+    return node(offered, labels=PRODUCT, **{"hami.io__node-nvidia-register": text})
+
+
 def divided(capacity: str, allocatable: str) -> Any:
     def amounts(core: str) -> dict[str, str]:
         return {"cpu": "8", "vke.volcengine.com/mgpu-core": core, "vke.volcengine.com/mgpu-memory": "130040"}
@@ -83,7 +87,11 @@ def told(findings: list[Finding]) -> list[tuple[str, str]]:
         (node(65, labels=PRODUCT), "note", "offers 65 of nvidia.com/gpu: of more than 64 cards none has an index"),
         (node(8, labels=PRODUCT, ready="Unknown"), "warning", "is not ready"),
         (node(8, labels=PRODUCT, cordoned=True), "note", "is cordoned"),
-        (node(8, labels=PRODUCT, **{"hami.io__node-nvidia-register": "[]"}), "warning", "HAMi"),
+        (registered("[]"), "warning", "its annotation hami.io/node-nvidia-register cannot be read: it names 0 cards"),
+        (registered('[{"id": "GPU-a", "devmem": 9, "health": true}]', 0), "warning", "offers no nvidia.com/gpu now"),
+        (registered('[{"id": "GPU-a", "devmem": 9, "health": true}]'), "ok", "1 nodes offer 1 cards"),
+        (registered('[{"id": "GPU-a", "devmem": 9}]'), "note", "of its cards 0 (its device plugin says"),
+        (registered('[{"id": "GPU-a", "devmem": 9}, 3]'), "warning", "card 1 of the list cannot be read"),
         (divided("400", "400"), "ok", "1 nodes offer 4 cards"),
         (divided("400", "300"), "warning", "offers 300 of its 400 of vke.volcengine.com/mgpu-core"),
         (divided("250", "250"), "warning", "offers 250 of vke.volcengine.com/mgpu-core"),

@@ -9,8 +9,10 @@ import pytest
 from t9ksched.kube import errors
 from t9ksched.kube.errors import ApiError, Conflict, NotFound, ServerError, TimedOut, Unreachable
 from t9ksched.kube.write.binding import (
+    Answer,
     Binding,
     Bound,
+    Busy,
     Conflicted,
     Direct,
     Gone,
@@ -24,8 +26,8 @@ from t9ksched.kube.write.binding import (
 )
 
 INDEX = "scheduler.tensorstack.dev/gpu-index-container-"
-BINDING = Binding("ns", "p", "u1", "n1", cards={"main": (3, 0), "none": ()}, annotations={"x/y": "z"})
 ANNOTATIONS = {INDEX + "main": "0,3", "x/y": "z"}
+BINDING = Binding("ns", "p", "u1", "n1", cards={"main": (0, 3)}, annotations=ANNOTATIONS)
 
 
 def pod(node: str = "", uid: str = "u1", annotations: dict[str, str] | None = None, **more: Any) -> dict[str, Any]:
@@ -144,7 +146,7 @@ async def test_a_refusal_keeps_the_servers_words(error: ApiError) -> None:
 @pytest.mark.parametrize(("length", "refused"), [(43, False), (44, True)])
 async def test_a_key_that_would_spoil_the_pod_is_not_sent(length: int, refused: bool) -> None:
     port = FakePort([None])
-    outcome = await run(port, Binding("ns", "p", "u", "n", cards={"c" * length: (0,)}))  # type: ignore[arg-type]
+    outcome = await run(port, Binding("ns", "p", "u", "n", annotations={INDEX + "c" * length: "0"}))  # type: ignore[arg-type]
     assert isinstance(outcome, Refused) is refused
     assert port.calls == ([] if refused else ["bind"])
 
@@ -174,8 +176,8 @@ class Steps(Protocol):
 
     name = "steps"
 
-    def __init__(self, prepare: Any = None, bind: Any = None, confirm: Any = None, undo: Any = None) -> None:
-        self.script = {"prepare": prepare, "bind": bind or Bound(), "confirm": confirm, "undo": undo}
+    def __init__(self, prepare: Any = None, bind: Any = None, undo: Any = None) -> None:
+        self.script = {"prepare": prepare, "bind": bind or Bound(), "undo": undo}
         self.done: list[str] = []
 
     def _step(self, name: str) -> Any:
@@ -187,11 +189,8 @@ class Steps(Protocol):
     async def prepare(self, port: Any, binding: Binding) -> Outcome | None:
         return self._step("prepare")  # type: ignore[no-any-return]
 
-    async def bind(self, port: Any, binding: Binding) -> Outcome:
+    async def bind(self, port: Any, binding: Binding, *, sent: bool = False) -> Outcome:
         return self._step("bind")  # type: ignore[no-any-return]
-
-    async def confirm(self, port: Any, binding: Binding) -> Outcome | None:
-        return self._step("confirm")  # type: ignore[no-any-return]
 
     async def undo(self, port: Any, binding: Binding) -> None:
         self._step("undo")
@@ -200,14 +199,15 @@ class Steps(Protocol):
 @pytest.mark.parametrize(
     ("steps", "expected", "done"),
     [
-        (Steps(), Bound(), "prepare bind confirm"),
+        (Steps(), Bound(), "prepare bind"),
+        (Steps(prepare=Busy("m")), Busy("m"), "prepare"),
         (Steps(prepare=Gone()), Gone(), "prepare"),
         (Steps(prepare=NotFound(404)), Gone(), "prepare undo"),
         (Steps(bind=Gone()), Gone(), "prepare bind undo"),
         (Steps(bind=Unknown("?")), Unknown("?"), "prepare bind"),
         (Steps(bind=LOST), Unknown("TimedOut: no answer"), "prepare bind"),
         (Steps(bind=NotFound(404)), Gone(), "prepare bind undo"),
-        (Steps(confirm=Conflicted("unclear", "m")), Conflicted("unclear", "m"), "prepare bind confirm undo"),
+        (Steps(bind=Conflicted("unclear", "m")), Conflicted("unclear", "m"), "prepare bind undo"),
         (Steps(bind=Gone(), undo=ServerError(500)), Gone(), "prepare bind undo"),
     ],
 )
@@ -218,12 +218,7 @@ async def test_the_machine_undoes_what_it_prepared_unless_the_result_is_open(
     assert " ".join(steps.done) == done
 
 
-async def test_a_confirmation_that_cannot_be_read_leaves_it_open() -> None:
-    steps = Steps(confirm=ServerError(500))
-    outcome = await run(FakePort([None]), BINDING, steps)  # type: ignore[arg-type]
-    assert isinstance(outcome, Unknown)
-    assert steps.done == ["prepare", "bind", "confirm"]
-
-
-def test_direct_is_the_default_dialect() -> None:
+async def test_direct_asks_nothing_before_and_after() -> None:
     assert Direct().name == "direct"
+    assert await Direct().prepare(FakePort([]), BINDING) is None  # type: ignore[arg-type]
+    assert await Direct().confirm(FakePort([]), BINDING) is Answer.GIVEN  # type: ignore[arg-type]

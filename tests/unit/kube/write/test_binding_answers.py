@@ -24,7 +24,7 @@ from t9ksched.kube.write.binding import (
 from tests.unit.kube.scripted import Answer, ScriptedApi, drop
 
 INDEX = "scheduler.tensorstack.dev/gpu-index-container-main"
-BINDING = Binding("ns", "p", "u1", "n1", cards={"main": (3, 0)})
+BINDING = Binding("ns", "p", "u1", "n1", annotations={INDEX: "0,3"})
 
 
 @pytest.fixture(params=["pool", "session"])

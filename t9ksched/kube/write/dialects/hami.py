@@ -1,0 +1,144 @@
+"""HAMi: the cards by their UUIDs in one text for all containers, behind a lock on the node.
+
+The node's device plugin gives a container the cards of the pod that holds the lock, so one pod is bound to a node at a
+time (`hami_lock.py`). The text has `UUID,NVIDIA,MiB,percent:` for each card and `;` after each container, init
+containers first; one without cards leaves its place empty. It is written twice: the plugin takes what it has given out
+of `devices-to-allocate`, and leaves `devices-allocated`.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+
+from t9ksched.kube.write.binding import Protocol
+from t9ksched.kube.write.dialects.dialect import CardDialect
+from t9ksched.kube.write.dialects.hami_lock import ALLOCATING, BIND_PHASE, NodeLock
+from t9ksched.model.cards import CORES, NO_CARDS, CardGrant, CardPart, CardSize, ContainerKind
+from t9ksched.model.node import NodeFacts
+from t9ksched.model.podclass import PodClass
+from t9ksched.model.resources import NVIDIA_GPU
+from t9ksched.model.whole import whole_number
+
+VGPU_NODE: Final = "hami.io/vgpu-node"
+TO_ALLOCATE: Final = "hami.io/vgpu-devices-to-allocate"
+ALLOCATED: Final = "hami.io/vgpu-devices-allocated"
+_VENDOR: Final = "NVIDIA"
+_PERCENT: Final = 100
+_THOUSANDTHS: Final = CORES // _PERCENT
+_LARGEST: Final = (1 << 31) - 1
+_LONGEST: Final = 64 * 1024
+_MOST_NODES: Final = 1 << 14
+_LOCK: Final = NodeLock()
+Given = tuple[ContainerKind, tuple[CardPart, ...]]
+"""What one container has."""
+
+
+@dataclass(frozen=True)
+class HamiDevices(CardDialect):
+    """The words for one node, whose cards it has by index."""
+
+    node: str
+    cards: tuple[CardSize, ...]
+    protocol: Protocol | None = _LOCK
+
+    def keys(self, pod: PodClass) -> tuple[str, ...]:
+        return VGPU_NODE, ALLOCATED
+
+    def write(self, pod: PodClass, held: CardGrant) -> dict[str, str]:
+        text = self._text(pod, held)
+        return {VGPU_NODE: self.node, ALLOCATED: text} if text else {}
+
+    def write_once(self, pod: PodClass, held: CardGrant) -> dict[str, str]:
+        text = self._text(pod, held)
+        return {TO_ALLOCATE: text} if text else {}
+
+    def _text(self, pod: PodClass, held: CardGrant) -> str:
+        """The cards of all containers; empty where one of them has no UUID here."""
+        if not held:
+            return ""
+        parts = {part.index: part for part in held.parts if part.resource == NVIDIA_GPU}
+        given = {request.container: indices for request, indices in held.split(pod.cards)}
+        names = pod.containers or tuple(given)
+        found = []
+        for name in names:
+            of_container = []
+            for index in given.get(name, ()):
+                size, part = self.cards[index] if index < len(self.cards) else None, parts.get(index)
+                if size is None or not size.uuid or part is None:
+                    return ""
+                of_container.append(f"{size.uuid},{_VENDOR},{part.memory},{part.cores // _THOUSANDTHS}:")
+            found.append("".join(of_container) + ";")
+        return "".join(found)
+
+    def read(self, pod: PodClass, annotations: Mapping[str, str]) -> CardGrant:
+        text = annotations.get(ALLOCATED, "")
+        if annotations.get(VGPU_NODE) != self.node or not text or len(text) > _LONGEST:
+            return NO_CARDS
+        given = self._given(pod, text)
+        if not given or len(given) != max(len(pod.containers), 1):
+            return NO_CARDS
+        moments = [[parts for kind, parts in given if kind != "init"]]
+        moments += [[parts] for kind, parts in given if kind == "init"]
+        held: dict[int, CardPart] = {}
+        for moment in moments:
+            for index, part in _sum(moment).items():
+                known = held.get(index, part)
+                held[index] = CardPart(
+                    part.resource, index, max(known.cores, part.cores), max(known.memory, part.memory)
+                )
+        return CardGrant.of_parts(self._whole(part) for part in held.values())
+
+    def _whole(self, part: CardPart) -> CardPart:
+        """With all its cores a pod has the card alone."""
+        memory = self.cards[part.index].memory if part.cores >= CORES else part.memory
+        return CardPart(part.resource, part.index, min(part.cores, CORES), memory)
+
+    def _given(self, pod: PodClass, text: str) -> list[Given]:
+        """What each container has; nothing where a part of the text means nothing."""
+        kinds = {request.container: request.kind for request in pod.cards}
+        known = {size.uuid: index for index, size in enumerate(self.cards) if size.uuid}
+        found: list[Given] = []
+        for at, one in enumerate(text.removesuffix(";").split(";")):
+            name = pod.containers[at] if at < len(pod.containers) else ""
+            parts = []
+            for device in one.removesuffix(":").split(":") if one else ():
+                fields = device.split(",")
+                if len(fields) != 4 or fields[0] not in known:
+                    return []
+                memory, cores = whole_number(fields[2]), whole_number(fields[3])
+                if memory is None or cores is None or memory > _LARGEST or cores > _LARGEST:
+                    return []
+                parts.append(CardPart(NVIDIA_GPU, known[fields[0]], cores * _THOUSANDTHS, memory))
+            found.append((kinds.get(name, "main"), tuple(parts)))
+        return found
+
+    def unanswered(self, annotations: Mapping[str, str]) -> bool:
+        return annotations.get(BIND_PHASE) == ALLOCATING
+
+
+def _sum(moment: list[tuple[CardPart, ...]]) -> dict[int, CardPart]:
+    found: dict[int, CardPart] = {}
+    for part in _each(moment):
+        if (known := found.get(part.index)) is None:
+            found[part.index] = part
+        else:
+            found[part.index] = CardPart(
+                part.resource, part.index, known.cores + part.cores, known.memory + part.memory
+            )
+    return found
+
+
+def _each(moment: list[tuple[CardPart, ...]]) -> Iterator[CardPart]:
+    for parts in moment:
+        yield from parts
+
+
+@lru_cache(maxsize=_MOST_NODES)
+def _dialect(node: str, cards: tuple[CardSize, ...]) -> HamiDevices:
+    return HamiDevices(node, cards)
+
+
+def hami_dialect(node: NodeFacts) -> CardDialect:
+    """The dialect of a node of HAMi."""
+    return _dialect(node.name, node.cards.divided.get(NVIDIA_GPU, ()))

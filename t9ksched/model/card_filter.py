@@ -1,0 +1,72 @@
+"""Which single cards a pod takes or shuns, in the words of HAMi: annotations with models or UUIDs.
+
+`nvidia.com/use-gputype` and `nouse-gputype` have parts of models' names, letters large or small, `use-gpuuuid` and
+`nouse-gpuuuid` UUIDs, each separated by commas. An empty text says nothing.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+
+USE_TYPE: Final = "nvidia.com/use-gputype"
+NO_TYPE: Final = "nvidia.com/nouse-gputype"
+USE_UUID: Final = "nvidia.com/use-gpuuuid"
+NO_UUID: Final = "nvidia.com/nouse-gpuuuid"
+KEYS: Final = (USE_TYPE, NO_TYPE, USE_UUID, NO_UUID)
+_MOST: Final = 64
+_LONGEST: Final = 128
+
+
+@dataclass(frozen=True, slots=True)
+class CardFilter:
+    """Each is empty where nothing is said; models are in small letters."""
+
+    types: tuple[str, ...] = ()
+    no_types: tuple[str, ...] = ()
+    uuids: tuple[str, ...] = ()
+    no_uuids: tuple[str, ...] = ()
+
+    def of_type(self, model: str) -> bool:
+        """Whether cards of this model will do; an unknown one has an empty name."""
+        return _type_allowed(self, model)
+
+    def of_uuid(self, uuid: str) -> bool:
+        """Whether the card of this UUID will do; it is empty where the node does not say it."""
+        return (not self.uuids or uuid in self.uuids) and uuid not in self.no_uuids
+
+    def allows(self, model: str, uuid: str) -> bool:
+        """Whether a card will do."""
+        return self.of_type(model) and self.of_uuid(uuid)
+
+
+@lru_cache(maxsize=4096)
+def _type_allowed(filter_: CardFilter, model: str) -> bool:
+    name = model.lower()
+    if filter_.types and not any(one in name for one in filter_.types):
+        return False
+    return not any(one in name for one in filter_.no_types)
+
+
+def fault(text: str) -> str:
+    """What is wrong with one of these annotations; empty for nothing."""
+    parts = _parts(text)
+    if len(parts) > _MOST:
+        return f"it names {len(parts)}, at most {_MOST} are allowed"
+    long = next((part for part in parts if len(part) > _LONGEST), None)
+    return f"{long[:_LONGEST]!r} is longer than {_LONGEST} characters" if long is not None else ""
+
+
+def card_filter(annotations: Mapping[str, str]) -> CardFilter | None:
+    """What a pod says of single cards; None where it says nothing."""
+    types, no_types, uuids, no_uuids = (_parts(annotations.get(key, "")) for key in KEYS)
+    found = CardFilter(_small(types), _small(no_types), uuids, no_uuids)
+    return found if found != CardFilter() else None
+
+
+def _small(names: Iterable[str]) -> tuple[str, ...]:
+    return tuple(sorted({name.lower() for name in names}))
+
+
+def _parts(text: str) -> tuple[str, ...]:
+    return tuple(sorted({part for each in text.split(",") if (part := each.strip())}))
