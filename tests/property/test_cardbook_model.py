@@ -58,7 +58,7 @@ def class_of(asks: tuple[int, ...], slices: int) -> PodClass:
 
 
 def _read(pod_class: PodClass, annotations: Mapping[str, str], dialect: CardDialect) -> CardGrant:
-    return dialect.read(pod_class.cards, annotations)
+    return dialect.read(pod_class, annotations)
 
 
 def words(cards: int) -> str:
