@@ -65,8 +65,9 @@ class Node(Shape):
     """A node with its cards and the jobs that hold them.
 
     `mode` is how it hands out its accelerators, null without any. `gpus` are cards by index: whole ones, and those
-    of which the node gives parts (`MGPU`, `HAMi`); what is shared otherwise, sliced, or more than 64 of one resource is counted
-    by number and stands in `counted`. Each of a card's `holders` has it `whole`, or `cores` percent and `memoryMiB`.
+    of which the node gives parts (`MGPU`, `HAMi`); what is shared otherwise, sliced, or more than 64 of one resource is
+    counted by number and stands in `counted`. Each of a card's `holders` has it `whole`, or `cores` percent and
+    `memoryMiB`.
 
     A card of `gpus` that is `cordoned` takes no new work; `cordonedWhy` is the reason that was given, if any.
 

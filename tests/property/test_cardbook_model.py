@@ -390,7 +390,7 @@ class History:
             return Held(name, 0, False)
         pod_class = self.pods[uid].pod_class
         assert pod_class is not None
-        says = dict(CARD_INDEX.read(pod_class.cards, told.notes).masks).get(GPU, 0)
+        says = dict(CARD_INDEX.read(pod_class, told.notes).masks).get(GPU, 0)
         if not self._honours(name):
             return Held(name, says, False, believed=True)
         others = 0
