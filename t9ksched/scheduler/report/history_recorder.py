@@ -139,7 +139,7 @@ class HistoryRecorder:
             "model": whole_model(card_model(facts.labels) or "") or None if facts and (cards or counted) else None,
         }
         if cards or counted:
-            detail["resource"] = resource or min(counted)
+            detail["resource"] = resource or min(counted, default=None)
         if counted and facts:
             detail |= {"counted": counted, "mode": facts.mode}
         if charge is not None and charge.worth:
