@@ -31,6 +31,7 @@ class DividedCards:
         cores, memory, places: the rows of the cards' counters among the columns of amounts, in order of indices.
         size: memory of each card in MiB, shape (cards, nodes).
         rows: all of these rows.
+        unit: how many MiB pods mean by one of memory, shape (nodes,).
     """
 
     def __init__(
@@ -48,6 +49,7 @@ class DividedCards:
             row for each in (self.cores, self.memory, self.places) for row in range(*each.indices(len(allocatable)))
         )
         self.size: Int64s = allocatable[self.memory]
+        self.unit: Int64s = np.array([each[0].unit if each else 1 for each in sizes], np.int64)
         self._cards = sizes
         self._needs: dict[tuple[int, CardRequest, CardFilter | None], PartNeed] = {}
 
@@ -96,7 +98,7 @@ class PartNeed:
         self.cores, wanted, percent = CORES, 0, 100
         if isinstance(request, SharedCards) and request.cores < CORES:
             self.cores, wanted, percent = request.cores, request.memory, request.memory_percent
-        self.memory: Int64s = np.full_like(of.size, wanted)
+        self.memory: Int64s = np.full_like(of.size, wanted) * of.unit
         if not wanted:
             self.memory = -(-np.maximum(of.size, 1) * (percent or 100) // 100)
 

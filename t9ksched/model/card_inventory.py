@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from t9ksched.model import hami
-from t9ksched.model.card_requests import MGPU_CORE, MGPU_MEMORY
+from t9ksched.model.card_requests import GPUSHARE_COUNT, GPUSHARE_MEMORY, MGPU_CORE, MGPU_MEMORY
 from t9ksched.model.cards import MOST_INDEXED, CardSize
 from t9ksched.model.readiness import Unready
 from t9ksched.model.resources import NVIDIA_GPU
@@ -19,6 +19,8 @@ Texts = Mapping[str, str]
 
 _CARD: Final = 100
 """Percent of cores that one card adds to a node's amount."""
+_GIB: Final = 1024
+"""MiB."""
 _MGPU_PLACES: Final = 16
 """Containers that share one card at most."""
 
@@ -92,7 +94,30 @@ def _hami(capacity: Amounts, allocatable: Amounts, annotations: Texts) -> Invent
     return Inventory({NVIDIA_GPU: cards.sizes}, fault, look if fault else "", out, cards.unhealthy, cards.faults)
 
 
-INVENTORIES: Final[Mapping[str, Callable[[Amounts, Amounts, Texts], Inventory]]] = {"MGPU": _mgpu, "HAMi": _hami}
+def _gpushare(capacity: Amounts, allocatable: Amounts, annotations: Texts) -> Inventory:
+    """Cards are alike, and their memory is in GiB or in MiB, as its device plugin is told: no card has 1024 GiB, and
+    none has less than 1024 MiB.
+    """
+    count, total = (max(capacity.get(name, 0), allocatable.get(name, 0)) for name in (GPUSHARE_COUNT, GPUSHARE_MEMORY))
+    if not total or not count:
+        return NOTHING
+    look = "look at the device plugin of gpushare on the node"
+    if count > min(total, MOST_INDEXED):
+        return Inventory({}, f"it offers {total} of {GPUSHARE_MEMORY} and {count} of {GPUSHARE_COUNT}", look)
+    each = total // count
+    unit = _GIB if each < _GIB else 1
+    divided = {GPUSHARE_MEMORY: (CardSize(each * unit, each, unit=unit),) * count}
+    if (offered := allocatable.get(GPUSHARE_MEMORY, 0)) < total:
+        fault = f"it offers {offered} of its {total} of {GPUSHARE_MEMORY}: which of its cards do not work is unknown"
+        return Inventory(divided, fault, look)
+    return Inventory(divided)
+
+
+INVENTORIES: Final[Mapping[str, Callable[[Amounts, Amounts, Texts], Inventory]]] = {
+    "MGPU": _mgpu,
+    "HAMi": _hami,
+    "GPUShare": _gpushare,
+}
 """By mode, what the node's capacity, what is allocatable and its annotations say."""
 _NO_TEXTS: Final[Texts] = {}
 

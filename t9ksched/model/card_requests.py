@@ -9,6 +9,7 @@ not from here: this says what is asked for.
   all of it is meant, and without cores besides the whole card.
 * Volcengine mGPU: `mgpu-core` percent and `mgpu-memory` MiB in all of a container, on one card, or on as many as the
   annotation `container-multiple-gpu` says, one number a container; above 100 percent whole cards.
+* gpushare: `aliyun.com/gpu-mem` of one card for one container of a pod, in GiB or MiB as the node has it.
 * Ours: annotations `gpu-memory` (a quantity) and `gpu-cores` (percent) beside `nvidia.com/gpu`, of the pod or of one
   container (`-container-<name>`), for each card.
 """
@@ -31,12 +32,16 @@ MGPU_CORE: Final = "vke.volcengine.com/mgpu-core"
 MGPU_MEMORY: Final = "vke.volcengine.com/mgpu-memory"
 MGPU_COUNTS: Final = "vke.volcengine.com/container-multiple-gpu"
 
+GPUSHARE_MEMORY: Final = "aliyun.com/gpu-mem"
+GPUSHARE_COUNT: Final = "aliyun.com/gpu-count"
+
 UNCOUNTED: Final = frozenset({HAMI_CORES, HAMI_MEMORY, HAMI_PERCENT})
 """Resources that say how large a part is, and that nodes need not list: cards are charged with them, nodes are not."""
 
-SUMS: Final = frozenset({MGPU_CORE, MGPU_MEMORY})
+SUMS: Final = frozenset({MGPU_CORE, MGPU_MEMORY, GPUSHARE_MEMORY})
 """Resources of which a node's amount is the sum over its divided cards, and tells nothing of one card."""
 
+_PARTS: Final = frozenset({MGPU_CORE, MGPU_MEMORY, GPUSHARE_MEMORY, GPUSHARE_COUNT, *UNCOUNTED})
 _ANNOTATIONS: Final = (MGPU_COUNTS, GPU_MEMORY_ANNOTATION, GPU_CORES_ANNOTATION)
 """What the keys of annotations begin with that are read here."""
 
@@ -57,7 +62,7 @@ def written(annotations: Mapping[str, str]) -> dict[str, str]:
 
 def is_part(resource: str) -> bool:
     """Whether a resource says that a part of a card is asked for."""
-    return resource in (MGPU_CORE, MGPU_MEMORY, *UNCOUNTED)
+    return resource in _PARTS
 
 
 class _Fault(Exception):
@@ -107,6 +112,11 @@ def card_requests(containers: Sequence[Asking], annotations: Mapping[str, str]) 
             faults.append(FieldError(asking.path(fault.where), fault.message))
             continue
         found += mine
+    shared = [request.container for request in found if request.resource == GPUSHARE_MEMORY]
+    if len(shared) > 1 and not faults:
+        second = next(asking for asking in containers if asking.name == shared[1])
+        message = f"container {shared[0]!r} asks for it too: the node gives a card to one container of a pod"
+        faults.append(FieldError(second.path(GPUSHARE_MEMORY), message))
     if faults:
         raise Invalid(faults)
     return tuple(found)
@@ -196,6 +206,19 @@ def _mgpu_count(text: str, asking: Asking) -> int:
     return count
 
 
+def _gpushare(asking: Asking, annotations: Mapping[str, str]) -> Iterator[CardRequest]:
+    memory, count = asking.amounts.get(GPUSHARE_MEMORY, 0), asking.amounts.get(GPUSHARE_COUNT, 0)
+    if not memory and not count:
+        return
+    if not memory:
+        raise _Fault(GPUSHARE_COUNT, f"needs {GPUSHARE_MEMORY} beside it")
+    if count > 1:
+        raise _Fault(GPUSHARE_COUNT, f"{count} cards: the node gives a container a part of one card")
+    if asking.kind != "main":
+        raise _Fault(GPUSHARE_MEMORY, "an init container gets none: the node would take it for the pod itself")
+    yield _part(asking, GPUSHARE_MEMORY, 1, 0, memory, 0)
+
+
 def _annotated(asking: Asking, annotations: Mapping[str, str]) -> Iterator[CardRequest]:
     count = asking.amounts.get(NVIDIA_GPU, 0)
     memory_key, cores_key = (
@@ -227,7 +250,7 @@ def _annotated(asking: Asking, annotations: Mapping[str, str]) -> Iterator[CardR
     yield _part(asking, NVIDIA_GPU, count, cores, memory, 0 if memory else cores)
 
 
-DIALECTS: Final[tuple[Reader, ...]] = (_hami, _mgpu, _annotated)
+DIALECTS: Final[tuple[Reader, ...]] = (_hami, _mgpu, _gpushare, _annotated)
 
 
 def _part(asking: Asking, resource: str, count: int, cores: int, memory: int, percent: int) -> CardRequest:

@@ -25,7 +25,7 @@ _MIG_PROFILE: Final = re.compile(r"nvidia\.com/mig-\d+g\.[^/]+?(\.count)?")
 _HAMI_REGISTER: Final = re.compile(r"hami\.io/node-.+-register")
 _SHARES: Final = re.compile(
     r"vke\.volcengine\.com/(?!mgpu-(?:core|memory)$).+"
-    r"|aliyun\.com/(gpu-mem|gpu-count|gpu-core\.percentage)"
+    r"|aliyun\.com/gpu-core\.percentage"
     r"|koordinator\.sh/gpu.*"
 )
 

@@ -148,11 +148,6 @@ class CardGrant(msgspec.Struct, frozen=True, order=True, array_like=True, gc=Fal
         return self - CardGrant.of_parts(self.parts) if self.parts else self
 
     @property
-    def without_parts(self) -> "CardGrant":
-        """The same cards; what it has of each is not said."""
-        return CardGrant(self.masks)
-
-    @property
     def counters(self) -> Iterator[tuple[str, int]]:
         """What it charges of the counters of cards, by name."""
         for part in self.parts:
@@ -243,7 +238,7 @@ class SharedCards(CardRequest):
 
     Attributes:
         cores: in thousandths of each card; 0 reserves none.
-        memory: in MiB on each card, or where that is 0,
+        memory: in units (`CardSize`) on each card, or where that is 0,
         memory_percent: of each card's memory.
         form: says in JSON what kind of request it is, see `FORMS`.
     """
@@ -264,12 +259,14 @@ class SharedCards(CardRequest):
         if self.cores >= CORES:
             return CardPart(self.resource, index, CORES, size.memory)
         percent = self.memory_percent or _ALL
-        return CardPart(self.resource, index, self.cores, self.memory or -(-size.memory * percent // _ALL))
+        memory = self.memory * size.unit or -(-size.memory * percent // _ALL)
+        return CardPart(self.resource, index, self.cores, memory)
 
 
 class CardSize(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """What one divided card has: memory in MiB, for how many containers at most there is a place, and cores in
-    thousandths. `uuid` and `model` are empty where the node does not say them.
+    thousandths. `uuid` and `model` are empty where the node does not say them. `unit` is how many MiB pods mean by one
+    of memory there.
     """
 
     memory: int
@@ -277,6 +274,7 @@ class CardSize(msgspec.Struct, frozen=True, array_like=True, gc=False):
     cores: int = CORES
     uuid: str = ""
     model: str = ""
+    unit: int = 1
 
 
 @dataclass(frozen=True)

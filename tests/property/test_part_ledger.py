@@ -28,6 +28,7 @@ from tests.unit.scheduler.state.test_state import CREATED, NOW, state_with
 CORE, MEMORY, COUNTS = (f"vke.volcengine.com/{name}" for name in ("mgpu-core", "mgpu-memory", "container-multiple-gpu"))
 INDEX = "vke.volcengine.com/gpu-index-container-"
 GPU, ALLOCATED = "nvidia.com/gpu", "hami.io/vgpu-devices-allocated"
+MEMORY_OF_ONE, GPUSHARE = "aliyun.com/gpu-mem", "ALIYUN_COM_GPU_MEM_"
 HISTORIES, STEPS = 60, 40
 Amounts = tuple[int, int]
 """Percent of cores and MiB on one card."""
@@ -37,6 +38,9 @@ class History:
     """The objects of a cluster whose nodes divide cards as mGPU does, and the scheduler that follows them."""
 
     resource = CORE
+    cores = 1
+    """Whether parts have cores."""
+    shapes: tuple[str, ...] = ("part", "part", "part", "whole", "several", "two", "init")
     forged: tuple[str, ...] = (INDEX + "a", "vke.volcengine.com/assumed", COUNTS)
     texts: tuple[str, ...] = ("0", "1", "63", "x", "0,1", "", "2,1,3")
 
@@ -68,7 +72,7 @@ class History:
     def submit(self) -> None:
         rng, annotations = self.rng, {}
         containers = []
-        shape = rng.choice(("part", "part", "part", "whole", "several", "two", "init"))
+        shape = rng.choice(self.shapes)
         core, memory = rng.choice((1, 10, 30, 50, 60, 99)), rng.choice((256, 300, 500, 1000))
         if shape == "whole":
             containers = [self.whole("a", rng.choice((1, 1, 2)))]
@@ -174,7 +178,7 @@ class History:
                     },
                     "status": {"phase": "Pending"},
                 }
-                self.held[uid] = {index: (30, 256)}
+                self.held[uid] = {index: (30 * self.cores, 256)}
                 self.tell(uid)
                 return
 
@@ -320,7 +324,46 @@ class HamiHistory(History):
         return {"hami.io/vgpu-node": node, ALLOCATED: f"GPU-{node}-{index},NVIDIA,{memory},{core}:;"}
 
 
-@pytest.mark.parametrize("kind", [History, HamiHistory])
+class GpuShareHistory(History):
+    """The same on nodes of gpushare, which divide the memory of cards alone, in MiB."""
+
+    resource = MEMORY_OF_ONE
+    cores = 0
+    shapes = ("part",)
+    forged = (f"{GPUSHARE}IDX", f"{GPUSHARE}POD", f"{GPUSHARE}ASSIGNED")
+    texts = ("0", "1", "63", "x", "-1", "", "false", "9" * 30)
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        self.sizes = {name: (cards, 32_510) for name, (cards, _) in self.sizes.items()}
+        self.state = self.begin()
+
+    def node(self, name: str) -> Any:
+        cards, memory = self.sizes[name]
+        amounts = {"cpu": "64", "memory": "256Gi", "pods": "110"}
+        amounts |= {MEMORY_OF_ONE: str(cards * memory), "aliyun.com/gpu-count": str(cards)}
+        status = {"allocatable": amounts, "conditions": [{"type": "Ready", "status": "True"}]}
+        return decode_node({"metadata": {"name": name, "uid": name, "labels": {}}, "spec": {}, "status": status})
+
+    def part(self, name: str, core: int, memory: int, cards: int = 1) -> dict[str, Any]:
+        return self.container(name, {MEMORY_OF_ONE: memory * (1 if memory == 256 else 32)})
+
+    def what_it_holds(self, pod: dict[str, Any], node: str) -> dict[int, Amounts]:
+        notes = pod["metadata"]["annotations"]
+        (amount,) = (
+            int(limits[MEMORY_OF_ONE])
+            for container in pod["spec"]["containers"]
+            if MEMORY_OF_ONE in (limits := container["resources"]["limits"])
+        )
+        assert notes[f"{GPUSHARE}POD"] == str(amount)
+        assert notes[f"{GPUSHARE}DEV"] == str(self.sizes[node][1])
+        return {int(notes[f"{GPUSHARE}IDX"]): (0, amount)}
+
+    def named(self, node: str, index: int, core: int, memory: int) -> dict[str, str]:
+        return {f"{GPUSHARE}IDX": str(index), f"{GPUSHARE}POD": str(memory)}
+
+
+@pytest.mark.parametrize("kind", [History, HamiHistory, GpuShareHistory])
 @pytest.mark.parametrize("seed", range(HISTORIES))
 def test_parts_are_charged_as_they_are_held_and_known_after_restarts(kind: type[History], seed: int) -> None:
     history = kind(seed)

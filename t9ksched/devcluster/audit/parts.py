@@ -1,26 +1,31 @@
-"""The auditor's accounts of all systems that give parts of cards: mGPU by index, HAMi by UUID."""
+"""The auditor's accounts of all systems that give parts of cards: mGPU and gpushare by index, HAMi by
+UUID.
+"""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 
 from t9ksched.devcluster.audit.hamishares import Object, RegisteredCards, parts_given
+from t9ksched.devcluster.audit.memoryshares import MemoryShares, memory_given
 from t9ksched.devcluster.audit.shares import Fault, Part, SharedCards, asks_for_parts, parts_of
 
 
 @dataclass
 class PodParts:
-    """What one pod has of cards, by index and by UUID."""
+    """What one pod has of cards: of those of mGPU, HAMi and gpushare."""
 
     indexed: dict[int, Part] = field(default_factory=dict)
     registered: dict[str, Part] = field(default_factory=dict)
+    memory: dict[int, Fraction] = field(default_factory=dict)
 
 
 def read_parts(pod: Object, asks: Mapping[str, Mapping[str, Fraction]]) -> tuple[PodParts, list[Fault]]:
     """The parts of a pod, and what is wrong with them. `asks` are the amounts of containers."""
     indexed, faults = parts_of(pod, asks) if any(map(asks_for_parts, asks.values())) else ({}, [])
     registered, more = parts_given(pod, asks)
-    return PodParts(indexed, registered), faults + more
+    memory, others = memory_given(pod, asks)
+    return PodParts(indexed, registered, memory), faults + more + others
 
 
 @dataclass
@@ -29,18 +34,22 @@ class NodeParts:
 
     indexed: SharedCards = field(default_factory=SharedCards)
     registered: RegisteredCards = field(default_factory=RegisteredCards)
+    memory: MemoryShares = field(default_factory=MemoryShares)
 
     def update(self, allocatable: Mapping[str, Fraction], annotations: Mapping[str, str]) -> None:
         """Take over what the node has now."""
         self.indexed.update(allocatable)
         self.registered.update(annotations)
+        self.memory.update(allocatable)
 
     def leave(self, uid: str) -> None:
         """The pod has nothing any more."""
         self.indexed.leave(uid)
         self.registered.leave(uid)
+        self.memory.leave(uid)
 
     def enter(self, uid: str, name: str, parts: PodParts) -> Iterator[tuple[Fault, tuple[str, ...]]]:
         """The pod has these parts: what is wrong now, and whom it concerns."""
         yield from self.indexed.enter(uid, name, parts.indexed)
         yield from self.registered.enter(uid, name, parts.registered)
+        yield from self.memory.enter(uid, name, parts.memory)

@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 from t9ksched.devcluster.controllers.follow import Follower, Reconciler, split_key
 from t9ksched.devcluster.controllers.timers import Timers
 from t9ksched.devcluster.names import EXIT_CODE_ANNOTATION, RUN_SECONDS_ANNOTATION, STOP_SECONDS_ANNOTATION
-from t9ksched.devcluster.nodes import hamiplugin, podstatus
+from t9ksched.devcluster.nodes import gpushareplugin, hamiplugin, podstatus
 from t9ksched.devcluster.nodes.deviceplugin import CardsRefused
 from t9ksched.devcluster.nodes.noderoom import NodeRoom, PodRefused
 from t9ksched.devcluster.nodes.podstatus import Run
@@ -57,9 +57,9 @@ class _Life:
     ip: str = ""
     record: dict[str, str] = field(default_factory=dict)
     asked: bool = False
-    """The device plugin of HAMi was asked for its cards."""
+    """The device plugins of HAMi and gpushare were asked for its cards."""
     refused: str = ""
-    """Why that plugin gave none."""
+    """Why one of them gave none."""
     unwritten: Object | None = None
     """The status still to be written."""
     over: bool = False
@@ -184,15 +184,20 @@ class Kubelet(Reconciler):
             await self._write(key, pod, life)
 
     async def _ask(self, pod: Object, life: _Life) -> None:
-        """Ask the device plugin of HAMi for the cards of a pod, which looks into the API before it answers."""
+        """Ask the device plugins for the cards of a pod that look into the API before they answer."""
         room = self.rooms[pod["spec"]["nodeName"]]
-        if life.asked or life.run is not None or not room.hami.cards or room.facts.name in self._broken:
+        if life.asked or life.run is not None or room.facts.name in self._broken:
             return
-        if not hamiplugin.asks(pod):
+        by_hami = bool(room.hami.cards) and hamiplugin.asks(pod)
+        by_gpushare = bool(room.gpushare.count) and gpushareplugin.asks(pod)
+        if not by_hami and not by_gpushare:
             return
         life.asked = True
         try:
-            life.record |= await room.hami.allocate(self._port, pod)
+            if by_hami:
+                life.record |= await room.hami.allocate(self._port, pod)
+            if by_gpushare:
+                life.record |= await room.gpushare.allocate(self._port, pod)
         except (CardsRefused, ApiError) as error:
             life.refused = f"Allocate failed: {error}"
 

@@ -13,6 +13,7 @@ import msgspec
 
 from t9ksched.devcluster.nodes import deviceplugin
 from t9ksched.devcluster.nodes.deviceplugin import CardsRefused, Rack
+from t9ksched.devcluster.nodes.gpushareplugin import GpuShareCards
 from t9ksched.devcluster.nodes.hamiplugin import HamiCards
 from t9ksched.devcluster.nodes.mgpuplugin import MgpuCards
 from t9ksched.model.cards import CardRequest, ContainerKind, WholeCards
@@ -51,6 +52,7 @@ class NodeRoom:
         self.racks: dict[str, Rack] = {}
         self.shared = MgpuCards()
         self.hami = HamiCards(node["metadata"]["name"])
+        self.gpushare = GpuShareCards(node["metadata"]["name"])
         self._read: dict[str, PodClass] = {}
         """By uid: what pods that are promised room ask for."""
         self.update(node)
@@ -71,6 +73,7 @@ class NodeRoom:
         for resource in self.racks.keys() - devices.keys():
             self.racks[resource].count = 0
         self.shared.update(self.facts.allocatable)
+        self.gpushare.update(self.facts.allocatable)
 
     @property
     def honours(self) -> bool:

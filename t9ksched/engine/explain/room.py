@@ -40,7 +40,7 @@ _OWN_WORDS = {
     "taints": "have taints it does not tolerate",
     "not ready": "are not ready",
     "unschedulable": "are cordoned (unschedulable)",
-    OTHER_SYSTEM: "divide cards by a system (HAMi, gpushare, Koordinator) that this scheduler does not use",
+    OTHER_SYSTEM: "divide cards by a system, or a mode of one, that this scheduler does not use",
     CARD_TYPE: "CardTypeMismatch: have too few cards that nvidia.com/use-gputype and nouse-gputype allow",
     CARD_UUID: "CardUuidMismatch: have too few cards that nvidia.com/use-gpuuuid and nouse-gpuuuid allow",
     CARD_MEMORY: "have cards with less memory than is asked for, or do not say how much",

@@ -153,6 +153,8 @@ class Protocol:
     """The steps of a binding. Each may raise ApiError; the base does nothing before, one POST, and nothing after."""
 
     name = "direct"
+    evicts_failed = False
+    """Whether a pod that did not get its cards runs on without them unless it is evicted."""
 
     async def prepare(self, port: ClusterPort, binding: Binding) -> Outcome | None:
         """What must be written before; None to go on, an outcome to stop with nothing to undo."""

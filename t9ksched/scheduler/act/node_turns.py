@@ -196,16 +196,22 @@ class NodeTurns:
                 if waited >= self.timeouts.busy:
                     self._drain(binding, queue)
                 if waited >= self.timeouts.answer and not evicted:
-                    evicted = await self._take_back(binding)
+                    why = f"the node did not say within {self.timeouts.answer:g} s whether it gave the pod its cards"
+                    evicted = await self._take_back(binding, why)
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(self.timeouts.look):
                         await told.wait()
                 told.clear()
         finally:
             self._state.cards.listen(binding.uid, None)
+        assert binding.protocol is not None
+        while answer is Answer.FAILED and binding.protocol.evicts_failed and not evicted:
+            evicted = await self._take_back(binding, "the node gave the pod no cards")
+            if not evicted:
+                await asyncio.sleep(self.timeouts.look)
+                answer = await self._look(binding)
         if answer is not Answer.GIVEN:
             log.info("a node gave a pod no cards", pod=f"{binding.namespace}/{binding.name}", node=binding.node)
-            assert binding.protocol is not None
             with contextlib.suppress(ApiError):
                 await binding.protocol.undo(self._client, binding)
 
@@ -228,11 +234,9 @@ class NodeTurns:
             if not self._forgotten(turn.binding):
                 self._turn_away(turn.binding, why)
 
-    async def _take_back(self, binding: Binding) -> bool:
+    async def _take_back(self, binding: Binding, why: str) -> bool:
         """Evict the pod; whether it is going. A refused or unknown result is tried again."""
         record = self._state.pods.get(binding.uid)
-        seconds = self.timeouts.answer
-        why = f"the node did not say within {seconds:g} s whether it gave the pod its cards"
         if record is not None and record.gang is not None:
             self._state.node_backoff.avoid(TurnedAway(record.gang, binding.name, binding.node, why))
             self._state.wake()

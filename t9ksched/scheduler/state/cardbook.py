@@ -94,7 +94,8 @@ class CardBook:
         if not self.adopting:
             return NO_CARDS, False
         self._taken[record.uid] = None
-        claimed = self._divided(record.node, pod_class, self._named(pod_class, annotations, record.node).without_parts)
+        named = CardGrant(self._named(pod_class, annotations, record.node).masks)
+        claimed = self._divided(record.node, pod_class, named)
         if not self.honours(record.node):
             return claimed, False
         return (claimed, True) if claimed and self._credible(record, claimed) else (NO_CARDS, False)

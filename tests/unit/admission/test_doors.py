@@ -106,8 +106,8 @@ CASES = [
     Case(
         "card_shares_supported",
         "UnsupportedClaim",
-        "aliyun.com/gpu-mem",
-        container=asks(**{"aliyun.com/gpu-mem": "8"}),
+        "koordinator.sh/gpu-core",
+        container=asks(**{"koordinator.sh/gpu-core": "50"}),
     ),
     Case(
         "card_parts_meaningful",

@@ -70,7 +70,7 @@ def test_parts_of_cards_get_whole_ones_that_are_large_enough_where_cards_are_not
     assert allowed(shared_class(300, percent=30), nodes) == {"small", "large", "unknown", "divided"}
     assert allowed(shared_class(0, 70_000), nodes) == {"large"}
     waits = decide(view([small, hami], [gang("a", of=shared_class(300, 50_000))], {"q": queue()})).waiting[0]
-    assert "1 divide cards by a system (HAMi, gpushare, Koordinator)" in waits.reasons[0].message
+    assert "1 divide cards by a system, or a mode of one, that this scheduler does not use" in waits.reasons[0].message
     assert "1 have cards with less memory than is asked for" in waits.reasons[0].message
 
 

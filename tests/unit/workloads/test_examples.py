@@ -27,6 +27,7 @@ EXPECTED = {
     "time-slicing.yaml": ("a100", 0, 1),
     "mps.yaml": ("a100", 1, 1),
     "hami.yaml": ("a100", 1, 1),
+    "gpushare.yaml": ("a100", 0, 1),
     "podgroup.yaml": ("a100", 2, 3),
     "job.yaml": ("a100", 4, 4),
 }

@@ -112,11 +112,13 @@ class NodeLock(Protocol):
             pod = await port.get(PODS, binding.name, binding.namespace)
         except NotFound:
             return Answer.OVER
-        if pod["metadata"].get("uid") != binding.uid or (pod.get("status") or {}).get("phase") in _ENDED:
+        status = pod.get("status") or {}
+        if pod["metadata"].get("uid") != binding.uid or status.get("phase") in _ENDED:
             return Answer.OVER
         phase = _notes(pod).get(BIND_PHASE)
         if phase == ALLOCATING:
-            return Answer.PENDING
+            # No pod runs before its containers have their cards: then a user wrote that.
+            return Answer.GIVEN if status.get("phase") == "Running" else Answer.PENDING
         return Answer.FAILED if phase == FAILED else Answer.GIVEN
 
     async def undo(self, port: ClusterPort, binding: Binding) -> None:

@@ -5,6 +5,7 @@ from typing import Final
 
 from t9ksched.kube.write.dialects.card_index import CardIndex
 from t9ksched.kube.write.dialects.dialect import CardDialect
+from t9ksched.kube.write.dialects.gpushare import gpushare_dialect
 from t9ksched.kube.write.dialects.hami import hami_dialect
 from t9ksched.kube.write.dialects.mgpu import MgpuIndex
 from t9ksched.model.cardmode import WHOLE
@@ -17,6 +18,7 @@ DIALECTS: Final[Mapping[str, Callable[[NodeFacts], CardDialect]]] = {
     WHOLE: lambda _: CARD_INDEX,
     "MGPU": lambda _: _MGPU,
     "HAMi": hami_dialect,
+    "GPUShare": gpushare_dialect,
 }
 """The dialect of each mode in which nodes hand out accelerators (`model.cardmode`) and which has indices."""
 
