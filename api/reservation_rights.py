@@ -16,8 +16,10 @@ from api.http.problems import Problem
 from api.http.responses import Json
 from api.services import Services
 from t9ksched.model.advance_reservation import AdvanceReservation
+from t9ksched.model.card_worth import least_cards
 from t9ksched.model.duration import parse_duration
 from t9ksched.model.errors import Invalid
+from t9ksched.model.quantity import CARDS
 from t9ksched.model.queue import parse_queue_spec
 from t9ksched.model.reservation_form import parse_reservation
 from t9ksched.model.wall_clock import nanoseconds
@@ -99,7 +101,10 @@ def within_rights(caller: Caller, wanted: AdvanceReservation, judged: Json) -> N
             raise _forbidden(caller, f"does not manage every queue whose {what} give way: {', '.join(queues)}")
     queues_for = [record for name, record in caller.decided.queues.items() if name in wanted.queues]
     quotas = [parse_queue_spec(record.spec).quota for record in queues_for]
-    for resource, amount in sorted(judged["takes"].items()):
+    takes = sorted(judged["takes"].items())
+    if any(CARDS in quota for quota in quotas):
+        takes.append((CARDS, least_cards(judged["takes"], ())))
+    for resource, amount in takes:
         limits = [quota.get(resource) for quota in quotas]
         most = sum(limit for limit in limits if limit is not None)
         if None not in limits and amount > most:

@@ -124,7 +124,8 @@ async def test_who_is_not_evicted_is_told(world: World) -> None:
 async def manager(world: World) -> Client:
     """The manager of the queues eval and mine."""
     for name in ("eval", "mine", "theirs"):
-        await world.admin("POST", "/apis/v1/admin/queues", {"name": name, "spec": {"quota": {"requests": {GPU: 8}}}})
+        spec = {"quota": {"requests": {GPU: 8, "cards": 8}}}
+        await world.admin("POST", "/apis/v1/admin/queues", {"name": name, "spec": spec})
     about = {"user": "mia", "role": "manager", "queues": ["eval", "mine"], "name": "mia"}
     made = await world.admin("POST", "/apis/v1/admin/tokens", about)
     assert made.status == 201, made.body
@@ -161,6 +162,7 @@ async def test_a_manager_reserves_room_that_only_managed_queues_give_up(world: W
         ({}, {"jobs": [{"queue": "theirs"}]}, "every queue whose jobs give way: theirs"),
         ({}, {"plans": [{"queue": "theirs"}]}, "every queue whose planned starts give way: theirs"),
         ({}, {"takes": {GPU: 9}}, f"more {GPU} than the quota of eval allows"),
+        ({}, {"takes": {GPU: 7, "vke.volcengine.com/mgpu-core": 150}}, "more cards than the quota of eval allows"),
     ],
 )
 async def test_what_only_administrators_may_do(world: World, change: Json, judged: Json, told: str) -> None:
