@@ -22,7 +22,7 @@ from t9ksched.engine.planned_starts import PlannedStarts
 from t9ksched.engine.policy import Planning, Policy
 from t9ksched.engine.view import View
 from t9ksched.model.gang import Running, RunningPod
-from t9ksched.model.reservation import Reservation
+from t9ksched.model.reservation import PROMISE_SLACK_SECONDS, Reservation
 from tests.ahead import HOUR, Interval, Pool
 from tests.builders import GPU, queue
 
@@ -32,7 +32,7 @@ QUEUES = {
     name: queue(ordering="Backfill", priority=rank, preemptible=name != "firm", quota={GPU: 3} if name == "few" else {})
     for name, rank in RANKS.items()
 }
-UNTIL = 660 * 1_000_000_000
+SECOND = 1_000_000_000
 
 
 class PreemptingPool(Pool):
@@ -74,7 +74,7 @@ class PreemptingPool(Pool):
         self.leaving = {one.gang for one in found.evictions}
         made: dict[str, list[Reservation]] = {}
         for one in found.reservations:
-            made.setdefault(one.owner, []).append(replace(one, until=round(hour * HOUR) + UNTIL))
+            made.setdefault(one.owner, []).append(one)
         self.promised = {owner: tuple(those) for owner, those in made.items()}
         return found
 
@@ -82,7 +82,8 @@ class PreemptingPool(Pool):
         found = super().intervals(hour)
         for owner, those in self.promised.items():
             lasts = self.waiting[owner].lasts
-            end = (those[0].until + lasts) / HOUR if lasts else 1e9
+            # At the latest it starts when the victims have left; a promise lasts somewhat longer.
+            end = (those[0].until - PROMISE_SLACK_SECONDS * SECOND + lasts) / HOUR if lasts else 1e9
             each = those[0].pod_class.card_counts[GPU]
             found += [(hour, end, ("node", one.node), each, owner, 1000) for one in those]
         return found
