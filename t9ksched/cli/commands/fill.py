@@ -16,7 +16,8 @@ from rich.progress import Progress
 from t9ksched.cli.failure import BAD_USAGE, Failure
 from t9ksched.cli.options import OutputOption
 from t9ksched.cli.output import Output, console, print_json, print_table, table
-from t9ksched.model.errors import FieldError, Invalid
+from t9ksched.cli.textfiles import ENCODING, below, read_text
+from t9ksched.model.errors import Invalid
 
 if TYPE_CHECKING:
     from t9ksched.engine.policy import Policy
@@ -70,8 +71,7 @@ def fill_command(
         read = _read(nodes, read_nodes), _read(pods, read_pods)
         contenders = {name: _policy(name, read[1]) for name in policy or _POLICIES}
     except Invalid as error:
-        details = [f"{fault.path}: {fault.message}" for fault in error.errors]
-        raise Failure("this cannot be simulated", details=details, code=BAD_USAGE) from error
+        raise Failure("this cannot be simulated", details=[*map(str, error.errors)], code=BAD_USAGE) from error
     marks = tuple(sorted({*range(50, mark, 5), 100, mark}))
     found: dict[str, list[Filled]] = {}
     for name, contender in contenders.items():
@@ -100,10 +100,10 @@ def _draw(
 
 def _read(path: Path, reader: Callable[[Iterable[str]], T]) -> T:
     try:
-        with path.open(encoding="utf-8-sig", newline="") as lines:
+        with path.open(encoding=ENCODING, newline="") as lines:
             return reader(lines)
     except Invalid as error:
-        raise Invalid([FieldError(f"{path}: {one.path}", one.message) for one in error.errors]) from error
+        raise below(path, error) from error
     except OSError as error:
         raise Failure(f"{path} cannot be read: {error.strerror or error}") from error
     except UnicodeDecodeError as error:
@@ -122,9 +122,9 @@ def _policy(name: str, pods: "Sequence[FillPod]") -> "Policy":
     if not path.is_file():
         raise Invalid.at("policy", f"{name!r} is unknown: use {', '.join(_POLICIES)}, or a scheduler.conf file")
     try:
-        return parse_conf(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise Failure(f"{name} cannot be read: {error}") from error
+        return parse_conf(read_text(path))
+    except Invalid as error:
+        raise below(name, error) from error
 
 
 @contextmanager

@@ -16,7 +16,8 @@ from t9ksched.cli.commands.fill import fill_command
 from t9ksched.cli.failure import BAD_USAGE, Failure
 from t9ksched.cli.options import OutputOption
 from t9ksched.cli.output import Output, console, print_json, print_table, table
-from t9ksched.model.errors import FieldError, Invalid
+from t9ksched.cli.textfiles import ENCODING, below, read_bytes, read_text
+from t9ksched.model.errors import Invalid
 from t9ksched.simulation.figures import Figures, figures
 from t9ksched.simulation.job import Run
 from t9ksched.simulation.traces import FORMATS, SNAPSHOT, Trace, read
@@ -99,8 +100,7 @@ def replay_command(
         else:
             compared = _from_trace(jobs, form, cluster, policy, counted)
     except Invalid as error:
-        details = [f"{fault.path}: {fault.message}" for fault in error.errors]
-        raise Failure("this cannot be simulated", details=details, code=BAD_USAGE) from error
+        raise Failure("this cannot be simulated", details=[*map(str, error.errors)], code=BAD_USAGE) from error
     except ValueError as error:
         raise Failure(f"there is nothing to count: {error}", code=BAD_USAGE) from error
     if image is not None:
@@ -165,10 +165,7 @@ def _from_snapshot(path: Path, cluster: str | None, policies: list[str] | None, 
     if cluster is not None:
         raise Invalid.at("cluster", "a snapshot has its own nodes: leave --cluster out")
     contenders = {name: None if name == _OWN else _contender(name, _OWN) for name in policies or (_OWN,)}
-    try:
-        known = snapshot.load(path.read_bytes(), installed)
-    except OSError as error:
-        raise Failure(f"{path} cannot be read: {error.strerror or error}") from error
+    known = snapshot.load(read_bytes(path), installed)
     capacity = snapshot.capacity(known.present)
     found: dict[str, _One] = {}
     for name, contender in contenders.items():
@@ -182,7 +179,7 @@ def _from_snapshot(path: Path, cluster: str | None, policies: list[str] | None, 
 
 def _trace(path: Path, form: str) -> Trace:
     try:
-        with path.open(encoding="utf-8", newline="") as lines:
+        with path.open(encoding=ENCODING, newline="") as lines:
             return read(form, lines)
     except OSError as error:
         raise Failure(f"{path} cannot be read: {error.strerror or error}") from error
@@ -198,11 +195,9 @@ def _cluster(text: str) -> "Cluster":
     if not path.is_file():
         return Cluster.parse(text)
     try:
-        return Cluster.of(cards_of_nodes(path.read_text(encoding="utf-8")))
+        return Cluster.of(cards_of_nodes(read_text(path)))
     except Invalid as error:
-        raise Invalid([FieldError(f"{text}: {one.path}", one.message) for one in error.errors]) from error
-    except (OSError, UnicodeDecodeError) as error:
-        raise Failure(f"{text} cannot be read: {error}") from error
+        raise below(text, error) from error
 
 
 def _contender(name: str, *others: str) -> "Contender":
@@ -214,11 +209,9 @@ def _contender(name: str, *others: str) -> "Contender":
     if name in _POLICIES or not path.is_file():
         return named(name, others)
     try:
-        found = parse_conf(path.read_text(encoding="utf-8"))
+        found = parse_conf(read_text(path))
     except Invalid as error:
-        raise Invalid([FieldError(f"{name}: {one.path}", one.message) for one in error.errors]) from error
-    except (OSError, UnicodeDecodeError) as error:
-        raise Failure(f"{name} cannot be read: {error}") from error
+        raise below(name, error) from error
     if "preempt" in found.actions:
         raise Invalid.at(f"{name}: actions", "preemption is not simulated yet: leave preempt out")
     return Contender(policy=found, by_priority=True, named=False)

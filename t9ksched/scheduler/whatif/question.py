@@ -88,7 +88,7 @@ def _policy(text: str | None, plugins: Callable[[], Mapping[str, Factory]], faul
     try:
         return parse_conf(text, plugins())
     except Invalid as error:
-        faults += [FieldError("change.policy", f"{one.path}: {one.message}") for one in error.errors]
+        faults += [FieldError("change.policy", str(one)) for one in error.errors]
         return None
 
 
