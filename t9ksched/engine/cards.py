@@ -293,6 +293,11 @@ def _union(masks: Iterable[int]) -> int:
     return union
 
 
+def how_many(mask: int) -> int:
+    """The number of cards of a mask."""
+    return mask.bit_count()
+
+
 def bits(mask: int) -> list[int]:
     """The indices of the cards of a mask, ascending."""
     return [index for index in range(mask.bit_length()) if mask >> index & 1]

@@ -28,6 +28,7 @@ OF_PODS = {
     "labels": "compared as the API server has them",
     "evicted": "a condition that is taken back is remembered",
     "placed_in": "in which PodGroup it was placed, of those of one name, is history",
+    "worth": "what it gave back is history",
 }
 OF_GROUPS = {
     "members": "compared by UID",

@@ -16,14 +16,14 @@ _OCCURRENCES: Final = 32
 """Of a reservation so many are looked at for one that is long enough."""
 
 
-class Known(KnownJobs, Protocol):
+class KnownRooms(KnownJobs, Protocol):
     """The part of the scheduler's state that is read here."""
 
     queues: dict[str, Queue]
     advance: AdvanceBook
 
 
-def first_moment(known: Known, gang: GangRecord, now: int) -> int:
+def first_moment(known: KnownRooms, gang: GangRecord, now: int) -> int:
     """The first moment from `now` on, both in nanoseconds since the epoch, at which the group may start: what has begun
     may at once. Where no moment is known, `now`.
     """
