@@ -44,7 +44,7 @@ class Wish(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class LengtheningLimits:
     """What a question may take; `command` starts a worker."""
 
     at_once: int = MOST_AT_ONCE
@@ -64,7 +64,7 @@ class Lengthening:
         loop: Loop,
         clock: Callable[[], int],
         suppose: Callable[[str, int, str], None],
-        limits: Limits = Limits(),
+        limits: LengtheningLimits = LengtheningLimits(),
     ) -> None:
         self._state = state
         self._loop = loop

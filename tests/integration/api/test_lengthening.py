@@ -10,7 +10,7 @@ import pytest
 from t9ksched.engine.policy import Planning, Policy
 from t9ksched.scheduler.keep import overrides
 from t9ksched.scheduler.service import SchedulerService
-from t9ksched.scheduler.whatif.lengthening import Limits
+from t9ksched.scheduler.whatif.lengthening import LengtheningLimits
 from t9ksched.simulation.present import Present
 from t9ksched.store.store import Store
 from tests.integration.api.test_cancelling import JOBS, rest
@@ -133,7 +133,7 @@ async def test_of_two_limits_that_delay_nothing_each_by_itself_one_is_given(
 async def test_where_that_cannot_be_found_out_nothing_is_lengthened(
     world: World, service: SchedulerService, queue: str, other: str, manager: Client, update: Update, store: Store
 ) -> None:
-    service.lengthening.limits = Limits(a_minute=1, command=(sys.executable, "-c", "raise MemoryError"))
+    service.lengthening.limits = LengtheningLimits(a_minute=1, command=(sys.executable, "-c", "raise MemoryError"))
     await waiting(service, world, ("runs", queue), ("ours", queue))
     assert (await update(manager, "runs", "4h")).status == 200, "no plan of another queue: no process is started"
     await world.create(limited(world, "theirs", 2, other, "1h"))
