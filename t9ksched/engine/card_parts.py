@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 
 from t9ksched.engine.arrays import Indices, Int64s, Mask
-from t9ksched.engine.cards import bits
+from t9ksched.engine.cards import Share, bits, how_many
 from t9ksched.model.card_filter import CardFilter
 from t9ksched.model.cards import CORES, CardPart, CardRequest, CardTable, SharedCards, counter
 
@@ -255,4 +255,12 @@ def part_needs(
     asked = {request.resource: request for request in requests}
     return tuple(
         divided[name].need(count, asked[name], only) if name in divided else None for name, count in counts.items()
+    )
+
+
+def complete(needs: Sequence[PartNeed | None], row: int, share: Share) -> bool:
+    """Whether a share has as many divided cards of a node as these needs, one a card resource, are of."""
+    return all(
+        need is None or not need.on(row) or how_many(mask) == need.count
+        for need, mask in zip(needs, share, strict=True)
     )

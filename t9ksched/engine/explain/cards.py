@@ -9,8 +9,8 @@ import numpy as np
 
 from t9ksched.engine.arrays import Int64s
 from t9ksched.engine.card_parts import LARGEST, PartNeed
+from t9ksched.engine.placement.card_constraints import CARD_TYPE, CARD_UUID
 from t9ksched.engine.placement.class_fit import ClassFit
-from t9ksched.engine.placement.constraints import CARD_TYPE, CARD_UUID
 from t9ksched.model.card_requests import SUMS
 from t9ksched.model.cards import CORES
 from t9ksched.model.reasons import Code, Reason

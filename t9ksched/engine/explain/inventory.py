@@ -9,16 +9,9 @@ from typing import Final
 import numpy as np
 
 from t9ksched.engine.arrays import Mask
+from t9ksched.engine.placement.card_constraints import CARD_TYPE, NOT_PREPARED, NotByDra, OfKind, OfModel, Prepared
 from t9ksched.engine.placement.class_fit import ClassFit
-from t9ksched.engine.placement.constraints import (
-    CARD_TYPE,
-    NOT_PREPARED,
-    NotByDra,
-    OfKind,
-    OfModel,
-    Prepared,
-    constraints,
-)
+from t9ksched.engine.placement.constraints import constraints
 from t9ksched.model.cardchoice import ANY, SHARED, SLICES, WHOLE_CARDS, card_model, kind_of
 from t9ksched.model.dra import NOT_SUPPORTED
 from t9ksched.model.names import GPU_MODE_ANNOTATION, GPU_MODEL_ANNOTATION

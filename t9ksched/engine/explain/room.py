@@ -9,8 +9,7 @@ from t9ksched.engine.arrays import Int64s, Mask
 from t9ksched.engine.explain.cards import no_card
 from t9ksched.engine.explain.inventory import dra_nodes, other_cards, unready_nodes, with_inventory
 from t9ksched.engine.explain.words import amount, counted, matching, wants
-from t9ksched.engine.placement.class_fit import ClassFit
-from t9ksched.engine.placement.constraints import (
+from t9ksched.engine.placement.card_constraints import (
     CARD_HOLDERS,
     CARD_MEMORY,
     CARD_TYPE,
@@ -24,8 +23,9 @@ from t9ksched.engine.placement.constraints import (
     NotByDra,
     OfKind,
     OfModel,
-    constraints,
 )
+from t9ksched.engine.placement.class_fit import ClassFit
+from t9ksched.engine.placement.constraints import constraints
 from t9ksched.engine.placement.pack import Group
 from t9ksched.engine.placement.trial import Trial
 from t9ksched.engine.work import Work

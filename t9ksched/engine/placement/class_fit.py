@@ -13,7 +13,7 @@ import numpy as np
 
 from t9ksched.engine.arrays import Indices, Int64s, Mask
 from t9ksched.engine.card_parts import part_needs
-from t9ksched.engine.cards import Share, granted, how_many
+from t9ksched.engine.cards import Share, granted
 from t9ksched.engine.nodes import LARGEST
 from t9ksched.engine.placement.packing_shapes import Asked
 from t9ksched.engine.placement.pod_affinity import NO_CONTRIBUTION, ClassAffinity
@@ -252,13 +252,6 @@ class ClassFit:
             for need in self.part_needs
         ]
         return list(zip(*by_resource, strict=True))
-
-    def has_parts(self, row: int, share: Share) -> bool:
-        """Whether a share has as many divided cards of a node as a pod asks for."""
-        return all(
-            need is None or not need.on(row) or how_many(mask) == need.count
-            for need, mask in zip(self.part_needs, share, strict=True)
-        )
 
     def move_parts(self, left: Int64s, row: int, shares: Sequence[Share], sign: int) -> None:
         """Take the divided cards of these shares of a node from its column (sign 1), or give them back (-1)."""

@@ -11,6 +11,7 @@ from typing import Final
 import numpy as np
 
 from t9ksched.engine.arrays import Indices, Int64s, Mask
+from t9ksched.engine.card_parts import complete
 from t9ksched.engine.cards import Share
 from t9ksched.engine.ledger import Ledger, Shortfall
 from t9ksched.engine.placement.pack import Group, co_placed_terms, left_after
@@ -340,7 +341,7 @@ class VictimSearch:
             for row, count in zip(rows.tolist(), counts[here].tolist(), strict=True) if column.divided else ():
                 if column.divides(row):
                     shares[row] = column.take_parts(free[:, row], row, count)
-                    if not _mixed(groups) and not all(column.has_parts(row, share) for share in shares[row]):
+                    if not _mixed(groups) and not all(complete(column.part_needs, row, share) for share in shares[row]):
                         return None
             places.append(Place(column, rows, counts[here], shares))
         amounts = {at for column, _ in groups for at, _ in column.needs}

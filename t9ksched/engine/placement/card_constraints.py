@@ -1,0 +1,239 @@
+"""What of a node's cards makes it allowed for a pod: one small class a constraint, as in `constraints.py`."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from t9ksched.model.card_filter import CardFilter
+from t9ksched.model.cardchoice import KINDS, MPS, POLICIES, PRODUCTS, card_memory, card_model, is_model, kind_of, kinds
+from t9ksched.model.cardmode import NOT_READY, SHARING
+from t9ksched.model.dra import NOT_SUPPORTED
+from t9ksched.model.labels import LabelSelector
+from t9ksched.model.names import MGPU_POLICY
+from t9ksched.model.node import NodeFacts
+from t9ksched.model.podclass import PodClass
+
+CARD_HOLDERS: Final = "card holders"
+DATABASE: Final = "database"
+CARD_TYPE: Final = "CardTypeMismatch"
+CARD_UUID: Final = "CardUuidMismatch"
+ONE_EACH: Final = "one card each"
+OTHER_SYSTEM: Final = "another system's parts of cards"
+CARD_MEMORY: Final = "CardInsufficientMemory"
+COMPUTE_POLICY: Final = "compute policy"
+NOT_PREPARED: Final = "accelerators not ready"
+
+
+@dataclass(frozen=True, slots=True)
+class NotByDra:
+    """Nodes where none of these resources stands for devices of DRA, which are not given out yet: a pod that is bound
+    without a claim runs there without its device.
+    """
+
+    resources: tuple[str, ...]
+    label: str = NOT_SUPPORTED
+
+    def keys(self) -> None:
+        """What decides was read when the node was seen."""
+
+    def allows(self, facts: NodeFacts) -> bool:
+        return not facts.by_dra or facts.by_dra.keys().isdisjoint(self.resources)
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """Nodes whose accelerators are ready; applies to pods that ask for accelerators."""
+
+    label: str = NOT_PREPARED
+
+    def keys(self) -> None:
+        """What decides was read when the node was seen."""
+
+    def allows(self, facts: NodeFacts) -> bool:
+        return facts.mode != NOT_READY and facts.unready is None
+
+
+@dataclass(frozen=True, slots=True)
+class OfModel:
+    """Nodes with cards of a model that will do."""
+
+    models: tuple[tuple[str, ...], ...]
+    label: str = CARD_TYPE
+
+    def keys(self) -> tuple[str, ...]:
+        return PRODUCTS
+
+    def allows(self, facts: NodeFacts) -> bool:
+        product = card_model(facts.labels)
+        return product is not None and all(any(is_model(product, one) for one in any_of) for any_of in self.models)
+
+
+@dataclass(frozen=True, slots=True)
+class OfCards:
+    """Nodes that have single cards which will do, at least so many of a resource. What a node does not say of single
+    cards is what its labels say of all.
+    """
+
+    only: CardFilter
+    least: tuple[tuple[str, int], ...]
+    label: str
+
+    def keys(self) -> None:
+        """What nodes register of their cards decides."""
+
+    def allows(self, facts: NodeFacts) -> bool:
+        by_uuid, model = self.label == CARD_UUID, card_model(facts.labels) or ""
+        for resource, count in self.least:
+            sizes = facts.cards.divided.get(resource)
+            if sizes is None:
+                if not (self.only.of_uuid("") if by_uuid else self.only.of_type(model)):
+                    return False
+                continue
+            fits = (
+                self.only.allows(size.model or model, size.uuid) if by_uuid else self.only.of_type(size.model or model)
+                for size in sizes
+                if size.memory
+            )
+            if sum(fits) < count:
+                return False
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class OfKind:
+    """Nodes where one unit is what the pod takes: a whole card, a slice, or a share of the time. `plain` as in
+    `kind_of`.
+    """
+
+    kinds: tuple[str, ...]
+    plain: bool
+    label: str = CARD_TYPE
+
+    def keys(self) -> None:
+        """What decides was read when the node was seen."""
+
+    def allows(self, facts: NodeFacts) -> bool:
+        return kind_of(facts.mode, plain=self.plain) in self.kinds
+
+
+@dataclass(frozen=True, slots=True)
+class OneEach:
+    """Nodes that give a container more than one unit; `crowded` pods get them nowhere."""
+
+    crowded: bool
+    label: str = ONE_EACH
+
+    def keys(self) -> None:
+        """What decides was read when the node was seen."""
+
+    def allows(self, facts: NodeFacts) -> bool:
+        return not self.crowded and facts.mode != MPS
+
+
+@dataclass(frozen=True, slots=True)
+class GivesParts:
+    """Nodes that give whole cards, or parts of cards by index, to pods that ask for a part of an `nvidia.com/gpu`. All
+    others divide cards in words of a system of their own.
+    """
+
+    label: str = OTHER_SYSTEM
+
+    def keys(self) -> None:
+        """What decides was read when the node was seen."""
+
+    def allows(self, facts: NodeFacts) -> bool:
+        # Of a node that divides cards and cannot now, another constraint says why.
+        return bool(facts.cards.divided) or facts.layout not in SHARING or facts.unready is not None
+
+
+@dataclass(frozen=True, slots=True)
+class CardMemory:
+    """Nodes whose cards have this memory, in MiB. Where cards are divided, room is counted card by card anyway."""
+
+    memory: int
+    label: str = CARD_MEMORY
+
+    def keys(self) -> None:
+        """Labels decide, and whether cards are divided."""
+
+    def allows(self, facts: NodeFacts) -> bool:
+        return bool(facts.cards.divided) or (card_memory(facts.labels) or 0) >= self.memory
+
+
+@dataclass(frozen=True, slots=True)
+class OfPolicy:
+    """Nodes of mGPU that share the cores of a card in this way; applies to pods that ask for parts of cards."""
+
+    policy: str
+    label: str = COMPUTE_POLICY
+
+    def keys(self) -> tuple[str, ...]:
+        return (MGPU_POLICY,)
+
+    def allows(self, facts: NodeFacts) -> bool:
+        return (facts.labels.get(MGPU_POLICY) or POLICIES[0]) == self.policy
+
+
+@dataclass(frozen=True, slots=True)
+class CardsKnown:
+    """Nodes where the holder of each card is on record."""
+
+    label: str = CARD_HOLDERS
+
+    def keys(self) -> None:
+        """Reads no labels."""
+
+    def allows(self, facts: NodeFacts) -> bool:
+        return not facts.unsure
+
+
+@dataclass(frozen=True, slots=True)
+class CardsCounted:
+    """Nodes whose cards are given by number: nothing must be written down before."""
+
+    label: str = DATABASE
+
+    def keys(self) -> None:
+        """Reads no labels."""
+
+    def allows(self, facts: NodeFacts) -> bool:
+        return not facts.honours
+
+
+CardConstraint = (
+    NotByDra
+    | Prepared
+    | OfModel
+    | OfCards
+    | OfKind
+    | OneEach
+    | GivesParts
+    | CardMemory
+    | OfPolicy
+    | CardsKnown
+    | CardsCounted
+)
+
+
+def of_cards(selector: LabelSelector | None, pod_class: PodClass) -> Iterable[CardConstraint]:
+    """The constraints of the cards that pods of this class ask for in a queue."""
+    choice = pod_class.choice
+    if choice is not None and choice.models:
+        yield OfModel(choice.models)
+    if choice is not None and choice.only is not None:
+        least = tuple(pod_class.card_counts.items())
+        if choice.only.types or choice.only.no_types:
+            yield OfCards(choice.only, least, CARD_TYPE)
+        if choice.only.uuids or choice.only.no_uuids:
+            yield OfCards(choice.only, least, CARD_UUID)
+    wanted = kinds(choice, pod_class.plain, pod_class.node_selector, pod_class.node_affinity, selector)
+    if wanted != KINDS:
+        yield OfKind(wanted, pod_class.plain)
+    crowded = choice is not None and choice.crowded
+    if crowded or pod_class.several:
+        yield OneEach(crowded)
+    if pod_class.part_memory is not None:
+        yield GivesParts()
+        yield CardMemory(pod_class.part_memory)
+    if pod_class.policy:
+        yield OfPolicy(pod_class.policy)
