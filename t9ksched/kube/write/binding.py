@@ -129,7 +129,7 @@ class Unknown:
 Outcome = Bound | Gone | Conflicted | Refused | Throttled | Busy | Unknown
 
 
-class Answer(Enum):
+class AgentAnswer(Enum):
     """What a node says of a pod that is bound to it: `OVER` if nothing is to be said any more, because the pod ended,
     or is gone.
     """
@@ -164,9 +164,9 @@ class Protocol:
         """The one write that binds; `sent` as in `resolve`."""
         return await post(port, binding, sent=sent)
 
-    async def confirm(self, port: ClusterPort, binding: Binding) -> Answer:
+    async def confirm(self, port: ClusterPort, binding: Binding) -> AgentAnswer:
         """Look once what the node says, where a protocol has an answer."""
-        return Answer.GIVEN
+        return AgentAnswer.GIVEN
 
     async def undo(self, port: ClusterPort, binding: Binding) -> None:
         """Take back what `prepare` wrote, as well as possible: an ApiError here does not change the outcome."""

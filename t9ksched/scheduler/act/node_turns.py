@@ -20,7 +20,7 @@ import structlog
 from t9ksched.kube.errors import ApiError
 from t9ksched.kube.port import ClusterPort
 from t9ksched.kube.write.binding import (
-    Answer,
+    AgentAnswer,
     Binding,
     Bound,
     Busy,
@@ -54,7 +54,7 @@ _LOOK_SECONDS: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class Timeouts:
+class TurnTimeouts:
     """In seconds, as the constants above."""
 
     busy: float = BUSY_SECONDS
@@ -80,14 +80,14 @@ class NodeTurns:
         clock: Callable[[], int],
         react: Callable[[Binding, Outcome], None],
         forgotten: Callable[[Binding], bool],
-        timeouts: Timeouts | None = None,
+        timeouts: TurnTimeouts | None = None,
     ) -> None:
         self._client = client
         self._state = state
         self._clock = clock
         self._react = react
         self._forgotten = forgotten
-        self.timeouts = timeouts or Timeouts()
+        self.timeouts = timeouts or TurnTimeouts()
         self._queues: dict[str, deque[_Turn]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._writing = asyncio.Semaphore(_AT_ONCE)
@@ -191,7 +191,7 @@ class NodeTurns:
         began, evicted, told = monotonic(), False, asyncio.Event()
         self._state.cards.listen(binding.uid, told.set)
         try:
-            while (answer := await self._look(binding)) is Answer.PENDING:
+            while (answer := await self._look(binding)) is AgentAnswer.PENDING:
                 waited = monotonic() - began
                 if waited >= self.timeouts.busy:
                     self._drain(binding, queue)
@@ -205,22 +205,22 @@ class NodeTurns:
         finally:
             self._state.cards.listen(binding.uid, None)
         assert binding.protocol is not None
-        while answer is Answer.FAILED and binding.protocol.evicts_failed and not evicted:
+        while answer is AgentAnswer.FAILED and binding.protocol.evicts_failed and not evicted:
             evicted = await self._take_back(binding, "the node gave the pod no cards")
             if not evicted:
                 await asyncio.sleep(self.timeouts.look)
                 answer = await self._look(binding)
-        if answer is not Answer.GIVEN:
+        if answer is not AgentAnswer.GIVEN:
             log.info("a node gave a pod no cards", pod=f"{binding.namespace}/{binding.name}", node=binding.node)
             with contextlib.suppress(ApiError):
                 await binding.protocol.undo(self._client, binding)
 
-    async def _look(self, binding: Binding) -> Answer:
+    async def _look(self, binding: Binding) -> AgentAnswer:
         assert binding.protocol is not None
         try:
             return await binding.protocol.confirm(self._client, binding)
         except ApiError:
-            return Answer.PENDING
+            return AgentAnswer.PENDING
 
     def _drain(self, binding: Binding, queue: "deque[_Turn]") -> None:
         """Pods that wait behind one that gets no answer go elsewhere."""

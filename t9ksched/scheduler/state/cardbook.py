@@ -94,7 +94,7 @@ class CardBook:
         if not self.adopting:
             return NO_CARDS, False
         self._taken[record.uid] = None
-        named = CardGrant(self._named(pod_class, annotations, record.node).masks)
+        named = self._named(pod_class, annotations, record.node).with_parts(())
         claimed = self._divided(record.node, pod_class, named)
         if not self.honours(record.node):
             return claimed, False

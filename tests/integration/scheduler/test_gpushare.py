@@ -9,7 +9,7 @@ import pytest
 from t9ksched.devcluster.faults.faults import Rule
 from t9ksched.kube.resources import NODES, PODS
 from t9ksched.model import names
-from t9ksched.scheduler.act.node_turns import Timeouts
+from t9ksched.scheduler.act.node_turns import TurnTimeouts
 from t9ksched.scheduler.report.node_shape import node_shape
 from t9ksched.scheduler.service import SchedulerService
 from t9ksched.store.store import Store
@@ -119,7 +119,7 @@ async def test_a_pod_that_runs_without_its_card_is_evicted(world: World, start: 
     node = world.nodes[0]
     world.faults.silent.add(node)
     async with start() as service:
-        service.executor.turns.timeouts = Timeouts(look=0.05)
+        service.executor.turns.timeouts = TurnTimeouts(look=0.05)
         await world.create(ask(world, "p", queue, 10))
         await world.until(PODS, "p", lambda pod: pod["spec"].get("nodeName"))
         # An edit of its annotation: the plugin does not find the card, and starts the container without one.
@@ -139,7 +139,7 @@ async def test_a_pod_without_an_answer_is_evicted_also_by_the_next_scheduler(
         await world.create(ask(world, "stuck", queue, 10))
         await world.until(PODS, "stuck", lambda pod: pod["spec"].get("nodeName"))
     async with start() as service:
-        service.executor.turns.timeouts = Timeouts(busy=0.1, answer=0.2, look=0.05)
+        service.executor.turns.timeouts = TurnTimeouts(busy=0.1, answer=0.2, look=0.05)
         await world.client.patch(PODS, "stuck", world.namespace, {"metadata": {"annotations": {"note": "1"}}})
         await world.until(PODS, "stuck", lambda pod: pod["metadata"].get("deletionTimestamp"))
         world.faults.silent.clear()

@@ -12,7 +12,7 @@ import pytest
 from t9ksched.devcluster.faults.faults import Rule
 from t9ksched.kube.resources import NODES, PODS
 from t9ksched.model import names
-from t9ksched.scheduler.act.node_turns import Timeouts
+from t9ksched.scheduler.act.node_turns import TurnTimeouts
 from t9ksched.scheduler.report.node_shape import node_shape
 from t9ksched.scheduler.service import SchedulerService
 from t9ksched.store.store import Store
@@ -233,7 +233,7 @@ async def test_a_pod_without_an_answer_is_evicted_and_those_behind_it_go_elsewhe
         await world.client.patch(NODES, node, None, {"spec": {"unschedulable": True}})
     world.faults.silent.add(silent)
     async with start() as service:
-        service.executor.turns.timeouts = Timeouts(busy=0.2, answer=1.0, look=0.1)
+        service.executor.turns.timeouts = TurnTimeouts(busy=0.2, answer=1.0, look=0.1)
         await world.create(ask(world, "stuck", queue, 4000, 25))
         await world.until(PODS, "stuck", lambda pod: pod["spec"].get("nodeName"))
         await world.create(ask(world, "behind", queue, 4000, 25))
@@ -351,7 +351,7 @@ async def test_a_node_that_stays_locked_is_avoided_and_told(world: World, start:
     await world.create(await theirs(world, "other", node))
     await world.client.patch(NODES, node, None, {"metadata": {"annotations": {LOCK: lock_text(world, "other")}}})
     async with start() as service:
-        service.executor.turns.timeouts = Timeouts(busy=0.1)
+        service.executor.turns.timeouts = TurnTimeouts(busy=0.1)
         await world.create(ask(world, "p", queue, 4000, 25))
         said = (await world.event(names.EVENT_REFUSED, "p"))["message"]
         assert f"node {node} is locked: {LOCK} is" in said
@@ -455,7 +455,7 @@ async def test_the_next_scheduler_evicts_a_pod_that_gets_no_answer(world: World,
         await world.until(PODS, "stuck", lambda pod: pod["spec"].get("nodeName"))
     async with start() as service:
         assert list(service.state.cards.unanswered)
-        service.executor.turns.timeouts = Timeouts(busy=0.1, answer=0.2, look=0.05)
+        service.executor.turns.timeouts = TurnTimeouts(busy=0.1, answer=0.2, look=0.05)
         await world.client.patch(PODS, "stuck", world.namespace, {"metadata": {"annotations": {"note": "1"}}})
         await world.until(PODS, "stuck", lambda pod: pod["metadata"].get("deletionTimestamp"))
         world.faults.silent.clear()

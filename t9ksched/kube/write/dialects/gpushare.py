@@ -16,7 +16,7 @@ import msgspec
 from t9ksched.kube.errors import NotFound
 from t9ksched.kube.port import ClusterPort, Object
 from t9ksched.kube.resources import PODS
-from t9ksched.kube.write.binding import Answer, Binding, Busy, Outcome, Protocol, post
+from t9ksched.kube.write.binding import AgentAnswer, Binding, Busy, Outcome, Protocol, post
 from t9ksched.kube.write.dialects.dialect import CardDialect
 from t9ksched.model.card_requests import GPUSHARE_MEMORY
 from t9ksched.model.cards import NO_CARDS, CardGrant, CardPart, CardSize
@@ -56,16 +56,16 @@ class OneOfEachAmount(Protocol):
         once = {**binding.once, ASSUME_TIME: str(self.clock())}
         return await post(port, msgspec.structs.replace(binding, once=once), sent=sent)
 
-    async def confirm(self, port: ClusterPort, binding: Binding) -> Answer:
+    async def confirm(self, port: ClusterPort, binding: Binding) -> AgentAnswer:
         try:
             pod = await port.get(PODS, binding.name, binding.namespace)
         except NotFound:
-            return Answer.OVER
+            return AgentAnswer.OVER
         if pod["metadata"].get("uid") != binding.uid or _over(pod):
-            return Answer.OVER
+            return AgentAnswer.OVER
         if _notes(pod).get(ASSIGNED) != _WAITS:
-            return Answer.GIVEN
-        return Answer.FAILED if (pod.get("status") or {}).get("phase") == "Running" else Answer.PENDING
+            return AgentAnswer.GIVEN
+        return AgentAnswer.FAILED if (pod.get("status") or {}).get("phase") == "Running" else AgentAnswer.PENDING
 
 
 _TURNS: Final = OneOfEachAmount()

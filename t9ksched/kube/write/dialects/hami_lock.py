@@ -17,7 +17,7 @@ import msgspec
 from t9ksched.kube.errors import Conflict, NotFound
 from t9ksched.kube.port import ClusterPort, Object
 from t9ksched.kube.resources import NODES, PODS
-from t9ksched.kube.write.binding import Answer, Binding, Busy, Outcome, Protocol, Refusal, Refused, post
+from t9ksched.kube.write.binding import AgentAnswer, Binding, Busy, Outcome, Protocol, Refusal, Refused, post
 from t9ksched.model.names import SCHEDULER_NAME
 
 LOCK: Final = "hami.io/mutex.lock"
@@ -107,19 +107,19 @@ class NodeLock(Protocol):
         phase = {VGPU_TIME: seconds, BIND_TIME: seconds, BIND_PHASE: ALLOCATING}
         return await post(port, msgspec.structs.replace(binding, once={**binding.once, **phase}), sent=sent)
 
-    async def confirm(self, port: ClusterPort, binding: Binding) -> Answer:
+    async def confirm(self, port: ClusterPort, binding: Binding) -> AgentAnswer:
         try:
             pod = await port.get(PODS, binding.name, binding.namespace)
         except NotFound:
-            return Answer.OVER
+            return AgentAnswer.OVER
         status = pod.get("status") or {}
         if pod["metadata"].get("uid") != binding.uid or status.get("phase") in _ENDED:
-            return Answer.OVER
+            return AgentAnswer.OVER
         phase = _notes(pod).get(BIND_PHASE)
         if phase == ALLOCATING:
             # No pod runs before its containers have their cards: then a user wrote that.
-            return Answer.GIVEN if status.get("phase") == "Running" else Answer.PENDING
-        return Answer.FAILED if phase == FAILED else Answer.GIVEN
+            return AgentAnswer.GIVEN if status.get("phase") == "Running" else AgentAnswer.PENDING
+        return AgentAnswer.FAILED if phase == FAILED else AgentAnswer.GIVEN
 
     async def undo(self, port: ClusterPort, binding: Binding) -> None:
         """Take the lock away if it is this pod's."""
