@@ -137,7 +137,7 @@ async def test_where_that_cannot_be_found_out_nothing_is_lengthened(
     first = await waiting(service, world, ("runs", queue), ("ours", queue))
     assert (await update(manager, "runs", "4h")).status == 200, "no plan of another queue: no process is started"
     async with asyncio.timeout(TIMEOUT):
-        while (await plans(service, world, "ours"))["ours"] <= first["ours"]:
+        while (await plans(service, world, "ours"))["ours"] <= first["ours"]:  # noqa: ASYNC110
             await asyncio.sleep(0.05)
     await world.create(limited(world, "theirs", 2, other, "1h"))
     before = await plans(service, world, "ours", "theirs")
