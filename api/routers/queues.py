@@ -17,9 +17,9 @@ from api.http.problems import Problem
 from api.http.responses import BODY, Json, answer, body_of, documented
 from api.leader import LeaderAway
 from api.queueshapes import held_now, merge_patch, one, patched_spec, several, text
-from api.schemas import MembersBody, MembersShape, Queue, QueueBody, QueueChange, Queues
+from api.schemas import MembersBody, MembersShape, Queue, QueueBody, QueueChange, QueueDeleted, Queues
 from api.services import Given, Services
-from api.submission.advice import about_queue
+from api.submission.advice import about_deletion, about_queue
 from api.submission.cancelling import delete_job, not_cancelled
 from api.submission.kinds import ACCEPTED
 from t9ksched.admission.access import parse_members
@@ -136,7 +136,8 @@ async def patch(name: str, request: Request, services: Given, caller: Admin, if_
     "/{name}",
     status_code=204,
     summary="Delete a queue; one that is used only if `jobs` says what becomes of its jobs",
-    responses=documented({204: None}, 403, 404, 409, 412, 422, 503),
+    description="200 with `warnings` in place of 204 where reservations are for the queue: they stay.",
+    responses=documented({204: None, 200: QueueDeleted}, 403, 404, 409, 412, 422, 503),
 )
 async def delete(
     name: str,
@@ -174,11 +175,12 @@ async def delete(
             except Problem as problem:
                 if problem.code != "NotFound":  # deleted already: the same result
                     raise
+    warnings = await about_deletion(services, name)
     try:
         await services.store.queues.delete(name, expected, by=caller.user)
     except RowMissing:
         raise _not_found(name) from None
-    return Response(status_code=204)
+    return answer({"warnings": warnings}) if warnings else Response(status_code=204)
 
 
 @admin.get(

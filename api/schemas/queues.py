@@ -125,6 +125,12 @@ class StopsShape(Shape):
     items: list[StopShape]
 
 
+class QueueDeleted(Shape):
+    """A queue was deleted; `warnings` say which reservations are for it."""
+
+    warnings: list[WarningShape]
+
+
 class Queues(Shape):
     """Several queues, and what is stopped at present."""
 

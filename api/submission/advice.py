@@ -6,6 +6,7 @@ whether reservations exist.
 """
 
 import asyncio
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
@@ -27,6 +28,7 @@ from t9ksched.admission.signals import Annotated, vain_signals
 from t9ksched.model.api_resource import Resource
 from t9ksched.model.errors import FieldWarning, child
 from t9ksched.model.names import RESERVATION_ANNOTATION
+from t9ksched.model.reservation_form import parse_reservation
 from t9ksched.packaged import folder
 from t9ksched.store.errors import StoreError
 from t9ksched.workloads.registry import KINDS
@@ -47,6 +49,20 @@ def about_reservation(caller: Caller, queues: Iterable[str]) -> list[Json]:
     text = "there is no queue {!r}: none of its jobs can use the reservation until there is one"
     missing = sorted(name for name in queues if name not in known)
     return [FieldWarning("for.queues", text.format(name), nearest(name, known)).to_dict() for name in missing]
+
+
+async def about_deletion(services: Services, queue: str) -> list[Json]:
+    """The reservations that are for a queue which is deleted, as far as they are not over: they stay."""
+    found = []
+    for record in await services.store.reservations.list():
+        one = parse_reservation(record.spec)
+        if queue not in one.queues or one.current(time.time_ns()) is None:
+            continue
+        rest = one.queues != {queue} or one.users or one.groups
+        what = "for others only" if rest else "for no job: delete it, or say for whom it is"
+        text = f"the reservation {record.name!r} is for the queue {queue!r}: without it, it stays {what}"
+        found.append(FieldWarning(f"reservations.{record.name}", text).to_dict())
+    return found
 
 
 async def about_jobs(services: Services, caller: Caller, items: Sequence[Item]) -> list[Json]:

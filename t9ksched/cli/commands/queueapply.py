@@ -200,7 +200,7 @@ def _carry_out(client: Client, change: Change) -> str:
         if change.before is None:
             answer = client.post(ADMIN, change.after)
         elif change.after is None:
-            client.call("DELETE", address, headers=headers)
+            answer = client.call("DELETE", address, headers=headers).body
         else:
             answer = client.call("PUT", address, body=change.after, headers=headers).body
         print_warnings((answer or {}).get("warnings") or (), f"queue {change.name}: ")

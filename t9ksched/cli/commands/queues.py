@@ -210,8 +210,9 @@ def delete(
     client.get(f"{ADMIN}/{name}")
     if not yes:
         confirm(f"Delete the queue {name}?")
-    client.delete(f"{ADMIN}/{name}", jobs=jobs)
+    answer = client.delete(f"{ADMIN}/{name}", jobs=jobs) or {}
     console().print(f"Queue {name} is deleted")
+    print_warnings(answer.get("warnings") or ())
 
 
 def _told(queue: dict[str, Any], done: str, output: Output) -> None:

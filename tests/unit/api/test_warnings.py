@@ -242,3 +242,21 @@ async def test_a_null_field_of_a_pod_counts_as_absent(world: World, make: Any, p
     spec["containers"][0] |= dict.fromkeys(("ports", "restartPolicy"))
     answer = await world.user("POST", f"{JOBS}?dryRun=true", made)
     assert (answer.status < 300, told(answer.body)) == (True, []), answer.body
+
+
+async def test_a_deleted_queue_that_reservations_are_for(world: World) -> None:
+    store = world.store
+    await store.queues.create("eval", {}, {})
+    times = {"from": "2090-01-07T20:00:00Z", "to": "2090-01-07T22:00:00Z"}
+    past = {"from": "2020-01-07T20:00:00Z", "to": "2020-01-07T22:00:00Z"}
+    only, others = {"queues": ["eval"]}, {"queues": ["eval", "train"]}
+    for name, whom, at in (("alone", only, times), ("shared", others, times), ("over", only, past)):
+        raw = {"name": name, "nodes": {"names": ["n1"]}, "for": whom} | at
+        await store.reservations.create(parse_reservation(raw).to_dict(), ["n1"], await store.changes.head())
+    gone = await world.admin("DELETE", "/apis/v1/admin/queues/eval")
+    assert (gone.status, await store.queues.get("eval")) == (200, None)
+    alone, shared = gone.body["warnings"]
+    assert alone["path"] == "reservations.alone"
+    assert "stays for no job: delete it, or say for whom it is" in alone["message"]
+    assert "stays for others only" in shared["message"]
+    assert [one.name for one in await store.reservations.list()] == ["alone", "over", "shared"]

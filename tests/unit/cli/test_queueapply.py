@@ -47,8 +47,11 @@ def test_creates_changes_and_prunes(run, service: Service, tmp_path: Path) -> No
     assert "nothing was changed" in out
     for line in ("create queue new", "change queue default", "delete queue old", "+  priority: 2", "-  priority: 1"):
         assert line in out, line
-    code, out, _ = run("queues", "apply", "-f", str(tmp_path), "--prune")
+    warning = {"path": "reservations.eval", "message": "it is for no job"}
+    service.answers[f"DELETE {ADMIN}/old"] = (200, {"warnings": [warning]})
+    code, out, err = run("queues", "apply", "-f", str(tmp_path), "--prune")
     assert code == 0
+    assert "warning: queue old: reservations.eval: it is for no job" in " ".join(err.split())
     assert sent(service) == [("PUT", f"{ADMIN}/default"), ("POST", ADMIN), ("DELETE", f"{ADMIN}/old")]
     put, _, gone = [one for one in service.seen if one[0] != "GET"]
     assert (put[2]["if-match"], gone[2]["if-match"]) == ('"1"', '"5"')
@@ -170,3 +173,12 @@ def test_a_fault_in_a_list_is_told_with_its_place(run, service: Service, tmp_pat
     assert code == 1
     assert "all.json[1]" in err.replace("\n", "")
     assert sent(service) == []
+
+
+def test_a_deleted_queue_that_reservations_are_for_is_told(run, service: Service) -> None:
+    service.answers[f"GET {ADMIN}/old"] = (200, OLD)
+    warning = {"path": "reservations.eval", "message": "it is for no job"}
+    service.answers[f"DELETE {ADMIN}/old"] = (200, {"warnings": [warning]})
+    code, out, err = run("queues", "delete", "old", "--yes")
+    assert (code, out) == (0, "Queue old is deleted\n")
+    assert "warning: reservations.eval: it is for no job" in " ".join(err.split())
