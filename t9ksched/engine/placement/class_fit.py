@@ -103,18 +103,15 @@ class ClassFit:
 
     @property
     def demand(self) -> Amounts:
-        """What the queue of one pod pays for, by resource: what it asks for and, where quotas count cards, the most
-        that it may have of them.
-        """
+        """What the queue of one pod pays for: what it asks for and, where quotas count cards, the most it may have."""
         if (worths := self.trial.worths) is None:
             return self.pod_class.requests
         return self._paid(worths.most_among(self.pod_class, self.mask))
 
     def demand_on(self, row: int) -> Amounts:
         """The same for a pod on the node of this row."""
-        if (worths := self.trial.worths) is None:
-            return self.pod_class.requests
-        return self._paid(worths.most_on(self.pod_class, row))
+        worths = self.trial.worths
+        return self._paid(worths.most_on(self.pod_class, row) if worths is not None else 0)
 
     def _paid(self, cards: int) -> Amounts:
         requests = self.pod_class.requests
