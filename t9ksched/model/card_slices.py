@@ -33,7 +33,7 @@ class CardLayout(NamedTuple):
     Attributes:
         offered: its accelerators, by resource.
         indexed: those whose cards have indices.
-        divided: those whose cards are divided, with the sizes of the cards.
+        divided: those whose cards are divided, with the sizes that cards have.
         parts: those that are counted by number and are less than a card, with what one is.
     """
 

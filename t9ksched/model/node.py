@@ -6,13 +6,14 @@ from functools import cached_property
 from typing import Any, Final
 
 import msgspec
+from msgspec import structs
 
 from t9ksched.model.card_inventory import INVENTORIES, NOTHING, inventory
 from t9ksched.model.card_links import CardLinks, links_of
 from t9ksched.model.card_requests import SUMS
 from t9ksched.model.card_slices import CardLayout, part_worths
 from t9ksched.model.cardmode import NOT_READY, WHOLE, layout
-from t9ksched.model.cards import MOST_INDEXED, CardGrant, CardTable
+from t9ksched.model.cards import MOST_INDEXED, CardGrant, CardSize, CardTable
 from t9ksched.model.dra import NO_OFFERS, Offers, dra_only, handed_out
 from t9ksched.model.names import CARD_MODE_ANNOTATION, CORDONED_CARDS_ANNOTATION, HONOURS_INDEX, PLUGIN_CHOOSES
 from t9ksched.model.pod import Metadata, Quantities
@@ -124,7 +125,7 @@ class NodeFacts:
         return CardLayout(
             frozenset(name for name, amount in self.allocatable.items() if amount and is_accelerator(name)),
             frozenset(self.cards.counts),
-            tuple(sorted(self.cards.divided.items())),
+            tuple(sorted((name, _sizes(sizes)) for name, sizes in self.cards.divided.items())),
             tuple(sorted(self.part_worths.items())),
         )
 
@@ -141,6 +142,11 @@ class NodeFacts:
             for name, amount in sorted(self.allocatable.items())
             if amount and name not in self.cards and is_accelerator(name) and not (self.cards.divided and name in SUMS)
         }
+
+
+def _sizes(sizes: Iterable[CardSize]) -> tuple[CardSize, ...]:
+    """The different ones, without what tells single cards apart."""
+    return tuple(dict.fromkeys(structs.replace(one, uuid="", model="") for one in sizes))
 
 
 _decoder = msgspec.json.Decoder(Node)

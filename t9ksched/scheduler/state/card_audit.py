@@ -8,7 +8,7 @@ while a pod of another scheduler runs on cards that others hold, because it may 
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from t9ksched.model.cards import CORES, CardTable
+from t9ksched.model.cards import CardTable
 from t9ksched.model.node import Node, NodeFacts
 from t9ksched.scheduler.state.change_feed import Log
 from t9ksched.scheduler.state.charges import Charge, Charges
@@ -121,4 +121,5 @@ def _fit(cards: CardTable, resource: str, index: int, holders: list[Charge]) -> 
     sizes = cards.divided.get(resource, ())
     if len(parts) < len(holders) or index >= len(sizes):
         return False
-    return sum(part.cores for part in parts) <= CORES and sum(part.memory for part in parts) <= sizes[index].memory
+    size = sizes[index]
+    return sum(part.cores for part in parts) <= size.cores and sum(part.memory for part in parts) <= size.memory

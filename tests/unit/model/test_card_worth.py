@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from t9ksched.model.card_worth import asked, held, least_cards, worth_on
-from t9ksched.model.cards import NO_CARDS, CardGrant, CardPart, CardTable
+from t9ksched.model.cards import NO_CARDS, CardGrant, CardPart, CardSize, CardTable
 from t9ksched.model.node import NodeFacts, decode_node, node_facts
 from t9ksched.model.quantity import CARD, as_cards, from_units, to_units
 from tests.builders import GPU, divided_node, node, pod_class, shared_class
@@ -142,3 +142,10 @@ def test_what_a_pod_without_a_node_asks_for() -> None:
     assert asked(pod_class(**{"nvidia.com/mig-1g.5gb": 2})) == 2 * CARD // 7
     assert asked(pod_class(gpu=3), frozenset({node("cpu").card_layout})) == 3 * CARD
     assert asked(pod_class(cpu=3), frozenset({whole})) == 0
+
+
+def test_nodes_whose_cards_are_alike_are_one_layout() -> None:
+    made = divided_node("n", 2)
+    one, two = (CardSize(32_000, 10, uuid=f"GPU-{at}", model="A100") for at in range(2))
+    named = replace(made, cards=CardTable({GPU: 2}, divided={GPU: (one, two)}))
+    assert named.card_layout == made.card_layout
