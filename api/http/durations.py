@@ -4,7 +4,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from t9ksched.model.duration import LONGEST_SECONDS, parse_duration
-from t9ksched.model.errors import FieldError
+from t9ksched.model.errors import FieldError, shown
 
 NEVER: Final = "never"
 """What is written for no end: nothing else means it, so that no slip makes something last for ever."""
@@ -23,7 +23,7 @@ def lasting(value: object, path: str, now: datetime, default: timedelta, faults:
         length = parse_duration(value) if isinstance(value, str) else None
         if length is not None and length.total_seconds() < LONGEST_SECONDS:
             return now + length
-        text = f"{value!r} is no length of time: write one such as 12h or 30d, or {NEVER}"
+        text = f"{shown(value)} is no length of time: write one such as 12h or 30d, or {NEVER}"
         if length is not None:
             text = f"is a hundred years or more: write {NEVER} for no end"
     except ValueError as error:

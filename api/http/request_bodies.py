@@ -11,7 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from api.http.problems import Problem
-from t9ksched.model.errors import FieldError
+from t9ksched.model.errors import FieldError, shown
 from t9ksched.model.text import Limits, YamlFault, read_all
 
 LIMITS: Final = Limits()
@@ -93,7 +93,7 @@ def _check(document: Any) -> None:
             for key, item in value.items():
                 place = f"{path}.{key}" if path else str(key)
                 if not isinstance(key, str):
-                    fault = f"has the key {key!r}, which is no text: put it in quotes"
+                    fault = f"has the key {shown(key)}, which is no text: put it in quotes"
                     raise Problem("Malformed", f"{path or 'the body'} {fault}", [FieldError(path, fault)])
                 walk(item, place, depth + 1)
         elif isinstance(value, list):

@@ -24,7 +24,7 @@ from api.services import Given, Services
 from api.submission.kinds import addressed
 from t9ksched.admission.rules import limit_fault
 from t9ksched.model.api_resource import Resource
-from t9ksched.model.errors import FieldError
+from t9ksched.model.errors import FieldError, faulty
 from t9ksched.model.job import FINISHED
 from t9ksched.model.queue import MAX_PRIORITY
 from t9ksched.model.reasons import Code
@@ -66,7 +66,11 @@ async def prioritise(namespace: str, kind: str, name: str, request: Request, ser
     faults = [FieldError(key, "is unknown: the field is priority") for key in body if key != "priority"]
     priority = body.get("priority")
     if isinstance(priority, bool) or not isinstance(priority, int) or not 0 <= priority <= MAX_PRIORITY:
-        faults.append(FieldError("priority", f"{priority!r} must be a whole number from 0 to {MAX_PRIORITY}"))
+        faults.append(
+            FieldError(
+                "priority", f"{faulty(priority, 'is out of range')}: use a whole number from 0 to {MAX_PRIORITY}"
+            )
+        )
     if faults:
         raise invalid(faults)
     event, root = await _decided(services, caller, history.JOB_PRIORITISED, namespace, kind, name)
@@ -85,7 +89,7 @@ async def update(namespace: str, kind: str, name: str, request: Request, service
     faults = [FieldError(key, "is unknown: the field is timeLimit") for key in body if key != "timeLimit"]
     text = body.get("timeLimit")
     if not isinstance(text, str) or not text:
-        faults.append(FieldError("timeLimit", f"{text!r} must be a duration such as 2h, or 0 for none"))
+        faults.append(FieldError("timeLimit", f"{faulty(text, 'is no duration')}: write one such as 2h, or 0 for none"))
     if faults:
         raise invalid(faults)
     seconds = limit_seconds(str(limit_text(str(text))))

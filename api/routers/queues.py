@@ -23,7 +23,7 @@ from api.submission.advice import about_deletion, about_queue
 from api.submission.cancelling import delete_job, not_cancelled
 from api.submission.kinds import ACCEPTED
 from t9ksched.admission.access import parse_members
-from t9ksched.model.errors import FieldError, Invalid
+from t9ksched.model.errors import FieldError, Invalid, shown
 from t9ksched.model.names import DEFAULT_QUEUE
 from t9ksched.model.queue import parse_labels, parse_queue_spec, validate_queue_name
 from t9ksched.store.errors import RevisionChanged, RowMissing
@@ -269,7 +269,7 @@ def _parse(body: Json, faults: list[FieldError]) -> tuple[dict[str, str], Json, 
 
 def _same_name(name: str, body: Json) -> None:
     if body.get("name", name) != name:
-        raise Invalid.at("name", f"{body['name']!r} differs from the address: a queue cannot be renamed")
+        raise Invalid.at("name", f"{shown(body['name'])} differs from the address: a queue cannot be renamed")
 
 
 def _known(caller: Caller, name: str) -> QueueRecord:

@@ -29,7 +29,7 @@ from api.schemas import (
 from api.services import Given, Services
 from api.submission.advice import about_reservation
 from t9ksched.model.advance_reservation import FIELDS, AdvanceReservation, Occurrence
-from t9ksched.model.errors import FieldError, Invalid
+from t9ksched.model.errors import FieldError, Invalid, shown
 from t9ksched.model.reservation_form import parse_reservation
 from t9ksched.model.wall_clock import moment_at, nanoseconds, written_moment
 from t9ksched.store import history
@@ -145,7 +145,7 @@ async def patch(
 ) -> Response:
     change = await services.bodies.mapping(request, caller.user)
     if change.get("name", name) != name:
-        raise Invalid.at("name", f"{change['name']!r} differs from the address: a reservation cannot be renamed")
+        raise Invalid.at("name", f"{shown(change['name'])} differs from the address: a reservation cannot be renamed")
     before = await _known(services, name)
     expected = _expected(before, if_match)
     # What is written here was read here: it is no edit over another one, whether If-Match says so or not.

@@ -13,7 +13,7 @@ from api.http.problems import Problem
 from api.http.responses import BODY, Json, answer, at, body_of, documented
 from api.schemas import NewToken, TokenBody, Tokens
 from api.services import Given
-from t9ksched.model.errors import FieldError, Invalid
+from t9ksched.model.errors import FieldError, Invalid, faulty
 from t9ksched.store.tokens import ADMIN, MANAGER, ROLES, USER, LastAdmin, TokenRecord
 
 router = guarded("/apis/v1/admin/tokens", "tokens")
@@ -39,12 +39,12 @@ async def create(request: Request, services: Given, caller: Admin) -> Response:
     faults = [FieldError(key, f"is unknown: the fields are {', '.join(known)}") for key in body if key not in known]
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         faults.append(
-            FieldError("name", f"{name!r} is not a name: use 1 to 63 lower-case letters, digits, '-' and '.'")
+            FieldError("name", f"{faulty(name, 'is not a name')}: use 1 to 63 lower-case letters, digits, '-' and '.'")
         )
     elif not isinstance(user, str) or not _USER.fullmatch(user):
-        faults.append(FieldError("user", f"{user!r} is not a user: use letters, digits and . _ @ : + -"))
+        faults.append(FieldError("user", f"{faulty(user, 'is not a user')}: use letters, digits and . _ @ : + -"))
     if role not in ROLES:
-        faults.append(FieldError("role", f"{role!r} is unknown: use one of {', '.join(ROLES)}"))
+        faults.append(FieldError("role", f"{faulty(role, 'is unknown')}: use one of {', '.join(ROLES)}"))
     groups, queues = (_names(body.get(key), key, faults) for key in ("groups", "queues"))
     if role == MANAGER and not queues:
         faults.append(FieldError("queues", "is missing: name the queues that this manager rules"))

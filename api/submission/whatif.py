@@ -21,7 +21,7 @@ from api.submission.creation import try_out
 from api.submission.judging import judge
 from api.submission.submission import Item, Wish, prepare
 from t9ksched.model.duration import parse_duration
-from t9ksched.model.errors import FieldError, Invalid
+from t9ksched.model.errors import FieldError, Invalid, shown
 from t9ksched.model.queue import parse_queue_spec, validate_queue_name
 from t9ksched.store.queues import QueueRecord
 
@@ -112,7 +112,7 @@ def _horizon(value: Any, faults: list[FieldError]) -> timedelta:
         faults.append(FieldError("horizon", str(error)))
         return _HORIZON
     if found is None or not timedelta(seconds=1) <= found <= _FARTHEST:
-        faults.append(FieldError("horizon", f"{value!r} must be a length of time from 1s to {_FARTHEST.days}d"))
+        faults.append(FieldError("horizon", f"{shown(value)} must be a length of time from 1s to {_FARTHEST.days}d"))
         return _HORIZON
     return found
 

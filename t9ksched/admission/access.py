@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from t9ksched.admission.identity import NO_RIGHTS, ROLE_RULES, Identity, Place, Rights
 from t9ksched.admission.verdict import QUEUE_NOT_PERMITTED, SUBMITTER_UNKNOWN, Verdict
-from t9ksched.model.errors import FieldError, Invalid, child
+from t9ksched.model.errors import FieldError, Invalid, child, shown
 from t9ksched.model.queue import MAX_PRIORITY, Queue
 
 EVERYONE: Final = "everyone"
@@ -77,7 +77,7 @@ def parse_members(raw: object, path: str = "") -> Members:
     ]
     everyone = raw.get("everyone") or False
     if not isinstance(everyone, bool):
-        faults.append(FieldError(child(path, "everyone"), f"must be true or false, not {everyone!r}"))
+        faults.append(FieldError(child(path, "everyone"), f"must be true or false, not {shown(everyone)}"))
     users, groups = (_names(raw.get(key), child(path, key), faults) for key in ("users", "groups"))
     max_priority = raw.get("maxPriority")
     if max_priority is not None:
@@ -87,7 +87,7 @@ def parse_members(raw: object, path: str = "") -> Members:
     if maxima is None:
         maxima = {}
     if not isinstance(maxima, Mapping):
-        faults.append(FieldError(child(path, "maxPriorities"), "must be a mapping such as {'user:ann': 50}"))
+        faults.append(FieldError(child(path, "maxPriorities"), 'must be a mapping such as {"user:ann": 50}'))
         maxima = {}
     for key, value in maxima.items():
         place = child(child(path, "maxPriorities"), str(key))
@@ -177,11 +177,11 @@ def _names(raw: Any, path: str, faults: list[FieldError]) -> list[str]:
         if isinstance(name, str) and 0 < len(name) <= _MAX_NAME and name == name.strip() and name.isprintable():
             names.append(name)
         else:
-            faults.append(FieldError(f"{path}[{index}]", f"{name!r} is no name: use 1 to {_MAX_NAME} characters"))
+            faults.append(FieldError(f"{path}[{index}]", f"{shown(name)} is no name: use 1 to {_MAX_NAME} characters"))
     return names
 
 
 def _priority(value: Any, path: str, faults: list[FieldError]) -> None:
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MAX_PRIORITY:
-        text = f"{value!r} is out of range: use a whole number from 0 to {MAX_PRIORITY}"
+        text = f"{shown(value)} is out of range: use a whole number from 0 to {MAX_PRIORITY}"
         faults.append(FieldError(path, text))

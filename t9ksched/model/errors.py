@@ -1,6 +1,6 @@
 """How bad input is reported: every fault with the path of its field, all faults of a document at once."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 
@@ -39,6 +39,20 @@ class Invalid(ValueError):
     def at(cls, path: str, message: str) -> "Invalid":
         """An error with a single fault."""
         return cls([FieldError(path, message)])
+
+
+def shown(value: object) -> str:
+    """A value of a document for a message, in the words of JSON and YAML; of mappings and lists only what they are."""
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    if isinstance(value, Mapping):
+        return "a mapping"
+    return "a list" if isinstance(value, list | tuple) else repr(value)
+
+
+def faulty(value: object, fault: str) -> str:
+    """The beginning of a message about a value: `'x' is out of range`, or that it is missing."""
+    return "is missing" if value is None else f"{shown(value)} {fault}"
 
 
 def child(path: str, key: str) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal, cast
 
-from t9ksched.model.errors import FieldError, Invalid, child
+from t9ksched.model.errors import FieldError, Invalid, child, faulty
 
 Operator = Literal["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"]
 
@@ -89,7 +89,7 @@ def _expression(raw: object, path: str, operators: tuple[str, ...], faults: list
         faults.append(FieldError(child(path, "key"), fault))
     if operator not in operators:
         faults.append(
-            FieldError(child(path, "operator"), f"{operator!r} is unknown: use one of {', '.join(operators)}")
+            FieldError(child(path, "operator"), f"{faulty(operator, 'is unknown')}: use one of {', '.join(operators)}")
         )
     if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
         faults.append(FieldError(child(path, "values"), "must be a list of texts"))

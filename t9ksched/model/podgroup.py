@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal, cast
 
-from t9ksched.model.errors import FieldError, Invalid, child
+from t9ksched.model.errors import FieldError, Invalid, child, shown
 from t9ksched.model.names import DEFAULT_QUEUE
 from t9ksched.model.queue import MAX_PRIORITY
 
@@ -44,7 +44,9 @@ class PodGroupSpec:
         topology = raw.get("topologyPolicy") or "None"
         if topology not in TOPOLOGY_POLICIES:
             known = ", ".join(TOPOLOGY_POLICIES)
-            faults.append(FieldError(child(path, "topologyPolicy"), f"{topology!r} is unknown: use one of {known}"))
+            faults.append(
+                FieldError(child(path, "topologyPolicy"), f"{shown(topology)} is unknown: use one of {known}")
+            )
         if faults:
             raise Invalid(faults)
         return cls(min_member, roles, queue, priority, cast(TopologyPolicy, topology))
@@ -54,7 +56,7 @@ def _whole(value: Any, path: str, default: int, low: int, high: int, faults: lis
     if value is None:
         return default
     if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-        faults.append(FieldError(path, f"{value!r} is out of range: use a whole number from {low} to {high}"))
+        faults.append(FieldError(path, f"{shown(value)} is out of range: use a whole number from {low} to {high}"))
         return default
     return value
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from t9ksched.model.errors import Invalid
+from t9ksched.model.errors import Invalid, faulty
 from t9ksched.model.labels import LabelSelector, NodeSelector, Requirement
 
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -163,7 +163,7 @@ def _list(part: Mapping[str, Any], key: str, path: str) -> list[Mapping[str, Any
 def _weight(raw: Mapping[str, Any], path: str) -> int:
     weight = raw.get("weight")
     if isinstance(weight, bool) or not isinstance(weight, int) or not 1 <= weight <= 100:
-        raise Invalid.at(f"{path}.weight", f"{weight!r} is out of range: use a whole number from 1 to 100")
+        raise Invalid.at(f"{path}.weight", f"{faulty(weight, 'is out of range')}: use a whole number from 1 to 100")
     return weight
 
 
@@ -218,7 +218,7 @@ def _spread(raw: Any, path: str, namespace: str, labels: Mapping[str, str]) -> S
         raise Invalid.at(path, "must be a mapping")
     skew = raw.get("maxSkew")
     if isinstance(skew, bool) or not isinstance(skew, int) or skew < 1:
-        raise Invalid.at(f"{path}.maxSkew", f"{skew!r} must be a whole number from 1")
+        raise Invalid.at(f"{path}.maxSkew", f"{faulty(skew, 'is out of range')}: use a whole number from 1")
     return Spread(
         PodTerm((Peers(_selector(raw, path, labels), (namespace,)),), _key(raw, path)),
         skew,

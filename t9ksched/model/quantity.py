@@ -11,6 +11,8 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Final
 
+from t9ksched.model.errors import shown
+
 _PATTERN: Final = re.compile(r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+))(?:([numkMGTPE]|[KMGTPE]i)|[eE]([+-]?[0-9]{1,3}))?")
 _BINARY: Final = {f"{unit}i": Fraction(1024) ** power for power, unit in enumerate("KMGTPE", start=1)}
 _DECIMAL: Final = {
@@ -67,7 +69,7 @@ def _number(text: str) -> Fraction:
 
 
 def _shown(value: object) -> str:
-    text = repr(value)
+    text = shown(value)
     return text if len(text) <= _MOST_DIGITS else f"{text[:_MOST_DIGITS]}…"
 
 

@@ -10,7 +10,7 @@ from datetime import timedelta
 from typing import Any, Final, Literal, cast
 
 from t9ksched.model.duration import parse_duration
-from t9ksched.model.errors import FieldError, Invalid, child
+from t9ksched.model.errors import FieldError, Invalid, child, shown
 from t9ksched.model.labels import LabelSelector, key_fault, value_fault
 from t9ksched.model.quantity import CARDS, QuantityError, from_units, parse, to_units
 from t9ksched.model.queue_starvation import QueueStarvation, parse_starvation
@@ -125,7 +125,7 @@ def validate_queue_name(name: object, path: str = "name") -> str:
         Invalid: it is not.
     """
     if not isinstance(name, str) or not _NAME.fullmatch(name):
-        raise Invalid.at(path, f"{name!r} is not a queue name: use 1 to 63 lower-case letters, digits and '-'")
+        raise Invalid.at(path, f"{shown(name)} is not a queue name: use 1 to 63 lower-case letters, digits and '-'")
     return name
 
 
@@ -163,7 +163,7 @@ class _Reader:
         if value is None:
             return ""
         if not isinstance(value, str):
-            self.fail(key, f"must be a text, not {value!r}")
+            self.fail(key, f"must be a text, not {shown(value)}")
             return ""
         return value
 
@@ -172,7 +172,7 @@ class _Reader:
         if value is None:
             return default
         if not isinstance(value, bool):
-            self.fail(key, f"must be true or false, not {value!r}")
+            self.fail(key, f"must be true or false, not {shown(value)}")
             return default
         return value
 
@@ -181,7 +181,7 @@ class _Reader:
         if value is None:
             return default
         if value not in options:
-            self.fail(key, f"{value!r} is unknown: use one of {', '.join(options)}")
+            self.fail(key, f"{shown(value)} is unknown: use one of {', '.join(options)}")
             return default
         return str(value)
 
@@ -276,7 +276,7 @@ def parse_queue_spec(raw: object, path: str = "spec") -> QueueSpec:
     if priority is None:
         priority = 0
     if isinstance(priority, bool) or not isinstance(priority, int) or not 0 <= priority <= MAX_PRIORITY:
-        reader.fail("priority", f"{priority!r} is out of range: use a whole number from 0 to {MAX_PRIORITY}")
+        reader.fail("priority", f"{shown(priority)} is out of range: use a whole number from 0 to {MAX_PRIORITY}")
         priority = 0
     max_duration = reader.text("maxDuration")
     try:

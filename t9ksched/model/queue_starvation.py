@@ -10,7 +10,7 @@ from datetime import timedelta
 from typing import Final
 
 from t9ksched.model.duration import parse_duration
-from t9ksched.model.errors import FieldError, Invalid, child
+from t9ksched.model.errors import FieldError, Invalid, child, shown
 from t9ksched.model.whole import whole_number
 
 _FIELDS: Final = ("after", "maxHeldShare")
@@ -66,7 +66,7 @@ def parse_starvation(raw: object, path: str) -> QueueStarvation | None:
         try:
             if not isinstance(value, str) or not value:
                 example = '"30m", or "0" for never' if key == "after" else '"20%"'
-                raise ValueError(f"must be a text such as {example}, not {value!r}")
+                raise ValueError(f"must be a text such as {example}, not {shown(value)}")
             if key == "maxHeldShare":
                 share = parse_share(value)
             else:

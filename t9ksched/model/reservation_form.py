@@ -20,7 +20,7 @@ from t9ksched.model.advance_reservation import (
 )
 from t9ksched.model.dns import is_label, is_subdomain
 from t9ksched.model.duration import parse_duration
-from t9ksched.model.errors import FieldError, Invalid, child
+from t9ksched.model.errors import FieldError, Invalid, child, faulty, shown
 from t9ksched.model.labels import LabelSelector, key_fault
 from t9ksched.model.wall_clock import parse_moment, time_zone, zone_fault
 
@@ -115,7 +115,7 @@ class _Form:
     def flag(self, key: str) -> bool:
         value = self.raw.get(key)
         if value is not None and not isinstance(value, bool):
-            self.fail(key, f"must be true or false, not {value!r}")
+            self.fail(key, f"must be true or false, not {shown(value)}")
         return value is True
 
     def choice(self, key: str, options: tuple[str, ...], default: str) -> str:
@@ -123,7 +123,9 @@ class _Form:
         if value is None:
             return default
         if not isinstance(value, str) or value not in options:
-            self.fail(key, f"{value!r} is unknown: use one of {', '.join(option or repr('') for option in options)}")
+            self.fail(
+                key, f"{shown(value)} is unknown: use one of {', '.join(option or repr('') for option in options)}"
+            )
             return default
         return value
 
@@ -143,7 +145,7 @@ class _Form:
             return default
         try:
             if not isinstance(value, str) or not value:
-                raise ValueError(f"{value!r} is not a duration: write one such as 24h or 30m, or '0'")
+                raise ValueError(f"{shown(value)} is not a duration: write one such as 24h or 30m, or '0'")
             length = parse_duration(value)
             if length is not None and length > timedelta(days=366):
                 raise ValueError(f"{value!r} is longer than a year")
@@ -166,7 +168,7 @@ class _Form:
 
     def number(self, value: object, path: str, most: int) -> int:
         if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
-            self.fail(path, f"{value!r} is out of range: use a whole number from 1 to {most}")
+            self.fail(path, f"{faulty(value, 'is out of range')}: use a whole number from 1 to {most}")
             return 1
         return value
 
@@ -184,7 +186,7 @@ class _Form:
     def _name(self) -> str:
         name = self.raw.get("name")
         if name is not None and (not isinstance(name, str) or not is_label(name)):
-            self.fail("name", f"{name!r} is not a name: use 1 to 63 lower-case letters, digits and '-'")
+            self.fail("name", f"{shown(name)} is not a name: use 1 to 63 lower-case letters, digits and '-'")
         return str(name)
 
     def _times(
@@ -234,7 +236,7 @@ class _Form:
         raw = self.mapping("cards", ("resource", "count"), "{resource: nvidia.com/gpu, count: 4}")
         resource = raw.get("resource")
         if not isinstance(resource, str) or "/" not in resource or key_fault(resource):
-            self.fail("cards.resource", f"{resource!r} is not a resource of cards, such as nvidia.com/gpu")
+            self.fail("cards.resource", f"{shown(resource)} is not a resource of cards, such as nvidia.com/gpu")
         return Cards(str(resource), self.number(raw.get("count"), "cards.count", _MOST_CARDS))
 
     def _whom(self) -> tuple[frozenset[str], frozenset[str], frozenset[str]]:

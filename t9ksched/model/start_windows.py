@@ -13,7 +13,7 @@ from datetime import date, datetime, time, timedelta
 from functools import lru_cache
 from typing import Final
 
-from t9ksched.model.errors import FieldError, Invalid, child
+from t9ksched.model.errors import FieldError, Invalid, child, faulty, shown
 from t9ksched.model.wall_clock import moment_of, time_zone, zone_fault
 
 DAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
@@ -150,7 +150,7 @@ def _minutes(value: object, path: str, faults: list[FieldError]) -> int | None:
     if isinstance(value, str) and _TIME.fullmatch(value):
         hours, minutes = value.split(":")
         return int(hours) * 60 + int(minutes)
-    shown = "is missing" if value is None else f"{value!r} is not a time of the day"
+    shown = faulty(value, "is not a time of the day")
     quoted = "" if isinstance(value, str) else ' (in YAML with quotes: "20:00")'
     faults.append(FieldError(path, f"{shown}: write hours and minutes from 00:00 to 24:00{quoted}"))
     return None
@@ -164,5 +164,5 @@ def _days(value: object, path: str, faults: list[FieldError]) -> tuple[int, ...]
         return EVERY_DAY
     for nth, day in enumerate(value):
         if day not in DAYS:
-            faults.append(FieldError(f"{path}[{nth}]", f"{day!r} is not a day: use one of {', '.join(DAYS)}"))
+            faults.append(FieldError(f"{path}[{nth}]", f"{shown(day)} is not a day: use one of {', '.join(DAYS)}"))
     return tuple(sorted({DAYS.index(day) for day in value if day in DAYS}))

@@ -11,6 +11,8 @@ from functools import lru_cache
 from typing import Final
 from zoneinfo import ZoneInfo
 
+from t9ksched.model.errors import shown
+
 _RFC_3339: Final = re.compile(r"\d{4}-\d{2}-\d{2}[Tt]\d{2}:\d{2}:\d{2}(\.\d{1,9})?([Zz]|[+-]\d{2}:\d{2})", re.ASCII)
 _ZONE: Final = re.compile(r"[A-Za-z0-9_+-]+(/[A-Za-z0-9_+-]+)*")
 _NO_ZONES: Final = ("posix", "right", "localtime", "posixrules", "Factory")
@@ -29,15 +31,15 @@ def parse_moment(text: object) -> datetime:
     Raises:
         ValueError: it is no RFC 3339 time, or too long ago or too far ahead.
     """
-    shown = repr(text)[:_LONGEST]
+    said = shown(text)[:_LONGEST]
     if not isinstance(text, str) or not _RFC_3339.fullmatch(text):
-        raise ValueError(f"{shown} is not a time: write it like 2030-01-31T20:00:00Z or 2030-01-31T20:00:00+08:00")
+        raise ValueError(f"{said} is not a time: write it like 2030-01-31T20:00:00Z or 2030-01-31T20:00:00+08:00")
     first, last = _YEARS
-    out_of_range = f"{shown} is out of range: use a year from {first} to {last}"
+    out_of_range = f"{said} is out of range: use a year from {first} to {last}"
     if not first <= int(text[:4]) <= last:
         raise ValueError(out_of_range)
     if fault := _digits_fault(text):
-        raise ValueError(f"{shown} is not a time: {fault}")
+        raise ValueError(f"{said} is not a time: {fault}")
     found = datetime.fromisoformat(re.sub(r"(\.\d{6})\d+", r"\1", text.upper()))
     if found < _EPOCH:
         raise ValueError(out_of_range)
@@ -82,7 +84,7 @@ def moment_at(ns: int) -> datetime:
 def zone_fault(name: object) -> str:
     """What is wrong with the name of a time zone; empty when it is known."""
     unknown = (
-        f"{repr(name)[:_LONGEST]} is not a time zone: use a name of the IANA database, such as Asia/Shanghai or UTC"
+        f"{shown(name)[:_LONGEST]} is not a time zone: use a name of the IANA database, such as Asia/Shanghai or UTC"
     )
     if not isinstance(name, str) or len(name) > _LONGEST or not _ZONE.fullmatch(name):
         return unknown

@@ -8,7 +8,7 @@ readers of kinds stay free of checks. Absent and `null` are the same, as for Kub
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from t9ksched.model.errors import FieldError, child
+from t9ksched.model.errors import FieldError, child, shown
 
 MAX_COUNT = 100_000
 """More replicas than any cluster runs; a larger number is taken for a typing error."""
@@ -65,7 +65,7 @@ class Field:
             if isinstance(key, str):
                 yield key, self[key]
             else:
-                self.fault(f"has the key {key!r}, which is no text: put it in quotes")
+                self.fault(f"has the key {shown(key)}, which is no text: put it in quotes")
 
     def items(self) -> list["Field"]:
         """The entries of a list, empty if absent."""
@@ -101,7 +101,7 @@ class Field:
         if self.value is None:
             return default
         if isinstance(self.value, bool) or not isinstance(self.value, int) or not low <= self.value <= high:
-            self.fault(f"{self.value!r} is out of range: use a whole number from {low} to {high}")
+            self.fault(f"{shown(self.value)} is out of range: use a whole number from {low} to {high}")
             return default
         return self.value
 
@@ -110,7 +110,7 @@ class Field:
         if self.value is None:
             return default
         if not isinstance(self.value, bool):
-            self.fault(f"must be true or false, not {self.value!r}")
+            self.fault(f"must be true or false, not {shown(self.value)}")
             return default
         return self.value
 

@@ -4,7 +4,7 @@ import copy
 from collections.abc import Mapping
 from typing import Any
 
-from t9ksched.model.errors import Invalid, child
+from t9ksched.model.errors import Invalid, child, faulty
 from t9ksched.model.names import QUEUE_LABEL, SCHEDULER_NAME
 from t9ksched.workloads.read import UnknownKind
 from t9ksched.workloads.registry import KINDS, kind_named
@@ -21,7 +21,9 @@ def with_queue(obj: Mapping[str, Any], queue: str | None = None, priority: int |
     """
     kind = kind_named(str(obj.get("kind")))
     if kind is None:
-        raise UnknownKind.at("kind", f"{obj.get('kind')!r} is unknown: the kinds are {', '.join(sorted(KINDS))}")
+        raise UnknownKind.at(
+            "kind", f"{faulty(obj.get('kind'), 'is unknown')}: the kinds are {', '.join(sorted(KINDS))}"
+        )
     changed: dict[str, Any] = copy.deepcopy(dict(obj))
     if queue is None and priority is None:
         return changed

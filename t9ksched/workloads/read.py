@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from t9ksched.model.dns import is_label, is_subdomain
-from t9ksched.model.errors import FieldError, Invalid
+from t9ksched.model.errors import FieldError, Invalid, faulty
 from t9ksched.model.labels import value_fault
 from t9ksched.model.names import DEFAULT_QUEUE, GROUP_LABEL, QUEUE_LABEL, SCHEDULER_NAME
 from t9ksched.model.queue import MAX_PRIORITY
@@ -85,10 +85,10 @@ def _kind(root: Field) -> Kind:
     kind = kind_named(name) if isinstance(name, str) else None
     if kind is None:
         known = ", ".join(sorted(KINDS))
-        text = f"{name!r} is unknown" if name is not None else "is missing"
+        text = faulty(name, "is unknown")
         raise UnknownKind.at("kind", f"{text}: the kinds that can be submitted are {known}")
     if version != kind.api_version:
-        text = f"{version!r} has no {kind.name}" if version is not None else "is missing"
+        text = faulty(version, f"has no {kind.name}")
         raise UnknownKind.at("apiVersion", f"{text}: use {kind.api_version}")
     return kind
 

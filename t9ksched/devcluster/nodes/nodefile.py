@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from t9ksched.model.errors import FieldError, Invalid, child
+from t9ksched.model.errors import FieldError, Invalid, child, faulty, shown
 from t9ksched.model.labels import key_fault, value_fault
 from t9ksched.model.names import CARD_MODE_ANNOTATION, HONOURS_INDEX, PLUGIN_CHOOSES
 from t9ksched.model.quantity import QuantityError, is_extended, parse
@@ -108,7 +108,7 @@ class _Entry:
         elif mode in (HONOURS_INDEX, PLUGIN_CHOOSES):
             self.annotations[CARD_MODE_ANNOTATION] = mode
         else:
-            self._fault("cardMode", f"{mode!r} is unknown: use {HONOURS_INDEX} or {PLUGIN_CHOOSES}")
+            self._fault("cardMode", f"{shown(mode)} is unknown: use {HONOURS_INDEX} or {PLUGIN_CHOOSES}")
 
     def _fault(self, key: str, message: str) -> None:
         self._faults.append(FieldError(f"{self._path}.{key}", message))
@@ -124,7 +124,7 @@ class _Entry:
         if count is None:
             return [name]
         if isinstance(count, bool) or not isinstance(count, int) or not 0 <= count <= MAX_NODES:
-            self._fault("count", f"{count!r} is out of range: use a whole number from 0 to {MAX_NODES:,}")
+            self._fault("count", f"{shown(count)} is out of range: use a whole number from 0 to {MAX_NODES:,}")
             return []
         return [f"{name}-{number}" for number in range(count)]
 
@@ -136,7 +136,7 @@ class _Entry:
         for key, value in found.items():
             fault = key_fault(str(key))
             if not fault and not isinstance(value, str):
-                fault = f"{value!r} must be a text: put it in quotes"
+                fault = f"{shown(value)} must be a text: put it in quotes"
             elif not fault and check_values:
                 fault = value_fault(value)
             if fault:
@@ -164,11 +164,11 @@ class _Entry:
             elif fault := key_fault(key):
                 self._fault(f"{place}.key", fault)
             if value is not None and not isinstance(value, str):
-                self._fault(f"{place}.value", f"{value!r} must be a text: put it in quotes")
+                self._fault(f"{place}.value", f"{shown(value)} must be a text: put it in quotes")
             elif value and (fault := value_fault(value)):
                 self._fault(f"{place}.value", fault)
             if effect not in EFFECTS:
-                self._fault(f"{place}.effect", f"{effect!r} is unknown: use one of {', '.join(EFFECTS)}")
+                self._fault(f"{place}.effect", f"{faulty(effect, 'is unknown')}: use one of {', '.join(EFFECTS)}")
             taints.append({name: taint[name] for name in _TAINT_KEYS if taint.get(name) is not None})
         return taints
 

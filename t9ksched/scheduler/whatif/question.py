@@ -11,7 +11,7 @@ from t9ksched.engine.plugins import Factory
 from t9ksched.engine.policy import Policy
 from t9ksched.engine.scheduler_conf import parse_conf
 from t9ksched.model.dns import is_subdomain
-from t9ksched.model.errors import FieldError, Invalid, child
+from t9ksched.model.errors import FieldError, Invalid, child, faulty, shown
 from t9ksched.model.labels import key_fault, value_fault
 from t9ksched.model.names import CARD_MODE_ANNOTATION, HONOURS_INDEX, PLUGIN_CHOOSES
 from t9ksched.model.node import Condition, Node, NodeFacts, NodeSpec, NodeStatus, TaintField, node_facts
@@ -129,9 +129,9 @@ class _Nodes:
         """The nodes, at most so many; none where there are faults."""
         name, count = self._raw.get("name"), self._raw.get("count")
         if self._raw and (not isinstance(name, str) or not is_subdomain(name) or len(name) > 240):
-            self._fault("name", f"{name!r} is not a node name: use a-z, 0-9, - and .")
+            self._fault("name", f"{faulty(name, 'is not a node name')}: use a-z, 0-9, - and .")
         if count is not None and (isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= most):
-            self._fault("count", f"{count!r} is out of range: use a whole number from 1 to {most}")
+            self._fault("count", f"{shown(count)} is out of range: use a whole number from 1 to {most}")
         first = self._facts()
         if len(self._faults) > self._before or first is None:
             return []
@@ -143,7 +143,7 @@ class _Nodes:
         if like is not None:
             known = self._state.node_objects.get(like) if isinstance(like, str) else None
             if known is None:
-                self._fault("like", f"there is no node {like!r}")
+                self._fault("like", f"there is no node {shown(like)}")
                 return None
             for key in ("taints", "allocatable", "cardMode"):
                 if self._raw.get(key) is not None:
@@ -152,7 +152,7 @@ class _Nodes:
             return replace(known[1], labels=labels, unschedulable=False, ready=True, deleting=False, unsure=False)
         mode = self._raw.get("cardMode")
         if mode not in (None, *_MODES):
-            self._fault("cardMode", f"{mode!r} is unknown: use {' or '.join(_MODES)}")
+            self._fault("cardMode", f"{shown(mode)} is unknown: use {' or '.join(_MODES)}")
             mode = None
         meta = Metadata(labels=self._labels(), annotations={CARD_MODE_ANNOTATION: mode or HONOURS_INDEX})
         status = NodeStatus(self._allocatable(), [Condition("Ready", "True")])

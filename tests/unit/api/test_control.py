@@ -152,6 +152,8 @@ async def test_faulty_time_limits(world: World, body: dict[str, object]) -> None
     world.leader.job_list = [live("walk", phase="Pending", queue="short")]
     refused = await world.admin("POST", f"{JOB}/actions/update", body)
     assert (refused.status, refused.body["code"], refused.paths) == (422, "InvalidField", ["timeLimit"])
+    assert not body or "is missing" not in refused.body["detail"]
+    assert body or "is missing: write one such as 2h, or 0 for none" in refused.body["errors"][0]["message"]
 
 
 async def test_a_submitter_releases_what_did_not_start_in_time(world: World) -> None:

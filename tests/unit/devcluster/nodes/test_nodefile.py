@@ -129,7 +129,7 @@ OK = "allocatable: {cpu: 1}"
         (f"nodes: [{{name: a-1, {OK}}}, {{name: a, count: 2, {OK}}}]", "nodes[1].name", "a-1"),
         (f"nodes: [{{name: a, count: -1, {OK}}}]", "nodes[0].count", "-1"),
         (f"nodes: [{{name: a, count: two, {OK}}}]", "nodes[0].count", "two"),
-        (f"nodes: [{{name: a, count: true, {OK}}}]", "nodes[0].count", "True"),
+        (f"nodes: [{{name: a, count: true, {OK}}}]", "nodes[0].count", "true is out of range"),
         (f"nodes: [{{name: a, count: 1000000, {OK}}}]", "nodes[0].count", "100,000"),
         (f"nodes: [{{name: a, count: 60000, {OK}}}, {{name: b, count: 60000, {OK}}}]", "nodes[1].count", "100,000"),
         (f"nodes: [{{name: a, gpus: 4, {OK}}}]", "nodes[0].gpus", "unknown"),
