@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable
+from typing import Final
 
 from t9ksched.model.job import TERMINATING
 from t9ksched.model.reasons import Code, Reason
@@ -11,6 +12,8 @@ from t9ksched.scheduler.state.job_record import JobRecord
 from t9ksched.scheduler.state.records import FINISHED, GangRecord
 from t9ksched.scheduler.state.state import ClusterState
 from t9ksched.workloads.registry import STOPS
+
+_BEFORE_IT_RUNS: Final = ("Pending", "Resuming")
 
 
 def phase_now(state: ClusterState, uid: str) -> str | None:
@@ -46,11 +49,17 @@ def _phase(state: ClusterState, uid: str, record: JobRecord | None, gangs: Itera
     gangs = list(gangs)
     if (record is None or record.phase not in FINISHED) and _terminates(state, uid, record, gangs):
         return TERMINATING
-    if record is not None and record.phase:
-        return record.phase
     pods = [pod for gang in gangs for pod in gang.members.values()]
     clock = state.clocks.by_job.get(uid)
-    if clock and clock.run.ended_code and not any(pod.holds and pod.uid not in clock.evicted for pod in pods):
+    ended = clock.run.ended_code if clock is not None else ""
+    if clock is not None and any(pod.holds and pod.uid not in clock.evicted for pod in pods):
+        ended = ""
+    if record is not None and record.phase:
+        # One that is resumed as it was stays ended: nothing of it starts before it has another limit.
+        kind = record.api_version.rpartition("/")[0], record.kind
+        stays = ended == Code.TIME_LIMIT_EXCEEDED and kind in STOPS and record.phase in _BEFORE_IT_RUNS
+        return "Paused" if stays else record.phase
+    if ended:
         owner = next((gang.owner for gang in gangs if gang.owner is not None), None) or ended_owner(state, uid)
         group = owner.api_version.rpartition("/")[0] if owner is not None else ""
         return "Paused" if owner is not None and (group, owner.kind) in STOPS else "Failed"

@@ -125,7 +125,7 @@ def limit_of(known: Known, gangs: Iterable[GangRecord], job_uid: str) -> TimeLim
     control = known.controls.get(job_uid)
     for gang in gangs:
         if gang.acceptance:
-            limits.append(agreed_limit(known, gang))
+            limits.append(None if _shortened(known, gang) else agreed_limit(known, gang))
         else:
             requested = limit_asked(known, gang).seconds
             limits.append(known.clocks.limit(job_of(gang), control_of(known, gang), [requested]))
@@ -145,6 +145,15 @@ def limit_of(known: Known, gangs: Iterable[GangRecord], job_uid: str) -> TimeLim
     if shortest(limits) is None and (ended := known.clocks.ended_by(job_uid, control)) is not None:
         (rests if ended.rest else limits).append(ended.seconds)
     return time_limit(shortest(limits), shortest(lengths), shortest(rests))
+
+
+def _shortened(known: Known, gang: GangRecord) -> bool:
+    """Whether a group was accepted with the limit of its queue, because it asks for a longer one: then that counts."""
+    own, want, clock = agreed_limit(known, gang), limit_asked(known, gang).seconds, known.clocks.of(gang)
+    given = clock is not None and clock.run.limit is not None
+    if given or known.clocks.updated(job_of(gang), control_of(known, gang)):
+        return False
+    return own is not None and own == _seconds(known.queues.get(gang.queue)) and want is not None and want > own
 
 
 def _seconds(queue: Queue | None) -> int | None:

@@ -7,6 +7,7 @@ from msgspec import structs
 
 from t9ksched.model import names
 from t9ksched.model.pod import OwnerReference, Pod, decode_pod
+from t9ksched.model.queue import Queue, parse_queue_spec
 from t9ksched.model.reasons import Code
 from t9ksched.model.timelimit import TimeLimit
 from t9ksched.scheduler.state.limits import limit_of, limit_warning, own_limit
@@ -88,3 +89,27 @@ def test_an_edit_is_told(state: ClusterState, text: str, told: str) -> None:
     group = gang(state)
     state.upsert_pod(member("asks", text))
     assert f"asks for a time limit of {told}" in limit_warning(state, group)
+
+
+@pytest.mark.parametrize(
+    ("length", "agreed", "source"),
+    [("10s", 10, "queue"), ("22s", 22, "job"), ("1m", 22, "job"), ("10s", 8, "job")],
+)
+def test_a_limit_that_the_queue_shortened_is_the_queues(
+    state: ClusterState, length: str, agreed: int, source: str
+) -> None:
+    """The annotation asks for 22 s."""
+    state.set_queues([Queue("default", parse_queue_spec({"maxDuration": length}))])
+    group = gang(state)
+    group.acceptance = structs.replace(group.acceptance, time_limit=timedelta(seconds=agreed))  # type: ignore[type-var]
+    assert group.queue == "default"
+    assert limit_of(state, [group], job_of(group)) == TimeLimit(agreed, source)  # type: ignore[arg-type]
+
+
+def test_a_limit_that_was_given_since_is_the_jobs(state: ClusterState) -> None:
+    state.set_queues([Queue("default", parse_queue_spec({"maxDuration": "10s"}))])
+    group = gang(state)
+    group.acceptance = structs.replace(group.acceptance, time_limit=timedelta(seconds=10))  # type: ignore[type-var]
+    given = JobControl(job_of(group), time_limit_seconds=10, limited_at=datetime.now(UTC))
+    state.direct({job_of(group): given})
+    assert limit_of(state, [group], job_of(group)) == TimeLimit(10, "job")
