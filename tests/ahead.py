@@ -107,6 +107,13 @@ class Pool:
         """An administrator changes a queue."""
         self._queues[name] = state
 
+    def ask_anew(self, name: str, pods: int, *, cards: int = 1) -> None:
+        """The waiting job asks for so many pods from now on, each with so many cards; it is as old as it was."""
+        had = self._waiting[name]
+        of = pod_class(cpu=0, memory=0, gpu=cards)
+        made = gang(name, had.queue, pods, of=of, created=had.created, priority=had.priority)
+        self._waiting[name] = structs.replace(made, lasts=had.lasts, user=had.user, reservation=had.reservation)
+
     def cancel(self, name: str) -> None:
         """The job waits no longer."""
         del self._waiting[name]

@@ -313,9 +313,8 @@ class PlannedStarts:
 
     def still_fits(self, gang: Gang, key: SchedulingKey, block: Block) -> bool:
         """Whether the room of a plan that the gang had is what it asks for, and there and paid for from that moment."""
-        asked = sum(column.needs_vector * pods for column, pods in key.groups)
         allowed = np.logical_or.reduce([column.mask for column, _ in key.groups])[block.room.rows]
-        return np.array_equal(block.room.amounts.sum(axis=1), asked) and allowed.all() and self._is_there(gang, block)
+        return key.takes(block.room.amounts) and bool(allowed.all()) and self._is_there(gang, block)
 
     def _is_there(self, gang: Gang, block: Block) -> bool:
         """Whether the room of a plan, which is not laid, is free and paid for from its moment until the gang ends."""
@@ -328,10 +327,12 @@ class PlannedStarts:
         return bool(np.all((left >= amounts) | (amounts == 0))) and self.charges.affords(block, laid=False)
 
     def fails(self, gang: Gang, key: SchedulingKey, had: Block | None) -> bool:
-        """Whether the gang had a plan, `had` unless it lost a node, that does not come about as it was."""
+        """Whether the gang had a plan, `had` unless it lost a node, that does not come about as it was, without a
+        change of what the gang asks for: no other plan moves for that.
+        """
         if had is None:
             return gang.uid in self._broken
-        return had.at <= self._now or not self.still_fits(gang, key, had)
+        return key.takes(had.room.amounts) and (had.at <= self._now or not self.still_fits(gang, key, had))
 
     def behind(self, gang: Gang) -> list[Block]:
         """The plans on the timeline of queues of this priority that are later than the one that the gang had."""

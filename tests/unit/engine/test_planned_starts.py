@@ -227,6 +227,25 @@ def test_a_plan_is_not_moved_by_a_larger_priority_of_its_queue() -> None:
     assert pool.planned == {"b": 10, "c": 15}
 
 
+@pytest.mark.parametrize("of", ["q", "r"])
+@pytest.mark.parametrize(("pods", "cards", "expected"), [(8, 1, 15), (4, 2, None), (3, 1, 10), (5, 1, 10)])
+def test_a_job_that_asks_for_something_else_by_now_moves_no_other_plan(
+    of: str, pods: int, cards: int, expected: float | None
+) -> None:
+    pool = Pool(queues={"q": queue(), "r": queue()})
+    pool.submit("a", 10, 10)
+    pool.cycle(0)
+    pool.submit("b", 5, 5)
+    pool.cycle(0)
+    pool.submit("c", 5, 5, of=of)
+    pool.cycle(0)
+    assert pool.planned == {"b": 10, "c": 10}
+    pool.ask_anew("b", pods, cards=cards)
+    pool.cycle(1)
+    pool.cycle(1)
+    assert pool.planned == ({"b": expected} if expected is not None else {}) | {"c": 10}
+
+
 def test_a_queue_of_larger_priority_goes_before() -> None:
     pool = Pool(queues={"q": queue(ordering="Backfill"), "high": queue(ordering="Backfill", priority=10)})
     pool.submit("a", 6, 10)
