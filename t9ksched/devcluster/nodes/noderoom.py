@@ -1,12 +1,13 @@
 """What a simulated node has and which pods occupy it: the admission check of its kubelet.
 
 A pod that was bound here is admitted if the node really has room for it, else refused with the reason a kubelet gives:
-`OutOf<resource>`, `NodeAffinity`, `NodePorts`, `TaintToleration`, or `UnexpectedAdmissionError` for cards. The check
-reads only this node, so its cost does not grow with the cluster.
+`OutOf<resource>`, `NodeAffinity`, `NodePorts`, `TaintToleration`, or `UnexpectedAdmissionError` for cards. An extended
+resource that the node does not list at all is not checked and not given, as by a real kubelet: the pod runs without it.
+The check reads only this node, so its cost does not grow with the cluster.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
@@ -22,7 +23,7 @@ from t9ksched.model.names import HONOURS_INDEX, SCHEDULER_NAME
 from t9ksched.model.node import NodeFacts, decode_node, node_facts
 from t9ksched.model.pod import Container, PodSpec, declared, decode_pod, pod_class
 from t9ksched.model.podclass import HostPort, PodClass
-from t9ksched.model.quantity import QuantityError, from_units
+from t9ksched.model.quantity import QuantityError, from_units, is_extended
 from t9ksched.model.resources import NVIDIA_GPU, is_card_resource
 
 Object = dict[str, Any]
@@ -60,6 +61,7 @@ class NodeRoom:
     def update(self, node: Object) -> None:
         """Take over a newer state of the node object; occupants stay."""
         self.facts: NodeFacts = node_facts(decode_node(node))
+        self.listed = frozenset((node.get("status") or {}).get("allocatable") or {})
         addresses = (node.get("status") or {}).get("addresses") or []
         self.address = next((entry["address"] for entry in addresses if entry.get("type") == "InternalIP"), "")
         self.hami.update(node["metadata"].get("annotations") or {})
@@ -96,7 +98,7 @@ class NodeRoom:
     def restore(self, pod: Object) -> None:
         """Add a pod that runs here already, without a check of what it occupies."""
         try:
-            wanted = _read(pod)
+            wanted = self._of_listed(_read(pod))
         except PodRefused:
             return
         uid = pod["metadata"]["uid"]
@@ -119,7 +121,8 @@ class NodeRoom:
             PodRefused: the node cannot take it; nothing is occupied then.
         """
         uid = pod["metadata"]["uid"]
-        wanted = self._read.pop(uid, None) or _read(pod)
+        known = self._read.pop(uid, None)
+        wanted = self._of_listed(known or _read(pod))
         self._check(wanted)
         try:
             others = tuple(each for each in wanted.cards if not self.hami.cards or each.resource != NVIDIA_GPU)
@@ -136,6 +139,16 @@ class NodeRoom:
         if given and _foreign(pod):
             record |= deviceplugin.announced(given, _annotations(pod))
         return record
+
+    def _of_listed(self, wanted: PodClass) -> PodClass:
+        """Without extended resources that the node does not list."""
+        missing = {name for name in wanted.extended if is_extended(name) and name not in self.listed}
+        if not missing:
+            return wanted
+        requests = tuple((name, amount) for name, amount in wanted.requests if name not in missing)
+        return replace(
+            wanted, requests=requests, cards=tuple(one for one in wanted.cards if one.resource not in missing)
+        )
 
     def release(self, uid: str) -> None:
         """Free the room of a pod that was deleted or has ended."""

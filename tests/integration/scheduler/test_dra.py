@@ -10,7 +10,7 @@ from t9ksched.kube.resources import DEVICECLASSES, NODES, PODS, RESOURCESLICES
 from t9ksched.model import names
 from t9ksched.scheduler.service import SchedulerService
 from tests.integration.scheduler.conftest import Start
-from tests.integration.scheduler.test_card_modes import asks, told
+from tests.integration.scheduler.test_card_modes import asks, indices, told
 from tests.integration.world import GPU, RUN_LABEL, World
 
 Object = dict[str, Any]
@@ -127,6 +127,26 @@ async def test_devices_for_many_nodes_and_what_a_plugin_offers_beside_them(
         assert (await told(service, world.nodes[0]))["mode"] == "Whole"
         await world.create(asks(world.pod("by-plugin", 0, queue=queue), **{"amd.com__gpu": "2"}))
         await world.running("by-plugin")
+
+
+async def test_a_pod_that_another_binds_to_such_a_node_runs_without_a_card(
+    world: World, start: Start, queue: str
+) -> None:
+    """Why no pod may be bound there: the kubelet says nothing."""
+    await world.play(1, 0, allocatable={"cpu": "64", "memory": "256Gi"})
+    await world.create_shared(DEVICECLASSES, device_class(f"{world.run}-gpus"))
+    await world.create_shared(RESOURCESLICES, devices(world.nodes[0]))
+    foreign = world.pod("foreign", 1)
+    foreign["spec"]["schedulerName"] = "another"
+    async with start() as service:
+        await world.create(foreign)
+        await world.bind("foreign", world.nodes[0])
+        (pod,) = await world.running("foreign")
+        assert indices(pod) == []
+        await world.create(world.pod("ours", 1, queue=queue))
+        assert "1/1 DRA, not supported yet" in await reason(service, lambda text: "DRA" in text)
+        await world.client.delete(PODS, "foreign", world.namespace, grace=0)
+        await world.gone(PODS, "foreign")
 
 
 @pytest.mark.parametrize("how", ["claim", "class"])

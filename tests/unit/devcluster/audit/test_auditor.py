@@ -22,6 +22,13 @@ def node(name: str = "n", mode: str = "honours-index", **allocatable: str) -> Ob
     }
 
 
+def without_cards() -> Object:
+    """A node that does not list any, as where DRA hands them out: pods that ask for some run there without."""
+    made = node()
+    del made["status"]["allocatable"]["nvidia.com/gpu"]
+    return made
+
+
 def container(name: str = "main", gpu: int = 0, **requests: str) -> Object:
     limits = {"nvidia.com/gpu": str(gpu)} if gpu else {}
     return {"name": name, "resources": {"requests": requests, "limits": limits}}
@@ -92,6 +99,7 @@ def two_cards(first: str, second: str) -> Object:
         ([node()], [pod("a", "zero", 1)], ["CardsUnreadable"]),
         ([node()], [pod("a", "-1", 1)], ["CardsUnreadable"]),
         ([node()], [pod("a", gpu=3), pod("b", gpu=2)], ["OverAllocatable"]),
+        ([without_cards()], [pod("a", gpu=1)], ["OverAllocatable"]),
         ([node(cpu="1")], [pod("a", containers=[container(cpu="600m")]), pod("b", containers=[container(cpu="0.6")])],
          ["OverAllocatable"]),
         ([node(pods="1")], [pod("a"), pod("b")], ["OverAllocatable"]),

@@ -120,6 +120,23 @@ def test_an_unreadable_amount_is_refused() -> None:
         NodeRoom(node()).admit(broken)
 
 
+def test_a_resource_that_the_node_does_not_list_is_not_given_and_the_pod_runs() -> None:
+    """Of zero it is out. What DRA hands out is not listed, and a kubelet that finds no claim runs the pod without."""
+    bare, none = node(), node()
+    del bare["status"]["allocatable"][GPU]
+    none["status"]["allocatable"][GPU] = "0"
+    room = NodeRoom(bare)
+    assert room.admit(bound(0, 2, 1, None, 0)) == {}
+    assert GPU not in room.used
+    with pytest.raises(PodRefused, match=r"OutOfnvidia\.com/gpu"):
+        NodeRoom(none).admit(bound(0, 2, 1, None, 0))
+    later = NodeRoom(bare)
+    later.restore(bound(0, 2, 1, None, 0))
+    assert later.used == room.used
+    room.release("uid-0")
+    assert not any(room.used.values())
+
+
 def test_a_smaller_node_keeps_its_pods_and_takes_no_more() -> None:
     room = NodeRoom(node())
     room.admit(bound(0, 3, 1, [0, 1, 2], 0))
