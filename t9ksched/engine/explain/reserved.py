@@ -21,6 +21,11 @@ _OTHERWISE: Final = ("an administrator changes the reservation", "submit it agai
 def reserved(gang: Gang, room: ReservedRoom, now: int) -> Reason:
     """It would fit, but not until it ends: the room is reserved."""
     what = f"reservation {room.name!r}"
+    if room.admits(gang):
+        how = "with its time limit it would still run" if gang.lasts else "it has no time limit, so it might still run"
+        text = f"it would fit, but {how} when {what}, which is for it, ends at {_time(room.end)}"
+        helps = (f"{what} ends", f"a {'shorter ' if gang.lasts else ''}time limit, so that it ends by then")
+        return Reason(Code.HELD_FOR_OTHER, text, unblocks=helps)
     if room.begin <= now:
         text = f"it would fit, but {what} keeps the room until {_time(room.end)}"
     elif gang.lasts:

@@ -297,6 +297,24 @@ def test_who_outlasts_a_part_leaves_it_to_others_until_it_ends(
     assert planning is None or given.planned == ({} if starts else {"own": 1})
 
 
+@pytest.mark.parametrize(
+    ("hours", "text"),
+    [
+        (
+            5,
+            "its time limit it would still run when reservation 'r', which is for it, ends at 1970-01-01T04:00:00Z",
+        ),
+        (0, "no time limit, so it might still run when reservation 'r', which is for it, ends at 1970-01-01T04:00:00Z"),
+    ],
+)
+def test_whom_it_is_for_is_told_when_it_ends(hours: float, text: str) -> None:
+    given = pool(None, nodes=1)
+    given.reserve("r", 0, 4, [0], queues=("q",))
+    given.submit("j", 1, hours)
+    (waits,) = given.cycle(0).waiting
+    assert text in waits.reasons[0].message
+
+
 @BOTH
 def test_a_job_inside_that_is_overdue_holds_its_part_still(planning: Planning | None) -> None:
     """It is not kept a second time, and others that name the reservation do not get it."""
