@@ -8,10 +8,12 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+import yaml
 
 from t9ksched.devcluster.faults.faults import Rule
 from t9ksched.kube.resources import NODES, PODS
 from t9ksched.model import names
+from t9ksched.packaged import folder
 from t9ksched.scheduler.act.node_turns import TurnTimeouts
 from t9ksched.scheduler.report.node_shape import node_shape
 from t9ksched.scheduler.service import SchedulerService
@@ -179,6 +181,17 @@ class Diary:
 
     def text(self) -> str:
         return " | ".join(words for _, words in sorted(self.seen))
+
+
+async def test_the_example_gets_its_part(world: World, start: Start, queue: str) -> None:
+    await play(world)
+    made = yaml.safe_load((folder("examples") / "hami.yaml").read_text())
+    made["metadata"] |= {"namespace": world.namespace, "labels": {names.QUEUE_LABEL: queue}}
+    made["spec"]["containers"][0]["name"] = "main"
+    async with start() as service:
+        await world.create(made)
+        assert await given(world, "ai-benchmark") == ["GPU-0,NVIDIA,3000,30:"]
+        assert held(service, world) == [[("ai-benchmark", 30, 3000)], []]
 
 
 async def test_one_pod_at_a_time_is_bound_to_a_node(world: World, start: Start, queue: str) -> None:
@@ -461,6 +474,25 @@ async def test_the_next_scheduler_evicts_a_pod_that_gets_no_answer(world: World,
         world.faults.silent.clear()
         await world.gone(PODS, "stuck")
         await unlocked(world)
+
+
+async def test_a_pod_that_runs_and_says_that_it_waits_has_its_cards(world: World, start: Start, queue: str) -> None:
+    """Its owner may write so; else the next scheduler would await an answer that never comes."""
+    await play(world)
+    async with start():
+        await world.create(ask(world, "p", queue, 4000, 25))
+        await given(world, "p")
+        forged = {"metadata": {"annotations": {PHASE: "allocating"}}}
+        await world.client.patch(PODS, "p", world.namespace, forged)
+    async with start() as service:
+
+        async def over() -> bool:
+            return not service.executor.turns.busy
+
+        await eventually(over)
+        await world.create(ask(world, "next", queue, 4000, 25))
+        await given(world, "next")
+        assert (await world.bound()).keys() == {"p", "next"}
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ MIG_SINGLE = ({PRODUCT: "NVIDIA-A100-SXM4-40GB-MIG-1g.5gb"}, {GPU: "7"})
 SLICED = ({STRATEGY: "time-slicing", REPLICAS: "4"}, {"nvidia.com/gpu.shared": "8"})
 MPS = ({STRATEGY: "mps", REPLICAS: "4", PRODUCT: "NVIDIA-A40-SHARED"}, {GPU: "8"})
 MGPU = ({"vke.node.gpu.schedule": "mgpu"}, V100S)
+GPUSHARE = ({}, {"aliyun.com/gpu-mem": "32", "aliyun.com/gpu-count": "2"})
 CASES = [
     ("pod.yaml", "Whole", WHOLE, MIG_SINGLE, 1),
     ("gpu-model.yaml", "Whole", WHOLE, MPS, 2),
@@ -29,6 +30,7 @@ CASES = [
     ("time-slicing.yaml", "TimeSliced", SLICED, WHOLE, 1 / 4),
     ("mps.yaml", "MPS", MPS, WHOLE, 1 / 4),
     ("mgpu.yaml", "MGPU", MGPU, WHOLE, 0.3),
+    ("gpushare.yaml", "GPUShare", GPUSHARE, WHOLE, 0.5),
     ("mgpu-several.yaml", "MGPU", MGPU, WHOLE, 1.2),
 ]
 
