@@ -1,6 +1,6 @@
 """A small cluster on virtual time, on which the planner plans starts ahead: jobs come and end as a test says."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from unittest.mock import patch
 
 from msgspec import structs
@@ -12,7 +12,9 @@ from t9ksched.engine.planned_starts import PlannedStarts
 from t9ksched.engine.planner import plan
 from t9ksched.engine.policy import Planning, Policy
 from t9ksched.engine.view import QueueState, View, dump, load
+from t9ksched.model.cards import CardGrant
 from t9ksched.model.gang import ExpectedEnd, Gang
+from t9ksched.model.node import NodeFacts
 from t9ksched.model.podclass import PodClass
 from t9ksched.model.quantity import CARD, CARDS
 from t9ksched.model.reservation import Reservation, ReservationKind
@@ -41,13 +43,16 @@ class Pool:
         cards: int = 1,
         planning: Planning | None = Planning(),
         queues: Mapping[str, QueueState] | None = None,
+        *,
+        facts: Iterable[NodeFacts] = (),
     ) -> None:
-        self.nodes = table(node(f"n{at:03}", gpu=cards, cpu=1000, pods=1000) for at in range(nodes))
+        """So many nodes with so many cards, or those of `facts`."""
+        self.nodes = table(facts or (node(f"n{at:03}", gpu=cards, cpu=1000, pods=1000) for at in range(nodes)))
         self.policy = Policy(planning=planning, starvation=None)
         self.memory = Memory()
         self._queues = dict(queues or {"q": queue(ordering="Backfill")})
         self._waiting: dict[str, Gang] = {}
-        self._running: dict[str, tuple[Gang, int, list[tuple[str, object]]]] = {}
+        self._running: dict[str, tuple[Gang, int, list[tuple[str, CardGrant]]]] = {}
         self._reservations: tuple[Reservation, ...] = ()
         self._age = 0
         self.rooms: dict[str, ReservedRoom] = {}
@@ -123,7 +128,7 @@ class Pool:
         of, _, places = self._running.pop(name)
         self._kept.pop(name, None)
         for where, grant in places:
-            self.nodes.discharge(self.nodes.row(where), of.waiting[0].pod_class, grant)  # type: ignore[arg-type]
+            self.nodes.discharge(self.nodes.row(where), of.waiting[0].pod_class, grant)
 
     def limit_anew(self, name: str, hours: float) -> None:
         """The running job may run so long, from its start on, or for ever when that is 0."""
@@ -140,7 +145,7 @@ class Pool:
         of, _, places = self._running[name]
         if places:
             where, grant = places.pop()
-            self.nodes.discharge(self.nodes.row(where), of.waiting[0].pod_class, grant)  # type: ignore[arg-type]
+            self.nodes.discharge(self.nodes.row(where), of.waiting[0].pod_class, grant)
             self._kept.setdefault(name, []).append(where)
 
     def replace_member(self, name: str) -> None:
@@ -181,7 +186,8 @@ class Pool:
                 charged[CARDS] = charged.get(CARDS, 0) + CARD * cards * len(places)
             if of.lasts:
                 rooms = tuple((where, of.waiting[0].pod_class, 1) for where, _ in places)
-                expected_ends.append(ExpectedEnd(name, of.queue, at + of.lasts, rooms))
+                parts = tuple((where, grant.divided) for where, grant in places if grant.parts)
+                expected_ends.append(ExpectedEnd(name, of.queue, at + of.lasts, rooms, parts))
         queues = {name: structs_of(state, used.get(name, {})) for name, state in self._queues.items()}
         gangs = (*self._waiting.values(), *map(self._without_members, self._kept))
         reserved, ends = self._reserved(round(hour * HOUR)), tuple(expected_ends)
@@ -264,7 +270,7 @@ class Pool:
         """How long the running job may run; 0 for ever."""
         return self._running[name][0].lasts / HOUR
 
-    def job(self, name: str) -> tuple[Gang, int, list[tuple[str, object]]]:
+    def job(self, name: str) -> tuple[Gang, int, list[tuple[str, CardGrant]]]:
         """The running job: its gang, when it started, and its nodes with their cards."""
         return self._running[name]
 

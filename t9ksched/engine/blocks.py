@@ -1,14 +1,17 @@
 """Room on nodes, and planned starts as room that is taken from one moment to another."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
 
 from t9ksched.engine.arrays import Int64s
+from t9ksched.engine.cards import Share
 from t9ksched.engine.changes import Changes
 from t9ksched.engine.placement.class_fit import ClassFit
 from t9ksched.engine.placement.trial import Placement
+from t9ksched.model.cards import CardGrant
 from t9ksched.model.gang import Gang
 from t9ksched.model.reasons import Reason
 from t9ksched.model.reservation import Reservation, ReservationKind
@@ -24,8 +27,11 @@ class Room:
 
     __slots__ = ("_demand", "_pods", "amounts", "rows")
 
-    def __init__(self, parts: Sequence[Part]) -> None:
-        """The room of pods, at least one."""
+    def __init__(self, parts: Sequence[Part], shares: Sequence[Sequence[Share]] = (), held: bool = False) -> None:
+        """The room of pods, at least one; `shares` are those of each part, where nodes divide cards. With `held` they
+        are not there yet.
+        """
+        of_parts = shares or [()] * len(parts)
         self._pods = [(column.demand_on(row), pods) for column, row, pods in parts]
         """What one of them costs its queue, and how many. Rooms outlive a cycle, so they hold no class column: it holds
         its whole trial.
@@ -34,18 +40,19 @@ class Room:
         if len(parts) == 1:
             ((column, row, pods),) = parts
             self.rows = np.array([row], np.intp)
-            self.amounts: Int64s = (column.needs_vector * pods)[:, None]
+            self.amounts: Int64s = column.takes(row, pods, of_parts[0], held)[:, None].copy()
             return
         by_row: dict[int, Int64s] = {}
-        for column, row, pods in parts:
-            by_row[row] = by_row.get(row, 0) + column.needs_vector * pods
+        for (column, row, pods), those in zip(parts, of_parts, strict=True):
+            by_row[row] = by_row.get(row, 0) + column.takes(row, pods, those, held)
         self.rows = np.array(list(by_row), np.intp)
         self.amounts = np.array(list(by_row.values())).T
 
     @classmethod
-    def placed(cls, placements: Iterable[Placement]) -> "Room":
-        """What placements take."""
-        return cls([(placement.column, placement.row, placement.pods) for placement in placements])
+    def placed(cls, placements: Iterable[Placement], held: bool = False) -> "Room":
+        """What placements take; with `held` they are not there yet."""
+        listed = list(placements)
+        return cls([(one.column, one.row, one.pods) for one in listed], [one.shares for one in listed], held)
 
     def same(self, other: "Room") -> bool:
         """Whether both are the same amounts on the same nodes."""
@@ -129,10 +136,24 @@ class Block:
                 firm=True,
                 queue=gang.queue,
             )
-            reserved += [one] * placement.pods
-        return cls(tuple(reserved), Room.placed(placements))
+            if placement.shares and placement.column.divides(placement.row):
+                parts = [placement.column.grant(placement.row, share).divided for share in placement.shares]
+                reserved += [replace(one, cards=cards) for cards in parts]
+            else:
+                reserved += [one] * placement.pods
+        return cls(tuple(reserved), Room.placed(placements, held=True))
 
 
 def end_of(gang: Gang, start: int) -> int:
     """When the gang ends at the latest if it starts then."""
     return start + gang.lasts if gang.lasts else NEVER_ENDS
+
+
+def divided_parts(placements: Iterable[Placement], names: Sequence[str]) -> tuple[tuple[str, CardGrant], ...]:
+    """Node and divided cards of each pod that has some, as in `ExpectedEnd`; nodes have these names."""
+    return tuple(
+        (names[one.row], one.column.grant(one.row, share).divided)
+        for one in placements
+        if one.column.divides(one.row)
+        for share in one.shares
+    )

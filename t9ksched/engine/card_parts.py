@@ -5,7 +5,7 @@ that what is taken, given back, lent or undone moves them along. A part must be 
 card, never in sum. A whole card is all its counters.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -205,13 +205,15 @@ class PartNeed:
             self.move(left, row, mask, 1)
             yield mask
 
-    def move(self, left: Int64s, row: int, mask: int, sign: int) -> None:
+    def move(self, left: Int64s, row: int, mask: int, sign: int, held: bool = False) -> None:
         """Take a part of each of these cards of a node (sign 1), or give it back (-1); `left` as for `take`. Cards that
         no node has, because it was given others meanwhile, are left out.
+
+        What is only `held` takes some cores, though the pod will take none: it runs where some are left.
         """
-        of = self.of
+        of, cores = self.of, max(self.cores, held)
         for at in bits(mask & (1 << len(of.size)) - 1):
-            left[of.cores][at] -= sign * self.cores
+            left[of.cores][at] -= sign * cores
             left[of.memory][at] -= sign * self.memory[at, row]
             left[of.places][at] -= sign
 
@@ -258,9 +260,33 @@ def part_needs(
     )
 
 
-def complete(needs: Sequence[PartNeed | None], row: int, share: Share) -> bool:
+PartNeeds = Sequence[PartNeed | None]
+"""What the pods of a class need of divided cards, by card resource: as `part_needs` gives it."""
+
+
+def take_parts(needs: PartNeeds, left: Int64s, row: int, pods: int) -> list[Share]:
+    """Take parts of divided cards for pods on a node, from its column, a view that is written to; returns the share of
+    each pod, without cards that are not divided. A share has too few where they do not fit.
+    """
+    by_resource = [
+        list(need.take(left, row, pods)) if need is not None and need.on(row) else [0] * pods for need in needs
+    ]
+    return list(zip(*by_resource, strict=True))
+
+
+def complete(needs: PartNeeds, row: int, share: Share) -> bool:
     """Whether a share has as many divided cards of a node as these needs, one a card resource, are of."""
     return all(
         need is None or not need.on(row) or how_many(mask) == need.count
         for need, mask in zip(needs, share, strict=True)
     )
+
+
+def move_parts(
+    needs: PartNeeds, left: Int64s, row: int, shares: Iterable[Share], sign: int, held: bool = False
+) -> None:
+    """Take the divided cards of these shares of a node from its column (sign 1), or give them back (-1)."""
+    for share in shares:
+        for need, mask in zip(needs, share, strict=True):
+            if need is not None and need.on(row):
+                need.move(left, row, mask, sign, held)

@@ -77,10 +77,8 @@ class ClassSteps:
         for resource, amount in column.needs:
             np.minimum(fits, profiles.left[resource, places] // amount, out=fits)
         np.maximum(fits, 0, out=fits)
-        for parts in column.part_needs:
-            if parts is not None:
-                # As `ClassFit.rooms`: which cards are free later is not known.
-                fits[np.isin(rows, np.flatnonzero(parts.of.nodes)) & (profiles.owners[places] == NOW)] = 0
+        for parts in column.divided:
+            np.minimum(fits, parts.rooms_of(profiles.left[:, places], rows), out=fits)
         fits[~column.here[rows] | (profiles.owners[places] == SPARE)] = 0
         return fits
 

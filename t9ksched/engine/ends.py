@@ -14,6 +14,7 @@ from t9ksched.engine.arrays import Indices, Int64s, Mask
 from t9ksched.engine.card_worths import CardWorths
 from t9ksched.engine.placement.trial import Trial
 from t9ksched.engine.work import Work
+from t9ksched.model.cards import CardGrant
 from t9ksched.model.gang import ExpectedEnd
 from t9ksched.model.podclass import PodClass
 from t9ksched.model.quantity import CARDS
@@ -119,15 +120,20 @@ class KnownEnds:
         index = trial.nodes.static.index
         sources: list[ExpectedEnd] = []
         entries: list[tuple[int, int, int, int]] = []
+        parts: list[tuple[int, CardGrant]] = []
         for one in came:
             at = len(sources)
             held = [(at, index[node], self._kind(of, trial), pods) for node, of, pods in one.rooms if node in index]
             if held:
+                first = {row: len(entries) + nth for nth, (_, row, _, _) in reversed(list(enumerate(held)))}
+                parts += [(first[index[node]], cards) for node, cards in one.parts if index.get(node) in first]
                 sources.append(one)
                 entries += held
         end, rows, kinds, pods = np.array(entries, np.int64).reshape(-1, 4).T
         needs = np.array(self._needs, np.int64).reshape(len(self._needs), len(trial.free))
         amounts = needs[kinds].T * pods
+        for entry, cards in parts:
+            amounts[:, entry] += trial.counters(cards)
         at_ = np.array([one.at for one in sources], np.int64)
         queues = np.array([self._queue(one.queue) for one in sources], np.intp)
         return Ends(tuple(sources), at_, queues, end, rows, kinds, pods, amounts, self._classes, self._names)

@@ -16,6 +16,7 @@ import numpy as np
 from t9ksched.engine.arrays import Int64s, Mask
 from t9ksched.engine.blocks import NEVER_ENDS, Block, Room
 from t9ksched.engine.card_worths import CardWorths
+from t9ksched.engine.cards import share_of
 from t9ksched.engine.ends import Ends, KnownEnds
 from t9ksched.engine.ledger import Ledger
 from t9ksched.engine.nodes import Static
@@ -90,6 +91,9 @@ class Expected:
                 if node in index:
                     free[:, index[node]] += trial.needs(of) * pods
                     self._give_back(held, one.queue, of, index[node], pods)
+            for node, cards in one.parts:
+                if node in index:
+                    free[:, index[node]] += trial.counters(cards)
         for one, room in self.began:
             if one.at <= now:
                 free[:, room.rows] += room.amounts
@@ -169,8 +173,12 @@ class PastPlans:
             reserved = tuple(those)
             had = before.get(owner)
             if had is None or had[0] != reserved:
-                room = Room([(trial.column(None, one.pod_class), index[one.node], 1) for one in those])
-                had = (reserved, Block(reserved, room))
+                parts = [(trial.column(None, one.pod_class), index[one.node], 1) for one in those]
+                shares = [
+                    share_of(one.cards, of.card_names) if one.cards else ()
+                    for one, (of, *_) in zip(those, parts, strict=True)
+                ]
+                had = (reserved, Block(reserved, Room(parts, shares, held=True)))
             self._blocks[owner] = had
             found.append(_as_now(had[1], gang, queues[gang.queue].spec.priority, now, end_of))
         return found
@@ -235,8 +243,8 @@ def _name(end: ExpectedEnd) -> tuple[str, str, int]:
 
 
 def _given_back(end: ExpectedEnd) -> Counter[tuple[str, object]]:
-    """How many pods with which requests on which node."""
-    found: Counter[tuple[str, object]] = Counter()
+    """How many pods with which requests on which node, and with which divided cards."""
+    found: Counter[tuple[str, object]] = Counter(end.parts)
     for node, of, pods in end.rooms:
         found[node, of.requests] += pods
     return found

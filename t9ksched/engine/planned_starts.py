@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 
 from t9ksched.engine.arrays import Int64s
-from t9ksched.engine.blocks import NEVER_ENDS, Block, Room, end_of
+from t9ksched.engine.blocks import NEVER_ENDS, Block, Room, divided_parts, end_of
 from t9ksched.engine.ends import Ends
 from t9ksched.engine.future_charges import FutureCharges
 from t9ksched.engine.in_turn import InTurn, is_plain
@@ -27,7 +27,7 @@ from t9ksched.engine.promised_rooms import PromisedRooms
 from t9ksched.engine.reservations import Reservations
 from t9ksched.engine.reserved_rooms import ReservedRooms
 from t9ksched.engine.scheduling_key import SchedulingKey
-from t9ksched.engine.standing_plans import Kinds, asks, is_best, is_for, is_steady
+from t9ksched.engine.standing_plans import Kinds, asks, is_best, is_for, is_of, is_steady
 from t9ksched.engine.timeline import Timeline
 from t9ksched.engine.view import View
 from t9ksched.engine.windows import Windows
@@ -287,7 +287,7 @@ class PlannedStarts:
             self._timeline.gives_back(end, gang.queue, room)
             names = self._trial.nodes.names
             rooms = tuple((names[one.row], one.column.pod_class, one.pods) for one in placements)
-            self._begun.append((ExpectedEnd(gang.uid, gang.queue, end, rooms), room))
+            self._begun.append((ExpectedEnd(gang.uid, gang.queue, end, rooms, divided_parts(placements, names)), room))
 
     # ---- planning
 
@@ -314,7 +314,7 @@ class PlannedStarts:
     def still_fits(self, gang: Gang, key: SchedulingKey, block: Block) -> bool:
         """Whether the room of a plan that the gang had is what it asks for, and there and paid for from that moment."""
         allowed = np.logical_or.reduce([column.mask for column, _ in key.groups])[block.room.rows]
-        return key.takes(block.room.amounts) and bool(allowed.all()) and self._is_there(gang, block)
+        return is_of(block, key) and bool(allowed.all()) and self._is_there(gang, block)
 
     def _is_there(self, gang: Gang, block: Block) -> bool:
         """Whether the room of a plan, which is not laid, is free and paid for from its moment until the gang ends."""
@@ -332,7 +332,7 @@ class PlannedStarts:
         """
         if had is None:
             return gang.uid in self._broken
-        return key.takes(had.room.amounts) and (had.at <= self._now or not self.still_fits(gang, key, had))
+        return is_of(had, key) and (had.at <= self._now or not self.still_fits(gang, key, had))
 
     def behind(self, gang: Gang) -> list[Block]:
         """The plans on the timeline of queues of this priority that are later than the one that the gang had."""

@@ -12,9 +12,10 @@ from typing import Final
 import numpy as np
 
 from t9ksched.engine.arrays import Int64s
-from t9ksched.engine.blocks import NEVER_ENDS, Part, Room
+from t9ksched.engine.blocks import NEVER_ENDS, Room
 from t9ksched.engine.leaving_rooms import LeavingRooms
 from t9ksched.engine.past_plans import EndOf
+from t9ksched.engine.placement.trial import Placement
 from t9ksched.engine.policy import Policy
 from t9ksched.engine.reservations import Reservations
 from t9ksched.engine.timeline import Timeline
@@ -84,7 +85,7 @@ class PromisedRooms:
                 if owner in missing and owner in self._ends and owner in self._charged:
                     self._timeline.pays(owner, max(self._ends[owner], self._overdue), *self._charged[owner])
                 continue
-            room, comes_free = Room.placed(placements), self._reservations.comes_free(owner)
+            room, comes_free = Room.placed(placements, held=True), self._reservations.comes_free(owner)
             latest, end = self._now, NEVER_ENDS
             if comes_free:
                 own = [one for one in self._reservations.standing if one.owner == owner]
@@ -112,11 +113,11 @@ class PromisedRooms:
         self._timeline.release(owner)
         self._leaving.withdraw(owner)
 
-    def promise(self, gang: Gang, parts: Iterable[Part], grace: int) -> None:
-        """Room of victims was promised to the gang: class, row and number of pods. They get so long to end."""
+    def promise(self, gang: Gang, places: Iterable[Placement], grace: int) -> None:
+        """Room of victims was promised to the gang in these places. They get so long to end."""
         if not self._ends:
             self._read_ends()
-        room, latest = Room(list(parts)), self._now + leave_within(grace)
+        room, latest = Room.placed(places, held=True), self._now + leave_within(grace)
         end = self._end_of(gang, latest)
         if end != NEVER_ENDS:
             self._timeline.hold(gang.uid, end, room)

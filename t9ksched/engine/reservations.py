@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 
 from t9ksched.engine.arrays import Int64s, Mask
+from t9ksched.engine.card_parts import move_parts
 from t9ksched.engine.cards import NO_SHARES, Share
 from t9ksched.engine.placement.class_fit import ClassFit
 from t9ksched.engine.placement.trial import Placement, Trial
@@ -105,7 +106,7 @@ class Reservations:
         """
         self._leased[:, rows] += column.needs_vector[:, None] * counts
         for row, those in shares.items():
-            column.move_parts(self._leased[:, row], row, those, -1)
+            move_parts(column.part_needs, self._leased[:, row], row, those, -1, held=True)
 
     def give_up(self, owner: str) -> list[Placement]:
         """End the owner's reservations, room still to be found included. Returns the placements that were reserved."""

@@ -8,9 +8,6 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-import numpy as np
-
-from t9ksched.engine.arrays import Int64s
 from t9ksched.engine.members import alike
 from t9ksched.engine.placement.class_fit import ClassFit
 from t9ksched.engine.placement.pack import Group, hardness
@@ -57,10 +54,6 @@ class SchedulingKey:
             self.seen |= column.seen
             for resource, amount in column.demand:
                 self.demand[resource] = self.demand.get(resource, 0) + amount * pods
-
-    def takes(self, amounts: Int64s) -> bool:
-        """Whether its pods take just that of nodes together; `amounts` has the shape (resources, nodes)."""
-        return np.array_equal(amounts.sum(axis=1), sum(column.needs_vector * pods for column, pods in self.groups))
 
     @property
     def lasting(self) -> tuple[object, ...]:

@@ -1,6 +1,9 @@
 """Whether a planned start stands without another look: nothing earlier is possible, by numbers."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
 
 from t9ksched.engine.blocks import Block
 from t9ksched.engine.members import alike
@@ -58,9 +61,27 @@ def is_for(block: Block, gang: Gang, members: Sequence[Member]) -> bool:
     return True
 
 
+def is_of(block: Block, key: SchedulingKey) -> bool:
+    """Whether the room of a plan is what the pods of this key ask for."""
+    asked = sum(column.needs_vector * pods for column, pods in key.groups)
+    amounts = block.room.amounts.sum(axis=1)
+    trial = key.groups[0][0].trial
+    if trial.nodes.static.divided:
+        planned = Counter((one.pod_class.requests, one.pod_class.cards) for one in block.reserved)
+        wanted: Counter[object] = Counter()
+        for column, pods in key.groups:
+            wanted[column.pod_class.requests, column.pod_class.cards] += pods
+        if planned != wanted:
+            return False
+        for of in trial.nodes.static.divided.values():
+            amounts[list(of.rows)] = 0
+    return np.array_equal(amounts, asked)
+
+
 def is_steady(column: ClassFit) -> bool:
-    """Whether free room alone says where pods of the class may go. Where pods stand, which ports are open and what is
-    free of each card is known of now only: a later start may be found when some end as expected.
+    """Whether numbers of pods alone say where those of the class may go. Where pods stand and which ports are open is
+    known of now only, so that a later start may be found when some end as expected; and of parts of cards the numbers
+    say what fits at each moment, not what fits on one card all the time.
     """
     return not (column.ruled or column.ports or column.part_needs)
 

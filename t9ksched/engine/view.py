@@ -110,6 +110,7 @@ class _ExpectedEnd(msgspec.Struct):
     queue: str
     at: int
     rooms: list[tuple[str, int, int]]
+    parts: tuple[tuple[str, CardGrant], ...] = ()
 
 
 class _ReservedRoom(msgspec.Struct):
@@ -179,7 +180,9 @@ def pieces(view: View, position: Positions) -> Iterator[bytes]:
         ),
         "neighbours": iter(view.neighbours),
         "expected_ends": (
-            _ExpectedEnd(one.gang, one.queue, one.at, [(node, position[of], pods) for node, of, pods in one.rooms])
+            _ExpectedEnd(
+                one.gang, one.queue, one.at, [(node, position[of], pods) for node, of, pods in one.rooms], one.parts
+            )
             for one in view.expected_ends
         ),
         "reserved": (
@@ -235,7 +238,9 @@ def load_with_classes(text: bytes | msgspec.Raw) -> tuple[View, list[PodClass]]:
         neighbours=paper.neighbours,
         namespaces=paper.namespaces,
         expected_ends=tuple(
-            ExpectedEnd(one.gang, one.queue, one.at, tuple((node, classes[of], pods) for node, of, pods in one.rooms))
+            ExpectedEnd(
+                one.gang, one.queue, one.at, tuple((node, classes[of], pods) for node, of, pods in one.rooms), one.parts
+            )
             for one in paper.expected_ends
         ),
         reserved=tuple(

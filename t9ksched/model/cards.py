@@ -26,7 +26,6 @@ CORES: Final = 1000
 
 _ALL: Final = 100
 """Percent."""
-
 ContainerKind = Literal["main", "init", "sidecar"]
 ContainerGrant = tuple[str, str, tuple[int, ...]]
 """Container, resource, indices in ascending order."""
@@ -144,8 +143,12 @@ class CardGrant(msgspec.Struct, frozen=True, order=True, array_like=True, gc=Fal
 
     @property
     def undivided(self) -> "CardGrant":
-        """Its cards on nodes that give whole cards."""
-        return self - CardGrant.of_parts(self.parts) if self.parts else self
+        """Its cards on nodes that give whole cards; `divided` has the others."""
+        return self - self.divided if self.parts else self
+
+    @property
+    def divided(self) -> "CardGrant":
+        return CardGrant.of_parts(self.parts)
 
     @property
     def counters(self) -> Iterator[tuple[str, int]]:

@@ -116,12 +116,14 @@ class ExpectedEnd(msgspec.Struct, frozen=True, gc=False):
         queue: the queue that pays for the room until then.
         at: nanoseconds since the epoch.
         rooms: node, class of pods and how many of them it has there.
+        parts: node and divided cards of each of its pods that has some: which come free.
     """
 
     gang: str
     queue: str
     at: int
     rooms: tuple[tuple[str, PodClass, int], ...]
+    parts: tuple[tuple[str, CardGrant], ...] = ()
 
 
 class RunningPod(msgspec.Struct, frozen=True, gc=False):

@@ -88,7 +88,8 @@ class Place:
         if self._expected is None:
             rooms = Counter((pod.node, pod.pod_class) for pod in self.pods)
             found = tuple((node, of, pods) for (node, of), pods in rooms.items())
-            self._expected = ExpectedEnd(self.gang.uid, self.gang.queue, self.ends, found)
+            parts = tuple((pod.node, pod.cards.divided) for pod in self.pods if pod.cards.parts)
+            self._expected = ExpectedEnd(self.gang.uid, self.gang.queue, self.ends, found, parts)
         return self._expected
 
 

@@ -130,7 +130,8 @@ class _Replaying:
         self._running[gang.uid] = place
         if self._plans_starts:
             rooms = tuple((node, pod_class, pods) for node, pods in Counter(one.node for one in place.pods).items())
-            self._expected[gang.uid] = ExpectedEnd(gang.uid, QUEUE, now + gang.lasts, rooms)
+            parts = tuple((one.node, one.grant.divided) for one in place.pods if one.grant.parts)
+            self._expected[gang.uid] = ExpectedEnd(gang.uid, QUEUE, now + gang.lasts, rooms, parts)
         self._started[at] = now
         self._free -= job.cards
         self._waiting.started(gang, job.cards, self._contender.key(job, at))

@@ -6,7 +6,7 @@ import numpy as np
 
 from t9ksched.engine import explain
 from t9ksched.engine.actions.action import Turn
-from t9ksched.engine.actions.fit import fit, places
+from t9ksched.engine.actions.fit import fit, fit_as_planned, places
 from t9ksched.engine.actions.make_way import make_way
 from t9ksched.engine.arrays import Int64s
 from t9ksched.engine.cycle import Cycle
@@ -105,7 +105,9 @@ class Allocate:
             taken = cycle.withheld(gang)
         states = trial.shift(taken) if taken is not None else (0, 0)
         attempt = Attempt.NO_ROOM
-        if kept is not None:
+        if turn.had is not None and turn.had.at == cycle.now and any(column.divided for column, _ in key.groups):
+            attempt = yield from fit_as_planned(cycle, gang, key, turn.had.room)
+        if attempt is not Attempt.PLACED and kept is not None:
             attempt = yield from fit(cycle, gang, key, kept)
         if attempt is not Attempt.PLACED and not hopeless:
             attempt = yield from fit(cycle, gang, key, nodes)

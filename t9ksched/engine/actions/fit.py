@@ -2,7 +2,10 @@
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from t9ksched.engine.arrays import Int64s, Mask
+from t9ksched.engine.blocks import Room
 from t9ksched.engine.cycle import Cycle
 from t9ksched.engine.placement.pack import Attempt, own_affinity_keys, place_together
 from t9ksched.engine.placement.topology import scopes
@@ -48,6 +51,23 @@ def _fit_within(cycle: Cycle, gang: Gang, key: SchedulingKey, nodes: Mask | None
     if gang.topology == "Preferred":
         return (yield from place_together(trial, groups, Effort()))
     return worst
+
+
+def fit_as_planned(cycle: Cycle, gang: Gang, key: SchedulingKey, room: Room) -> Work[Attempt]:
+    """As `fit`, on the nodes of a plan, and of their divided cards on those alone that the plan has: later plans have
+    the others.
+    """
+    trial = cycle.trial
+    nodes = np.zeros(len(trial.nodes), np.bool_)
+    nodes[room.rows] = True
+    change = np.zeros_like(trial.free)
+    for of in trial.nodes.static.divided.values():
+        places = trial.free[of.places][:, room.rows]
+        change[of.places][:, room.rows] += np.minimum(places, room.amounts[of.places]) - places
+    states = trial.shift(change)
+    attempt = yield from fit(cycle, gang, key, nodes)
+    trial.unshift(change, states)
+    return attempt
 
 
 def places(cycle: Cycle, gang: Gang, key: SchedulingKey, change: Int64s) -> Work[Sequence[Placement]]:

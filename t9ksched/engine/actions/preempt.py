@@ -1,7 +1,7 @@
 """Preemption for a gang that found no room: chooses victims and promises their room to the gang."""
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from operator import itemgetter
 from typing import ClassVar, Final
@@ -16,6 +16,7 @@ from t9ksched.engine.cycle import Cycle
 from t9ksched.engine.ledger import Shortfall
 from t9ksched.engine.placement.class_fit import ClassFit
 from t9ksched.engine.placement.pack import Group
+from t9ksched.engine.placement.trial import Placement
 from t9ksched.engine.plan import Eviction
 from t9ksched.engine.planned_starts import PlannedStarts
 from t9ksched.engine.promised_rooms import leave_within
@@ -25,7 +26,7 @@ from t9ksched.engine.victims.victim_search import VictimSearch
 from t9ksched.engine.view import QueueState
 from t9ksched.engine.work import Work
 from t9ksched.model.cards import NO_CARDS
-from t9ksched.model.gang import Gang, Running
+from t9ksched.model.gang import Gang, Running, RunningPod
 from t9ksched.model.reasons import Code, Reason
 from t9ksched.model.reservation import PROMISE_SLACK_SECONDS, Reservation, ReservationKind
 
@@ -126,13 +127,13 @@ class Preempt:
         trial.commit()
         cycle.stats.preempted += 1
         if cycle.planned is not None:
-            parts = [
-                (column, row, count)
-                for column, rows, counts, _ in choice.places
+            places = [
+                Placement(column, row, count, tuple(shares.get(row, ())), held=True)
+                for column, rows, counts, shares in choice.places
                 for row, count in zip(rows.tolist(), counts.tolist(), strict=True)
             ]
             cycle.planned.promised.follow(victims)
-            cycle.planned.promised.promise(gang, parts, grace)
+            cycle.planned.promised.promise(gang, places, grace)
             cycle.planned.look_again()
         jobs = len(set(map(id, map(itemgetter(0), choice.victims))))
         return (explain.waiting_for_victims(len(choice.victims), jobs), *reasons)
@@ -205,10 +206,10 @@ class Preempt:
         cycle = self._cycle
         queues, names = cycle.view.queues, cycle.trial.nodes.names
         spec = queues[gang.queue].spec
-        why = _Whys(gang, queues, key.groups, choice.whole)
+        whys = _Whys(gang, queues, key.groups, choice)
         uid = gang.uid
         cycle.refills.leave(running.uid for running, _ in choice.victims)
-        cycle.evictions += [Eviction(group.uid, pod.uid, uid, why.of(group)) for group, pod in choice.victims]
+        cycle.evictions += [Eviction(group.uid, pod.uid, uid, why) for group, pod, why in whys.of(choice.victims)]
         for column, rows, counts, shares in choice.places:
             cycle.failures.moved(rows)
             cycle.reservations.promise(column, rows, counts, shares)
@@ -248,21 +249,23 @@ class Preempt:
 class _Whys:
     """The messages for the owners of victims; those of a kind have the same, which is written once."""
 
-    def __init__(
-        self, gang: Gang, queues: Mapping[str, QueueState], groups: Sequence[Group], whole: Collection[str]
-    ) -> None:
+    def __init__(self, gang: Gang, queues: Mapping[str, QueueState], groups: Sequence[Group], choice: Choice) -> None:
         self._gang = gang
         self._queues = queues
         self._groups = groups
-        self._whole = whole
+        self._whole = choice.whole(gang.queue)
         self._written: dict[tuple[str, int | None], str] = {}
 
-    def of(self, victim: Running) -> str:
-        """The message for the owner of this one."""
-        gang, theirs = self._gang, self._queues[victim.queue].spec
-        inside = victim.queue == gang.queue and victim.uid in self._whole
-        kind = victim.queue, victim.priority if inside else None
-        if kind not in self._written:
-            ours = self._queues[gang.queue].spec
-            self._written[kind] = explain.evicted_for(gang, ours, self._groups, victim, theirs, whole=inside)
-        return self._written[kind]
+    def of(self, victims: Iterable[tuple[Running, RunningPod]]) -> Iterator[tuple[Running, RunningPod, str]]:
+        """Each victim with its message. The priority of a gang counts only inside the preemptor's own queue."""
+        own, whole, written = self._gang.queue, self._whole, self._written
+        for group, pod in victims:
+            inside = group.queue == own and group.uid in whole
+            kind = group.queue, group.priority if inside else None
+            if kind not in written:
+                written[kind] = self._message(group, whole=inside)
+            yield group, pod, written[kind]
+
+    def _message(self, victim: Running, *, whole: bool) -> str:
+        ours, theirs = self._queues[self._gang.queue].spec, self._queues[victim.queue].spec
+        return explain.evicted_for(self._gang, ours, self._groups, victim, theirs, whole=whole)

@@ -27,9 +27,13 @@ def no_card(column: ClassFit) -> Reason | None:
     """Why the cards of nodes with room for all else do not suffice; None when that is not what is lacking."""
     free = column.trial.free
     able = column.here.copy()
-    sums = {column.trial.resource_rows.get(name) for name in SUMS}
+    rows = column.trial.resource_rows
+    sums = {rows.get(name) for name in SUMS}
+    divided = {rows.get(need.of.resource): need.of.nodes for need in column.divided}
     for at, amount in column.needs:
-        if at not in sums:
+        if at in divided:
+            able &= (free[at] >= amount) | divided[at]  # their number is that of the places of all cards
+        elif at not in sums:
             able &= free[at] >= amount
     for need in column.divided:
         if (able & need.of.nodes).any() and not (able & ~need.of.nodes).any():

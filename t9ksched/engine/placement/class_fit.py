@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from t9ksched.engine.arrays import Indices, Int64s, Mask
-from t9ksched.engine.card_parts import part_needs
+from t9ksched.engine.card_parts import move_parts, part_needs
 from t9ksched.engine.cards import Share, granted
 from t9ksched.engine.nodes import LARGEST
 from t9ksched.engine.placement.packing_shapes import Asked
@@ -232,30 +232,13 @@ class ClassFit:
         ]
         return grant.with_parts(parts)
 
-    def takes(self, row: int, pods: int, shares: Sequence[Share]) -> Int64s:
+    def takes(self, row: int, pods: int, shares: Sequence[Share], held: bool = False) -> Int64s:
         """What pods take on a node, the counters of the divided cards of their shares included; shape (resources,)."""
-        if not shares or not self.part_needs or not self.divides(row):
+        if not shares or not self.divides(row):
             return self.needs_vector if pods == 1 else self.needs_vector * pods
         left = self.needs_vector * -pods
-        self.move_parts(left, row, shares, 1)
+        move_parts(self.part_needs, left, row, shares, 1, held)
         return -left
-
-    def take_parts(self, left: Int64s, row: int, pods: int) -> list[Share]:
-        """Take parts of divided cards for pods on a node, from its column, a view that is written to; returns the share
-        of each pod, without cards that are not divided. A share has too few where they do not fit.
-        """
-        by_resource = [
-            list(need.take(left, row, pods)) if need is not None and need.on(row) else [0] * pods
-            for need in self.part_needs
-        ]
-        return list(zip(*by_resource, strict=True))
-
-    def move_parts(self, left: Int64s, row: int, shares: Sequence[Share], sign: int) -> None:
-        """Take the divided cards of these shares of a node from its column (sign 1), or give them back (-1)."""
-        for share in shares:
-            for need, mask in zip(self.part_needs, share, strict=True):
-                if need is not None and need.on(row):
-                    need.move(left, row, mask, sign)
 
     def caught_up(self) -> None:
         """The caller has set the keys of the nodes it touched itself."""

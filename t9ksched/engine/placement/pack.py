@@ -13,6 +13,7 @@ from typing import Final
 import numpy as np
 
 from t9ksched.engine.arrays import Int64s
+from t9ksched.engine.card_parts import take_parts
 from t9ksched.engine.placement.class_fit import NEVER, ClassFit
 from t9ksched.engine.placement.search import search
 from t9ksched.engine.placement.trial import Trial
@@ -220,5 +221,5 @@ def left_after(groups: Sequence[Group], free: Int64s) -> Int64s | None:
         free = free - column.needs_vector[:, None] * took
         for row in np.flatnonzero(took).tolist() if column.divided else ():
             if column.divides(row):
-                column.take_parts(free[:, row], row, int(took[row]))
+                take_parts(column.part_needs, free[:, row], row, int(took[row]))
     return free

@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from t9ksched.engine.arrays import Int64s, Mask
+from t9ksched.engine.card_parts import move_parts
 from t9ksched.engine.card_worths import CardWorths
 from t9ksched.engine.cards import IdleCards, Share, share_of
 from t9ksched.engine.nodes import LARGEST, FrozenNodes
@@ -48,7 +49,7 @@ class Placement(NamedTuple):
     @property
     def takes(self) -> Int64s:
         """What it takes of each column on its node, shape (resources,); not to be written to."""
-        return self.column.takes(self.row, self.pods, self.shares)
+        return self.column.takes(self.row, self.pods, self.shares, self.held)
 
 
 class Entry(NamedTuple):
@@ -124,6 +125,15 @@ class Trial:
             at = self.resource_rows.get(name)
             if at is not None and 0 < amount <= LARGEST:
                 found[at] = amount
+        return found
+
+    def counters(self, cards: CardGrant) -> Int64s:
+        """What the parts of these cards take of the counters of a node, shape (resources,)."""
+        found = np.zeros(len(self.resource_rows), np.int64)
+        for name, amount in cards.counters:
+            at = self.resource_rows.get(name)
+            if at is not None:
+                found[at] += amount
         return found
 
     def allowed(self, selector: LabelSelector | None, pod_class: PodClass) -> Mask:
@@ -322,7 +332,7 @@ class Trial:
     def _apply(self, placement: Placement, sign: int) -> None:
         column, row, pods, shares, held = placement
         if column.part_needs and column.divides(row):
-            shares = self._move_parts(column, row, shares, sign)
+            shares = self._move_parts(column, row, shares, sign, held)
         self.cards.move(column.card_needs, row, shares, sign)
         self._take(column, row, sign * pods, held)
 
@@ -335,9 +345,11 @@ class Trial:
                 by_resource[at] = list(need.take(self.free[:, row], row, pods, card))
         return tuple(zip(*by_resource, strict=True))
 
-    def _move_parts(self, column: ClassFit, row: int, shares: tuple[Share, ...], sign: int) -> tuple[Share, ...]:
+    def _move_parts(
+        self, column: ClassFit, row: int, shares: tuple[Share, ...], sign: int, held: bool
+    ) -> tuple[Share, ...]:
         """Take parts of cards (sign 1), or give them back (-1); returns the shares without them."""
-        column.move_parts(self.free[:, row], row, shares, sign)
+        move_parts(column.part_needs, self.free[:, row], row, shares, sign, held)
         divided = [need is not None and need.on(row) for need in column.part_needs]
         return tuple(
             tuple(0 if parts else mask for parts, mask in zip(divided, share, strict=True)) for share in shares

@@ -214,14 +214,21 @@ class Choice:
         places: of all its pods.
         victims: running group and its pods that go.
         units: their units on the table.
-        whole: UIDs of those of the groups that lose their minimum, too.
     """
 
     places: tuple[Place, ...]
     victims: tuple[tuple[Running, RunningPod], ...]
     units: Mask
-    whole: frozenset[str]
     table: VictimTable
+
+    def whole(self, queue: str) -> frozenset[str]:
+        """UIDs of the gangs of this queue that lose their minimum, too."""
+        table = self.table
+        if queue not in table.queues:
+            return frozenset()
+        groups = table.unit_group[np.flatnonzero(self.units & ~table.is_surplus)]
+        own = groups[table.queue_of[groups] == table.queues.index(queue)]
+        return frozenset(table.groups[at].uid for at in own.tolist())
 
     def without(self, gang: str) -> Mask:
         """The units but those of one gang, by UID."""

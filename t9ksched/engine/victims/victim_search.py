@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 
 from t9ksched.engine.arrays import Indices, Int64s, Mask
-from t9ksched.engine.card_parts import complete
+from t9ksched.engine.card_parts import complete, take_parts
 from t9ksched.engine.cards import Share
 from t9ksched.engine.ledger import Ledger, Shortfall
 from t9ksched.engine.placement.pack import Group, co_placed_terms, left_after
@@ -340,7 +340,7 @@ class VictimSearch:
             shares: dict[int, list[Share]] = {}
             for row, count in zip(rows.tolist(), counts[here].tolist(), strict=True) if column.divided else ():
                 if column.divides(row):
-                    shares[row] = column.take_parts(free[:, row], row, count)
+                    shares[row] = take_parts(column.part_needs, free[:, row], row, count)
                     if not _mixed(groups) and not all(complete(column.part_needs, row, share) for share in shares[row]):
                         return None
             places.append(Place(column, rows, counts[here], shares))
@@ -352,9 +352,7 @@ class VictimSearch:
         going = np.flatnonzero(found.units[table.unit_of] & table.staying)
         groups_of = map(table.groups.__getitem__, table.group_of[going].tolist())
         victims = tuple(zip(groups_of, map(table.pods.__getitem__, going.tolist()), strict=True))
-        groups_whole = table.unit_group[np.flatnonzero(found.units & ~table.is_surplus)].tolist()
-        whole = frozenset(table.groups[at].uid for at in groups_whole)
-        return Choice(places, victims, found.units, whole, table)
+        return Choice(places, victims, found.units, table)
 
 
 def _mixed(groups: Sequence[Group]) -> bool:

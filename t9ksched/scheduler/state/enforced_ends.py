@@ -117,11 +117,15 @@ class EnforcedEnds:
                 self._found = None
             return
         rooms: dict[tuple[str, PodClass], int] = {}
+        parts = []
         for pod in holding:
             if (charge := self._state.charges.get(pod.uid)) is not None:
                 what = charge.node, self._given_back(charge)
                 rooms[what] = rooms.get(what, 0) + 1
-        found = ExpectedEnd(uid, gang.queue, end, tuple((node, of, pods) for (node, of), pods in rooms.items()))
+                if charge.cards.parts:
+                    parts.append((charge.node, charge.cards.divided))
+        given_back = tuple((node, of, pods) for (node, of), pods in rooms.items())
+        found = ExpectedEnd(uid, gang.queue, end, given_back, tuple(parts))
         if found != before:
             self._ends[gang] = found
             self._found = None

@@ -8,7 +8,7 @@ import aiohttp
 import pytest
 
 from t9ksched.devcluster.faults.faults import Rule
-from t9ksched.engine.policy import Policy
+from t9ksched.engine.policy import Planning, Policy
 from t9ksched.kube.resources import PODS
 from t9ksched.model import names
 from t9ksched.model.cards import CardPart
@@ -122,6 +122,40 @@ async def test_victims_leave_what_is_asked_for_on_one_card(world: World, start: 
         left = set(pods) - gone - (await world.bound()).keys()
         assert another != card
         assert [before[name] for name in left] == [another] * 2
+
+
+async def test_a_start_is_planned_for_when_one_card_has_room(
+    world: World, start: Start, queue: str, store: Store
+) -> None:
+    """Each card has 60 % in use, one for two hours, the others for three. SQL keeps which card a plan has."""
+
+    def limited(name: str, core: int, limit: str) -> dict[str, Any]:
+        annotations = {names.TIME_LIMIT_ANNOTATION: limit} if limit else {}
+        spec = {"annotations": annotations, "terminationGracePeriodSeconds": 1}
+        return part(world, name, core, 20_000, queue, **spec)
+
+    policy = Policy(planning=Planning(resolution_seconds=1))
+    await play(world)
+    async with start(policy=policy):
+        pods = {f"p{at}": "2h" if at == 3 else "3h" for at in range(4)}
+        await world.create(*(limited(name, 60, limit) for name, limit in pods.items()))
+        on = dict(zip(pods, await cards(world, *pods), strict=True))
+        await world.create(limited("b", 70, "1h"))
+        async with asyncio.timeout(TIMEOUT):
+            while not (plans := await store.planned_starts.all()):  # noqa: ASYNC110
+                await asyncio.sleep(0.05)
+        ((reserved,),) = plans.values()
+        assert [(each.index, each.cores, each.memory) for each in reserved.cards.parts] == [
+            (int(on["p3"]), 700, 20_000)
+        ]
+    async with start(policy=policy) as service:
+        async with asyncio.timeout(TIMEOUT):
+            while not (kept := service.state.reservations.planned):  # noqa: ASYNC110
+                await asyncio.sleep(0.05)
+        ((again,),) = kept.values()
+        assert again.cards == reserved.cards
+        await world.client.delete(PODS, "p3", world.namespace, grace=0)
+        assert await cards(world, "b") == [on["p3"]]
 
 
 async def test_whole_cards_and_parts_exclude_each_other(world: World, start: Start, queue: str) -> None:

@@ -1,8 +1,10 @@
 """Planned starts are written and read whole, replaced by gang, forgotten by gang, and only by the leader."""
 
+from dataclasses import replace
+
 import pytest
 
-from t9ksched.model.cards import WholeCards
+from t9ksched.model.cards import CardGrant, CardPart, SharedCards, WholeCards
 from t9ksched.model.podclass import HostPort, PodClass
 from t9ksched.model.reservation import Reservation, ReservationKind
 from t9ksched.store import Store, schema
@@ -31,6 +33,14 @@ async def test_what_is_planned_is_read_back_as_it_was(store: Store) -> None:
     }
     await store.planned_starts.put(plans)
     assert await store.planned_starts.all() == plans
+
+
+async def test_the_parts_of_cards_of_a_plan_are_kept_each_for_itself(store: Store) -> None:
+    shared = PodClass(requests=((GPU, 1), ("pods", 1)), cards=(SharedCards("main", GPU, 1, cores=300, memory=100),))
+    parts = [CardGrant.of_parts([CardPart(GPU, index, 300, 100)]) for index in (0, 2)]
+    plan = tuple(replace(start("a", "n1", shared), cards=part) for part in (parts[0], parts[0], parts[1]))
+    await store.planned_starts.put({"a": plan})
+    assert await store.planned_starts.all() == {"a": plan}
 
 
 async def test_a_later_plan_replaces_the_earlier_of_its_gang_alone(store: Store) -> None:

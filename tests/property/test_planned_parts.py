@@ -1,0 +1,178 @@
+"""Planned starts of parts of cards, in histories in which all end when they were to, or earlier.
+
+The oracle counts card by card: no card is promised beyond what it has at any moment, what runs included; no plan is
+later than the first moment at which a pod finds cards beside all that was planned before; and plans are kept.
+"""
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import combinations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from t9ksched.model.cards import CORES, SharedCards
+from t9ksched.model.podclass import PodClass
+from tests.ahead import HOUR, Pool
+from tests.builders import divided_node, node, pod_class, shared_class
+from tests.property.test_engine import RELAXED
+
+MEMORY, PLACES = 1000, 4
+FOREVER = 1e9
+SHAPES = [
+    shared_class(500, 400, cpu=0, ram=0),
+    shared_class(300, 100, cpu=0, ram=0),
+    shared_class(600, 600, cpu=0, ram=0),
+    shared_class(0, 500, cpu=0, ram=0),
+    shared_class(400, 300, cards=2, cpu=0, ram=0),
+    shared_class(100, 900, cpu=0, ram=0),
+    pod_class(cpu=0, memory=0, gpu=1),
+    pod_class(cpu=0, memory=0, gpu=2),
+]
+Card = tuple[str, int]
+
+
+def asks(of: PodClass) -> tuple[int, int, int]:
+    """Cards, thousandths of each and MiB of each that a pod asks for."""
+    (request,) = of.cards
+    if isinstance(request, SharedCards):
+        return request.count, request.cores, request.memory
+    return request.count, CORES, MEMORY
+
+
+@dataclass(frozen=True)
+class Use:
+    """What is held, or is to be, from when to when."""
+
+    begin: float
+    end: float
+    card: Card
+    cores: int
+    memory: int
+
+
+class History:
+    """A pool of nodes that divide their cards, and one that does not."""
+
+    def __init__(self, rng: random.Random) -> None:
+        self.rng = rng
+        self.cards: dict[str, int] = {}
+        facts = []
+        for at in range(rng.randint(1, 2)):
+            self.cards[f"d{at}"] = rng.randint(1, 3)
+            made = divided_node(f"d{at}", self.cards[f"d{at}"], memory=MEMORY, places=PLACES, cpu=1000, pods=1000)
+            facts.append(made)
+        self.whole = rng.random() < 0.3
+        if self.whole:
+            labels = {"nvidia.com/gpu.memory": str(MEMORY)}
+            facts.append(node("w", gpu=rng.randint(1, 2), cpu=1000, pods=1000, labels=labels))
+        self.pool = Pool(facts=facts)
+        self.runs: dict[str, float] = {}
+        self.hour = 0.0
+        self._nth = 0
+
+    def step(self) -> None:
+        rng, pool = self.rng, self.pool
+        before = dict(pool.planned)
+        came = None
+        if rng.random() < 0.7:
+            self._nth += 1
+            came = f"j{self._nth:02}"
+            hours = rng.choice([0, 1, 2, 3, 5, 8]) if rng.random() < 0.9 else 0
+            self.runs[came] = max(hours - rng.choice([0, 0, 0, 1]), 0.5) if hours else FOREVER
+            pool.submit(came, rng.choice([1, 1, 1, 2, 3]), hours, of_class=rng.choice(SHAPES))
+        else:
+            # No further than the first end or the first start: what is due then is to happen then.
+            moments = [self._end(name) for name in pool.running] + list(pool.planned.values())
+            self.hour = min([self.hour + rng.choice([0.25, 1, 2]), *(at for at in moments if at > self.hour)])
+            for name in sorted(pool.running):
+                if self._end(name) <= self.hour:
+                    pool.end(name)
+        uses = list(self.uses()) if came is not None else []
+        pool.cycle(self.hour)
+        self.check()
+        for name, at in before.items():
+            if name in pool.waiting:
+                assert pool.planned.get(name, FOREVER) <= at, f"{name} was to start at {at}: {pool.planned}"
+            else:
+                assert pool.started[name] <= at
+        if came is not None and not self.whole:
+            self.first(came, uses)
+
+    def _end(self, name: str) -> float:
+        return self.pool.started[name] + self.runs[name]
+
+    def uses(self) -> Iterator[Use]:
+        """What running jobs have until they end, and what plans take."""
+        for name in self.pool.running:
+            of, at, places = self.pool.job(name)
+            end = (at + of.lasts) / HOUR if of.lasts else FOREVER
+            for where, grant in places:
+                assert bool(grant.parts) == (where in self.cards)
+                for part in grant.parts:
+                    yield Use(at / HOUR, end, (where, part.index), part.cores, part.memory)
+        for one in self.pool.plans:
+            assert len(one.cards.parts) == (asks(one.pod_class)[0] if one.node in self.cards else 0)
+            end = one.until / HOUR if one.until else FOREVER
+            for part in one.cards.parts:
+                assert (part.cores, part.memory) == asks(one.pod_class)[1:]
+                # A part without cores needs a card with some left: its plan keeps a thousandth.
+                yield Use(one.since / HOUR, end, (one.node, part.index), max(part.cores, 1), part.memory)
+
+    def check(self) -> None:
+        """No card has more owners at any moment than it has room for."""
+        uses = list(self.uses())
+        for moment in {one.begin for one in uses}:
+            for card in {one.card for one in uses}:
+                here = [one for one in uses if one.card == card and one.begin <= moment < one.end]
+                assert card[1] < self.cards[card[0]]
+                assert sum(one.cores for one in here) <= CORES, f"{card} at {moment}"
+                assert sum(one.memory for one in here) <= MEMORY, f"{card} at {moment}"
+                assert len(here) <= PLACES
+
+    def first(self, name: str, uses: list[Use]) -> None:
+        """A job of one pod starts, or is to start, no later than it could beside what was planned before."""
+        pool = self.pool
+        waits = pool.waiting.get(name)
+        if waits is None or len(waits.waiting) > 1:
+            return
+        lasts = waits.lasts / HOUR or FOREVER
+        least = None
+        for at in sorted({self.hour, *(one.end for one in uses if self.hour < one.end < FOREVER)}):
+            if self._fits(waits.waiting[0].pod_class, at, at + lasts, uses):
+                least = at
+                break
+        # Other plans may have moved, so that it is even earlier.
+        if least is not None and least > self.hour and len(pool.planned) < 10:
+            assert pool.planned.get(name, FOREVER) <= least, f"{name} could start at {least}: {pool.planned}"
+
+    def _fits(self, of: PodClass, begin: float, end: float, uses: list[Use]) -> bool:
+        count, cores, memory = asks(of)
+        for where, cards in self.cards.items():
+            free = [
+                index
+                for index in range(cards)
+                if all(self._has((where, index), at, cores, memory, uses) for at in self._moments(begin, end, uses))
+            ]
+            if any(combinations(free, count)):
+                return True
+        return False
+
+    @staticmethod
+    def _moments(begin: float, end: float, uses: list[Use]) -> list[float]:
+        return [begin, *(one.begin for one in uses if begin < one.begin < end)]
+
+    @staticmethod
+    def _has(card: Card, at: float, cores: int, memory: int, uses: list[Use]) -> bool:
+        here = [one for one in uses if one.card == card and one.begin <= at < one.end]
+        left = CORES - sum(one.cores for one in here)
+        return left >= max(cores, 1) and MEMORY - sum(one.memory for one in here) >= memory and len(here) + 1 <= PLACES
+
+
+@given(st.randoms(use_true_random=True), st.integers(5, 30))
+@settings(RELAXED, max_examples=40)
+def test_no_card_is_promised_twice_and_plans_are_kept(rng: random.Random, steps: int) -> None:
+    history = History(rng)
+    for _ in range(steps):
+        history.step()
