@@ -9,7 +9,7 @@ import pytest
 from t9ksched.kube import errors
 from t9ksched.kube.errors import ApiError, Conflict, NotFound, ServerError, TimedOut, Unreachable
 from t9ksched.kube.write.binding import (
-    Answer,
+    AgentAnswer,
     Binding,
     Bound,
     Busy,
@@ -221,4 +221,4 @@ async def test_the_machine_undoes_what_it_prepared_unless_the_result_is_open(
 async def test_direct_asks_nothing_before_and_after() -> None:
     assert Direct().name == "direct"
     assert await Direct().prepare(FakePort([]), BINDING) is None  # type: ignore[arg-type]
-    assert await Direct().confirm(FakePort([]), BINDING) is Answer.GIVEN  # type: ignore[arg-type]
+    assert await Direct().confirm(FakePort([]), BINDING) is AgentAnswer.GIVEN  # type: ignore[arg-type]
