@@ -200,19 +200,18 @@ def test_a_port_that_is_closed_on_time_lets_a_plan_begin_sooner() -> None:
     plays_on(pool, until="b")
 
 
-def test_a_divided_card_that_is_given_back_on_time_lets_a_plan_begin_sooner() -> None:
-    """It is not known ahead what is free of each card, so the plan is for another node."""
+def test_a_plan_takes_a_divided_card_when_it_is_given_back() -> None:
     pool = Pool(nodes=2)
     pool.nodes.upsert(divided_node("n001", 1))
     pool.submit("b", 1, 5)
     pool.submit("a", 1, 2)
     pool.cycle(0)
     pool.submit("d", 1, 1)
-    plays_on(pool, until="b")
+    plays_on(pool, until="a")
 
 
 def plays_on(pool: Pool, until: str) -> None:
-    """Job a ends after two hours, as it was to; job d was planned to start when another one ends."""
+    """Job a ends after two hours, as it was to; job d was planned to start when the one named `until` ends."""
     for _ in range(3):
         pool.cycle(0)
     assert pool.planned == {"d": pool.limit(until)}
