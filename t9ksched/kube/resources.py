@@ -34,6 +34,7 @@ STORAGECLASSES = Resource("storage.k8s.io", "v1", "storageclasses", "StorageClas
 CSINODES = Resource("storage.k8s.io", "v1", "csinodes", "CSINode", False)
 DEVICECLASSES = Resource("resource.k8s.io", "v1", "deviceclasses", "DeviceClass", False)
 RESOURCESLICES = Resource("resource.k8s.io", "v1", "resourceslices", "ResourceSlice", False)
+KOORDINATOR_DEVICES = Resource("scheduling.koordinator.sh", "v1alpha1", "devices", "Device", False)
 JOBS = _KINDS["Job"]
 CRONJOBS = Resource("batch", "v1", "cronjobs", "CronJob")
 DEPLOYMENTS = _KINDS["Deployment"]

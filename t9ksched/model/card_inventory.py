@@ -9,13 +9,22 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from t9ksched.model import hami
-from t9ksched.model.card_requests import GPUSHARE_COUNT, GPUSHARE_MEMORY, MGPU_CORE, MGPU_MEMORY
+from t9ksched.model.card_requests import (
+    GPUSHARE_COUNT,
+    GPUSHARE_MEMORY,
+    KOORDINATOR_CORE,
+    KOORDINATOR_SUMS,
+    MGPU_CORE,
+    MGPU_MEMORY,
+)
 from t9ksched.model.cards import MOST_INDEXED, CardSize
 from t9ksched.model.readiness import Unready
 from t9ksched.model.resources import NVIDIA_GPU
 
 Amounts = Mapping[str, int]
 Texts = Mapping[str, str]
+Own = hami.Registered | None
+"""The cards of a node as an object of their own says them; None without such an object."""
 
 _CARD: Final = 100
 """Percent of cores that one card adds to a node's amount."""
@@ -54,7 +63,7 @@ class Inventory:
 NOTHING: Final = Inventory()
 
 
-def _mgpu(capacity: Amounts, allocatable: Amounts, annotations: Texts) -> Inventory:
+def _mgpu(capacity: Amounts, allocatable: Amounts, annotations: Texts, own: Own) -> Inventory:
     """Cards add 100 to the cores each, and all are alike: how large each is follows from the sums."""
     offered, cores = allocatable.get(MGPU_CORE, 0), max(capacity.get(MGPU_CORE, 0), allocatable.get(MGPU_CORE, 0))
     if not cores:
@@ -77,7 +86,7 @@ def _mgpu(capacity: Amounts, allocatable: Amounts, annotations: Texts) -> Invent
     return Inventory(divided)
 
 
-def _hami(capacity: Amounts, allocatable: Amounts, annotations: Texts) -> Inventory:
+def _hami(capacity: Amounts, allocatable: Amounts, annotations: Texts, own: Own) -> Inventory:
     """Cards are registered one by one, with their UUIDs."""
     text = annotations.get(hami.REGISTER, "")
     if not text:
@@ -94,7 +103,7 @@ def _hami(capacity: Amounts, allocatable: Amounts, annotations: Texts) -> Invent
     return Inventory({NVIDIA_GPU: cards.sizes}, fault, look if fault else "", out, cards.unhealthy, cards.faults)
 
 
-def _gpushare(capacity: Amounts, allocatable: Amounts, annotations: Texts) -> Inventory:
+def _gpushare(capacity: Amounts, allocatable: Amounts, annotations: Texts, own: Own) -> Inventory:
     """Cards are alike, and their memory is in GiB or in MiB, as its device plugin is told: no card has 1024 GiB, and
     none has less than 1024 MiB.
     """
@@ -113,18 +122,37 @@ def _gpushare(capacity: Amounts, allocatable: Amounts, annotations: Texts) -> In
     return Inventory(divided)
 
 
-INVENTORIES: Final[Mapping[str, Callable[[Amounts, Amounts, Texts], Inventory]]] = {
+def _koordinator(capacity: Amounts, allocatable: Amounts, annotations: Texts, own: Own) -> Inventory:
+    """Cards are reported in an object `Device`; what the node offers of resources is the sum over the healthy ones."""
+    offered = next((name for name in KOORDINATOR_SUMS if allocatable.get(name) or capacity.get(name)), "")
+    if own is None or not (own.sizes or own.faults):
+        if not offered:
+            return NOTHING
+        fault = f"it offers {offered}, and no Device (scheduling.koordinator.sh) of its name says which cards it has"
+        return Inventory({}, fault, "look at koordlet on the node, and whether the scheduler may read devices (doctor)")
+    if not own.sizes:
+        fault = f"its Device (scheduling.koordinator.sh) cannot be read: {own.faults[0]}"
+        return Inventory({}, fault, "look at koordlet on the node", unread=own.faults)
+    fault = "" if offered else f"its Device names cards, and it offers no {KOORDINATOR_CORE} now"
+    look = "look at koord-manager and at the health of its cards" if fault else ""
+    return Inventory({KOORDINATOR_CORE: own.sizes}, fault, look, unhealthy=own.unhealthy, unread=own.faults)
+
+
+INVENTORIES: Final[Mapping[str, Callable[[Amounts, Amounts, Texts, Own], Inventory]]] = {
     "MGPU": _mgpu,
     "HAMi": _hami,
     "GPUShare": _gpushare,
+    "Koordinator": _koordinator,
 }
-"""By mode, what the node's capacity, what is allocatable and its annotations say."""
+"""By mode, what the node's capacity, what is allocatable, its annotations and its own object say."""
 _NO_TEXTS: Final[Texts] = {}
 
 
-def inventory(mode: str, capacity: Amounts, allocatable: Amounts, annotations: Texts = _NO_TEXTS) -> Inventory:
+def inventory(
+    mode: str, capacity: Amounts, allocatable: Amounts, annotations: Texts = _NO_TEXTS, own: Own = None
+) -> Inventory:
     """The divided cards of a node of this mode; amounts in units. Nodes that state no capacity are taken to have what
     is allocatable.
     """
     reader = INVENTORIES.get(mode)
-    return reader(capacity, allocatable, annotations) if reader is not None else NOTHING
+    return reader(capacity, allocatable, annotations, own) if reader is not None else NOTHING

@@ -10,6 +10,9 @@ not from here: this says what is asked for.
 * Volcengine mGPU: `mgpu-core` percent and `mgpu-memory` MiB in all of a container, on one card, or on as many as the
   annotation `container-multiple-gpu` says, one number a container; above 100 percent whole cards.
 * gpushare: `aliyun.com/gpu-mem` of one card for one container of a pod, in GiB or MiB as the node has it.
+* Koordinator: `koordinator.sh/gpu` percent of cards, or `gpu-core` percent with `gpu-memory` bytes or
+  `gpu-memory-ratio` percent, in all of the one container of a pod that asks: on one card, on as many as
+  `koordinator.sh/gpu.shared` says, or above 100 percent on whole ones.
 * Ours: annotations `gpu-memory` (a quantity) and `gpu-cores` (percent) beside `nvidia.com/gpu`, of the pod or of one
   container (`-container-<name>`), for each card.
 """
@@ -35,16 +38,31 @@ MGPU_COUNTS: Final = "vke.volcengine.com/container-multiple-gpu"
 GPUSHARE_MEMORY: Final = "aliyun.com/gpu-mem"
 GPUSHARE_COUNT: Final = "aliyun.com/gpu-count"
 
-UNCOUNTED: Final = frozenset({HAMI_CORES, HAMI_MEMORY, HAMI_PERCENT})
+KOORDINATOR_CORE: Final = "koordinator.sh/gpu-core"
+"""The name by which cards of Koordinator are known, however a pod asks for them."""
+KOORDINATOR_GPU: Final = "koordinator.sh/gpu"
+KOORDINATOR_MEMORY: Final = "koordinator.sh/gpu-memory"
+KOORDINATOR_RATIO: Final = "koordinator.sh/gpu-memory-ratio"
+KOORDINATOR_CARDS: Final = "koordinator.sh/gpu.shared"
+KOORDINATOR_SUMS: Final = (KOORDINATOR_CORE, KOORDINATOR_GPU, KOORDINATOR_MEMORY, KOORDINATOR_RATIO)
+_KOORDINATOR: Final = (*KOORDINATOR_SUMS, KOORDINATOR_CARDS)
+
+UNCOUNTED: Final = frozenset({HAMI_CORES, HAMI_MEMORY, HAMI_PERCENT, KOORDINATOR_CARDS})
 """Resources that say how large a part is, and that nodes need not list: cards are charged with them, nodes are not."""
 
-SUMS: Final = frozenset({MGPU_CORE, MGPU_MEMORY, GPUSHARE_MEMORY})
+SUMS: Final = frozenset({MGPU_CORE, MGPU_MEMORY, GPUSHARE_MEMORY, *KOORDINATOR_SUMS})
 """Resources of which a node's amount is the sum over its divided cards, and tells nothing of one card."""
 
-_PARTS: Final = frozenset({MGPU_CORE, MGPU_MEMORY, GPUSHARE_MEMORY, GPUSHARE_COUNT, *UNCOUNTED})
+_PARTS: Final = frozenset({*SUMS, GPUSHARE_COUNT, *UNCOUNTED})
 _ANNOTATIONS: Final = (MGPU_COUNTS, GPU_MEMORY_ANNOTATION, GPU_CORES_ANNOTATION)
 """What the keys of annotations begin with that are read here."""
 
+_ALONE: Final = {
+    GPUSHARE_MEMORY: "the node gives a card to one container of a pod",
+    KOORDINATOR_CORE: "the node gives the cards of a pod to all its containers",
+}
+"""Cards that one container of a pod asks for at most, by their name, and why."""
+_OF_CARDS: Final = (KOORDINATOR_CORE, KOORDINATOR_MEMORY, KOORDINATOR_RATIO, KOORDINATOR_CARDS)
 _PERCENT: Final = 100
 _THOUSANDTHS: Final = CORES // _PERCENT
 _LEAST_MGPU: Final = 256
@@ -63,6 +81,11 @@ def written(annotations: Mapping[str, str]) -> dict[str, str]:
 def is_part(resource: str) -> bool:
     """Whether a resource says that a part of a card is asked for."""
     return resource in _PARTS
+
+
+def cards_of(resource: str) -> str:
+    """The name of the cards of which a resource asks for parts, as tables of cards have it."""
+    return KOORDINATOR_CORE if resource in KOORDINATOR_SUMS else resource
 
 
 class _Fault(Exception):
@@ -112,11 +135,12 @@ def card_requests(containers: Sequence[Asking], annotations: Mapping[str, str]) 
             faults.append(FieldError(asking.path(fault.where), fault.message))
             continue
         found += mine
-    shared = [request.container for request in found if request.resource == GPUSHARE_MEMORY]
-    if len(shared) > 1 and not faults:
-        second = next(asking for asking in containers if asking.name == shared[1])
-        message = f"container {shared[0]!r} asks for it too: the node gives a card to one container of a pod"
-        faults.append(FieldError(second.path(GPUSHARE_MEMORY), message))
+    for resource, why in _ALONE.items():
+        shared = [request.container for request in found if request.resource == resource]
+        if len(shared) > 1 and not faults:
+            second = next(asking for asking in containers if asking.name == shared[1])
+            asked = next(name for name in second.amounts if second.amounts[name] and cards_of(name) == resource)
+            faults.append(FieldError(second.path(asked), f"container {shared[0]!r} asks for it too: {why}"))
     if faults:
         raise Invalid(faults)
     return tuple(found)
@@ -219,6 +243,40 @@ def _gpushare(asking: Asking, annotations: Mapping[str, str]) -> Iterator[CardRe
     yield _part(asking, GPUSHARE_MEMORY, 1, 0, memory, 0)
 
 
+def _koordinator(asking: Asking, annotations: Mapping[str, str]) -> Iterator[CardRequest]:
+    asked = {name: asking.amounts[name] for name in _KOORDINATOR if asking.amounts.get(name)}
+    if not asked:
+        return
+    first = next(iter(asked))
+    if asking.kind != "main":
+        raise _Fault(first, "the node gives the cards of a pod to all its containers: ask for them in a main container")
+    if any(amount and is_card_resource(name) for name, amount in asking.amounts.items()):
+        raise _Fault(first, "stands beside whole cards of a device plugin: these would be the same cards")
+    if KOORDINATOR_GPU in asked and len(asked) > 1:
+        raise _Fault(KOORDINATOR_GPU, "is cores and memory in one: it stands alone")
+    core, memory, percent, cards = (asked.get(name, 0) for name in _OF_CARDS)
+    of_memory = KOORDINATOR_RATIO
+    if KOORDINATOR_GPU in asked:
+        core = percent = asked[KOORDINATOR_GPU]
+        of_memory = KOORDINATOR_GPU
+    if memory and percent:
+        raise _Fault(
+            KOORDINATOR_RATIO, f"stands beside {KOORDINATOR_MEMORY}: a part of the memory is given in one way only"
+        )
+    if not memory and not percent:
+        raise _Fault(first, f"needs {KOORDINATOR_MEMORY} or {KOORDINATOR_RATIO} beside it")
+    if not cards and percent > _PERCENT and percent % _PERCENT:
+        raise _Fault(of_memory, f"{percent} is neither a part of one card nor a multiple of {_PERCENT}")
+    count = _count(cards or max(1, percent // _PERCENT), KOORDINATOR_CARDS if cards else of_memory)
+    for name, amount in ((KOORDINATOR_CORE, core), (of_memory, percent)):
+        if amount % count:
+            raise _Fault(name, f"{amount} cannot be divided by {count} cards")
+        if amount // count > _PERCENT:
+            raise _Fault(name, f"{amount} on {count} cards is {amount // count} on each, and a card has {_PERCENT}")
+    each = -(-memory // (count * _MIB))
+    yield _part(asking, KOORDINATOR_CORE, count, core // count, each, 0 if memory else percent // count)
+
+
 def _annotated(asking: Asking, annotations: Mapping[str, str]) -> Iterator[CardRequest]:
     count = asking.amounts.get(NVIDIA_GPU, 0)
     memory_key, cores_key = (
@@ -250,7 +308,7 @@ def _annotated(asking: Asking, annotations: Mapping[str, str]) -> Iterator[CardR
     yield _part(asking, NVIDIA_GPU, count, cores, memory, 0 if memory else cores)
 
 
-DIALECTS: Final[tuple[Reader, ...]] = (_hami, _mgpu, _gpushare, _annotated)
+DIALECTS: Final[tuple[Reader, ...]] = (_hami, _mgpu, _gpushare, _koordinator, _annotated)
 
 
 def _part(asking: Asking, resource: str, count: int, cores: int, memory: int, percent: int) -> CardRequest:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Final
 
-from t9ksched.model.card_requests import MGPU_CORE
+from t9ksched.model.card_requests import KOORDINATOR_CORE, KOORDINATOR_GPU, MGPU_CORE
 from t9ksched.model.card_slices import CardLayout, part_worths
 from t9ksched.model.cards import CORES, CardGrant, CardPart, CardSize, SharedCards
 from t9ksched.model.node import NodeFacts
@@ -105,4 +105,5 @@ def least_cards(needs: Mapping[str, int], shared: Iterable[str]) -> int:
     """
     parts = frozenset(shared)
     whole = sum(amount for name, amount in needs.items() if is_card_resource(name) and name not in parts)
-    return whole * CARD + needs.get(MGPU_CORE, 0) * CARD // _PERCENT
+    percent = sum(needs.get(name, 0) for name in (MGPU_CORE, KOORDINATOR_CORE, KOORDINATOR_GPU))
+    return whole * CARD + percent * CARD // _PERCENT

@@ -14,6 +14,7 @@ from typing import Final
 
 from t9ksched.model import card_filter
 from t9ksched.model.card_filter import CardFilter
+from t9ksched.model.card_requests import is_part
 from t9ksched.model.labels import LabelSelector, NodeSelector, Requirement
 from t9ksched.model.names import GPU_MODE_ANNOTATION, GPU_MODEL_ANNOTATION, GPU_MODEL_PREFIX, MGPU_POLICY
 from t9ksched.model.whole import whole_number
@@ -105,7 +106,7 @@ def card_choice(
     `containers` are names and amounts by resource.
     """
     asked = list(containers)
-    crowded = any(amount > 1 and name.endswith(".shared") for _, amounts in asked for name, amount in amounts.items())
+    crowded = any(amount > 1 and _is_shared(name) for _, amounts in asked for name, amount in amounts.items())
     given = written(annotations)
     if not given and not crowded:
         return None
@@ -116,6 +117,11 @@ def card_choice(
     models = sorted({tuple(sorted(set(_models(text)))) for text in read.values()})
     choice = CardChoice(tuple(models), mode, crowded, policy=policy, only=only)
     return choice if choice != CardChoice() else None
+
+
+def _is_shared(resource: str) -> bool:
+    """Whether one unit of it is a turn on a card with others."""
+    return resource.endswith(".shared") and not is_part(resource)
 
 
 def _models(text: str) -> list[str]:

@@ -26,7 +26,7 @@ _HAMI_REGISTER: Final = re.compile(r"hami\.io/node-.+-register")
 _SHARES: Final = re.compile(
     r"vke\.volcengine\.com/(?!mgpu-(?:core|memory)$).+"
     r"|aliyun\.com/gpu-core\.percentage"
-    r"|koordinator\.sh/gpu.*"
+    r"|koordinator\.sh/gpu(?!$|-core$|-memory$|-memory-ratio$|\.shared$).*"
 )
 
 Texts = Mapping[str, str]

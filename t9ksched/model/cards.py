@@ -267,9 +267,8 @@ class SharedCards(CardRequest):
 
 
 class CardSize(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """What one divided card has: memory in MiB, for how many containers at most there is a place, and cores in
-    thousandths. `uuid` and `model` are empty where the node does not say them. `unit` is how many MiB pods mean by one
-    of memory there.
+    """What one divided card has: memory in MiB, places for containers, and cores in thousandths. `uuid` and `model` are
+    empty, and `minor` is -1, where the node does not say them. `unit` is how many MiB pods mean by one of memory there.
     """
 
     memory: int
@@ -278,6 +277,7 @@ class CardSize(msgspec.Struct, frozen=True, array_like=True, gc=False):
     uuid: str = ""
     model: str = ""
     unit: int = 1
+    minor: int = -1
 
 
 @dataclass(frozen=True)

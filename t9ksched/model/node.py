@@ -15,6 +15,7 @@ from t9ksched.model.card_slices import CardLayout, part_worths
 from t9ksched.model.cardmode import NOT_READY, WHOLE, layout
 from t9ksched.model.cards import MOST_INDEXED, CardGrant, CardSize, CardTable
 from t9ksched.model.dra import NO_OFFERS, Offers, dra_only, handed_out
+from t9ksched.model.hami import Registered
 from t9ksched.model.names import CARD_MODE_ANNOTATION, CORDONED_CARDS_ANNOTATION, HONOURS_INDEX, PLUGIN_CHOOSES
 from t9ksched.model.pod import Metadata, Quantities
 from t9ksched.model.quantity import QuantityError, to_units
@@ -146,7 +147,7 @@ class NodeFacts:
 
 def _sizes(sizes: Iterable[CardSize]) -> tuple[CardSize, ...]:
     """The different ones, without what tells single cards apart."""
-    return tuple(dict.fromkeys(structs.replace(one, uuid="", model="") for one in sizes))
+    return tuple(dict.fromkeys(structs.replace(one, uuid="", model="", minor=-1) for one in sizes))
 
 
 _decoder = msgspec.json.Decoder(Node)
@@ -186,20 +187,24 @@ def _units(amounts: Quantities | None) -> dict[str, int]:
 
 
 def node_facts(
-    node: Node, cordons: Mapping[int, str] = _NONE, failing: Sequence[str] = (), dra: Offers = NO_OFFERS
+    node: Node,
+    cordons: Mapping[int, str] = _NONE,
+    failing: Sequence[str] = (),
+    dra: Offers = NO_OFFERS,
+    reported: Registered | None = None,
 ) -> NodeFacts:
     """What the engine needs to know of a node. An allocatable amount that is no quantity counts as absent.
 
     `cordons` are the cards on record as cordoned, each with its reason, besides those that its annotation names;
     `failing` are validator pods of the GPU operator that fail on it, each with how; `dra` are the resource names that
-    could stand for devices of DRA on it.
+    could stand for devices of DRA on it; `reported` are its cards where an object of their own says them.
     """
     allocatable = _units(node.status.allocatable)
     annotations = node.metadata.annotations or {}
     mode = layout(node.metadata.labels or {}, annotations, allocatable)
     parts = NOTHING
     if mode in INVENTORIES:
-        parts = inventory(mode, _units(node.status.capacity), allocatable, annotations)
+        parts = inventory(mode, _units(node.status.capacity), allocatable, annotations, reported)
     by_dra = handed_out(dra, allocatable, divided=bool(parts.divided))
     why_not = unready(node.metadata.labels or {}, allocatable, failing, dra_only(by_dra))
     by_index = mode == WHOLE and (why_not is None or why_not.layout)

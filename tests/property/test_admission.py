@@ -122,7 +122,7 @@ def test_a_gang_gets_in_unless_a_rule_is_against_it(rng: random.Random) -> None:
     card_part = rng.choice(("requests", "limits"))
     resources: dict[str, Any] = {part: dict(amounts)}
     resources.setdefault(card_part, {}).update({} if cards is None else {GPU: cards})
-    resources[part] |= {"koordinator.sh/gpu-core": "1"} if share else {}
+    resources[part] |= {"aliyun.com/gpu-core.percentage": "1"} if share else {}
     spec: dict[str, Any] = {"containers": [], where: [{"name": name, "resources": resources}]}
     spec |= {"resourceClaims": [{"name": "x"}]} if claims else {}
     said = {TIME_LIMIT_ANNOTATION: asked, SIGNAL_BEFORE_ANNOTATION: signal}

@@ -18,8 +18,9 @@ from t9ksched.engine.policy import Policy
 from t9ksched.kube.write.dialects.table import dialect_of
 from t9ksched.model import names
 from t9ksched.model.cards import CardGrant
+from t9ksched.model.koordinator import DeviceReport
 from t9ksched.model.node import decode_node
-from t9ksched.model.pod import decode_pod
+from t9ksched.model.pod import Metadata, decode_pod
 from t9ksched.scheduler.state.cardbook import row_of
 from t9ksched.scheduler.state.state import ClusterState
 from t9ksched.store.bindings import CardBinding
@@ -29,6 +30,8 @@ CORE, MEMORY, COUNTS = (f"vke.volcengine.com/{name}" for name in ("mgpu-core", "
 INDEX = "vke.volcengine.com/gpu-index-container-"
 GPU, ALLOCATED = "nvidia.com/gpu", "hami.io/vgpu-devices-allocated"
 MEMORY_OF_ONE, GPUSHARE = "aliyun.com/gpu-mem", "ALIYUN_COM_GPU_MEM_"
+KOORDINATOR, KOORDINATOR_GPU = "koordinator.sh/gpu-core", "koordinator.sh/gpu"
+DEVICES = "scheduling.koordinator.sh/device-allocated"
 HISTORIES, STEPS = 60, 40
 Amounts = tuple[int, int]
 """Percent of cores and MiB on one card."""
@@ -363,7 +366,74 @@ class GpuShareHistory(History):
         return {f"{GPUSHARE}IDX": str(index), f"{GPUSHARE}POD": str(memory)}
 
 
-@pytest.mark.parametrize("kind", [History, HamiHistory, GpuShareHistory])
+class KoordinatorHistory(History):
+    """The same on nodes of Koordinator: cards are named by minor, and pods ask in several ways."""
+
+    resource = KOORDINATOR
+    shapes = ("part", "part", "part", "whole", "several")
+    several: ClassVar[dict[str, str]] = {}
+    forged = (DEVICES,)
+    texts = (
+        "",
+        "{",
+        "[]",
+        '{"gpu": [{"minor": 0, "resources": {"koordinator.sh/gpu-memory-ratio": 1}}]}',
+        '{"gpu": [{"minor": 63, "resources": {"koordinator.sh/gpu-memory-ratio": 1}}]}',
+        '{"gpu": [{"minor": 0, "resources": {"koordinator.sh/gpu-memory": "-1"}}]}',
+    )
+
+    def begin(self) -> ClusterState:
+        state = super().begin()
+        for name, (cards, memory) in self.sizes.items():
+            resources = {KOORDINATOR: 100, f"{KOORDINATOR_GPU}-memory": f"{memory}Mi"}
+            devices = [
+                {"type": "gpu", "id": f"{name}-{at}", "minor": at, "health": True, "resources": resources}
+                for at in range(cards)
+            ]
+            state.reported_cards.upsert(DeviceReport(Metadata(name=name), {"devices": devices}))
+        return state
+
+    def node(self, name: str) -> Any:
+        cards, memory = self.sizes[name]
+        amounts = {"cpu": "64", "memory": "256Gi", "pods": "110", f"{KOORDINATOR_GPU}-memory": f"{cards * memory}Mi"}
+        amounts |= dict.fromkeys((KOORDINATOR, KOORDINATOR_GPU, f"{KOORDINATOR_GPU}-memory-ratio"), str(100 * cards))
+        status = {"allocatable": amounts, "conditions": [{"type": "Ready", "status": "True"}]}
+        return decode_node({"metadata": {"name": name, "uid": name, "labels": {}}, "spec": {}, "status": status})
+
+    def part(self, name: str, core: int, memory: int, cards: int = 1) -> dict[str, Any]:
+        asked = {KOORDINATOR: core * cards, f"{KOORDINATOR_GPU}-memory": memory * cards << 20}
+        return self.container(name, asked | ({f"{KOORDINATOR_GPU}.shared": cards} if cards > 1 else {}))
+
+    def whole(self, name: str, cards: int) -> dict[str, Any]:
+        if self.rng.random() < 0.5:
+            return self.container(name, {KOORDINATOR_GPU: 100 * cards})
+        return self.container(name, {KOORDINATOR: 100 * cards, f"{KOORDINATOR_GPU}-memory-ratio": 100 * cards})
+
+    def what_it_holds(self, pod: dict[str, Any], node: str) -> dict[int, Amounts]:
+        (limits,) = (
+            container["resources"]["limits"]
+            for container in pod["spec"]["containers"]
+            if len(container["resources"]["limits"]) > 1
+        )
+        core = int(limits.get(KOORDINATOR, limits.get(KOORDINATOR_GPU, 0)))
+        memory = int(limits.get(f"{KOORDINATOR_GPU}-memory", 0)) >> 20
+        cards = int(limits.get(f"{KOORDINATOR_GPU}.shared", 0)) or max(1, core // 100)
+        each = core // cards, memory // cards or self.sizes[node][1]
+        devices = json.loads(pod["metadata"]["annotations"][DEVICES])["gpu"]
+        assert len(devices) == cards
+        for device in devices:
+            given = device["resources"]
+            assert int(given[KOORDINATOR]) == each[0]
+            assert given[f"{KOORDINATOR_GPU}-memory"] == f"{each[1]}Mi"
+            assert int(given[f"{KOORDINATOR_GPU}-memory-ratio"]) == each[1] * 100 // self.sizes[node][1]
+        return {device["minor"]: each for device in devices}
+
+    def named(self, node: str, index: int, core: int, memory: int) -> dict[str, str]:
+        resources = {KOORDINATOR: str(core), f"{KOORDINATOR_GPU}-memory": f"{memory}Mi"}
+        return {DEVICES: json.dumps({"gpu": [{"minor": index, "resources": resources}]})}
+
+
+@pytest.mark.parametrize("kind", [History, HamiHistory, GpuShareHistory, KoordinatorHistory])
 @pytest.mark.parametrize("seed", range(HISTORIES))
 def test_parts_are_charged_as_they_are_held_and_known_after_restarts(kind: type[History], seed: int) -> None:
     history = kind(seed)

@@ -1,11 +1,12 @@
-"""The auditor's accounts of all systems that give parts of cards: mGPU and gpushare by index, HAMi by
-UUID.
+"""The auditor's accounts of all systems that give parts of cards: mGPU and gpushare by index, HAMi by UUID, Koordinator
+by minor.
 """
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 
+from t9ksched.devcluster.audit.deviceshares import DeviceShares, Given, devices_given
 from t9ksched.devcluster.audit.hamishares import Object, RegisteredCards, parts_given
 from t9ksched.devcluster.audit.memoryshares import MemoryShares, memory_given
 from t9ksched.devcluster.audit.shares import Fault, Part, SharedCards, asks_for_parts, parts_of
@@ -13,11 +14,12 @@ from t9ksched.devcluster.audit.shares import Fault, Part, SharedCards, asks_for_
 
 @dataclass
 class PodParts:
-    """What one pod has of cards: of those of mGPU, HAMi and gpushare."""
+    """What one pod has of cards: of those of mGPU, HAMi, gpushare and Koordinator."""
 
     indexed: dict[int, Part] = field(default_factory=dict)
     registered: dict[str, Part] = field(default_factory=dict)
     memory: dict[int, Fraction] = field(default_factory=dict)
+    devices: dict[int, Given] = field(default_factory=dict)
 
 
 def read_parts(pod: Object, asks: Mapping[str, Mapping[str, Fraction]]) -> tuple[PodParts, list[Fault]]:
@@ -25,7 +27,8 @@ def read_parts(pod: Object, asks: Mapping[str, Mapping[str, Fraction]]) -> tuple
     indexed, faults = parts_of(pod, asks) if any(map(asks_for_parts, asks.values())) else ({}, [])
     registered, more = parts_given(pod, asks)
     memory, others = memory_given(pod, asks)
-    return PodParts(indexed, registered, memory), faults + more + others
+    devices, last = devices_given(pod, asks)
+    return PodParts(indexed, registered, memory, devices), faults + more + others + last
 
 
 @dataclass
@@ -35,6 +38,7 @@ class NodeParts:
     indexed: SharedCards = field(default_factory=SharedCards)
     registered: RegisteredCards = field(default_factory=RegisteredCards)
     memory: MemoryShares = field(default_factory=MemoryShares)
+    devices: DeviceShares = field(default_factory=DeviceShares)
 
     def update(self, allocatable: Mapping[str, Fraction], annotations: Mapping[str, str]) -> None:
         """Take over what the node has now."""
@@ -47,9 +51,11 @@ class NodeParts:
         self.indexed.leave(uid)
         self.registered.leave(uid)
         self.memory.leave(uid)
+        self.devices.leave(uid)
 
     def enter(self, uid: str, name: str, parts: PodParts) -> Iterator[tuple[Fault, tuple[str, ...]]]:
         """The pod has these parts: what is wrong now, and whom it concerns."""
         yield from self.indexed.enter(uid, name, parts.indexed)
         yield from self.registered.enter(uid, name, parts.registered)
         yield from self.memory.enter(uid, name, parts.memory)
+        yield from self.devices.enter(uid, name, parts.devices)

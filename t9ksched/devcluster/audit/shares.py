@@ -21,7 +21,9 @@ _COUNTS: Final = "vke.volcengine.com/container-multiple-gpu"
 _NAMED: Final = "vke.volcengine.com/gpu-index-container-"
 _GIVEN: Final = "devcluster.tensorstack.dev/cards-container-"
 _CARD: Final = 100
-OF_EACH_CARD: Final = frozenset({"nvidia.com/gpucores", "nvidia.com/gpumem", "nvidia.com/gpumem-percentage"})
+OF_EACH_CARD: Final = frozenset(
+    {"nvidia.com/gpucores", "nvidia.com/gpumem", "nvidia.com/gpumem-percentage", "koordinator.sh/gpu.shared"}
+)
 """Resources that say how much of each of its cards a container needs; nodes do not offer them."""
 
 

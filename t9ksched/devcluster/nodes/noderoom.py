@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from t9ksched.devcluster.nodes import deviceplugin
+from t9ksched.devcluster.nodes import deviceplugin, koordinatorhook
 from t9ksched.devcluster.nodes.deviceplugin import CardsRefused, Rack
 from t9ksched.devcluster.nodes.gpushareplugin import GpuShareCards
 from t9ksched.devcluster.nodes.hamiplugin import HamiCards
@@ -136,6 +136,8 @@ class NodeRoom:
         for rack in self.racks.values():
             rack.promised = {index: owner for index, owner in rack.promised.items() if owner != uid}
         record = parts | deviceplugin.annotations_for(given, request)
+        if koordinatorhook.manages(self.listed):
+            record |= koordinatorhook.environment(pod)
         if given and _foreign(pod):
             record |= deviceplugin.announced(given, _annotations(pod))
         return record

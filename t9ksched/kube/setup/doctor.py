@@ -8,14 +8,15 @@ something that will hurt; a note is worth knowing.
 import asyncio
 import re
 from collections import defaultdict
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Final
 
 import msgspec
 
 from t9ksched.kube.errors import ApiError, NotFound
 from t9ksched.kube.port import Object
-from t9ksched.kube.resources import CRDS, DEVICECLASSES, NODES, PODS, SELFSUBJECTACCESSREVIEWS
+from t9ksched.kube.resources import CRDS, DEVICECLASSES, KOORDINATOR_DEVICES, NODES, PODS, SELFSUBJECTACCESSREVIEWS
 from t9ksched.kube.setup.crds import VERSION_LABEL
 from t9ksched.kube.setup.devices import NOTHING_PUBLISHED, Published, judge_devices, published
 from t9ksched.kube.setup.findings import Finding, Level
@@ -27,6 +28,8 @@ from t9ksched.model.cardmode import WHOLE, card_mode, layout
 from t9ksched.model.cards import MOST_INDEXED
 from t9ksched.model.dra import NOT_SUPPORTED, dra_only, handed_out
 from t9ksched.model.errors import Invalid
+from t9ksched.model.hami import Registered
+from t9ksched.model.koordinator import DeviceReport, reported
 from t9ksched.model.names import CORDONED_CARDS_ANNOTATION, GPU_LINKS_ANNOTATION, SCHEDULER_NAME
 from t9ksched.model.node import card_indices
 from t9ksched.model.pod import container_cards, decode_pod
@@ -43,6 +46,7 @@ _OTHERS_MARKS: Final = {
 }
 """By annotation or label of a node: the system that hands out shares of its cards."""
 _QUESTIONS_AT_ONCE: Final = 16
+_NO_REPORTS: Final[Mapping[str, Registered]] = {}
 
 
 async def examine(client: Client, definitions: Sequence[Object], roles: Iterable[str] = tuple(ROLES)) -> list[Finding]:
@@ -174,14 +178,32 @@ async def _nodes(client: Client, devices: Published) -> list[Finding]:
         pods = [pod for space in sorted(OPERATOR_NAMESPACES) for pod in (await client.list(PODS, space)).items]
     except ApiError:  # what pods may not be looked at, another check says
         pods = []
-    return judge_nodes(nodes, pods, devices)
+    return judge_nodes(nodes, pods, devices, await _reports(client))
+
+
+async def _reports(client: Client) -> dict[str, Registered]:
+    """What nodes of Koordinator report of their cards; none where such objects may not be read or are not served."""
+    found = {}
+    try:
+        items = (await client.list(KOORDINATOR_DEVICES)).items
+    except ApiError:
+        return {}
+    for item in items:
+        with suppress(msgspec.ValidationError):
+            report = msgspec.convert(item, DeviceReport)
+            found[report.metadata.name] = reported(report)
+    return found
 
 
 def judge_nodes(
-    nodes: Iterable[Object], pods: Iterable[Object] = (), devices: Published = NOTHING_PUBLISHED
+    nodes: Iterable[Object],
+    pods: Iterable[Object] = (),
+    devices: Published = NOTHING_PUBLISHED,
+    own: Mapping[str, Registered] = _NO_REPORTS,
 ) -> list[Finding]:
     """GPU nodes that are half ready: cards without a plugin, in the hands of the GPU operator or of DRA, no labels, not
-    ready, cordoned, single cards cordoned, shared by others. `pods` are those of the GPU operator.
+    ready, cordoned, single cards cordoned, shared by others. `pods` are those of the GPU operator, `own` the cards that
+    nodes report in objects of their own.
     """
     found: list[Finding] = []
     failing = _failing(pods)
@@ -193,7 +215,7 @@ def judge_nodes(
         offered = _amounts(status.get("allocatable") or {})
         given = {name: amount for name, amount in offered.items() if is_card_resource(name)}
         mode = layout(labels, annotations, offered)
-        parts = inventory(mode, _amounts(status.get("capacity") or {}), offered, annotations)
+        parts = inventory(mode, _amounts(status.get("capacity") or {}), offered, annotations, own.get(name))
         if parts.divided:
             given = {resource: len(sizes) for resource, sizes in parts.divided.items()}
 
@@ -259,7 +281,7 @@ def judge_nodes(
             say(
                 Level.WARNING,
                 f"of its cards some cannot be read and are not given: {'; '.join(parts.unread)}",
-                "look at the device plugin of HAMi on the node",
+                "look at the device plugin of HAMi, or at koordlet, on the node",
             )
         whole = card_mode(labels, annotations, given) == WHOLE
         by_index = whole or bool(parts.divided)

@@ -74,8 +74,10 @@ _LEASE: Final = Rule(
 _CONFIG: Final = Rule("", ("configmaps",), _FOLLOW, "follows its configuration", SYSTEM_NAMESPACE)
 
 _DEVICES: Final = "sees where cards are handed out by DRA"
-DISPENSABLE: Final = frozenset({_DEVICES})
-"""What a process does without when the right to it is missing; servers before Kubernetes 1.34 have no such objects."""
+_KOORDINATOR: Final = "sees which cards nodes of Koordinator have"
+DISPENSABLE: Final = frozenset({_DEVICES, _KOORDINATOR})
+"""What a process does without when the right to it is missing; servers before Kubernetes 1.34, or without Koordinator,
+have no such objects."""
 
 ROLES: Final[dict[str, tuple[Rule, ...]]] = {
     SCHEDULER: (
@@ -87,6 +89,7 @@ ROLES: Final[dict[str, tuple[Rule, ...]]] = {
         Rule("storage.k8s.io", ("storageclasses",), ("get", *_FOLLOW), "sees where volumes can be made"),
         Rule("storage.k8s.io", ("csinodes",), _FOLLOW, "sees how many volumes a node can attach"),
         Rule("resource.k8s.io", ("deviceclasses", "resourceslices"), _FOLLOW, _DEVICES),
+        Rule("scheduling.koordinator.sh", ("devices",), _FOLLOW, _KOORDINATOR),
         Rule("batch", ("jobs",), ("get", *_FOLLOW, "patch"), "lists them, suspends one over its time"),
         Rule("apps", _APPS, ("get", *_FOLLOW), "sees what pods belong to"),
         Rule("apps", _APPS_SCALE, ("patch",), "scales one over its time to nothing"),

@@ -12,6 +12,7 @@ from t9ksched.kube.port import ClusterPort, Payload
 from t9ksched.kube.resources import (
     CSINODES,
     DEVICECLASSES,
+    KOORDINATOR_DEVICES,
     NAMESPACES,
     NODES,
     PDBS,
@@ -29,6 +30,7 @@ from t9ksched.model import names
 from t9ksched.model.api_resource import Resource
 from t9ksched.model.dra import DeviceClass, ResourceSlice
 from t9ksched.model.duration import LONGEST_SECONDS
+from t9ksched.model.koordinator import DeviceReport
 from t9ksched.model.node import decode_node
 from t9ksched.model.pod import decode_pod
 from t9ksched.scheduler.keep.queue_sync import QueueSync
@@ -233,6 +235,8 @@ class Informers:
         dra = state.dra
         follow(DEVICECLASSES, decoder(DeviceClass), dra.upsert_class, dra.remove_class, options=_PERHAPS)
         follow(RESOURCESLICES, decoder(ResourceSlice), dra.upsert_slice, dra.remove_slice, options=_PERHAPS)
+        own = state.reported_cards
+        follow(KOORDINATOR_DEVICES, decoder(DeviceReport), own.upsert, own.remove, options=_PERHAPS)
         follow_many(NODES, decode_node, state.upsert_node, lambda node: state.remove_node(node.name))
         follow(STORAGECLASSES, decoder(StorageClass), storage.upsert_class, storage.remove_class)
         follow(PVS, decoder(PersistentVolume), storage.upsert_volume, storage.remove_volume)

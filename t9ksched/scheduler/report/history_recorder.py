@@ -271,17 +271,17 @@ class HistoryRecorder:
                 await asyncio.sleep(0)
 
     async def _tell_misread(self) -> None:
-        """Write an event for each node of which an annotation about its cards cannot be followed."""
+        """Write an event for each node of which what it says about its cards cannot be followed."""
         found = [
-            (names.EVENT_LINKS_IGNORED, *each, "its cards are given as without links")
+            (names.EVENT_LINKS_IGNORED, "the annotation", *each, "its cards are given as without links")
             for each in self._misread_links.take()
         ]
         found += [
-            (names.EVENT_CARDS_IGNORED, *each, "cards that cannot be read are not given")
+            (names.EVENT_CARDS_IGNORED, "the list of cards", *each, "cards that cannot be read are not given")
             for each in self._misread_cards.take()
         ]
-        for count, (event, node, uid, fault, effect) in enumerate(found, start=1):
-            message = f"the annotation of node {node} is not followed: {fault}; {effect}"
+        for count, (event, what, node, uid, fault, effect) in enumerate(found, start=1):
+            message = f"{what} of node {node} is not followed: {fault}; {effect}"
             about = reference("v1", "Node", "", node, uid)
             self._events.event(about, event, message, warning=True)
             if count % SLICE == 0:

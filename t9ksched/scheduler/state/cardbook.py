@@ -14,7 +14,7 @@ from typing import Final
 
 from t9ksched.kube.write.dialects.dialect import CardDialect
 from t9ksched.kube.write.dialects.table import dialect_of
-from t9ksched.model.card_requests import SUMS
+from t9ksched.model.card_requests import SUMS, cards_of
 from t9ksched.model.cards import NO_CARDS, CardGrant
 from t9ksched.model.node import Node, NodeFacts
 from t9ksched.model.podclass import PodClass
@@ -173,9 +173,12 @@ class CardBook:
         others = {name for name, _ in pod_class.requests if is_accelerator(name) and not facts.allocatable.get(name)}
         if facts.cards.divided:
             others -= SUMS  # none are offered now, and those that there are keep their indices
+        if not record.ours and facts.layout == "Koordinator" and charge.cards.parts:
+            others.clear()  # its own scheduler gives whole cards under the name of the device plugin, too
         if others and (facts.cards.divided or not others.isdisjoint(SUMS)):
             return True  # the same cards, under other indices
-        divided = {name for name, _ in pod_class.requests if name in facts.cards.divided} if facts.cards.divided else ()
+        names = [cards_of(name) for name, _ in pod_class.requests] if facts.cards.divided else ()
+        divided = {name for name in names if name in facts.cards.divided}
         if not record.ours:
             return any(not charge.cards.count(resource) for resource in divided)
         if not charge.sure:

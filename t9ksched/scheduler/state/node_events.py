@@ -30,8 +30,9 @@ class NodeEvents:
         """A node appeared or changed."""
         cordons = self._state.card_cordons.get(node.metadata.name) or {}
         failing = sorted(words for at, words in self._failing.values() if at == node.metadata.name)
+        own = self._state.reported_cards.of(node.metadata.name)
         dra = self._state.dra.on(node.metadata.name, node.metadata.labels or {})
-        facts = self._state.storage.limit(node_facts(node, cordons, failing, dra))
+        facts = self._state.storage.limit(node_facts(node, cordons, failing, dra, own))
         name = facts.name
         if self._state.cards.unsure(facts):
             facts = replace(facts, unsure=True)
@@ -122,7 +123,7 @@ class NodeEvents:
         self._state.wake()
 
     def limits_changed(self, name: str | None) -> None:
-        """What storage drivers can attach, or DRA hands out, changed on this node, or on all of them."""
+        """What storage drivers can attach, DRA hands out or a node reports of cards changed on it, or on all nodes."""
         for concerned in list(self._state.node_objects) if name is None else [name]:
             self._look_at(concerned)
 

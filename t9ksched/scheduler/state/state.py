@@ -54,6 +54,7 @@ from t9ksched.scheduler.state.progress import Progress
 from t9ksched.scheduler.state.queue_attribution import QueueAttribution
 from t9ksched.scheduler.state.records import DEFAULT_GRACE, GangRecord, PodRecord
 from t9ksched.scheduler.state.refill import Refills
+from t9ksched.scheduler.state.reported_cards import ReportedCards
 from t9ksched.scheduler.state.reservations import Move, ReservationBook, waiting_for_victims
 from t9ksched.scheduler.state.sharing import Sharing
 from t9ksched.scheduler.state.snapshot import snapshot
@@ -87,6 +88,7 @@ class ClusterState:
         self.budgets = Budgets()
         self.storage = Storage(self.node_events.look_again, self.node_events.limits_changed)
         self.dra = DraDevices(self.node_events.limits_changed, self.node_events.labelled)
+        self.reported_cards = ReportedCards(self.node_events.limits_changed)
         self.pods: dict[str, PodRecord] = {}
         self.namespaces = Namespaces(self.node_events.namespace_changed)
         self.affinity_index = PodAffinityIndex(self.pods, self.namespaces)

@@ -52,6 +52,7 @@ from t9ksched.store.store import Store
 from t9ksched.workloads.registry import STOPS
 from tests.integration.accounts import documents, policies
 from tests.integration.edge.test_volumes import claim, local_volume, storage_class, using
+from tests.integration.scheduler.koordinator import serve
 from tests.integration.world import GPU, RUN_LABEL, TIMEOUT, World
 from tests.unit.api.world import Client as Rest
 from tests.unit.api.world import ScriptedLeader
@@ -383,6 +384,7 @@ async def edits(stage: Stage, queue: str) -> None:
 
 async def test_every_right_is_used_and_none_is_missing(stage: Stage) -> None:
     queue = "t-q"
+    await serve(stage.world)
     await stage.store.queues.create(queue, {}, stage.world.queue_spec, {"everyone": True})
     async with (
         leading(stage.scheduler, SCHEDULER_LEASE) as scheduler,

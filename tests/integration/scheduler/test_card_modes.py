@@ -165,9 +165,9 @@ async def test_a_layout_in_the_making_keeps_pods_that_ask_for_gpus_away(world: W
 @pytest.mark.parametrize(
     "amounts",
     [
-        {"koordinator.sh__gpu_core": "50", "koordinator.sh__gpu_memory_ratio": "50"},
+        {"aliyun.com__gpu_core.percentage": "50", "aliyun.com__gpu_mem": "8"},
     ],
-    ids=["koordinator"],
+    ids=["gpushare with compute"],
 )
 async def test_shares_of_cards_wait_and_are_told_why(
     world: World, start: Start, queue: str, amounts: dict[str, str]

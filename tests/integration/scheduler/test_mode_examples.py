@@ -8,6 +8,7 @@ import yaml
 from t9ksched.model import names
 from t9ksched.model.quantity import CARD
 from t9ksched.packaged import folder
+from tests.integration.scheduler import koordinator
 from tests.integration.scheduler.conftest import Start
 from tests.integration.scheduler.test_card_parts import V100S
 from tests.integration.world import GPU, RUN_LABEL, World
@@ -21,6 +22,10 @@ SLICED = ({STRATEGY: "time-slicing", REPLICAS: "4"}, {"nvidia.com/gpu.shared": "
 MPS = ({STRATEGY: "mps", REPLICAS: "4", PRODUCT: "NVIDIA-A40-SHARED"}, {GPU: "8"})
 MGPU = ({"vke.node.gpu.schedule": "mgpu"}, V100S)
 GPUSHARE = ({}, {"aliyun.com/gpu-mem": "32", "aliyun.com/gpu-count": "2"})
+KOORDINATOR = (
+    {},
+    {"koordinator.sh/gpu-core": "200", "koordinator.sh/gpu-memory": "160Gi", "koordinator.sh/gpu-memory-ratio": "200"},
+)
 CASES = [
     ("pod.yaml", "Whole", WHOLE, MIG_SINGLE, 1),
     ("gpu-model.yaml", "Whole", WHOLE, MPS, 2),
@@ -31,6 +36,7 @@ CASES = [
     ("mps.yaml", "MPS", MPS, WHOLE, 1 / 4),
     ("mgpu.yaml", "MGPU", MGPU, WHOLE, 0.3),
     ("gpushare.yaml", "GPUShare", GPUSHARE, WHOLE, 0.5),
+    ("koordinator.yaml", "Koordinator", KOORDINATOR, WHOLE, 0.5),
     ("mgpu-several.yaml", "MGPU", MGPU, WHOLE, 1.2),
 ]
 
@@ -45,6 +51,8 @@ def example(world: World, file: str, queue: str) -> dict[str, Any]:
 async def play(world: World, labels: dict[str, str], amounts: dict[str, str]) -> None:
     offered = {"cpu": "64", "memory": "256Gi", **amounts}
     await world.play(1, labels={RUN_LABEL: world.run, **labels}, allocatable=offered)
+    if amounts is KOORDINATOR[1]:
+        await koordinator.report(world, [koordinator.card(0), koordinator.card(1)])
 
 
 @pytest.mark.parametrize(("file", "mode", "node", "other", "cards"), CASES, ids=[case[0] for case in CASES])

@@ -106,8 +106,8 @@ CASES = [
     Case(
         "card_shares_supported",
         "UnsupportedClaim",
-        "koordinator.sh/gpu-core",
-        container=asks(**{"koordinator.sh/gpu-core": "50"}),
+        "aliyun.com/gpu-core.percentage",
+        container=asks(**{"aliyun.com/gpu-core.percentage": "50"}),
     ),
     Case(
         "card_parts_meaningful",

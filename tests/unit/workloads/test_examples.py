@@ -28,6 +28,7 @@ EXPECTED = {
     "mps.yaml": ("a100", 1, 1),
     "hami.yaml": ("a100", 1, 1),
     "gpushare.yaml": ("a100", 0, 1),
+    "koordinator.yaml": ("a100", 0, 1),
     "podgroup.yaml": ("a100", 2, 3),
     "job.yaml": ("a100", 4, 4),
 }

@@ -7,6 +7,7 @@ from t9ksched.kube.write.dialects.card_index import CardIndex
 from t9ksched.kube.write.dialects.dialect import CardDialect
 from t9ksched.kube.write.dialects.gpushare import gpushare_dialect
 from t9ksched.kube.write.dialects.hami import hami_dialect
+from t9ksched.kube.write.dialects.koordinator import koordinator_dialect
 from t9ksched.kube.write.dialects.mgpu import MgpuIndex
 from t9ksched.model.cardmode import WHOLE
 from t9ksched.model.node import NodeFacts
@@ -19,6 +20,7 @@ DIALECTS: Final[Mapping[str, Callable[[NodeFacts], CardDialect]]] = {
     "MGPU": lambda _: _MGPU,
     "HAMi": hami_dialect,
     "GPUShare": gpushare_dialect,
+    "Koordinator": koordinator_dialect,
 }
 """The dialect of each mode in which nodes hand out accelerators (`model.cardmode`) and which has indices."""
 

@@ -32,6 +32,7 @@ HAMI = {
     )
 }
 GPUSHARE = {f"ALIYUN_COM_GPU_MEM_{name}": "1" for name in ("IDX", "POD", "DEV", "ASSIGNED", "ASSUME_TIME")}
+KOORDINATOR = {"scheduling.koordinator.sh/device-allocated": "{}"}
 DOCUMENTS: list[Object] = list(yaml.safe_load_all(FILE.read_text()))
 POLICIES = [each for each in DOCUMENTS if each["kind"] == "ValidatingAdmissionPolicy"]
 for each in POLICIES:
@@ -117,6 +118,7 @@ ADMITTED: list[tuple[str, str, str, Object | None, Object | None]] = [
     (SCHEDULER, "CREATE", "pods/binding", but(BINDING, metadata__annotations=MGPU), None),
     (SCHEDULER, "CREATE", "pods/binding", but(BINDING, metadata__annotations=HAMI), None),
     (SCHEDULER, "CREATE", "pods/binding", but(BINDING, metadata__annotations=GPUSHARE), None),
+    (SCHEDULER, "CREATE", "pods/binding", but(BINDING, metadata__annotations=KOORDINATOR), None),
     (SCHEDULER, "UPDATE", "nodes", but(NODE, metadata__annotations={"mine": "1", "hami.io/mutex.lock": "t"}), NODE),
     (SCHEDULER, "CREATE", "pods/binding", but(BINDING, metadata__labels={"topology.kubernetes.io/zone": "z"}), None),
     (SCHEDULER, "UPDATE", "pods/status", conditions(READY, TARGET), POD),

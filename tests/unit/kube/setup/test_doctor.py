@@ -7,6 +7,8 @@ import pytest
 from t9ksched.kube.setup.crds import VERSION_LABEL
 from t9ksched.kube.setup.doctor import judge_definitions, judge_nodes, judge_pods, judge_version
 from t9ksched.kube.setup.findings import Finding, Level
+from t9ksched.model.cards import CardSize
+from t9ksched.model.hami import Registered
 
 GPU = "nvidia.com/gpu"
 PCI = {"feature.node.kubernetes.io/pci-0302_10de.present": "true"}
@@ -99,6 +101,22 @@ def told(findings: list[Finding]) -> list[tuple[str, str]]:
 )
 def test_nodes(given: Any, level: str, words: str) -> None:
     assert any(found == level and words in message for found, message in told(judge_nodes([given])))
+
+
+@pytest.mark.parametrize(
+    ("own", "level", "words"),
+    [
+        (None, "warning", "no Device (scheduling.koordinator.sh) of its name says which cards it has"),
+        (Registered((CardSize(9, 9),)), "ok", "1 nodes offer 1 cards"),
+        (Registered((CardSize(9, 9),), {0: "Xid 79"}), "note", "of its cards 0 (Xid 79) take no work"),
+        (Registered((CardSize(9, 9),), {}, ("spec.devices[1]: it has no minor",)), "warning", "it has no minor"),
+        (Registered((), {}, ("spec.devices is no list",)), "warning", "cannot be read: spec.devices is no list"),
+    ],
+)
+def test_nodes_of_koordinator(own: Registered | None, level: str, words: str) -> None:
+    offers = {"metadata": {"name": "k"}, "status": {"allocatable": {"koordinator.sh/gpu-core": "100"}}}
+    reports = {} if own is None else {"k": own}
+    assert any(found == level and words in message for found, message in told(judge_nodes([offers], own=reports)))
 
 
 def validator(name: str, namespace: str = "gpu-operator", **state: Any) -> Any:
