@@ -74,11 +74,13 @@ class Lengthening:
         self._allowance = Allowance("changes of time limits beside planned starts of other queues")
         self._turn = asyncio.Lock()
         """Of two limits that delay nothing each by itself, both together may."""
+        self._delays: dict[str, int] = {}
+        """How much longer limits have delayed planned starts, each by less than is noticed, in nanoseconds, by UID."""
 
     async def served(self, view: ObservedJob, text: bytes) -> tuple[int, Json]:
         """Status and body of the answer to a `Wish` in JSON: `delayed`, the planned starts of other queues that would
-        move later by more than the policy's `resolution`, the earliest first. Each has `at`, `after`, None for no start
-        that is planned any more, and the `job`.
+        move later by more than the policy's `resolution`, all limits together, the earliest first. Each has `at`,
+        `after`, None for no start that is planned any more, and the `job`.
         """
         try:
             return 200, {"delayed": await self._judged(view, msgspec.json.decode(text, type=Wish))}
@@ -105,11 +107,12 @@ class Lengthening:
         starts = await self._planned(self._lengthened(present, gangs, wish.seconds or None))
         step = self._state.resolution
         delayed, new = [], False
-        for owner, at in self._plans(own).items():  # as they are by now
-            after = starts.get(owner)
-            if not _later(at, after, step, present.at):
+        plans = self._plans(own)  # as they are by now
+        for owner, at in plans.items():
+            after, allowed = starts.get(owner), step - self._delays.get(owner, 0)
+            if not _later(at, after, allowed, present.at):
                 continue
-            if owner in before and _later(before[owner], after, step, present.at):
+            if owner in before and _later(before[owner], after, allowed, present.at):
                 delayed.append((at, after, owner))
             else:
                 new = True
@@ -118,6 +121,10 @@ class Lengthening:
             raise NotAnswered(503, "Unavailable", text, again=2)
         if not delayed:
             self._suppose(wish.uid, wish.seconds, wish.user)
+            planned = self._state.reservations.planned
+            self._delays = {owner: delay for owner, delay in self._delays.items() if owner in planned}
+            for owner, at in plans.items():
+                self._delays[owner] = self._delays.get(owner, 0) + max(0, starts[owner] - max(at, present.at))
         return [shape for one in sorted(delayed, key=lambda one: (one[0], one[2])) if (shape := self._shape(*one))]
 
     def _plans(self, own: Iterable[str]) -> dict[str, int]:
@@ -185,5 +192,5 @@ class Lengthening:
 
 
 def _later(at: int, after: int | None, step: int, now: int) -> bool:
-    """Whether a start is later than it was planned, by more than a step; one that is overdue is expected now."""
+    """Whether a start is later than it was planned, by more than `step`; one that is overdue is expected now."""
     return after is None or after > max(at, now) + step

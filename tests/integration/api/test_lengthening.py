@@ -112,6 +112,17 @@ async def test_a_job_that_waits_moves_no_plan_behind_it(
     assert (await plans(service, world, "ours", "theirs"))["theirs"] <= before["theirs"]
 
 
+async def test_many_small_delays_are_refused_as_one_large_one_is(
+    world: World, service: SchedulerService, queue: str, other: str, manager: Client, update: Update
+) -> None:
+    before = await waiting(service, world, ("runs", queue), ("theirs", other))
+    answers = [(await update(manager, "runs", f"3h{more}s")).status for more in (20, 40, 60, 80)]
+    assert answers.count(200) <= 3
+    assert answers[-1] == 409
+    after = await plans(service, world, "theirs")
+    assert after["theirs"] <= before["theirs"] + service.state.resolution
+
+
 async def test_of_two_limits_that_delay_nothing_each_by_itself_one_is_given(
     world: World, service: SchedulerService, queue: str, other: str, manager: Client, update: Update
 ) -> None:
