@@ -43,7 +43,10 @@ def node_shape(state: ClusterState, name: str, planned: Sequence[Json] = ()) -> 
             unknown += state.cards.unknown(charge, facts)
             parts = {(part.resource, part.index): part for part in charge.cards.parts}
             for resource, index, container in container_cards(charge):
-                holders[resource, index].append(_holder(pod, container, drifts, parts.get((resource, index))))
+                holders[resource, index].append(_holder(pod, container, drifts, parts.pop((resource, index), None)))
+            for card, part in parts.items():  # under another name than that by which its containers ask
+                first = next((request.container for request in charge.pod_class.cards), "")
+                holders[card].append(_holder(pod, first, drifts, part))
     limited = {
         resource: amount
         for resource, amount in facts.allocatable.items()

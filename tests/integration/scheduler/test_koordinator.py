@@ -263,6 +263,24 @@ async def test_cards_of_pods_that_koordinator_bound_are_left_to_them(
         assert list(await given(world, "r")) == [1]
 
 
+async def test_whole_cards_that_koordinator_gave_by_the_plugins_name_are_left_too(
+    world: World, start: Start, queue: str
+) -> None:
+    await play(world)
+    both = {"nvidia.com/gpu": "2"}
+    await world.client.patch(
+        NODES, world.nodes[0], None, {"status": {"allocatable": both, "capacity": both}}, subresource="status"
+    )
+    made = world.pod("theirs", 1, annotations={ALLOCATED: theirs(0, 100, "80Gi")})
+    await world.create(made | {"spec": made["spec"] | {"schedulerName": "koord-scheduler"}})
+    await world.bind("theirs", world.nodes[0])
+    await world.running("theirs")
+    async with start() as service:
+        assert held(service, world) == [[("theirs", CARD)], []]
+        await world.create(ask(world, "p", queue, {GPU: 50}))
+        assert list(await given(world, "p")) == [1]
+
+
 async def test_a_pod_of_another_scheduler_on_unknown_cards_may_be_on_any(
     world: World, start: Start, queue: str
 ) -> None:
