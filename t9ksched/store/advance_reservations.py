@@ -70,8 +70,8 @@ class Outcome:
 @dataclass(frozen=True, slots=True)
 class ReservationRecord:
     """A reservation as stored: `spec` as administrators wrote it, with every field; `nodes` that were chosen for it;
-    what became of the latest occurrence that is over; and the beginning of the one of which others held room when it
-    was last looked at.
+    what became of the latest occurrence that is over; the beginning of the one of which others held room when it was
+    last looked at; and until when one was used or not free, its end while it is.
     """
 
     name: str
@@ -85,6 +85,7 @@ class ReservationRecord:
     updated_at: datetime
     outcome: Outcome | None = None
     blocked: datetime | None = None
+    used_until: datetime | None = None
 
 
 _COLUMNS = tuple(reservation.c[name] for name in ReservationRecord.__slots__)
@@ -189,9 +190,11 @@ class AdvanceReservations:
             values["ended"] = {"from": outcome.begin.isoformat(), "why": outcome.what}
         return await self._set(name, uid, values, event)
 
-    async def block(self, name: str, uid: str, begin: datetime | None) -> bool:
-        """Others hold room of the occurrence that began then; None where no one does. False as `choose`."""
-        return await self._set(name, uid, {"blocked": begin})
+    async def note_use(self, name: str, uid: str, blocked: datetime | None, used_until: datetime | None) -> bool:
+        """Others hold room of the occurrence that began at `blocked`, None where no one does; one was used or not free
+        until `used_until`. False as `choose`.
+        """
+        return await self._set(name, uid, {"blocked": blocked, "used_until": used_until})
 
     async def _set(self, name: str, uid: str, values: dict[str, Any], event: Event | None = None) -> bool:
         """A change by the scheduler: the revision that administrators see stays."""

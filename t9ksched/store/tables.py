@@ -345,10 +345,12 @@ reservation = Table(
     Column("updated_at", Moment, nullable=False),
     Column("outcome", JSON),
     Column("blocked", Moment),
+    Column("used_until", Moment),
 )
 """Reservations by administrators: what they wrote, the nodes that were chosen, the latest occurrence that ended early
 (`from`, `why`) and what became of the latest that is over (`from`, `to`, `outcome`, `at`). `blocked` is the beginning
-of the occurrence of which others held room when it was last looked at."""
+of the occurrence of which others held room when it was last looked at, `used_until` is until when an occurrence was
+used or not free: its end while it is."""
 
 card_cordon = Table(
     "card_cordon",

@@ -72,6 +72,15 @@ def read(records: Iterable[ReservationRecord]) -> tuple[list[KnownReservation], 
     return found, faults
 
 
+def _unused_since(record: ReservationRecord, present: Occurrence, now: int) -> int:
+    """Since when an occurrence is unused, in nanoseconds since the epoch, of which no more is known than what is
+    stored: since it began, was changed, or was last used. What was in use before the restart, and is not after it, is
+    unused from now on.
+    """
+    used = 0 if record.used_until is None else nanoseconds(record.used_until)
+    return min(now, max(present.begin, nanoseconds(record.updated_at), used))
+
+
 class ReservationKeeper:
     """`sweep` is called by housekeeping; `queues` are the Queue objects by name, on which events are written."""
 
@@ -164,15 +173,15 @@ class ReservationKeeper:
         """An occurrence is in force: release it once nobody has used it for long enough."""
         key = (held.name, held.record.uid, present)
         one = held.reservation
-        if blockers(self._state, one, held.record.nodes, Occurrence(now, present.end), self._end_of):
+        blocked = blockers(self._state, one, held.record.nodes, Occurrence(now, present.end), self._end_of)
+        if blocked or self._state.advance.holding(held):
             self._used[key] = now
-            await self._block(held, moment_at(present.begin))
+            await self._note_use(held, moment_at(present.begin) if blocked else None, moment_at(present.end))
             return
-        await self._block(held, None)
-        if self._state.advance.holding(held):
-            self._used[key] = now
         unused = length(one.release_unused_after)
-        since = self._used.setdefault(key, now)
+        since = self._used.setdefault(key, _unused_since(held.record, present, now))
+        used = held.record.used_until
+        await self._note_use(held, None, used if used is None or nanoseconds(used) <= now else moment_at(since))
         if one.maintenance or not unused or now - since < unused:
             return
         text = f"reservation {held.name} was not used for {one.release_unused_after}: its room is free"
@@ -192,11 +201,14 @@ class ReservationKeeper:
             else:
                 await self._end(held, of, OVER, f"reservation {held.name} is over")
 
-    async def _block(self, held: KnownReservation, begin: datetime | None) -> None:
-        """Keep in mind, also over a restart, that others hold room of the occurrence that began then, or that none
-        do.
+    async def _note_use(self, held: KnownReservation, blocked: datetime | None, used: datetime | None) -> None:
+        """Keep in mind, also over a restart, that others hold room of the occurrence that began at `blocked`, or that
+        none do, and until when an occurrence was used or not free.
         """
-        if held.record.blocked != begin and await self._reservations.block(held.name, held.record.uid, begin):
+        record = held.record
+        if (record.blocked, record.used_until) == (blocked, used):
+            return
+        if await self._reservations.note_use(held.name, record.uid, blocked, used):
             await self.load()
 
     def _forget(self, now: int) -> None:
@@ -212,7 +224,7 @@ class ReservationKeeper:
         """Write down what became of an occurrence, and tell those whom it was for unless it was used to its end."""
         begin, end = moment_at(of.begin), moment_at(of.end)
         at = datetime.fromtimestamp(self._clock() / 1e9, UTC)
-        outcome = Outcome(begin, end, what, end if what == OVER else at)
+        outcome = Outcome(begin, end, what, at if what == RELEASED else end)
         detail = {"from": written_moment(begin), "to": written_moment(end), "message": text}
         event = Event(event=_HISTORY[what], at=at, name=held.name, detail=detail)
         if not await self._reservations.end(held.name, held.record.uid, outcome, event):

@@ -114,14 +114,16 @@ async def test_an_edit_leaves_an_occurrence_over_that_ended_early(store: Store) 
 async def test_what_is_remembered_of_occurrences(store: Store) -> None:
     made = await store.reservations.create(spec(every="daily"), ["n1"], 0)
     over = Outcome(BEGIN, BEGIN + timedelta(hours=2), "Over", BEGIN + timedelta(hours=2))
-    assert await store.reservations.block("r", made.uid, BEGIN)
-    assert not await store.reservations.block("r", "another", BEGIN)
+    assert await store.reservations.note_use("r", made.uid, BEGIN, over.end)
+    assert not await store.reservations.note_use("r", "another", BEGIN, None)
     assert await store.reservations.end("r", made.uid, over, Event(event=RESERVATION_OVER, name="r"))
     found = await store.reservations.get("r")
     assert found is not None
     assert (found.blocked, found.outcome, found.ended, found.revision) == (BEGIN, over, None, made.revision)
-    assert await store.reservations.block("r", made.uid, None)
-    assert (await store.reservations.list())[0].blocked is None
+    assert (found.used_until, found.updated_at) == (over.end, made.updated_at)
+    assert await store.reservations.note_use("r", made.uid, None, BEGIN)
+    (found,) = await store.reservations.list()
+    assert (found.blocked, found.used_until) == (None, BEGIN)
     assert [one.event for one in await store.history.list()] == [RESERVATION_OVER]
 
 
@@ -129,12 +131,17 @@ async def test_outcomes_and_other_versions_of_the_tables(address: str) -> None:
     async with await Store.open(address) as store:
         made = await store.reservations.create(spec(), ["n1"], 0)
         await store.reservations.end("r", made.uid, OUTCOME, Event(event=RESERVATION_RELEASED, name="r"))
-        await store.reservations.block("r", made.uid, BEGIN)
+        await store.reservations.note_use("r", made.uid, BEGIN, BEGIN)
+        (before,) = await store.reservations.list()
+    schema.downgrade(address, schema.revisions()[schema.revisions().index("0026") - 1])
+    schema.upgrade(address)
+    async with await Store.open(address) as store:
+        assert await store.reservations.list() == [replace(before, used_until=None)]
     schema.downgrade(address, schema.revisions()[schema.revisions().index("0025") - 1])
     schema.upgrade(address)
     async with await Store.open(address) as store:
         (found,) = await store.reservations.list()
-    assert (found.ended, found.outcome, found.blocked) == (Ended(BEGIN, "Released"), None, None)
+    assert (found.ended, found.outcome, found.blocked, found.used_until) == (Ended(BEGIN, "Released"), None, None, None)
     assert replace(found, ended=None) == made
 
 

@@ -53,8 +53,8 @@ class Rows:
         self.events.append(event)
         return True
 
-    async def block(self, name: str, uid: str, begin: datetime | None) -> bool:
-        self.records[name] = replace(self.records[name], blocked=begin)
+    async def note_use(self, name: str, uid: str, blocked: datetime | None, used_until: datetime | None) -> bool:
+        self.records[name] = replace(self.records[name], blocked=blocked, used_until=used_until)
         return True
 
 
@@ -271,6 +271,8 @@ async def test_one_of_which_others_held_room_is_missed_also_after_a_restart(rest
         await keeping.sweep(END)
     await keeping.restart(END + 7200 * SECOND)
     assert keeping.became() == [("missed", FIRST)]
+    outcome = keeping.rows.records["r"].outcome
+    assert outcome is not None and outcome.at == outcome.end, "whenever it was written down"
     assert keeping.told == [("ReservationMissed", "q")]
 
 
@@ -297,6 +299,59 @@ async def test_one_that_is_released_is_not_told_again_at_its_end() -> None:
     await keeping.restart(END + SECOND)
     await keeping.restart(END + DAY)
     assert keeping.became() == [("released", FIRST), ("over", SECOND_DAY)]
+
+
+MINUTE = 60 * SECOND
+
+
+async def _restarted(keeping: Keeping, first: int, last: int) -> int | None:
+    """The minute of the occurrence in which it was released, if the service restarts each minute."""
+    for minute in range(first, last):
+        await keeping.restart(nanoseconds(BEGIN) + minute * MINUTE)
+        if keeping.became():
+            outcome = keeping.rows.records["r"].outcome
+            assert outcome is not None
+            assert outcome.at == BEGIN + timedelta(minutes=minute), "when it was released, not its end"
+            return minute
+    return None
+
+
+async def test_one_that_was_never_used_is_released_in_time_over_restarts() -> None:
+    keeping = Keeping(releaseUnusedAfter="10m")
+    assert await _restarted(keeping, -5, 60) == 10
+
+
+async def test_time_while_no_scheduler_ran_counts() -> None:
+    keeping = Keeping(releaseUnusedAfter="10m")
+    await keeping.sweep(BEFORE)
+    await keeping.restart(nanoseconds(BEGIN) + 11 * MINUTE)
+    assert keeping.became() == [("released", FIRST)]
+
+
+@pytest.mark.parametrize("queue", ["q", "other"], ids=["used", "not free"])
+async def test_one_that_was_used_is_released_in_time_over_restarts(queue: str) -> None:
+    keeping = Keeping(releaseUnusedAfter="10m")
+    keeping.runs(on("n1", "one", queue))
+    assert await _restarted(keeping, 0, 20) is None
+    keeping.state.remove_pod("pod-one")
+    await keeping.sweep(nanoseconds(BEGIN) + 20 * MINUTE)
+    assert await _restarted(keeping, 21, 60) == 29, "it was last seen in use in minute 19"
+
+
+async def test_what_left_while_no_scheduler_ran_counts_from_the_restart_once() -> None:
+    keeping = Keeping(releaseUnusedAfter="10m")
+    keeping.runs(on("n1", "one"))
+    assert await _restarted(keeping, 0, 20) is None
+    keeping.state.remove_pod("pod-one")
+    assert await _restarted(keeping, 20, 60) == 30
+
+
+async def test_a_change_counts_anew() -> None:
+    keeping = Keeping(releaseUnusedAfter="10m")
+    assert await _restarted(keeping, 0, 9) is None
+    record = keeping.rows.records["r"]
+    keeping.rows.records["r"] = replace(record, updated_at=BEGIN + timedelta(minutes=9))
+    assert await _restarted(keeping, 9, 60) == 19
 
 
 async def test_occurrences_that_ended_while_no_scheduler_ran_are_told_once() -> None:
