@@ -69,7 +69,7 @@ class ReservationChange(BaseModel):
 
 class OccurrenceOutcome(Shape):
     """What became of an occurrence, which was `from` … `to`: `Over` if it ended in time, `Released` if no job used it,
-    `Missed` if others held its room until its end; so since `at`.
+    `Missed` if others held its room until its end. `at` is when it was released, else its end.
     """
 
     to: str

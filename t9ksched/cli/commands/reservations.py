@@ -261,7 +261,7 @@ def _row(one: dict[str, Any]) -> list[str | Text]:
         str(one["every"] or "–"),
         nodes,
         names,
-        Text(f"{last['outcome']} {last['to']}", style=styles.get(last["outcome"], "")) if last else "–",
+        Text(f"{last['outcome']} {last['at']}", style=styles.get(last["outcome"], "")) if last else "–",
         str(one["note"]),
     ]
 

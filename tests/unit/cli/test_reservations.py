@@ -142,8 +142,10 @@ def test_a_file_that_cannot_be_read_is_told(run, service: Service, tmp_path: Pat
 
 
 def test_what_became_of_occurrences(run, service: Service) -> None:
-    last = {"from": STATUS["from"], "to": STATUS["to"], "outcome": "Missed", "at": STATUS["to"]}
+    last = {"from": STATUS["from"], "to": STATUS["to"], "outcome": "Released", "at": "2090-01-07T20:30:00Z"}
     service.answers[f"GET {PATH}"] = (200, {"items": [ONE | {"status": STATUS | {"last": last}}]})
+    assert "Released 2090-01-07T20:30:00Z" in " ".join(run("list")[1].split())
+    last |= {"outcome": "Missed", "at": STATUS["to"]}
     assert "Missed 2090-01-07T22:00:00Z" in " ".join(run("list")[1].split())
     detail = {"from": STATUS["from"], "to": STATUS["to"], "message": "reservation eval was missed"}
     events = [

@@ -272,7 +272,8 @@ async def test_one_of_which_others_held_room_is_missed_also_after_a_restart(rest
     await keeping.restart(END + 7200 * SECOND)
     assert keeping.became() == [("missed", FIRST)]
     outcome = keeping.rows.records["r"].outcome
-    assert outcome is not None and outcome.at == outcome.end, "whenever it was written down"
+    assert outcome is not None
+    assert outcome.at == outcome.end, "whenever it was written down"
     assert keeping.told == [("ReservationMissed", "q")]
 
 
