@@ -197,16 +197,17 @@ async def _judged(
     warnings = about_reservation(caller, reservation.queues)
     for left in reversed(range(_TRIES)):
         judged = await services.leader.judge_reservation(reservation.to_dict())
+        told = warnings + judged.get("warnings", [])
         if faults := judged["faults"]:
             raise invalid([FieldError(fault["path"], fault["message"]) for fault in faults])
         within_rights(caller, reservation, judged)
         if dry_run:
             trial = {key: judged[key] for key in ("nodes", "conflicts", "jobs", "plans")}
-            return answer({"reservation": reservation.to_dict()} | trial | {"warnings": warnings})
+            return answer({"reservation": reservation.to_dict()} | trial | {"warnings": told})
         if judged["conflicts"]:
             raise _conflict(reservation, judged["conflicts"])
         try:
-            return _one(await write(judged), headers, status, warnings)
+            return _one(await write(judged), headers, status, told)
         except ReservationsChanged:
             if not left:
                 raise

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from t9ksched.model.advance_reservation import AdvanceReservation, Occurrence
+from t9ksched.model.errors import FieldWarning
 from t9ksched.model.reservation import rounded_up
 from t9ksched.model.reservation_form import parse_reservation
 from t9ksched.model.wall_clock import moment_at, written_moment
@@ -11,6 +12,7 @@ from t9ksched.scheduler.act.room_clearing import RoomClearing
 from t9ksched.scheduler.keep.reservation_keeper import read
 from t9ksched.scheduler.report.job_shape import Json
 from t9ksched.scheduler.report.observed_job import identity
+from t9ksched.scheduler.state.advance_book import KnownReservation
 from t9ksched.scheduler.state.advance_conflicts import (
     Blocker,
     EndOf,
@@ -52,7 +54,8 @@ class ReservationJudge:
         """What a reservation would do: `nodes` for it, `faults` of what it asks for, `conflicts`, the `jobs` that hold
         its room beyond its beginning, with what of them is evicted then, and the `plans` that lie in its time; what it
         `takes` in all, by resource; and `seen`, the newest revision when the other reservations were read.
-        Of an edit, only what it makes worse is a fault or a conflict.
+        Of an edit, only what it makes worse is a fault or a conflict; `warnings` name the jobs inside that it does not
+        end: they may run beyond an end that comes earlier.
 
         Raises:
             Invalid: it is none.
@@ -94,7 +97,27 @@ class ReservationJudge:
             "plans": self._plans(one, nodes, of),
             "takes": taken(self._state, one, nodes),
             "seen": seen,
+            "warnings": [] if before is None else self._outlasting(before, of, now, end_of),
         }
+
+    def _outlasting(self, before: KnownReservation, of: Occurrence, now: int, end_of: EndOf) -> list[Json]:
+        """Of an edit that ends the occurrence in force earlier: the jobs inside that would have ended before its end,
+        and may now run beyond it.
+        """
+        was = before.present(now)
+        if was is None or max(was.begin, of.begin) > now:
+            return []
+        inside = dict[str, tuple[GangRecord, set[str]]]()
+        for gang, node, _ in self._state.advance.holding(before):
+            inside.setdefault(gang.uid, (gang, set()))[1].add(node)
+        found = []
+        for gang, nodes in inside.values():
+            end = end_of(gang)
+            if end is not None and of.end < end <= was.end:
+                where = ", ".join(sorted(nodes))
+                text = f"job {_title(gang)} on {where} may run beyond it, until {_at(end)}: an edit does not end it"
+                found.append(FieldWarning("to", text))
+        return [warning.to_dict() for warning in sorted(found, key=lambda warning: warning.message)]
 
     def _evicted(self, one: AdvanceReservation, nodes: list[str], of: Occurrence, end_of: EndOf) -> dict[str, int]:
         """How many pods of each group are evicted when the occurrence begins, as things are now, by UID."""

@@ -302,3 +302,12 @@ async def test_those_whom_it_is_for_see_it_and_what_became_of_it(world: World) -
         for address in (hidden, f"{hidden}/history"):
             assert (await world.user("GET", f"{PATH}/{address}")).status == 404
     assert len((await world.admin("GET", PATH)).body["items"]) == len(whom)
+
+
+async def test_what_the_leader_warns_of_is_told_with_the_answer_and_the_dry_run(world: World) -> None:
+    assert (await world.admin("POST", PATH, body())).status == 201
+    told = [{"path": "to", "message": "job ml/Job/j may run beyond it", "nearest": None}]
+    world.leader.judgement = {"warnings": told}
+    for address in (f"{PATH}/eval?dryRun=true", f"{PATH}/eval"):
+        answer = await world.admin("PATCH", address, {"note": "x"})
+        assert [one for one in answer.body["warnings"] if one["path"] == "to"] == told

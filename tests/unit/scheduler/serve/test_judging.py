@@ -155,3 +155,45 @@ async def test_a_planned_start_that_gives_way_is_told_as_the_job_tells_it() -> N
     (plan,) = (await judged({"from": at(3), "to": at(5), "onConflict": "Wait"}, stored(), state=state))["plans"]
     assert (plan["job"], plan["at"]) == ("ns/Pod/next", told)
     assert told.endswith(":00Z")
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        pytest.param({"to": at(2)}, ["ns/Pod/runs on n1", "ns/Pod/small on n2"], id="ends before them"),
+        pytest.param(
+            {"to": at(2), "nodes": {"names": ["n3"]}}, ["ns/Pod/runs on n1", "ns/Pod/small on n2"], id="moves"
+        ),
+        pytest.param({"to": at(4.5)}, [], id="ends after them"),
+        pytest.param({"to": at(6)}, [], id="ends later"),
+        pytest.param({"note": "x"}, [], id="note"),
+        pytest.param({"from": at(1), "to": at(2)}, [], id="begins later"),
+    ],
+)
+@pytest.mark.parametrize("every", ["", "daily"])
+async def test_an_edit_names_the_jobs_inside_that_outlast_it(
+    change: dict[str, Any], told: list[str], every: str
+) -> None:
+    """Both jobs may run for three hours, and a little longer to start and to end."""
+    inside = reserved(
+        -1, 5, nodes={"names": ["n1", "n2"]}, chosen=("n1", "n2"), every=every, **{"for": {"queues": ["q"]}}
+    )
+    warnings = (await judged(change, inside))["warnings"]
+    assert [one["path"] for one in warnings] == ["to"] * len(told)
+    assert [one["message"].partition(" may run beyond it, until ")[0] for one in warnings] == [
+        f"job {one}" for one in told
+    ]
+    for one in warnings:
+        until = one["message"].partition(", until ")[2].partition(": an edit does not end it")[0]
+        assert at(3) <= until <= at(4.5)
+
+
+async def test_jobs_that_are_not_inside_or_outlasted_it_before_are_not_named() -> None:
+    both = {"nodes": {"names": ["n1", "n2"]}, "chosen": ("n1", "n2")}
+    for held in (
+        reserved(-1, 5, **both),
+        reserved(-1, 2.5, **both, **{"for": {"queues": ["q"]}}),
+        reserved(1, 5, **both, **{"for": {"queues": ["q"]}}),
+        reserved(-1, 5, nodes={"names": ["n3"]}, chosen=("n3",), **{"for": {"queues": ["q"]}}),
+    ):
+        assert (await judged({"to": at(2)}, held))["warnings"] == []
