@@ -142,27 +142,40 @@ class EndRules:
         """How long a group that waits holds its room at most once it has it, in nanoseconds; 0 for ever, or nearly.
         `limit` as in `end`.
         """
-        state, late = self._state, self._start_timeout
+        found = self._lengths(gang, limit, self._start_timeout)
+        pods = [pod for pod in gang.members.values() if not pod.finished]
+        return min(found) + _SLACK + self._grace(pods) if found and min(found) <= FORESEEN else 0
+
+    def shortest(self, gang: GangRecord) -> int:
+        """The shortest of the limits that end a group, in nanoseconds; 0 where there is none. Other than in `lasts`,
+        the group runs as soon as it has its room, and gives it back at once when it is ended.
+        """
+        found = self._lengths(gang, OWN, 0)
+        return min(found) if found and min(found) <= FORESEEN else 0
+
+    def _lengths(self, gang: GangRecord, limit: int | Literal[_OwnLimit.OWN] | None, late: int) -> list[int]:
+        """The limits of a group that are enforced, in nanoseconds since it has its room, if it runs so much later."""
+        state, starts = self._state, bool(self._start_timeout)
         pods = [pod for pod in gang.members.values() if not pod.finished]
         found: list[int] = []
         if limit is OWN:
             limit = agreed_limit(state, gang)
-        if limit is not None and late:
+        if limit is not None and starts:
             found.append(late + limit * _SECOND)
         queue = state.queues.get(gang.queue)
         length = queue.spec.duration if queue is not None else None
         if queue is not None and length is not None and not any(map(_exempt, pods)):
             if queue.spec.max_duration_from == "Creation":
                 found.append(int(length.total_seconds() * _SECOND))
-            elif late:
+            elif starts:
                 found.append(late + int(length.total_seconds() * _SECOND))
         job = state.jobs.get(job_of(gang))
-        if job is not None and job.deadline is not None and (late or job.kind == "Job"):
+        if job is not None and job.deadline is not None and (starts or job.kind == "Job"):
             found.append((0 if job.kind == "Job" else late) + job.deadline * _SECOND)
         deadlines = [pod.active_deadline for pod in pods]
-        if late and deadlines and None not in deadlines:
+        if starts and deadlines and None not in deadlines:
             found.append(late + max(seconds for seconds in deadlines if seconds is not None) * _SECOND)
-        return min(found) + _SLACK + self._grace(pods) if found and min(found) <= FORESEEN else 0
+        return found
 
     def _grace(self, pods: Sequence[PodRecord]) -> int:
         """How long these pods may take to end, in nanoseconds."""

@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from itertools import islice
 from typing import Final
@@ -12,9 +12,10 @@ from msgspec import structs
 
 from t9ksched.model.card_forms import read_request
 from t9ksched.model.forecast import Room
+from t9ksched.model.gang import Gang
 from t9ksched.scheduler.whatif.process import bounded, found_plugins
 from t9ksched.simulation.outlook import Start, outlook
-from t9ksched.simulation.present import Present, read, written
+from t9ksched.simulation.present import Occupant, Present, read, written
 
 _TOGETHER: Final = 500
 Interval = tuple[int, int]
@@ -41,9 +42,10 @@ class Walk(msgspec.Struct):
 
 class Starts(msgspec.Struct):
     """When groups get their minimum, nanoseconds since the epoch, by UID: at the latest if each runs until its enforced
-    end, and between which moments if each runs as long as it is expected to. Those that a walk did not reach are not
-    among them. `rooms` are the places of learned starts, at the later moment, as in `Start`: of as many groups as there
-    is room for in the answer, the next to start first.
+    end, and between which moments if each runs as long as it is expected to, or where nothing is expected, no longer
+    than until its enforced end. Those that a walk did not reach are not among them. `rooms` are the places of learned
+    starts, at the later moment, as in `Start`: of as many groups as there is room for in the answer, the next to start
+    first.
     """
 
     enforced: dict[str, int]
@@ -82,7 +84,7 @@ def starts(text: bytes) -> Starts:
     found = Starts({uid: start.at for uid, start in _walk(present, given).items()})
     missing = [gang.uid for gang in present.view.gangs if gang.uid not in found.enforced]
     if missing and (given.ends or given.lengths):
-        early, late = (_walk(_expected(present, given, which), given) for which in (0, 1))
+        early, late = _walk(_soonest(present, given), given), _walk(_latest(present, given), given)
         last = {}
         for uid in missing:
             if uid in early and uid in late:
@@ -108,18 +110,42 @@ def _walk(present: Present, given: Walk) -> dict[str, Start]:
     return outlook(present, given.until, lambda: time.monotonic() > ends).starts
 
 
-def _expected(present: Present, given: Walk, which: int) -> Present:
-    """The present in which each group runs as long as it is expected to: at the least (0) or at the most (1)."""
+def _soonest(present: Present, given: Walk) -> Present:
+    """The present in which each group runs no longer than it is expected to at the least. One that is ended by a limit,
+    and of which nothing is expected, may end at any time: it ends at once. Ends that are neither enforced nor expected
+    do not come.
+    """
+    at_once = present.at + 1
 
-    def sooner(enforced: int, learned: Interval | None) -> int:
-        return min(enforced or learned[which], learned[which]) if learned is not None else enforced
+    def end(one: Occupant) -> int:
+        if (expected := given.ends.get(one.gang.uid)) is None:
+            return at_once if one.ends else 0
+        return max(at_once, min(one.ends or expected[0], expected[0]))
 
-    occupants = tuple(
-        structs.replace(one, ends=sooner(one.ends, given.ends.get(one.gang.uid))) for one in present.occupants
+    def length(gang: Gang) -> int:
+        if (expected := given.lengths.get(gang.uid)) is None:
+            return 1 if gang.lasts else 0
+        return min(gang.lasts or expected[0], expected[0])
+
+    return _with(present, end, length)
+
+
+def _latest(present: Present, given: Walk) -> Present:
+    """The present in which each group runs as long as it is expected to at the most, or until its enforced end."""
+
+    def sooner(enforced: int, expected: Interval | None) -> int:
+        return min(enforced or expected[1], expected[1]) if expected is not None else enforced
+
+    return _with(
+        present,
+        lambda one: sooner(one.ends, given.ends.get(one.gang.uid)),
+        lambda gang: sooner(gang.lasts, given.lengths.get(gang.uid)),
     )
-    gangs = tuple(
-        structs.replace(gang, lasts=sooner(gang.lasts, given.lengths.get(gang.uid))) for gang in present.view.gangs
-    )
+
+
+def _with(present: Present, end: Callable[[Occupant], int], length: Callable[[Gang], int]) -> Present:
+    occupants = tuple(structs.replace(one, ends=end(one)) for one in present.occupants)
+    gangs = tuple(structs.replace(gang, lasts=length(gang)) for gang in present.view.gangs)
     return replace(present, occupants=occupants, view=replace(present.view, gangs=gangs))
 
 

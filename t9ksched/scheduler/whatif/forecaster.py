@@ -3,7 +3,8 @@ every job running until its enforced end. What it finds holds no room and binds 
 
 Jobs without an enforced end run for ever in that walk, so each start that it finds relies on enforced ends alone. For
 the other jobs it walks twice more, with every job running as long as jobs like it ran before, at the least and at the
-most.
+most. A job that has a limit, and like which too few ran before, may at the least end at once, and at the most at its
+limit.
 """
 
 import asyncio
@@ -17,6 +18,7 @@ from t9ksched.model.gang import Gang
 from t9ksched.model.run_times import Likeness, RunTimes
 from t9ksched.scheduler.decide.loop import Loop
 from t9ksched.scheduler.report.observed_job import identity
+from t9ksched.scheduler.state.end_rules import EndRules
 from t9ksched.scheduler.state.state import ClusterState
 from t9ksched.scheduler.whatif.capture import NoCycle, capture
 from t9ksched.scheduler.whatif.forecast_worker import Interval, Starts, task
@@ -118,23 +120,33 @@ class Forecaster:
         return self._state.forecasts.times
 
     async def _expected(self, present: Present, times: RunTimes) -> tuple[dict[str, Interval], dict[str, Interval]]:
-        """Between which moments running groups are expected to end, and between which lengths waiting ones to run."""
+        """Between which moments running groups are expected to end, and between which lengths waiting ones to run. At
+        the least none is expected to run longer than its limit: its pods may start and end in no time.
+        """
+        policy = present.policy
+        rules = EndRules(self._state, policy.start_timeout_seconds, policy.preemption.max_grace_seconds)
         ends: dict[str, Interval] = {}
         lengths: dict[str, Interval] = {}
         for count, one in enumerate(present.occupants, start=1):
             age = (present.at - one.started) / _SECOND
             if (found := times.interval(self._likeness(one.gang), max(age, 0.0))) is not None:
-                low, high = (one.started + round(seconds * _SECOND) for seconds in found)
-                ends[one.gang.uid] = (low, high)
+                low, high = (round(seconds * _SECOND) for seconds in found)
+                ends[one.gang.uid] = (one.started + self._limited(one.gang, low, rules), one.started + high)
             if count % _A_SLICE == 0:
                 await asyncio.sleep(0)
         for count, gang in enumerate(present.view.gangs, start=1):
             if (found := times.interval(self._likeness(gang))) is not None:
                 low, high = (max(1, round(seconds * _SECOND)) for seconds in found)
-                lengths[gang.uid] = (low, high)
+                lengths[gang.uid] = (self._limited(gang, low, rules), high)
             if count % _A_SLICE == 0:
                 await asyncio.sleep(0)
         return ends, lengths
+
+    def _limited(self, gang: Gang, length: int, rules: EndRules) -> int:
+        """That length, or the limit of the group if that is shorter; nanoseconds."""
+        record = self._state.gangs_by_uid.get(gang.uid)
+        limit = rules.shortest(record) if record is not None else 0
+        return min(length, limit or length)
 
     def _likeness(self, gang: Gang) -> Likeness:
         record = self._state.gangs_by_uid.get(gang.uid)

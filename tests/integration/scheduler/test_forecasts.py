@@ -117,6 +117,30 @@ async def test_what_jobs_like_it_ran_before_is_learned(world: World, start: Star
         assert row.first.basis == "learned"
 
 
+async def test_jobs_with_limits_may_end_before_them(world: World, start: Start, store: Store) -> None:
+    await world.play(1, 2)
+    queue = f"{world.run}-early"
+    await store.queues.create(queue, {}, world.queue_spec, {"users": ["ann", "bob"]})
+    await store.jobs.put_many([ran(queue, str(number), 3600 + 60 * number) for number in range(10)])
+    async with start(policy=ONE_PLAN) as service:
+        service.forecaster.pauses = (1.0, 0.1)
+        for name, user in (("runs", "ann"), ("first", "ann"), ("second", "bob"), ("third", "ann")):
+            limit = timedelta(minutes=30) if name != "runs" else None
+            await world.create(limited(world, name, 2, queue, "30m" if limit else ""))
+            pod = await uid(world, name)
+            mine = {"uid": pod, "kind": "Pod", "namespace": world.namespace, "name": name}
+            await store.acceptances.put_many([Acceptance(**mine, submitter=user, queue=queue, time_limit=limit)])
+            await (world.running(name) if name == "runs" else waits_for(world, name))
+        began = datetime.fromisoformat((await asked(service, f"jobs/{world.namespace}/pod/runs"))["startedAt"])
+        early = {"first": 60, "second": 60 + 30, "third": 60 + 30}  # nothing is known of jobs like the second
+        late = {"first": 68, "second": 68 + 45, "third": 68 + 2 * 45}  # with the time that pods may take to start
+        for name in early:
+            job = await until_told(service, world, name, lambda one: one and one["basis"] == "learned")
+            said = [datetime.fromisoformat(job["expectedStart"][end]) - began for end in ("earliest", "latest")]
+            assert timedelta(minutes=early[name] - 2) <= said[0] <= timedelta(minutes=early[name]), name
+            assert timedelta(minutes=late[name]) <= said[1] <= timedelta(minutes=late[name] + 4), name
+
+
 def ran(queue: str, name: str, seconds: int) -> StoredJob:
     """A job of one pod and two cards that ran so long."""
     began = datetime(2026, 1, 7, 20, tzinfo=UTC)

@@ -165,6 +165,26 @@ def test_how_long_what_waits_holds_its_room(case: str) -> None:
     assert next(iter(BOUND[case][0]().lasts.values())) == LASTS[case]
 
 
+SHORTEST: dict[str, int] = {
+    "nothing ends it": 0,
+    "own limit": HOUR,
+    "maxDuration": HOUR,
+    "maxDuration from creation": HOUR,
+    "maxDuration, an exempt pod": 0,
+    "the shortest counts": HOUR // 2,
+    "the Job's deadline": 600,
+    "the pods' deadlines, the last": 300,
+    "a pod without a deadline": 0,
+}
+
+
+@pytest.mark.parametrize("case", SHORTEST)
+def test_the_shortest_limit_counts_no_time_to_start_and_to_end(case: str) -> None:
+    scene = BOUND[case][0]()
+    (gang,) = scene.state.gangs.values()
+    assert scene.rules().shortest(gang) // SECOND == SHORTEST[case]
+
+
 def test_without_a_start_timeout_only_a_clock_that_runs_already_ends_what_waits() -> None:
     for case, expected in {
         "own limit": 0,

@@ -58,6 +58,42 @@ def test_an_enforced_end_comes_first() -> None:
     assert some.learned == {"last": (2 * HOUR, 4 * HOUR)}
 
 
+def mixed(limit: float) -> Pool:
+    """Two cards: on one a job without a limit, on the other one with this limit; two gangs wait for both."""
+    pool = Pool(2)
+    pool.submit("endless", 1)
+    pool.submit("limited", 1, limit)
+    pool.cycle(0)
+    pool.submit("gang", 2, limit)
+    pool.submit("last", 2, limit)
+    return pool
+
+
+def test_a_job_with_a_limit_may_end_long_before_it() -> None:
+    some = found(mixed(5), {"endless": (HOUR, 2 * HOUR)})
+    # A limited job of which nothing is known ends at any time, also one that has yet to start.
+    assert some.learned == {"gang": (HOUR, 5 * HOUR), "last": (HOUR + 1, 10 * HOUR)}
+    assert some.enforced == {}
+
+
+def test_a_job_with_a_limit_ends_as_soon_as_others_like_it_did() -> None:
+    ends = {"endless": (HOUR, 2 * HOUR), "limited": (3 * HOUR, 9 * HOUR)}
+    some = found(mixed(5), ends, {"gang": (2 * HOUR, 9 * HOUR)})
+    assert some.learned == {"gang": (3 * HOUR, 5 * HOUR), "last": (5 * HOUR, 10 * HOUR)}
+
+
+def test_no_job_runs_past_its_limit_however_long_others_did() -> None:
+    ends = {"endless": (HOUR, 2 * HOUR), "limited": (8 * HOUR, 9 * HOUR)}
+    some = found(mixed(5), ends, {"gang": (8 * HOUR, 9 * HOUR)})
+    assert some.learned == {"gang": (5 * HOUR, 5 * HOUR), "last": (10 * HOUR, 10 * HOUR)}
+
+
+def test_what_is_overdue_may_end_at_once() -> None:
+    pool = mixed(5)
+    walk = task(present(pool, 6), 336 * HOUR, 60, {"endless": (6 * HOUR, 7 * HOUR)}, {})
+    assert starts(b"".join(walk)).learned["gang"] == (6 * HOUR + 1, 7 * HOUR)
+
+
 def test_what_is_learned_of_one_job_alone_may_not_be_enough() -> None:
     assert found(pool(0, 0), {"runs": (HOUR, HOUR)}).learned == {"next": (HOUR, HOUR)}
 
