@@ -135,6 +135,20 @@ async def test_what_nobody_uses_is_released(world: World, start: Start, queue: s
         assert service.state.advance.counts["Released"] == 1
 
 
+async def test_what_nobody_uses_is_released_by_a_service_that_restarts_more_often(
+    world: World, start: Start, store: Store
+) -> None:
+    await world.play(1, 2)
+    spec = asking("idle", nodes={"names": world.nodes}, for_={"queues": ["other"]}, releaseUnusedAfter="12s")
+    await reserve(store, spec, *world.nodes)
+    ran = 0.0
+    while not await store.history.list(events=[history.RESERVATION_RELEASED], name="idle"):
+        assert ran < TIMEOUT
+        async with start():
+            await asyncio.sleep(5)
+        ran += 5
+
+
 async def test_an_edit_of_one_that_was_released_today_is_about_the_days_to_come(
     world: World, start: Start, queue: str, store: Store
 ) -> None:
