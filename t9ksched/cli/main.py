@@ -9,6 +9,7 @@ import sys
 
 from t9ksched import version
 from t9ksched.cli.failure import REQUEST_FAILED, Failure
+from t9ksched.cli.heap import loading
 
 _INTERRUPTED = 130
 """The exit code of what Ctrl-C ended, as shells have it."""
@@ -20,9 +21,11 @@ def main() -> None:
         sys.stdout.write(f"t9ksched {version()}\n")
         return
     try:
-        from t9ksched.cli.application import application
+        with loading():
+            from t9ksched.cli.application import application
 
-        application(*sys.argv[1:2])()
+            program = application(*sys.argv[1:2])
+        program()
     except Failure as failure:
         _tell(failure)
         sys.exit(failure.code)

@@ -37,7 +37,6 @@ _PING_SECONDS = 2.0
 async def scheduler(settings: Settings) -> int:
     """Schedule while this process leads."""
     secret, metrics = _secret(settings), _Metrics()
-    settle()
     probes = (settings.health_host, settings.health_port)
     async with (
         _store(settings) as store,
@@ -85,7 +84,6 @@ async def _answers(store: Store) -> bool:
 
 async def controller(settings: Settings) -> int:
     """Turn jobs into pods while this process leads."""
-    settle()
     async with (
         connect(settings.kubeconfig, write_timeout=settings.timing.write_seconds) as client,
         leading(

@@ -23,7 +23,6 @@ from t9ksched.cli.assembly import limits_of, scheduler_of, services_of
 from t9ksched.cli.datadir import ClientFile, database_url, lock
 from t9ksched.cli.failure import BAD_USAGE, Failure
 from t9ksched.cli.foreign import failures, first_cause
-from t9ksched.cli.heap import settle
 from t9ksched.cli.leading import SCHEDULER_LEASE, leading
 from t9ksched.controller.service import Controllers
 from t9ksched.devcluster.agents import Agents
@@ -123,7 +122,6 @@ async def _lead(plan: Plan, client: ClusterPort, stack: AsyncExitStack) -> Clust
 
 
 async def _start(plan: Plan, stack: AsyncExitStack) -> Running:
-    settle()
     settings = plan.settings
     add_card_resources(*settings.card_resources)
     if plan.observe:

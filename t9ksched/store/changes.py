@@ -10,12 +10,12 @@ import contextlib
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-import psycopg
 from sqlalchemy import delete, func, insert, select, text, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from t9ksched.store import urls
 from t9ksched.store.database import Database
+from t9ksched.store.postgresql import psycopg
 from t9ksched.store.tables import change_log, revision_counter
 
 POLL_SECONDS = 0.75

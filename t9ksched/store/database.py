@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
-import psycopg
 from sqlalchemy import Executable, create_engine, event, text
 from sqlalchemy.engine import URL, Connection, Dialect
 from sqlalchemy.exc import InvalidatePoolError, SQLAlchemyError
@@ -24,6 +23,7 @@ from t9ksched.model.leadership import SessionLimits, Timing
 from t9ksched.store import sqlite_file, urls
 from t9ksched.store.bulk import Prepared
 from t9ksched.store.errors import StoreError, translate
+from t9ksched.store.postgresql import psycopg
 from t9ksched.store.sqlite_file import Closing, Direct, Drivers, prepare_sqlite
 from t9ksched.store.writability import Writability, check_room
 

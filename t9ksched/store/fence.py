@@ -12,8 +12,6 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final, TypeVar
 
-import psycopg
-from psycopg.pq import TransactionStatus
 from sqlalchemy import Connection, Integer, bindparam, cast, func, literal, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.sql.expression import Executable
@@ -23,6 +21,7 @@ from t9ksched.store.bulk import Prepared
 from t9ksched.store.database import COMMIT, Database, at_once
 from t9ksched.store.errors import StoreError
 from t9ksched.store.instance import FENCED, LeadershipLost
+from t9ksched.store.postgresql import psycopg
 from t9ksched.store.tables import scheduler_instance
 
 T = TypeVar("T")
@@ -150,7 +149,7 @@ class Fence(Database):
 async def _under_way(connection: AsyncConnection) -> bool:
     """Whether the transaction is neither committed nor undone yet."""
     driver: Any = (await connection.get_raw_connection()).driver_connection
-    return bool(driver.info.transaction_status != TransactionStatus.IDLE)
+    return bool(driver.info.transaction_status != psycopg.pq.TransactionStatus.IDLE)
 
 
 def _insist(connection: Connection, mine: int) -> None:

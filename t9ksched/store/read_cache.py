@@ -15,12 +15,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import psycopg
-
 from t9ksched.store import urls
 from t9ksched.store.database import Database
 from t9ksched.store.errors import DatabaseUnreachable, StoreError, translate
 from t9ksched.store.job_overrides import Controls, JobControl, Stop, Stops
+from t9ksched.store.postgresql import psycopg
 from t9ksched.store.queues import QueueRecord, Queues
 from t9ksched.store.tokens import TokenRecord, Tokens
 
@@ -220,7 +219,7 @@ class _PostgresLog:
             await self.close()
             raise DatabaseUnreachable(f"the database {self._shown} does not answer") from error
 
-    async def _ask(self, connection: psycopg.AsyncConnection[Any], revision: int) -> _News:
+    async def _ask(self, connection: "psycopg.AsyncConnection[Any]", revision: int) -> _News:
         async with asyncio.timeout(_TIMEOUT_SECONDS):
             return _news(await (await connection.execute(self._text, (revision,))).fetchall())
 

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from t9ksched.cli.heap import loading
 from t9ksched.cli.options import OutputOption
 from t9ksched.cli.output import Output
 
@@ -24,7 +25,8 @@ def demo(
     output: OutputOption = Output.table,
 ) -> None:
     """Play the demo: a GPU cluster, queues, and jobs that wait with a reason, start whole and run on named cards."""
-    from t9ksched.cli.demo.play import play
-    from t9ksched.cli.process import run_until_stopped
+    with loading():
+        from t9ksched.cli.demo.play import play
+        from t9ksched.cli.process import run_until_stopped
 
     raise typer.Exit(run_until_stopped(play(preset=preset.value, keep=keep, output=output)))

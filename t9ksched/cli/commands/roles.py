@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from t9ksched.cli.heap import loading
 from t9ksched.cli.options import SchedulerConfOption
 
 KubeconfigOption = Annotated[
@@ -73,11 +74,12 @@ def api(
 
 
 def _run(role: str, **given: object) -> None:
-    from t9ksched.cli import roles
-    from t9ksched.cli.foreign import failures
-    from t9ksched.cli.logs import configure
-    from t9ksched.cli.process import run_until_stopped
-    from t9ksched.model.resources import add_card_resources
+    with loading():
+        from t9ksched.cli import roles
+        from t9ksched.cli.foreign import failures
+        from t9ksched.cli.logs import configure
+        from t9ksched.cli.process import run_until_stopped
+        from t9ksched.model.resources import add_card_resources
     from t9ksched.settings import Settings
 
     with failures():

@@ -9,6 +9,7 @@ import typer
 from rich.text import Text
 
 from t9ksched.cli.datadir import default_data_dir
+from t9ksched.cli.heap import loading
 from t9ksched.cli.options import DataDirOption, OutputOption, SchedulerConfOption
 from t9ksched.cli.output import Output, console, example, print_json, program
 
@@ -54,11 +55,12 @@ def up(
     output: OutputOption = Output.table,
 ) -> None:
     """Start everything in one process: a dev cluster (unless a kubeconfig is given), scheduler, controllers, REST."""
-    from t9ksched.cli.foreign import failures
-    from t9ksched.cli.logs import configure
-    from t9ksched.cli.process import run_until_stopped
-    from t9ksched.cli.runtime import Plan
-    from t9ksched.settings import Settings
+    with loading():
+        from t9ksched.cli.foreign import failures
+        from t9ksched.cli.logs import configure
+        from t9ksched.cli.process import run_until_stopped
+        from t9ksched.cli.runtime import Plan
+        from t9ksched.settings import Settings
 
     with failures():
         given = {"db": db, "scheduler_conf": scheduler_conf}
