@@ -4,7 +4,7 @@ Of thousands of ends, those that came or went since the last cycle are few: only
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, compress
 from typing import Final
 
@@ -23,6 +23,8 @@ _SOME: Final = 64
 """After so many ends others may have their turn."""
 _AN_END: Final = 200
 """Units of work to take in an end."""
+_FEW: Final = 256
+"""So many classes are kept, whether ends have some of them or not."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -111,7 +113,7 @@ class KnownEnds:
                 parts.append(self._read(came[first : first + _SOME], trial))
                 trial.meter.spent += _AN_END * _SOME
                 yield
-            self._columns = _joined(parts) if parts else self._read((), trial)
+            self._columns = self._without_unused(_joined(parts) if parts else self._read((), trial))
             self._known = ends
         assert self._columns is not None
         return self._columns
@@ -137,6 +139,16 @@ class KnownEnds:
         at_ = np.array([one.at for one in sources], np.int64)
         queues = np.array([self._queue(one.queue) for one in sources], np.intp)
         return Ends(tuple(sources), at_, queues, end, rows, kinds, pods, amounts, self._classes, self._names)
+
+    def _without_unused(self, ends: Ends) -> Ends:
+        """The ends, with the classes that these have when most of those that are known belong to ends of before."""
+        used, kinds = np.unique(ends.kinds, return_inverse=True)
+        if len(self._classes) <= _FEW + 2 * len(used):
+            return ends
+        self._classes = [self._classes[at] for at in used.tolist()]
+        self._needs = [self._needs[at] for at in used.tolist()]
+        self._kinds = {id(of): at for at, of in enumerate(self._classes)}
+        return replace(ends, kinds=kinds.reshape(-1), classes=self._classes)
 
     def _queue(self, name: str) -> int:
         found = self._queues.get(name)

@@ -16,7 +16,8 @@ from t9ksched.engine.policy import Policy
 from t9ksched.model.podrules import PodTerm
 from t9ksched.model.reasons import Reason
 
-_MOST: Final = 4096
+_FEW: Final = 1024
+"""So many answers are kept, asked for or not."""
 _MASKS: Final = 64
 
 Scene = tuple[object, ...]
@@ -29,9 +30,22 @@ Promises = Mapping[int, tuple[object, ...]]
 """Reserved room with its owners, by row of the node."""
 
 
+class _Known:
+    """An answer, the cycle that it was given in, and the latest one in which it was of use."""
+
+    __slots__ = ("cycle", "reasons", "used")
+
+    def __init__(self, cycle: int, reasons: tuple[Reason, ...]) -> None:
+        self.cycle = self.used = cycle
+        self.reasons = reasons
+
+
 class PastFailures:
-    """Answers by key. `tried` and `spared` count attempts made, and attempts that an answer made needless; `searched`
-    counts searches for victims.
+    """Answers by key; those that the latest cycle had no use for are forgotten when there are many.
+
+    Attributes:
+        tried, spared: attempts made, and attempts that an answer made needless.
+        searched: searches for victims.
     """
 
     def __init__(self) -> None:
@@ -51,9 +65,9 @@ class PastFailures:
         self._stood: Standing = {}
         self._came: dict[PodTerm, int] = {}
         """The last cycle in which a pod that the term selects came or went."""
-        self._known: dict[object, tuple[int, tuple[Reason, ...]]] = {}
-        self._failed_searches: dict[object, int] = {}
-        """Searches for victims that found none, with the cycle of each."""
+        self._known: dict[object, _Known] = {}
+        self._failed_searches: dict[object, _Known] = {}
+        """Searches for victims that found none."""
         self._scene: Scene = ()
 
     def forget(self) -> None:
@@ -76,6 +90,7 @@ class PastFailures:
         promised, self._promises = self._promises, promises
         stood, self._stood = self._stood, standing
         self._lasting, self._distrusted = not self._distrusted, False
+        self._known, self._failed_searches = self._of_use(self._known), self._of_use(self._failed_searches)
         self._cycle += 1
         self._came = {
             term: self._came[term] if term in stood and np.array_equal(stood[term], counts) else self._cycle
@@ -93,6 +108,12 @@ class PastFailures:
             if promised.get(row) != promises.get(row):
                 moved[row] = True
         self._changed[moved] = self._cycle
+
+    def _of_use(self, answers: dict[object, _Known]) -> dict[object, _Known]:
+        """The answers without those that the cycle that ends had no use for, if there are many."""
+        if len(answers) <= _FEW:
+            return answers
+        return {key: known for key, known in answers.items() if known.used == self._cycle}
 
     def _since(self, cycle: int, place: Place) -> bool:
         """Whether something has changed there since that cycle."""
@@ -117,18 +138,17 @@ class PastFailures:
     def answer(self, key: object, place: Place) -> tuple[Reason, ...] | None:
         """The answer to the key's last attempt, None when something has changed there since."""
         known = self._known.get(key)
-        if known is None or self._since(known[0], place):
+        if known is None or self._since(known.cycle, place):
             return None
         self.spared += 1
-        return known[1]
+        known.used = self._cycle
+        return known.reasons
 
     def note(self, key: object, reasons: tuple[Reason, ...]) -> None:
         """The key was tried on nodes as they were when the cycle began, and failed."""
         if not self._lasting:
             return
-        if len(self._known) >= _MOST:
-            self._known.clear()
-        self._known[key] = (self._cycle, reasons)
+        self._known[key] = _Known(self._cycle, reasons)
 
     def among(self, scene: Scene) -> None:
         """Victims are searched in this scene; answers from another scene are dropped."""
@@ -139,12 +159,13 @@ class PastFailures:
     def is_known_to_fail(self, key: object, place: Place) -> bool:
         """Whether a search for victims in this scene, where nothing has changed since, found none for the key."""
         known = self._failed_searches.get(key)
-        return known is not None and not self._since(known, place)
+        if known is None or self._since(known.cycle, place):
+            return False
+        known.used = self._cycle
+        return True
 
     def note_failed_search(self, key: object) -> None:
         """A search for victims, on nodes as they were when the cycle began, found none for the key."""
         if not self._lasting:
             return
-        if len(self._failed_searches) >= _MOST:
-            self._failed_searches.clear()
-        self._failed_searches[key] = self._cycle
+        self._failed_searches[key] = _Known(self._cycle, ())

@@ -6,6 +6,7 @@ class is the key of every cache of the engine. `intern` keeps one object a class
 
 from dataclasses import dataclass
 from functools import cached_property
+from weakref import WeakKeyDictionary, ref
 
 from t9ksched.model.card_requests import MGPU_CORE
 from t9ksched.model.cardchoice import POLICIES, CardChoice
@@ -153,11 +154,16 @@ class PodClass:
 
 
 class ClassTable:
-    """Interns pod classes. It never forgets: a cluster has few classes."""
+    """Interns pod classes. It keeps none alive: a class that no pod, row or cache refers to is forgotten."""
 
     def __init__(self) -> None:
-        self._known: dict[PodClass, PodClass] = {}
+        self._known: WeakKeyDictionary[PodClass, ref[PodClass]] = WeakKeyDictionary()
 
     def intern(self, pod_class: PodClass) -> PodClass:
         """The one object that stands for this class."""
-        return self._known.setdefault(pod_class, pod_class)
+        known = self._known.get(pod_class)
+        found = known() if known is not None else None
+        if found is None:
+            self._known[pod_class] = ref(pod_class)
+            return pod_class
+        return found
