@@ -58,10 +58,14 @@ class Delays:
         self._assume, self._wake, self._show = service.state.assume, service.loop.wake, service.loop._show
         self._told = service.loop.told
         self._in_cycle = 0.0
-        service.state.assume = self._assumed  # type: ignore[method-assign]
-        service.loop.wake = self._woken  # type: ignore[method-assign]
-        service.loop._show = self._began  # type: ignore[method-assign]
-        service.loop.told = self._ended
+        inside: list[tuple[Any, str, Any]] = [
+            (service.state, "assume", self._assumed),
+            (service.loop, "wake", self._woken),
+            (service.loop, "_show", self._began),
+            (service.loop, "told", self._ended),
+        ]
+        for part, name, watched in inside:
+            setattr(part, name, watched)
 
     def clear(self) -> None:
         self.decided.clear()

@@ -161,7 +161,8 @@ class Untidy:
             self._fill_node(at)
             if at % 50 == 0:
                 await asyncio.sleep(0)
-        groups = api.kind(*names.SCHEDULER_API.split("/"), "podgroups")
+        api_group, _, version = names.SCHEDULER_API.partition("/")
+        groups = api.kind(api_group, version, "podgroups")
         for at in range(self._nodes):
             group, members = gang(at)
             api.create(groups, "default", group)
@@ -251,11 +252,6 @@ class Untidy:
             if not entry.object["spec"].get("nodeName"):
                 self._coming.append(name)
                 continue
-            status = {
-                "phase": "Running",
-                "startTime": SINCE,
-                "conditions": [{"type": "PodScheduled", "status": "True"}],
-            }
             self._api.write(self._pods, entry, entry.object | {"status": RUNNING})
             self._running.append(name)
 
