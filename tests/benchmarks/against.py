@@ -40,7 +40,7 @@ def run(script: Path, arguments: list[str], tree: Path) -> dict[str, Any]:
     done = subprocess.run(
         command, cwd=tree, env=os.environ | {"PYTHONPATH": paths}, stdout=subprocess.PIPE, check=True, text=True
     )
-    told: dict[str, Any] = json.loads(done.stdout)
+    told: dict[str, Any] = json.loads(done.stdout[("\n" + done.stdout).rindex("\n{") :])  # a log may come before
     return told
 
 

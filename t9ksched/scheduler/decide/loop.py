@@ -1,7 +1,7 @@
 """The scheduling loop: wait for a change, take a view, plan, charge, hand over. It runs only after a change that could
-let a gang start; an idle cluster costs nothing. A plan is made in slices, so that the event loop is never blocked for
-long, and the decisions of a slice are bound while the rest is planned; charging a decision checks it against changes
-since the view.
+let a gang start; an idle cluster costs nothing, and one that never stands still a share of a core (`pace.py`). A plan
+is made in slices, so that the event loop is never blocked for long, and the decisions of a slice are bound while the
+rest is planned; charging a decision checks it against changes since the view.
 """
 
 import asyncio
@@ -21,6 +21,7 @@ from t9ksched.model.gang import ExpectedEnd
 from t9ksched.model.reasons import Code, Reason
 from t9ksched.scheduler.act.executor import Executor
 from t9ksched.scheduler.act.preemption import Evictor
+from t9ksched.scheduler.decide.pace import Pace
 from t9ksched.scheduler.decide.plugins import PluginWatch
 from t9ksched.scheduler.decide.standstill import stopped, tell_stopped
 from t9ksched.scheduler.report.history_recorder import HistoryRecorder
@@ -30,8 +31,6 @@ from t9ksched.scheduler.state.state import ClusterState
 
 log = structlog.get_logger(__name__)
 
-GATHER_SECONDS: Final = 0.005
-"""How long to wait for further changes after the first: a job's pods come one by one."""
 AGAIN_SECONDS: Final = 1.0
 """Seconds after a cycle that placed a gang until waiting gangs are judged again: some reasons name room that is taken
 now."""
@@ -132,15 +131,18 @@ class Loop:
 
     async def run(self) -> None:
         """One cycle after each change, until cancelled."""
+        pace, time = Pace(), asyncio.get_running_loop().time
         while True:
             await self._wait()
-            await asyncio.sleep(GATHER_SECONDS)
+            await asyncio.sleep(pace.pause(time()))
             self._wake.clear()
             await self._meet_queues()
+            began = time()
             if self.paused:
                 await self._stand_still()
             else:
                 await self.cycle()
+            pace.cycle(began, time())
 
     async def _wait(self) -> None:
         with contextlib.suppress(TimeoutError):
