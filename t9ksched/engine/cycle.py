@@ -50,6 +50,7 @@ class Cycle:
         starving: gangs that collect room; None where none does.
         advance: what administrators reserved; None where nothing is.
         windows: the start windows of queues.
+        waits: what gangs were told in earlier cycles.
     """
 
     def __init__(self, view: View, policy: Policy, now: int, memory: Memory | None) -> None:
@@ -58,6 +59,7 @@ class Cycle:
         self.now = now
         pod_affinity = PodAffinityState.of(view)
         self._memory = memory = memory or Memory()
+        self.waits = memory.waits
         past = memory.failures
         self.trial = Trial(view.nodes, memory.feasibility, policy, pod_affinity, past.distrust)
         if any(CARDS in state.spec.quota for state in view.queues.values()):

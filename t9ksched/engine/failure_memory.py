@@ -79,6 +79,9 @@ class FailureMemory:
         self._ledger = ledger
         self._pod_affinity = trial.pod_affinity
         self._answers: dict[SchedulingKey, Answer] = {}
+        self._by_ident: dict[object, Answer] = {}
+        """All answers, by what is the same in every cycle."""
+        self._fresh: list[int] = []
         self._ahead: dict[str, list[tuple[int, SchedulingKey]]] = {}
         """What gangs of strict queues wait for, by queue, with their positions."""
         self._moved: Mask = np.zeros(len(view.nodes), np.bool_)
@@ -97,18 +100,34 @@ class FailureMemory:
         """The answer to the key in this cycle; an action that fails writes its reasons into it."""
         found = self._answers.get(key)
         if found is None:
-            found = self._answers[key] = Answer()
+            found = self._answers[key] = self.answer_to(key.ident)
         return found
+
+    def answer_to(self, ident: object) -> Answer:
+        """The answer to the key with this `ident`."""
+        found = self._by_ident.get(ident)
+        if found is None:
+            found = self._by_ident[ident] = Answer()
+        return found
+
+    def take_moved(self) -> list[int]:
+        """Nodes that were named by `moved` since the last call; some may be named twice."""
+        fresh, self._fresh = self._fresh, []
+        return fresh
 
     def moved(self, rows: int | Indices) -> None:
         """Nodes are no longer as they were when the cycle began."""
         self._any_moved = True
+        if isinstance(rows, int):
+            self._fresh.append(rows)
+        else:
+            self._fresh += rows.tolist()
         self._moved[rows] = True
         self._moved_in.clear()
 
     def room_came_free(self) -> None:
         """What failed for want of room may be tried again."""
-        for answer in self._answers.values():
+        for answer in self._by_ident.values():
             answer.no_room = ()
         self.full.clear()
 

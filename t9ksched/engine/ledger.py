@@ -87,6 +87,8 @@ class Ledger:
         totals: Callable[[str], Mapping[str, int]],
         tree: Mapping[str, Level] | None = None,
     ) -> None:
+        self.version = 0
+        """Another one after each change of what is charged."""
         tree = tree or {}
         flat = Level()
         names = dict.fromkeys((*queues, *tree))
@@ -144,6 +146,7 @@ class Ledger:
 
     def charge(self, queue: str, demand: Mapping[str, int]) -> None:
         """Take the demand."""
+        self.version += 1
         account: _Account | None = self._accounts[queue]
         carried = demand
         while account is not None:

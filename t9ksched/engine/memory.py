@@ -6,6 +6,7 @@ from typing import Final
 
 from t9ksched.engine.past_failures import PastFailures
 from t9ksched.engine.past_plans import PastPlans
+from t9ksched.engine.past_waits import PastWaits
 from t9ksched.engine.placement.feasibility import FeasibilityCache
 from t9ksched.engine.placement.packing import CardPacking
 from t9ksched.engine.placement.trial import Trial
@@ -25,11 +26,13 @@ class Memory:
         plans: planned starts, and whether all goes as they expect.
         packing: the values of nodes for the pods that are usual.
         failures: what failed, and is not tried again until something it depends on has changed.
+        waits: what gangs that wait were told.
     """
 
     def __init__(self) -> None:
         self.feasibility = FeasibilityCache()
         self.failures = PastFailures()
+        self.waits = PastWaits()
         self.plans = PastPlans()
         self.packing = CardPacking()
         self._victims: VictimTable | None = None

@@ -10,7 +10,7 @@ from typing import Final
 
 import numpy as np
 
-from t9ksched.engine.arrays import Int64s, Mask
+from t9ksched.engine.arrays import Indices, Int64s, Mask
 from t9ksched.engine.nodes import FrozenNodes
 from t9ksched.engine.policy import Policy
 from t9ksched.model.podrules import PodTerm
@@ -46,6 +46,7 @@ class PastFailures:
     Attributes:
         tried, spared: attempts made, and attempts that an answer made needless.
         searched: searches for victims.
+        scene: the number of the scene in which victims are searched; another one after each change of it.
     """
 
     def __init__(self) -> None:
@@ -57,7 +58,7 @@ class PastFailures:
         """Answers of this cycle are kept."""
         self._distrusted = False
         """A plugin failed since the last cycle began: it may be off in the next one from before its beginning."""
-        self._cycle = 0
+        self._cycle = self.scene = 0
         self._latest: dict[int, tuple[Mask, int]] = {}
         """The last cycle in which a node of a mask changed, by identity of the mask, which is kept."""
         self._changed: Int64s = np.zeros(0, np.int64)
@@ -127,6 +128,16 @@ class PastFailures:
             known = self._latest[id(nodes)] = nodes, int(self._changed[nodes].max(initial=0))
         return known[1] > cycle
 
+    @property
+    def cycle(self) -> int:
+        """The number of the latest cycle."""
+        return self._cycle
+
+    @property
+    def changed(self) -> Indices:
+        """The nodes that are not as they were when the cycle before began."""
+        return np.flatnonzero(self._changed == self._cycle)
+
     def knows(self, nodes: FrozenNodes) -> bool:
         """Whether the cycle on these nodes is the latest: another plan may have begun between two slices of one."""
         return self._nodes is nodes
@@ -154,6 +165,7 @@ class PastFailures:
         """Victims are searched in this scene; answers from another scene are dropped."""
         if self._scene is not scene and self._scene != scene:
             self._failed_searches.clear()
+            self.scene += 1
         self._scene = scene
 
     def is_known_to_fail(self, key: object, place: Place) -> bool:

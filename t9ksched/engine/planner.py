@@ -8,6 +8,7 @@ room is left.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
+from itertools import chain
 from typing import Final, Protocol, TypeVar
 
 from t9ksched.engine.actions.grow import grow
@@ -139,12 +140,7 @@ class Planner:
         if cycle.planned is not None and cycle.starving is not None and cycle.starving.collected:
             # What was kept from plans may be free in the next cycle: for gangs that have planned starts none is.
             cycle.planned.look_again()
-        known = cycle.view.queues
-        waiting = [
-            Waiting(gang.uid, reasons, position if name in known else 0)
-            for name, gangs in sorted(self._minima.staying.items())
-            for position, (gang, reasons) in enumerate(gangs, start=1)
-        ]
+        waiting = chain.from_iterable(gangs for _, gangs in sorted(self._minima.staying.items()))
         return Plan(
             tuple(cycle.assignments),
             tuple(waiting),

@@ -32,6 +32,7 @@ class Refills:
 
     Attributes:
         found: room found in this cycle for members without a place of their own.
+        paid: queue and amounts that are charged for a gang's kept room, by uid of the gang.
     """
 
     def __init__(
@@ -50,8 +51,7 @@ class Refills:
         self._reservations = reservations
         self._ledger = ledger
         self._failures = failures
-        self._paid: dict[str, tuple[str, dict[str, int]]] = {}
-        """Queue and amounts that are charged for a gang's kept room, by uid of the gang."""
+        self.paid: dict[str, tuple[str, dict[str, int]]] = {}
         self._open: set[str] = set()
         """Gangs that are being judged, or got all they need: nothing is charged for what they kept."""
         self._leaving: set[str] = set()
@@ -61,7 +61,7 @@ class Refills:
     def _charge(self) -> None:
         for owner, (queue, demand) in self._reservations.charged().items():
             if queue in self._view.queues:
-                self._paid[owner] = (queue, demand)
+                self.paid[owner] = (queue, demand)
                 self._ledger.charge(queue, demand)
 
     def opened(self, gang: Gang) -> bool:
@@ -70,8 +70,8 @@ class Refills:
 
     def open(self, gang: Gang) -> None:
         """The gang's turn begins: its queue is no longer charged for what the gang kept, but for what it gets."""
-        if gang.uid in self._paid:
-            self._ledger.uncharge(*self._paid[gang.uid])
+        if gang.uid in self.paid:
+            self._ledger.uncharge(*self.paid[gang.uid])
             self._open.add(gang.uid)
 
     def close(self, gang: Gang) -> tuple[Reason, ...]:
@@ -82,7 +82,7 @@ class Refills:
         of, missing = self._reservations.of, self._reservations.missing
         if uid in self._open and (uid in of or uid in missing):
             self._open.remove(uid)
-            self._ledger.charge(*self._paid[uid])
+            self._ledger.charge(*self.paid[uid])
         if uid in missing and uid not in self._leaving:
             self._find(gang)
         if not self._reservations.restores(uid):

@@ -26,6 +26,7 @@ class SchedulingKey:
     """Numbers of pods by class, for one queue; one object a cycle for all gangs that ask for the same.
 
     Attributes:
+        queue, together: its queue, and what its pods want to be together in.
         groups: classes with numbers of pods, hardest first.
         demand: what its queue pays for, in units by resource.
         plain: its pods are of one class, and nothing but room decides whether a node may take one more of them.
@@ -34,9 +35,13 @@ class SchedulingKey:
         profile: what room administrators reserved from its gangs and for them; empty while nothing is reserved.
     """
 
-    __slots__ = ("_lasting", "demand", "groups", "plain", "profile", "ruled", "seen")
+    __slots__ = ("_lasting", "demand", "groups", "plain", "profile", "queue", "ruled", "seen", "together")
 
-    def __init__(self, groups: list[Group], profile: tuple[object, ...] = ()) -> None:
+    def __init__(
+        self, queue: str, groups: list[Group], together: tuple[object, ...], profile: tuple[object, ...] = ()
+    ) -> None:
+        self.queue = queue
+        self.together = together
         self.groups = groups
         self.profile = profile
         self._lasting: tuple[object, ...] = ()
@@ -62,6 +67,11 @@ class SchedulingKey:
             groups = self.groups
             self._lasting = (groups[0][0].selector, *((column.pod_class, pods) for column, pods in groups))
         return self._lasting
+
+    @property
+    def ident(self) -> tuple[object, ...]:
+        """What tells it from other keys, the same in every cycle."""
+        return self.queue, self.together, self.profile, self.lasting
 
 
 class SchedulingKeys:
@@ -141,6 +151,6 @@ class SchedulingKeys:
             canonical = (queue, topology, profile, "key", *((id(column), pods) for column, pods in groups))
             found = self._known.get(canonical)
             if found is None:
-                found = self._known[canonical] = SchedulingKey(groups, profile)
+                found = self._known[canonical] = SchedulingKey(queue, groups, topology, profile)
             self._known[signature] = found
         return found

@@ -11,6 +11,7 @@ from t9ksched.engine.actions.one_kind import OneKind
 from t9ksched.engine.actions.passed_over import PassedOver
 from t9ksched.engine.actions.preempt import Preempt
 from t9ksched.engine.actions.reserve import Reserve, told
+from t9ksched.engine.actions.told_again import ToldAgain
 from t9ksched.engine.blocks import Block
 from t9ksched.engine.cycle import Cycle
 from t9ksched.engine.members import chosen
@@ -29,7 +30,7 @@ class Minima:
     """Judges gang after gang.
 
     Attributes:
-        staying: gangs that wait, with their reasons, by queue and in its order.
+        staying: gangs that wait, by queue and in its order.
         above: gangs that have their minimum, with members above it, by queue and in its order.
     """
 
@@ -40,8 +41,10 @@ class Minima:
         self._planning = [action for action in self._actions if isinstance(action, Reserve)]
         """What is done for a gang that may not start now."""
         self._passed_over = PassedOver.of(cycle)
+        preempt = next((action for action in self._actions if isinstance(action, Preempt)), None)
+        self._told_again = ToldAgain.of(cycle, preempt)
         self._planned_before = frozenset(cycle.planned.moments) if cycle.planned is not None else frozenset()
-        self.staying: dict[str, list[tuple[Gang, tuple[Reason, ...]]]] = {}
+        self.staying: dict[str, list[Waiting]] = {}
         self.above: dict[str, list[tuple[Gang, list[Member]]]] = {}
 
     def judge(self, gang: Gang) -> Work[bool]:
@@ -59,17 +62,22 @@ class Minima:
         return cycle.stats.placed + cycle.stats.preempted > paid
 
     def pass_over(self, queue: str, line: Line) -> Work[None]:
-        """Gangs at the head of the line of a queue whose turn it is wait, as far as numbers alone say so."""
+        """Gangs at the head of the line of a queue whose turn it is wait, as far as numbers alone, or what was found in
+        earlier cycles, say so.
+        """
         cycle, rank = self._cycle, self._cycle.view.queues[queue].spec.priority
-        if self._passed_over is None or cycle.planned is None:
+        if self._passed_over is None and self._told_again is None:
             return
         if cycle.starving is not None:
             cycle.starving.focus(rank)
-        cycle.planned.focus(rank)
-        told = yield from self._passed_over.told(line)
-        cycle.stats.judged += len(told)
-        if told:
-            self.staying.setdefault(queue, []).extend(told)
+        if self._told_again is not None:
+            yield from self._told_again.told(line, self.staying.setdefault(queue, []))
+        elif self._passed_over is not None and cycle.planned is not None:
+            cycle.planned.focus(rank)
+            told = yield from self._passed_over.told(line)
+            cycle.stats.judged += len(told)
+            for gang, reasons in told:
+                self._stay(gang, reasons)
 
     def without_queue(self, name: str, gangs: Sequence[Gang]) -> None:
         """These gangs name a queue that does not exist."""
@@ -143,6 +151,8 @@ class Minima:
             cycle.planned.lay(hindering)
         if cycle.starving is not None and cycle.starving.has(gang):
             self._collect(cycle.starving, turn)
+        if turn.reasons and self._told_again is not None:
+            self._told_again.learn(gang, key)
         if turn.reasons and cycle.view.queues[gang.queue].spec.ordering == "Strict":
             cycle.failures.waits(gang.queue, len(self.staying.get(gang.queue, ())) + 1, key)
         return turn.reasons
@@ -188,4 +198,6 @@ class Minima:
         self._stay(gang, (*reasons, *self._cycle.refills.close(gang)))
 
     def _stay(self, gang: Gang, reasons: tuple[Reason, ...]) -> None:
-        self.staying.setdefault(gang.queue, []).append((gang, reasons))
+        staying = self.staying.setdefault(gang.queue, [])
+        known = gang.queue in self._cycle.view.queues
+        staying.append(Waiting(gang.uid, reasons, len(staying) + 1 if known else 0))

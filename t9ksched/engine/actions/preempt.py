@@ -33,7 +33,7 @@ from t9ksched.model.reservation import PROMISE_SLACK_SECONDS, Reservation, Reser
 _MOST_SPARED: Final = 8
 """Of more victims with known ends none is looked at again."""
 _SECOND: Final = 1_000_000_000
-_NO_ROOM_HELPS = (Code.NO_NODE_MATCHES, Code.CARD_TYPE_MISMATCH, Code.NEVER_FITS)
+NO_ROOM_HELPS = (Code.NO_NODE_MATCHES, Code.CARD_TYPE_MISMATCH, Code.NEVER_FITS)
 """A gang with one of these reasons would not fit after any eviction."""
 
 
@@ -54,11 +54,15 @@ class Preempt:
 
         A gang that may pass nothing in its strict queue takes no room from others either.
         """
-        if turn.behind:
+        if turn.behind or not self._cycle.victims_matter(turn.gang.queue):
             return False
         preempted = self._cycle.stats.preempted
         turn.reasons = yield from self._preempt(turn.gang, turn.key, turn.reasons)
         return self._cycle.stats.preempted > preempted
+
+    def expects(self, queue: str) -> bool:
+        """Whether a gang of this queue counts on room that comes free without victims of its own."""
+        return queue in self._expected
 
     def _preempt(self, gang: Gang, key: SchedulingKey, reasons: tuple[Reason, ...]) -> Work[tuple[Reason, ...]]:
         cycle = self._cycle
@@ -69,7 +73,7 @@ class Preempt:
         known = answer.no_victims and ends >= answer.victims_from_end
         # One with a plan has its turn before those of its queue with a larger priority.
         known = known and not (cycle.policy.preemption.inside_queue and gang.priority > answer.victims_priority)
-        if (known and not holder) or any(reason.code in _NO_ROOM_HELPS for reason in reasons):
+        if (known and not holder) or any(reason.code in NO_ROOM_HELPS for reason in reasons):
             return reasons
         if cycle.unreserved(gang) is not None:
             return reasons

@@ -25,10 +25,12 @@ from t9ksched.engine.explain.gangs import (
     victims_not_found,
     waiting_for_victims,
 )
+from t9ksched.engine.explain.inventory import with_additions
 from t9ksched.engine.explain.reserved import larger_than_reservation, reservation_full, reservation_waits, reserved
-from t9ksched.engine.explain.room import lacking, no_room, not_together
+from t9ksched.engine.explain.room import CLOSEST, lacking, no_room, not_enough, not_together, short_of
 
 __all__ = [
+    "CLOSEST",
     "behind",
     "collected_for_others",
     "collects",
@@ -41,6 +43,7 @@ __all__ = [
     "larger_than_reservation",
     "needed_for_planned",
     "no_room",
+    "not_enough",
     "not_together",
     "outside_window",
     "planned_start",
@@ -51,8 +54,10 @@ __all__ = [
     "reservation_full",
     "reservation_waits",
     "reserved",
+    "short_of",
     "told_to",
     "too_few",
     "victims_not_found",
     "waiting_for_victims",
+    "with_additions",
 ]

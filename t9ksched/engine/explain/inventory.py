@@ -1,7 +1,7 @@
 """What the inventory of nodes adds to a reason: cards that are cordoned, not ready, or of another kind."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import UnionType
 from typing import Final
@@ -34,13 +34,18 @@ def with_inventory(column: ClassFit, reason: Reason) -> Reason:
         column.away = _by_dra(column)
         if column.pod_class.accelerated:
             column.away += [*_cordons(column), *_unready(column), *_other_cards(column)]
-    if not column.away:
+    return with_additions(reason, column.away)
+
+
+def with_additions(reason: Reason, away: Sequence[Addition]) -> Reason:
+    """The reason, and what of the matching nodes takes no work for now."""
+    if not away:
         return reason
     nodes, unblocks = dict(reason.nodes), [*reason.unblocks]
-    for _, counts, helps in column.away:
+    for _, counts, helps in away:
         nodes.update(counts)
         unblocks += helps
-    message = "; ".join([reason.message, *(words for words, _, _ in column.away)])
+    message = "; ".join([reason.message, *(words for words, _, _ in away)])
     return replace(reason, message=message, nodes=nodes, unblocks=tuple(unblocks))
 
 

@@ -1,6 +1,6 @@
 """Why pods find no room: which nodes match, what these have free, and what one of them would need."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -30,6 +30,7 @@ from t9ksched.engine.placement.pack import Group
 from t9ksched.engine.placement.trial import Trial
 from t9ksched.engine.work import Work
 from t9ksched.model.gang import Gang
+from t9ksched.model.podclass import PodClass
 from t9ksched.model.quantity import from_units
 from t9ksched.model.reasons import Code, Reason
 
@@ -49,6 +50,7 @@ _OWN_WORDS = {
     NOT_PREPARED: "have GPUs that are not ready",
     CARD_HOLDERS: "have a pod of which it is not on record which of the node's cards it holds",
 }
+CLOSEST: Final = "the closest has {} free"
 _ONE: Final = 0
 """In place of a number of pods: not one fits."""
 
@@ -167,7 +169,7 @@ def _too_little(column: ClassFit, pods: int, rooms: Int64s) -> Reason | None:
     fit = int(np.minimum(rooms, pods).sum())
     if fit >= pods:
         return None
-    return _not_enough(column, pods, fit, match, int((rooms > 0).sum()))
+    return not_enough(column.pod_class, pods, fit, match, int((rooms > 0).sum()))
 
 
 def _against_rules(column: ClassFit, pods: int) -> Reason | None:
@@ -306,10 +308,11 @@ def _helps(absent: list[str]) -> str:
     return "ask for no more than one node has, or use more and smaller pods"
 
 
-def _not_enough(column: ClassFit, pods: int, fit: int, match: int, able: int) -> Reason:
+def not_enough(pod_class: PodClass, pods: int, fit: int, match: int, able: int) -> Reason:
+    """Only `fit` of so many pods find room now, on `able` of the nodes that match."""
     return Reason(
         Code.INSUFFICIENT_RESOURCES,
-        f"needs room for {pods} pods with {wants(column.pod_class)} each; {matching(match)}, now with room for {fit}",
+        f"needs room for {pods} pods with {wants(pod_class)} each; {matching(match)}, now with room for {fit}",
         {"members": pods},
         {"members": fit},
         {"match": match, "fit": able},
@@ -321,31 +324,39 @@ def _no_single_node(column: ClassFit, match: int) -> Reason:
     if column.divided and (reason := no_card(column)) is not None:
         return reason
     free = column.trial.free
-    requests = [(name, units) for name, units in column.pod_class.requests if units]
-    best = {name: max(_largest(column, free, name), 0) for name, _ in requests}
-    short = {name: units for name, units in requests if units > best[name]}
-    tail = "best has {} free"
+    pod_class, rows = column.pod_class, column.trial.resource_rows
+    reason = short_of(pod_class, match, {name: _largest(column, free, name) for name, _ in pod_class.requests})
+    if reason is not None:
+        return reason
+    row = _closest(column)
+    at_most = {name: int(free[rows[name], row]) for name, units in pod_class.requests if units}
+    if (reason := short_of(pod_class, match, at_most, CLOSEST)) is not None:
+        return reason
+    return Reason(
+        Code.INSUFFICIENT_RESOURCES,
+        f"its host ports are taken wherever it would fit; {matching(match)}",
+        nodes={"match": match, "fit": 0},
+        unblocks=("a pod with the same host port ends",),
+    )
+
+
+def short_of(pod_class: PodClass, match: int, free: Mapping[str, int], tail: str = "best has {} free") -> Reason | None:
+    """Why no node has one pod's amounts if they have at most this free of each resource; None if that is enough.
+
+    With a `tail` of its own it speaks of the node that has most of the rarest: of every amount one node has enough, and
+    none of all.
+    """
+    short = {name: units for name, units in pod_class.requests if units and units > max(free[name], 0)}
     if not short:
-        # Every amount is free somewhere, but nowhere all at once: show the node that has most of the rarest.
-        row = _closest(column)
-        rows = column.trial.resource_rows
-        best = {name: max(int(free[rows[name], row]), 0) for name, _ in requests}
-        short = {name: units for name, units in requests if units > best[name]}
-        tail = "the closest has {} free"
-    if not short:
-        return Reason(
-            Code.INSUFFICIENT_RESOURCES,
-            f"its host ports are taken wherever it would fit; {matching(match)}",
-            nodes={"match": match, "fit": 0},
-            unblocks=("a pod with the same host port ends",),
-        )
+        return None
+    best = {name: max(free[name], 0) for name in short}
     asked = " and ".join(amount(name, units) for name, units in short.items())
-    has = " and ".join(from_units(name, best[name]) for name in short)
+    has = " and ".join(from_units(name, units) for name, units in best.items())
     return Reason(
         Code.INSUFFICIENT_RESOURCES,
         f"needs {asked} on one node; {matching(match)}, {tail.format(has)}",
         short,
-        {name: best[name] for name in short},
+        best,
         {"match": match, "fit": 0},
         tuple(f"{amount(name, units - best[name])} more is given back on one node" for name, units in short.items()),
     )

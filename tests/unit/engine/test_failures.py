@@ -61,7 +61,9 @@ def test_only_gangs_that_wait_for_the_changed_nodes_are_tried(full: NodeTable) -
     cycle(full, gangs, memory)
     full.discharge(full.row("a1"), pod_class(cpu=8))
     full.charge(full.row("a1"), pod_class(cpu="7500m"))
-    assert cycle(full, gangs, memory) == (10, 10)
+    assert cycle(full, gangs, memory) == (0, 20), "what is free there now is enough for none of them"
+    full.discharge(full.row("a1"), pod_class(cpu="7500m"))
+    assert cycle(full, gangs, memory) == (4, 16), "those that fit, until that room is gone, too"
     full.upsert(node("a2", cpu=9, labels={"pool": "a"}))
     assert cycle(full, gangs, memory)[1] == 0, "a changed node makes a new picture"
 
@@ -74,8 +76,8 @@ def test_room_that_is_held_is_remembered_with_its_owner(full: NodeTable) -> None
     assert cycle(full, gangs, memory, (hold,)) == (0, 20)
     assert cycle(full, gangs, memory, (replace(hold, owner="another"),)) == (10, 10)
     assert cycle(full, gangs, memory, (replace(hold, kind=ReservationKind.REFILL),)) == (10, 10)
-    assert cycle(full, gangs, memory, (replace(hold, node="b0"),)) == (20, 0)
-    assert cycle(full, gangs, memory) == (10, 10)
+    assert cycle(full, gangs, memory, (replace(hold, node="b0"),)) == (10, 10), "what came free is enough for none"
+    assert cycle(full, gangs, memory) == (0, 20)
 
 
 def test_a_gang_that_gives_up_held_room_wakes_gangs_that_wait_for_it(full: NodeTable) -> None:

@@ -1,0 +1,271 @@
+"""Gangs that wait on, because nothing changed that they wait for: they are told so without a turn.
+
+Of thousands of gangs that found no room in earlier cycles most would be told the same again. `PastWaits` says which, by
+kind; what it says is what a turn would say. Where it says nothing, or more than room, quota and victims decides, the
+gang has its turn, and what that finds is kept. A cycle that plans starts has another way (`passed_over.py`).
+"""
+
+from collections.abc import Collection
+from typing import Final
+
+import numpy as np
+
+from t9ksched.engine import explain
+from t9ksched.engine.actions.preempt import NO_ROOM_HELPS, Preempt
+from t9ksched.engine.arrays import Mask
+from t9ksched.engine.cycle import Cycle
+from t9ksched.engine.failure_memory import Answer
+from t9ksched.engine.members import alike
+from t9ksched.engine.order import Line
+from t9ksched.engine.past_waits import Kind, Limits, PastWaits, Reasons, Signature
+from t9ksched.engine.plan import Waiting
+from t9ksched.engine.scheduling_key import SchedulingKey
+from t9ksched.engine.work import Work
+from t9ksched.model.gang import Gang
+from t9ksched.model.reasons import Code
+
+_SOME: Final = 512
+"""After so many gangs others may have their turn."""
+_A_GANG: Final = 50
+"""Units of work to tell a gang."""
+_FOLLOWED: Final = 100
+"""So often the numbers of all kinds are brought up to date in a cycle; gangs that wait then have their turns."""
+_FIXED: Final = (Code.NEVER_FITS, Code.NO_NODE_MATCHES, Code.CARD_TYPE_MISMATCH)
+
+
+class ToldAgain:
+    """Tells gangs, in one cycle."""
+
+    def __init__(self, cycle: Cycle, preempt: Preempt | None) -> None:
+        self._cycle = cycle
+        self._preempt = preempt
+        self._past: PastWaits = cycle.waits
+        self._followed = 0
+        self._limits: dict[str, tuple[int, Limits]] = {}
+        """What queues may have and have, with the version of the ledger that says so."""
+        self._reserved: Mask | None = None
+        self._state = -1
+        self._begin()
+        self._number = self._past.cycle
+
+    @classmethod
+    def of(cls, cycle: Cycle, preempt: Preempt | None) -> "ToldAgain | None":
+        """None where more than room, quota and victims counts: plans, reservations by administrators, windows, plugins,
+        cards of several kinds.
+        """
+        if cycle.planned is not None or cycle.advance is not None or cycle.windows.any or cycle.policy.plugins:
+            return None
+        if len(cycle.trial.nodes.static.card_kinds) > 1 or not len(cycle.trial.nodes):
+            return None
+        return cls(cycle, preempt)
+
+    def _begin(self) -> None:
+        cycle, past = self._cycle, self._past
+        trial, failures = cycle.trial, cycle.failures
+        sources = cycle.policy, {name: state.spec for name, state in cycle.view.queues.items()}
+        rows = list(cycle.reservations.rooms())
+        if rows:
+            self._reserved = np.zeros(len(trial.nodes), np.bool_)
+            self._reserved[rows] = True
+        past.begin(trial.free, trial.nodes.static, sources, failures.past.cycle, len(cycle.view.gangs))
+        past.note(failures.past.changed)
+
+    def told(self, line: Line, staying: list[Waiting]) -> Work[None]:
+        """Gangs at the head of a queue's line that wait on, taken out of it, with why each does.
+
+        It ends at the first of which that is not known without its turn; it is the turn of their queue.
+        """
+        cycle, past, starving = self._cycle, self._past, self._cycle.starving
+        if not line or past.cycle != self._number or not self._looks_up(line.best().queue):
+            return
+        if not self._follow():
+            return
+        queue = line.best().queue
+        evicts = self._preempt is not None and cycle.victims_matter(queue)
+        holders = self._holders()
+        known: dict[int, Reasons] = {}
+        count = 0
+        while line:
+            gang = line.best()
+            if (holders and gang.uid in holders) or (starving is not None and starving.has(gang)):
+                break
+            kind = past.of(gang, None) or self._met(gang)
+            if kind is None:
+                break
+            told = known.get(id(kind))
+            if told is None or evicts:
+                if evicts and not count:
+                    yield from cycle.victims()  # a turn would have had the ledger told which pods leave
+                told = known[id(kind)] = self._reasons(kind, gang, evicts=evicts)
+                if not told:
+                    break
+            else:
+                cycle.stats.alike += 1
+            line.pop()
+            staying.append(Waiting(gang.uid, told, len(staying) + 1))
+            count += 1
+            if not count % _SOME:
+                cycle.trial.meter.spent += _A_GANG * _SOME
+                yield
+        cycle.stats.judged += count
+        cycle.trial.meter.spent += _A_GANG * (count % _SOME)
+
+    def _holders(self) -> Collection[str]:
+        """Gangs that room or quota is kept for: what is true of others that ask for as much is not true of them."""
+        cycle = self._cycle
+        of, missing, promised = cycle.reservations.of, cycle.reservations.missing, cycle.promised
+        paid = cycle.refills.paid
+        return {*of, *missing, *promised, *paid} if of or missing or promised or paid else ()
+
+    def _looks_up(self, queue: str) -> bool:
+        spec = self._cycle.view.queues[queue].spec
+        return not spec.closed and spec.ordering != "Strict"
+
+    def _follow(self) -> bool:
+        """Bring the numbers up to the room that is free now. Returns whether they are."""
+        cycle, trial, past = self._cycle, self._cycle.trial, self._past
+        rows = cycle.failures.take_moved()
+        if self._state == trial.state and not rows:
+            return self._followed <= _FOLLOWED
+        self._followed += 1
+        if self._followed > _FOLLOWED:
+            return False
+        if rows and (cycle.reservations.of or cycle.reservations.missing):
+            if self._reserved is None:
+                self._reserved = np.zeros(len(trial.nodes), np.bool_)
+            self._reserved[rows] = True
+        past.note(rows)
+        starving = cycle.starving
+        if starving is not None and starving.kept:
+            # What is kept for gangs that collect room is part of what others are told.
+            past.change(trial.free, np.ones(len(trial.nodes), np.bool_))
+        elif self._state < 0 or (starving is not None and starving.collected):
+            past.change(trial.free, self._reserved)
+        else:
+            past.change_noted(trial.free, self._reserved)
+        self._state = trial.state
+        return True
+
+    def _met(self, gang: Gang) -> Kind | None:
+        """The kind of a gang that is new."""
+        signature = _signature(gang)
+        return None if signature is None else self._past.of(gang, signature)
+
+    def _reasons(self, kind: Kind, gang: Gang, *, evicts: bool) -> Reasons:
+        """What the gang is told; empty where its turn is needed."""
+        cycle = self._cycle
+        answer = cycle.failures.answer_to(kind.ident)
+        kind.cycle = self._number
+        over_quota = answer.over_quota
+        if not over_quota and self._is_short(kind):
+            if answer.no_room or not (kind.counted or kind.fixed):
+                return ()
+            assert kind.over_quota is not None
+            over_quota = (kind.over_quota, *kind.lacks_room())
+        if over_quota:
+            if evicts and not self._finds_no_victims(kind, gang, answer, over_quota, paid=False):
+                return ()
+            cycle.stats.alike += bool(answer.over_quota)
+            answer.over_quota = over_quota
+            return over_quota
+        no_room = answer.no_room or kind.lacks_room()
+        if not no_room or (evicts and not self._finds_no_victims(kind, gang, answer, no_room, paid=True)):
+            return ()
+        if answer.no_room:
+            cycle.stats.alike += 1
+        else:
+            cycle.stats.tried += 1
+            cycle.failures.past.spared += 1
+            answer.no_room, answer.from_end = no_room, 0
+        return no_room
+
+    def _is_short(self, kind: Kind) -> bool:
+        """Whether the queue of the kind cannot pay for it."""
+        cycle = self._cycle
+        queue = kind.queue
+        known = self._limits.get(queue)
+        if known is None or known[0] != cycle.ledger.version:
+            known = self._limits[queue] = cycle.ledger.version, tuple(cycle.ledger.limits(queue))
+        if kind.limits != known[1]:
+            short = cycle.ledger.can_charge(queue, kind.demand)
+            kind.limits, kind.over_quota = known[1], explain.quota_exceeded(short) if short else None
+        return kind.over_quota is not None
+
+    def _finds_no_victims(self, kind: Kind, gang: Gang, answer: Answer, reasons: Reasons, *, paid: bool) -> bool:
+        """Whether no victims are found for the gang; false where that is not known."""
+        if any(reason.code in NO_ROOM_HELPS for reason in reasons):
+            return True
+        cycle = self._cycle
+        if answer.no_victims:
+            return not (cycle.policy.preemption.inside_queue and gang.priority > answer.victims_priority)
+        if not paid or cycle.policy.preemption.minimum_run_seconds:
+            return False
+        assert self._preempt is not None
+        if self._preempt.expects(kind.queue) or kind.searched != (cycle.failures.past.scene, gang.priority):
+            return False
+        cycle.stats.searched += 1
+        answer.found_no_victims(gang, 0)
+        return True
+
+    # ---- what turns find
+
+    def learn(self, gang: Gang, key: SchedulingKey) -> None:
+        """The gang had its turn, and waits."""
+        cycle, past = self._cycle, self._past
+        if past.cycle != self._number or key.ruled or len(key.groups) > 1 or not self._looks_up(gang.queue):
+            return
+        signature = _signature(gang)
+        if (
+            signature is None
+            or gang.uid in self._holders()
+            or (cycle.starving is not None and cycle.starving.has(gang))
+        ):
+            return
+        answer = cycle.failures.answer(key)
+        if not (answer.over_quota or answer.no_room) or not self._follow():
+            return
+        ((column, pods),) = key.groups
+        kind = past.learn(signature, key.ident, gang.queue, column.pod_class, pods, column.mask)
+        if kind.valid and kind.cycle == self._number:
+            return  # another gang of the kind was asked in this cycle, and this one needed its own turn
+        kind.cycle = self._number
+        kind.demand = key.demand
+        kind.limits = kind.over_quota = None
+        kind.no_room = answer.over_quota[1:] if answer.over_quota else answer.no_room
+        alone = key.plain and gang.topology == "None"
+        kind.fixed = alone and len(kind.no_room) == 1 and kind.no_room[0].code in _FIXED
+        kind.counted = False
+        if alone and not kind.fixed and column.known:
+            self._count(kind, key)
+        kind.valid = True
+        if answer.over_quota:
+            kind.valid = (kind.counted or kind.fixed) and self._is_short(kind)
+            kind.valid = kind.valid and (kind.over_quota, *kind.lacks_room()) == answer.over_quota
+        known = bool(answer.no_victims) and cycle.failures.is_known_to_fail(gang, key)
+        kind.searched = (cycle.failures.past.scene, gang.priority) if known else None
+
+    def _count(self, kind: Kind, key: SchedulingKey) -> None:
+        """Note the numbers from which the reasons follow, if they do."""
+        ((column, pods),) = key.groups
+        static = column.trial.nodes.static
+        if column.divided or any(column.mask[row] for row in static.cordoned_rows):
+            return
+        told = kind.no_room
+        rooms = column.rooms()
+        kind.needs, kind.match = column.needs, int(column.mask.sum())
+        kind.total, kind.fit = column.total(), int(np.minimum(rooms, pods).sum())
+        kind.able = int((rooms > 0).sum())
+        kind.away = column.away or ()
+        composed = kind.composed() if kind.total < pods else None
+        kind.counted = told == (() if composed is None else (composed,))
+
+
+def _signature(gang: Gang) -> Signature | None:
+    """What gangs of a kind have in common; None for one to which more may matter than room and quota."""
+    members = gang.waiting
+    if not members or not (gang.min_member == gang.total == len(members)):
+        return None
+    if gang.roles or gang.placed or gang.refilling or gang.reservation or not alike(members):
+        return None
+    together = () if gang.topology == "None" else (gang.topology, gang.levels, gang.nodes)
+    return gang.queue, together, id(members[0].pod_class), len(members)

@@ -1,0 +1,203 @@
+"""Gangs that wait are told what a planner without memory would tell them, whatever comes, goes and is promised.
+
+Histories of crowded clusters: unlike gangs that fit in part, on one node but not at once on any, or not at all, in
+queues with and without quota. Each cycle's plan equals the plan of a fresh memory to the byte.
+"""
+
+import random
+from dataclasses import replace
+
+import pytest
+from msgspec import structs
+
+from t9ksched.engine.memory import Memory
+from t9ksched.engine.planner import plan
+from t9ksched.engine.policy import Policy, Preemption, Starvation
+from t9ksched.engine.view import QueueState
+from t9ksched.model.cards import NO_CARDS
+from t9ksched.model.gang import Gang, Running, RunningPod
+from t9ksched.model.podclass import PodClass
+from t9ksched.model.reservation import Reservation, ReservationKind
+from tests.builders import GPU, gang, node, pod_class, queue, table, view
+
+HOUR = 3_600_000_000_000
+CYCLES = 30
+
+
+class History:
+    """A cluster with more work than room. All it does is drawn by `rng`."""
+
+    def __init__(self, rng: random.Random) -> None:
+        self.rng = rng
+        self.names = [f"n{at}" for at in range(rng.randint(2, 7))]
+        self.live = table(
+            node(name, cpu=rng.choice([4, 8]), memory=f"{rng.choice([4, 8])}Gi", gpu=rng.choice([0, 2, 4]))
+            if rng.random() < 0.8
+            else node(name, cpu=8, memory="8Gi", gpu=4, labels={"pool": "a"})
+            for name in self.names
+        )
+        preempts = rng.random() < 0.3
+        self.policy = Policy(
+            actions=("allocate", "preempt") if preempts else ("allocate",),
+            starvation=rng.choice([None, Starvation(after_seconds=3600)]),
+            preemption=Preemption(inside_queue=rng.random() < 0.5),
+        )
+        ordering = rng.choice(["BestEffort", "Backfill", "Backfill"])
+        self.queues: dict[str, QueueState] = {
+            name: queue(
+                priority=rng.choice([0, 0, 1]),
+                quota=rng.choice([{}, {}, {"cpu": 6000}, {GPU: 3, "cpu": 20_000}]),
+                ordering=ordering,
+            )
+            for name in "qrs"
+        }
+        sizes = [rng.choice([500, 1000, 1500, 2000, 3000, 5000, 9000]) for _ in range(6)]
+        self.classes = [
+            pod_class(
+                cpu=f"{size}m",
+                memory=f"{rng.choice([1, 2, 3, 6, 7])}Gi",
+                gpu=rng.choice([0, 0, 1, 2, 3, 9]),
+                selector=rng.choice([{}, {}, {}, {"pool": "a"}]),
+                ports=rng.choice([(), (), (), (), (80,)]),
+            )
+            for size in sizes
+        ]
+        self.waiting: dict[str, Gang] = {}
+        self.running: dict[str, tuple[str, list[tuple[str, str, PodClass]]]] = {}
+        self.held: list[Reservation] = []
+        self.memory = Memory()
+        self.came = 0
+        self.now = HOUR
+
+    def step(self) -> None:
+        """Something happens, or nothing."""
+        rng = self.rng
+        what = rng.choice(["come", "come", "end", "end", "withdraw", "hold", "node", "queue", "time", "nothing"])
+        if what == "come":
+            for _ in range(rng.randint(1, 6)):
+                self._come()
+        elif what == "end" and self.running:
+            self._end(rng.choice(sorted(self.running)))
+        elif what == "withdraw" and self.waiting:
+            del self.waiting[rng.choice(sorted(self.waiting))]
+        elif what == "hold":
+            owner = rng.choice(sorted(self.waiting) or ["elsewhere"])
+            kind = rng.choice([ReservationKind.BINDING, ReservationKind.VICTIMS])
+            hold = Reservation(owner, rng.choice(self.names), rng.choice(self.classes), kind)
+            self.held = [] if self.held else [hold]
+        elif what == "node" and rng.random() < 0.2:
+            name = rng.choice(self.names)
+            self.live.upsert(replace(self.live.facts(name), unschedulable=not self.live.facts(name).unschedulable))
+        elif what == "queue" and rng.random() < 0.3:
+            name = rng.choice("qrs")
+            spec = self.queues[name].spec
+            self.queues[name] = replace(self.queues[name], spec=replace(spec, quota={"cpu": rng.choice([4000, 9000])}))
+        elif what == "time":
+            self.now += HOUR
+
+    def _come(self) -> None:
+        rng = self.rng
+        self.came += 1
+        name = f"g{self.came}"
+        topology = rng.choice(["None"] * 6 + ["Required"])
+        self.waiting[name] = replace_topology(
+            gang(
+                name,
+                queue=rng.choice("qrs"),
+                pods=rng.randint(1, 5),
+                of=rng.choice(self.classes),
+                priority=rng.choice([0, 0, 0, 2]),
+                created=self.now + self.came,
+            ),
+            topology,
+        )
+
+    def _end(self, name: str) -> None:
+        of, pods = self.running.pop(name)
+        used = dict(self.queues[of].used)
+        for _, where, shape in pods:
+            self.live.discharge(self.live.row(where), shape)
+            for resource, units in shape.requests:
+                used[resource] -= units
+        self.queues[of] = replace(self.queues[of], used=used)
+
+    def cycle(self) -> None:
+        """One plan, which happens, or is dropped in part."""
+        groups = tuple(
+            Running(
+                name, name, of, tuple(RunningPod(uid, uid, "", shape, where, NO_CARDS) for uid, where, shape in pods)
+            )
+            for name, (of, pods) in self.running.items()
+        )
+        given = view(
+            self.live,
+            self.waiting.values(),
+            dict(self.queues),
+            self.held,
+            groups if "preempt" in self.policy.actions else (),
+        )
+        found = plan(given, self.policy, self.now, self.memory)
+        assert found.to_bytes() == plan(given, self.policy, self.now).to_bytes()
+        if self.rng.random() < 0.1:
+            return
+        started: dict[str, list[tuple[str, str]]] = {}
+        for one in found.assignments:
+            started.setdefault(one.gang, []).append((one.pod, one.node))
+        for uid, places in started.items():
+            wanted = self.waiting.pop(uid)
+            shape = wanted.waiting[0].pod_class
+            used = dict(self.queues[wanted.queue].used)
+            for _, where in places:
+                self.live.charge(self.live.row(where), shape)
+                for resource, units in shape.requests:
+                    used[resource] = used.get(resource, 0) + units
+            self.queues[wanted.queue] = replace(self.queues[wanted.queue], used=used)
+            self.running[uid] = wanted.queue, [(pod, where, shape) for pod, where in places]
+            self.held = [one for one in self.held if one.owner != uid]
+        for uid in sorted({one.gang for one in found.evictions} & self.running.keys()):
+            self._end(uid)
+
+
+def replace_topology(one: Gang, topology: str) -> Gang:
+    """The gang, which must be on one node if it says `Required`."""
+    return structs.replace(one, topology=topology)
+
+
+@pytest.mark.parametrize("first", range(0, 120, 20))
+def test_what_is_told_again_is_what_a_fresh_planner_tells(first: int) -> None:
+    told = 0
+    for seed in range(first, first + 20):
+        history = History(random.Random(seed))
+        for _ in range(4):
+            history._come()
+        for _ in range(CYCLES):
+            history.step()
+            history.cycle()
+        told += history.memory.failures.spared
+    assert told > 20 * CYCLES, "most of what waits is told from memory"
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_numbers_follow_the_room(seed: int) -> None:
+    rng = random.Random(seed)
+    live = table(node(f"n{at}", cpu=16, memory="16Gi", gpu=4) for at in range(5))
+    gangs = [
+        gang(
+            f"g{at}", pods=5, cpu=rng.randint(8, 16), memory=f"{rng.randint(1, 8)}Gi", gpu=rng.randint(0, 4), created=at
+        )
+        for at in range(12)
+    ]
+    taken = [(at, pod_class(cpu=rng.randint(1, 12), memory=f"{rng.randint(1, 12)}Gi", gpu=1)) for at in range(5)]
+    for row, shape in taken:
+        live.charge(row, shape)
+    memory, placed = Memory(), 0
+    for nth in range(40):
+        at = rng.randrange(5)
+        live.discharge(*taken[at])
+        taken[at] = at, pod_class(cpu=rng.randint(1, 12), memory=f"{rng.randint(1, 12)}Gi", gpu=rng.randint(1, 4))
+        live.charge(*taken[at])
+        given = view(live, gangs, {"q": queue()})
+        found = plan(given, Policy(), nth, memory)
+        assert found.to_bytes() == plan(given, Policy(), nth).to_bytes()
+        placed += found.stats.placed
+        assert memory.failures.tried <= 12 + 2 * placed, "only the first cycle tries what finds no room"
