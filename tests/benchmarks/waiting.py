@@ -1,0 +1,140 @@
+"""What gangs that wait cost a cycle, in a full cluster: prints JSON.
+
+    python tests/benchmarks/waiting.py [--nodes 1000,5000] [--gangs 1000,5000] [--alike 20000,100000] [--record]
+
+CPU time of whole cycles of the engine with the memory of earlier ones, and of the longest step between two looks at
+the clock, as the loop makes them. All nodes are full of gangs with 8 cards each; `unlike` gangs of two pods all ask for
+another amount of cpu, `alike` ones for the same. `unchanged`: nothing changed since the cycle before. `node_moved`: a
+pod without cards came to one node, or went. `card_free`: a card of one node came free, or is taken again, so that every
+gang is told other numbers. `one_came`, `one_gone`: a gang came, or the first one went. `preempt`: the same where gangs
+of another queue could be evicted, and none would help.
+"""
+
+import argparse
+import sys
+from pathlib import Path
+from time import process_time
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from collections.abc import Callable
+
+from t9ksched.engine.memory import Memory
+from t9ksched.engine.nodes import NodeTable
+from t9ksched.engine.planner import Planner
+from t9ksched.engine.policy import Policy
+from t9ksched.engine.view import View
+from t9ksched.model.cards import CardGrant
+from t9ksched.model.gang import Gang
+from tests.benchmarks.timing import report
+from tests.builders import gang, node, pod_class, queue, view
+
+GPU = "nvidia.com/gpu"
+WHOLE = pod_class(cpu=48, memory="512Gi", gpu=8)
+SEVEN = pod_class(cpu=48, memory="512Gi", gpu=7)
+SMALL = pod_class(cpu="1m", memory=0)
+ROUNDS = 6
+_WORK_A_STEP = 100_000
+"""As in the loop of the scheduler."""
+QUEUES = 8
+
+
+def cluster(count: int) -> NodeTable:
+    """Full nodes of 8 cards, in 16 racks, two models."""
+    table = NodeTable()
+    for at in range(count):
+        labels = {"rack": f"r{at % 16}", "nvidia.com/gpu.product": "A100" if at % 2 else "H100"}
+        table.charge(table.upsert(node(f"node-{at:05}", gpu=8, labels=labels)), WHOLE, CardGrant.packed({GPU: 255}))
+    return table
+
+
+class Cycles:
+    """Cycles on a cluster, one after the other, with one memory."""
+
+    def __init__(self, table: NodeTable, gangs: list[Gang]) -> None:
+        self.table, self.gangs = table, gangs
+        self.memory = Memory()
+        self.queues = {f"q{at}": queue(quota={GPU: 10**6, "cpu": 10**7}) for at in range(QUEUES)}
+
+    def cycle(self) -> dict[str, float]:
+        """CPU milliseconds of a cycle and of its longest step."""
+        given = view(self.table, self.gangs, self.queues)
+        began = last = process_time()
+        planner = Planner(given, Policy(), 0, self.memory)
+        steps = [process_time() - last]
+        done = False
+        while not done:
+            last = process_time()
+            done = planner.step(_WORK_A_STEP)
+            steps.append(process_time() - last)
+        last = process_time()
+        waiting = len(planner.result().waiting)
+        steps.append(process_time() - last)
+        assert waiting == len(self.gangs)
+        return {"cpu_ms": (process_time() - began) * 1e3, "longest_step_ms": max(steps) * 1e3}
+
+    def several(self, change: Callable[[int], None]) -> dict[str, float]:
+        """The least of a few cycles, each after a change."""
+        found = []
+        for nth in range(ROUNDS):
+            change(nth)
+            found.append(self.cycle())
+        return {name: round(min(one[name] for one in found), 2) for name in found[0]}
+
+    def moved(self, nth: int) -> None:
+        (self.table.discharge if nth % 2 else self.table.charge)(7, SMALL)
+
+    def freed(self, nth: int) -> None:
+        before, after = ((WHOLE, 255), (SEVEN, 127)) if nth % 2 == 0 else ((SEVEN, 127), (WHOLE, 255))
+        self.table.discharge(7, before[0], CardGrant.packed({GPU: before[1]}))
+        self.table.charge(7, after[0], CardGrant.packed({GPU: after[1]}))
+
+    def came(self, nth: int) -> None:
+        self.gangs = [*self.gangs, gang(f"new{nth}", queue="q1", pods=2, of=self.gangs[0].waiting[0].pod_class)]
+
+    def gone(self, nth: int) -> None:
+        self.gangs = self.gangs[1:]
+
+    def figures(self) -> dict[str, dict[str, float]]:
+        first = self.cycle()
+        return {
+            "first": {name: round(one, 2) for name, one in first.items()},
+            "unchanged": self.several(lambda nth: None),
+            "node_moved": self.several(self.moved),
+            "card_free": self.several(self.freed),
+            "one_came": self.several(self.came),
+            "one_gone": self.several(self.gone),
+        }
+
+
+def unlike(count: int) -> list[Gang]:
+    return [
+        gang(f"u{at}", queue=f"q{at % QUEUES}", pods=2, of=pod_class(cpu=f"{1000 + at}m", gpu=1), created=at)
+        for at in range(count)
+    ]
+
+
+def alike(count: int) -> list[Gang]:
+    shape = pod_class(cpu=1, gpu=1)
+    return [gang(f"a{at}", queue=f"q{at % QUEUES}", pods=2, of=shape, created=at) for at in range(count)]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="What gangs that wait cost a cycle.")
+    parser.add_argument("--nodes", default="1000,5000")
+    parser.add_argument("--gangs", default="1000,5000")
+    parser.add_argument("--alike", default="20000,100000")
+    parser.add_argument("--record", action="store_true", help="append to tests/benchmarks/record.jsonl")
+    options = parser.parse_args()
+    nodes, gangs, many = (list(map(int, one.split(","))) for one in (options.nodes, options.gangs, options.alike))
+    found: dict[str, dict[str, dict[str, float]]] = {}
+    for count in nodes:
+        for waiting in gangs:
+            found[f"{waiting}_unlike_{count}_nodes"] = Cycles(cluster(count), unlike(waiting)).figures()
+        for waiting in many:
+            found[f"{waiting}_alike_{count}_nodes"] = Cycles(cluster(count), alike(waiting)).figures()
+    report("waiting", options.record, nodes=nodes, gangs=gangs, alike=many, figures=found)
+
+
+if __name__ == "__main__":
+    main()
