@@ -50,7 +50,7 @@ class Cycle:
         starving: gangs that collect room; None where none does.
         advance: what administrators reserved; None where nothing is.
         windows: the start windows of queues.
-        waits: what gangs were told in earlier cycles.
+        lines, waits: the order of gangs in earlier cycles, and what they were told.
     """
 
     def __init__(self, view: View, policy: Policy, now: int, memory: Memory | None) -> None:
@@ -59,7 +59,7 @@ class Cycle:
         self.now = now
         pod_affinity = PodAffinityState.of(view)
         self._memory = memory = memory or Memory()
-        self.waits = memory.waits
+        self.lines, self.waits = memory.lines, memory.waits
         past = memory.failures
         self.trial = Trial(view.nodes, memory.feasibility, policy, pod_affinity, past.distrust)
         if any(CARDS in state.spec.quota for state in view.queues.values()):
@@ -105,8 +105,12 @@ class Cycle:
 
     def _promise(self) -> dict[str, dict[str, int]]:
         """What gangs were promised when victims were evicted for them; their queues pay for it from now on."""
-        queues = {gang.uid: gang.queue for gang in self.view.gangs if gang.queue in self.view.queues}
-        promised = {owner: demand for owner, demand in self.reservations.promised().items() if owner in queues}
+        promised = self.reservations.promised()
+        if not promised:
+            return promised
+        owners = (gang for gang in self.view.gangs if gang.uid in promised)
+        queues = {gang.uid: gang.queue for gang in owners if gang.queue in self.view.queues}
+        promised = {owner: demand for owner, demand in promised.items() if owner in queues}
         for owner, demand in promised.items():
             self.ledger.charge(queues[owner], demand)
         return promised

@@ -5,6 +5,7 @@ from operator import attrgetter
 from typing import Final
 
 from t9ksched.engine.past_failures import PastFailures
+from t9ksched.engine.past_lines import PastLines
 from t9ksched.engine.past_plans import PastPlans
 from t9ksched.engine.past_waits import PastWaits
 from t9ksched.engine.placement.feasibility import FeasibilityCache
@@ -26,12 +27,14 @@ class Memory:
         plans: planned starts, and whether all goes as they expect.
         packing: the values of nodes for the pods that are usual.
         failures: what failed, and is not tried again until something it depends on has changed.
+        lines: the waiting gangs of each queue in their order.
         waits: what gangs that wait were told.
     """
 
     def __init__(self) -> None:
         self.feasibility = FeasibilityCache()
         self.failures = PastFailures()
+        self.lines = PastLines()
         self.waits = PastWaits()
         self.plans = PastPlans()
         self.packing = CardPacking()

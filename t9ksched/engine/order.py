@@ -7,11 +7,18 @@ place where they are listed. Before the others of queues with one priority go ga
 
 import heapq
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final
 
 from t9ksched.engine.plugins import Plugins
 from t9ksched.engine.policy import Policy
+from t9ksched.engine.work import Meter, Work
 from t9ksched.model.gang import Gang
 from t9ksched.model.queue import QueueSpec
+
+_SOME: Final = 2048
+"""So many gangs are sorted in one step."""
+_A_GANG: Final = 100
+"""Units of work to sort a gang."""
 
 
 def gang_key(gang: Gang) -> tuple[bool, int, int, str, str]:
@@ -22,11 +29,30 @@ def gang_key(gang: Gang) -> tuple[bool, int, int, str, str]:
     return (not gang.refilling, -gang.priority, gang.created, gang.name, gang.uid)
 
 
+def in_order(gangs: Sequence[Gang], meter: Meter) -> Work[list[Gang]]:
+    """The gangs of one queue by `gang_key`, the best one first; sorted in slices."""
+    # Gangs are not compared: their keys differ in the UID, and so do their positions.
+    runs: list[list[tuple[object, ...]]] = []
+    for first in range(0, len(gangs), _SOME):
+        some = gangs[first : first + _SOME]
+        runs.append(sorted((*gang_key(gang), at, gang) for at, gang in enumerate(some, start=first)))
+        meter.spent += _A_GANG * len(some)
+        yield
+    while len(runs) > 1:
+        merged = []
+        for at in range(0, len(runs), 2):
+            both = [*runs[at], *(runs[at + 1] if at + 1 < len(runs) else ())]
+            both.sort()  # two sorted runs are merged, without more comparisons than gangs
+            merged.append(both)
+            meter.spent += 10 * len(both)
+            yield
+        runs = merged
+    found: list[Gang] = [one[-1] for one in runs[0]] if runs else []  # type: ignore[misc]
+    return found
+
+
 def sort_gangs(gangs: list[Gang], policy: Policy, plugins: Plugins, now: int) -> None:
-    """Sort gangs of one queue, the best one last."""
-    if policy.gang_order == ("basic",):
-        gangs.sort(key=gang_key, reverse=True)
-        return
+    """Sort gangs of one queue by the policy, the best one last."""
     ranks = [
         [-gang.priority for gang in gangs] if name == "basic" else plugins.gang_ranks(name, gangs, now)
         for name in policy.gang_order
@@ -76,34 +102,51 @@ def _firm_key(gang: Gang, planned: Mapping[str, int]) -> tuple[object, ...]:
 
 
 class Line:
-    """Gangs of one queue, best first; sorted when the queue is first served."""
+    """Gangs of one queue, best first.
 
-    def __init__(self, gangs: list[Gang], sort: Callable[[list[Gang]], None]) -> None:
-        self._gangs = gangs
+    Attributes:
+        left: those that are left, the best one last.
+        source: the list that the line was made of, best first, as long as all of it is left; None otherwise.
+    """
+
+    def __init__(self, gangs: list[Gang], sort: Callable[[list[Gang]], None] | None = None) -> None:
+        """The gangs are in order, or `sort` brings them, with the best one last, when the queue is first served."""
+        self.left = gangs if sort is not None else gangs[::-1]
+        self.source = gangs if sort is None else None
         self._sort = sort
-        self._sorted = False
 
     def __len__(self) -> int:
-        return len(self._gangs)
+        return len(self.left)
 
     def take(self, chosen: Callable[[Gang], bool]) -> list[Gang]:
         """Take these gangs out of the line."""
-        found = [gang for gang in self._gangs if chosen(gang)]
+        found = [gang for gang in self.left if chosen(gang)]
         if found:
-            self._gangs[:] = [gang for gang in self._gangs if not chosen(gang)]
+            self.left[:] = [gang for gang in self.left if not chosen(gang)]
+            self.source = None
         return found
 
     def best(self) -> Gang:
         """The best gang, which stays in the line."""
-        if not self._sorted:
-            self._sort(self._gangs)
-            self._sorted = True
-        return self._gangs[-1]
+        if self._sort is not None:
+            self._sort(self.left)
+            self._sort = None
+        return self.left[-1]
 
     def pop(self) -> Gang:
         """The best gang, taken out of the line."""
         self.best()
-        return self._gangs.pop()
+        self.source = None
+        return self.left.pop()
+
+    def begin(self) -> None:
+        """Gangs are taken off the end of `left` from now on."""
+        self.source = None
+
+    def clear(self) -> None:
+        """Take all gangs out of the line."""
+        self.left.clear()
+        self.source = None
 
 
 Comparator = Callable[[str], int]

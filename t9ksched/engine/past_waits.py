@@ -7,13 +7,14 @@ the change could mean to them. Kinds of which no gang waits any more are forgott
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from t9ksched.engine import explain
 from t9ksched.engine.arrays import Indices, Int64s, Mask
 from t9ksched.engine.nodes import LARGEST, Static
+from t9ksched.engine.plan import Waiting
 from t9ksched.model.gang import Gang
 from t9ksched.model.podclass import PodClass
 from t9ksched.model.reasons import Reason
@@ -272,6 +273,20 @@ def _rooms(needs: Int64s, free: Int64s) -> Int64s:
     return found
 
 
+class ToldLine(NamedTuple):
+    """A line of which all gangs were told without a turn: its gangs, its kinds, and what was told.
+
+    Attributes:
+        tried, alike: what this adds to the numbers of a cycle (`Stats`).
+    """
+
+    source: list[Gang]
+    kinds: list[tuple[Kind, Reasons]]
+    told: list[Waiting]
+    tried: int
+    alike: int
+
+
 class PastWaits:
     """All kinds, and which gang is of which."""
 
@@ -284,6 +299,8 @@ class PastWaits:
         self._kinds: dict[Signature, Kind] = {}
         self._shared: dict[int, Shared] = {}
         """By identity of the mask, which it keeps."""
+        self.lines: dict[str, ToldLine] = {}
+        """Lines that were told whole in the latest cycle, by queue."""
         self._noted: set[int] = set()
         self._of: dict[int, tuple[Gang, Kind]] = {}
         """By identity of the gang, which is kept."""
@@ -297,6 +314,7 @@ class PastWaits:
         self._shared.clear()
         self._of.clear()
         self._noted.clear()
+        self.lines.clear()
         self.free = None
 
     def begin(self, free: Int64s, static: Static, sources: object, cycle: int, gangs: int) -> None:

@@ -8,7 +8,7 @@ room is left.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from itertools import chain
+from itertools import chain, islice
 from typing import Final, Protocol, TypeVar
 
 from t9ksched.engine.actions.grow import grow
@@ -25,6 +25,8 @@ from t9ksched.model.gang import Gang, Member
 __all__ = ["Assignment", "Eviction", "Plan", "Planner", "Stats", "Waiting", "plan"]
 
 T_co = TypeVar("T_co", covariant=True)
+_SOME: Final = 256
+"""After so many gangs others may have their turn."""
 _GANG: Final = 2_000
 """Units of work that a gang costs whatever it asks for."""
 
@@ -52,16 +54,9 @@ class Planner:
 
     def __init__(self, view: View, policy: Policy, now: int, memory: Memory | None = None) -> None:
         cycle = self._cycle = Cycle(view, policy, now, memory)
-        minima = self._minima = Minima(cycle)
-        pod_affinity = cycle.trial.pod_affinity
-        by_queue: dict[str, list[Gang]] = {}
-        for gang in view.gangs if pod_affinity is None else pod_affinity.derive(view.gangs):
-            by_queue.setdefault(gang.queue, []).append(gang)
-        sort = partial(sort_gangs, policy=policy, plugins=cycle.trial.plugins, now=now)
-        self._lines = {name: Line(gangs, sort) for name, gangs in by_queue.items() if name in view.queues}
-        for name in sorted(by_queue.keys() - view.queues.keys()):
-            minima.without_queue(name, by_queue[name])
-        self._work = self._phases(self._ordered(self._lines))
+        self._minima = Minima(cycle)
+        self._lines: dict[str, Line] = {}
+        self._work = self._phases()
         self._done = False
 
     def step(self, work: int) -> bool:
@@ -77,19 +72,40 @@ class Planner:
                 break
         return self._done
 
-    def _phases(self, order: QueuesByRank) -> Work[None]:
+    def _phases(self) -> Work[None]:
         """Judge every minimum, then let the gangs that have theirs grow."""
         minima = self._minima
+        yield from self._line_up()
         if (planned := self._cycle.planned) is not None:
             if planned.promised.come_free:
                 planned.promised.follow((yield from self._cycle.victims()))
             yield from planned.begin()
         if self._cycle.starving is not None:
             yield from self._cycle.starving.begin()
-        yield from self._judge(order)
+        yield from self._judge(self._ordered(self._lines))
         for gangs in minima.above.values():
             gangs.reverse()
         yield from self._serve(self._ordered(minima.above), minima.above, self._grow)
+
+    def _line_up(self) -> Work[None]:
+        """Bring the gangs of each queue into their order."""
+        cycle = self._cycle
+        known, pod_affinity, policy = cycle.view.queues, cycle.trial.pod_affinity, cycle.policy
+        gangs = cycle.view.gangs
+        if pod_affinity is not None:
+            derived = pod_affinity.derive(gangs)
+            found: list[Gang] = []
+            while some := list(islice(derived, _SOME)):
+                found += some
+                yield
+            gangs = tuple(found)
+        by_queue = yield from cycle.lines.follow(gangs, self.meter)
+        sort = partial(sort_gangs, policy=policy, plugins=cycle.trial.plugins, now=cycle.now)
+        for name, line in by_queue.items():
+            if name in known:
+                self._lines[name] = Line(line) if policy.gang_order == ("basic",) else Line(line.copy(), sort)
+        for name in sorted(by_queue.keys() - known.keys()):
+            self._minima.without_queue(name, by_queue[name])
 
     def _judge(self, order: QueuesByRank) -> Work[None]:
         """Judge the minimum of every gang: of queues of a priority, those with planned starts first."""

@@ -6,11 +6,11 @@ CPU time of whole cycles of the engine with the memory of earlier ones, and of t
 the clock, as the loop makes them. All nodes are full of gangs with 8 cards each; `unlike` gangs of two pods all ask for
 another amount of cpu, `alike` ones for the same. `unchanged`: nothing changed since the cycle before. `node_moved`: a
 pod without cards came to one node, or went. `card_free`: a card of one node came free, or is taken again, so that every
-gang is told other numbers. `one_came`, `one_gone`: a gang came, or the first one went. `preempt`: the same where gangs
-of another queue could be evicted, and none would help.
+gang is told other numbers. `one_came`, `one_gone`: a gang came, or the first one went.
 """
 
 import argparse
+import gc
 import sys
 from pathlib import Path
 from time import process_time
@@ -23,7 +23,6 @@ from t9ksched.engine.memory import Memory
 from t9ksched.engine.nodes import NodeTable
 from t9ksched.engine.planner import Planner
 from t9ksched.engine.policy import Policy
-from t9ksched.engine.view import View
 from t9ksched.model.cards import CardGrant
 from t9ksched.model.gang import Gang
 from tests.benchmarks.timing import report
@@ -119,6 +118,16 @@ def alike(count: int) -> list[Gang]:
     return [gang(f"a{at}", queue=f"q{at % QUEUES}", pods=2, of=shape, created=at) for at in range(count)]
 
 
+def measured(nodes: int, gangs: list[Gang]) -> dict[str, dict[str, float]]:
+    """All figures of these gangs on so many nodes; objects that are there are frozen (`gc`), as in the service."""
+    cycles = Cycles(cluster(nodes), gangs)
+    gc.collect()
+    gc.freeze()
+    found = cycles.figures()
+    gc.unfreeze()
+    return found
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description="What gangs that wait cost a cycle.")
     parser.add_argument("--nodes", default="1000,5000")
@@ -130,9 +139,9 @@ def main() -> None:
     found: dict[str, dict[str, dict[str, float]]] = {}
     for count in nodes:
         for waiting in gangs:
-            found[f"{waiting}_unlike_{count}_nodes"] = Cycles(cluster(count), unlike(waiting)).figures()
+            found[f"{waiting}_unlike_{count}_nodes"] = measured(count, unlike(waiting))
         for waiting in many:
-            found[f"{waiting}_alike_{count}_nodes"] = Cycles(cluster(count), alike(waiting)).figures()
+            found[f"{waiting}_alike_{count}_nodes"] = measured(count, alike(waiting))
     report("waiting", options.record, nodes=nodes, gangs=gangs, alike=many, figures=found)
 
 

@@ -15,7 +15,7 @@ from t9ksched.engine.actions.told_again import ToldAgain
 from t9ksched.engine.blocks import Block
 from t9ksched.engine.cycle import Cycle
 from t9ksched.engine.members import chosen
-from t9ksched.engine.order import Line, gang_key
+from t9ksched.engine.order import Line
 from t9ksched.engine.plan import Waiting
 from t9ksched.engine.starvation import Starving
 from t9ksched.engine.work import Work
@@ -80,10 +80,10 @@ class Minima:
                 self._stay(gang, reasons)
 
     def without_queue(self, name: str, gangs: Sequence[Gang]) -> None:
-        """These gangs name a queue that does not exist."""
+        """These gangs, the best one first, name a queue that does not exist."""
         reasons = (explain.queue_not_found(name),)
         self._cycle.stats.judged += len(gangs)
-        for gang in sorted(gangs, key=gang_key):
+        for gang in gangs:
             members, rest, enough = chosen(gang)
             if members or not enough:
                 self._stay(gang, reasons)

@@ -17,17 +17,19 @@ from t9ksched.engine.cycle import Cycle
 from t9ksched.engine.failure_memory import Answer
 from t9ksched.engine.members import alike
 from t9ksched.engine.order import Line
-from t9ksched.engine.past_waits import Kind, Limits, PastWaits, Reasons, Signature
+from t9ksched.engine.past_waits import Kind, Limits, PastWaits, Reasons, Signature, ToldLine
 from t9ksched.engine.plan import Waiting
 from t9ksched.engine.scheduling_key import SchedulingKey
 from t9ksched.engine.work import Work
 from t9ksched.model.gang import Gang
 from t9ksched.model.reasons import Code
 
-_SOME: Final = 512
-"""After so many gangs others may have their turn."""
 _A_GANG: Final = 50
 """Units of work to tell a gang."""
+_A_REASON: Final = 1_000
+"""Units of work to compose a reason."""
+_A_STEP: Final = 50_000
+"""After so many units of work others may have their turn."""
 _FOLLOWED: Final = 100
 """So often the numbers of all kinds are brought up to date in a cycle; gangs that wait then have their turns."""
 _FIXED: Final = (Code.NEVER_FITS, Code.NO_NODE_MATCHES, Code.CARD_TYPE_MISMATCH)
@@ -83,32 +85,87 @@ class ToldAgain:
         queue = line.best().queue
         evicts = self._preempt is not None and cycle.victims_matter(queue)
         holders = self._holders()
+        alone = not (evicts or holders or (starving is not None and starving.collected))
+        source = line.source if alone and not staying else None
+        if source is not None and (yield from self._as_before(line, queue, staying)):
+            return
+        past.lines.pop(queue, None)
+        told = yield from self._one_by_one(line, staying, holders, evicts=evicts)
+        if source is not None and not line and not evicts:
+            tried = {kind.ident for kind, _ in told if kind.over_quota is None}
+            alike = len(staying) - len({kind.ident for kind, _ in told})
+            past.lines[queue] = ToldLine(source, told, staying.copy(), len(tried), alike)
+
+    def _as_before(self, line: Line, queue: str, staying: list[Waiting]) -> Work[bool]:
+        """Tell a whole line what it was told in the latest cycle, if nothing of that changed."""
+        known = self._past.lines.get(queue)
+        if known is None or known.source is not line.source:
+            return False
+        cycle, work = self._cycle, 0
+        for kind, told in known.kinds:
+            if not kind.valid:
+                return False
+            if self._is_short(kind):
+                if kind.over_quota is not told[0] or kind.lacks_room() != told[1:]:
+                    return False
+            elif kind.lacks_room() is not told:
+                return False
+            kind.cycle = self._number
+            work += _A_GANG
+            if work >= _A_STEP:
+                cycle.trial.meter.spent += work
+                work = 0
+                yield
+        # All of the line is told, so there is none left that an answer to its kind would be for.
+        staying += known.told
+        line.clear()
+        stats = cycle.stats
+        stats.judged += len(staying)
+        stats.alike += known.alike
+        stats.tried += known.tried
+        cycle.failures.past.spared += known.tried
+        return True
+
+    def _one_by_one(
+        self, line: Line, staying: list[Waiting], holders: Collection[str], *, evicts: bool
+    ) -> Work[list[tuple[Kind, Reasons]]]:
+        """Tell the gangs at the head of the line as far as that is known; returns their kinds, with what was told."""
+        cycle, of, left = self._cycle, self._past.of, line.left
+        claims = cycle.starving if cycle.starving is not None and cycle.starving.collected else None
         known: dict[int, Reasons] = {}
-        count = 0
-        while line:
-            gang = line.best()
-            if (holders and gang.uid in holders) or (starving is not None and starving.has(gang)):
+        kinds: list[tuple[Kind, Reasons]] = []
+        write, alike, first, work = staying.append, 0, len(staying), 0
+        line.begin()
+        while left:
+            gang = left[-1]
+            if (holders and gang.uid in holders) or (claims is not None and claims.has(gang)):
                 break
-            kind = past.of(gang, None) or self._met(gang)
+            kind = of(gang, None) or self._met(gang)
             if kind is None:
                 break
             told = known.get(id(kind))
             if told is None or evicts:
-                if evicts and not count:
+                if evicts and len(staying) == first:
                     yield from cycle.victims()  # a turn would have had the ledger told which pods leave
-                told = known[id(kind)] = self._reasons(kind, gang, evicts=evicts)
+                work += _A_GANG if kind.no_room else _A_REASON
+                told = self._reasons(kind, gang, evicts=evicts)
                 if not told:
                     break
+                known[id(kind)] = told
+                kinds.append((kind, told))
             else:
-                cycle.stats.alike += 1
-            line.pop()
-            staying.append(Waiting(gang.uid, told, len(staying) + 1))
-            count += 1
-            if not count % _SOME:
-                cycle.trial.meter.spent += _A_GANG * _SOME
+                alike += 1
+            left.pop()
+            write(Waiting(gang.uid, told, len(staying) + 1))
+            work += _A_GANG
+            if work >= _A_STEP:
+                cycle.trial.meter.spent += work
+                work = 0
                 yield
-        cycle.stats.judged += count
-        cycle.trial.meter.spent += _A_GANG * (count % _SOME)
+        cycle.stats.alike += alike
+        cycle.stats.judged += len(staying) - first
+        cycle.trial.meter.spent += work
+        return kinds
 
     def _holders(self) -> Collection[str]:
         """Gangs that room or quota is kept for: what is true of others that ask for as much is not true of them."""

@@ -89,8 +89,10 @@ class PodAffinityState:
     @classmethod
     def of(cls, view: View) -> "PodAffinityState | None":
         """The state of a view, None when no pod has rules that need one."""
-        waiting = chain.from_iterable(gang.waiting for gang in view.gangs)
-        classes = {id(one): one for one in map(attrgetter("pod_class"), waiting)}
+        # A hundred thousand pods may wait: no loop of Python's own looks at each.
+        waiting = chain.from_iterable(map(attrgetter("waiting"), view.gangs))
+        listed = list(map(attrgetter("pod_class"), waiting))
+        classes = dict(zip(map(id, listed), listed, strict=True))
         classes |= {id(hold.pod_class): hold.pod_class for hold in view.reservations}
         terms = [term for one in classes.values() if one.rules is not None for term in one.rules.terms]
         terms += [term for hold in view.reservations for term in hold.pod_class.counted]
