@@ -8,7 +8,7 @@ import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import islice
+from itertools import chain, islice
 from typing import Final
 
 import structlog
@@ -327,7 +327,7 @@ class Loop:
         self._plan_ahead(view, plan, now)
         if plan.evictions and self._evictor is not None and not self._observe:
             self._evictor.submit(plan, self.policy.preemption.max_grace_seconds)
-        for count, waiting in enumerate((*plan.waiting, *plan.surplus), start=1):
+        for count, waiting in enumerate(chain(plan.waiting, plan.surplus), start=1):
             self._recorder.waits(waiting.gang, waiting.reasons, waiting.position or None, now)
             if count % _TOLD_A_SLICE == 0:
                 await asyncio.sleep(0)

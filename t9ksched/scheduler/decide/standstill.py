@@ -19,8 +19,9 @@ _GANGS_A_SLICE: Final = 200
 
 async def tell_stopped(view: View, reason: Reason, recorder: HistoryRecorder, now: int) -> None:
     """Give every gang of the view the stop as its reason; `now` is in nanoseconds."""
+    reasons = (reason,)
     for count, waiting in enumerate(view.gangs, start=1):
-        recorder.waits(waiting.uid, (reason,), None, now)
+        recorder.waits(waiting.uid, reasons, None, now)
         if count % _GANGS_A_SLICE == 0:
             await asyncio.sleep(0)
     recorder.wake()

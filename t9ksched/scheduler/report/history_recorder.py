@@ -8,7 +8,7 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
-from typing import Final
+from typing import Final, NamedTuple
 
 from msgspec import structs
 
@@ -36,6 +36,13 @@ _REFUSALS: Final = frozenset({str(Code.NOT_PERMITTED), str(Code.SUBMITTER_UNKNOW
 """Reasons of the last gate: the group is not waiting for room."""
 
 
+class _Recorded(NamedTuple):
+    """What was recorded last about a gang that waits: the codes of its reasons, and these."""
+
+    codes: frozenset[str]
+    reasons: tuple[Reason, ...]
+
+
 class HistoryRecorder:
     """Writes to SQL and to events. `clock` gives nanoseconds since the epoch."""
 
@@ -55,7 +62,7 @@ class HistoryRecorder:
         self._misheld = state.card_audit.drifts.follow()
         self._misread_links = state.feed.misread_links.follow()
         self._misread_cards = state.feed.misread_cards.follow()
-        self._told: dict[str, frozenset[str]] = {}
+        self._told: dict[str, _Recorded] = {}
         self._work = asyncio.Event()
 
     def wake(self) -> None:
@@ -67,12 +74,16 @@ class HistoryRecorder:
         gang = self._state.gangs_by_uid.get(uid)
         if gang is None:
             return
+        told = self._told.get(uid)
+        if told is not None and told.reasons is reasons is gang.reasons and gang.position == position:
+            return  # so it is for nearly all of a hundred thousand that wait
         self._state.progress.waits(gang, reasons, position)
         codes = frozenset(str(reason.code) for reason in reasons)
         if codes == {str(Code.GANG_INCOMPLETE)}:
             return  # every job has this reason while its pods are being created; the group's status shows it
-        if codes and self._told.get(uid) != codes:
-            self._told[uid] = codes
+        if codes:
+            self._told[uid] = _Recorded(codes, reasons)
+        if codes and (told is None or told.codes != codes):
             message = "; ".join(reason.message for reason in reasons)
             refused = codes <= _REFUSALS or any(reason.refused for reason in reasons)
             event = history.REFUSED if refused else history.WAITING
@@ -243,7 +254,7 @@ class HistoryRecorder:
                     await asyncio.sleep(0)
             await self.jobs.write()
             if len(self._told) > 2 * len(self._state.gangs_by_uid) + 1000:
-                self._told = {uid: codes for uid, codes in self._told.items() if uid in self._state.gangs_by_uid}
+                self._told = {uid: told for uid, told in self._told.items() if uid in self._state.gangs_by_uid}
             await asyncio.sleep(JOB_PERIOD)
 
     async def _tell_bypassing(self) -> None:

@@ -17,9 +17,10 @@ class Progress:
     def waits(self, gang: GangRecord, reasons: tuple[Reason, ...], position: int | None) -> None:
         """The group waits, for these reasons, at this place of its queue."""
         if gang.position != position or _texts(gang.reasons) != _texts(reasons):
-            gang.reasons, gang.position = reasons, position
+            gang.position = position
             self._feed.gangs.note(gang)
             self._feed.jobs.note(gang.owner.uid if gang.owner else gang.uid)
+        gang.reasons = reasons  # the same object again says that nothing changed
 
     def placed(self, gang: GangRecord, now: int) -> bool:
         """Members of the group got places; whether it has its minimum with that, for the first time."""

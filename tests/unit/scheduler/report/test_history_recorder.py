@@ -227,3 +227,26 @@ async def test_an_edit_that_does_not_count_is_told_once_however_often_the_job_ch
         now.see(node="n", phase="Succeeded", queue="third")
         await until(lambda: "'third'" in told()[-1])
         assert ["'other'" in text for text in told()] == [True, False]
+
+
+def test_a_gang_that_is_told_the_same_costs_nothing_and_misses_nothing() -> None:
+    one = Telling()
+    one.see()
+    record = one.state.gangs_by_uid["u"]
+    gangs = one.state.feed.gangs.follow()
+    other = (Reason(Code.RATE_LIMITED, "too many wait"),)
+    why = (WHY,)
+    one.recorder.waits("u", why, 1, 1)
+    gangs.take()
+    one.recorder.waits("u", why, 1, 2)
+    assert not gangs.take()
+    one.recorder.waits("u", why, 2, 2)
+    assert gangs.take(), "its position changed"
+    # As the admission pass does it: the record has the reason before it is told.
+    one.state.refused(record, other[0])
+    one.recorder.waits("u", record.reasons, None, 3)
+    one.recorder.waits("u", why, 2, 4)
+    one.recorder.placed("u", 5)
+    one.recorder.waits("u", why, 2, 6)
+    assert one.sql_writer.events == ["waiting"] * 4
+    assert record.reasons is why
