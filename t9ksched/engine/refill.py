@@ -139,7 +139,7 @@ class Refills:
                     continue
             (placement,) = trial.since(mark)
             trial.undo(mark)
-            self._reservations.of.setdefault(gang.uid, []).append(trial.occupy(column, placement.row, NO_CARDS))
+            self._reservations.hold(gang.uid, trial.occupy(column, placement.row, NO_CARDS))
             self._failures.moved(placement.row)
             self.found.append(replace(reservation, node=trial.nodes.names[placement.row], cards=NO_CARDS))
         trial.within(None)

@@ -10,6 +10,7 @@ import numpy as np
 from t9ksched.engine.arrays import Int64s, Mask
 from t9ksched.engine.card_parts import move_parts
 from t9ksched.engine.cards import NO_SHARES, Share
+from t9ksched.engine.held_rooms import HeldRooms
 from t9ksched.engine.placement.class_fit import ClassFit
 from t9ksched.engine.placement.trial import Placement, Trial
 from t9ksched.model.reservation import Reservation, ReservationKind
@@ -23,6 +24,7 @@ class Reservations:
         kinds: what for, by UID of the owner.
         missing: reservations whose room is still to be found, by UID of the owner.
         standing: the reservations themselves.
+        held: all that is reserved on the trial, at once.
 
     Where an owner has reservations of a kind that replaces others, what it lacks is in those, and only those count.
     """
@@ -37,6 +39,7 @@ class Reservations:
         """The part of it that its owners lose first: all but what is kept for owners served earlier, see `keep`."""
         self._first: set[str] = set()
         self._trial = trial
+        self.held = HeldRooms(trial)
         index = trial.nodes.static.index
         self.standing = [one for one in reservations if one.in_force(now) and not one.kind.planned]
         replaced = {reservation.owner for reservation in self.standing if reservation.kind.replaces}
@@ -49,12 +52,17 @@ class Reservations:
             if reservation.node in index:
                 column = trial.column(None, reservation.pod_class)
                 placement = trial.occupy(column, index[reservation.node], reservation.cards)
-                self.of.setdefault(reservation.owner, []).append(placement)
+                self.hold(reservation.owner, placement)
                 if reservation.kind.comes_free:
                     self._leased[:, placement.row] += placement.takes
                     self._behind[:, placement.row] += placement.takes
             elif reservation.kind.movable:
                 self.missing.setdefault(reservation.owner, []).append(reservation)
+
+    def hold(self, owner: str, placement: Placement) -> None:
+        """The trial has taken this place, for an owner of a known kind."""
+        self.of.setdefault(owner, []).append(placement)
+        self.held.add(owner, self.kinds[owner], placement)
 
     def comes_free(self, owner: str) -> bool:
         """Whether the owner waits for pods to leave what is reserved for it."""
@@ -112,6 +120,7 @@ class Reservations:
         """End the owner's reservations, room still to be found included. Returns the placements that were reserved."""
         self.missing.pop(owner, None)
         placements = self.of.pop(owner, [])
+        self.held.remove(owner, placements)
         for placement in placements:
             if self.kinds[owner].comes_free:
                 self._leased[:, placement.row] -= placement.takes

@@ -66,7 +66,8 @@ class Allocate:
             cycle.stats.alike += 1
             return explain.told_to(gang, answer.no_room)
         trial = cycle.trial
-        mark = start = trial.mark()
+        mark, state = trial.mark(), trial.state
+        start = mark
         lent: dict[int, Int64s] = {}
         nodes = None
         if own:
@@ -122,7 +123,7 @@ class Allocate:
                 # By numbers there is room for it now, and nothing else decides.
                 reasons: tuple[Reason, ...] = (explain.needed_for_planned(gang),)
             else:
-                reasons = turn.behind or (yield from self._why(gang, key, attempt, left=taken is not None))
+                reasons = turn.behind or (yield from self._why(gang, key, attempt, state, left=taken is not None))
             trial.undo(mark)
             if shared:
                 # Where there is too little by numbers, planned starts had no part in it: see `FailureMemory.known`.
@@ -160,9 +161,13 @@ class Allocate:
         cycle.trial.unshift(taken, states)
         return attempt
 
-    def _why(self, gang: Gang, key: SchedulingKey, attempt: Attempt, *, left: bool) -> Work[tuple[Reason, ...]]:
+    def _why(
+        self, gang: Gang, key: SchedulingKey, attempt: Attempt, state: int, *, left: bool
+    ) -> Work[tuple[Reason, ...]]:
         """Reasons why there is no room. Also tries whether it would fit without the room that is reserved for others,
         and without what it has `left` to planned starts and to reservations by administrators.
+
+        What is reserved for the gang itself has been given back; `state` was the trial's before that.
         """
         cycle = self._cycle
         if left:
@@ -181,26 +186,29 @@ class Allocate:
             yield from places(cycle, gang, key, kept)
         ):
             reasons = (explain.collected_for_others(), *reasons)
+        return (*(yield from self._held(gang, key, state)), *reasons)
+
+    def _held(self, gang: Gang, key: SchedulingKey, state: int) -> Work[tuple[Reason, ...]]:
+        """That it would fit without the room that is reserved for others; empty where it would not."""
+        trial, reservations = self._cycle.trial, self._cycle.reservations
+        held, own = reservations.held, reservations.of.get(gang.uid, ())
+        if not held or not held.would_fit(key.groups, own, state):
+            return ()
         masks = [column.mask for column, _ in key.groups]
-        others = {
-            owner: held
-            for owner, held in cycle.reservations.of.items()
-            if owner != gang.uid and any(mask[placement.row] for placement in held for mask in masks)
-        }
+        others, kinds = held.others(gang.uid, masks)
         if not others:
-            return reasons
-        trial = cycle.trial
+            return ()
+        found = (explain.held_for_other(kinds, others),)
+        if key.plain and gang.topology == "None":
+            return found
         mark = trial.mark()
-        for held in others.values():
-            for placement in held:
-                trial.release(placement)
-        if (yield from fit(cycle, gang, key)) is Attempt.PLACED:
-            reasons = (
-                explain.held_for_other((cycle.reservations.kinds[owner] for owner in others), len(others)),
-                *reasons,
-            )
+        for owner, held_places in reservations.of.items():
+            if owner != gang.uid and any(mask[placement.row] for placement in held_places for mask in masks):
+                for placement in held_places:
+                    trial.release(placement)
+        attempt = yield from fit(self._cycle, gang, key)
         trial.undo(mark)
-        return reasons
+        return found if attempt is Attempt.PLACED else ()
 
 
 def _enough(key: SchedulingKey) -> bool:
