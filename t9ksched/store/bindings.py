@@ -13,6 +13,7 @@ import msgspec
 from sqlalchemy import Connection, delete, select
 from sqlalchemy.engine import RowMapping
 
+from t9ksched.model.card_identity import CardIdentity
 from t9ksched.model.cards import CardGrant, CardPart, ContainerGrant
 from t9ksched.store.database import Database
 from t9ksched.store.rows import BATCH, among, batches, upserting
@@ -30,7 +31,8 @@ Cards = list[ContainerGrant]
 class CardBinding(msgspec.Struct, frozen=True, kw_only=True):
     """The cards of one pod, which may be none. `honoured` when its node gave containers the cards that are named to it;
     else the indices are what was intended. `parts` has what the pod has of each card where its node divides cards; None
-    elsewhere, and in rows of earlier releases: all are whole there.
+    elsewhere, and in rows of earlier releases: all are whole there. `devices` has the UUIDs of its cards, as far as its
+    node said them when they were given; None in rows of earlier releases too.
 
     `group_name` is the PodGroup in its namespace of which it is a member (empty: it came without one), `role` its role
     there, `queue` the queue that pays, `job_uid` the UID of the job that it was placed in
@@ -45,6 +47,7 @@ class CardBinding(msgspec.Struct, frozen=True, kw_only=True):
     share: int = WHOLE
     """What earlier releases wrote of each card, in percent: always all."""
     parts: list[CardPart] | None = None
+    devices: list[CardIdentity] | None = None
     honoured: bool
     at: datetime
     group_name: str | None = None
@@ -126,4 +129,6 @@ _MARK: Final = upserting(meta, ["key", "value"])
 def _card_binding(row: RowMapping) -> CardBinding:
     values = dict(row)
     parts = values["parts"] and msgspec.convert(values["parts"], list[CardPart])
-    return CardBinding(**values | {"cards": msgspec.convert(values["cards"], Cards), "parts": parts})
+    devices = values["devices"] and msgspec.convert(values["devices"], list[CardIdentity])
+    cards = msgspec.convert(values["cards"], Cards)
+    return CardBinding(**values | {"cards": cards, "parts": parts, "devices": devices})

@@ -226,6 +226,7 @@ binding = Table(
     Column("cards", JSON, nullable=False),
     Column("share", Integer, nullable=False),
     Column("parts", JSON(none_as_null=True)),
+    Column("devices", JSON(none_as_null=True)),
     Column("honoured", Boolean, nullable=False),
     Column("at", Moment, nullable=False),
     Column("group_name", String(253)),

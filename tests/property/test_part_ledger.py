@@ -225,8 +225,19 @@ class History:
         self.follow()
         adopted = {row.pod_uid: row for row in self.state.cards.adopt(NOW)}
         bound = {uid for uid in self.held if uid in self.rows}
-        assert {uid: adopted[uid].grant for uid in bound} == {uid: self.rows[uid].grant for uid in bound}
+        assert {uid: self.known(adopted[uid]) for uid in bound} == {uid: self.known(self.rows[uid]) for uid in bound}
         assert adopted.keys() == bound
+
+    def known(self, row: CardBinding) -> Any:
+        """What a row says that the pod has."""
+        return row.grant
+
+    def at(self, node: str, card: int) -> int:
+        """The index of a card on its node now."""
+        return card
+
+    def renumber(self) -> None:
+        """The cards of a node get other indices, where they have names besides."""
 
     def follow(self) -> None:
         order = sorted(self.pods)
@@ -252,15 +263,17 @@ class History:
         for node, (cards, _) in self.sizes.items():
             used = self.state.nodes.used(node)
             for index in range(cards):
-                counted = [used.get(f"{self.resource}#{index:02}/{what}", 0) for what in ("cores", "memory")]
+                row = f"{self.resource}#{self.at(node, index):02}"
+                counted = [used.get(f"{row}/{what}", 0) for what in ("cores", "memory")]
                 core, memory = taken.get((node, index), (0, 0))
                 assert counted == [core * 10, memory], (node, index)
             assert not self.state.node_objects[node][1].unsure
         for uid, held in self.held.items():
             charge = self.state.charges.get(uid)
             assert charge is not None
-            assert charge.cards.masks == CardGrant.of({self.resource: held}).masks
-            assert {part.index: (part.cores // 10, part.memory) for part in charge.cards.parts} == held
+            there = {self.at(self.pods[uid]["spec"]["nodeName"], card): amounts for card, amounts in held.items()}
+            assert charge.cards.masks == CardGrant.of({self.resource: there}).masks
+            assert {part.index: (part.cores // 10, part.memory) for part in charge.cards.parts} == there
 
 
 class HamiHistory(History):
@@ -280,12 +293,29 @@ class HamiHistory(History):
     )
     several: ClassVar[dict[str, str]] = {}
 
+    def at(self, node: str, card: int) -> int:
+        return self.orders[node].index(card) if node in self.orders else card
+
+    def begin(self) -> ClusterState:
+        self.orders: dict[str, list[int]] = getattr(self, "orders", {})
+        """By node, the cards in the order of their indices; those whose order never changed are left out."""
+        return super().begin()
+
+    def renumber(self) -> None:
+        name = self.rng.choice(sorted(self.sizes))
+        self.orders[name] = self.rng.sample(range(self.sizes[name][0]), self.sizes[name][0])
+        self.state.upsert_node(self.node(name))
+
+    def known(self, row: CardBinding) -> Any:
+        uuids = {(one.resource, one.index): one.uuid for one in row.devices or ()}
+        return sorted((uuids[part.resource, part.index], part.cores, part.memory) for part in row.grant.parts)
+
     def node(self, name: str) -> Any:
         cards, memory = self.sizes[name]
         entries = [
-            {"id": f"GPU-{name}-{at}", "count": 16, "devmem": memory, "devcore": 100, "health": True}
-            | ({"index": at} if at else {})
-            for at in range(cards)
+            {"id": f"GPU-{name}-{card}", "count": 16, "devmem": memory, "devcore": 100, "health": True}
+            | ({"index": at} if (at := self.at(name, card)) else {})
+            for card in range(cards)
         ]
         amounts = {"cpu": "64", "memory": "256Gi", "pods": "110", GPU: str(16 * cards)}
         status = {"allocatable": amounts, "conditions": [{"type": "Ready", "status": "True"}]}
@@ -445,6 +475,7 @@ def test_parts_are_charged_as_they_are_held_and_known_after_restarts(kind: type[
         history.forge: 1,
         history.restart: 1,
         history.upgrade: 0.5,
+        history.renumber: 1,
     }
     for _ in range(STEPS):
         (step,) = history.rng.choices(list(steps), list(steps.values()))

@@ -2,14 +2,17 @@
 
 Only nodes that give the cards that are named to them are looked at: on others a device plugin chooses. What is found is
 told (event `CardDrift`, a metric, `nodes`), and never gives a card to a pod: every holder stays charged. A node gives
-no cards while a pod of ours holds one that is gone from it, because the other cards may have other indices now, and
-while a pod of another scheduler runs on cards that others hold, because it may have any.
+no cards while a pod of ours holds one that is gone from it, because the other cards may have other indices now, while
+the index of one that a pod holds is that of another device, and while a pod of another scheduler runs on cards that
+others hold, because it may have any. Cards that were followed to other indices (`card_moves.py`) are told besides.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
+from t9ksched.model.card_identity import strayed
 from t9ksched.model.cards import CardTable
 from t9ksched.model.node import Node, NodeFacts
+from t9ksched.scheduler.state.card_moves import CardMoves
 from t9ksched.scheduler.state.change_feed import Log
 from t9ksched.scheduler.state.charges import Charge, Charges
 from t9ksched.scheduler.state.records import PodRecord
@@ -31,6 +34,15 @@ def lost(charge: Charge, facts: NodeFacts) -> tuple[tuple[str, int], ...]:
     )
 
 
+def exchanged(charge: Charge, facts: NodeFacts) -> tuple[tuple[str, int], ...]:
+    """Resource and index of cards that a pod holds and that are other devices than those that it was given, by what
+    its node, which is ready, says of them.
+    """
+    if not charge.devices or not facts.honours or facts.unready is not None:
+        return ()
+    return tuple((one.resource, one.index) for one in strayed(facts, charge.devices))
+
+
 def contested(charges: Iterable[Charge], begun: Callable[[str], bool], facts: NodeFacts) -> bool:
     """Whether a pod of another scheduler, which has begun by its UID, holds cards of a node that others hold, too."""
     there = [charge for charge in charges if charge.cards]
@@ -43,16 +55,21 @@ def contested(charges: Iterable[Charge], begun: Callable[[str], bool], facts: No
 
 
 class CardAudit:
-    """Finds them, node by node, when a node or what its pods hold has changed. `pods`, `nodes` and `charges` are those
-    of the state.
+    """Finds them, node by node, when a node or what its pods hold has changed. `pods`, `nodes`, `charges` and `moves`
+    are those of the state.
     """
 
     def __init__(
-        self, pods: Mapping[str, PodRecord], nodes: Mapping[str, tuple[Node, NodeFacts]], charges: Charges
+        self,
+        pods: Mapping[str, PodRecord],
+        nodes: Mapping[str, tuple[Node, NodeFacts]],
+        charges: Charges,
+        moves: CardMoves,
     ) -> None:
         self._pods = pods
         self._nodes = nodes
         self._charges = charges
+        self._moves = moves
         self._changed: dict[str, None] = {}
         self._found: dict[str, dict[str, str]] = {}
         """By node and UID of the pod."""
@@ -99,6 +116,14 @@ class CardAudit:
             for resource, index in lost(charge, facts)[:1]:
                 has = facts.cards.counts[resource]
                 yield charge.uid, f"card {index} of {resource}, which it holds, is gone: node {facts.name} has {has}"
+            for resource, index in exchanged(charge, facts)[:1]:
+                yield (
+                    charge.uid,
+                    f"card {index} of {resource} of node {facts.name}, which it holds, is another device now, by its"
+                    " UUID: the node gives no cards until the pod is gone",
+                )
+            if what := self._moves.of(charge):
+                yield charge.uid, what
 
     def _several(self, facts: NodeFacts) -> Iterator[tuple[str, str]]:
         """Pods that hold a card that another one holds whole, or of which together more is held than there is."""

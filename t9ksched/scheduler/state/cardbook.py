@@ -14,12 +14,14 @@ from typing import Final
 
 from t9ksched.kube.write.dialects.dialect import CardDialect
 from t9ksched.kube.write.dialects.table import dialect_of
+from t9ksched.model.card_identity import Identities
 from t9ksched.model.card_requests import SUMS, cards_of
 from t9ksched.model.cards import NO_CARDS, CardGrant
 from t9ksched.model.node import Node, NodeFacts
 from t9ksched.model.podclass import PodClass
 from t9ksched.model.resources import is_accelerator
-from t9ksched.scheduler.state.card_audit import contested, lost
+from t9ksched.scheduler.state.card_audit import contested, exchanged, lost
+from t9ksched.scheduler.state.card_moves import CardMoves
 from t9ksched.scheduler.state.change_feed import Log
 from t9ksched.scheduler.state.charges import Charge, Charges
 from t9ksched.scheduler.state.records import PodRecord, job_of
@@ -50,6 +52,7 @@ class CardBook:
         self._charges = charges
         self._read = read
         self._refresh = refresh
+        self.moves = CardMoves(charges)
         self._recorded: dict[str, CardBinding] = {}
         """Rows of pods that have not been seen bound yet, by UID."""
         self._taken: dict[str, None] = {}
@@ -77,9 +80,18 @@ class CardBook:
         assert pod_class is not None
         row = self._recorded.pop(record.uid, None)
         cards, sure = self._held(record, pod_class, annotations, row)
-        self._charges.charge(record.uid, record.node, pod_class, queue, cards, sure=sure)
+        devices = () if row is None or row.node != record.node else tuple(row.devices or ())
+        self._enter(record, pod_class, queue, cards, sure, devices)
         for node in {record.node} if before is None else {record.node, before.node}:
             self._settle(node)
+
+    def _enter(
+        self, record: PodRecord, of: PodClass, queue: str, cards: CardGrant, sure: bool, devices: Identities
+    ) -> None:
+        self._charges.charge(record.uid, record.node, of, queue, cards, sure=sure, devices=devices)
+        charge, known = self._charges.get(record.uid), self._nodes.get(record.node)
+        if devices and charge is not None and known is not None:
+            self.moves.follow(known[1], [charge])
 
     def _held(
         self, record: PodRecord, pod_class: PodClass, annotations: Mapping[str, str], row: CardBinding | None
@@ -87,9 +99,7 @@ class CardBook:
         """Its cards, and whether it is certain that it holds them."""
         if row is not None and row.node == record.node and (row.cards or pod_class.cards):
             return self._divided(record.node, pod_class, row.grant), row.honoured
-        if not pod_class.cards:
-            return NO_CARDS, True
-        if not self._indexed(pod_class, record.node):
+        if not pod_class.cards or not self._indexed(pod_class, record.node):
             return NO_CARDS, True
         if not self.adopting:
             return NO_CARDS, False
@@ -189,7 +199,8 @@ class CardBook:
     def unsure(self, facts: NodeFacts) -> bool:
         """Whether pods on the node hold unknown cards, or cards that cannot be theirs: these may be any."""
         there = list(self._charges.on_node(facts.name)) if facts.honours else []
-        if any(self.unknown(one, facts) or (one.queue and lost(one, facts)) for one in there):
+        wrong = (self.unknown(one, facts) or (one.queue and lost(one, facts)) or exchanged(one, facts) for one in there)
+        if any(wrong):
             return True
         return contested(there, lambda uid: self._pods[uid].phase != "Pending", facts)
 
@@ -238,7 +249,8 @@ class CardBook:
             else:
                 continue
             del self._taken[uid]
-            self._charges.charge(uid, charge.node, charge.pod_class, charge.queue, cards, sure=sure)
+            devices = () if row is None else tuple(row.devices or ())
+            self._enter(record, charge.pod_class, charge.queue, cards, sure, devices)
             self._settle(charge.node)
             self._found(uid, charge.node)
 
@@ -290,6 +302,7 @@ class CardBook:
         self.drifting.pop(record.uid, None)
         self._told.discard(record.uid)
         self._hear(record.uid, pending=False)
+        self.moves.forget(record.uid)
 
     def gone(self, record: PodRecord) -> None:
         """There is no such pod any more."""
@@ -312,6 +325,8 @@ class CardBook:
         if known is not None and self.unknown(charge, known[1]):
             self._differs(record, _no_record(charge.node))
             return
+        if known is not None and exchanged(charge, known[1]):
+            return  # the audit tells it: what the annotations should say is not known any more
         for key, text in expected(dialect, pod_class, charge.cards):
             if (said := annotations.get(key)) != text:
                 word = "is gone" if said is None else f"says {said[:_SHOWN]!r}"
@@ -355,6 +370,7 @@ def row_of(record: PodRecord, charge: Charge | None, now: int) -> CardBinding:
         node=charge.node if charge is not None else record.node,
         cards=list(given),
         parts=list(charge.cards.parts) if charge is not None and charge.cards.parts else None,
+        devices=list(charge.devices) if charge is not None and charge.devices else None,
         honoured=charge is not None and charge.sure,
         at=_moment(now // 1_000_000),
         group_name=None if gang is None else "" if gang.virtual else gang.name,

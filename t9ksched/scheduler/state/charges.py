@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 import msgspec
 
 from t9ksched.engine.nodes import NodeTable
+from t9ksched.model.card_identity import Identities, identities
 from t9ksched.model.card_worth import held
 from t9ksched.model.cards import CardGrant
 from t9ksched.model.podclass import PodClass
@@ -21,7 +22,8 @@ class Charge(msgspec.Struct):
     """What one pod holds; `queue` is empty for foreign pods.
 
     `sure` unless it is a pod of ours whose cards are not on record, or were chosen by a device plugin. `worth` is what
-    it has of physical cards, in parts of `quantity.CARD`.
+    it has of physical cards, in parts of `quantity.CARD`. `devices` says which devices its cards were when they were
+    given, by UUID, as far as that is known.
     """
 
     uid: str
@@ -32,6 +34,7 @@ class Charge(msgspec.Struct):
     sure: bool = True
     applied: bool = False
     worth: int = 0
+    devices: Identities = ()
 
 
 class Charges:
@@ -61,14 +64,27 @@ class Charges:
         return iter(self._by_node.get(node, {}).values())
 
     def charge(
-        self, uid: str, node: str, pod_class: PodClass, queue: str, cards: CardGrant, *, sure: bool = True
+        self,
+        uid: str,
+        node: str,
+        pod_class: PodClass,
+        queue: str,
+        cards: CardGrant,
+        *,
+        sure: bool = True,
+        devices: Identities = (),
     ) -> None:
         """Charge a pod; an equal charge stays as it is, another one of the same pod is replaced.
 
-        `cards` are empty when it is unknown which cards it holds: then they are counted only.
+        `cards` are empty when it is unknown which cards it holds: then they are counted only. Without `devices` its
+        cards are those that the node has under these indices now.
         """
-        wanted = Charge(uid, node, pod_class, cards, queue, sure, worth=self._worth(node, pod_class, cards))
         known = self._by_pod.get(uid)
+        if cards.parts and not devices:
+            same = known is not None and known.node == node and known.cards == cards
+            devices = known.devices if known is not None and same else self._devices(node, cards)
+        worth = self._worth(node, pod_class, cards)
+        wanted = Charge(uid, node, pod_class, cards, queue, sure, worth=worth, devices=devices)
         if known is not None:
             wanted.applied = known.applied
             if known == wanted:
@@ -134,6 +150,7 @@ class Charges:
             if charge.queue:
                 self.queue_cards[charge.queue] += worth - charge.worth
             charge.worth = worth
+            charge.devices = charge.devices or self._devices(node, charge.cards)
 
     def node_gone(self, node: str) -> None:
         """The node's columns are gone; its charges wait in case it comes back."""
@@ -150,6 +167,9 @@ class Charges:
         if not pod_class.accelerated:
             return 0
         return held(pod_class, self._nodes.facts(node) if node in self._nodes else None, cards)
+
+    def _devices(self, node: str, cards: CardGrant) -> Identities:
+        return identities(self._nodes.facts(node).cards, cards) if node in self._nodes else ()
 
     def fits(self, node: str, pod_class: PodClass, cards: CardGrant) -> bool:
         """Whether the live node has this room now; the last check before a decision is charged."""

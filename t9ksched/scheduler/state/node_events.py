@@ -34,6 +34,7 @@ class NodeEvents:
         dra = self._state.dra.on(node.metadata.name, node.metadata.labels or {})
         facts = self._state.storage.limit(node_facts(node, cordons, failing, dra, own))
         name = facts.name
+        moved = self._state.cards.moves.follow(facts)
         if self._state.cards.unsure(facts):
             facts = replace(facts, unsure=True)
         known = self._state.node_objects.get(name)
@@ -51,7 +52,7 @@ class NodeEvents:
         self._state.charges.node_appeared(name)
         self._state.cards.node_changed(facts)
         self._state.card_audit.note(name)
-        if known is not None and known[1].cards.withdrawn != facts.cards.withdrawn:
+        if known is not None and (moved or known[1].cards.withdrawn != facts.cards.withdrawn):
             for charge in self._state.charges.on_node(name):  # what they leave to others is another number of cards
                 if (record := self._state.pods.get(charge.uid)) is not None:
                     self._state.changes.gang_changed(record.gang)

@@ -136,7 +136,7 @@ class ClusterState:
         self._resting: OrderedSet[PodRecord] = OrderedSet()
         self._sharing = Sharing()
         self.cards = CardBook(self.pods, self.node_objects, self.charges, self._sharing.cards, self.node_events.upsert)
-        self.card_audit = CardAudit(self.pods, self.node_objects, self.charges)
+        self.card_audit = CardAudit(self.pods, self.node_objects, self.charges, self.cards.moves)
         self.charges.moved = self.card_audit.note
         self.places = Places(self)
         self._queue_attribution = QueueAttribution(self.acceptances)

@@ -8,6 +8,7 @@ import pytest
 from msgspec import structs
 from sqlalchemy import create_engine, text
 
+from t9ksched.model.card_identity import CardIdentity
 from t9ksched.model.cards import CardPart
 from t9ksched.store import Store, backup, schema, urls
 from t9ksched.store.bindings import CardBinding
@@ -126,12 +127,17 @@ async def test_a_backup_does_not_say_that_it_knows_every_bound_pod(tmp_path: Pat
 
 async def test_parts_are_kept_and_those_of_older_rows_are_none(address: str) -> None:
     part = CardPart("vke.volcengine.com/mgpu-core", 3, 600, 20_000)
-    shared = structs.replace(row("a"), cards=[("main", part.resource, (3,))], parts=[part])
+    device = CardIdentity(part.resource, 3, "GPU-3")
+    shared = structs.replace(row("a"), cards=[("main", part.resource, (3,))], parts=[part], devices=[device])
     async with await Store.open(address) as store:
         await store.bindings.put([shared, row("b")])
         assert await store.bindings.all() == [shared, row("b")]
         assert shared.grant.parts == (part,)
     revisions = schema.revisions()
+    schema.downgrade(address, revisions[revisions.index("0027") - 1])
+    schema.upgrade(address)
+    async with await Store.open(address) as store:
+        assert await store.bindings.all() == [structs.replace(shared, devices=None), row("b")]
     schema.downgrade(address, revisions[revisions.index("0023") - 1])
     engine = create_engine(urls.for_sync(urls.parse(address)))
     with engine.connect() as connection:
@@ -140,4 +146,4 @@ async def test_parts_are_kept_and_those_of_older_rows_are_none(address: str) -> 
     assert [(each["pod_uid"], "parts" in each) for each in found] == [("a", False), ("b", False)]
     schema.upgrade(address)
     async with await Store.open(address) as store:
-        assert await store.bindings.all() == [structs.replace(shared, parts=None), row("b")]
+        assert await store.bindings.all() == [structs.replace(shared, parts=None, devices=None), row("b")]

@@ -8,6 +8,7 @@ from t9ksched.engine.nodes import NodeTable
 from t9ksched.model.cards import CardGrant, CardPart
 from t9ksched.model.node import NodeFacts
 from t9ksched.scheduler.state.card_audit import CardAudit, contested, lost
+from t9ksched.scheduler.state.card_moves import CardMoves
 from t9ksched.scheduler.state.charges import Charges
 from t9ksched.scheduler.state.records import PodRecord
 from tests.builders import GPU, divided_node, node, pod_class, shared_class
@@ -18,7 +19,7 @@ class _Node:
         self.table, self.pods, self.nodes = NodeTable(), dict[str, PodRecord](), {"n": (None, facts)}
         self.table.upsert(facts)
         self.charges = Charges(self.table)
-        self.audit = CardAudit(self.pods, self.nodes, self.charges)  # type: ignore[arg-type]
+        self.audit = CardAudit(self.pods, self.nodes, self.charges, CardMoves(self.charges))  # type: ignore[arg-type]
         self.charges.moved = self.audit.note
         self.told = self.audit.drifts.follow()
 
