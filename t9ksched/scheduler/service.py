@@ -299,6 +299,7 @@ class SchedulerService:
                     self.clocks.begin()
                     tasks.create_task(self.clocks.run())
                 tasks.create_task(self._config_map.run() if self._file is None else self._file.run())
+                tasks.create_task(self._feeds.steps.run())
                 revision = await self._database.restore()
                 with reading(lambda: len(self.state.pods)):
                     for reflector in self._feeds.reflectors():

@@ -35,6 +35,7 @@ from t9ksched.model.node import decode_node
 from t9ksched.model.pod import decode_pod
 from t9ksched.scheduler.keep.queue_sync import QueueSync
 from t9ksched.scheduler.observe.ahead import Gate, LeanGate
+from t9ksched.scheduler.observe.stepwise import Stepwise
 from t9ksched.scheduler.observe.unheard import read_unheard
 from t9ksched.scheduler.report.ended import had
 from t9ksched.scheduler.report.restarts import restarts_of
@@ -233,6 +234,8 @@ class Informers:
         follow(NAMESPACES, decoder(NamespaceObject), state.namespaces.upsert, state.namespaces.remove)
         follow(CSINODES, decoder(CsiNode), storage.upsert_csi_node, storage.remove_csi_node)
         dra = state.dra
+        self.steps = Stepwise(after)
+        dra.in_steps = self.steps.begin
         follow(DEVICECLASSES, decoder(DeviceClass), dra.upsert_class, dra.remove_class, options=_PERHAPS)
         follow(RESOURCESLICES, decoder(ResourceSlice), dra.upsert_slice, dra.remove_slice, options=_PERHAPS)
         own = state.reported_cards

@@ -1,5 +1,6 @@
 """What is handed out by DRA on which node, as classes and slices come and go; which nodes are looked at again."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -137,3 +138,28 @@ def test_after_any_history_it_is_as_read_anew_and_what_changed_was_told(history:
                 if any(place.has(node, {}) for place in places_of(each.spec))
             }
             assert followed.on(node, {}) == offers(names, drivers) == seen
+
+
+def test_many_nodes_are_looked_at_in_steps() -> None:
+    """What comes between two steps counts: of two changes the later holds on every node, whenever it is looked at."""
+    told: list[str] = []
+    nodes = [(f"n{at:03d}", dict[str, str]()) for at in range(100)]
+    devices = DraDevices(told.append, lambda: nodes)
+    work: list[Iterator[None]] = []
+    devices.in_steps = work.append
+    devices.upsert_slice(slice_of(nodeName=None, allNodes=True))
+    devices.upsert_class(device_class("gpus", SELECTS))
+    assert told == [], "an event looks at no node itself"
+    (first,) = work
+    next(first)
+    assert 0 < len(told) < 40, "a step is short"
+    for name in told:
+        assert list(devices.on(name, {})) == [GPU]
+    seen = set(told)
+    devices.remove_class(device_class("gpus", SELECTS))
+    told.clear()
+    for one in work:
+        for _ in one:
+            pass
+    assert set(told) == seen, "the others are as they were"
+    assert not any(devices.on(name, {}) for name, _ in nodes)
