@@ -13,12 +13,15 @@ import numpy as np
 from t9ksched.engine.arrays import Indices, Int64s, Mask
 from t9ksched.engine.cards import Share, bits, how_many
 from t9ksched.model.card_filter import CardFilter
-from t9ksched.model.cards import CORES, CardPart, CardRequest, CardTable, SharedCards, counter
+from t9ksched.model.card_size import CORES
+from t9ksched.model.cards import CardPart, CardRequest, CardTable, SharedCards, counter
 
 _NONE: Final = np.iinfo(np.int64).max
 LARGEST: Final = 1 << 50
 """MiB; more than any card has."""
 _MOST_NEEDS: Final = 512
+Card = tuple[int, int, int, int]
+"""A card of one node: how many parts fit on it, cores and memory left, and its index."""
 
 
 class DividedCards:
@@ -30,6 +33,7 @@ class DividedCards:
         everywhere: whether all nodes do.
         cores, memory, places: the rows of the cards' counters among the columns of amounts, in order of indices.
         size: memory of each card in MiB, shape (cards, nodes).
+        numa: the NUMA node to which each card is attached, same shape.
         rows: all of these rows.
         unit: how many MiB pods mean by one of memory, shape (nodes,).
     """
@@ -49,6 +53,9 @@ class DividedCards:
             row for each in (self.cores, self.memory, self.places) for row in range(*each.indices(len(allocatable)))
         )
         self.size: Int64s = allocatable[self.memory]
+        self.numa: Int64s = np.zeros(self.size.shape, np.int64)
+        for row, each in enumerate(sizes):
+            self.numa[: len(each), row] = [card.numa for card in each]
         self.unit: Int64s = np.array([each[0].unit if each else 1 for each in sizes], np.int64)
         self._cards = sizes
         self._needs: dict[tuple[int, CardRequest, CardFilter | None], PartNeed] = {}
@@ -89,12 +96,17 @@ class PartNeed:
         memory: MiB on each, shape (cards, nodes) as `DividedCards.size`: on cards of another size a percentage is
             another amount, on cards that will not do it is `LARGEST`.
         only: which cards will do; None for any.
+        groups: where all cards of a pod are to be attached to one NUMA node: of each such number the cards, shapes as
+            `memory`. Empty where any will do.
     """
 
     def __init__(self, of: DividedCards, count: int, request: CardRequest, only: CardFilter | None = None) -> None:
         self.of = of
         self.only = only
         self.count = count
+        together = only is not None and only.together and count > 1
+        numbers = np.unique(of.numa) if together else ()
+        self.groups: tuple[Mask, ...] = tuple(of.numa == number for number in numbers) if len(numbers) > 1 else ()
         self.cores, wanted, percent = CORES, 0, 100
         if isinstance(request, SharedCards) and request.cores < CORES:
             self.cores, wanted, percent = request.cores, request.memory, request.memory_percent
@@ -117,7 +129,7 @@ class PartNeed:
             found[here] = self.rooms(free, here)
             return found
         counters = free[of.cores], free[of.memory], free[of.places], self.memory
-        pods = self._pods(self._fits(*(counters if rows is None else [each[:, rows] for each in counters])))
+        pods = self._pods_of(self._fits(*(counters if rows is None else [each[:, rows] for each in counters])), rows)
         return pods if rows is None or of.everywhere else np.where(of.nodes[rows], pods, _NONE)
 
     def rooms_of(self, left: Int64s, rows: Indices) -> Int64s:
@@ -125,11 +137,11 @@ class PartNeed:
         of = self.of
         counters = left[of.cores], left[of.memory], left[of.places], self.memory[:, rows]
         if of.everywhere:
-            return self._pods(self._fits(*counters))
+            return self._pods_of(self._fits(*counters), rows)
         found = np.full(len(rows), _NONE, np.int64)
         here = np.flatnonzero(of.nodes[rows])
         if len(here):
-            found[here] = self._pods(self._fits(*(each[:, here] for each in counters)))
+            found[here] = self._pods_of(self._fits(*(each[:, here] for each in counters)), rows[here])
         return found
 
     def fits_of(self, left: Int64s, rows: Indices) -> Int64s:
@@ -155,7 +167,18 @@ class PartNeed:
         fits &= memory >= wanted
         fits &= places > 0
         found: Mask = np.logical_or.reduce(fits) if self.count == 1 else fits.sum(axis=0) >= self.count
+        if self.groups:
+            groups = (group if rows is None else group[:, rows] for group in self.groups)
+            found = np.logical_or.reduce([(fits & group).sum(axis=0) >= self.count for group in groups])
         return found if of.everywhere else found | ~(of.nodes if rows is None else of.nodes[rows])
+
+    def _pods_of(self, fits: Int64s, rows: Indices | None) -> Int64s:
+        """As `_pods`, on nodes of these rows (None for all): every pod has cards of one group, if there are groups."""
+        if not self.groups:
+            return self._pods(fits)
+        each = [group if rows is None else group[:, rows] for group in self.groups]
+        found: Int64s = np.sum([self._pods(np.where(group, fits, 0)) for group in each], axis=0)
+        return found
 
     def _pods(self, fits: Int64s) -> Int64s:
         """How many pods with `count` cards each, from how many parts fit on each card, shape (cards, nodes)."""
@@ -170,13 +193,31 @@ class PartNeed:
 
     def room(self, left: Int64s, row: int) -> int:
         """How many pods find cards on one node, which divides its cards; `left` is its column."""
-        fits = [each for each, *_ in self._cards(left, row)]
+        return sum(self._room([each for each, *_ in those]) for those in self._grouped(left, row))
+
+    def _room(self, fits: Sequence[int]) -> int:
         pods = sum(fits) // self.count
         while self.count > 1 and (fewer := sum(min(each, pods) for each in fits) // self.count) < pods:
             pods = fewer
         return pods
 
-    def _cards(self, left: Int64s, row: int) -> Iterator[tuple[int, int, int, int]]:
+    def _grouped(self, left: Int64s, row: int) -> list[list[Card]]:
+        """The cards of a node on which a part fits: all of them, or of each group."""
+        cards = list(self._cards(left, row))
+        if not self.groups:
+            return [cards]
+        return [[card for card in cards if group[card[-1], row]] for group in self.groups]
+
+    def _open(self, left: Int64s, row: int, pods: int) -> list[Card]:
+        """The cards among which the next of so many pods gets its own: a group that has enough, of the one with most
+        room, a single pod of the fullest.
+        """
+        able = [those for those in self._grouped(left, row) if len(those) >= self.count]
+        if pods > 1:
+            return max(able, key=lambda those: self._room([each for each, *_ in those]), default=[])
+        return min(able, key=lambda those: sum(cores for _, cores, *_ in those), default=[])
+
+    def _cards(self, left: Int64s, row: int) -> Iterator[Card]:
         """The cards of a node on which a part fits: how many parts, cores and memory left, and the index."""
         of, asked = self.of, self.cores
         columns = (left[of.cores], left[of.memory], left[of.places], self.memory[:, row])
@@ -189,18 +230,19 @@ class PartNeed:
         """Take cards for pods on a node, which must fit; the cards of each as a mask. `left` is the node's column, a
         view, which is written to.
 
-        One that asks for one card gets the fullest that suffices; of many with several cards each, every one gets the
-        cards with the most left, so that all find some. A single pod gets a certain `card` if that is given.
+        One that asks for one card gets the fullest that suffices, unless it says otherwise; of many with several cards
+        each, every one gets the cards with the most left, so that all find some. A single pod gets a certain `card` if
+        that is given.
         """
+        spread = self.only is not None and self.only.spread
         if card is not None:
             self.move(left, row, 1 << card, 1)
             yield 1 << card
             return
+        order = _most if self.count > 1 and pods > 1 else _emptiest if spread else _fullest
         for _ in range(pods):
-            if self.count > 1 and pods > 1:
-                cards = sorted(self._cards(left, row), key=_most)[: self.count]
-            else:
-                cards = sorted(self._cards(left, row), key=_fullest)[: self.count]
+            cards = self._open(left, row, pods) if self.groups else self._cards(left, row)
+            cards = sorted(cards, key=order)[: self.count]
             mask = sum(1 << at for *_, at in cards)
             self.move(left, row, mask, 1)
             yield mask
@@ -231,14 +273,19 @@ def _rows(rows: list[int]) -> slice:
     return found
 
 
-def _most(card: tuple[int, int, int, int]) -> tuple[int, int]:
+def _most(card: Card) -> tuple[int, int]:
     fits, _, _, at = card
     return -fits, at
 
 
-def _fullest(card: tuple[int, int, int, int]) -> tuple[int, int, int]:
+def _fullest(card: Card) -> tuple[int, int, int]:
     _, cores, memory, at = card
     return cores, memory, at
+
+
+def _emptiest(card: Card) -> tuple[int, int, int]:
+    _, cores, memory, at = card
+    return -cores, -memory, at
 
 
 def divided_cards(tables: Sequence[CardTable], rows: Mapping[str, int], allocatable: Int64s) -> dict[str, DividedCards]:

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from t9ksched.engine.arrays import Indices, Int64s, Masks
 from t9ksched.engine.card_links import LinkTable, deal_linked, link_table
 from t9ksched.model.card_links import CardLinks
-from t9ksched.model.cards import CORES, CardGrant, CardTable
+from t9ksched.model.card_size import CORES
+from t9ksched.model.cards import CardGrant, CardTable
 
 Share = tuple[int, ...]
 """The cards of one pod, an opaque number for each card resource of its class."""

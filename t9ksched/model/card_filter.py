@@ -1,7 +1,9 @@
-"""Which single cards a pod takes or shuns, in the words of HAMi: annotations with models or UUIDs.
+"""Which single cards a pod takes or shuns, and which of those that will do, in the words of HAMi's annotations.
 
 `nvidia.com/use-gputype` and `nouse-gputype` have parts of models' names, letters large or small, `use-gpuuuid` and
-`nouse-gpuuuid` UUIDs, each separated by commas. An empty text says nothing.
+`nouse-gpuuuid` UUIDs, each separated by commas. With `nvidia.com/numa-bind: "true"` all cards of the pod are attached
+to one NUMA node; `hami.io/gpu-scheduler-policy` is `binpack` (the fullest cards that suffice, as without it) or
+`spread` (those with the most left). An empty text says nothing.
 """
 
 from collections.abc import Iterable, Mapping
@@ -13,7 +15,12 @@ USE_TYPE: Final = "nvidia.com/use-gputype"
 NO_TYPE: Final = "nvidia.com/nouse-gputype"
 USE_UUID: Final = "nvidia.com/use-gpuuuid"
 NO_UUID: Final = "nvidia.com/nouse-gpuuuid"
-KEYS: Final = (USE_TYPE, NO_TYPE, USE_UUID, NO_UUID)
+NUMA_BIND: Final = "nvidia.com/numa-bind"
+POLICY: Final = "hami.io/gpu-scheduler-policy"
+_LISTS: Final = (USE_TYPE, NO_TYPE, USE_UUID, NO_UUID)
+KEYS: Final = (*_LISTS, NUMA_BIND, POLICY)
+_WORDS: Final[Mapping[str, tuple[str, ...]]] = {NUMA_BIND: ("true", "false"), POLICY: ("binpack", "spread")}
+"""Those with one word, and which there are."""
 _MOST: Final = 64
 _LONGEST: Final = 128
 
@@ -26,6 +33,10 @@ class CardFilter:
     no_types: tuple[str, ...] = ()
     uuids: tuple[str, ...] = ()
     no_uuids: tuple[str, ...] = ()
+    together: bool = False
+    """All on one NUMA node."""
+    spread: bool = False
+    """Those with the most left first, not the fullest."""
 
     def of_type(self, model: str) -> bool:
         """Whether cards of this model will do; an unknown one has an empty name."""
@@ -48,8 +59,10 @@ def _type_allowed(filter_: CardFilter, model: str) -> bool:
     return not any(one in name for one in filter_.no_types)
 
 
-def fault(text: str) -> str:
+def fault(key: str, text: str) -> str:
     """What is wrong with one of these annotations; empty for nothing."""
+    if words := _WORDS.get(key):
+        return "" if text.strip().lower() in ("", *words) else f"{text[:_LONGEST]!r} is none of {', '.join(words)}"
     parts = _parts(text)
     if len(parts) > _MOST:
         return f"it names {len(parts)}, at most {_MOST} are allowed"
@@ -59,8 +72,11 @@ def fault(text: str) -> str:
 
 def card_filter(annotations: Mapping[str, str]) -> CardFilter | None:
     """What a pod says of single cards; None where it says nothing."""
-    types, no_types, uuids, no_uuids = (_parts(annotations.get(key, "")) for key in KEYS)
-    found = CardFilter(_small(types), _small(no_types), uuids, no_uuids)
+    types, no_types, uuids, no_uuids = (_parts(annotations.get(key, "")) for key in _LISTS)
+    together, spread = (
+        annotations.get(key, "").strip().lower() == word for key, word in ((NUMA_BIND, "true"), (POLICY, "spread"))
+    )
+    found = CardFilter(_small(types), _small(no_types), uuids, no_uuids, together, spread)
     return found if found != CardFilter() else None
 
 

@@ -10,7 +10,8 @@ from typing import Final
 
 import msgspec
 
-from t9ksched.model.cards import CardGrant, CardPart, CardSize, CardTable
+from t9ksched.model.card_size import CardSize
+from t9ksched.model.cards import CardGrant, CardPart, CardTable
 from t9ksched.model.node import NodeFacts
 
 NAMED_BY_UUID: Final = frozenset({"HAMi"})

@@ -17,7 +17,8 @@ from t9ksched.model.card_requests import (
     MGPU_CORE,
     MGPU_MEMORY,
 )
-from t9ksched.model.cards import MOST_INDEXED, CardSize
+from t9ksched.model.card_size import CardSize
+from t9ksched.model.cards import MOST_INDEXED
 from t9ksched.model.readiness import Unready
 from t9ksched.model.resources import NVIDIA_GPU
 

@@ -21,7 +21,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from t9ksched.model.cards import CORES, MOST_INDEXED, CardRequest, ContainerKind, SharedCards, WholeCards
+from t9ksched.model.card_size import CORES
+from t9ksched.model.cards import MOST_INDEXED, CardRequest, ContainerKind, SharedCards, WholeCards
 from t9ksched.model.errors import FieldError, Invalid, child
 from t9ksched.model.names import GPU_CORES_ANNOTATION, GPU_MEMORY_ANNOTATION
 from t9ksched.model.quantity import QuantityError, to_units

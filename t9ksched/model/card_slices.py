@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from t9ksched.model.cards import CardSize
+from t9ksched.model.card_size import CardSize
 from t9ksched.model.quantity import CARD
 from t9ksched.model.resources import NVIDIA_GPU, is_card_resource
 from t9ksched.model.whole import whole_number

@@ -10,8 +10,9 @@ from functools import lru_cache
 from typing import Final
 
 from t9ksched.model.card_requests import KOORDINATOR_CORE, KOORDINATOR_GPU, MGPU_CORE
+from t9ksched.model.card_size import CORES, CardSize
 from t9ksched.model.card_slices import CardLayout, part_worths
-from t9ksched.model.cards import CORES, CardGrant, CardPart, CardSize, SharedCards
+from t9ksched.model.cards import CardGrant, CardPart, SharedCards
 from t9ksched.model.node import NodeFacts
 from t9ksched.model.podclass import PodClass
 from t9ksched.model.quantity import CARD

@@ -55,7 +55,7 @@ class CardChoice:
         crowded: a container asks for more than one unit of a shared resource such as `nvidia.com/gpu.shared`, which
             device plugins refuse.
         policy: how parts of cards of mGPU are to share cores, of `POLICIES`; empty where the pod does not say.
-        only: which single cards will do; None where the pod does not say.
+        only: which single cards will do, and which of them are taken; None where the pod does not say.
     """
 
     models: tuple[tuple[str, ...], ...] = ()
@@ -86,7 +86,7 @@ def faults(annotations: Mapping[str, str], containers: Iterable[str]) -> Iterato
                 yield key, f"{text!r} is none of {', '.join(known_texts)}"
             continue
         if key in card_filter.KEYS:
-            if fault := card_filter.fault(text):
+            if fault := card_filter.fault(key, text):
                 yield key, fault
         elif key.startswith(GPU_MODEL_PREFIX) and (name := key.removeprefix(GPU_MODEL_PREFIX)) not in known:
             yield key, f"there is no container {name!r}: the pod has {', '.join(known)}"

@@ -18,11 +18,10 @@ from typing import Final, Literal
 
 import msgspec
 
+from t9ksched.model.card_size import CORES, CardSize
+
 MOST_INDEXED: Final = 64
 """Cards of one resource on one node that can have indices; where a node has more, all are counted by number."""
-
-CORES: Final = 1000
-"""Cores of a whole card, in thousandths of it."""
 
 _ALL: Final = 100
 """Percent."""
@@ -264,20 +263,6 @@ class SharedCards(CardRequest):
         percent = self.memory_percent or _ALL
         memory = self.memory * size.unit or -(-size.memory * percent // _ALL)
         return CardPart(self.resource, index, self.cores, memory)
-
-
-class CardSize(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """What one divided card has: memory in MiB, places for containers, and cores in thousandths. `uuid` and `model` are
-    empty, and `minor` is -1, where the node does not say them. `unit` is how many MiB pods mean by one of memory there.
-    """
-
-    memory: int
-    places: int
-    cores: int = CORES
-    uuid: str = ""
-    model: str = ""
-    unit: int = 1
-    minor: int = -1
 
 
 @dataclass(frozen=True)

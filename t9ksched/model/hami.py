@@ -1,8 +1,8 @@
 """The cards of a node of HAMi, as its device plugin registers them in an annotation of the node.
 
 `hami.io/node-nvidia-register` is a JSON list with an entry a card: UUID, index, how many containers share it at most,
-MiB, percent of cores, model, health. A field that is zero or false is left out. An entry that cannot be read names
-itself in a sentence and is left out; the other cards stay usable.
+MiB, percent of cores, model, NUMA node (-1 where it has none), health. A field that is zero or false is left out. An
+entry that cannot be read names itself in a sentence and is left out; the other cards stay usable.
 """
 
 import re
@@ -11,7 +11,8 @@ from typing import Final
 
 import msgspec
 
-from t9ksched.model.cards import CORES, MOST_INDEXED, CardSize
+from t9ksched.model.card_size import CORES, CardSize
+from t9ksched.model.cards import MOST_INDEXED
 
 REGISTER: Final = "hami.io/node-nvidia-register"
 CORDON: Final = "hami.io/device-cordon"
@@ -34,6 +35,7 @@ class _Entry(msgspec.Struct, gc=False):
     devmem: int = 0
     devcore: int = 0
     type: str = ""
+    numa: int = 0
     mode: str = ""
     health: bool = False
 
@@ -91,6 +93,7 @@ def _wrong(entry: _Entry) -> str:
         ("count", entry.count, 0, _LARGEST),
         ("devmem", entry.devmem, 1, _LARGEST),
         ("devcore", entry.devcore, 0, _LARGEST),
+        ("numa", entry.numa, -1, _LARGEST),
     ):
         if not least <= number <= most:
             return f"{name} {number} is not a number from {least} to {most}"
@@ -102,7 +105,7 @@ def _size(entry: _Entry | None) -> CardSize:
         return CardSize(0, 0, 0)
     # Where a node offers more than 100 percent of a card, the rest is not given: 100 percent are the whole card.
     cores = min(entry.devcore, _PERCENT) * CORES // _PERCENT
-    return CardSize(entry.devmem, entry.count, cores, entry.id, entry.type)
+    return CardSize(entry.devmem, entry.count, cores, entry.id, entry.type, numa=entry.numa)
 
 
 def _out(entry: _Entry | None) -> str:

@@ -11,7 +11,8 @@ from typing import Any, Final
 
 import msgspec
 
-from t9ksched.model.cards import CORES, MOST_INDEXED, CardSize
+from t9ksched.model.card_size import CORES, CardSize
+from t9ksched.model.cards import MOST_INDEXED
 from t9ksched.model.hami import Registered
 from t9ksched.model.pod import Metadata
 from t9ksched.model.quantity import QuantityError, to_units

@@ -11,9 +11,10 @@ from msgspec import structs
 from t9ksched.model.card_inventory import INVENTORIES, NOTHING, inventory
 from t9ksched.model.card_links import CardLinks, links_of
 from t9ksched.model.card_requests import SUMS
+from t9ksched.model.card_size import CardSize
 from t9ksched.model.card_slices import CardLayout, part_worths
 from t9ksched.model.cardmode import NOT_READY, WHOLE, layout
-from t9ksched.model.cards import MOST_INDEXED, CardGrant, CardSize, CardTable
+from t9ksched.model.cards import MOST_INDEXED, CardGrant, CardTable
 from t9ksched.model.dra import NO_OFFERS, Offers, dra_only, handed_out
 from t9ksched.model.hami import Registered
 from t9ksched.model.names import CARD_MODE_ANNOTATION, CORDONED_CARDS_ANNOTATION, HONOURS_INDEX, PLUGIN_CHOOSES
@@ -147,7 +148,7 @@ class NodeFacts:
 
 def _sizes(sizes: Iterable[CardSize]) -> tuple[CardSize, ...]:
     """The different ones, without what tells single cards apart."""
-    return tuple(dict.fromkeys(structs.replace(one, uuid="", model="", minor=-1) for one in sizes))
+    return tuple(dict.fromkeys(structs.replace(one, uuid="", model="", minor=-1, numa=0) for one in sizes))
 
 
 _decoder = msgspec.json.Decoder(Node)

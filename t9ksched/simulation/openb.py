@@ -10,7 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from t9ksched.model.cards import CORES, MOST_INDEXED
+from t9ksched.model.card_size import CORES
+from t9ksched.model.cards import MOST_INDEXED
 from t9ksched.model.errors import Invalid
 from t9ksched.model.whole import whole_number
 

@@ -15,7 +15,7 @@ from typing import Any, Final
 import msgspec
 
 from t9ksched.model import quantity
-from t9ksched.model.cards import CORES
+from t9ksched.model.card_size import CORES
 from t9ksched.store import history
 from t9ksched.store.history import Event
 

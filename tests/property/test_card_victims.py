@@ -21,7 +21,8 @@ from t9ksched.engine.policy import Policy
 from t9ksched.engine.victims import every_set
 from t9ksched.engine.victims.victim_table import surplus
 from t9ksched.engine.view import QueueState, View, dump, load
-from t9ksched.model.cards import CORES, CardGrant, SharedCards
+from t9ksched.model.card_size import CORES
+from t9ksched.model.cards import CardGrant, SharedCards
 from t9ksched.model.gang import Gang, Member, Running, RunningPod
 from t9ksched.model.node import NodeFacts
 from t9ksched.model.podclass import PodClass

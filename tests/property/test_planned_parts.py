@@ -12,7 +12,8 @@ from itertools import combinations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from t9ksched.model.cards import CORES, SharedCards
+from t9ksched.model.card_size import CORES
+from t9ksched.model.cards import SharedCards
 from t9ksched.model.podclass import PodClass
 from tests.ahead import HOUR, Pool
 from tests.builders import divided_node, node, pod_class, shared_class

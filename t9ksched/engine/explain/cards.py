@@ -12,7 +12,7 @@ from t9ksched.engine.card_parts import LARGEST, PartNeed
 from t9ksched.engine.placement.card_constraints import CARD_TYPE, CARD_UUID
 from t9ksched.engine.placement.class_fit import ClassFit
 from t9ksched.model.card_requests import SUMS
-from t9ksched.model.cards import CORES
+from t9ksched.model.card_size import CORES
 from t9ksched.model.reasons import Code, Reason
 
 MEMORY: Final = "CardInsufficientMemory"
@@ -21,6 +21,7 @@ CORDONED: Final = "CardCordoned"
 UNHEALTHY: Final = "CardNotHealth"
 PLACES: Final = "CardTimeSlicingExhausted"
 COUNT: Final = "AllocatedCardsInsufficientRequest"
+NUMA: Final = "NumaNotFit"
 
 
 def no_card(column: ClassFit) -> Reason | None:
@@ -61,13 +62,16 @@ def _reason(column: ClassFit, need: PartNeed, rows: Int64s) -> Reason:
         CORE: int((usable & ~enough_cores).sum()),
         MEMORY: int((enough_cores & ~enough_memory).sum()),
         PLACES: int((enough & ~placed).sum()),
-        COUNT: int(placed.sum()),  # too few of them on each node
+        # Too few of them on each node, or on each NUMA node of one.
+        NUMA if need.groups and int(placed.sum(axis=0).max(initial=0)) >= need.count else COUNT: int(placed.sum()),
     }
     said = ", ".join(f"{count}/{cards} {word}" for word, count in lacking.items() if count)
     part = "a whole card" if need.cores >= CORES else _part(need, asked[meant])
     each = f"{part} on each of {need.count} cards" if need.count > 1 else f"{part} on one card"
     if need.cores >= CORES:
         each = "a whole card" if need.count == 1 else f"{need.count} whole cards"
+    if need.groups:
+        each += " that are attached to one NUMA node"
     best = []
     if enough_memory.any():
         most = int(cores[enough_memory].max(initial=0)) / 10

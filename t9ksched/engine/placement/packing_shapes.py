@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from t9ksched.engine.arrays import Indices, Int64s, Mask
-from t9ksched.model.cards import CORES, CardRequest, SharedCards, WholeCards
+from t9ksched.model.card_size import CORES
+from t9ksched.model.cards import CardRequest, SharedCards, WholeCards
 from t9ksched.model.podclass import PodClass
 
 if TYPE_CHECKING:

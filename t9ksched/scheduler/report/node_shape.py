@@ -5,8 +5,9 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from t9ksched.engine.nodes import LARGEST
+from t9ksched.model.card_size import CORES
 from t9ksched.model.cardchoice import card_memory, card_model
-from t9ksched.model.cards import CORES, CardPart
+from t9ksched.model.cards import CardPart
 from t9ksched.model.dra import NOT_SUPPORTED
 from t9ksched.model.node import NodeFacts
 from t9ksched.model.quantity import from_units

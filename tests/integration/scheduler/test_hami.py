@@ -593,6 +593,31 @@ async def test_users_choose_among_the_cards_of_a_node(
         assert words in (await world.event(names.EVENT_WAITING, "p2"))["message"]
 
 
+async def test_all_cards_of_a_pod_are_attached_to_one_numa_node_if_it_says_so(
+    world: World, start: Start, queue: str
+) -> None:
+    await play(world, register(4, c1={"numa": 1}, c3={"numa": 1}))
+    bind = {"nvidia.com/numa-bind": "true"}
+    async with start():
+        await world.create(ask(world, "p0", queue, 12_000, 80, gpus=2, annotations=bind))
+        assert await given(world, "p0") == ["GPU-0,NVIDIA,12000,80:GPU-2,NVIDIA,12000,80:"]
+        await world.create(ask(world, "p1", queue, 12_000, 80, gpus=1))
+        await given(world, "p1")
+        await world.create(ask(world, "p2", queue, 12_000, 80, gpus=2, annotations=bind))
+        await world.event(names.EVENT_WAITING, "p2")
+        await world.client.delete(PODS, "p0", world.namespace, grace=0)
+        assert await given(world, "p2") == ["GPU-0,NVIDIA,12000,80:GPU-2,NVIDIA,12000,80:"]
+        for name, notes in (("p3", {"nvidia.com/numa-bind": "maybe"}), ("p4", {"hami.io/gpu-scheduler-policy": "x"})):
+            await world.create(ask(world, name, queue, 100, 1, annotations=notes))
+            ((key, text),) = notes.items()
+            said = (await world.event(names.EVENT_REFUSED, name))["message"]
+            assert key in said
+            assert f"'{text}' is none of" in said
+        spread = {"hami.io/gpu-scheduler-policy": "spread"}
+        await world.create(ask(world, "p5", queue, 100, 1, annotations=spread))
+        assert await given(world, "p5") == ["GPU-3,NVIDIA,100,1:"]
+
+
 @pytest.mark.parametrize(
     ("key", "text"),
     [(ALLOCATED, "GPU-1,NVIDIA,1,1:;"), (ALLOCATED, None), (ALLOCATED, "GPU-0,NVIDIA,-1,99999999999:;"), (NODE, "m")],

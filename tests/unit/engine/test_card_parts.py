@@ -16,7 +16,8 @@ from t9ksched.engine.planner import plan
 from t9ksched.engine.policy import Policy
 from t9ksched.engine.view import View, dump, load
 from t9ksched.engine.work import finish
-from t9ksched.model.cards import CORES, CardGrant, CardPart
+from t9ksched.model.card_size import CORES
+from t9ksched.model.cards import CardGrant, CardPart
 from t9ksched.model.podclass import PodClass
 from tests.builders import GPU, divided_node, gang, node, pod_class, queue, shared_class, table
 

@@ -3,7 +3,8 @@
 import pytest
 
 from t9ksched.model.card_requests import Asking, card_requests, is_part, written
-from t9ksched.model.cards import CardPart, CardRequest, CardSize, SharedCards, WholeCards
+from t9ksched.model.card_size import CardSize
+from t9ksched.model.cards import CardPart, CardRequest, SharedCards, WholeCards
 from t9ksched.model.errors import Invalid
 
 GPU = "nvidia.com/gpu"

@@ -5,7 +5,8 @@ import pytest
 from t9ksched.kube.write.dialects.gpushare import GpuShare
 from t9ksched.kube.write.dialects.table import dialect_of
 from t9ksched.model.card_inventory import inventory
-from t9ksched.model.cards import NO_CARDS, CardGrant, CardPart, CardSize, SharedCards
+from t9ksched.model.card_size import CardSize
+from t9ksched.model.cards import NO_CARDS, CardGrant, CardPart, SharedCards
 from t9ksched.model.node import decode_node, node_facts
 from t9ksched.model.podclass import PodClass
 

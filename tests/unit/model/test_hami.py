@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from t9ksched.kube.write.dialects.hami import ALLOCATED, TO_ALLOCATE, VGPU_NODE, HamiDevices
 from t9ksched.kube.write.dialects.table import dialect_of
 from t9ksched.model.card_filter import CardFilter, card_filter
-from t9ksched.model.cards import NO_CARDS, CardGrant, CardPart, CardSize, SharedCards, WholeCards
+from t9ksched.model.card_size import CardSize
+from t9ksched.model.cards import NO_CARDS, CardGrant, CardPart, SharedCards, WholeCards
 from t9ksched.model.hami import registered
 from t9ksched.model.node import NodeFacts, decode_node, node_facts
 from t9ksched.model.podclass import PodClass
@@ -32,6 +33,12 @@ def test_fields_that_are_zero_or_false_are_left_out() -> None:
     )
     assert found.unhealthy == {1: "it is not registered", 2: "its device plugin says that it is not healthy"}
     assert not found.faults
+
+
+def test_the_numa_node_of_a_card_is_read() -> None:
+    found = registered(json.dumps([card(), card(id="GPU-b", index=1, numa=1), card(id="GPU-c", index=2, numa=-1)]))
+    assert [size.numa for size in found.sizes] == [0, 1, -1]
+    assert registered(json.dumps([card(numa=-2)])).faults
 
 
 def test_more_than_a_card_has_is_not_given() -> None:

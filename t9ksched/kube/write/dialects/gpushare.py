@@ -19,7 +19,8 @@ from t9ksched.kube.resources import PODS
 from t9ksched.kube.write.binding import AgentAnswer, Binding, Busy, Outcome, Protocol, post
 from t9ksched.kube.write.dialects.dialect import CardDialect
 from t9ksched.model.card_requests import GPUSHARE_MEMORY
-from t9ksched.model.cards import NO_CARDS, CardGrant, CardPart, CardSize
+from t9ksched.model.card_size import CardSize
+from t9ksched.model.cards import NO_CARDS, CardGrant, CardPart
 from t9ksched.model.node import NodeFacts
 from t9ksched.model.podclass import PodClass
 from t9ksched.model.whole import whole_number

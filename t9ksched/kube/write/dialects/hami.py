@@ -14,7 +14,8 @@ from typing import Final
 from t9ksched.kube.write.binding import Protocol
 from t9ksched.kube.write.dialects.dialect import CardDialect
 from t9ksched.kube.write.dialects.hami_lock import ALLOCATING, BIND_PHASE, NodeLock
-from t9ksched.model.cards import CORES, NO_CARDS, CardGrant, CardPart, CardSize, ContainerKind
+from t9ksched.model.card_size import CORES, CardSize
+from t9ksched.model.cards import NO_CARDS, CardGrant, CardPart, ContainerKind
 from t9ksched.model.node import NodeFacts
 from t9ksched.model.podclass import PodClass
 from t9ksched.model.resources import NVIDIA_GPU

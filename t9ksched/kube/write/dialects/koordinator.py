@@ -14,7 +14,8 @@ import msgspec
 
 from t9ksched.kube.write.dialects.dialect import CardDialect
 from t9ksched.model.card_requests import KOORDINATOR_CORE, KOORDINATOR_MEMORY, KOORDINATOR_RATIO
-from t9ksched.model.cards import CORES, NO_CARDS, CardGrant, CardPart, CardSize
+from t9ksched.model.card_size import CORES, CardSize
+from t9ksched.model.cards import NO_CARDS, CardGrant, CardPart
 from t9ksched.model.node import NodeFacts
 from t9ksched.model.podclass import PodClass
 from t9ksched.model.quantity import QuantityError, to_units

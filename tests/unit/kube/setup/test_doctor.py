@@ -7,7 +7,7 @@ import pytest
 from t9ksched.kube.setup.crds import VERSION_LABEL
 from t9ksched.kube.setup.doctor import judge_definitions, judge_nodes, judge_pods, judge_version
 from t9ksched.kube.setup.findings import Finding, Level
-from t9ksched.model.cards import CardSize
+from t9ksched.model.card_size import CardSize
 from t9ksched.model.hami import Registered
 
 GPU = "nvidia.com/gpu"
