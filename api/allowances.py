@@ -51,6 +51,15 @@ class _Bucket:
     left: float
     at: float
 
+    def told(self, most: int) -> dict[str, str]:
+        """The headers: the limit, what is left of it, and the seconds until nothing of it is used."""
+        return {
+            "RateLimit-Policy": f"{most};w=60",
+            "RateLimit-Limit": str(most),
+            "RateLimit-Remaining": str(max(0, int(self.left + _ROUNDING))),
+            "RateLimit-Reset": str(math.ceil((most - self.left) * 60 / most - _ROUNDING)),
+        }
+
 
 @dataclass(frozen=True, slots=True)
 class _Wanted:
@@ -83,15 +92,16 @@ class Allowances:
         self._buckets: dict[str, _Bucket] = {}
         self._counts: dict[tuple[str, str], tuple[float, int]] = {}
 
-    def request(self, user: str) -> None:
-        """Count a request of a user: a minute's worth at once at the most, then one after the other.
+    def request(self, user: str) -> dict[str, str]:
+        """Count a request of a user: a minute's worth at once at the most, then one after the other. The headers that
+        tell how many are left; none without a limit.
 
         Raises:
             Problem: RateLimited, with the seconds until the next one.
         """
         most = self._limits.requests
         if most is None:
-            return
+            return {}
         now = self._clock()
         bucket = self._buckets.get(user)
         if bucket is None:
@@ -102,8 +112,10 @@ class Allowances:
         bucket.at = now
         if bucket.left < 1 - _ROUNDING:
             seconds = max(1, math.ceil((1 - bucket.left) * 60 / most - _ROUNDING))
-            raise _limited(f"{user!r} may make {most} requests a minute", seconds, "ask less often")
+            detail = f"{user!r} may make {most} requests a minute"
+            raise _limited(detail, seconds, "ask less often", bucket.told(most))
         bucket.left -= 1
+        return bucket.told(most)
 
     def objects(self, count: int) -> None:
         """See that a request has not too many objects.
@@ -157,5 +169,5 @@ class Allowances:
             del self._buckets[user]
 
 
-def _limited(text: str, seconds: int, remedy: str) -> Problem:
-    return Problem("RateLimited", text, remedy=remedy, headers={"Retry-After": str(seconds)})
+def _limited(text: str, seconds: int, remedy: str, told: dict[str, str]) -> Problem:
+    return Problem("RateLimited", text, remedy=remedy, headers={"Retry-After": str(seconds)} | told)

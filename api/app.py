@@ -5,6 +5,7 @@ from fastapi import FastAPI
 from api.http import docs, problems
 from api.http.middleware import Envelope
 from api.http.overload import Overload
+from api.http.representation import Representation
 from api.routers import (
     about,
     audit,
@@ -102,7 +103,8 @@ def create_app(services: Services) -> FastAPI:
     )
     app.state.services = services
     app.add_middleware(Overload)
-    app.add_middleware(Envelope)  # around the other
+    app.add_middleware(Representation)
+    app.add_middleware(Envelope)  # around the others
     problems.install(app)
     for router in _ROUTERS:
         # As routes of the app itself they are found in one pass; those of included routers are searched three times.

@@ -10,9 +10,10 @@ from datetime import UTC, datetime
 from functools import cached_property
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Security
+from fastapi import APIRouter, Depends, Request, Security
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
+from api.http.middleware import TOLD
 from api.http.parameters import known_parameters
 from api.http.problems import Problem
 from api.services import Given
@@ -82,7 +83,7 @@ class Caller:
 
 
 async def authenticate(
-    services: Given, credentials: Annotated[HTTPAuthorizationCredentials | None, Security(_bearer)]
+    request: Request, services: Given, credentials: Annotated[HTTPAuthorizationCredentials | None, Security(_bearer)]
 ) -> Caller:
     """The caller whose token came with the request.
 
@@ -98,7 +99,8 @@ async def authenticate(
         record = await services.store.tokens.used(decided.tokens.get(tokens.digest(secret)))
     if record is None:
         raise _unauthenticated("the token is unknown or was revoked, or its time is over", ', error="invalid_token"')
-    services.allowances.request(record.owner)
+    told = services.allowances.request(record.owner)
+    request.scope[TOLD] += [(name.lower().encode(), value.encode()) for name, value in told.items()]
     groups, queues = frozenset(record.groups), frozenset(record.queues)
     return Caller(record.owner, record.role, record.name, decided, groups, queues, record.expires_at)
 
@@ -164,8 +166,8 @@ async def actor(caller: Annotated[Caller, Depends(authenticate)]) -> Caller:
 
 
 def guarded(prefix: str, tag: str) -> APIRouter:
-    """A router of which every route needs a token, and no GET takes parameters that it does not know; what else it
-    needs, each endpoint says.
+    """A router of which every route needs a token, and none takes parameters that it does not know; what else it needs,
+    each endpoint says.
     """
     return APIRouter(prefix=prefix, tags=[tag], dependencies=[Depends(authenticate), Depends(known_parameters)])
 

@@ -55,6 +55,7 @@ def from_object(
         finished_at=status.get("completionTime"),
         reason=_why_failed(workload.kind, status) if phase == "Failed" else _why_waiting(status, phase),
         time_limit=_time_limit(obj, workload, acceptance),
+        labels=meta.get("labels") or {},
     ).to_json()
 
 

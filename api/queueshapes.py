@@ -86,10 +86,10 @@ def one(
     return answer(msgspec.Raw(body), code, headers | {"ETag": f'"{record.revision}"'})
 
 
-def several(texts: Iterable[bytes], caller: Caller, headers: dict[str, str]) -> Response:
-    """The answer about several queues, each as `text` gives it."""
+def several(texts: Iterable[bytes], caller: Caller, headers: dict[str, str], more: str | None) -> Response:
+    """The answer about several queues, each as `text` gives it; `more` continues the list."""
     items = msgspec.Raw(b"[%b]" % b",".join(texts))
-    return answer({"items": items, "stopped": stops_now(caller)}, headers=headers)
+    return answer({"items": items, "continue": more, "stopped": stops_now(caller)}, headers=headers)
 
 
 async def held_now(services: Services) -> tuple[Held, dict[str, str]]:

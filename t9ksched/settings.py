@@ -45,9 +45,9 @@ class Settings(BaseSettings):
     internal_address: str | None = None
     """The URL by which REST replicas reach this scheduler, where it differs from host and port above."""
     health_host: str = "127.0.0.1"
-    """Where scheduler and controllers answer a kubelet's probes."""
+    """Where scheduler, controllers and REST in processes of their own answer a kubelet's probes."""
     health_port: int | None = Field(default=None, ge=0, le=65535)
-    """Where scheduler and controllers answer probes, and the scheduler `/metrics`; by default nowhere, 0: any port."""
+    """Where they answer probes, and scheduler and REST `/metrics` without a token; by default nowhere, 0: any port."""
     lease_seconds: int = Field(default=DURATION, ge=LEAST, le=120)
     """How long a leader's lease lasts without renewal, in seconds; limits of sessions on PostgreSQL follow from it."""
     leader_elect: bool = True

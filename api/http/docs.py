@@ -1,4 +1,6 @@
-"""`/docs`: the API to read and try out, from files that come with a package, so that it works without internet."""
+"""`/docs`, to which `/` leads: the API to read and try out, from files that come with a package, so that it works
+without internet.
+"""
 
 import base64
 import hashlib
@@ -8,7 +10,7 @@ from importlib.resources import files
 from fastapi import FastAPI
 from fastapi.openapi.docs import get_swagger_ui_html
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import RedirectResponse, Response
 from starlette.staticfiles import StaticFiles
 
 _ASSETS = "/docs-assets"
@@ -18,6 +20,10 @@ _INLINE = re.compile(rb"<script>(.*?)</script>", re.DOTALL)
 def install(app: FastAPI) -> None:
     """Serve the page and its assets."""
     app.mount(_ASSETS, StaticFiles(directory=str(files("fastapi_offline") / "static")), name="docs-assets")
+
+    @app.get("/", include_in_schema=False)
+    async def start(request: Request) -> Response:
+        return RedirectResponse(f"{request.scope.get('root_path', '').rstrip('/')}/docs")
 
     @app.get("/docs", include_in_schema=False)
     async def docs(request: Request) -> Response:

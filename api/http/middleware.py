@@ -35,6 +35,8 @@ GUARDS: Final = (
 """Headers of every answer: browsers do not guess its type, and show it in no frame."""
 NO_PAGE: Final = (_POLICY, b"default-src 'none'; frame-ancestors 'none'")
 _CLOSE: Final = (b"connection", b"close")
+TOLD: Final = "t9ksched.told"
+"""Key in the scope of headers that the answer gets, whatever it is."""
 _LONGEST_PATH: Final = 300
 _MOST_THROWN_AWAY: Final = 16 * 1024 * 1024
 """Bytes; a client that sends more finds the connection reset."""
@@ -123,8 +125,8 @@ class Envelope:
     async def _answer(self, scope: Scope, receive: Receive, send: Send, *, reserved: bool) -> None:
         request_id, started, status = uuid.uuid4().hex[:12], time.monotonic(), 0
         method, path = scope["method"], printable(scope["path"])
-        if method == "HEAD":
-            scope = {**scope, "method": "GET"}
+        told: list[tuple[bytes, bytes]] = []
+        scope = {**scope, "method": "GET" if method == "HEAD" else method, TOLD: told}
 
         body = _Body(scope, receive)
 
@@ -133,7 +135,7 @@ class Envelope:
             if message["type"] == "http.response.start":
                 whole = await self._bin.take(body, address_of(scope.get("client")))
                 status = message["status"]
-                message["headers"] = [*message["headers"], *GUARDS, (b"x-request-id", request_id.encode())]
+                message["headers"] = [*message["headers"], *told, *GUARDS, (b"x-request-id", request_id.encode())]
                 if not whole and _CLOSE not in message["headers"]:
                     message["headers"].append(_CLOSE)
                 if not any(name == _POLICY for name, _ in message["headers"]):

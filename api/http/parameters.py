@@ -5,8 +5,9 @@ Names go into addresses of the cluster's API and into the log: a text that canno
 """
 
 import re
-from collections.abc import Callable, Iterator
-from typing import Annotated, Final
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime
+from typing import Annotated, Any, Final
 
 from fastapi import Query, Request
 from fastapi.dependencies.models import Dependant
@@ -40,7 +41,7 @@ _CHECKS: Final[dict[str, tuple[Callable[[str], object], str]]] = {
 
 
 async def known_parameters(request: Request) -> None:
-    """Refuse parameters of a GET that it does not read, and names that cannot be.
+    """Refuse parameters that an endpoint does not read, and names that cannot be.
 
     Raises:
         Problem: `InvalidField` with the parameters, an unknown one with the nearest that there is.
@@ -62,7 +63,7 @@ def _names(request: Request) -> Iterator[FieldError]:
 
 def _unknown(request: Request) -> Iterator[FieldError]:
     route = request.scope.get("route")
-    if request.method != "GET" or not request.query_params or not isinstance(route, APIRoute):
+    if not request.query_params or not isinstance(route, APIRoute):
         return
     known = sorted(_read(route.dependant))
     for name in request.query_params:
@@ -98,6 +99,31 @@ def moment_text(text: str | None, path: str) -> str | None:
         except ValueError as error:
             raise invalid([FieldError(path, str(error))]) from None
     return text
+
+
+def among(description: str, values: Sequence[str]) -> Any:
+    """A query parameter that takes several of these values; the endpoint refuses others itself, in its own words."""
+    several = {"type": "array", "maxItems": 20, "items": {"type": "string", "enum": list(values)}}
+    return Query(description=description, max_length=20, json_schema_extra={"anyOf": [several, {"type": "null"}]})
+
+
+def span(since: datetime | None, until: datetime | None) -> tuple[datetime | None, datetime | None]:
+    """Two moments of a query in UTC, which is meant where no zone is named.
+
+    Raises:
+        Problem: one is beyond the calendar, or they are in the wrong order.
+    """
+    try:
+        begin, end = (None if one is None else _in_utc(one) for one in (since, until))
+    except (OverflowError, ValueError):
+        raise invalid([FieldError("query.since", "is no time this service can count with")]) from None
+    if begin is not None and end is not None and begin > end:
+        raise invalid([FieldError("query.since", "is after until")])
+    return begin, end
+
+
+def _in_utc(moment: datetime) -> datetime:
+    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
 
 
 def limit_text(text: str | None, path: str = "timeLimit") -> str | None:

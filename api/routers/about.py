@@ -1,4 +1,8 @@
-"""`/apis/v1/whoami`: the token's user, and what the token is valid for. `/version`: which release answers."""
+"""`/apis/v1/whoami`: the token's user, and what the token is valid for. `/version`, also `/apis/v1/version`: which
+release answers.
+"""
+
+from typing import Any
 
 from fastapi import APIRouter, Depends
 from starlette.responses import Response
@@ -10,6 +14,7 @@ from api.schemas import Release, WhoAmI
 from t9ksched import version
 
 router = guarded("/apis/v1/whoami", "about")
+_RELEASE: dict[int | str, dict[str, Any]] = {200: {"model": Release}, **problems(422, 429)}
 public = APIRouter(tags=["about"], dependencies=[Depends(known_parameters)])
 
 
@@ -27,6 +32,7 @@ async def who_am_i(caller: User) -> Response:
     )
 
 
-@public.get("/version", summary="Which release answers?", responses={200: {"model": Release}, **problems(422, 429)})
+@public.get("/version", summary="Which release answers?", responses=_RELEASE, operation_id="getVersion")
+@public.get("/apis/v1/version", summary="Which release answers?", responses=_RELEASE, operation_id="getApiVersion")
 async def release() -> Response:
     return answer({"version": version()})

@@ -9,13 +9,12 @@ from fastapi import Query
 from starlette.responses import Response
 
 from api.auth import Manager, guarded
-from api.http.problems import invalid
+from api.http.paging import EventLimit, Paged
+from api.http.parameters import span
 from api.http.responses import answer, documented
 from api.job_from_object import from_event
-from api.routers.usage import aware
 from api.schemas import AuditPage
 from api.services import Given
-from t9ksched.model.errors import FieldError
 from t9ksched.store.history import AUDITED, OUTCOMES
 
 router = guarded("/apis/v1/admin/audit", "audit")
@@ -24,26 +23,24 @@ router = guarded("/apis/v1/admin/audit", "audit")
 @router.get(
     "",
     summary="List administrative changes, newest first",
-    description="A manager sees those of the queues managed. `next` of an answer is `after` of the next page. With"
+    description="A manager sees those of the queues managed. `continue` of an answer leads to the next page. With"
     " `event` also what became of reservations: reservation-over, reservation-missed and reservation-released.",
     responses=documented({200: AuditPage}, 403, 422),
 )
 async def list_changes(
     services: Given,
     caller: Manager,
+    paging: Paged,
     event: Annotated[str | None, Query(description="Such as queue-changed", max_length=40)] = None,
     queue: str | None = None,
     actor: Annotated[str | None, Query(description="Who did it")] = None,
     name: Annotated[str | None, Query(description="Of the token, the job or what was stopped")] = None,
     since: datetime | None = None,
     until: datetime | None = None,
-    after: Annotated[int, Query(ge=0, lt=2**63)] = 0,
-    limit: Annotated[int, Query(ge=1, le=1000)] = 100,
+    after: Annotated[int, Query(ge=0, lt=2**63, description="`next` of the page before")] = 0,
+    limit: EventLimit = 100,
 ) -> Response:
-    try:
-        begin, end = aware(since), aware(until)
-    except (OverflowError, ValueError):
-        raise invalid([FieldError("query.since", "is no time this service can count with")]) from None
+    begin, end = span(since, until)
     found = await services.store.history.list(
         events=AUDITED if event is None else (AUDITED | OUTCOMES) & {event},
         queue=queue,
@@ -52,9 +49,10 @@ async def list_changes(
         name=name,
         since=begin,
         until=end,
-        after=after,
+        after=paging.place(after),
         limit=limit,
         newest_first=True,
     )
     items = [from_event(one) for one in found]
-    return answer({"items": items, "next": found[-1].id if len(found) == limit else None})
+    more = paging.behind([one.id for one in found], limit)
+    return answer({"items": items, "next": found[-1].id if more else None, "continue": more})

@@ -1,6 +1,7 @@
 """`/metrics`: the leader's figures and those of this process, in the text format of Prometheus or as OpenMetrics.
 
-Open like the health pages; it names nodes and queues.
+It names nodes and queues, so it needs a token, anyone's. Without one the page is only on a port of its own
+(`T9KSCHED_HEALTH_PORT`), which is not opened to users.
 """
 
 from typing import Final
@@ -8,7 +9,9 @@ from typing import Final
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from api.http.problems import MEDIA_TYPE
+from api.auth import User
+from api.http.problems import Problem
+from api.http.responses import problems
 from api.services import Given, Services
 from t9ksched.serving.overload import State
 
@@ -24,14 +27,23 @@ _TEXT: Final[dict[str, object]] = {"schema": {"type": "string"}}
     summary="Figures for Prometheus",
     responses={
         200: {"content": {"text/plain": _TEXT, "application/openmetrics-text": _TEXT}},
-        503: {"description": "Problem", "content": {MEDIA_TYPE: {}}},
+        **problems(400, 401, 429, 503),
     },
     response_class=Response,
 )
-async def metrics(request: Request, services: Given) -> Response:
+async def metrics(request: Request, services: Given, _: User) -> Response:
     page, media_type = await services.leader.metrics(request.headers.get("accept", ""))
     page = _with_own(page, services, openmetrics="openmetrics" in media_type)
     return Response(page, headers={"Content-Type": media_type, "Vary": "Accept"})
+
+
+async def page_of(services: Services, openmetrics: bool) -> bytes:
+    """The page for a port of its own; while no leader answers, with the figures of this process alone."""
+    try:
+        page, media_type = await services.leader.metrics("application/openmetrics-text" if openmetrics else "")
+    except Problem:
+        return _with_own(_END if openmetrics else b"", services, openmetrics=openmetrics)
+    return _with_own(page, services, openmetrics="openmetrics" in media_type)
 
 
 def _with_own(page: bytes, services: Services, *, openmetrics: bool) -> bytes:

@@ -6,8 +6,10 @@ from starlette.responses import Response
 
 from api.auth import User, guarded
 from api.authorization import JobAccess
+from api.http.paging import Paged
 from api.http.problems import Problem
 from api.http.responses import Json, answer, documented
+from api.http.selectors import Labels, met
 from api.redaction import Redaction
 from api.schemas import Node, Nodes
 from api.services import Given
@@ -17,13 +19,18 @@ router = guarded("/apis/v1/nodes", "nodes")
 
 
 @router.get("", summary="List the nodes", responses=documented({200: Nodes}, 503))
-async def list_all(services: Given, caller: User) -> Response:
-    nodes = await services.leader.nodes()
+async def list_all(services: Given, caller: User, paging: Paged, labels: Labels) -> Response:
+    found = [node for node in await services.leader.nodes() if met(labels, node.get("labels"))]
+    nodes, more = paging.of(sorted(found, key=_name), lambda node: (_name(node),))
     redaction = await Redaction.of(services, await JobAccess.of(services, caller))
     shown: list[Json] = []
     async for some in slices(nodes):
         shown += [redaction.node(node) for node in some]
-    return await answer_items(shown, {})
+    return await answer_items(shown, {"continue": more})
+
+
+def _name(node: Json) -> str:
+    return str(node["name"])
 
 
 @router.get("/{name}", summary="Get a node", responses=documented({200: Node}, 404, 503))

@@ -13,8 +13,10 @@ from starlette.responses import Response
 
 from api.auth import Admin, Caller, Manager, Ruler, User, guarded
 from api.authorization import place_of, usable
+from api.http.paging import Paged
 from api.http.problems import Problem
 from api.http.responses import BODY, Json, answer, body_of, documented
+from api.http.selectors import Labels, met
 from api.leader import LeaderAway
 from api.queueshapes import held_now, merge_patch, one, patched_spec, several, text
 from api.schemas import MembersBody, MembersShape, Queue, QueueBody, QueueChange, QueueDeleted, Queues
@@ -42,11 +44,14 @@ _FINISHED = ("Succeeded", "Failed")
 
 
 @admin.get("", summary="List the queues you manage", responses=documented({200: Queues}, 403))
-async def list_all(services: Given, caller: Manager) -> Response:
+async def list_all(services: Given, caller: Manager, paging: Paged, labels: Labels) -> Response:
     held, headers = await held_now(services)
     queues = caller.decided.queues
-    names = queues if caller.is_admin else sorted(caller.ruled & queues.keys())
-    return several((text(queues[name], held, caller) for name in names), caller, headers)
+    names = [*queues] if caller.is_admin else sorted(caller.ruled & queues.keys())
+    if labels:
+        names = [name for name in names if met(labels, queues[name].labels)]
+    page, more = paging.of(names, lambda name: (name,))
+    return several((text(queues[name], held, caller) for name in page), caller, headers, more)
 
 
 @users.get(
@@ -58,13 +63,16 @@ async def list_all(services: Given, caller: Manager) -> Response:
 async def list_mine(
     services: Given,
     caller: User,
+    paging: Paged,
+    labels: Labels,
     namespace: Annotated[str | None, Query(description="Also what this namespace may use", max_length=63)] = None,
 ) -> Response:
     held, headers = await held_now(services)
     names = [*await services.namespaces.owned_by(caller.user), *([namespace] if namespace else [])]
     places = [await place_of(services, caller, name) for name in (None, *dict.fromkeys(names))]
-    found = usable(caller, places)
-    return several((text(record, held, caller, access) for record, access in found), caller, headers)
+    found = [(record, access) for record, access in usable(caller, places) if met(labels, record.labels)]
+    page, more = paging.of(found, lambda one: (one[0].name,))
+    return several((text(record, held, caller, access) for record, access in page), caller, headers, more)
 
 
 @admin.post(

@@ -13,6 +13,7 @@ from fastapi import Header, Query, Request
 from starlette.responses import Response
 
 from api.auth import Admin, Caller, Manager, User, guarded
+from api.http.paging import EventLimit, Paged
 from api.http.problems import Problem, invalid
 from api.http.responses import BODY, Json, answer, at, body_of, documented
 from api.job_from_object import from_event
@@ -66,10 +67,11 @@ DryRun = Annotated[bool, Query(alias="dryRun", description="Only say what it wou
     description="Administrators and managers see all, others those that are for them.",
     responses=documented({200: Reservations}),
 )
-async def list_all(services: Given, caller: User) -> Response:
+async def list_all(services: Given, caller: User, paging: Paged) -> Response:
     now, sight = time.time_ns(), await Sight.of(services, caller)
     records = [record for record in await services.store.reservations.list() if sight.sees(record)]
-    return answer({"items": [sight.shown(_shape(record, now)) for record in records]})
+    records, more = paging.of(sorted(records, key=lambda one: one.name), lambda one: (one.name,))
+    return answer({"items": [sight.shown(_shape(record, now)) for record in records], "continue": more})
 
 
 @router.get(
@@ -94,9 +96,10 @@ async def happened(
     name: str,
     services: Given,
     caller: User,
+    paging: Paged,
     event: Annotated[str | None, Query(description="Such as reservation-missed", max_length=40)] = None,
     after: Annotated[int, Query(ge=0, lt=2**63, description="The last `id` seen")] = 0,
-    limit: Annotated[int, Query(ge=1, le=1000)] = 200,
+    limit: EventLimit = 200,
 ) -> Response:
     record, sight = await _seen(services, caller, name)
     shown = OUTCOMES if sight.only is not None else OUTCOMES | _CHANGES
@@ -104,10 +107,11 @@ async def happened(
         events=shown if event is None else shown & {event},
         name=name,
         since=record.created_at if sight.only is not None else None,
-        after=after,
+        after=paging.place(after),
         limit=limit,
     )
-    return answer({"items": [from_event(one) for one in found]})
+    more = paging.behind([one.id for one in found], limit)
+    return answer({"items": [from_event(one) for one in found], "continue": more})
 
 
 @router.post(

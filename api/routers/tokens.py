@@ -9,6 +9,7 @@ from starlette.responses import Response
 
 from api.auth import Admin, guarded
 from api.http.durations import lasting
+from api.http.paging import Paged
 from api.http.problems import Problem
 from api.http.responses import BODY, Json, answer, at, body_of, documented
 from api.schemas import NewToken, TokenBody, Tokens
@@ -57,12 +58,15 @@ async def create(request: Request, services: Given, caller: Admin) -> Response:
         str(name), role, str(user), groups=groups, queues=queues, expires_at=expires_at, by=caller.user
     )
     record = next(one for one in await services.store.tokens.list() if one.name == name)
-    return answer(_shape(record) | {"token": token}, 201, {"Cache-Control": "no-store"})
+    headers = {"Cache-Control": "no-store", "Location": f"{router.prefix}/{name}"}
+    return answer(_shape(record) | {"token": token}, 201, headers)
 
 
 @router.get("", summary="List the tokens, without their secrets", responses=documented({200: Tokens}, 403))
-async def list_all(services: Given, _: Admin) -> Response:
-    return answer({"items": [_shape(record) for record in await services.store.tokens.list()]})
+async def list_all(services: Given, _: Admin, paging: Paged) -> Response:
+    records = sorted(await services.store.tokens.list(), key=lambda one: one.name)
+    page, more = paging.of(records, lambda one: (one.name,))
+    return answer({"items": [_shape(record) for record in page], "continue": more})
 
 
 @router.delete("/{name}", status_code=204, summary="Revoke a token", responses=documented({204: None}, 403, 404, 409))

@@ -11,6 +11,7 @@ from starlette.responses import Response
 
 from api.auth import User, guarded
 from api.authorization import JobAccess
+from api.http.parameters import span
 from api.http.problems import invalid
 from api.http.responses import answer, at, documented
 from api.schemas import UsageReport
@@ -67,10 +68,8 @@ async def report(
 def _window(
     since: datetime | None, until: datetime | None, month: str | None, now: datetime
 ) -> tuple[datetime | None, datetime]:
-    try:
-        begin, end = aware(since), aware(until) or now
-    except (OverflowError, ValueError):
-        raise invalid([FieldError("query.since", "is no time this service can count with")]) from None
+    begin, given = span(since, until)
+    end = given or now
     if month is not None:
         if since or until:
             raise invalid([FieldError("query.month", "goes without since and until")])
@@ -82,13 +81,6 @@ def _window(
     if begin is not None and begin > end and month is None:
         raise invalid([FieldError("query.since", "is after until")])
     return begin, end
-
-
-def aware(moment: datetime | None) -> datetime | None:
-    """A time of a query in UTC, which is meant where no zone is named."""
-    if moment is None:
-        return None
-    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
 
 
 def _csv(groups: list[str], rows: list[dict[str, Any]]) -> str:

@@ -7,7 +7,7 @@ shown from its own object.
 """
 
 import hashlib
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from functools import partial
 from typing import Annotated, Any
 
@@ -17,10 +17,13 @@ from starlette.responses import Response
 from api.auth import Actor, Caller, User, guarded
 from api.authorization import JobAccess
 from api.http.aside import aside
-from api.http.parameters import ReservationName, StartAfter, limit_text, moment_text
+from api.http.paging import EventLimit, Order, Paged
+from api.http.parameters import ReservationName, StartAfter, among, limit_text, moment_text, span
 from api.http.problems import Problem, from_kube, invalid
-from api.http.responses import BODY, Json, answer, at, body_of, documented
+from api.http.responses import BODY, Json, answer, body_of, documented
+from api.http.selectors import Labels
 from api.job_from_object import from_event, from_object
+from api.joblist import JobQuery, listed
 from api.leader import LeaderAway
 from api.queueshapes import stops_now
 from api.redaction import Redaction, name_others
@@ -31,8 +34,8 @@ from api.submission.advice import about_jobs
 from api.submission.cancelling import delete_job, delete_own_members, not_cancelled, until_noticed
 from api.submission.creation import Creation, try_out
 from api.submission.judging import judge, usable_names
-from api.submission.kinds import ACCEPTED, addressed, owner_of
-from api.submission.repeats import REPEATING, Key, checked, once
+from api.submission.kinds import ACCEPTED, addressed, kind_named, owner_of
+from api.submission.repeats import REPEATING, Key, checked, once, place_of_submission
 from api.submission.submission import Item, Wish, prepare
 from t9ksched.admission.oddities import nearest
 from t9ksched.kube.errors import ApiError, NotFound
@@ -43,15 +46,13 @@ from t9ksched.model.job import FINISHED, TERMINATING
 from t9ksched.model.names import SCHEDULER_NAME
 from t9ksched.store import history
 from t9ksched.store.history import Event
-from t9ksched.store.jobs import JobRecord
+from t9ksched.store.jobs import Matching
 from t9ksched.store.repeats import Attempt
 from t9ksched.workloads.read import read
 from t9ksched.workloads.shape import Workload
 
 router = guarded("/apis/v1/workloads", "workloads")
 
-_FRESH = timedelta(seconds=30)
-"""How long a job just accepted is listed though the leader has not seen it yet."""
 _Object = dict[str, Any]
 
 
@@ -112,7 +113,7 @@ async def _submit(
     except Problem as problem:
         await _note_refusal(services, caller, items, digest, problem)
         raise
-    return Response(told, 201, media_type="application/json")
+    return Response(told, 201, place_of_submission(told), media_type="application/json")
 
 
 def _submission(caller: Caller, items: list[Item], warnings: list[Json], made: list[_Object]) -> Json:
@@ -120,41 +121,49 @@ def _submission(caller: Caller, items: list[Item], warnings: list[Json], made: l
     return {"items": jobs, "warnings": warnings}
 
 
-@router.get("", summary="List the jobs you may see", responses=documented({200: Jobs}, 422))
+@router.get(
+    "",
+    operation_id="listJobs",
+    summary="List the jobs you may see",
+    description="In the order of their submission. Filters that are given several times let each of their values"
+    " through; all filters must. With `watch` a stream of what happens to these jobs, as `/apis/v1/events` tells it.",
+    responses=documented({200: Jobs}, 422),
+)
 async def list_jobs(
     services: Given,
     caller: User,
+    paging: Paged,
+    labels: Labels,
     namespace: str | None = None,
-    queue: str | None = None,
-    phase: Annotated[str | None, Query(description=f"One of {', '.join(PHASES)}")] = None,
+    queue: Annotated[list[str] | None, Query(max_length=20)] = None,
+    phase: Annotated[list[str] | None, among("In which they are", PHASES)] = None,
+    user: Annotated[list[str] | None, Query(description="Who submitted them", max_length=20)] = None,
+    kind: Annotated[list[str] | None, Query(description="Such as PyTorchTrainingJob or pj", max_length=20)] = None,
+    since: Annotated[datetime | None, Query(description="Submitted then or later; UTC unless it says so")] = None,
+    until: Annotated[datetime | None, Query(description="Submitted before; UTC unless it says otherwise")] = None,
     deleted: Annotated[bool, Query(description="Also those whose objects are gone")] = False,
+    order: Order = "oldest",
 ) -> Response:
-    if phase is not None and phase not in PHASES:
-        near = nearest(phase, PHASES)
-        hint = f"did you mean {near}?" if near else f"they are {', '.join(PHASES)}"
-        raise invalid([FieldError("query.phase", f"{phase!r} is no phase: {hint}")])
-    job_access = await JobAccess.of(services, caller)
-    headers: dict[str, str] = {}
-    live: list[Json] = []
-    fresh: datetime | None = None
-    try:
-        live = await services.leader.jobs(job_access.visibility)
-        fresh = datetime.now(UTC) - _FRESH
-    except LeaderAway as away:
-        headers = away.age_header(away.age)
-    recorded = await services.store.jobs.list(
-        namespace=namespace, queue=queue, phase=phase, deleted=deleted, live_since=fresh, seen_by=job_access.visibility
-    )
-    known = {job["uid"] for job in live}
-    wanted = {"namespace": namespace, "queue": queue, "phase": phase}
-    asked = {key: value for key, value in wanted.items() if value is not None}
-    jobs = [job for job in live if all(job.get(key) == value for key, value in asked.items())] if asked else live
-    jobs = job_access.those([*jobs, *(_recorded(record) for record in recorded if record.uid not in known)])
-    jobs.sort(key=lambda job: (job.get("submittedAt") or "", job["namespace"], job["name"]))
-    if queue and not jobs and queue not in caller.decided.queues:
-        raise await _no_queue(services, caller, queue)
+    phases = tuple(_phase(one) for one in phase or ())
+    begin, end = span(since, until)
+    kinds = tuple(kind_named(one) for one in kind or ())
+    matching = Matching(namespace, tuple(queue or ()), phases, kinds, tuple(user or ()), begin, end)
+    asked = JobQuery(matching, labels, deleted, order == "newest")
+    access = await JobAccess.of(services, caller)
+    jobs, token, headers = await listed(services, access, asked, paging)
+    for name in queue or ():
+        if not jobs and name not in caller.decided.queues:
+            raise await _no_queue(services, caller, name)
     items = [job | {"held": True} if is_held(caller, job) else job for job in jobs]
-    return await answer_items(items, {"stopped": stops_now(caller)}, headers)
+    return await answer_items(items, {"continue": token, "stopped": stops_now(caller)}, headers)
+
+
+def _phase(phase: str) -> str:
+    if phase in PHASES:
+        return phase
+    near = nearest(phase, PHASES)
+    hint = f"did you mean {near}?" if near else f"they are {', '.join(PHASES)}"
+    raise invalid([FieldError("query.phase", f"{phase!r} is no phase: {hint}")])
 
 
 def is_held(caller: Caller, job: Json) -> bool:
@@ -206,10 +215,11 @@ async def events(
     name: str,
     services: Given,
     caller: User,
+    paging: Paged,
     after: Annotated[int, Query(ge=0, lt=2**63, description="The last `id` seen")] = 0,
-    limit: Annotated[int, Query(ge=1, le=1000)] = 200,
+    limit: EventLimit = 200,
 ) -> Response:
-    resource = addressed(kind)
+    resource, after = addressed(kind), paging.place(after)
     job_access = await JobAccess.of(services, caller)
     found = await services.store.history.list(
         namespace=namespace, kind=resource.kind, name=name, after=after, limit=limit, seen_by=job_access.visibility
@@ -225,7 +235,7 @@ async def events(
     if any(name_others(event.detail) for event in found):
         redaction = await Redaction.of(services, job_access)
         items = [item | {"detail": redaction.preemptor(item["detail"])} for item in items]
-    return answer({"items": items})
+    return answer({"items": items, "continue": paging.behind([event.id for event in found], limit)})
 
 
 @router.delete(
@@ -306,15 +316,6 @@ async def _note_refusal(services: Services, caller: Caller, items: list[Item], d
 def _submitted(item: Item, obj: _Object, caller: Caller) -> Json:
     job = from_object(obj, item.workload, None, [member.workload for member in item.members])
     return job | {"submitter": caller.user}
-
-
-def _recorded(record: JobRecord) -> Json:
-    shape = record.shape | {"phase": record.phase}
-    if record.deleted_at is None:
-        return shape
-    gone = at(record.deleted_at)
-    members = shape.get("members", {}) | {"bound": 0, "running": 0}
-    return shape | {"deletedAt": gone, "finishedAt": shape.get("finishedAt") or gone, "members": members}
 
 
 def not_found(resource: Resource, namespace: str, name: str) -> Problem:

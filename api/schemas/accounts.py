@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import BaseModel
 
-from api.schemas.base import Shape
+from api.schemas.base import Continue, Shape
 
 
 class TokenBody(BaseModel):
@@ -44,6 +44,7 @@ class Tokens(Shape):
     """Several tokens."""
 
     items: list[Token]
+    continue_: Continue
 
 
 class WhoAmI(Shape):

@@ -1,8 +1,13 @@
 """What all shapes build on: problems, reasons, warnings."""
 
-from pydantic import BaseModel, ConfigDict
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
 
 Quantities = dict[str, str]
+
+
+Continue = Annotated[str | None, Field(alias="continue", description="leads to the next page; null on the last one")]
 
 
 class Shape(BaseModel):

@@ -4,7 +4,7 @@ from typing import Any, Final, Literal
 
 from pydantic import BaseModel, Field
 
-from api.schemas.base import ReasonShape, Shape, WarningShape
+from api.schemas.base import Continue, ReasonShape, Shape, WarningShape
 
 PHASES: Final = ("Pending", "Running", "Paused", "Resuming", "Succeeded", "Failed", "Unknown", "Terminating")
 """In which a job can be."""
@@ -90,6 +90,7 @@ class Job(Shape):
     plannedStart: PlannedStartShape | None = None
     expectedStart: ExpectedStartShape | None
     timeLimit: TimeLimitShape
+    labels: dict[str, str] | None = Field(default=None, description="of its object, where it has any")
     formerSubmitters: list[str] | None = None
     root: str | None = None
     rootUid: str | None = None
@@ -99,6 +100,7 @@ class Jobs(Shape):
     """Several jobs, and what is stopped at present."""
 
     items: list[Job]
+    continue_: Continue
     stopped: list[dict[str, Any]] = []
 
 

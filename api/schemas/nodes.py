@@ -4,7 +4,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel
 
-from api.schemas.base import Quantities, Shape
+from api.schemas.base import Continue, Quantities, Shape
 
 
 class CountedCards(Shape):
@@ -121,3 +121,4 @@ class Nodes(Shape):
     """Several nodes."""
 
     items: list[Node]
+    continue_: Continue

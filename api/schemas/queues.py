@@ -4,7 +4,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
-from api.schemas.base import Quantities, Shape, WarningShape
+from api.schemas.base import Continue, Quantities, Shape, WarningShape
 
 
 class StartWindowShape(Shape):
@@ -135,6 +135,7 @@ class Queues(Shape):
     """Several queues, and what is stopped at present."""
 
     items: list[Queue]
+    continue_: Continue
     stopped: list[StopShape] = []
 
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from api.schemas.base import Shape
+from api.schemas.base import Continue, Shape
 
 
 class HistoryEvent(Shape):
@@ -24,6 +24,7 @@ class HistoryPage(Shape):
     """Events, oldest first."""
 
     items: list[HistoryEvent]
+    continue_: Continue
 
 
 class AuditPage(Shape):
@@ -31,6 +32,7 @@ class AuditPage(Shape):
 
     items: list[HistoryEvent]
     next: int | None
+    continue_: Continue
 
 
 class ForecastFigures(Shape):

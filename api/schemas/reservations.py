@@ -4,7 +4,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
-from api.schemas.base import Shape, WarningShape
+from api.schemas.base import Continue, Shape, WarningShape
 
 
 class ReservedNodesShape(Shape):
@@ -105,6 +105,7 @@ class Reservations(Shape):
     """Several reservations."""
 
     items: list[ReservationShape]
+    continue_: Continue
 
 
 class ReservationTrial(Shape):

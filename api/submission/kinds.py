@@ -3,12 +3,13 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from api.http.problems import Problem
+from api.http.problems import Problem, invalid
+from t9ksched.admission.oddities import nearest
 from t9ksched.model.api_resource import Resource
 from t9ksched.model.errors import FieldError, child
 from t9ksched.model.names import QUEUE_LABEL
 from t9ksched.workloads.kind import Kind
-from t9ksched.workloads.registry import CONTROLLED, KINDS, OWNERS, ROWS
+from t9ksched.workloads.registry import CONTROLLED, KINDS, OWNERS, ROWS, SHORT_NAMES
 
 ACCEPTED: Final[dict[str, Resource]] = {
     row.name: row.resource for row in (*CONTROLLED, *(row for row in ROWS if row.submitted))
@@ -56,6 +57,22 @@ def addressed(kind: str) -> Resource:
         message = f"{kind!r} is no kind of workload; these are {', '.join(sorted(_ADDRESSED))}"
         raise Problem("UnknownKind", message, [FieldError("kind", message)], status=404)
     return _ADDRESSED[name]
+
+
+def kind_named(text: str) -> str:
+    """The kind that a filter names: any kind that jobs may have, in any case, singular, plural or short.
+
+    Raises:
+        Problem: InvalidField.
+    """
+    key = text.lower()
+    short = SHORT_NAMES.get(key) or SHORT_NAMES.get(key.removesuffix("s"))
+    name = _SPELLINGS.get(key) or short or next((one for one in KINDS if one.lower() == key), None)
+    if name is None:
+        near = nearest(text, sorted(KINDS))
+        hint = f"did you mean {near}?" if near else f"these are {', '.join(sorted(KINDS))}"
+        raise invalid([FieldError("query.kind", f"{text!r} is no kind of workload: {hint}")])
+    return name
 
 
 def owner_reference(obj: Mapping[str, Any]) -> Mapping[str, Any] | None:

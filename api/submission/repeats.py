@@ -10,8 +10,8 @@ import hashlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime
-from typing import Annotated, Final
-from urllib.parse import parse_qsl
+from typing import Annotated, Any, Final
+from urllib.parse import parse_qsl, quote
 
 import msgspec
 import structlog
@@ -26,6 +26,13 @@ from t9ksched.store.errors import StoreError
 from t9ksched.store.repeats import LEASE, MAX_STORED, Attempt, Busy, OtherRequest, Stored
 
 log = structlog.get_logger(__name__)
+
+
+class _Told(msgspec.Struct):
+    """An answer to a submission, as far as it is read."""
+
+    items: list[msgspec.Raw]
+
 
 MAX_KEY: Final = 255
 MAX_OBJECTS: Final = 1000
@@ -96,7 +103,8 @@ async def once(
     )
     match found:
         case Stored(status, text):
-            return Response(text.encode(), status, {REPLAYED: "true"}, media_type="application/json")
+            headers = {REPLAYED: "true"} | place_of_submission(text)
+            return Response(text.encode(), status, headers, media_type="application/json")
         case OtherRequest():
             fault = FieldError(_PATH, "was used before with another request: another body, query or content type")
             raise invalid([fault], remedy="use a new key for each new request")
@@ -144,6 +152,16 @@ async def _alive(services: Services, attempt: Attempt) -> AsyncIterator[None]:
         renewing.cancel()
         with suppress(asyncio.CancelledError):
             await renewing
+
+
+def place_of_submission(told: str) -> dict[str, str]:
+    """The header that says where the one job of a submission is; none where there are several."""
+    items = msgspec.json.decode(told, type=_Told).items
+    if len(items) != 1:
+        return {}
+    job = msgspec.json.decode(items[0], type=dict[str, Any])
+    parts = (quote(str(job[part]), safe="") for part in ("namespace", "kind", "name"))
+    return {"Location": f"/apis/v1/workloads/{'/'.join(parts)}"}
 
 
 def _asked(request: Request, body: bytes) -> str:

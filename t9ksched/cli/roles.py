@@ -6,6 +6,7 @@ Scheduler and controllers lead by a Lease each: replicas wait, and one works.
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 
 import structlog
 from pydantic import SecretStr
@@ -13,6 +14,7 @@ from pydantic import SecretStr
 from api.app import create_app
 from api.http.server import Server, listen
 from api.leader import HttpLeader
+from api.routers.metrics import page_of
 from api.submission.recovery import recovering
 from t9ksched.cli.assembly import limits_of, scheduler_of, services_of
 from t9ksched.cli.failure import Failure
@@ -109,7 +111,11 @@ async def api(settings: Settings) -> int:
         await _see_an_admin(store, settings.admin_token)
         services = services_of(settings, store, client, leader)
         listener = listen(settings.host, settings.port)
-        async with recovering(services), Server(create_app(services), listener, limits_of(settings)) as server:
+        async with (
+            recovering(services),
+            Server(create_app(services), listener, limits_of(settings)) as server,
+            probed(settings.health_host, settings.health_port, lambda: True, partial(page_of, services)),
+        ):
             settle()
             log.info("serving", url=server.url)
             await asyncio.Event().wait()

@@ -1,5 +1,6 @@
 """A job as REST, the CLI, events and SQL show it: one value, from which its JSON is made in one place."""
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
@@ -81,16 +82,17 @@ class JobView(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     planned_start: PlannedStart | None = None
     expected_start: ExpectedStart | None = None
     time_limit: TimeLimit
+    labels: Mapping[str, str] = msgspec.field(default_factory=dict)
     former_submitters: tuple[str, ...] = ()
     root: str = ""
     root_uid: str = ""
 
     def to_json(self) -> dict[str, Any]:
-        """As REST shows it; the last three only where there is something to say."""
+        """As REST shows it; the last four only where there is something to say."""
         found: dict[str, Any] = msgspec.to_builtins(self)
         found["timeLimit"] = self.time_limit.to_json()
         found["formerSubmitters"] = list(self.former_submitters)
-        for name in ("formerSubmitters", "root", "rootUid"):
+        for name in ("labels", "formerSubmitters", "root", "rootUid"):
             if not found[name]:
                 del found[name]
         return found

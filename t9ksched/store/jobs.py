@@ -6,17 +6,33 @@ Lists come from here when the leader is away, and after the fact. The leader wri
 
 import builtins
 from collections.abc import AsyncIterator, Iterable, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Final, NamedTuple
 
 import msgspec
-from sqlalchemy import ColumnElement, Connection, Select, Text, and_, cast, delete, func, or_, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Select,
+    Text,
+    and_,
+    cast,
+    delete,
+    func,
+    literal,
+    or_,
+    select,
+    tuple_,
+    update,
+)
 
 from t9ksched.model.run_times import Likeness
 from t9ksched.store.bulk import Bulk
 from t9ksched.store.database import Database
 from t9ksched.store.history import Visibility
+from t9ksched.store.moment import Moment
 from t9ksched.store.rows import BATCH, batches, inserting_missing, lengths, upserting
 from t9ksched.store.tables import job
 
@@ -59,6 +75,31 @@ class Written(NamedTuple):
     phase: str
     finished_at: datetime | None
     shape: str
+
+
+@dataclass(frozen=True, slots=True)
+class Matching:
+    """Filters of jobs; an empty one lets all through. A job was submitted at `since` or later, and before `until`."""
+
+    namespace: str | None = None
+    queues: Sequence[str] = ()
+    phases: Sequence[str] = ()
+    kinds: Sequence[str] = ()
+    users: Sequence[str] = ()
+    since: datetime | None = None
+    until: datetime | None = None
+
+    def where(self, query: Select[Any]) -> Select[Any]:
+        """The query for those jobs alone."""
+        if self.namespace is not None:
+            query = query.where(job.c.namespace == self.namespace)
+        several = ((job.c.queue, self.queues), (job.c.phase, self.phases), (job.c.kind, self.kinds))
+        for column, values in (*several, (job.c.submitter, self.users)):
+            if values:
+                query = query.where(column.in_(values))
+        if self.since is not None:
+            query = query.where(job.c.submitted_at >= self.since)
+        return query if self.until is None else query.where(job.c.submitted_at < self.until)
 
 
 class Jobs:
@@ -106,10 +147,32 @@ class Jobs:
 
         Jobs whose objects are gone are included only if `deleted`, others only if submitted after `live_since`.
         """
-        query: Select[Any] = select(*_COLUMNS).order_by(job.c.submitted_at.desc(), job.c.uid.desc()).limit(limit)
-        for column, value in (("namespace", namespace), ("queue", queue), ("phase", phase)):
-            if value is not None:
-                query = query.where(job.c[column] == value)
+        some = [() if one is None else (one,) for one in (queue, phase)]
+        matching = Matching(namespace, queues=some[0], phases=some[1])
+        rows = await self.page(
+            matching, deleted=deleted, live_since=live_since, seen_by=seen_by, limit=limit, newest_first=True
+        )
+        return rows[::-1]
+
+    async def page(
+        self,
+        matching: "Matching",
+        *,
+        deleted: bool,
+        live_since: datetime | None,
+        seen_by: Visibility | None,
+        limit: int,
+        newest_first: bool = False,
+        after: tuple[datetime, str] | None = None,
+    ) -> builtins.list[JobRecord]:
+        """As `list`, the next `limit` jobs behind the one that was submitted then and has that UID."""
+        place = tuple_(job.c.submitted_at, job.c.uid)
+        order = (job.c.submitted_at.desc(), job.c.uid.desc()) if newest_first else (job.c.submitted_at, job.c.uid)
+        query: Select[Any] = select(*_COLUMNS).order_by(*order).limit(limit)
+        if after is not None:
+            cursor = tuple_(literal(after[0], Moment), literal(after[1]))
+            query = query.where(place < cursor if newest_first else place > cursor)
+        query = matching.where(query)
         live = job.c.deleted_at.is_(None)
         recent = live if live_since is None else live & (job.c.submitted_at > live_since)
         if not deleted:
@@ -118,7 +181,7 @@ class Jobs:
             query = query.where(or_(recent, job.c.deleted_at.is_not(None)))
         if seen_by is not None:  # case differs between databases, so more may be found: the caller checks each again
             query = query.where(_seen(seen_by))
-        return [_record(row) for row in reversed(await self._database.fetch(query))]
+        return [_record(row) for row in await self._database.fetch(query)]
 
     async def written(self) -> AsyncIterator[Sequence[Written]]:
         """What was written of every job that is not known to be gone, a thousand at a time, in the order of UIDs."""

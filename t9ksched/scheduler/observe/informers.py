@@ -140,6 +140,7 @@ def job_record(job: JobObject, kind: Resource) -> JobRecord:
         phase=phase,
         message=str(done.get("message") or ""),
         finished=nanoseconds(str(done.get("lastTransitionTime") or "")),
+        labels=meta.labels or {},
         limit_text=str((meta.annotations or {}).get(names.TIME_LIMIT_ANNOTATION, "")),
         start_text=str((meta.annotations or {}).get(names.START_AFTER_ANNOTATION, "")),
         reservation_text=str((meta.annotations or {}).get(names.RESERVATION_ANNOTATION, "")),

@@ -184,9 +184,9 @@ Written by `make reference` from the table the page itself is made from. Each sc
 of its probes (`T9KSCHED_HEALTH_PORT`), as deployed 8080, which the Service `t9k-scheduler` in `t9k-system` names; no
 token is needed. The one that leads has all families, one that waits to lead `t9ksched_leading` alone. The page is in
 the text format of Prometheus or, if the scraper asks for it, OpenMetrics. REST serves the leader's page at its own
-`/metrics`, in either format, and adds the counter `t9ksched_api_requests_refused_total` of its own process: requests
-refused because more came than can be answered in time, by `reason` (`share`: one caller's excess, `full`: that of all,
-`late`: waited too long).
+`/metrics` to those who have a token, and without one on the port of its probes, if it has one. It adds the counter
+`t9ksched_api_requests_refused_total` of its own process: requests refused because more came than can be answered in
+time, by `reason` (`share`: one caller's excess, `full`: that of all, `late`: waited too long).
 
 Amounts are in base units. The label `unit` is `core` for cpu, `byte` for memory, `card` for `cards` (physical cards,
 parts of them included, to thousandths, where the quota names them), and `integer` for every other

@@ -1,5 +1,6 @@
 """A job as REST, the CLI and history show it, from the scheduler's state."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -96,10 +97,19 @@ def job_view(view: ObservedJob, state: ClusterState) -> JobView:
         planned_start=plan,
         expected_start=expected_start(gangs, state) if waiting else None,
         time_limit=limit,
+        labels=_labels(view),
         former_submitters=former_submitters(view, state),
         root=above.title if above else "",
         root_uid=above.uid if above else "",
     )
+
+
+def _labels(view: ObservedJob) -> Mapping[str, str]:
+    """The labels of its object; of one that is not watched none, but those of a plain pod."""
+    if view.record is not None:
+        return view.record.labels
+    only = view.gangs[0] if view.gangs and view.gangs[0].virtual and view.gangs[0].owner is None else None
+    return next((pod.labels for pod in only.members.values()), {}) if only is not None else {}
 
 
 @dataclass(slots=True)

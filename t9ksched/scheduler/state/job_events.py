@@ -32,6 +32,7 @@ class JobEvents:
     def upsert(self, job: JobRecord) -> None:
         """A job's object appeared or changed; its groups are found by their owner."""
         known = self._state.jobs.get(job.uid)
+        job.labels = self._state._sharing.labels(dict(job.labels))
         self._state.jobs[job.uid] = job
         if job.phase == "Paused":
             self._state.clocks.lost(job.uid)

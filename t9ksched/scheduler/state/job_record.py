@@ -1,7 +1,7 @@
 """What the scheduler remembers of each object that a user knows as a job."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from t9ksched.model.podclass import PodClass
@@ -62,6 +62,8 @@ class JobRecord:
     """Which object that it needs the API server refuses, and why, as its controller says."""
     fault: str = ""
     """The faults of its spec, as its controller reports them: no pod is created before they are corrected."""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """Of its object; callers must not change them."""
     restarts: Restarts | None = None
     """Members that ended and were made anew, as its controller counts, if any."""
 

@@ -17,7 +17,7 @@ from tests.unit.api.test_jobs import live
 from tests.unit.api.world import Answer, Client, Json, World, pytorch
 
 ROLES = ("admin", "boss", "ann", "eye")
-PUBLIC = {"/healthz", "/metrics", "/readyz", "/version", "/docs"}
+PUBLIC = {"/healthz", "/readyz", "/version", "/apis/v1/version", "/docs"}
 QUEUE, QUEUES = "/apis/v1/admin/queues/{name}", "/apis/v1/admin/queues"
 JOB, JOBS = "/apis/v1/workloads/{namespace}/{kind}/{name}", "/apis/v1/workloads"
 RESERVATIONS = "/apis/v1/admin/reservations"
@@ -60,6 +60,7 @@ TABLE: dict[tuple[str, str], tuple[str, str]] = {
     ("GET", "/apis/v1/forecast-accuracy"): ("++FF", "++FF"),
     ("GET", "/apis/v1/stops"): ("++++", "++++"),
     ("GET", "/apis/v1/whoami"): ("++++", "++++"),
+    ("GET", "/metrics"): ("++++", "++++"),
     ("GET", RESERVATIONS): ("++++", "++++"),
     ("POST", RESERVATIONS): ("+FFF", "+FFF"),
     ("GET", RESERVATIONS + "/{name}"): ("++--", "++--"),

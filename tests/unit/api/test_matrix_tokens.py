@@ -14,7 +14,7 @@ from tests.unit.api.world import Client, World, pytorch
 
 __all__ = ["callers"]
 RULES = {auth.administrator, auth.manager, auth.ruler, auth.actor, auth.authenticate}
-ASSETS = {"/openapi.json", "/docs", "/docs-assets"}
+ASSETS = {"/openapi.json", "/", "/docs", "/docs-assets"}
 """What the documentation page is made of; it tells nothing that the source does not."""
 
 
@@ -43,7 +43,7 @@ async def test_every_endpoint_names_its_rule(world: World) -> None:
     router."""
     without, seen = [], set()
     for route in iter_route_contexts(world.app.routes):
-        if not isinstance(route.original_route, APIRoute) or route.path in PUBLIC:
+        if not isinstance(route.original_route, APIRoute) or route.path in {*PUBLIC, "/"}:
             continue
         seen.add(route.path)
         named = {one.call for one in route.dependant.dependencies if one.name is not None}

@@ -39,9 +39,13 @@ async def test_readyz_names_what_the_scheduler_may_not_watch(world: World) -> No
     ("path", "fault", "hint"),
     [
         ("/apis/v1/workloads?fase=Running", "query.fase", "did you mean phase?"),
-        ("/apis/v1/workloads?phase=Running&zzz=1", "query.zzz", "the parameters are deleted, namespace, phase, queue"),
+        (
+            "/apis/v1/workloads?phase=Running&zzz=1",
+            "query.zzz",
+            "the parameters are continue, deleted, kind, label, limit, namespace",
+        ),
         ("/apis/v1/queues?namespce=default", "query.namespce", "did you mean namespace?"),
-        ("/apis/v1/nodes?name=n1", "query.name", "there are no parameters here"),
+        ("/apis/v1/stops?name=n1", "query.name", "there are no parameters here"),
         ("/apis/v1/admin/audit?acter=ann", "query.acter", "did you mean actor?"),
     ],
 )
@@ -299,7 +303,10 @@ async def test_large_bodies_are_not_read(world: World, chunked: bool) -> None:
 
 async def test_nodes_come_from_the_leader(world: World) -> None:
     world.leader.node_list = [{"name": "n1", "gpus": []}]
-    assert (await world.user("GET", "/apis/v1/nodes")).body == {"items": [{"name": "n1", "gpus": []}]}
+    assert (await world.user("GET", "/apis/v1/nodes")).body == {
+        "items": [{"name": "n1", "gpus": []}],
+        "continue": None,
+    }
     assert (await world.user("GET", "/apis/v1/nodes/n1")).body["name"] == "n1"
     assert (await world.user("GET", "/apis/v1/nodes/n2")).body["code"] == "NotFound"
     world.leader.away = True
@@ -339,7 +346,7 @@ def test_a_port_in_use_says_so() -> None:
 
 
 async def test_a_scraper_gets_the_format_that_it_asks_the_leader_for(world: World) -> None:
-    page = await world.nobody("GET", "/metrics", Accept="application/openmetrics-text; version=1.0.0")
+    page = await world.user("GET", "/metrics", Accept="application/openmetrics-text; version=1.0.0")
     assert page.headers["Content-Type"] == "text/plain; asked=application/openmetrics-text; version=1.0.0"
 
 

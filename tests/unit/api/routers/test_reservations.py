@@ -31,7 +31,7 @@ async def test_life_of_a_reservation(world: World) -> None:
     got = await world.admin("GET", f"{PATH}/eval")
     assert [one["path"] for one in made.body.pop("warnings")] == ["for.queues"]
     assert (got.body, got.headers["ETag"]) == (made.body, made.headers["ETag"])
-    assert (await world.admin("GET", PATH)).body == {"items": [got.body]}
+    assert (await world.admin("GET", PATH)).body == {"items": [got.body], "continue": None}
 
     change = {"to": "2090-01-07T23:00:00Z", "note": None, "for": "maintenance"}
     changed = await world.admin("PATCH", f"{PATH}/eval", change, If_Match=got.headers["ETag"])
@@ -84,7 +84,7 @@ async def test_a_dry_run_says_what_would_be_and_changes_nothing(world: World) ->
     tried = await world.admin("POST", f"{PATH}?dryRun=true", body())
     assert tried.status == 200
     assert (tried.body["nodes"], tried.body["conflicts"], tried.body["plans"]) == (["n1"], [job], [plan])
-    assert (await world.admin("GET", PATH)).body == {"items": []}
+    assert (await world.admin("GET", PATH)).body == {"items": [], "continue": None}
     world.leader.judgement = {}
     made = await world.admin("POST", PATH, body())
     for method, change in (("PATCH", {"note": "x"}), ("DELETE", None)):
@@ -103,7 +103,7 @@ async def test_a_conflict_says_who_holds_what_until_when(world: World) -> None:
     assert "onConflict: Wait" in refused.body["remedy"]
     world.leader.judgement = {"conflicts": [held | {"kind": "reservation"}]}
     assert (await world.admin("POST", PATH, body())).body["remedy"] == "take other nodes or times"
-    assert (await world.admin("GET", PATH)).body == {"items": []}
+    assert (await world.admin("GET", PATH)).body == {"items": [], "continue": None}
 
 
 async def test_who_is_not_evicted_is_told(world: World) -> None:
@@ -173,7 +173,7 @@ async def test_what_only_administrators_may_do(world: World, change: Json, judge
     for dry in ("", "?dryRun=true"):
         refused = await mia("POST", f"{PATH}{dry}", body(**times | {"onConflict": "Preempt"} | change))
         assert (refused.status, told in refused.body["detail"]) == (403, True), refused.body
-    assert (await world.admin("GET", PATH)).body == {"items": []}
+    assert (await world.admin("GET", PATH)).body == {"items": [], "continue": None}
 
 
 @pytest.mark.parametrize(
@@ -209,7 +209,7 @@ async def test_a_name_is_taken_once_and_stays(world: World) -> None:
 async def test_without_a_leader_nothing_is_reserved(world: World) -> None:
     world.leader.away = True
     assert (await world.admin("POST", PATH, body())).status == 503
-    assert (await world.admin("GET", PATH)).body == {"items": []}
+    assert (await world.admin("GET", PATH)).body == {"items": [], "continue": None}
 
 
 async def test_it_is_judged_again_when_another_one_changed_meanwhile(world: World) -> None:
