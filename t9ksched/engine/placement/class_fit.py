@@ -15,6 +15,7 @@ from t9ksched.engine.arrays import Indices, Int64s, Mask
 from t9ksched.engine.card_parts import move_parts, part_needs
 from t9ksched.engine.cards import Share, granted
 from t9ksched.engine.nodes import LARGEST
+from t9ksched.engine.placement.class_rooms import ClassRooms
 from t9ksched.engine.placement.packing_shapes import Asked
 from t9ksched.engine.placement.pod_affinity import NO_CONTRIBUTION, ClassAffinity
 from t9ksched.model.cards import CardGrant, ContainerGrant
@@ -85,8 +86,10 @@ class ClassFit:
         self._gain: Int64s | None = None
         self._key: Int64s | None = None
         self._bias: Int64s | None = None
-        self._rooms: Int64s | None = None
+        self._class_rooms = ClassRooms(self)
         self._rooms_state = -1
+        self._rooms: Int64s | None = None
+        self._rooms_scope: Mask | None = None
         self._total: int | None = None
         self._kept = False
         self._empty: tuple[Mask | None, Int64s] | None = None
@@ -95,6 +98,11 @@ class ClassFit:
         """Why so many of its pods find no room now; filled by `explain`."""
         self.away: list[tuple[str, Mapping[str, int], tuple[str, ...]]] | None = None
         """What of the nodes takes none of its pods for now; filled by `explain`."""
+
+    @cached_property
+    def scarcest(self) -> int:
+        """The resource of which its pods need the largest part of all there is, by row."""
+        return int((self.needs_vector / self.trial.feasibility.whole()).argmax())
 
     @cached_property
     def asked(self) -> Asked:
@@ -128,11 +136,6 @@ class ClassFit:
     def reachable(self, co_placed_terms: Container[PodTerm] = ()) -> Mask:
         """Nodes that its rules about pods allow sooner or later; `co_placed_terms` as in `ClassAffinity`."""
         return self.mask & self.affinity().reachable(co_placed_terms) if self.ruled else self.mask
-
-    def rescope(self) -> None:
-        """The scope of the trial has changed."""
-        self._key = self._rooms = None
-        self._seen = -1
 
     @property
     def mask(self) -> Mask:
@@ -177,12 +180,19 @@ class ClassFit:
     def drop(self) -> None:
         """Give the arrays back; they are made again when they are needed."""
         self._mask = self._gain = self._key = self._bias = self._rooms = self._empty = None
+        self._class_rooms.drop()
         self.away = None
         self._seen = -1
         self._kept = False
 
     def refresh(self) -> Int64s:
-        """The score of each node for one more pod, or `NEVER`; shape (nodes,), brought up to date."""
+        """The score of each node for one more pod, or `NEVER`; shape (nodes,), brought up to date. Within a scope it is
+        a copy.
+        """
+        key, scope = self._refresh(), self.trial.scope
+        return key if scope is None else np.where(scope, key, NEVER)
+
+    def _refresh(self) -> Int64s:
         touched = self.trial.touched
         fresh = len(touched) - self._seen
         if self._key is None:
@@ -195,7 +205,7 @@ class ClassFit:
             self._sweep(None)
         elif fresh <= _FEW and self.trial.packing is None:
             for row in touched[self._seen :]:
-                self._key[row] = self.score(row) if self.room(row) > 0 else NEVER
+                self._key[row] = self.score(row) if self._class_rooms.one(row) > 0 else NEVER
         else:
             self._sweep(np.array(touched[self._seen :], np.intp))
         self._seen = len(touched)
@@ -241,29 +251,14 @@ class ClassFit:
         return -left
 
     def caught_up(self) -> None:
-        """The caller has set the keys of the nodes it touched itself."""
-        self._seen = len(self.trial.touched)
+        """The caller has set the keys of the nodes it touched itself; within a scope it had a copy of them."""
+        if self.trial.scope is None:
+            self._seen = len(self.trial.touched)
 
     def room(self, row: int) -> int:
         """How many pods of the class fit on a node now."""
-        if not self.known or not self.mask[row]:
-            return 0
-        if self.trial.scope is not None and not self.trial.scope[row]:
-            return 0
-        left = self.trial.free[:, row].tolist()
-        room = LARGEST
-        for parts in self.divided:
-            if parts.on(row):
-                room = min(room, parts.room(self.trial.free[:, row], row))
-        for at, amount in self.needs:
-            fit = left[at] // amount
-            if fit < room:
-                room = fit
-        if room <= 0:
-            return 0
-        if self.ports:
-            return 0 if self.ports_taken(row) else 1
-        return room
+        scope = self.trial.scope
+        return self._class_rooms.one(row) if scope is None or scope[row] else 0
 
     def rooms(self, free: Int64s | None = None) -> Int64s:
         """How many pods of the class fit on each node, on the columns of free room given (default: now).
@@ -272,19 +267,16 @@ class ClassFit:
         speak of another time, and have what is left of divided cards then.
         """
         if free is not None:
-            return self._fit_on(free)
-        state = self.trial.state
-        if self._rooms is None or self._rooms_state != state:
+            return self._class_rooms.on(free, self.here)
+        scope = self.trial.scope
+        if self._rooms is None or self._rooms_state != self.trial.state or self._rooms_scope is not scope:
             self._keep()
-            rooms = self._rooms = self._fit_on(self.trial.free)
-            self._rooms_state = state
+            rooms = self._class_rooms.now()
+            self._rooms = rooms if scope is None else np.where(scope, rooms, 0)
+            self._rooms.flags.writeable = False
+            self._rooms_state, self._rooms_scope = self.trial.state, scope
             self._total = self.away = None
             self.said.clear()
-            if self.ports:
-                for row in np.flatnonzero(rooms).tolist():
-                    if self.ports_taken(row):
-                        rooms[row] = 0
-            rooms.flags.writeable = False
         return self._rooms
 
     def total(self) -> int:
@@ -299,7 +291,7 @@ class ClassFit:
         scope = self.trial.scope
         if self._empty is None or self._empty[0] is not scope:
             self._keep()
-            self._empty = scope, self._fit_on(self.trial.nodes.static.allocatable)
+            self._empty = scope, self._class_rooms.on(self.trial.nodes.static.allocatable, self.here)
             self._total_empty = None
         return self._empty[1]
 
@@ -309,24 +301,6 @@ class ClassFit:
         if self._total_empty is None:
             self._total_empty = min(int(np.minimum(rooms, _MOST).sum()), _MOST)
         return self._total_empty
-
-    def _fit_on(self, free: Int64s) -> Int64s:
-        """How many pods of the class these columns have room for on each node, host ports aside but for one a node."""
-        if not self.known:
-            return np.zeros(len(self.trial.nodes), np.int64)
-        rooms = np.full(len(self.trial.nodes), LARGEST, np.int64)
-        for at, amount in self.needs:
-            np.minimum(rooms, free[at] // amount, out=rooms)
-        for parts in self.divided:
-            np.minimum(rooms, parts.rooms(free), out=rooms)
-        np.maximum(rooms, 0, out=rooms)
-        self.trial.meter.spent += len(rooms) * (1 + len(self.needs))
-        rooms[~self.mask] = 0
-        if self.trial.scope is not None:
-            rooms[~self.trial.scope] = 0
-        if self.ports:
-            np.minimum(rooms, 1, out=rooms)
-        return rooms
 
     def able(self) -> Mask:
         """Nodes that could take one pod if nothing ran there, shape (nodes,)."""
@@ -341,7 +315,7 @@ class ClassFit:
             return
         trial.meter.spent += (len(key) if rows is None else len(rows)) * (2 + len(self.needs))
         if rows is None:
-            fits = self.here.copy()
+            fits = self.mask.copy()
             for at, amount in self.needs:
                 fits &= trial.free[at] >= amount
             for parts in self.divided:
@@ -354,7 +328,7 @@ class ClassFit:
             key[~fits] = NEVER
             candidates = np.flatnonzero(fits).tolist() if self.ports else []
         else:
-            fits = self.mask[rows] if trial.scope is None else self.mask[rows] & trial.scope[rows]
+            fits = self.mask[rows]
             for at, amount in self.needs:
                 fits &= trial.free[at][rows] >= amount
             for parts in self.divided:

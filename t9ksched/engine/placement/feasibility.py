@@ -11,6 +11,7 @@ import numpy as np
 from t9ksched.engine.arrays import Indices, Int64s, Mask
 from t9ksched.engine.nodes import FrozenNodes, Static
 from t9ksched.engine.placement.constraints import Constraint, QueueNodes, Selected, Usable, constraints, evaluate
+from t9ksched.engine.placement.domains import Domains
 from t9ksched.engine.placement.scores import NODE_AFFINITY, SOFT_TAINTS, Scores, Source
 from t9ksched.engine.plugins import PluginColumns
 from t9ksched.engine.policy import Binpack
@@ -32,7 +33,8 @@ class FeasibilityCache:
         self._totals: dict[LabelSelector | None, Int64s] = {}
         self._scores: dict[Binpack | None, Scores] = {}
         self.plugged = PluginColumns()
-        self._domains: dict[str, tuple[Indices, list[str]]] = {}
+        self._domains: dict[str, Domains] = {}
+        self._whole: Int64s | None = None
         self._bare: Mask | None = None
         self._models: dict[str, list[Source]] = {}
         self._softly: list[int] | None = None
@@ -46,7 +48,7 @@ class FeasibilityCache:
         if old is new:
             return
         self._static = new
-        self._softly = self._bare = None
+        self._softly = self._bare = self._whole = None
         self._domains.clear()
         self._models.clear()
         self._joined.clear()
@@ -99,6 +101,11 @@ class FeasibilityCache:
 
     def domains(self, key: str) -> tuple[Indices, list[str]]:
         """Domain of each node by a label, their number for nodes without it; and the label's values, sorted."""
+        found = self.domains_of(key)
+        return found.of, found.names
+
+    def domains_of(self, key: str) -> Domains:
+        """The domains of a label."""
         found = self._domains.get(key)
         if found is None:
             assert self._static is not None, "follow() comes first"
@@ -106,7 +113,7 @@ class FeasibilityCache:
             names = sorted({value for value in values if value is not None})
             index: dict[str | None, int] = {value: at for at, value in enumerate(names)}
             of = np.array([index.get(value, len(names)) for value in values], np.intp)
-            found = self._domains[key] = (of, names)
+            found = self._domains[key] = Domains(of, names)
         return found
 
     def preferred(self, pod_class: PodClass) -> list[Source]:
@@ -155,6 +162,13 @@ class FeasibilityCache:
             many = np.array([count[card_model(facts.labels) or ""] for facts in static.facts], np.int64)
             found = self._models[resource] = [Source(1, large), Source(1, many)]
         return found
+
+    def whole(self) -> Int64s:
+        """Allocatable of all nodes, summed, at least 1; shape (resources,)."""
+        if self._whole is None:
+            assert self._static is not None, "follow() comes first"
+            self._whole = np.maximum(self._static.allocatable.sum(axis=1), 1)
+        return self._whole
 
     def scores(self, binpack: Binpack | None) -> Scores:
         """How these nodes are scored by a policy."""

@@ -5,6 +5,7 @@ level the domain first that has the least room to leave.
 """
 
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 import numpy as np
 
@@ -12,6 +13,8 @@ from t9ksched.engine.arrays import Mask
 from t9ksched.engine.placement.pack import Group, co_placed_terms
 from t9ksched.engine.placement.trial import Trial
 from t9ksched.model.gang import Gang
+
+_MOST: Final = np.iinfo(np.int64).max
 
 
 def scopes(trial: Trial, groups: Sequence[Group], levels: Sequence[str], nodes: Sequence[str] = ()) -> Iterator[Mask]:
@@ -23,27 +26,37 @@ def scopes(trial: Trial, groups: Sequence[Group], levels: Sequence[str], nodes: 
         return
     index = trial.nodes.static.index
     rows = [index[name] for name in nodes if name in index]
-    scarce = _scarcest(trial, groups)
-    needs = np.sum([column.needs_vector * pods for column, pods in groups], axis=0)
-    usable = np.logical_or.reduce([column.mask for column, _ in groups])
     along = co_placed_terms(groups)
+    alone = groups[0][0] if len(groups) == 1 and not groups[0][0].ruled else None
+    needs = usable = None
+    if alone is None:
+        needs = np.sum([column.needs_vector * pods for column, pods in groups], axis=0)
+        usable = np.logical_or.reduce([column.mask for column, _ in groups])
+    scarce = int((needs / trial.feasibility.whole()).argmax()) if alone is None else alone.scarcest
     for level in levels:
-        of, names = trial.feasibility.domains(level)
+        domains = trial.feasibility.domains_of(level)
+        of, names = domains.of, domains.names
         fits = np.ones(len(names), np.bool_)
         for column, pods in groups:
             rooms = np.minimum(column.rooms(), pods)
             if column.ruled:
                 rooms[~column.reachable(along)] = 0
-            fits &= np.bincount(of, weights=rooms, minlength=len(names) + 1)[:-1] >= pods
-        for at in np.flatnonzero(needs).tolist():
-            free = np.where(usable, np.maximum(trial.free[at], 0), 0)
-            fits &= np.bincount(of, weights=free, minlength=len(names) + 1)[:-1] >= needs[at]
+            fits &= domains.sums(rooms) >= pods
+        if needs is not None:  # of pods of one class there is enough of everything where they have room
+            for at in np.flatnonzero(needs).tolist():
+                free = np.where(usable, np.maximum(trial.free[at], 0), 0)
+                fits &= domains.sums(free) >= needs[at]
         trial.meter.spent += len(of) * len(groups)
         if rows:
             here = np.zeros(len(names) + 1, np.bool_)
             here[of[rows]] = True
             fits &= here[:-1] & (int(here.sum()) == 1)
-        left = np.bincount(of, weights=np.maximum(trial.free[scarce], 0), minlength=len(names) + 1)[:-1]
+        if not fits.any():
+            continue
+        left = np.where(fits, domains.sums(np.maximum(trial.free[scarce], 0)), _MOST)
+        first = int(left.argmin())
+        yield of == first
+        fits[first] = False
         found = np.flatnonzero(fits)
         for domain in found[np.argsort(left[found], kind="stable")].tolist():
             yield of == domain
@@ -61,10 +74,3 @@ def shared(trial: Trial, gang: Gang) -> Mask | None:
         if domain < len(names) and bool((of[rows] == domain).all()):
             return np.asarray(of == domain)
     return None
-
-
-def _scarcest(trial: Trial, groups: Sequence[Group]) -> int:
-    """The resource of which the groups need the largest part of all there is."""
-    needs = np.sum([column.needs_vector * pods for column, pods in groups], axis=0)
-    total = np.maximum(trial.nodes.static.allocatable.sum(axis=1), 1)
-    return int((needs / total).argmax())

@@ -188,10 +188,7 @@ class Trial:
 
     def within(self, scope: Mask | None) -> None:
         """From now on place on these nodes only; None for all."""
-        if scope is not self.scope:
-            self.scope = scope
-            for column in self._columns.values():
-                column.rescope()
+        self.scope = scope
 
     def mark(self) -> int:
         """A point to which `undo` returns."""
