@@ -101,6 +101,30 @@ class Simple:
         return self._count(going)
 
 
+    def by_costs_anew(self) -> int:
+        """The node whose occupants and companions are fewest of those that stay, costs found anew after each; then
+        victims that are not needed are spared, the largest first, while any can be.
+        """
+        going: set[str] = set()
+        cost = {name: self._count(self.on[name]) for name in self.names}
+        while len(self._empty(going)) < self.wanted:
+            cost = {name: left for name, left in cost.items() if left}
+            name = min(cost, key=lambda name: (cost[name], name))
+            for uid in self.on[name] - going:
+                for place in set(self.groups[uid]):
+                    cost[place] -= len(self.groups[uid])
+            going |= self.on[name]
+        empty = set(self._empty(going))
+        while True:
+            losses = {uid: len(empty.intersection(self.groups[uid])) for uid in going}
+            may = [uid for uid, lost in losses.items() if len(empty) - lost >= self.wanted]
+            if not may:
+                return self._count(going)
+            uid = min(may, key=lambda uid: (losses[uid], -len(self.groups[uid]), uid))
+            going.discard(uid)
+            empty.difference_update(self.groups[uid])
+
+
 def measure(given: View, rounds: int = 7) -> dict[str, object]:
     """Times and counts of one case."""
     memory = Memory()
@@ -108,14 +132,16 @@ def measure(given: View, rounds: int = 7) -> dict[str, object]:
     warm = best(lambda: plan(given, POLICY, 0, memory), rounds)
     cold = best(lambda: plan(replace(given, running=(*given.running,)), POLICY, 0, memory), rounds)
     simple = Simple(given)
-    by_order, by_nodes = simple.by_order(), simple.by_nodes()
+    by_order, by_nodes, anew = simple.by_order(), simple.by_nodes(), simple.by_costs_anew()
     fewest = min(by_order, by_nodes)
     assert len(found.reservations) == simple.wanted
     return {
         "victims": len(found.evictions),
         "by_order": by_order,
         "by_nodes": by_nodes,
+        "by_costs_anew": anew,
         "ratio": round(len(found.evictions) / fewest, 3) if fewest else None,
+        "ratio_to_costs_anew": round(len(found.evictions) / anew, 3) if anew else None,
         "warm": warm.ms(),
         "cold": cold.ms(),
     }
