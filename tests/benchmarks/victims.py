@@ -100,7 +100,6 @@ class Simple:
             going |= self.on[name]
         return self._count(going)
 
-
     def by_costs_anew(self) -> int:
         """The node whose occupants and companions are fewest of those that stay, costs found anew after each; then
         victims that are not needed are spared, the largest first, while any can be.
