@@ -9,7 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from t9ksched.engine.arrays import Mask
+from t9ksched.engine.arrays import Int64s, Mask
 from t9ksched.engine.placement.pack import Group, co_placed_terms
 from t9ksched.engine.placement.trial import Trial
 from t9ksched.model.gang import Gang
@@ -28,11 +28,12 @@ def scopes(trial: Trial, groups: Sequence[Group], levels: Sequence[str], nodes: 
     rows = [index[name] for name in nodes if name in index]
     along = co_placed_terms(groups)
     alone = groups[0][0] if len(groups) == 1 and not groups[0][0].ruled else None
-    needs = usable = None
-    if alone is None:
+    if alone is not None:  # of pods of one class there is enough of everything where they have room
+        needs, scarce = np.zeros(0, np.int64), alone.scarcest
+    else:
         needs = np.sum([column.needs_vector * pods for column, pods in groups], axis=0)
-        usable = np.logical_or.reduce([column.mask for column, _ in groups])
-    scarce = int((needs / trial.feasibility.whole()).argmax()) if alone is None else alone.scarcest
+        scarce = int((needs / trial.feasibility.whole()).argmax())
+    usable: Mask = np.logical_or.reduce([column.mask for column, _ in groups])
     for level in levels:
         domains = trial.feasibility.domains_of(level)
         of, names = domains.of, domains.names
@@ -42,10 +43,8 @@ def scopes(trial: Trial, groups: Sequence[Group], levels: Sequence[str], nodes: 
             if column.ruled:
                 rooms[~column.reachable(along)] = 0
             fits &= domains.sums(rooms) >= pods
-        if needs is not None:  # of pods of one class there is enough of everything where they have room
-            for at in np.flatnonzero(needs).tolist():
-                free = np.where(usable, np.maximum(trial.free[at], 0), 0)
-                fits &= domains.sums(free) >= needs[at]
+        for at in np.flatnonzero(needs).tolist():
+            fits &= domains.sums(np.where(usable, np.maximum(trial.free[at], 0), 0)) >= needs[at]
         trial.meter.spent += len(of) * len(groups)
         if rows:
             here = np.zeros(len(names) + 1, np.bool_)
@@ -53,7 +52,7 @@ def scopes(trial: Trial, groups: Sequence[Group], levels: Sequence[str], nodes: 
             fits &= here[:-1] & (int(here.sum()) == 1)
         if not fits.any():
             continue
-        left = np.where(fits, domains.sums(np.maximum(trial.free[scarce], 0)), _MOST)
+        left: Int64s = np.where(fits, domains.sums(np.maximum(trial.free[scarce], 0)), _MOST)
         first = int(left.argmin())
         yield of == first
         fits[first] = False
