@@ -2,6 +2,7 @@
 
 from fastapi import FastAPI
 
+from api import openapi
 from api.http import docs, problems
 from api.http.middleware import Envelope
 from api.http.overload import Overload
@@ -26,41 +27,9 @@ from api.routers import (
     usage,
     workloads,
 )
-from api.schemas import (
-    AccessQuestion,
-    CardBody,
-    MembersBody,
-    PriorityBody,
-    ProblemShape,
-    QueueBody,
-    QueueChange,
-    ReservationBody,
-    ReservationChange,
-    Shape,
-    SimulationBody,
-    StopBody,
-    TokenBody,
-    UpdateBody,
-)
 from api.services import Services
 from t9ksched import version
 
-_BODIES = (
-    ProblemShape,
-    QueueBody,
-    QueueChange,
-    MembersBody,
-    ReservationBody,
-    ReservationChange,
-    AccessQuestion,
-    PriorityBody,
-    UpdateBody,
-    StopBody,
-    CardBody,
-    TokenBody,
-    SimulationBody,
-    Shape,
-)
 _ROUTERS = (
     workloads.router,
     queues.users,
@@ -86,7 +55,8 @@ _ROUTERS = (
 )
 """The most used ones first."""
 DESCRIPTION = """
-Queues, jobs, nodes and tokens of one cluster. Errors are `application/problem+json` with a stable `code`.
+Queues, jobs, nodes and tokens of one cluster. Errors are `application/problem+json` with a stable `code`. Lists answer
+`items` and, if there is more, `continue`. HEAD is answered wherever GET is.
 """
 
 
@@ -110,28 +80,5 @@ def create_app(services: Services) -> FastAPI:
         # As routes of the app itself they are found in one pass; those of included routers are searched three times.
         app.router.routes += router.routes
     docs.install(app)
-    _describe(app)
+    openapi.describe(app)
     return app
-
-
-def _describe(app: FastAPI) -> None:
-    """Add to the OpenAPI document the shapes that endpoints refer to but FastAPI does not see."""
-    generate = app.openapi
-
-    def openapi() -> dict[str, object]:
-        document = generate()
-        schemas = document.setdefault("components", {}).setdefault("schemas", {})
-        for model in _BODIES:
-            described = model.model_json_schema(ref_template="#/components/schemas/{model}")
-            schemas.update(described.pop("$defs", {}))
-            schemas[model.__name__] = described
-        for path in document["paths"].values():
-            for operation in path.values():
-                # FastAPI adds its own shape of 422; ours are problems.
-                if "HTTPValidationError" in str(operation["responses"].get("422")):
-                    operation["responses"].pop("422")
-        for unused in ("HTTPValidationError", "ValidationError"):
-            schemas.pop(unused, None)
-        return document
-
-    app.openapi = openapi  # type: ignore[method-assign]

@@ -32,12 +32,9 @@ def render() -> str:
     lines += [f"| `{code}` | {status} |" for code, status in STATUS.items()]
     for path, operations in document["paths"].items():
         for method, operation in operations.items():
-            lines += [
-                "",
-                f"## `{method.upper()} {path}`",
-                "",
-                operation["summary"].rstrip("?") + ("?" if operation["summary"].endswith("?") else "."),
-            ]
+            summary = operation["summary"]
+            lines += ["", f"## `{method.upper()} {path}`", "", summary if summary.endswith("?") else f"{summary}."]
+            lines += ["", f"Operation `{operation['operationId']}`."]
             if "description" in operation:
                 lines += ["", operation["description"]]
             lines += _parameters(operation)
@@ -49,7 +46,8 @@ def render() -> str:
             lines += ["", "| field | type | |", "| --- | --- | --- |"]
             required = schema.get("required", [])
             for key, field in schema.get("properties", {}).items():
-                lines.append(f"| `{key}` | {_type(field)} | {'' if key in required else _default(field)} |")
+                told = [field.get("description", ""), "" if key in required else _default(field)]
+                lines.append(f"| `{key}` | {_type(field)} | {'; '.join(filter(None, told))} |")
     return "\n".join(lines) + "\n"
 
 

@@ -18,7 +18,12 @@ _RELEASE: dict[int | str, dict[str, Any]] = {200: {"model": Release}, **problems
 public = APIRouter(tags=["about"], dependencies=[Depends(known_parameters)])
 
 
-@router.get("", summary="The token's user, and what the token allows", responses=documented({200: WhoAmI}))
+@router.get(
+    "",
+    operation_id="whoAmI",
+    summary="The token's user, and what the token allows",
+    responses=documented({200: WhoAmI}),
+)
 async def who_am_i(caller: User) -> Response:
     return answer(
         {

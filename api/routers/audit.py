@@ -22,6 +22,7 @@ router = guarded("/apis/v1/admin/audit", "audit")
 
 @router.get(
     "",
+    operation_id="listAdministrativeChanges",
     summary="List administrative changes, newest first",
     description="A manager sees those of the queues managed. `continue` of an answer leads to the next page. With"
     " `event` also what became of reservations: reservation-over, reservation-missed and reservation-released.",

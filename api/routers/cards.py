@@ -27,6 +27,7 @@ Index = Annotated[int, Path(ge=0, le=LARGEST_INDEX, description="Of the card, co
 
 @router.put(
     "/{name}/cards/{index}",
+    operation_id="setCard",
     summary="Cordon one card of a node, or let it take work again",
     responses=documented({200: CardShape}, 400, 403, 404, 409, *BODY, 422, 503),
     openapi_extra=body_of(CardBody),

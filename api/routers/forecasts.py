@@ -19,6 +19,7 @@ MOST: Final = 10_000
 
 @router.get(
     "",
+    operation_id="getForecastAccuracy",
     summary="How good forecasts are",
     description="Of the 10,000 jobs that started last after they had been seen waiting; a manager sees those of the"
     " queues managed. `first` forecasts are those made when a job was first seen waiting, `last` those before it"

@@ -7,8 +7,8 @@ here as on `/metrics` and `/docs`: kubelets, load balancers, Prometheus and brow
 from fastapi import APIRouter
 from starlette.responses import Response
 
-from api.http.problems import MEDIA_TYPE, Problem
-from api.http.responses import answer
+from api.http.problems import Problem
+from api.http.responses import answer, problems
 from api.schemas import Health, Readiness
 from api.services import Given
 from t9ksched.model.errors import FieldError
@@ -16,15 +16,16 @@ from t9ksched.model.errors import FieldError
 router = APIRouter(tags=["health"])
 
 
-@router.get("/healthz", summary="Is the process running?", responses={200: {"model": Health}})
+@router.get("/healthz", operation_id="getHealth", summary="Is the process running?", responses={200: {"model": Health}})
 async def healthz() -> Response:
     return answer({"status": "ok"})
 
 
 @router.get(
     "/readyz",
+    operation_id="getReadiness",
     summary="Does everything it needs answer?",
-    responses={200: {"model": Readiness}, 503: {"description": "Problem", "content": {MEDIA_TYPE: {}}}},
+    responses={200: {"model": Readiness}, **problems(503)},
 )
 async def readyz(services: Given) -> Response:
     found, lacking = await services.readiness()

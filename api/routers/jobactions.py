@@ -40,7 +40,10 @@ router = guarded("/apis/v1/workloads/{namespace}/{kind}/{name}/actions", "worklo
 
 
 @router.post(
-    "/hold", summary="Do not start a waiting job", responses=documented({200: ControlShape}, 403, 404, 409, 503)
+    "/hold",
+    operation_id="holdJob",
+    summary="Do not start a waiting job",
+    responses=documented({200: ControlShape}, 403, 404, 409, 503),
 )
 async def hold(namespace: str, kind: str, name: str, services: Given, caller: User) -> Response:
     event, root = await _decided(services, caller, history.JOB_HELD, namespace, kind, name)
@@ -48,7 +51,10 @@ async def hold(namespace: str, kind: str, name: str, services: Given, caller: Us
 
 
 @router.post(
-    "/release", summary="Let a held job start again", responses=documented({200: ControlShape}, 403, 404, 409, 503)
+    "/release",
+    operation_id="releaseJob",
+    summary="Let a held job start again",
+    responses=documented({200: ControlShape}, 403, 404, 409, 503),
 )
 async def release(namespace: str, kind: str, name: str, services: Given, caller: User) -> Response:
     event, root = await _decided(services, caller, history.JOB_RELEASED, namespace, kind, name)
@@ -57,6 +63,7 @@ async def release(namespace: str, kind: str, name: str, services: Given, caller:
 
 @router.post(
     "/prioritise",
+    operation_id="prioritiseJob",
     summary="Give a waiting job another priority within its queue",
     responses=documented({200: ControlShape}, 400, 403, 404, 409, *BODY, 422, 503),
     openapi_extra=body_of(PriorityBody),
@@ -80,6 +87,7 @@ async def prioritise(namespace: str, kind: str, name: str, request: Request, ser
 
 @router.post(
     "/update",
+    operation_id="updateJob",
     summary="Change the time limit of a job: its submitter shortens it, a manager of its queue lengthens it too",
     responses=documented({200: ControlShape}, 400, 403, 404, 409, *BODY, 422, 503),
     openapi_extra=body_of(UpdateBody),

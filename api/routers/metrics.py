@@ -24,6 +24,7 @@ _TEXT: Final[dict[str, object]] = {"schema": {"type": "string"}}
 
 @router.get(
     "/metrics",
+    operation_id="getMetrics",
     summary="Figures for Prometheus",
     responses={
         200: {"content": {"text/plain": _TEXT, "application/openmetrics-text": _TEXT}},

@@ -18,7 +18,7 @@ from api.slices import answer_items, slices
 router = guarded("/apis/v1/nodes", "nodes")
 
 
-@router.get("", summary="List the nodes", responses=documented({200: Nodes}, 503))
+@router.get("", operation_id="listNodes", summary="List the nodes", responses=documented({200: Nodes}, 503))
 async def list_all(services: Given, caller: User, paging: Paged, labels: Labels) -> Response:
     found = [node for node in await services.leader.nodes() if met(labels, node.get("labels"))]
     nodes, more = paging.of(sorted(found, key=_name), lambda node: (_name(node),))
@@ -33,7 +33,7 @@ def _name(node: Json) -> str:
     return str(node["name"])
 
 
-@router.get("/{name}", summary="Get a node", responses=documented({200: Node}, 404, 503))
+@router.get("/{name}", operation_id="getNode", summary="Get a node", responses=documented({200: Node}, 404, 503))
 async def get(name: str, services: Given, caller: User) -> Response:
     node = await services.leader.node(name)
     if node is None:

@@ -43,7 +43,9 @@ _READ_ONLY = ("name", "uid", "status", "draining", "access", "revision", "create
 _FINISHED = ("Succeeded", "Failed")
 
 
-@admin.get("", summary="List the queues you manage", responses=documented({200: Queues}, 403))
+@admin.get(
+    "", operation_id="listManagedQueues", summary="List the queues you manage", responses=documented({200: Queues}, 403)
+)
 async def list_all(services: Given, caller: Manager, paging: Paged, labels: Labels) -> Response:
     held, headers = await held_now(services)
     queues = caller.decided.queues
@@ -56,6 +58,7 @@ async def list_all(services: Given, caller: Manager, paging: Paged, labels: Labe
 
 @users.get(
     "",
+    operation_id="listQueues",
     summary="List the queues you may use, and what is free of their quotas",
     description="A queue that only namespaces may use is listed with `namespace`, or if such a namespace is yours.",
     responses=documented({200: Queues}, 422),
@@ -78,6 +81,7 @@ async def list_mine(
 @admin.post(
     "",
     status_code=201,
+    operation_id="createQueue",
     summary="Create a queue; without members only administrators may use it",
     responses=documented({201: Queue}, 400, 403, 409, *BODY, 422),
     openapi_extra=body_of(QueueBody),
@@ -96,7 +100,7 @@ async def create(request: Request, services: Given, caller: Admin) -> Response:
     return one(record, caller, {"Location": f"{admin.prefix}/{record.name}"}, code=201, warnings=warnings)
 
 
-@admin.get("/{name}", summary="Get a queue", responses=documented({200: Queue}, 403, 404))
+@admin.get("/{name}", operation_id="getQueue", summary="Get a queue", responses=documented({200: Queue}, 403, 404))
 async def get(name: str, services: Given, caller: Ruler) -> Response:
     record = _known(caller, name)
     held, headers = await held_now(services)
@@ -105,6 +109,7 @@ async def get(name: str, services: Given, caller: Ruler) -> Response:
 
 @admin.put(
     "/{name}",
+    operation_id="replaceQueue",
     summary="Replace a queue's labels and spec, and its members if the body names them",
     description="The `ordering` stays as it is where the body leaves it out.",
     responses=documented({200: Queue}, 400, 403, 404, 412, *BODY, 422),
@@ -119,6 +124,7 @@ async def replace(name: str, request: Request, services: Given, caller: Admin, i
 
 @admin.patch(
     "/{name}",
+    operation_id="changeQueue",
     summary="Change some fields of a queue (JSON merge patch: null removes a field)",
     description="`ordering: null` is the ordering of new queues, `Backfill`.",
     responses=documented({200: Queue}, 400, 403, 404, 412, *BODY, 422),
@@ -143,6 +149,7 @@ async def patch(name: str, request: Request, services: Given, caller: Admin, if_
 @admin.delete(
     "/{name}",
     status_code=204,
+    operation_id="deleteQueue",
     summary="Delete a queue; one that is used only if `jobs` says what becomes of its jobs",
     description="200 with `warnings` in place of 204 where reservations are for the queue: they stay.",
     responses=documented({204: None, 200: QueueDeleted}, 403, 404, 409, 412, 422, 503),
@@ -193,6 +200,7 @@ async def delete(
 
 @admin.get(
     "/{name}/members",
+    operation_id="getQueueMembers",
     summary="Who may use a queue, and up to which priority",
     responses=documented({200: MembersShape}, 403, 404),
 )
@@ -203,6 +211,7 @@ async def get_members(name: str, caller: Ruler) -> Response:
 
 @admin.put(
     "/{name}/members",
+    operation_id="replaceQueueMembers",
     summary="Say who may use a queue; members not named lose it",
     responses=documented({200: MembersShape}, 400, 403, 404, 412, *BODY, 422),
     openapi_extra=body_of(MembersBody),
@@ -219,13 +228,19 @@ async def put_members(
     return answer(parse_members(record.members).to_dict(), headers={"ETag": f'"{record.revision}"'})
 
 
-@admin.post("/{name}/actions/close", summary="Take no new jobs", responses=documented({200: Queue}, 403, 404, 412))
+@admin.post(
+    "/{name}/actions/close",
+    operation_id="closeQueue",
+    summary="Take no new jobs",
+    responses=documented({200: Queue}, 403, 404, 412),
+)
 async def close(name: str, services: Given, caller: Ruler, if_match: IfMatch = None) -> Response:
     return await _edit(services, caller, name, _closed, if_match)
 
 
 @admin.post(
     "/{name}/actions/open",
+    operation_id="openQueue",
     summary="Take new jobs again, and start those that wait",
     responses=documented({200: Queue}, 403, 404, 412),
 )
@@ -238,6 +253,7 @@ async def open_(name: str, services: Given, caller: Ruler, if_match: IfMatch = N
 
 @admin.post(
     "/{name}/actions/drain",
+    operation_id="drainQueue",
     summary="Take no new jobs and start none that wait; those that run go on; `warnings` names what never ends",
     responses=documented({200: Queue}, 403, 404, 412),
 )

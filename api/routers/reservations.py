@@ -63,6 +63,7 @@ DryRun = Annotated[bool, Query(alias="dryRun", description="Only say what it wou
 
 @router.get(
     "",
+    operation_id="listReservations",
     summary="List the reservations",
     description="Administrators and managers see all, others those that are for them.",
     responses=documented({200: Reservations}),
@@ -76,6 +77,7 @@ async def list_all(services: Given, caller: User, paging: Paged) -> Response:
 
 @router.get(
     "/{name}",
+    operation_id="getReservation",
     summary="Get a reservation",
     description="404 for users whom it is not for.",
     responses=documented({200: ReservationShape}, 404),
@@ -87,6 +89,7 @@ async def get(name: str, services: Given, caller: User) -> Response:
 
 @router.get(
     "/{name}/history",
+    operation_id="listReservationEvents",
     summary="What became of each occurrence of a reservation, and what was changed, oldest first",
     description="Those whom it is for see what became of the occurrences. `after` is the last `id` seen. What is known"
     " of a reservation that was deleted is in the audit, by its `name`.",
@@ -117,6 +120,7 @@ async def happened(
 @router.post(
     "",
     status_code=201,
+    operation_id="createReservation",
     summary="Create a reservation; with `dryRun` only say what it would do",
     description="409 `Conflict` lists in `conflicts` who holds the room, and until when. With `onConflict: Preempt` a"
     " manager may reserve room for queues that the manager manages, if only jobs of such queues are in its way.",
@@ -139,6 +143,7 @@ async def create(request: Request, services: Given, caller: Manager, dry_run: Dr
 
 @router.patch(
     "/{name}",
+    operation_id="changeReservation",
     summary="Change some fields of a reservation (JSON merge patch: null brings the default back); with `dryRun` only"
     " say what it would do",
     responses=documented({200: ReservationShape | ReservationTrial}, 400, 403, 404, 409, 412, *BODY, 422, 503),
@@ -167,6 +172,7 @@ async def patch(
 @router.delete(
     "/{name}",
     status_code=204,
+    operation_id="deleteReservation",
     summary="Delete a reservation: its room is free at once; jobs that run in it go on",
     responses=documented({204: None, 200: ReservationTrial}, 403, 404, 412, 422),
 )

@@ -22,6 +22,7 @@ router = guarded("/apis/v1/access-reviews", "queues")
 
 @router.post(
     "",
+    operation_id="reviewAccess",
     summary="May you (or, for its managers, another user) use a queue?",
     responses=documented({200: AccessAnswer}, 400, 403, 404, *BODY, 422),
     openapi_extra=body_of(AccessQuestion),

@@ -24,6 +24,7 @@ router = guarded("/apis/v1/simulate", "simulations")
 
 @router.post(
     "",
+    operation_id="simulate",
     summary="What would happen: dry runs of jobs, and changes of queues, nodes and policy",
     description="Nothing changes. The scheduler's own engine goes from expected end to expected end on virtual time, as"
     " it would plan now, with and without what is asked about. Jobs run as long as their time limits allow, and without"

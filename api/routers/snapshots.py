@@ -12,6 +12,7 @@ router = guarded("/apis/v1/admin/snapshot", "simulation")
 
 @router.get(
     "",
+    operation_id="takeSnapshot",
     summary="Take a snapshot of the live cluster",
     description="For `t9ksched simulate replay --format snapshot`. It names all nodes, queues and jobs; its form is"
     " that of this version and may be another one in the next.",

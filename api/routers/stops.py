@@ -28,13 +28,14 @@ LASTS: Final = timedelta(hours=24)
 What = Literal["scheduling", "preemption"]
 
 
-@users.get("", summary="List what is stopped now", responses=documented({200: StopsShape}))
+@users.get("", operation_id="listStops", summary="List what is stopped now", responses=documented({200: StopsShape}))
 async def list_now(caller: User) -> Response:
     return answer({"items": stops_now(caller)})
 
 
 @admin.put(
     "/{what}",
+    operation_id="setStop",
     summary="Stop starting jobs, or stop evicting them",
     responses=documented({200: StopShape}, 400, 403, *BODY, 422),
     openapi_extra=body_of(StopBody),
@@ -55,7 +56,13 @@ async def stop(what: What, request: Request, services: Given, caller: Admin) -> 
     return answer(stop_shape(wanted))
 
 
-@admin.delete("/{what}", status_code=204, summary="End a stop", responses=documented({204: None}, 403, 404, 422))
+@admin.delete(
+    "/{what}",
+    status_code=204,
+    operation_id="endStop",
+    summary="End a stop",
+    responses=documented({204: None}, 403, 404, 422),
+)
 async def resume(what: What, services: Given, caller: Admin) -> Response:
     if not await services.store.stops.resume(what, caller.user):
         raise Problem("NotFound", f"{what} is not stopped")

@@ -19,7 +19,12 @@ from api.slices import slices
 router = guarded("/apis/v1/timeline", "timeline")
 
 
-@router.get("", summary="What runs, is planned and reserved", responses=documented({200: Timeline}, 422, 503))
+@router.get(
+    "",
+    operation_id="getTimeline",
+    summary="What runs, is planned and reserved",
+    responses=documented({200: Timeline}, 422, 503),
+)
 async def timeline(
     services: Given,
     caller: User,

@@ -28,6 +28,7 @@ _USER = re.compile(r"[\w.@:+-]{1,253}")
 @router.post(
     "",
     status_code=201,
+    operation_id="createToken",
     summary="Make a token",
     responses=documented({201: NewToken}, 400, 403, 409, *BODY, 422),
     openapi_extra=body_of(TokenBody),
@@ -62,14 +63,25 @@ async def create(request: Request, services: Given, caller: Admin) -> Response:
     return answer(_shape(record) | {"token": token}, 201, headers)
 
 
-@router.get("", summary="List the tokens, without their secrets", responses=documented({200: Tokens}, 403))
+@router.get(
+    "",
+    operation_id="listTokens",
+    summary="List the tokens, without their secrets",
+    responses=documented({200: Tokens}, 403),
+)
 async def list_all(services: Given, _: Admin, paging: Paged) -> Response:
     records = sorted(await services.store.tokens.list(), key=lambda one: one.name)
     page, more = paging.of(records, lambda one: (one.name,))
     return answer({"items": [_shape(record) for record in page], "continue": more})
 
 
-@router.delete("/{name}", status_code=204, summary="Revoke a token", responses=documented({204: None}, 403, 404, 409))
+@router.delete(
+    "/{name}",
+    status_code=204,
+    operation_id="revokeToken",
+    summary="Revoke a token",
+    responses=documented({204: None}, 403, 404, 409),
+)
 async def revoke(name: str, services: Given, caller: Admin) -> Response:
     try:
         await services.store.tokens.revoke(name, by=caller.user)

@@ -33,6 +33,7 @@ _OK: dict[int | str, dict[str, Any]] = {
 
 @router.get(
     "",
+    operation_id="getUsage",
     summary="GPU-hours",
     description="Of your own jobs; a manager also of the queues managed, an administrator of all. A part of a card, a"
     " MIG slice and a time slice count as the part of a card that they are. `heldHours` passed while cards were held"

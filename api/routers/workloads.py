@@ -59,6 +59,7 @@ _Object = dict[str, Any]
 @router.post(
     "",
     status_code=201,
+    operation_id="submitJobs",
     summary="Submit one or several objects: all are created, or none",
     description="The body is a Kubernetes object in JSON or YAML, several YAML documents, or a List."
     " With `dryRun` everything is checked and nothing is created; the answer is the same.\n\n" + REPEATING,
@@ -173,7 +174,9 @@ def is_held(caller: Caller, job: Json) -> bool:
     return max(found, key=lambda one: one.at).held if found else False
 
 
-@router.get("/{namespace}/{kind}/{name}", summary="Get a job", responses=documented({200: Job}, 404, 503))
+@router.get(
+    "/{namespace}/{kind}/{name}", operation_id="getJob", summary="Get a job", responses=documented({200: Job}, 404, 503)
+)
 async def get(namespace: str, kind: str, name: str, services: Given, caller: User) -> Response:
     resource = addressed(kind)
     headers: dict[str, str] = {}
@@ -188,6 +191,7 @@ async def get(namespace: str, kind: str, name: str, services: Given, caller: Use
 
 @router.get(
     "/{namespace}/{kind}/{name}/explanation",
+    operation_id="explainJob",
     summary="Why a job is where it is",
     responses=documented({200: Explanation}, 404, 503),
 )
@@ -206,6 +210,7 @@ async def explain(namespace: str, kind: str, name: str, services: Given, caller:
 
 @router.get(
     "/{namespace}/{kind}/{name}/history",
+    operation_id="listJobEvents",
     summary="What happened to jobs of this name, also when they are gone",
     responses=documented({200: HistoryPage}, 404, 422, 503),
 )
@@ -240,6 +245,7 @@ async def events(
 
 @router.delete(
     "/{namespace}/{kind}/{name}",
+    operation_id="cancelJob",
     summary="Cancel a job",
     description="Each object is deleted as the user: what the user submitted or may delete in the cluster, and"
     " with a role over the queue the job with its members. `warnings` say which pods stay, and whom to ask.",

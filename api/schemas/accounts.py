@@ -6,6 +6,8 @@ from pydantic import BaseModel
 
 from api.schemas.base import Continue, Shape
 
+Role = Literal["admin", "manager", "user", "viewer"]
+
 
 class TokenBody(BaseModel):
     """A token to be made: its name, its user (default: the name) with the user's groups, and what it may do. `queues`
@@ -15,7 +17,7 @@ class TokenBody(BaseModel):
 
     name: str
     user: str | None = None
-    role: Literal["admin", "manager", "user", "viewer"] = "user"
+    role: Role = "user"
     groups: list[str] = []
     queues: list[str] = []
     duration: str | None = None
@@ -26,7 +28,7 @@ class Token(Shape):
 
     name: str
     user: str
-    role: str
+    role: Role
     groups: list[str]
     queues: list[str]
     createdAt: str
@@ -53,7 +55,7 @@ class WhoAmI(Shape):
     """
 
     user: str
-    role: Literal["admin", "manager", "user", "viewer"]
+    role: Role
     groups: list[str]
     queues: list[str]
     token: str

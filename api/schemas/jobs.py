@@ -1,12 +1,13 @@
 """Jobs, what became of submissions, explanations, and decisions about jobs."""
 
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, get_args
 
 from pydantic import BaseModel, Field
 
 from api.schemas.base import Continue, ReasonShape, Shape, WarningShape
 
-PHASES: Final = ("Pending", "Running", "Paused", "Resuming", "Succeeded", "Failed", "Unknown", "Terminating")
+Phase = Literal["Pending", "Running", "Paused", "Resuming", "Succeeded", "Failed", "Unknown", "Terminating"]
+PHASES: Final[tuple[str, ...]] = get_args(Phase)
 """In which a job can be."""
 
 
@@ -76,7 +77,7 @@ class Job(Shape):
     queue: str | None
     priority: int
     submitter: str | None
-    phase: str = Field(description=f"{', '.join(PHASES)}; the last once it was deleted")
+    phase: Phase = Field(description="where it is in its life; `Terminating` once it was deleted, until its pods ended")
     members: Members
     gpus: int = Field(description="cards that it has at least a part of, or asks for")
     cards: float = Field(description="how much of physical cards that is; while it waits, the most that it may get")

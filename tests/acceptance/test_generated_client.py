@@ -67,9 +67,9 @@ def pytorch(name: str) -> dict[str, Any]:
     return job
 
 
-SUBMIT, LIST = "submit_apis_v1_workloads_post", "list_jobs_apis_v1_workloads_get"
-GET = "get_apis_v1_workloads_namespace_kind_name_get"
-CANCEL = "cancel_apis_v1_workloads_namespace_kind_name_delete"
+SUBMIT, LIST = "submit_jobs", "list_jobs"
+GET = "get_job"
+CANCEL = "cancel_job"
 
 
 def test_it_submits_lists_waits_and_cancels(up: Up, generated: Generated) -> None:
