@@ -12,10 +12,11 @@ from typing import Any, Final
 
 import msgspec
 from msgspec import structs
-from sqlalchemy import ColumnElement, Connection, and_, delete, exists, insert, or_, select
+from sqlalchemy import ColumnElement, Connection, and_, delete, exists, insert, or_, select, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from t9ksched.store.bulk import Bulk
+from t9ksched.store.conditions import SELDOM
 from t9ksched.store.database import Database
 from t9ksched.store.rows import BATCH, lengths
 from t9ksched.store.tables import history
@@ -93,6 +94,10 @@ AUDITED: Final = frozenset(
 """Events that are administrative changes."""
 OUTCOMES: Final = frozenset({RESERVATION_RELEASED, RESERVATION_MISSED, RESERVATION_OVER})
 """Events that say what became of an occurrence of a reservation: `from`, `to` and `message`."""
+OF_EVERY_LIFE: Final = frozenset(
+    {ACCEPTED, ADMITTED, BOUND, DELETED, FINISHED, REFUSED, RELEASED, STARTED, SUBMITTED, WAITING}
+)
+"""Events of the lives of all jobs, of which most of history consists: what asks for one of them names the job too."""
 TEXT: Final = 2000
 """Characters of one text in an event that is no administrative change."""
 AUDIT_RETENTION: Final = timedelta(days=730)
@@ -200,6 +205,7 @@ class History:
         """Events that match every filter given, oldest first, those after the cursor `after`.
 
         With `newest_first` the order is turned round, and the cursor is the smallest id seen (0 for the first page).
+        Quick are questions about one job, by UID or by name, and about events that are not of every life.
         """
         filters = {"uid": uid, "namespace": namespace, "name": name, "kind": kind, "queue": queue, "event": event}
         filters |= {"actor": actor}
@@ -208,6 +214,9 @@ class History:
             query = query.where(history.c.id < after) if after else query
         else:
             query = select(*_COLUMNS).where(history.c.id > after).order_by(history.c.id).limit(limit)
+        wanted = {event} if event is not None else set(events or ())
+        if wanted and wanted.isdisjoint(OF_EVERY_LIFE):
+            query = query.where(text(SELDOM))
         for several, values in ((history.c.event, events), (history.c.queue, queues)):
             if values is not None:
                 query = query.where(several.in_(values))
@@ -225,21 +234,23 @@ class History:
     async def purge(self, before: datetime) -> int:
         """Drop events older than `before`, administrative ones only past `AUDIT_RETENTION`; how many.
 
-        Works in small transactions.
+        Works in small transactions. Rows are in the order of their times but for some that clocks wrote which were set:
+        it walks from the first row on, and ends where it finds a thousand that are newer. Those that a clock dated to
+        the future do not end it.
         """
-        dropped = 0
-        audit_before = min(before, datetime.now(UTC) - AUDIT_RETENTION)
-        too_old = or_(
-            and_(history.c.at < before, history.c.event.not_in(AUDITED)),
-            and_(history.c.at < audit_before, history.c.event.in_(AUDITED)),
-        )
+        dropped, last = 0, 0
+        now = datetime.now(UTC)
+        audit_before = min(before, now - AUDIT_RETENTION)
         while True:
-            async with self._database.write() as connection:
-                old = select(history.c.id).where(history.c.at < before, too_old).limit(BATCH).scalar_subquery()
-                count = int((await connection.execute(delete(history).where(history.c.id.in_(old)))).rowcount)
-            dropped += count
-            if count < BATCH:
+            page = select(history.c.id, history.c.at, history.c.event).where(history.c.id > last)
+            found = await self._database.fetch(page.order_by(history.c.id).limit(BATCH))
+            old = [id_ for id_, at, event in found if at < (audit_before if event in AUDITED else before)]
+            if old:
+                async with self._database.write() as connection:
+                    dropped += int((await connection.execute(delete(history).where(history.c.id.in_(old)))).rowcount)
+            if len(found) < BATCH or (any(at <= now for _, at, _ in found) and all(at >= before for _, at, _ in found)):
                 return dropped
+            last = found[-1][0]
 
 
 def _bounded(event: Event) -> Event:

@@ -24,11 +24,13 @@ from sqlalchemy import (
     literal,
     or_,
     select,
+    text,
     tuple_,
     update,
 )
 
 from t9ksched.model.run_times import Likeness
+from t9ksched.store import conditions
 from t9ksched.store.bulk import Bulk
 from t9ksched.store.database import Database
 from t9ksched.store.history import Visibility
@@ -38,8 +40,6 @@ from t9ksched.store.tables import job
 
 PENDING = "Pending"
 TERMINATING = "Terminating"
-WAITING: Final = (PENDING, "Waiting")
-"""Phases of jobs that have not started."""
 _ENDED: Final = ("Succeeded", "Failed")
 
 
@@ -216,7 +216,7 @@ class Jobs:
     async def waiting(self, what: str, name: str, most: int) -> int:
         """How many jobs wait of a submitter or in a queue, as `what` says; no more than `most` are counted."""
         mine = job.c[what] == name
-        rows = select(job.c.uid).where(mine, job.c.phase.in_(WAITING), job.c.deleted_at.is_(None)).limit(most)
+        rows = select(job.c.uid).where(mine, text(conditions.WAITING)).limit(most)
         found = await self._database.fetch(select(func.count()).select_from(rows.subquery()))
         return int(found[0][0])
 

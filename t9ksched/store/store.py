@@ -8,7 +8,7 @@ from typing import Final
 from sqlalchemy import Connection
 
 from t9ksched.model.leadership import Timing
-from t9ksched.store import schema
+from t9ksched.store import schema, usage_keeping
 from t9ksched.store.acceptances import Acceptance, Acceptances
 from t9ksched.store.advance_reservations import AdvanceReservations
 from t9ksched.store.bindings import Bindings
@@ -49,7 +49,7 @@ class Store:
         self.tokens = Tokens(database)
         self.acceptances = Acceptances(database)
         self.usage = Usage(database)
-        self.history = History(database, self.usage.take)
+        self.history = History(database, usage_keeping.keep)
         self.jobs = Jobs(database)
         self.controls = Controls(database)
         self.stops = Stops(database)

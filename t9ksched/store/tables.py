@@ -6,8 +6,9 @@ the number of a row in `change_log`: it grows by every change of anything, in th
 
 from typing import Any
 
-from sqlalchemy import JSON, BigInteger, Boolean, Column, Index, Integer, MetaData, String, Table, Text, text
+from sqlalchemy import JSON, BigInteger, Boolean, Column, Index, Integer, MetaData, String, Table, Text
 
+from t9ksched.store.conditions import SELDOM, WAITING, where
 from t9ksched.store.moment import Moment
 
 metadata = MetaData(
@@ -69,19 +70,18 @@ acceptance = Table(
     Column("time_limit_seconds", BigInteger),
     Column("cards", JSON, nullable=False),
     Column("requests", JSON, nullable=False),
-    Column("accepted_at", Moment, nullable=False, index=True),
+    Column("accepted_at", Moment, nullable=False),
     Column("replicas", Integer),
     Column("started_at", Moment),
     Column("began_with", Integer),
     Column("began_roles", JSON),
-    Index(None, "namespace", "name"),
 )
 
 history = Table(
     "history",
     metadata,
     Column("id", Serial, primary_key=True, autoincrement=True),
-    Column("at", Moment, nullable=False, index=True),
+    Column("at", Moment, nullable=False),
     Column("event", String(40), nullable=False),
     Column("kind", String(63)),
     Column("namespace", String(63)),
@@ -90,8 +90,8 @@ history = Table(
     Column("queue", String(63)),
     Column("actor", String(253)),
     Column("detail", JSON, nullable=False),
-    Index(None, "event", "id"),
-    Index(None, "queue", "id"),
+    Index("ix_history_seldom_event_id", "event", "id", **where(SELDOM)),
+    Index("ix_history_seldom_queue_id", "queue", "id", **where(SELDOM)),
     Index(None, "namespace", "name", "id"),
 )
 
@@ -110,17 +110,11 @@ job = Table(
     Column("deleted_at", Moment),
     Column("shape", JSON, nullable=False),
     Column("submitter", String(253)),
-    Index(None, "submitter", "phase"),
+    Index("ix_job_waiting_submitter", "submitter", **where(WAITING)),
     Index(None, "namespace", "kind", "name"),
     Index(None, "queue", "phase"),
     Index(None, "submitted_at", "uid"),
-    Index(
-        "ix_job_live",
-        "submitted_at",
-        "uid",
-        sqlite_where=text("deleted_at IS NULL"),
-        postgresql_where=text("deleted_at IS NULL"),
-    ),
+    Index("ix_job_live", "submitted_at", "uid", **where("deleted_at IS NULL")),
 )
 
 job_control = Table(
@@ -244,7 +238,8 @@ usage_job = Table(
     Column("running", Boolean, nullable=False),
     Column("months", JSON, nullable=False),
 )
-"""What must be remembered of jobs that have cards, to go on counting them."""
+"""What must be remembered of jobs that have cards, to go on counting them. A single pod that holds cards and held none
+before has none: its open span says the same."""
 
 
 def _span_columns(*, key: bool) -> list[Column[Any]]:

@@ -1,0 +1,85 @@
+"""Questions that are asked often are answered from an index, however long history is."""
+
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from sqlalchemy import event, text
+from sqlalchemy.engine import Connection, Engine
+
+from t9ksched.store import Store, history
+from t9ksched.store.conditions import SELDOM
+from t9ksched.store.history import AUDITED, OF_EVERY_LIFE, OUTCOMES, Event, Visibility
+
+NOW = datetime(2031, 1, 1, tzinfo=UTC)
+Ask = Callable[[Store], Awaitable[Any]]
+
+
+@contextmanager
+def plans() -> Iterator[list[str]]:
+    """What SQLite says about how it answers each question on the tables `history` and `job`."""
+    found: list[str] = []
+
+    @event.listens_for(Engine, "before_cursor_execute")
+    def explain(connection: Connection, _: object, statement: str, parameters: Any, *__: object) -> None:
+        if statement.startswith("SELECT") and ("FROM history" in statement or "FROM job" in statement):
+            cursor = connection.connection.cursor()
+            cursor.execute(f"EXPLAIN QUERY PLAN {statement}", parameters)
+            found.extend(str(row[3]) for row in cursor.fetchall())
+            cursor.close()
+
+    yield found
+    event.remove(Engine, "before_cursor_execute", explain)
+
+
+def told(store: Store) -> Awaitable[Any]:
+    """The first cards of a job of which history knows the submitter."""
+    detail = {"pod": "p", "node": "n", "cards": {"main": [0]}}
+    about = {"kind": "PodGroup", "namespace": "ns", "name": "g", "uid": "u", "actor": "scheduler"}
+    return store.history.append(Event(event=history.BOUND, detail=detail, **about))
+
+
+@pytest.mark.parametrize("address", ["sqlite"], indirect=True)
+@pytest.mark.parametrize(
+    ("ask", "index"),
+    [
+        (lambda store: store.history.list(uid="u", event=history.BOUND, newest_first=True), "ix_history_uid"),
+        (lambda store: store.history.list(uid="u", event=history.SUBMITTED, limit=1), "ix_history_uid"),
+        (told, "ix_history_uid"),
+        (
+            lambda store: store.history.list(namespace="n", kind="Pod", name="p", seen_by=Visibility("ann")),
+            "ix_history_namespace_name_id",
+        ),
+        (lambda store: store.history.list(event=history.PREEMPTED, since=NOW, after=7), "ix_history_seldom_event_id"),
+        (lambda store: store.history.list(events=AUDITED, newest_first=True), "ix_history_seldom_event_id"),
+        (lambda store: store.history.list(events=OUTCOMES, name="r"), "ix_history_seldom_event_id"),
+        (lambda store: store.history.list(events=AUDITED, queue="q", limit=9), "ix_history_seldom_queue_id"),
+        (lambda store: store.jobs.waiting("submitter", "ann", 9), "ix_job_waiting_submitter"),
+        (lambda store: store.jobs.waiting("queue", "q", 9), "ix_job_queue_phase"),
+    ],
+)
+async def test_no_question_walks_through_a_table(store: Store, ask: Ask, index: str) -> None:
+    with plans() as found:
+        await ask(store)
+    assert any(index in step for step in found), found
+    assert not [step for step in found if step.startswith(("SCAN history", "SCAN job"))]
+
+
+def test_the_condition_names_the_events_of_every_life() -> None:
+    assert {name for name in OF_EVERY_LIFE if f"'{name}'" in SELDOM} == OF_EVERY_LIFE
+    assert SELDOM.count("'") == 2 * len(OF_EVERY_LIFE)
+
+
+async def test_events_are_found_by_kind_and_queue(store: Store) -> None:
+    every = sorted(OF_EVERY_LIFE | AUDITED | OUTCOMES | {history.PREEMPTED, history.TAKEN_BACK})
+    await store.history.append_many([Event(event=name, at=NOW, queue=queue) for name in every for queue in ("q", "r")])
+    for name in every:
+        assert [one.queue for one in await store.history.list(event=name)] == ["q", "r"], name
+    assert {one.event for one in await store.history.list(events=AUDITED, queue="r")} == AUDITED
+    both = {history.BOUND, history.STOPPED}
+    assert {one.event for one in await store.history.list(events=both)} == both
+    async with store.database.read() as connection:
+        seldom = (await connection.execute(text(f"SELECT DISTINCT event FROM history WHERE {SELDOM}"))).scalars()
+        assert set(seldom) == set(every) - OF_EVERY_LIFE
