@@ -3,18 +3,21 @@
     python tests/benchmarks/victims.py [--nodes 100,200,500,1000] [--record]
 
 N nodes of 8 cards are full of low-priority work; then one gang of N/2 pods of 8 cards comes in a higher queue. The low
-work is one-card pods, gangs of 3 or of 8 one-card pods scattered at random, or one-card pods that fill half the cards.
-`victims` is compared with two simple searches written here without the engine: in order of age with pruning, and
-cheapest nodes first. `warm` plans again on the same running groups, `cold` builds their columns too; best of a few.
+work is one-card pods, gangs of 3, 8 or 64 one-card pods scattered at random, one-card pods that fill half the cards, or
+gangs of 3 with three priorities, or of two queues. `victims` is compared with simple searches written here without the
+engine: in order of age with pruning, cheapest nodes first, and a greedy one that finds its costs anew after each node
+and prunes; where there are priorities, a pod of a larger one costs this more than all of smaller ones. `warm` plans
+again on the same running groups, `cold` builds their columns too; best of a few.
 """
 
 import argparse
 import random
 import sys
-from collections import defaultdict
-from collections.abc import Iterable
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
@@ -28,11 +31,15 @@ from tests.builders import gang, node, queue, running, table, view
 
 CARDS = 8
 POLICY = Policy(actions=("allocate", "preempt"))
-QUEUES = {"low": queue(), "high": queue(priority=1)}
+QUEUES = {"low": queue(), "other": queue(), "high": queue(priority=1)}
 
 
-def cluster(nodes: int, size: int, part: float, seed: int) -> View:
-    """Nodes filled to a part of their cards by gangs of `size` one-card pods."""
+def cluster(
+    nodes: int, size: int, part: float, seed: int, priorities: Sequence[int] = (0,), queues: Sequence[str] = ("low",)
+) -> View:
+    """Nodes filled to a part of their cards by gangs of `size` one-card pods, with these priorities and queues in
+    turn.
+    """
     rng = random.Random(seed)
     live = table(node(f"n{at:04}", gpu=CARDS) for at in range(nodes))
     slots = [(at, card) for at in range(nodes) for card in range(CARDS)]
@@ -43,9 +50,15 @@ def cluster(nodes: int, size: int, part: float, seed: int) -> View:
     groups: list[Running] = []
     for start in range(0, len(slots), size):
         mine = slots[start : start + size]
-        name = f"g{start:06}"
+        name, nth = f"g{start:06}", start // size
         group = running(
-            name, "low", [f"n{at:04}" for at, _ in mine], of=shape, cards=[1 << c for _, c in mine], created=start
+            name,
+            queues[nth % len(queues)],
+            [f"n{at:04}" for at, _ in mine],
+            of=shape,
+            cards=[1 << c for _, c in mine],
+            created=start,
+            priority=priorities[nth % len(priorities)],
         )
         groups.append(group)
         for pod in group.pods:
@@ -55,7 +68,7 @@ def cluster(nodes: int, size: int, part: float, seed: int) -> View:
 
 
 class Simple:
-    """Two searches anyone would write first, on sets of pods by node."""
+    """Searches anyone would write first, on sets of pods by node."""
 
     def __init__(self, given: View) -> None:
         self.wanted = len(given.gangs[0].waiting)
@@ -66,6 +79,9 @@ class Simple:
             for place in places:
                 self.on[place].add(uid)
         self.names = list(given.nodes.names)
+        whole = 1 + sum(map(len, self.groups.values()))
+        self.priorities = {group.uid: group.priority for group in given.running}
+        self.weight = {uid: len(pods) * whole ** self.priorities[uid] for uid, pods in self.groups.items()}
 
     def _count(self, victims: Iterable[str]) -> int:
         return sum(len(self.groups[uid]) for uid in victims)
@@ -100,28 +116,35 @@ class Simple:
             going |= self.on[name]
         return self._count(going)
 
-    def by_costs_anew(self) -> int:
-        """The node whose occupants and companions are fewest of those that stay, costs found anew after each; then
-        victims that are not needed are spared, the largest first, while any can be.
+    def by_costs_anew(self) -> list[int]:
+        """The node whose occupants and companions that stay cost least, costs found anew after each; then victims that
+        are not needed are spared, those first whose nodes are needed least. The pods that go, by priority.
         """
         going: set[str] = set()
-        cost = {name: self._count(self.on[name]) for name in self.names}
+        cost = {name: sum(self.weight[uid] for uid in self.on[name]) for name in self.names}
         while len(self._empty(going)) < self.wanted:
             cost = {name: left for name, left in cost.items() if left}
             name = min(cost, key=lambda name: (cost[name], name))
             for uid in self.on[name] - going:
-                for place in set(self.groups[uid]):
-                    cost[place] -= len(self.groups[uid])
+                for place in set(self.groups[uid]) & cost.keys():
+                    cost[place] -= self.weight[uid]
             going |= self.on[name]
         empty = set(self._empty(going))
         while True:
             losses = {uid: len(empty.intersection(self.groups[uid])) for uid in going}
             may = [uid for uid, lost in losses.items() if len(empty) - lost >= self.wanted]
             if not may:
-                return self._count(going)
-            uid = min(may, key=lambda uid: (losses[uid], -len(self.groups[uid]), uid))
+                return self.by_priority(going)
+            uid = min(may, key=lambda uid: (losses[uid], -self.weight[uid], uid))
             going.discard(uid)
             empty.difference_update(self.groups[uid])
+
+    def by_priority(self, going: Iterable[str]) -> list[int]:
+        """How many pods of these go, by priority, the largest first."""
+        found = Counter[int]()
+        for uid in going:
+            found[self.priorities[uid]] += len(self.groups[uid])
+        return [found[priority] for priority in sorted(set(self.priorities.values()), reverse=True)]
 
 
 def measure(given: View, rounds: int = 7) -> dict[str, object]:
@@ -134,16 +157,35 @@ def measure(given: View, rounds: int = 7) -> dict[str, object]:
     by_order, by_nodes, anew = simple.by_order(), simple.by_nodes(), simple.by_costs_anew()
     fewest = min(by_order, by_nodes)
     assert len(found.reservations) == simple.wanted
+    ours = simple.by_priority({one.gang for one in found.evictions})
     return {
         "victims": len(found.evictions),
+        "by_priority": ours,
         "by_order": by_order,
         "by_nodes": by_nodes,
         "by_costs_anew": anew,
         "ratio": round(len(found.evictions) / fewest, 3) if fewest else None,
-        "ratio_to_costs_anew": round(len(found.evictions) / anew, 3) if anew else None,
+        "ratio_to_costs_anew": ratio(ours, anew),
         "warm": warm.ms(),
         "cold": cold.ms(),
     }
+
+
+def ratio(ours: Sequence[int], theirs: Sequence[int]) -> float | None:
+    """At the largest priority at which the numbers differ, ours by theirs; None where theirs is none."""
+    mine, other = next(((one, two) for one, two in zip(ours, theirs, strict=True) if one != two), (1, 1))
+    return round(mine / other, 3) if other else None
+
+
+CASES: Mapping[str, Mapping[str, Any]] = {
+    "one_card_pods": {"size": 1},
+    "gangs_of_3": {"size": 3},
+    "gangs_of_8": {"size": 8},
+    "gangs_of_64": {"size": 64},
+    "half_full": {"size": 1, "part": 0.5},
+    "gangs_of_3_with_3_priorities": {"size": 3, "priorities": (0, 1, 2)},
+    "gangs_of_3_of_2_queues": {"size": 3, "queues": ("low", "other")},
+}
 
 
 def main() -> None:
@@ -151,9 +193,8 @@ def main() -> None:
     parser.add_argument("--nodes", default="100,200,500,1000")
     parser.add_argument("--record", action="store_true", help="append to tests/benchmarks/record.jsonl")
     options = parser.parse_args()
-    cases = {"one_card_pods": (1, 1.0), "gangs_of_3": (3, 1.0), "gangs_of_8": (8, 1.0), "half_full": (1, 0.5)}
     figures = {
-        str(nodes): {name: measure(cluster(nodes, size, part, 1)) for name, (size, part) in cases.items()}
+        str(nodes): {name: measure(cluster(nodes, seed=1, **{"part": 1.0, **of})) for name, of in CASES.items()}
         for nodes in map(int, options.nodes.split(","))
     }
     report("victims", options.record, figures=figures)

@@ -17,6 +17,7 @@ class Contest:
     Attributes:
         units: which, one flag a unit of all there are.
         youth: one a unit; of equals the larger goes first.
+        sizes: how many pods go with each unit.
     """
 
     def __init__(self, table: VictimTable, ledger: Ledger, units: Mask, priority: Int64s, level: Int64s) -> None:
@@ -44,6 +45,7 @@ class Contest:
         self._counts = counts
         of = table.unit_group
         self.youth: Int64s = table.youth[of]
+        self.sizes: Int64s = table.unit_size
         # Priority of the queue, guarded, band, priority of the PodGroup, as the digits of one number.
         self._a_band = int(table.ranking.max(initial=0)) + 1
         levels: Int64s = np.unique(level, return_inverse=True)[1].astype(np.int64)

@@ -6,7 +6,8 @@ those that free most for each evicted pod; where cards are divided, those first 
 (`card_costs.py`). A unit with companions elsewhere costs all of them, wherever they are.
 """
 
-from typing import Final
+from collections.abc import Sequence
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -26,6 +27,27 @@ _A_ROUND: Final = 20_000
 """Units of work of a round, however few candidates it looks at."""
 _FINE: Final = 1 << 10
 """Parts of what is missing on a node are counted in this."""
+
+
+class Ordered(NamedTuple):
+    """Candidates on nodes, node after node, in the order in which they go there.
+
+    Attributes:
+        unit, row: of each candidate, one a pod.
+        freed: what it frees of each resource that is needed.
+        starts: where each node begins; `lengths` is how many candidates it has.
+    """
+
+    unit: Indices
+    row: Indices
+    freed: Sequence[Int64s]
+    starts: Indices
+    lengths: Int64s
+
+    def running_sum(self, values: Int64s) -> Int64s:
+        """Sums from the first pod of the same node."""
+        total: Int64s = np.cumsum(values)
+        return total - np.repeat(total[self.starts] - values[self.starts], self.lengths)
 
 
 class VictimCosts:
@@ -50,6 +72,8 @@ class VictimCosts:
         if ours < len(unit):
             pairs = len(distinct(unit * len(field.rows) + field.row[self._candidates]))
         self._spread = ours < pairs or not self._table.simple
+        self.one_by_one = self._spread and not (wanted.parts or wanted.column.ports)
+        """Units have companions elsewhere, and nothing else decides what going costs: see `one_by_one.py`."""
 
     @property
     def size(self) -> int:
@@ -91,6 +115,11 @@ class VictimCosts:
         old = -self._contest.youth[self._unit]
         shift = np.repeat(np.arange(len(self._starts)), self._lengths) * (len(self._table.groups) + 1)
         self._oldest = np.maximum.accumulate(old + shift) - shift
+
+    def order(self, free: Int64s, gone: Mask) -> Ordered:
+        """The candidates while this is free and these go."""
+        self._look_at(self._candidates, self._contest.ranks(gone), free)
+        return Ordered(self._unit, self._row, self._freed, self._starts, self._lengths)
 
     def next(self, free: Int64s, counts: Int64s, gone: Mask, left: int) -> tuple[Indices, Mask]:
         """The nodes to take now, one pod each, and the units that go for them."""

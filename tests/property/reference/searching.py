@@ -163,7 +163,13 @@ def clear(ground: Ground) -> tuple[list[Part], list[str]] | None:
     allowed = [part for part in ground.contest if part not in ground.must and part.group.uid in helped]
     if not ground.fits([*allowed, *ground.must]):
         return None
-    best = _Walk(ground, allowed, None).go()
+    cheapest = None
+    anew = Walk(ground, allowed, None)
+    if len(ground.kinds) == 1 and not ground.kinds[0].of.host_ports and anew.wide(0):
+        cheapest = anew.one_by_one()
+        if not ground.rivals():
+            return cheapest
+    best = Walk(ground, allowed, None).go()
     if best is None or not ground.rivals():
         return best
     turns = {id(part): 0 for part in ground.parts}
@@ -171,13 +177,14 @@ def clear(ground: Ground) -> tuple[list[Part], list[str]] | None:
     units = [part.unit for part in ground.contest]
     for turn, (_, unit) in enumerate(walk(units, units, ground.queue_uses), start=1):
         turns[id(by_name[unit.group, unit.nth])] = turn
-    other = _Walk(ground, allowed, turns).go()
-    if other is not None and cheaper(ground.price(other[0]), ground.price(best[0])):
-        return other
+    other = Walk(ground, allowed, turns).go()
+    for one in (other, cheapest):
+        if one is not None and cheaper(ground.price(one[0]), ground.price(best[0])):
+            best = one
     return best
 
 
-class _Walk:
+class Walk:
     """One walk from node to node."""
 
     def __init__(self, ground: Ground, allowed: Sequence[Part], turns: Mapping[int, int] | None) -> None:
@@ -214,6 +221,18 @@ class _Walk:
                         self.free[name][resource] -= units_of * count
                 left -= took.total()
         self._spare_alike() if len(ground.kinds) == 1 else self._spare()
+        return self._found()
+
+    def one_by_one(self) -> tuple[list[Part], list[str]]:
+        """Who goes where what each costs by then is known."""
+        from tests.property.reference.onebyone import OneByOne
+
+        self.going = [*self.ground.must, *OneByOne(self.ground, self).go()]
+        self._spare_alike()
+        return self._found()
+
+    def _found(self) -> tuple[list[Part], list[str]]:
+        ground = self.ground
         places = [name for counts in self.counts for name in ground.nodes for _ in range(counts[name])]
         order = {id(part): at for at, part in enumerate(ground.parts)}
         return sorted(self.going, key=lambda part: order[id(part)]), places
@@ -221,7 +240,7 @@ class _Walk:
     def _level(self, part: Part) -> Any:
         return self.turns[id(part)] if self.turns is not None else self.ground.rank(part, self.bands or {})
 
-    def _list(self, at: int) -> None:
+    def list_candidates(self, at: int) -> None:
         """Who could go on each node, in the order in which they would."""
         ground, kind = self.ground, self.ground.kinds[at]
 
@@ -261,7 +280,7 @@ class _Walk:
         new = self.bands is None or (self.turns is None and bands != self.bands)
         self.bands = bands if self.turns is None or self.bands is None else self.bands
         if new or len(alive) * 1.25 < len(self.listed):
-            self._list(at)
+            self.list_candidates(at)
         offers = []
         for name in ground.nodes:
             here = [one for one in self.listed if one[0] == name]
@@ -286,7 +305,7 @@ class _Walk:
         level = [one for one in offers if one[0][0] == best[0]]
         if ground.rivals():
             level = level[: max(1, left // 24)]
-        elif self._wide(at):
+        elif self.wide(at):
             level = level[: max(1, left // 6)]
         else:
             level = [one for one in level if one[0][:3] == best[:3]]
@@ -301,7 +320,7 @@ class _Walk:
             id(one) in taken and one.group is part.group and one.unit.nth >= part.unit.nth for one in self.allowed
         )
 
-    def _wide(self, at: int) -> bool:
+    def wide(self, at: int) -> bool:
         """Whether someone goes on several nodes at once, or pulls others along."""
         match = self.ground.match[at]
         nodes = [{pod.node for pod in self.ground.here(part, self.ground.nodes)} & match for part in self.allowed]
