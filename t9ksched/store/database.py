@@ -88,6 +88,9 @@ class Database:
             prepare_sqlite(self._engine.sync_engine)
             self._aside = create_engine(urls.for_sync(self.url), **engine_options(self.url))
             prepare_sqlite(self._aside)
+            one = {"pool_size": 1, "max_overflow": 0}
+            self._acting = create_engine(urls.for_sync(self.url), **engine_options(self.url), **one)
+            prepare_sqlite(self._acting, sqlite_file.WRITING)
         else:
             check_idle(self._engine.sync_engine)
             # A transaction that reads sees each statement's own moment there, so it is left out: two round trips less.
@@ -233,7 +236,7 @@ class Database:
         return done
 
     def _transact(self, act: Callable[[Connection], T]) -> T:
-        with self._aside.execution_options(t9k_begin="BEGIN IMMEDIATE").begin() as connection:
+        with self._acting.execution_options(t9k_begin="BEGIN IMMEDIATE").begin() as connection:
             return act(connection)
 
     def write_failed(self, error: Exception) -> StoreError:
@@ -266,6 +269,7 @@ class Database:
         await self._drivers.ended()
         if self.is_sqlite:
             self._aside.dispose()
+            self._acting.dispose()
             self._direct.close()
 
 

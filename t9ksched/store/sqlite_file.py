@@ -16,17 +16,25 @@ from sqlalchemy.engine import Connection
 from t9ksched.store.bulk import Prepared
 
 BUSY_TIMEOUT_MS = 5000
-PRAGMAS = ("journal_mode=WAL", "synchronous=NORMAL", "foreign_keys=ON")
+PRAGMAS = ("journal_mode=WAL", "synchronous=NORMAL", "foreign_keys=ON", "wal_autocheckpoint=4000")
+"""The pages that new rows change are spread over the whole file, because UIDs are random: those of several transactions
+are brought into it at once, 16 MiB of them.
+"""
+WRITING = "cache_size=-16384"
+"""KiB of pages that a connection for large transactions keeps: with the usual 2 MiB it would write out what it changes,
+and read it again, within one transaction."""
 
 
-def prepare_sqlite(engine: Any) -> None:
-    """Take transactions out of the driver's hands: it would begin them late and without the write lock."""
+def prepare_sqlite(engine: Any, *more: str) -> None:
+    """Take transactions out of the driver's hands: it would begin them late and without the write lock. `more` are
+    pragmas beside the usual ones.
+    """
 
     @event.listens_for(engine, "connect")
     def _connect(connection: Any, _record: object) -> None:
         connection.isolation_level = None
         cursor = connection.cursor()
-        for pragma in (*PRAGMAS, f"busy_timeout={BUSY_TIMEOUT_MS}"):
+        for pragma in (*PRAGMAS, f"busy_timeout={BUSY_TIMEOUT_MS}", *more):
             cursor.execute(f"PRAGMA {pragma}")
         cursor.close()
 

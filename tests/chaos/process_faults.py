@@ -139,7 +139,8 @@ class ProcessDatabase(Database):
         self, address: str, away: Callable[[], bool], lock: asyncio.Lock, meet: Callable[[Callable[[], Any]], Any]
     ) -> None:
         super().__init__(address)
-        for engine in (self._engine.sync_engine, self._reader.sync_engine, self._writer.sync_engine, self._aside):
+        several = (self._engine.sync_engine, self._reader.sync_engine, self._writer.sync_engine)
+        for engine in (*several, self._aside, self._acting):
             _share(engine)
         self.alive = True
         self._away = away
