@@ -160,7 +160,7 @@ class Cycle:
         if queue not in self._victim_queues:
             queues = self.view.queues
             rank = queues[queue].spec.priority
-            running = {group.queue for group in self.view.running if group.queue in queues}
+            running = [name for name in self._memory.queues(self.view.running) if name in queues]
             self._victim_queues[queue] = frozenset(
                 name
                 for name in running

@@ -16,6 +16,7 @@ from t9ksched.engine.work import Work
 from t9ksched.model.gang import Running
 
 _PODS: Final = attrgetter("pods")
+_QUEUE: Final = attrgetter("queue")
 _LEAVING: Final = attrgetter("leaving")
 
 
@@ -40,6 +41,7 @@ class Memory:
         self.packing = CardPacking()
         self._victims: VictimTable | None = None
         self._leave: tuple[tuple[Running, ...], bool] = (), False
+        self._queues: tuple[tuple[Running, ...], frozenset[str]] = (), frozenset()
 
     def victims(self, running: tuple[Running, ...], trial: Trial) -> Work[VictimTable]:
         """The running gangs on the nodes of the trial, as columns; kept while both stay the same."""
@@ -52,6 +54,12 @@ class Memory:
         ):
             found = self._victims = yield from VictimTable.of(running, static, trial.meter, trial.worths)
         return found
+
+    def queues(self, running: tuple[Running, ...]) -> frozenset[str]:
+        """The queues of the running groups."""
+        if self._queues[0] is not running:
+            self._queues = running, frozenset(map(_QUEUE, running))
+        return self._queues[1]
 
     def leave(self, running: tuple[Running, ...]) -> bool:
         """Whether pods of these gangs are leaving; kept while the gangs stay the same."""

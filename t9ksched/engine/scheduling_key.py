@@ -6,6 +6,7 @@ Room and quota only shrink while a cycle places gangs, so a key that failed keep
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from operator import attrgetter
 from typing import Final
 
 from t9ksched.engine.members import alike
@@ -19,7 +20,8 @@ from t9ksched.model.podclass import PodClass
 
 _MOST_PLAIN: Final = 1_000
 _SOME: Final = 64
-"""After so many members others may have their turn."""
+"""After so many classes others may have their turn."""
+_CLASS: Final = attrgetter("pod_class")
 
 
 class SchedulingKey:
@@ -129,18 +131,21 @@ class SchedulingKeys:
         if one:
             signature: tuple[object, ...] = (queue, topology, profile, (id(members[0].pod_class), len(members)))
         else:
-            counts = Counter(id(member.pod_class) for member in members)
+            classes = list(map(_CLASS, members))
+            counts = Counter(map(id, classes))
             signature = (queue, topology, profile, *counts.items())
         found = self._known.get(signature)
         if found is None:
             columns: dict[ClassFit, int] = {}
             if one:
                 columns[self.column(queue, members[0].pod_class)] = len(members)
-            for nth, member in enumerate(() if one else members, start=1):
-                column = self.column(queue, member.pod_class)
-                columns[column] = columns.get(column, 0) + 1
-                if not nth % _SOME:
-                    yield
+            else:
+                each = dict(zip(map(id, classes), classes, strict=True))
+                for nth, (ident, pods) in enumerate(counts.items(), start=1):
+                    column = self.column(queue, each[ident])
+                    columns[column] = columns.get(column, 0) + pods
+                    if not nth % _SOME:
+                        yield
             groups = list(columns.items())
             if len(groups) > 1:
                 hard = {}

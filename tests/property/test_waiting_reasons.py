@@ -272,7 +272,8 @@ class Waiting(RuleBasedStateMachine):
             case "NoNodeMatches":
                 return f"{len(free)} match" if free else ""
             case "NeverFits":
-                return "" if CARDS // cards * len(free) < minimum else f"it would fit {sorted(free)} when empty"
+                ever = [name for name, zone in NODES.items() if self.zone in ("", zone)]
+                return "" if CARDS // cards * len(ever) < minimum else f"it would fit {ever} when empty"
             case "GangIncomplete":
                 return "" if len(self._of(gang)) < minimum else "all pods are there"
             case "QueueClosed":
@@ -318,6 +319,8 @@ class Waiting(RuleBasedStateMachine):
             case "InsufficientResources" | "Behind" | "NeverFits":
                 for other in [one for one in self.sizes if one != gang]:
                     self._leave(other)
+                for name in NODES:
+                    self._node(name, cordoned=False)
                 if code == "NeverFits":
                     self._leave(gang)
                     self.a_gang_comes(1, 1, 0)

@@ -1,6 +1,6 @@
 """Allocation of a gang's minimum, whole: on free room, within one domain if it must be together, or the reasons."""
 
-from typing import ClassVar
+from typing import ClassVar, Final
 
 import numpy as np
 
@@ -17,7 +17,9 @@ from t9ksched.engine.planned_starts import PlannedStarts
 from t9ksched.engine.scheduling_key import SchedulingKey
 from t9ksched.engine.work import Work
 from t9ksched.model.gang import Gang
-from t9ksched.model.reasons import Reason
+from t9ksched.model.reasons import Code, Reason
+
+_MANY: Final = 128
 
 
 class Allocate:
@@ -86,6 +88,11 @@ class Allocate:
             answer.no_room, answer.from_end = known, 0 if planned is not None else ends
             return known
         cycle.failures.past.tried += 1
+        if not own and (never := (yield from _never(key))):
+            if shared:
+                answer.no_room, answer.from_end = never, 0
+                cycle.failures.note(gang, key, never, scarce=planned is not None)
+            return never
         kept = cycle.refills.nodes(gang) if nodes is None else None
         if kept is None and turn.had is not None and turn.had.at == cycle.now:
             kept = np.zeros(len(trial.nodes), np.bool_)
@@ -180,6 +187,8 @@ class Allocate:
                     return (cycle.advance.denial(gang),)
                 return (explain.needed_for_planned(gang),)
         reasons = yield from explain.no_room(key.groups, gave_up=attempt is Attempt.GAVE_UP)
+        if any(reason.code == Code.NEVER_FITS for reason in reasons):
+            return reasons
         if gang.topology == "Required":
             reasons = (explain.not_together(gang, cycle.trial, key.groups), *reasons)
         if (kept := cycle.starving.kept_from(gang) if cycle.starving is not None else None) is not None and (
@@ -209,6 +218,18 @@ class Allocate:
         attempt = yield from fit(self._cycle, gang, key)
         trial.undo(mark)
         return found if attempt is Attempt.PLACED else ()
+
+
+def _never(key: SchedulingKey) -> Work[tuple[Reason, ...]]:
+    """Why the pods can never fit; empty where that is not known. Of few pods of one class the attempt to place them
+    costs less than the proof.
+    """
+    ((_, pods), *others) = key.groups
+    if not (others or key.ruled or pods >= _MANY):
+        return ()
+    if (reason := explain.never_together(key.groups)) is not None:
+        return (reason,)
+    return (yield from explain.no_room(key.groups)) if explain.alone(key.groups) else ()
 
 
 def _enough(key: SchedulingKey) -> bool:

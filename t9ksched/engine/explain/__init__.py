@@ -26,11 +26,13 @@ from t9ksched.engine.explain.gangs import (
     waiting_for_victims,
 )
 from t9ksched.engine.explain.inventory import with_additions
+from t9ksched.engine.explain.never import alone, never_together
 from t9ksched.engine.explain.reserved import larger_than_reservation, reservation_full, reservation_waits, reserved
 from t9ksched.engine.explain.room import CLOSEST, lacking, no_room, not_enough, not_together, short_of
 
 __all__ = [
     "CLOSEST",
+    "alone",
     "behind",
     "collected_for_others",
     "collects",
@@ -42,6 +44,7 @@ __all__ = [
     "lacking",
     "larger_than_reservation",
     "needed_for_planned",
+    "never_together",
     "no_room",
     "not_enough",
     "not_together",

@@ -154,6 +154,11 @@ def _kept_out(column: ClassFit, by: type | UnionType) -> Mask:
     return away
 
 
+def named_by_state(states: Mapping[str, Sequence[str]]) -> str:
+    """Names of nodes by their state: the first few of each."""
+    return _named({state: _listed(names) for state, names in states.items()})
+
+
 def _named(states: Mapping[str, str]) -> str:
     """`a100-0, a100-1 (STATE); a100-2 (STATE)`."""
     shown = [f"{names} ({state})" for state, names in list(states.items())[:_MOST_NAMED]]

@@ -7,7 +7,8 @@ import numpy as np
 
 from t9ksched.engine.arrays import Int64s, Mask
 from t9ksched.engine.explain.cards import no_card
-from t9ksched.engine.explain.inventory import dra_nodes, other_cards, unready_nodes, with_inventory
+from t9ksched.engine.explain.inventory import dra_nodes, other_cards, unready_nodes, with_additions, with_inventory
+from t9ksched.engine.explain.never import away, never_fits, never_together, together_if_not_away
 from t9ksched.engine.explain.words import amount, counted, matching, wants
 from t9ksched.engine.placement.card_constraints import (
     CARD_HOLDERS,
@@ -61,6 +62,8 @@ def no_room(groups: Iterable[Group], *, gave_up: bool = False) -> Work[tuple[Rea
     With `gave_up` the search ended at its bound, so there may be one.
     """
     asked = list(groups)
+    if (never := never_together(asked) or together_if_not_away(asked)) is not None:
+        return (never,)
     found: list[Reason] = []
     against: list[Reason] = []
     for column, pods in asked:
@@ -160,6 +163,8 @@ def _no_room(column: ClassFit, pods: int) -> Reason | None:
             reason = reason or _too_little(column, pods, rooms)
             if reason is not None and column.mask.any():
                 reason = with_inventory(column, reason)
+        if reason is not None and reason.code == Code.INSUFFICIENT_RESOURCES and column.total_empty() < pods:
+            reason = with_additions(reason, away(column))
         column.said[pods] = reason
     return column.said[pods]
 
@@ -262,50 +267,6 @@ def _no_node_matches(column: ClassFit) -> Reason:
         nodes=counts,
         unblocks=unblocks,
     )
-
-
-def never_fits(column: ClassFit, pods: int) -> Reason | None:
-    """Why the matching nodes would not take the pods even if nothing ran there; None when they would."""
-    if column.total_empty() >= pods:
-        return None
-    static = column.trial.nodes.static
-    most = int(np.minimum(column.rooms_empty(), pods).sum())
-    match = int(column.mask.sum())
-    if most:
-        return Reason(
-            Code.NEVER_FITS,
-            f"needs room for {pods} pods with {wants(column.pod_class)} each; "
-            f"{matching(match)}, when empty with room for {most}",
-            {"members": pods},
-            {"members": most},
-            {"match": match},
-            (f"ask for at most {most} such pods",),
-        )
-    largest = {resource: _largest(column, static.allocatable, resource) for resource, _ in column.pod_class.requests}
-    needs = {name: units for name, units in column.pod_class.requests if units > largest[name]}
-    if not needs:
-        needs = {name: units for name, units in column.pod_class.requests if name != "pods"}
-        what = f"no single node has all of {wants(column.pod_class)}"
-    else:
-        what = ", ".join(
-            f"needs {amount(name, units)} on one node, the largest has {from_units(name, largest[name])}"
-            for name, units in needs.items()
-        )
-    return Reason(
-        Code.NEVER_FITS,
-        f"{what}; {matching(match)}",
-        needs,
-        {name: largest[name] for name in needs},
-        {"match": match, "fit": 0},
-        (_helps([name for name in needs if not largest[name]]),),
-    )
-
-
-def _helps(absent: list[str]) -> str:
-    """What would help a pod that no node takes even when empty; `absent` is what none of them has any of."""
-    if absent:
-        return f"a node with {' and '.join(absent)} is added, or ask for what the nodes have"
-    return "ask for no more than one node has, or use more and smaller pods"
 
 
 def not_enough(pod_class: PodClass, pods: int, fit: int, match: int, able: int) -> Reason:

@@ -94,6 +94,8 @@ class ClassFit:
         self._kept = False
         self._empty: tuple[Mask | None, Int64s] | None = None
         self._total_empty: int | None = None
+        self._ever: Mask | None = None
+        self._at_best: tuple[Mask | None, Int64s] | None = None
         self.said: dict[int, Reason | None] = {}
         """Why so many of its pods find no room now; filled by `explain`."""
         self.away: list[tuple[str, Mapping[str, int], tuple[str, ...]]] | None = None
@@ -145,6 +147,14 @@ class ClassFit:
         return self._mask
 
     @property
+    def ever(self) -> Mask:
+        """Nodes that would be allowed if none were away, shape (nodes,)."""
+        if self._ever is None:
+            found = self.trial.ever(self.selector, self.pod_class)
+            self._ever = self.mask if np.array_equal(found, self.mask) else found
+        return self._ever
+
+    @property
     def here(self) -> Mask:
         """Nodes that are allowed and looked at, shape (nodes,)."""
         return self.mask if self.trial.scope is None else self.mask & self.trial.scope
@@ -180,6 +190,7 @@ class ClassFit:
     def drop(self) -> None:
         """Give the arrays back; they are made again when they are needed."""
         self._mask = self._gain = self._key = self._bias = self._rooms = self._empty = None
+        self._ever = self._at_best = None
         self._class_rooms.drop()
         self.away = None
         self._seen = -1
@@ -301,6 +312,25 @@ class ClassFit:
         if self._total_empty is None:
             self._total_empty = min(int(np.minimum(rooms, _MOST).sum()), _MOST)
         return self._total_empty
+
+    def rooms_ever(self) -> Int64s:
+        """How many pods of the class would fit on each node if nothing ran there and no node were away; not to be
+        written to.
+        """
+        scope = self.trial.scope
+        if self.ever is self._mask:
+            return self.rooms_empty()
+        if self._at_best is None or self._at_best[0] is not scope:
+            self._keep()
+            among = self.ever if scope is None else self.ever & scope
+            self._at_best = scope, self._class_rooms.on(self.trial.nodes.static.allocatable, among)
+        return self._at_best[1]
+
+    def total_ever(self) -> int:
+        """How many that would be on all nodes; at least 2**31 count as that many."""
+        if self.ever is self._mask:
+            return self.total_empty()
+        return min(int(np.minimum(self.rooms_ever(), _MOST).sum()), _MOST)
 
     def able(self) -> Mask:
         """Nodes that could take one pod if nothing ran there, shape (nodes,)."""

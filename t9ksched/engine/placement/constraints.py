@@ -22,6 +22,7 @@ from t9ksched.model.taints import Taint, Toleration, untolerated
 
 CORDONED: Final = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
 """What an unschedulable node stands for (Kubernetes adds this taint itself, a moment later)."""
+_OF_KUBERNETES: Final = "node.kubernetes.io/"
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +101,23 @@ class Tolerated:
 
 
 @dataclass(frozen=True, slots=True)
+class ToleratedEver:
+    """As `Tolerated`, apart from the taints that Kubernetes sets of itself, and takes off again."""
+
+    tolerations: tuple[Toleration, ...]
+    label: str = "taints"
+
+    def keys(self) -> None:
+        """Reads no labels; the common node without taints is answered at once."""
+
+    def allows(self, facts: NodeFacts) -> bool:
+        if not facts.taints:
+            return True
+        taints = [taint for taint in facts.taints if not taint.key.startswith(_OF_KUBERNETES)]
+        return untolerated(taints, self.tolerations) is None
+
+
+@dataclass(frozen=True, slots=True)
 class Reachable:
     """Nodes from which all bound volumes of a pod can be reached."""
 
@@ -116,7 +134,7 @@ class Reachable:
         return all(affinity.matches(facts.labels, facts.name) for affinity in self.affinities)
 
 
-Constraint = Usable | QueueNodes | Selected | Schedulable | Tolerated | Reachable | CardConstraint
+Constraint = Usable | QueueNodes | Selected | Schedulable | Tolerated | ToleratedEver | Reachable | CardConstraint
 
 
 def _affinity_keys(affinity: NodeSelector | None, keys: tuple[str, ...] | None) -> tuple[str, ...] | None:
@@ -145,6 +163,16 @@ def constraints(selector: LabelSelector | None, pod_class: PodClass) -> tuple[Co
         if pod_class.unrecorded:
             found.append(CardsCounted())
     return tuple(found)
+
+
+def lasting(selector: LabelSelector | None, pod_class: PodClass) -> tuple[list[Constraint], list[Constraint]]:
+    """What of `constraints` does not change by itself; and what of that speaks of cards: a node whose accelerators are
+    not ready may have others by the time they are.
+    """
+    cards: list[Constraint] = list(of_cards(selector, pod_class)) if pod_class.accelerated else []
+    passing = Usable | Schedulable | Tolerated | Prepared | CardsKnown | CardsCounted
+    others = [one for one in constraints(selector, pod_class) if not isinstance(one, passing) and one not in cards]
+    return [*others, ToleratedEver(pod_class.tolerations)], cards
 
 
 def evaluate(constraint: Constraint, facts: Iterable[NodeFacts]) -> Iterable[bool]:

@@ -10,7 +10,16 @@ import numpy as np
 
 from t9ksched.engine.arrays import Indices, Int64s, Mask
 from t9ksched.engine.nodes import FrozenNodes, Static
-from t9ksched.engine.placement.constraints import Constraint, QueueNodes, Selected, Usable, constraints, evaluate
+from t9ksched.engine.placement.card_constraints import Prepared
+from t9ksched.engine.placement.constraints import (
+    Constraint,
+    QueueNodes,
+    Selected,
+    Usable,
+    constraints,
+    evaluate,
+    lasting,
+)
 from t9ksched.engine.placement.domains import Domains
 from t9ksched.engine.placement.scores import NODE_AFFINITY, SOFT_TAINTS, Scores, Source
 from t9ksched.engine.plugins import PluginColumns
@@ -96,6 +105,20 @@ class FeasibilityCache:
             if len(self._joined) >= _MOST_COLUMNS:
                 self._joined.clear()
             found = np.logical_and.reduce([self.column(c) for c in constraints(selector, pod_class)])
+            self._joined[key] = found
+        return found
+
+    def ever(self, selector: LabelSelector | None, pod_class: PodClass) -> Mask:
+        """As `allowed`, with the nodes that are away for now (`lasting`); not to be written to."""
+        key = ("ever", selector, *pod_class.constraints)
+        found = self._joined.get(key)
+        if found is None:
+            if len(self._joined) >= _MOST_COLUMNS:
+                self._joined.clear()
+            others, cards = lasting(selector, pod_class)
+            found = np.logical_and.reduce([self.column(one) for one in others])
+            if cards:
+                found = found & (np.logical_and.reduce([self.column(one) for one in cards]) | ~self.column(Prepared()))
             self._joined[key] = found
         return found
 

@@ -17,7 +17,7 @@ from t9ksched.engine.placement.constraints import Selected, Tolerated
 from t9ksched.engine.placement.feasibility import FeasibilityCache
 from t9ksched.engine.placement.scores import POD_AFFINITY, SPREAD, Source, combined
 from t9ksched.engine.view import View
-from t9ksched.model.gang import Gang
+from t9ksched.model.gang import Gang, Member
 from t9ksched.model.podclass import PodClass
 from t9ksched.model.podrules import PodRules, PodTerm, Spread, namespace_labels
 
@@ -132,18 +132,27 @@ class PodAffinityState:
 
     def derive(self, gangs: Sequence[Gang]) -> Iterator[Gang]:
         """The gangs, with classes that know which terms select them."""
+        # By identity, as members of one gang mostly share their labels; the gangs keep all of it alive.
+        known: dict[tuple[int, int, str], PodClass] = {}
         for gang in gangs:
             members = []
             for member in gang.waiting:
-                selecting = self.terms_selecting(member.namespace, member.labels)
-                if selecting:
-                    key = (id(member.pod_class), selecting)
-                    if key not in self._derived:
-                        derived = replace(member.pod_class, counted=selecting)
-                        self._derived[key] = (derived, member.pod_class)
-                    member = structs.replace(member, pod_class=self._derived[key][0])
-                members.append(member)
+                ident = (id(member.pod_class), id(member.labels), member.namespace)
+                of = known.get(ident)
+                if of is None:
+                    of = known[ident] = self._class_of(member)
+                members.append(member if of is member.pod_class else structs.replace(member, pod_class=of))
             yield structs.replace(gang, waiting=tuple(members))
+
+    def _class_of(self, member: Member) -> PodClass:
+        """The class of a member, which knows the terms that select it."""
+        selecting = self.terms_selecting(member.namespace, member.labels)
+        if not selecting:
+            return member.pod_class
+        key = (id(member.pod_class), selecting)
+        if key not in self._derived:
+            self._derived[key] = (replace(member.pod_class, counted=selecting), member.pod_class)
+        return self._derived[key][0]
 
     def add(
         self, contribution: AffinityContribution, rows: "int | Int64s", pods: "int | Int64s", held: bool = False

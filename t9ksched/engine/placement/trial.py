@@ -138,7 +138,13 @@ class Trial:
 
     def allowed(self, selector: LabelSelector | None, pod_class: PodClass) -> Mask:
         """Nodes on which pods of the class may run in a queue with this selector; not to be written to."""
-        mask = self.feasibility.allowed(selector, pod_class)
+        return self._by_plugins(self.feasibility.allowed(selector, pod_class), pod_class)
+
+    def ever(self, selector: LabelSelector | None, pod_class: PodClass) -> Mask:
+        """The same, with nodes that are away for now."""
+        return self._by_plugins(self.feasibility.ever(selector, pod_class), pod_class)
+
+    def _by_plugins(self, mask: Mask, pod_class: PodClass) -> Mask:
         for _, allows in self.plugins.filters(pod_class, self.nodes.static):
             mask = mask & allows
         return mask

@@ -157,9 +157,10 @@ class Reference(Holding):
             told = behind
             if not behind:
                 told = self._no_room(queue, kinds)
-                if gang.topology == "Required":
-                    told = [self._not_together(gang, kinds), *told]
-                told = [*self._held(gang, kinds), *told]
+                if all(one[0] != "NeverFits" for one in told):
+                    if gang.topology == "Required":
+                        told = [self._not_together(gang, kinds), *told]
+                    told = [*self._held(gang, kinds), *told]
             self._release(uid, 1)
             if mine and self.clear:
                 raise Differs(f"{uid} starts, and should not on {picks}: {told}")

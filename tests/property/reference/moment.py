@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
@@ -210,12 +210,9 @@ class Moment:
             return "accelerators not ready"
         if not facts.ready or facts.deleting:
             return "not ready"
-        if facts.unschedulable and not any(
-            one.key in ("", CORDON) and one.effect in ("", "NoSchedule") for one in of.tolerations
-        ):
+        if facts.unschedulable and not self._tolerates_cordon(kind):
             return "unschedulable"
-        against = [one for one in facts.taints if one.effect != "PreferNoSchedule" and one.key != CORDON]
-        if not all(any(one.tolerates(taint) for one in of.tolerations) for taint in against):
+        if not self._tolerates_all(kind, facts):
             return "taints"
         if of.cards and facts.unsure:
             return "card holders"
@@ -223,6 +220,24 @@ class Moment:
             return "database"
         against = (one.name for one in self.policy.plugins if hasattr(one.plugin, "allows"))
         return next((f"plugin {one}" for one in against if not self._plugin(one).allows(of, facts)), "")
+
+    def _tolerates_cordon(self, kind: Kind) -> bool:
+        return any(one.key in ("", CORDON) and one.effect in ("", "NoSchedule") for one in kind.of.tolerations)
+
+    def _tolerates_all(self, kind: Kind, facts: NodeFacts) -> bool:
+        against = [one for one in facts.taints if one.effect != "PreferNoSchedule" and one.key != CORDON]
+        return all(any(one.tolerates(taint) for one in kind.of.tolerations) for taint in against)
+
+    def match_ever(self, queue: str, kind: Kind) -> list[str]:
+        """Nodes that may run such pods once what passes by itself is over."""
+        found = []
+        for name, room in self.rooms.items():
+            taints = tuple(one for one in room.facts.taints if not one.key.startswith("node.kubernetes.io/"))
+            well = replace(
+                room.facts, ready=True, deleting=False, unschedulable=False, unsure=False, taints=taints, card_mode=""
+            )
+            found += [] if self.removes(queue, kind, well, prepared=True) else [name]
+        return found
 
     def _plugin(self, name: str) -> Any:
         return next(one.plugin for one in self.policy.plugins if one.name == name)

@@ -1,7 +1,8 @@
 """Why a gang waits, as codes and numbers."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 from t9ksched.engine.planner import Waiting
 from t9ksched.model.gang import Gang, Member
@@ -13,15 +14,37 @@ class Telling(Placing):
     """Reasons."""
 
     def _alone(self, queue: str, kind: Kind, scope: set[str] | None) -> Told | None:
-        """What room pods of a kind lack for themselves, and how many nodes would match with accelerators ready."""
+        """What room pods of a kind lack for themselves, and how many nodes would match if they were not away."""
         told = self._short(queue, kind, scope)
-        waits = self.unprepared(queue, kind)
-        if told is None or not told[3]["match"] or not waits:
+        if told is None or not told[3]["match"] or told[0] == "NoNodeMatches":
             return told
-        return *told[:3], {**told[3], "accelerators not ready": waits}
+        more = {"accelerators not ready": self.unprepared(queue, kind)}
+        if told[0] == "InsufficientResources" and self._lacks_when_empty(queue, kind, scope):
+            more |= self._away(queue, [kind])
+        return *told[:3], {**told[3], **{label: count for label, count in more.items() if count}}
+
+    def _lacks_when_empty(self, queue: str, kind: Kind, scope: set[str] | None) -> bool:
+        within = [name for name in self.match(queue, kind) if scope is None or name in scope]
+        return sum(self._fits(kind, name, empty=True) for name in within) < len(kind.members)
+
+    def _away(self, queue: str, kinds: Iterable[Kind]) -> dict[str, int]:
+        """Nodes that would match but for what passes, by the first of it; not those that lack accelerators alone."""
+        found: dict[str, str] = {}
+        for kind in kinds:
+            for name in set(self.match_ever(queue, kind)) - set(self.match(queue, kind)):
+                facts = self.rooms[name].facts
+                if not facts.ready or facts.deleting:
+                    found.setdefault(name, "not ready")
+                elif facts.unschedulable and not self._tolerates_cordon(kind):
+                    found.setdefault(name, "unschedulable")
+                elif not self._tolerates_all(kind, facts):
+                    found.setdefault(name, "taints")
+                elif kind.of.cards and facts.unsure:
+                    found.setdefault(name, "card holders")
+        return dict(Counter(found.values()))
 
     def _short(self, queue: str, kind: Kind, scope: set[str] | None) -> Told | None:
-        pods, match = len(kind.members), self.match(queue, kind)
+        pods, match, ever = len(kind.members), self.match(queue, kind), self.match_ever(queue, kind)
         within = [name for name in match if scope is None or name in scope]
         if kind.of.unrecorded:
             waits = sum(self.removes(queue, kind, room.facts) == "database" for room in self.rooms.values())
@@ -31,17 +54,18 @@ class Telling(Placing):
             gone = Counter(self.removes(queue, kind, room.facts) for room in self.rooms.values())
             return "NoNodeMatches", {}, {}, {"total": len(self.rooms), "match": 0, **gone}
         requests = dict(kind.of.requests)
-        most = sum(min(pods, self._fits(kind, name, empty=True)) for name in within)
+        at_best = [name for name in ever if scope is None or name in scope]
+        most = sum(min(pods, self._fits(kind, name, empty=True)) for name in at_best)
         if most < pods:
             if most:
-                return "NeverFits", {"members": pods}, {"members": most}, {"match": len(match)}
+                return "NeverFits", {"members": pods}, {"members": most}, {"match": len(ever)}
             largest = {
-                resource: max(self.rooms[name].facts.allocatable.get(resource, 0) for name in match)
+                resource: max(self.rooms[name].facts.allocatable.get(resource, 0) for name in ever)
                 for resource in requests
             }
             needs = {name: units for name, units in requests.items() if units > largest[name]}
             needs = needs or {name: units for name, units in requests.items() if name != "pods"}
-            return "NeverFits", needs, {name: largest[name] for name in needs}, {"match": len(match), "fit": 0}
+            return "NeverFits", needs, {name: largest[name] for name in needs}, {"match": len(ever), "fit": 0}
         fits = [self._fits(kind, name) for name in within]
         fit = sum(min(pods, one) for one in fits)
         if fit >= pods:
@@ -62,6 +86,65 @@ class Telling(Placing):
             short = {name: units for name, units in kind.needs.items() if units > best[name]}
         nodes = {"match": len(match), "fit": 0}
         return "InsufficientResources", short, {name: best[name] for name in short}, nodes
+
+    def _together_away(self, queue: str, kinds: Sequence[Kind], scope: set[str] | None) -> Told | None:
+        """The same of nodes that are not away, with those that are."""
+        if all(self.match(queue, kind) == self.match_ever(queue, kind) for kind in kinds):
+            return None
+        if any(self._lacks_when_empty(queue, kind, scope) for kind in kinds):
+            return None
+        told = self._never_together(queue, kinds, scope, self.match)
+        if told is None:
+            return None
+        return "InsufficientResources", told[1], told[2], {**told[3], **self._away(queue, kinds)}
+
+    def _never_together(
+        self,
+        queue: str,
+        kinds: Sequence[Kind],
+        scope: set[str] | None,
+        match_of: Callable[[str, Kind], list[str]],
+    ) -> Told | None:
+        """Why kinds that fit alone would not together if nothing ran, as far as numbers prove it."""
+        ever = {id(kind): [name for name in match_of(queue, kind) if scope is None or name in scope] for kind in kinds}
+        able = {id(kind): {name for name in ever[id(kind)] if self._fits(kind, name, empty=True)} for kind in kinds}
+
+        def apart(kind: Kind) -> list[Any]:
+            return [term for term in kind.rules.apart if self._speaks(term, kind.namespace, kind.labels)]
+
+        for term in dict.fromkeys(term for kind in kinds for term in apart(kind)):
+            those = [kind for kind in kinds if term in apart(kind)]
+            pods = sum(len(kind.members) for kind in those)
+            domains = {self._domain(term.topology_key, name) for kind in those for name in able[id(kind)]} - {None}
+            outside = sum(
+                min(len(kind.members), self._fits(kind, name, empty=True))
+                for kind in those
+                for name in able[id(kind)]
+                if self._domain(term.topology_key, name) is None
+            )
+            if pods > len(domains) + outside:
+                match = set().union(*(match_of(queue, kind) for kind in those))
+                return "NeverFits", {"members": pods}, {"members": len(domains) + outside}, {"match": len(match)}
+        if len(kinds) < 2:
+            return None
+        for resource in self.view.nodes.static.resources:
+            need = sum(kind.needs.get(resource, 0) * len(kind.members) for kind in kinds)
+            where = set().union(*(able[id(kind)] for kind in kinds if kind.needs.get(resource)))
+            there = sum(self.rooms[name].facts.allocatable.get(resource, 0) for name in where)
+            if need > there:
+                return "NeverFits", {resource: need}, {resource: there}, {"match": len(where)}
+        for first in range(2, len(kinds) + 1):
+            those = kinds[:first]
+            pods = sum(len(kind.members) for kind in those)
+            least = {name: min(kind.needs.get(name, 0) for kind in those) for name in those[0].needs}
+            where = set().union(*(able[id(kind)] for kind in those))
+            fit = 0
+            for name in where:
+                has = self.rooms[name].facts.allocatable
+                fit += min(pods, *(has.get(resource, 0) // units for resource, units in least.items() if units))
+            if fit < pods:
+                return "NeverFits", {"members": pods}, {"members": fit}, {"match": len(where)}
+        return None
 
     def _ruled(self, kind: Kind) -> bool:
         return bool(kind.rules.terms) or self._asked(kind)
@@ -85,6 +168,11 @@ class Telling(Placing):
 
     def _no_room(self, queue: str, kinds: Sequence[Kind], scope: set[str] | None = None) -> list[Told]:
         found = [told for kind in kinds if (told := self._alone(queue, kind, scope)) is not None]
+        if not any(told[0] in ("NeverFits", "NoNodeMatches") for told in found):
+            together = self._never_together(queue, kinds, scope, self.match_ever)
+            together = together or self._together_away(queue, kinds, scope)
+            if together is not None:
+                return [together]
         found += [
             told for kind in kinds if self._ruled(kind) and (told := self._against(queue, kind, scope)) is not None
         ]

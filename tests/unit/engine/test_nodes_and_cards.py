@@ -58,8 +58,9 @@ def test_the_queue_selects_nodes_too() -> None:
     gangs = [gang("g", pods=2, gpu=4)]
     found = decide(view(POOL, gangs, {"q": queue(selector=A100)}))
     (reason,) = found.waiting[0].reasons
-    assert reason.code is Code.NEVER_FITS
-    assert (reason.needs, reason.has, reason.nodes) == ({"members": 2}, {"members": 1}, {"match": 1})
+    assert reason.code is Code.INSUFFICIENT_RESOURCES
+    assert (reason.needs, reason.has) == ({"members": 2}, {"members": 1})
+    assert reason.nodes == {"match": 1, "fit": 1, "not ready": 2, "unschedulable": 1}
 
 
 @pytest.mark.parametrize(

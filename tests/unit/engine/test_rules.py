@@ -93,7 +93,7 @@ def test_apart_by_host_and_by_rack() -> None:
     assert where(decide([asks("a", away({"app": "a"}), 6)])) == {f"n{at}": 1 for at in range(6)}
     assert where(decide([asks("a", away({"app": "a"}, RACK), 3)]), RACK) == {"r0": 1, "r1": 1, "r2": 1}
     found = decide([asks("a", away({"app": "a"}, RACK), 4)])
-    assert why(found) == {"a": ["TopologyNotSatisfied"]}
+    assert why(found) == {"a": ["NeverFits"]}
     assert found.assignments == ()
 
 

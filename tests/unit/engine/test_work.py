@@ -139,8 +139,10 @@ def test_a_search_that_ended_at_its_bound_is_not_said_to_prove_anything() -> Non
 
 def test_where_it_is_certain_that_all_together_do_not_fit_the_reason_says_so() -> None:
     members = [member(f"m{at}", pod_class(cpu=f"{2001 + at}m")) for at in range(100)]
-    nodes = [node(f"n{at:02}", cpu=4) for at in range(60)]
-    (waiting,) = plan(view(nodes, [gang("p", "high", members=members)], QUEUES), Policy(), 0).waiting
+    nodes = [node(f"n{at:03}", cpu=4) for at in range(110)]
+    busy = [running(f"r{at}", "high", [f"n{at:03}"], cpu=1) for at in range(50)]
+    busy += [running(f"s{at}", "high", [f"n{at:03}"], cpu=4) for at in range(50, 100)]
+    (waiting,) = plan(view(nodes, [gang("p", "high", members=members)], QUEUES, running=busy), Policy(), 0).waiting
     assert "each kind of its pods finds room alone, all 100 together do not" in waiting.reasons[0].message
 
 

@@ -1,0 +1,101 @@
+"""What can never fit: how soon one such gang is told so, and in which words: prints JSON.
+
+    python tests/benchmarks/never.py [--nodes 1250,5000] [--record]
+
+Nodes of 8 cards in 3 zones, half of them full of work that could be evicted. A gang comes that asks for what the
+cluster would not have if it were empty: two roles too many together, more pods than hosts that must be apart by host,
+four apart over three zones, and more pods than there is room for. The plan of a cycle that knows the nodes and judges
+that gang alone, which is of classes never seen before; best of a few. `idle` is a cycle without any gang.
+"""
+
+import argparse
+import sys
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from msgspec import structs
+
+from t9ksched.engine.memory import Memory
+from t9ksched.engine.planner import plan
+from t9ksched.engine.policy import Policy
+from t9ksched.engine.view import View
+from t9ksched.model.cards import CardGrant
+from t9ksched.model.gang import Gang
+from t9ksched.model.podrules import parse_rules
+from tests.benchmarks.engine import cluster
+from tests.benchmarks.timing import best, report
+from tests.builders import GPU, gang, member, pod_class, queue, running, view
+
+POLICY = Policy(actions=("allocate", "preempt"))
+QUEUES = {"low": queue(), "high": queue(priority=1)}
+WHOLE = pod_class(cpu=8, gpu=8)
+
+
+def apart(key: str, pods: int, cpu: int) -> Gang:
+    """Pods no two of which may share a domain."""
+    own = {"app": "apart"}
+    term = {"labelSelector": {"matchLabels": own}, "topologyKey": key}
+    required = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    of = replace(pod_class(cpu=cpu), rules=parse_rules(required, None, "test", own))
+    made = gang("apart", "high", pods, of=of)
+    labels = tuple(own.items())
+    return structs.replace(made, waiting=tuple(structs.replace(one, labels=labels) for one in made.waiting))
+
+
+def forms(nodes: int, cpu: int) -> dict[str, Gang]:
+    """Gangs that a cluster of so many nodes has no room for, by what is wrong with them; `cpu` tells classes apart."""
+    whole, less = pod_class(cpu=cpu, gpu=8), pod_class(cpu=cpu, gpu=5)
+    roles = [member(f"a{at}", whole, "chief") for at in range(nodes // 2)]
+    roles += [member(f"b{at}", less, "worker") for at in range(nodes // 2 + 1)]
+    return {
+        "two_roles_together": gang("roles", "high", members=roles),
+        "more_pods_than_hosts_apart": apart("kubernetes.io/hostname", nodes + 1, cpu),
+        "four_apart_over_three_zones": apart("zone", 4, cpu),
+        "more_than_the_cluster": gang("more", "high", nodes + 1, of=whole),
+    }
+
+
+def views(nodes: int, rounds: int) -> dict[str, list[View]]:
+    """For each form a view for each round."""
+    table = cluster(nodes)
+    groups = []
+    for at in range(0, nodes, 2):
+        group = running(f"r{at:05}", "low", [f"node-{at:05}"], of=WHOLE, cards=[255])
+        groups.append(group)
+        table.charge(table.row(group.pods[0].node), WHOLE, CardGrant.packed({GPU: 255}))
+    idle = view(table, [], QUEUES, running=groups)
+    found: dict[str, list[View]] = {"idle": [idle] * rounds}
+    for nth in range(rounds):
+        for name, one in forms(nodes, 1 + nth).items():
+            found.setdefault(name, []).append(replace(idle, gangs=(one,)))
+    return found
+
+
+def measure(nodes: int, rounds: int = 9) -> dict[str, object]:
+    """What each costs and is told."""
+    figures: dict[str, object] = {}
+    for name, given in views(nodes, rounds).items():
+        memory = Memory()
+        plan(replace(given[0], gangs=()), POLICY, 0, memory)
+        spent = [best(partial(plan, one, POLICY, 0, memory), 1) for one in given]
+        figures[name] = min(spent, key=lambda one: one.cpu).ms(3)
+        for told in plan(given[0], POLICY, 0).waiting:
+            (reason,) = told.reasons
+            figures[name] |= {"code": reason.code, "message": reason.message}  # type: ignore[operator]
+    return figures
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="What can never fit: how soon one such gang is told so.")
+    parser.add_argument("--nodes", default="1250,5000")
+    parser.add_argument("--record", action="store_true", help="append to tests/benchmarks/record.jsonl")
+    options = parser.parse_args()
+    figures = {str(nodes): measure(nodes) for nodes in map(int, options.nodes.split(","))}
+    report("never", options.record, figures=figures)
+
+
+if __name__ == "__main__":
+    main()

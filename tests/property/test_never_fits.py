@@ -1,0 +1,186 @@
+"""What is told that it can never fit does not fit into the emptied cluster, and what fits there is never told so.
+
+Small clusters, some nodes of them away. Ways to place a gang on empty nodes are tried one by one, pod after pod.
+"""
+
+import random
+from collections import Counter
+from dataclasses import replace
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+
+from t9ksched.engine.explain import never
+from t9ksched.engine.memory import Memory
+from t9ksched.engine.nodes import NodeTable
+from t9ksched.engine.planner import plan
+from t9ksched.engine.policy import Policy
+from t9ksched.engine.view import View
+from t9ksched.model.gang import Gang, Member
+from t9ksched.model.node import NodeFacts
+from t9ksched.model.podclass import PodClass
+from t9ksched.model.podrules import parse_rules
+from t9ksched.model.reasons import Code
+from t9ksched.model.taints import Taint
+from tests.builders import GPU, gang, node, pod_class, queue, running, table, view
+
+HOST = "kubernetes.io/hostname"
+AWAY: tuple[dict[str, Any], ...] = (
+    {"ready": False},
+    {"unschedulable": True},
+    {"taints": (Taint("node.kubernetes.io/not-ready", "", "NoExecute"),)},
+    {"taints": (Taint("node.kubernetes.io/disk-pressure"),)},
+    {"unsure": True},
+)
+POLICY = Policy(actions=("allocate", "preempt"))
+QUEUES = {"low": queue(), "q": queue(priority=1), "a": queue(priority=1, selector={"pool": "a"})}
+
+
+def a_node(rng: random.Random, at: int) -> NodeFacts:
+    """A node of up to 4 cards, perhaps away."""
+    labels = {"pool": rng.choice("ab"), "zone": rng.choice("xyz")}
+    if rng.random() < 0.2:
+        del labels["zone"]
+    made = node(f"n{at}", cpu=rng.choice([4, 8]), gpu=rng.choice([0, 2, 4]), pods=rng.choice([2, 3, 9]), labels=labels)
+    if rng.random() < 0.2:
+        made = replace(made, taints=(Taint("team", "red"),))
+    return replace(made, **rng.choice(AWAY)) if rng.random() < 0.35 else made
+
+
+def kinds(rng: random.Random) -> list[tuple[PodClass, str]]:
+    """Classes of pods with the labels they have."""
+    found = []
+    for _ in range(rng.choice([1, 2, 2, 3])):
+        of = pod_class(cpu=rng.choice([1, 2, 3, 5]), gpu=rng.choice([0, 0, 1, 2, 3]))
+        app = rng.choice(["one", "two"])
+        if rng.random() < 0.4:
+            term = {
+                "labelSelector": {"matchLabels": {"app": rng.choice(["one", "two"])}},
+                "topologyKey": rng.choice([HOST, "zone"]),
+            }
+            required = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+            of = replace(of, rules=parse_rules(required, None, "test", {"app": app}))
+        found.append((of, app))
+    return found
+
+
+def a_gang(rng: random.Random, at: int) -> Gang:
+    """A gang of up to 9 pods."""
+    members: list[Member] = []
+    for of, app in kinds(rng):
+        for _ in range(rng.choice([1, 2, 3])):
+            uid = f"g{at}-{len(members)}"
+            members.append(Member(uid, f"test/{uid}", "", of, (("app", app),)))
+    return gang(f"g{at}", rng.choice(["q", "q", "a"]), members=members, created=at)
+
+
+def scene(rng: random.Random) -> tuple[NodeTable, View]:
+    """Nodes with some work on them that could be evicted, and gangs."""
+    live = table(a_node(rng, at) for at in range(rng.choice([1, 2, 3, 4])))
+    groups = []
+    for name in live.freeze().names:
+        facts = next(one for one in live.freeze().static.facts if one.name == name)
+        if facts.allocatable.get(GPU) and rng.random() < 0.5:
+            group = running(f"r-{name}", "low", [name], cpu=1, gpu=1, cards=[1])
+            groups.append(group)
+            live.charge(live.row(name), group.pods[0].pod_class, group.pods[0].cards)
+    return live, view(live, [a_gang(rng, at) for at in range(4)], QUEUES, running=groups)
+
+
+def fits_when_empty(facts: list[NodeFacts], wanted: Gang, selector: Any) -> bool:
+    """Whether there is a way to place all pods on these nodes with nothing on them and none of them away."""
+    nodes = [
+        one
+        for one in facts
+        if (selector is None or selector.matches(one.labels)) and not any(taint.key == "team" for taint in one.taints)
+    ]
+    free = {one.name: Counter(one.allocatable) for one in nodes}
+    placed: list[tuple[Member, NodeFacts]] = []
+
+    def against(mine: Member, other: Member, there: NodeFacts, where: NodeFacts) -> bool:
+        """Whether a rule of one pod keeps the other out of its domain."""
+        rules = mine.pod_class.rules
+        return rules is not None and any(
+            term.matches(other.namespace, dict(other.labels), {})
+            and where.labels.get(term.topology_key) is not None
+            and where.labels.get(term.topology_key) == there.labels.get(term.topology_key)
+            for term in rules.apart
+        )
+
+    def place(at: int) -> bool:
+        if at == len(wanted.waiting):
+            return True
+        pod = wanted.waiting[at]
+        for where in nodes:
+            has, needs = free[where.name], dict(pod.pod_class.requests)
+            if any(has[name] < units for name, units in needs.items()):
+                continue
+            if any(against(pod, other, there, where) or against(other, pod, there, where) for other, there in placed):
+                continue
+            has.subtract(needs)
+            placed.append((pod, where))
+            if place(at + 1):
+                return True
+            placed.pop()
+            has.update(needs)
+        return False
+
+    return place(0)
+
+
+def check(seeds: range) -> Counter[str]:
+    """How many were told that they never fit, and how many did not fit and were told something else."""
+    counts: Counter[str] = Counter()
+    for seed in seeds:
+        rng = random.Random(seed)
+        live, given = scene(rng)
+        facts = list(given.nodes.static.facts)
+        memory = Memory()
+        found = plan(given, POLICY, 0, memory)
+        assert found == plan(given, POLICY, 0)
+        for told in found.waiting:
+            wanted = next(one for one in given.gangs if one.uid == told.gang)
+            fits = fits_when_empty(facts, wanted, QUEUES[wanted.queue].spec.node_selector)
+            codes = {reason.code for reason in told.reasons}
+            never_told = Code.NEVER_FITS in codes
+            assert not (fits and never_told), f"scene {seed}: {wanted.uid} fits the empty nodes, and is told {told}"
+            unproved = "no node" if Code.NO_NODE_MATCHES in codes else "not told"
+            counts["never" if never_told else "fits" if fits else unproved] += 1
+            # What never fits is told again by what is remembered, and not any more once a node came that takes it all.
+            if never_told and seed % 5 == 0:
+                again = plan(given, POLICY, 0, memory)
+                assert [one for one in again.waiting if one.gang == told.gang] == [told]
+                live.upsert(node("zz", cpu=96, gpu=64, pods=99, labels={"pool": "a", "zone": "w"}))
+                more = plan(view(live, given.gangs, QUEUES, running=given.running), POLICY, 0, memory)
+                live.remove("zz")
+                now = next((one.reasons for one in more.waiting if one.gang == told.gang), ())
+                assert now != told.reasons
+    return counts
+
+
+def test_what_can_never_fit_does_not_fit_the_emptied_cluster() -> None:
+    counts = check(range(400))
+    assert counts["never"] > 200
+    assert counts["fits"] > 100
+    assert counts["not told"] < counts["never"] // 20
+
+
+@pytest.mark.soak
+def test_many_clusters() -> None:
+    check(range(400, 20_000))
+
+
+MUTANTS = {
+    "nodes that are away do not count": ("ever", lambda self: self.mask),
+    "one node too few": ("rooms_ever", lambda self: self.rooms_empty() * (self.rooms_empty() != 1)),
+}
+
+
+@pytest.mark.parametrize("name", MUTANTS)
+def test_it_can_fail(name: str) -> None:
+    attribute, new = MUTANTS[name]
+    if attribute == "ever":
+        new = property(new)  # type: ignore[assignment]
+    with patch.object(never.ClassFit, attribute, new), pytest.raises(AssertionError, match="fits the empty nodes"):
+        check(range(400))
