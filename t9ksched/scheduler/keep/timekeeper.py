@@ -18,6 +18,7 @@ from t9ksched.model import names
 from t9ksched.model.reasons import Code
 from t9ksched.model.timelimit import limit_seconds, written
 from t9ksched.scheduler.act.stopping import Stopper
+from t9ksched.scheduler.keep.clock_rests import ClockRests
 from t9ksched.scheduler.keep.late_starts import LateStarts, Timeouts
 from t9ksched.scheduler.report.event_writer import EventWriter
 from t9ksched.scheduler.report.history_recorder import HistoryRecorder
@@ -74,9 +75,10 @@ class TimeKeeper:
         self._told: dict[str, tuple[str, str]] = {}
         """By job, the messages already sent about its time limit and its start time."""
         self._changed = state.feed.gangs.follow()
+        self._rests = ClockRests(state, timeouts)
 
     async def sweep(self) -> None:
-        """Check every job that changed or that has a clock, act on what is due, and store the clocks."""
+        """Check every job that changed or whose clock may be due, act on what is due, and store the clocks."""
         state = self._state
         if state.outage.unread:
             return  # the acceptances are in the database and not read yet
@@ -87,7 +89,7 @@ class TimeKeeper:
             if count % _A_SLICE == 0:
                 await asyncio.sleep(0)
         jobs = dict.fromkeys(job_of(gang) for gang in changed)
-        jobs |= dict.fromkeys(state.clocks.by_job)
+        jobs |= self._rests.due(self._clock())
         due = []
         for count, uid in enumerate(jobs, start=1):
             due += self._look(uid, self._clock())
@@ -144,7 +146,10 @@ class TimeKeeper:
         if clock.run.ended_code == Code.TIME_LIMIT_EXCEEDED:
             job = state.jobs.get(uid)
             clock.look_at(job.limit_text if job is not None else gangs[0].limit_text if gangs else "", now)
-        return self._due(clock, gangs, holding, holds, limit, now)
+        due, end = self._due(clock, gangs, holding, holds, limit, now)
+        if not due and not clock.refills and gangs and not gangs[0].reservation:
+            self._rests.note(clock, end, now)
+        return due
 
     def _lost(self, clock: Clock, now: int) -> None:
         """The job has no place: a pause, or long enough without one, ends its run."""
@@ -231,41 +236,42 @@ class TimeKeeper:
         holds: list[PodRecord],
         limit: int | None,
         now: int,
-    ) -> list[Any]:
+    ) -> tuple[list[Any], End | None]:
+        """What is due, and the end of the job where that is known."""
         run = clock.run
         if run.ended_code == Code.TIME_LIMIT_EXCEEDED or (run.ended_code and clock.stop_at):
             if holding and now >= clock.stop_at:
                 clock.stop_at = now + _STOP_AGAIN_NS
-                return [self._stop(gangs[0], holding, run.message, Code(run.ended_code))]
-            return []
+                return [self._stop(gangs[0], holding, run.message, Code(run.ended_code))], None
+            return [], None
         if not holds or not run.bound_at:
-            return []
+            return [], None
         timeout = self._start_timeout() * SECOND
         late = bool(timeout) and not run.ran_at and now - run.bound_at >= timeout
         if late and not clock.refills:
-            return [self._late.evict(clock, gangs, holds, now)]
+            return [self._late.evict(clock, gangs, holds, now)], None
         since = run.ran_at or (run.bound_at + timeout if late else 0)
         own = own_end(since, limit) if limit is not None and since else None
         end = earliest_end(self._state, gangs[0], holds, own)
         if end is None:
-            return []
+            return [], None
         if clock.signal is None and now < end.at:
-            return [self._ask_for_signal(clock, gangs[0], holds[0])]
+            return [self._ask_for_signal(clock, gangs[0], holds[0])], end
         if own is not None and now >= own.at:
             message = f"it reached its {own.limit}: it has been running since {timestamp(since)}"
-            return [self._end(clock, gangs[0], holds, own, message, now)]
+            return [self._end(clock, gangs[0], holds, own, message, now)], own
         early = self._signal(clock, gangs[0], end)
         if early and end.at - early * SECOND <= now < end.at:
             message = (
                 f"it reaches its {end.limit} at {timestamp(end.at)}: it is told to stop"
                 f" {written(early)} before, as {names.SIGNAL_BEFORE_ANNOTATION} asks"
             )
-            return [self._end(clock, gangs[0], holds, end, message, now)]
+            return [self._end(clock, gangs[0], holds, end, message, now)], end
         if own is not None and own.seconds > NEAR_SECONDS and not run.near and now >= own.at - NEAR_SECONDS * SECOND:
             clock.set(near=True)
             text = f"it reaches its {own.limit} at {timestamp(own.at)} and is ended then"
             self._events.gang(gangs[0], names.EVENT_TIME_LIMIT_NEAR, text)
-        return []
+        return [], end
 
     def _end(
         self, clock: Clock, gang: GangRecord, pods: list[PodRecord], end: End, message: str, now: int
@@ -338,6 +344,7 @@ class TimeKeeper:
     def _forget(self, uid: str) -> None:
         self._told.pop(uid, None)
         clock = self._state.clocks.by_job.pop(uid, None)
+        self._rests.forget((uid,))
         if clock is not None and clock.written:
             self._gone[uid] = None
 
