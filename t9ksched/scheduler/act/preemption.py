@@ -25,6 +25,7 @@ from t9ksched.model.reservation import PROMISE_SLACK_SECONDS, Reservation
 from t9ksched.scheduler.act.promises import PromiseKeeper
 from t9ksched.scheduler.report.history_recorder import HistoryRecorder
 from t9ksched.scheduler.report.observed_job import identity
+from t9ksched.scheduler.state.guarded_groups import GuardedGroups
 from t9ksched.scheduler.state.objects import natural
 from t9ksched.scheduler.state.records import GangRecord, PodRecord
 from t9ksched.scheduler.state.start_times import start_asked
@@ -57,7 +58,7 @@ class EvictableGangs:
         """By job: the preemptor that got its room, and when."""
         self._known: dict[GangRecord, tuple[object, Running | None]] = {}
         """Each group as last given to the engine, with the versions on which that depends."""
-        self._told: tuple[Running, ...] = ()
+        self._guarded = GuardedGroups(state.budgets, state.pods)
 
     def note(self, job: str, by: str, now: int) -> None:
         """A job lost a member to a preemptor. What it loses to the same one within minutes counts once."""
@@ -91,10 +92,7 @@ class EvictableGangs:
         for gang in state.gangs.values():
             self._known[gang] = self._look(gang, now, known)
         found = (one for _, one in self._known.values() if one is not None)
-        told = state.budgets.guard(found, state.pods, state.queues)
-        if told != self._told:
-            self._told = told
-        return self._told
+        return self._guarded.mark(found, state.queues)
 
     def one(self, gang: GangRecord) -> Running | None:
         """One group alone, whatever disruption budgets say; None while it may not be judged."""

@@ -135,6 +135,8 @@ class PodEvents:
         if (labels or NOTHING) == record.labels:
             return False
         record.labels = self._state._sharing.labels(labels)
+        if record.gang is not None:
+            self._state.budgets.relabelled(record.gang.uid)
         self.take_role(record)
         return True
 
