@@ -112,6 +112,12 @@ class PersistentVolume(msgspec.Struct, gc=False):
     spec: VolumeSpec = msgspec.field(default_factory=VolumeSpec)
     status: Phase = msgspec.field(default_factory=Phase)
 
+    @property
+    def decides(self) -> tuple[object, ...]:
+        """What of it may decide where a pod runs; not to be written to."""
+        meta = self.metadata
+        return self.spec, self.status, meta.labels or {}, meta.deletion_timestamp, meta.uid
+
     def affinity(self) -> NodeSelector | None:
         """From which nodes it can be reached; None for all.
 

@@ -34,7 +34,7 @@ from t9ksched.scheduler.state.volumes.claims import Claim, PersistentVolume
 from tests.benchmarks.timing import report
 
 NODES = 100
-EVENTS = 40
+EVENTS = 100
 ROUNDS = 5
 
 

@@ -128,7 +128,7 @@ class Model:
         else:
             assert record.template is not None
             if not (record.assumed or record.node or record.finished):
-                meaning = state.storage.claimants.meaning(record, state.nodes.__contains__)
+                meaning = state.storage.claimants.meaning(record)
                 assert (record.unbound, record.to_bind) == (meaning.reasons, meaning.unbound)
                 own = Sharing().meaning_of(pod.spec, "ns", first.get("labels", {}))[0]
                 assert record.pod_class == meaning.on(own)

@@ -55,6 +55,8 @@ class Assumptions:
             done.append(record)
         for record in done:  # a place that is kept stays kept when the decision is dropped
             self._state.reservations.drop_place(record.uid)
+            if record.claims:
+                self._state.node_events.look_again(self._state.storage.claimants.seen(record))
         if gang.complete():
             self._state.reservations.used(gang_uid)
             gang.displaced = gang.displaced and gang.leaves()
@@ -79,7 +81,7 @@ class Assumptions:
         self._state.pod_events.take_role(record)
         if record.claims:
             # What its claims mean may have changed meanwhile, and an older pod that shares one now comes first.
-            self._state.node_events.look_again([record, *self._state.storage.claimants.sharing(record)])
+            self._state.node_events.look_again([*self._state.storage.claimants.seen(record), record])
         self._state.charges.release(record.uid)
         self._state.changes.gang_changed(record.gang)
         if record.gang is not None and not record.gang.virtual:

@@ -57,7 +57,7 @@ class NodeEvents:
                 if (record := self._state.pods.get(charge.uid)) is not None:
                     self._state.changes.gang_changed(record.gang)
         if known is None:
-            self.look_again(self._state.storage.claimants.placeless())
+            self._state.storage.node_changed(name)
         self._state.wake()
 
     def labelled(self) -> Iterable[tuple[str, Mapping[str, str]]]:
@@ -71,7 +71,7 @@ class NodeEvents:
             self._note_layout(known[1], None)
             self._state.card_audit.note(name)
             self._drop(name)
-            self.look_again(self._state.storage.claimants.placeless())
+            self._state.storage.node_changed(name)
             self._state.wake()
 
     def _note_layout(self, before: NodeFacts | None, now: NodeFacts | None) -> None:
@@ -133,7 +133,7 @@ class NodeEvents:
         for record in records:
             if record.assumed or record.pod_class is None:
                 continue
-            meaning = self._state.storage.claimants.meaning(record, self._state.nodes.__contains__)
+            meaning = self._state.storage.claimants.meaning(record)
             pod_class = self._state._sharing.intern(meaning.on(record.pod_class))
             if (pod_class, meaning.reasons, meaning.unbound) != (record.pod_class, record.unbound, record.to_bind):
                 record.pod_class, record.unbound, record.to_bind = pod_class, meaning.reasons, meaning.unbound

@@ -108,7 +108,7 @@ class PodEvents:
             self._state.group_events.recall_queue(record.gang, self._state.places.on(uid, record.node))
         freed = self._recharge(record, pod.metadata.annotations or NOTHING)
         if record.claims and (known is None or was != (record.phase, record.node, record.deleting)):
-            self._state.node_events.look_again(self._state.storage.claimants.sharing(record))
+            self._state.node_events.look_again(self._state.storage.claimants.seen(record))
         self._state.affinity_index.seen(record)
         self._state.counts.pod(record)
         if known is None or was != (record.phase, record.node, record.deleting) or opened != record.gates:
@@ -181,8 +181,7 @@ class PodEvents:
             if not gang.members and (gang.virtual or not gang.uid):
                 self._state.group_events.forget(gang)
         if record.claims:
-            self._state.storage.claimants.remove(record)
-            self._state.node_events.look_again(self._state.storage.claimants.sharing(record))
+            self._state.node_events.look_again(self._state.storage.claimants.remove(record))
         self._state.wake()
 
     def _new(self, pod: Pod) -> PodRecord:
@@ -215,8 +214,8 @@ class PodEvents:
         self._state._pods_by_name[record.namespace, meta.name] = meta.uid
         meaning = None
         if record.claims:
-            self._state.storage.claimants.add(record)
-            meaning = self._state.storage.claimants.meaning(record, self._state.nodes.__contains__)
+            self._state.node_events.look_again(self._state.storage.claimants.seen(record))
+            meaning = self._state.storage.claimants.meaning(record)
             record.unbound, record.to_bind = meaning.reasons, meaning.unbound
         try:
             own, record.template = self._state._sharing.meaning_of(

@@ -86,7 +86,9 @@ class ClusterState:
         self.charges = Charges(self.nodes)
         self.node_backoff = NodeBackoff()
         self.budgets = Budgets()
-        self.storage = Storage(self.node_events.look_again, self.node_events.limits_changed)
+        self.storage = Storage(
+            self.node_events.look_again, self.node_events.limits_changed, lambda name: name in self.nodes
+        )
         self.dra = DraDevices(self.node_events.limits_changed, self.node_events.labelled)
         self.reported_cards = ReportedCards(self.node_events.limits_changed)
         self.pods: dict[str, PodRecord] = {}

@@ -163,7 +163,9 @@ async def _taken_in(parts: Sequence[_Parts], known: ClusterState, queues: Mappin
     state = ClusterState()
     state.outage.unread = True  # so that each pod is a member of the group that it names: it was judged before
     state.set_queues(queues.values())
-    state.storage = known.storage.for_a_copy(state.node_events.look_again, state.node_events.limits_changed)
+    state.storage = known.storage.for_a_copy(
+        state.node_events.look_again, state.node_events.limits_changed, state.nodes.__contains__
+    )
     taken = 0
     for part in parts:
         if part.stopped:

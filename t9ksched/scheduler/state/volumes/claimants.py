@@ -1,84 +1,127 @@
-"""Which pods use which claims: the pods to judge again when a claim, volume or class changes.
+"""Which pods use which claims: the pods to judge again when a claim means something else.
 
 Only pods without a node are judged again. Of pods that share an exclusive claim one comes first: the one that has a
 place, else the oldest; the others wait for it.
 """
 
-from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Iterable
 
+from t9ksched.model.reasons import Code, Reason
 from t9ksched.scheduler.state.records import PodRecord
-from t9ksched.scheduler.state.volumes.claims import NOTHING, Claims, Meaning
+from t9ksched.scheduler.state.volumes.claims import EXCLUSIVE, ClaimKey
+from t9ksched.scheduler.state.volumes.meanings import NOTHING, Meaning, Meanings
+
+_Rank = tuple[bool, int, str]
+"""Whether a pod has no place, when it was created, and its UID: the least comes first."""
+
+
+class _Users:
+    """The pods that use a claim and have not ended.
+
+    Attributes:
+        ranks: of all of them, by UID.
+        waiting: those without a node.
+        first: UID of the one that comes first; None until that is asked for.
+    """
+
+    __slots__ = ("first", "ranks", "waiting")
+
+    def __init__(self) -> None:
+        self.ranks: dict[str, _Rank] = {}
+        self.waiting: dict[str, PodRecord] = {}
+        self.first: str | None = None
+
+    def note(self, record: PodRecord, *, gone: bool) -> Iterable[PodRecord]:
+        """Take in what a pod is now. Returns those of the waiting that it makes a difference to."""
+        shared, uid, before = len(self.ranks) > 1, record.uid, self.first
+        old = self.ranks.pop(uid, None)
+        if not (gone or record.finished):
+            self.ranks[uid] = rank = (not (record.node or record.assumed), record.created, uid)
+            if before is not None and rank < self.ranks[before]:
+                self.first = uid
+            if uid == before and old is not None and old < rank:
+                self.first = None
+        elif uid == before:
+            self.first = None
+        if uid in self.ranks and not record.node:
+            self.waiting[uid] = record
+        else:
+            self.waiting.pop(uid, None)
+        if shared != (len(self.ranks) > 1):
+            return list(self.waiting.values())
+        if before is None or before == self.comes_first():
+            return ()
+        return [self.waiting[one] for one in (before, self.comes_first()) if one in self.waiting]
+
+    def comes_first(self) -> str | None:
+        """UID of the pod that may use an exclusive claim."""
+        if self.first is None and self.ranks:
+            self.first = min(self.ranks, key=self.ranks.__getitem__)
+        return self.first
 
 
 class Claimants:
     """The pods that use claims, by claim."""
 
-    def __init__(self, claims: Claims) -> None:
-        self._claims = claims
-        self._users: defaultdict[tuple[str, str], dict[str, PodRecord]] = defaultdict(dict)
-        self._placeless: dict[str, PodRecord] = {}
+    def __init__(self, meanings: Meanings) -> None:
+        self._meanings = meanings
+        self._users: dict[ClaimKey, _Users] = {}
 
-    def add(self, record: PodRecord) -> None:
-        """A pod that uses claims appeared."""
-        for name in record.claims:
-            self._users[record.namespace, name][record.uid] = record
-        self._placeless[record.uid] = record
+    def seen(self, record: PodRecord) -> list[PodRecord]:
+        """A pod that uses claims came, got a place, lost it or ended.
 
-    def remove(self, record: PodRecord) -> None:
-        """A pod is gone."""
-        self._placeless.pop(record.uid, None)
-        for name in record.claims:
-            users = self._users.get((record.namespace, name))
-            if users is not None:
-                users.pop(record.uid, None)
-                if not users:
-                    del self._users[record.namespace, name]
+        Returns:
+            The other pods without a node to which that makes a difference.
+        """
+        return self._note(record, gone=False)
 
-    def of(self, namespace: str, claim: str) -> list[PodRecord]:
-        """Pods without a node that use this claim."""
-        return self._without_node(self._users.get((namespace, claim), {}).values())
+    def remove(self, record: PodRecord) -> list[PodRecord]:
+        """A pod is gone. Returns others, as `seen`."""
+        return self._note(record, gone=True)
 
-    def placeless(self) -> list[PodRecord]:
-        """All pods without a node that use claims."""
-        return self._without_node(self._placeless.values())
+    def _note(self, record: PodRecord, *, gone: bool) -> list[PodRecord]:
+        found: dict[str, PodRecord] = {}
+        for name in dict.fromkeys(record.claims):
+            key = record.namespace, name
+            users = self._users.get(key)
+            if users is None:
+                users = self._users[key] = _Users()
+            found.update((other.uid, other) for other in users.note(record, gone=gone))
+            if not users.ranks:
+                del self._users[key]
+                self._meanings.forget(key)
+        found.pop(record.uid, None)
+        return list(found.values())
 
-    def sharing(self, record: PodRecord) -> list[PodRecord]:
-        """Other pods without a node that use a claim of this pod."""
-        found = {
-            user.uid: user
-            for name in record.claims
-            for user in self._users.get((record.namespace, name), {}).values()
-            if user is not record
-        }
-        return self._without_node(found.values())
+    def of(self, keys: Iterable[ClaimKey]) -> list[PodRecord]:
+        """Pods without a node that use one of these claims."""
+        found: dict[str, PodRecord] = {}
+        for key in keys:
+            if (users := self._users.get(key)) is not None:
+                found.update(users.waiting)
+        return list(found.values())
 
-    def meaning(self, record: PodRecord, node_exists: Callable[[str], bool]) -> Meaning:
+    def meaning(self, record: PodRecord) -> Meaning:
         """What the pod's claims mean for it now."""
         if not record.claims:
             return NOTHING
-        return self._claims.meaning(
-            record.namespace,
-            record.claims,
-            node_exists=node_exists,
-            other_user=lambda claim: self._first_user(record, claim),
-            shared=lambda claim: self._shared(record, claim),
-        )
-
-    def _shared(self, record: PodRecord, claim: str) -> bool:
-        users = self._users.get((record.namespace, claim), {}).values()
-        return any(user is not record and not user.finished for user in users)
-
-    def _first_user(self, record: PodRecord, claim: str) -> str:
-        users = [user for user in self._users.get((record.namespace, claim), {}).values() if not user.finished]
-        first = min(users, key=lambda user: (not (user.node or user.assumed), user.created, user.uid), default=record)
-        return "" if first is record else first.name
-
-    def _without_node(self, records: Iterable[PodRecord]) -> list[PodRecord]:
-        found = []
-        for record in list(records):
-            if record.node or record.finished:
-                self._placeless.pop(record.uid, None)
-            else:
-                found.append(record)
-        return found
+        affinity, reasons, unbound = [], [], []
+        attach: Counter[str] = Counter()
+        for name in dict.fromkeys(record.claims):
+            key = record.namespace, name
+            one, users = self._meanings.of(key), self._users.get(key)
+            if one.exclusive and users is not None and users.comes_first() not in (None, record.uid):
+                # The pod is not named: it may belong to another user.
+                text = f"the volume claim {name!r} is {EXCLUSIVE} and in use by another pod"
+                reasons.append(Reason(Code.VOLUME_NOT_BOUND, text, unblocks=("the pod that uses it ends",)))
+            if one.unbound:  # a claim that is shared takes one volume for several pods: none of them is counted with it
+                shared = users is not None and len(users.ranks.keys() - {record.uid}) > 0
+                unbound.append((name, "" if shared else one.free))
+            if one.reason is not None:
+                reasons.append(one.reason)
+            if one.affinity is not None:
+                affinity.append(one.affinity)
+            if one.attach:
+                attach[one.attach] += 1
+        return Meaning(tuple(affinity), tuple(sorted(attach.items())), tuple(reasons), tuple(unbound))

@@ -1,9 +1,9 @@
-"""The cluster's volume claims, and what they mean for the pods that use them.
+"""The cluster's volume claims, and what each means for the pods that use it.
 
 A bound claim brings the node affinity of its volume. A claim that waits for its first consumer brings what its class
-allows: the topologies of its provisioner, and the places of free volumes that fit. A missing, unbound or exclusively
-used claim keeps its pod waiting with a reason that names it. Volumes of drivers with attach limits are counted as a
-resource of the node, one each, also where pods of one node share a volume.
+allows: the topologies of its provisioner, and the places of free volumes that fit. A missing or unbound claim keeps its
+pods waiting with a reason that names it. Volumes of drivers with attach limits are counted as a resource of the node,
+one each, also where pods of one node share a volume.
 
 Free volumes that lie on nodes are counted as a resource too, so that no node is chosen for more pods than it has
 volumes for: no victim is evicted for a gang that could not start then. All free volumes of a class count, whichever
@@ -13,12 +13,14 @@ fit.
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
+from typing import Final
+
+from msgspec.json import encode
 
 from t9ksched.engine.nodes import LARGEST
 from t9ksched.model.errors import Invalid
 from t9ksched.model.labels import NodeSelector, NodeSelectorTerm, Requirement
 from t9ksched.model.node import NodeFacts
-from t9ksched.model.podclass import PodClass
 from t9ksched.model.reasons import Code, Reason
 from t9ksched.model.volumes import (
     ANYWHERE,
@@ -34,36 +36,36 @@ from t9ksched.model.volumes import (
 )
 from t9ksched.scheduler.state.objects import HOSTNAME
 
-__all__ = ["Claim", "Claims", "CsiNode", "Meaning", "PersistentVolume", "StorageClass", "claim_names"]
+__all__ = ["Claim", "ClaimKey", "ClaimMeaning", "Claims", "CsiNode", "PersistentVolume", "StorageClass", "claim_names"]
 
-EXCLUSIVE = "ReadWriteOncePod"
+EXCLUSIVE: Final = "ReadWriteOncePod"
+ClaimKey = tuple[str, str]
+"""Namespace and name of a claim."""
+_MOST_SHAPES: Final = 256
+"""So many different claims of a class are remembered with the places of the free volumes that fit."""
+_Terms = tuple[NodeSelectorTerm, ...] | None
+"""Where volumes lie; None for volumes that are reached from anywhere."""
 
 
 @dataclass(frozen=True, slots=True)
-class Meaning:
-    """What a pod's claims mean for it.
+class ClaimMeaning:
+    """What one claim means for every pod that uses it.
 
     Attributes:
-        affinity: each must hold for its node.
-        attach: how many volumes it attaches, by resource name, sorted; only where some node has a limit.
-        reasons: why it waits whatever room there is.
-        unbound: claims that are bound only when its node is chosen, each with the resource by which free volumes are
-            counted for it; empty where they are not.
+        affinity: must hold for their nodes; None for all nodes.
+        attach: the resource by which its driver counts volumes on a node; empty where no node has a limit.
+        reason: why they wait whatever room there is.
+        unbound: it is bound only when a node is chosen.
+        free: the resource by which free volumes are counted for it then; empty where they are not.
+        exclusive: only one pod may use it at a time.
     """
 
-    affinity: tuple[NodeSelector, ...] = ()
-    attach: tuple[tuple[str, int], ...] = ()
-    reasons: tuple[Reason, ...] = ()
-    unbound: tuple[tuple[str, str], ...] = ()
-
-    def on(self, pod_class: PodClass) -> PodClass:
-        """The class with these constraints instead of those it had."""
-        own = [row for row in pod_class.requests if not row[0].startswith(ATTACH_PREFIX)]
-        affinity = tuple(sorted(set(self.affinity), key=str))
-        return replace(pod_class, volume_affinity=affinity, requests=tuple(sorted([*own, *self.attach])))
-
-
-NOTHING = Meaning()
+    affinity: NodeSelector | None = None
+    attach: str = ""
+    reason: Reason | None = None
+    unbound: bool = False
+    free: str = ""
+    exclusive: bool = False
 
 
 @dataclass(slots=True)
@@ -83,24 +85,39 @@ class Claims:
     """By class, how many free volumes lie where."""
     _node_of: dict[str, str] = field(default_factory=dict)
     """Node by hostname."""
+    _reserved: defaultdict[ClaimKey, dict[str, PersistentVolume]] = field(default_factory=lambda: defaultdict(dict))
+    """Volumes that are not bound, and kept for a claim of that name."""
+    _places: defaultdict[str, dict[object, _Terms]] = field(default_factory=lambda: defaultdict(dict))
+    """By class, and by what a claim asks for: where free volumes lie that are kept for none."""
 
     def add_volume(self, volume: PersistentVolume) -> list[str | None]:
         """A volume appeared or changed. Returns the nodes on which other volumes are free now; None stands for all."""
-        before = self._uncount(volume.metadata.name)
-        self.volumes[volume.metadata.name] = volume
+        name = volume.metadata.name
+        before = self._uncount(name)
+        self.volumes[name] = volume
         if volume.status.phase != "Bound":
-            self._by_class[volume.spec.storage_class_name][volume.metadata.name] = volume
+            self._unbound(volume)[name] = volume
+            self._places.pop(volume.spec.storage_class_name, None)
         return self._nodes(before ^ self._count(volume, 1))
 
     def drop_volume(self, name: str) -> list[str | None]:
         """A volume is gone. Returns the nodes, as `add_volume`."""
         return self._nodes(self._uncount(name))
 
+    def _unbound(self, volume: PersistentVolume) -> dict[str, PersistentVolume]:
+        kept = volume.spec.claim_ref
+        if kept is not None:
+            return self._reserved[kept.namespace, kept.name]
+        return self._by_class[volume.spec.storage_class_name]
+
     def _uncount(self, name: str) -> set[tuple[str, str]]:
         known = self.volumes.pop(name, None)
         if known is None:
             return set()
-        self._by_class[known.spec.storage_class_name].pop(name, None)
+        if self._unbound(known).pop(name, None) is not None:
+            self._places.pop(known.spec.storage_class_name, None)
+        if (kept := known.spec.claim_ref) is not None and not self._reserved[kept.namespace, kept.name]:
+            del self._reserved[kept.namespace, kept.name]
         return self._count(known, -1)
 
     def _count(self, volume: PersistentVolume, sign: int) -> set[tuple[str, str]]:
@@ -149,55 +166,35 @@ class Claims:
             amounts[FREE_PREFIX + kind] = LARGEST if lying[ANYWHERE] else free
         return replace(facts, allocatable={**facts.allocatable, **amounts})
 
-    def meaning(
-        self,
-        namespace: str,
-        names: Iterable[str],
-        *,
-        node_exists: Callable[[str], bool] = lambda _: True,
-        other_user: Callable[[str], str] = lambda _: "",
-        shared: Callable[[str], bool] = lambda _: False,
-    ) -> Meaning:
-        """What a pod's claims mean now.
-
-        `other_user(claim)` names the pod that comes first where only one pod may use a claim, empty for none. A claim
-        that is `shared` takes one volume for several pods, so none of them is counted with it.
-        """
-        affinity: list[NodeSelector] = []
-        reasons: list[Reason] = []
-        unbound: list[tuple[str, str]] = []
-        attach: defaultdict[str, int] = defaultdict(int)
-        for name in dict.fromkeys(names):
-            claim = self.claims.get((namespace, name))
-            if claim is None:
-                reasons.append(_waits(name, "does not exist", f"create the claim {namespace}/{name}"))
-                continue
-            if claim.metadata.deletion_timestamp:
-                reasons.append(_waits(name, "is being deleted", f"create the claim {namespace}/{name} anew"))
-                continue
-            if EXCLUSIVE in claim.spec.access_modes and other_user(name):
-                # The pod is not named: it may belong to another user.
-                reasons.append(_waits(name, f"is {EXCLUSIVE} and in use by another pod", "the pod that uses it ends"))
-            kind = self.storage_class(claim)
-            volume = self.volumes.get(claim.spec.volume_name)
-            if claim.bound and volume is not None:
-                found: NodeSelector | Reason | None = _affinity(name, volume)
-                driver = volume.spec.csi.driver if volume.spec.csi else ""
-            elif claim.status.phase == "Pending" and not claim.spec.volume_name and kind is not None and kind.waits:
-                found = self._where(claim, kind, node_exists)
-                driver = kind.provisioner
-                counts = kind.lies_ready and kind.metadata.name in self.counted and not shared(name)
-                unbound.append((name, FREE_PREFIX + kind.metadata.name if counts else ""))
-            else:
-                found = _waits(name, f"is {claim.status.phase}", f"bind the claim {namespace}/{name}")
-                driver = ""
-            if isinstance(found, Reason):
-                reasons.append(found)
-            elif found is not None:
-                affinity.append(found)
-            if (resource := ATTACH_PREFIX + driver) in self.limited:
-                attach[resource] += 1
-        return Meaning(tuple(affinity), tuple(sorted(attach.items())), tuple(reasons), tuple(unbound))
+    def meaning(self, key: ClaimKey, node_exists: Callable[[str], bool] = lambda _: True) -> ClaimMeaning:
+        """What the claim means now."""
+        claim, (namespace, name) = self.claims.get(key), key
+        if claim is None:
+            return ClaimMeaning(reason=_waits(name, "does not exist", f"create the claim {namespace}/{name}"))
+        if claim.metadata.deletion_timestamp:
+            return ClaimMeaning(reason=_waits(name, "is being deleted", f"create the claim {namespace}/{name} anew"))
+        kind, free = self.storage_class(claim), ""
+        volume = self.volumes.get(claim.spec.volume_name)
+        unbound = claim.status.phase == "Pending" and not claim.spec.volume_name and kind is not None and kind.waits
+        if claim.bound and volume is not None:
+            found: NodeSelector | Reason | None = _affinity(name, volume)
+            driver = volume.spec.csi.driver if volume.spec.csi else ""
+        elif unbound and kind is not None:
+            found = self._where(claim, kind, node_exists)
+            driver = kind.provisioner
+            if kind.lies_ready and kind.metadata.name in self.counted:
+                free = FREE_PREFIX + kind.metadata.name
+        else:
+            found = _waits(name, f"is {claim.status.phase}", f"bind the claim {namespace}/{name}")
+            driver = ""
+        return ClaimMeaning(
+            affinity=None if isinstance(found, Reason) else found,
+            attach=resource if (resource := ATTACH_PREFIX + driver) in self.limited else "",
+            reason=found if isinstance(found, Reason) else None,
+            unbound=unbound,
+            free=free,
+            exclusive=EXCLUSIVE in claim.spec.access_modes,
+        )
 
     def storage_class(self, claim: Claim) -> StorageClass | None:
         """The class of a claim: the one it names, else the default; None when there is no such class."""
@@ -216,16 +213,10 @@ class Claims:
         topologies = kind.topologies()
         if kind.provisions and not topologies:
             return None
-        terms = list(topologies) if kind.provisions else []
-        free = [v for v in self._by_class.get(kind.metadata.name, {}).values() if fits(v, claim, kind.metadata.name)]
-        for volume in free:
-            try:
-                affinity = volume.affinity()
-            except Invalid:
-                continue
-            if affinity is None:
-                return None
-            terms += affinity.terms
+        places = self._lying_free(claim, kind.metadata.name)
+        if places is None:
+            return None
+        terms = (*topologies, *places) if kind.provisions else places
         if not terms:
             name, of = claim.metadata.name, kind.metadata.name
             return _waits(
@@ -234,6 +225,34 @@ class Claims:
                 f"create a PersistentVolume of the class {of!r} that it fits into",
             )
         return NodeSelector(tuple(sorted(dict.fromkeys(terms), key=str)))
+
+    def _lying_free(self, claim: Claim, kind: str) -> _Terms:
+        """Where the free volumes of the class lie that fit the claim."""
+        spec, known = claim.spec, self._places[kind]
+        wanted = encode((sorted(spec.access_modes), spec.volume_mode, spec.selector, spec.resources))
+        if wanted not in known:
+            if len(known) >= _MOST_SHAPES:
+                known.clear()
+            known[wanted] = _terms(v for v in self._by_class.get(kind, {}).values() if fits(v, claim, kind))
+        free = known[wanted]
+        kept = self._reserved.get((claim.metadata.namespace, claim.metadata.name))
+        if free is None or kept is None:
+            return free
+        own = _terms(volume for volume in kept.values() if fits(volume, claim, kind))
+        return None if own is None else (*free, *own)
+
+
+def _terms(volumes: Iterable[PersistentVolume]) -> _Terms:
+    found: dict[NodeSelectorTerm, None] = {}
+    for volume in volumes:
+        try:
+            affinity = volume.affinity()
+        except Invalid:
+            continue
+        if affinity is None:
+            return None
+        found.update(dict.fromkeys(affinity.terms))
+    return tuple(found)
 
 
 def _affinity(name: str, volume: PersistentVolume) -> NodeSelector | Reason | None:
