@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 
 from t9ksched.engine import explain
-from t9ksched.engine.arrays import Int64s, Mask
+from t9ksched.engine.arrays import Int64s, Mask, There
 from t9ksched.engine.blocks import end_of
 from t9ksched.engine.failure_memory import FailureMemory
 from t9ksched.engine.ledger import Ledger
@@ -83,6 +83,7 @@ class Cycle:
         self._victim_queues: dict[str, frozenset[str]] = {}
         self._reach: dict[SchedulingKey, tuple[tuple[int, int], bool]] = {}
         """What `within_reach` said of keys, with the state of the trial then."""
+        self._come_free: tuple[int, There] | None = None
         self._refilled: set[str] = set()
         self.scopes: dict[str, Mask] = {}
         self.reservations = Reservations(view.reservations, self.trial, now)
@@ -152,6 +153,27 @@ class Cycle:
             made.spare(self._refilled)
             self._victims = made
         return self._victims
+
+    def leaving(self, row: int) -> tuple[list[int], list[int]]:
+        """What pods hold on a node that were leaving it when the cycle began, and the part of it that is certain to
+        come free, by resource; `victims` was asked for.
+        """
+        assert self._victims is not None
+        return self._victims.leaving[:, row].tolist(), self._victims.certain[:, row].tolist()
+
+    def come_free(self) -> There | None:
+        """What will be free where pods are leaving when they have left; None where nobody leaves. `victims` was asked
+        for.
+        """
+        assert self._victims is not None
+        rows = self._victims.coming_rows()
+        if not len(rows):
+            return None
+        known = self._come_free
+        if known is None or known[0] != self.trial.state or known[1].rows is not rows:
+            there = There(rows, self.trial.free[:, rows] + self._victims.coming[:, rows])
+            known = self._come_free = self.trial.state, there
+        return known[1]
 
     def victim_queues(self, queue: str) -> frozenset[str]:
         """The queues whose running gangs, whole or in part, the policy may let gangs of this queue evict: no other has

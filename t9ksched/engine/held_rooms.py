@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from t9ksched.engine.arrays import Int64s, Mask
+from t9ksched.engine.arrays import Int64s, Mask, There
 from t9ksched.engine.placement.pack import Group
 from t9ksched.engine.placement.trial import Placement, Trial
 from t9ksched.model.reservation import ReservationKind
@@ -33,6 +33,7 @@ class HeldRooms:
         self._on: dict[int, tuple[Mask, int, Mask]] = {}
         """By identity of a mask of nodes: the mask, how many placements were looked at, and who holds any there."""
         self._fits: dict[tuple[int, int], bool] = {}
+        self._there: tuple[tuple[int, int], There] | None = None
         self._free: tuple[tuple[int, int], Int64s] | None = None
 
     def __bool__(self) -> bool:
@@ -72,6 +73,14 @@ class HeldRooms:
             holds = holds | self._holding(mask)
         found &= holds
         return int(found.sum()), {self._kinds[at] for at in np.flatnonzero(found).tolist()}
+
+    def if_free(self) -> There:
+        """What would be free on the nodes where any is held, if none was; the same object while nothing changes."""
+        now = self._trial.state, self._version
+        if self._there is None or self._there[0] != now:
+            rows = np.unique(np.array(self._rows, np.intp))
+            self._there = now, There(rows, self._trial.free[:, rows] + self._all[:, rows])
+        return self._there[1]
 
     def _holding(self, mask: Mask) -> Mask:
         """Whether each owner holds any of these nodes, or did."""

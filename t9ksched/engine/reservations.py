@@ -155,6 +155,16 @@ class Reservations:
             found[row] = np.minimum(self._leased[:, row] - needs, certain[:, row] + lost)
         return found
 
+    def lent_at(
+        self, row: int, needs: Sequence[int], free: Sequence[int], leaving: Sequence[int], certain: Sequence[int]
+    ) -> list[int]:
+        """The same for one node on which the owner holds `needs`: each has an entry a resource."""
+        leased, behind = self._leased[:, row].tolist(), self._behind[:, row].tolist()
+        return [
+            min(all_held - own, sure + min(max(own - has - goes, 0), later - own))
+            for own, has, goes, sure, all_held, later in zip(needs, free, leaving, certain, leased, behind, strict=True)
+        ]
+
     def alone(
         self, own: Sequence[Placement], free: Int64s, lent: Mapping[int, Int64s]
     ) -> tuple[dict[int, Int64s], Mask]:

@@ -17,6 +17,7 @@ from t9ksched.engine.view import QueueState
 from t9ksched.model.cards import NO_CARDS
 from t9ksched.model.gang import Gang, Running, RunningPod
 from t9ksched.model.podclass import PodClass
+from t9ksched.model.queue import Ordering
 from t9ksched.model.reservation import Reservation, ReservationKind
 from tests.builders import GPU, gang, node, pod_class, queue, table, view
 
@@ -42,7 +43,7 @@ class History:
             starvation=rng.choice([None, Starvation(after_seconds=3600)]),
             preemption=Preemption(inside_queue=rng.random() < 0.5),
         )
-        ordering = rng.choice(["BestEffort", "Backfill", "Backfill"])
+        ordering: Ordering = "Backfill" if rng.random() < 0.7 else "BestEffort"
         self.queues: dict[str, QueueState] = {
             name: queue(
                 priority=rng.choice([0, 0, 1]),
@@ -65,6 +66,7 @@ class History:
         self.waiting: dict[str, Gang] = {}
         self.running: dict[str, tuple[str, list[tuple[str, str, PodClass]]]] = {}
         self.held: list[Reservation] = []
+        self.leaving: set[str] = set()
         self.memory = Memory()
         self.came = 0
         self.now = HOUR
@@ -72,7 +74,8 @@ class History:
     def step(self) -> None:
         """Something happens, or nothing."""
         rng = self.rng
-        what = rng.choice(["come", "come", "end", "end", "withdraw", "hold", "node", "queue", "time", "nothing"])
+        happens = ["come", "come", "end", "end", "withdraw", "hold", "promise", "leave", "node", "queue", "time", ""]
+        what = rng.choice(happens)
         if what == "come":
             for _ in range(rng.randint(1, 6)):
                 self._come()
@@ -85,6 +88,11 @@ class History:
             kind = rng.choice([ReservationKind.BINDING, ReservationKind.VICTIMS])
             hold = Reservation(owner, rng.choice(self.names), rng.choice(self.classes), kind)
             self.held = [] if self.held else [hold]
+        elif what == "promise" and self.waiting:
+            for _ in range(rng.randint(1, 3)):
+                self._promise(self.waiting[rng.choice(sorted(self.waiting))])
+        elif what == "leave" and self.running:
+            self.leaving.add(rng.choice(sorted(self.running)))
         elif what == "node" and rng.random() < 0.2:
             name = rng.choice(self.names)
             self.live.upsert(replace(self.live.facts(name), unschedulable=not self.live.facts(name).unschedulable))
@@ -99,7 +107,7 @@ class History:
         rng = self.rng
         self.came += 1
         name = f"g{self.came}"
-        topology = rng.choice(["None"] * 6 + ["Required"])
+        topology = rng.choice(["None"] * 6 + ["Required", "Preferred"])
         self.waiting[name] = replace_topology(
             gang(
                 name,
@@ -112,7 +120,17 @@ class History:
             topology,
         )
 
+    def _promise(self, wanted: Gang) -> None:
+        """Room that others are to leave is promised to the gang, on as many nodes as it has pods or on one."""
+        rng, one = self.rng, self.rng.choice(self.names)
+        together = rng.random() < 0.5
+        self.held = [hold for hold in self.held if hold.owner != wanted.uid]
+        for pod in wanted.waiting:
+            where = one if together else rng.choice(self.names)
+            self.held.append(Reservation(wanted.uid, where, pod.pod_class, ReservationKind.VICTIMS))
+
     def _end(self, name: str) -> None:
+        self.leaving.discard(name)
         of, pods = self.running.pop(name)
         used = dict(self.queues[of].used)
         for _, where, shape in pods:
@@ -125,7 +143,13 @@ class History:
         """One plan, which happens, or is dropped in part."""
         groups = tuple(
             Running(
-                name, name, of, tuple(RunningPod(uid, uid, "", shape, where, NO_CARDS) for uid, where, shape in pods)
+                name,
+                name,
+                of,
+                tuple(
+                    RunningPod(uid, uid, "", shape, where, NO_CARDS, leaving=name in self.leaving)
+                    for uid, where, shape in pods
+                ),
             )
             for name, (of, pods) in self.running.items()
         )
@@ -159,8 +183,9 @@ class History:
 
 
 def replace_topology(one: Gang, topology: str) -> Gang:
-    """The gang, which must be on one node if it says `Required`."""
-    return structs.replace(one, topology=topology)
+    """The gang, which must, or would like to, be on one node if it says so."""
+    levels = ("kubernetes.io/hostname",) if topology != "None" else one.levels
+    return structs.replace(one, topology=topology, levels=levels)
 
 
 @pytest.mark.parametrize("first", range(0, 120, 20))

@@ -152,7 +152,7 @@ class Minima:
         if cycle.starving is not None and cycle.starving.has(gang):
             self._collect(cycle.starving, turn)
         if turn.reasons and self._told_again is not None:
-            self._told_again.learn(gang, key)
+            self._told_again.learning.learn(gang, key, turn.reasons)
         if turn.reasons and cycle.view.queues[gang.queue].spec.ordering == "Strict":
             cycle.failures.waits(gang.queue, len(self.staying.get(gang.queue, ())) + 1, key)
         return turn.reasons

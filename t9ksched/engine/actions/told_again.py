@@ -8,24 +8,24 @@ gang has its turn, and what that finds is kept. A cycle that plans starts has an
 from collections.abc import Collection
 from typing import Final
 
-import numpy as np
-
 from t9ksched.engine import explain
+from t9ksched.engine.actions.learning import Learning, signature_of
 from t9ksched.engine.actions.preempt import NO_ROOM_HELPS, Preempt
-from t9ksched.engine.arrays import Mask
+from t9ksched.engine.actions.promised_again import PromisedAgain
 from t9ksched.engine.cycle import Cycle
 from t9ksched.engine.failure_memory import Answer
-from t9ksched.engine.members import alike
 from t9ksched.engine.order import Line
-from t9ksched.engine.past_waits import Kind, Limits, PastWaits, Reasons, Signature, ToldLine
+from t9ksched.engine.past_waits import PastWaits, ToldLine
 from t9ksched.engine.plan import Waiting
-from t9ksched.engine.scheduling_key import SchedulingKey
+from t9ksched.engine.wait_kinds import Kind, Limits, Reasons
 from t9ksched.engine.work import Work
 from t9ksched.model.gang import Gang
 from t9ksched.model.reasons import Code
 
 _A_GANG: Final = 50
 """Units of work to tell a gang."""
+_A_PROMISE: Final = 3_000
+"""Units of work to tell a gang that waits for its victims."""
 _A_REASON: Final = 1_000
 """Units of work to compose a reason."""
 _A_STEP: Final = 50_000
@@ -45,10 +45,11 @@ class ToldAgain:
         self._followed = 0
         self._limits: dict[str, tuple[int, Limits]] = {}
         """What queues may have and have, with the version of the ledger that says so."""
-        self._reserved: Mask | None = None
         self._state = -1
         self._begin()
-        self._number = self._past.cycle
+        self.number = self._past.cycle
+        self.promised = PromisedAgain(cycle, self)
+        self.learning = Learning(cycle, self)
 
     @classmethod
     def of(cls, cycle: Cycle, preempt: Preempt | None) -> "ToldAgain | None":
@@ -65,11 +66,14 @@ class ToldAgain:
         cycle, past = self._cycle, self._past
         trial, failures = cycle.trial, cycle.failures
         sources = cycle.policy, {name: state.spec for name, state in cycle.view.queues.items()}
-        rows = list(cycle.reservations.rooms())
-        if rows:
-            self._reserved = np.zeros(len(trial.nodes), np.bool_)
-            self._reserved[rows] = True
-        past.begin(trial.free, trial.nodes.static, sources, failures.past.cycle, len(cycle.view.gangs))
+        past.begin(
+            trial.free,
+            trial.nodes.static,
+            sources,
+            failures.past.cycle,
+            len(cycle.view.gangs),
+            cycle.reservations.of,
+        )
         past.note(failures.past.changed)
 
     def told(self, line: Line, staying: list[Waiting]) -> Work[None]:
@@ -78,13 +82,13 @@ class ToldAgain:
         It ends at the first of which that is not known without its turn; it is the turn of their queue.
         """
         cycle, past, starving = self._cycle, self._past, self._cycle.starving
-        if not line or past.cycle != self._number or not self._looks_up(line.best().queue):
+        if not line or past.cycle != self.number or not self.looks_up(line.best().queue):
             return
-        if not self._follow():
+        if not self.follow():
             return
         queue = line.best().queue
         evicts = self._preempt is not None and cycle.victims_matter(queue)
-        holders = self._holders()
+        holders = self.holders()
         alone = not (evicts or holders or (starving is not None and starving.collected))
         source = line.source if alone and not staying else None
         if source is not None and (yield from self._as_before(line, queue, staying)):
@@ -105,12 +109,12 @@ class ToldAgain:
         for kind, told in known.kinds:
             if not kind.valid:
                 return False
-            if self._is_short(kind):
-                if kind.over_quota is not told[0] or kind.lacks_room() != told[1:]:
+            if self.is_short(kind):
+                if kind.over_quota is not told[0] or self.lacks(kind) != told[1:]:
                     return False
-            elif kind.lacks_room() is not told:
+            elif kind.no_room() is not told:
                 return False
-            kind.cycle = self._number
+            kind.cycle = self.number
             work += _A_GANG
             if work >= _A_STEP:
                 cycle.trial.meter.spent += work
@@ -138,22 +142,36 @@ class ToldAgain:
         line.begin()
         while left:
             gang = left[-1]
-            if (holders and gang.uid in holders) or (claims is not None and claims.has(gang)):
+            if claims is not None and claims.has(gang):
                 break
+            if holders and gang.uid in holders:
+                if evicts and len(staying) == first:
+                    yield from cycle.victims()
+                if not (told := (yield from self.promised.told(gang))):
+                    break
+                left.pop()
+                write(Waiting(gang.uid, told, len(staying) + 1))
+                work += _A_PROMISE
+                if work >= _A_STEP:
+                    cycle.trial.meter.spent += work
+                    work = 0
+                    yield
+                continue
             kind = of(gang, None) or self._met(gang)
             if kind is None:
                 break
-            told = known.get(id(kind))
-            if told is None or evicts:
+            again = known.get(id(kind))
+            if again is None or evicts:
                 if evicts and len(staying) == first:
                     yield from cycle.victims()  # a turn would have had the ledger told which pods leave
-                work += _A_GANG if kind.no_room else _A_REASON
+                work += _A_GANG if kind.is_told else _A_REASON
                 told = self._reasons(kind, gang, evicts=evicts)
                 if not told:
                     break
                 known[id(kind)] = told
                 kinds.append((kind, told))
             else:
+                told = again
                 alike += 1
             left.pop()
             write(Waiting(gang.uid, told, len(staying) + 1))
@@ -167,18 +185,22 @@ class ToldAgain:
         cycle.trial.meter.spent += work
         return kinds
 
-    def _holders(self) -> Collection[str]:
+    def holders(self) -> Collection[str]:
         """Gangs that room or quota is kept for: what is true of others that ask for as much is not true of them."""
         cycle = self._cycle
         of, missing, promised = cycle.reservations.of, cycle.reservations.missing, cycle.promised
         paid = cycle.refills.paid
         return {*of, *missing, *promised, *paid} if of or missing or promised or paid else ()
 
-    def _looks_up(self, queue: str) -> bool:
+    def kind_of(self, gang: Gang) -> Kind | None:
+        """The kind of a gang, with what is true of it now; None where that is not known."""
+        return self._past.of(gang, None) or self._met(gang)
+
+    def looks_up(self, queue: str) -> bool:
         spec = self._cycle.view.queues[queue].spec
         return not spec.closed and spec.ordering != "Strict"
 
-    def _follow(self) -> bool:
+    def follow(self) -> bool:
         """Bring the numbers up to the room that is free now. Returns whether they are."""
         cycle, trial, past = self._cycle, self._cycle.trial, self._past
         rows = cycle.failures.take_moved()
@@ -187,45 +209,41 @@ class ToldAgain:
         self._followed += 1
         if self._followed > _FOLLOWED:
             return False
-        if rows and (cycle.reservations.of or cycle.reservations.missing):
-            if self._reserved is None:
-                self._reserved = np.zeros(len(trial.nodes), np.bool_)
-            self._reserved[rows] = True
         past.note(rows)
         starving = cycle.starving
         if starving is not None and starving.kept:
             # What is kept for gangs that collect room is part of what others are told.
-            past.change(trial.free, np.ones(len(trial.nodes), np.bool_))
+            past.change(trial.free, only_room=False)
         elif self._state < 0 or (starving is not None and starving.collected):
-            past.change(trial.free, self._reserved)
+            past.change(trial.free)
         else:
-            past.change_noted(trial.free, self._reserved)
+            past.change_noted(trial.free)
         self._state = trial.state
         return True
 
     def _met(self, gang: Gang) -> Kind | None:
         """The kind of a gang that is new."""
-        signature = _signature(gang)
+        signature = signature_of(gang)
         return None if signature is None else self._past.of(gang, signature)
 
     def _reasons(self, kind: Kind, gang: Gang, *, evicts: bool) -> Reasons:
         """What the gang is told; empty where its turn is needed."""
         cycle = self._cycle
         answer = cycle.failures.answer_to(kind.ident)
-        kind.cycle = self._number
+        kind.cycle = self.number
         over_quota = answer.over_quota
-        if not over_quota and self._is_short(kind):
+        if not over_quota and self.is_short(kind):
             if answer.no_room or not (kind.counted or kind.fixed):
                 return ()
             assert kind.over_quota is not None
-            over_quota = (kind.over_quota, *kind.lacks_room())
+            over_quota = (kind.over_quota, *self.lacks(kind))
         if over_quota:
             if evicts and not self._finds_no_victims(kind, gang, answer, over_quota, paid=False):
                 return ()
             cycle.stats.alike += bool(answer.over_quota)
             answer.over_quota = over_quota
             return over_quota
-        no_room = answer.no_room or kind.lacks_room()
+        no_room = answer.no_room or self.no_room(kind)
         if not no_room or (evicts and not self._finds_no_victims(kind, gang, answer, no_room, paid=True)):
             return ()
         if answer.no_room:
@@ -236,7 +254,29 @@ class ToldAgain:
             answer.no_room, answer.from_end = no_room, 0
         return no_room
 
-    def _is_short(self, kind: Kind) -> bool:
+    def lacks(self, kind: Kind) -> Reasons:
+        """What a gang of the kind lacks by numbers alone, which are known."""
+        return kind.lacks() if kind.counted else kind.told
+
+    def no_room(self, kind: Kind) -> Reasons:
+        """Why there is no room for the kind; empty where its turn says so."""
+        found = kind.no_room()
+        held = self._cycle.reservations.held
+        if not found or not held or kind.fixed or not kind.counted or self.fits_if_none_is_held(kind) < kind.pods:
+            return found
+        if not kind.alone:
+            return ()
+        others, kinds = held.others("", (kind.shared.mask,))
+        return (explain.held_for_other(kinds, others), *found) if others else found
+
+    def fits_if_none_is_held(self, kind: Kind) -> int:
+        """How many pods of the kind would fit by numbers if no room was held for anybody."""
+        there = self._cycle.reservations.held.if_free()
+        if kind.unheld is None or kind.unheld[0] is not there:
+            kind.unheld = there, kind.fit_if(there)
+        return kind.unheld[1]
+
+    def is_short(self, kind: Kind) -> bool:
         """Whether the queue of the kind cannot pay for it."""
         cycle = self._cycle
         queue = kind.queue
@@ -255,74 +295,23 @@ class ToldAgain:
         cycle = self._cycle
         if answer.no_victims:
             return not (cycle.policy.preemption.inside_queue and gang.priority > answer.victims_priority)
-        if not paid or cycle.policy.preemption.minimum_run_seconds:
-            return False
         assert self._preempt is not None
-        if self._preempt.expects(kind.queue) or kind.searched != (cycle.failures.past.scene, gang.priority):
+        if self._preempt.expects(kind.queue):
             return False
-        cycle.stats.searched += 1
-        answer.found_no_victims(gang, 0)
-        return True
+        if not cycle.victim_queues(kind.queue):
+            found = not paid or self._waits_for_none_to_leave(kind)
+        else:
+            found = paid and not cycle.policy.preemption.minimum_run_seconds
+            found = found and kind.searched == (cycle.failures.past.scene, gang.priority)
+        if found:
+            cycle.stats.searched += 1
+            answer.found_no_victims(gang, 0)
+        return found
 
-    # ---- what turns find
-
-    def learn(self, gang: Gang, key: SchedulingKey) -> None:
-        """The gang had its turn, and waits."""
-        cycle, past = self._cycle, self._past
-        if past.cycle != self._number or key.ruled or len(key.groups) > 1 or not self._looks_up(gang.queue):
-            return
-        signature = _signature(gang)
-        if (
-            signature is None
-            or gang.uid in self._holders()
-            or (cycle.starving is not None and cycle.starving.has(gang))
-        ):
-            return
-        answer = cycle.failures.answer(key)
-        if not (answer.over_quota or answer.no_room) or not self._follow():
-            return
-        ((column, pods),) = key.groups
-        kind = past.learn(signature, key.ident, gang.queue, column.pod_class, pods, column.mask)
-        if kind.valid and kind.cycle == self._number:
-            return  # another gang of the kind was asked in this cycle, and this one needed its own turn
-        kind.cycle = self._number
-        kind.demand = key.demand
-        kind.limits = kind.over_quota = None
-        kind.no_room = answer.over_quota[1:] if answer.over_quota else answer.no_room
-        alone = key.plain and gang.topology == "None"
-        kind.fixed = alone and len(kind.no_room) == 1 and kind.no_room[0].code in _FIXED
-        kind.counted = False
-        if alone and not kind.fixed and column.known:
-            self._count(kind, key)
-        kind.valid = True
-        if answer.over_quota:
-            kind.valid = (kind.counted or kind.fixed) and self._is_short(kind)
-            kind.valid = kind.valid and (kind.over_quota, *kind.lacks_room()) == answer.over_quota
-        known = bool(answer.no_victims) and cycle.failures.is_known_to_fail(gang, key)
-        kind.searched = (cycle.failures.past.scene, gang.priority) if known else None
-
-    def _count(self, kind: Kind, key: SchedulingKey) -> None:
-        """Note the numbers from which the reasons follow, if they do."""
-        ((column, pods),) = key.groups
-        static = column.trial.nodes.static
-        if column.divided or any(column.mask[row] for row in static.cordoned_rows):
-            return
-        told = kind.no_room
-        rooms = column.rooms()
-        kind.needs, kind.match = column.needs, int(column.mask.sum())
-        kind.total, kind.fit = column.total(), int(np.minimum(rooms, pods).sum())
-        kind.able = int((rooms > 0).sum())
-        kind.away = column.away or ()
-        composed = kind.composed() if kind.total < pods else None
-        kind.counted = told == (() if composed is None else (composed,))
-
-
-def _signature(gang: Gang) -> Signature | None:
-    """What gangs of a kind have in common; None for one to which more may matter than room and quota."""
-    members = gang.waiting
-    if not members or not (gang.min_member == gang.total == len(members)):
-        return None
-    if gang.roles or gang.placed or gang.refilling or gang.reservation or not alike(members):
-        return None
-    together = () if gang.topology == "None" else (gang.topology, gang.levels, gang.nodes)
-    return gang.queue, together, id(members[0].pod_class), len(members)
+    def _waits_for_none_to_leave(self, kind: Kind) -> bool:
+        """Whether by numbers there will be too little room when all pods are gone that are leaving."""
+        cycle = self._cycle
+        if not kind.counted:
+            return False
+        there = cycle.come_free()
+        return there is None or kind.fit_if(there) < kind.pods

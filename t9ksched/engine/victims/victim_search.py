@@ -54,6 +54,7 @@ class VictimSearch:
         self.coming: Int64s = np.zeros_like(trial.free)
         """Room of pods that are leaving, shape (resources, nodes)."""
         self._give(self.coming, ~table.staying)
+        self._coming_rows: Indices | None = None
         self.leaving: Int64s = self.coming.copy()
         """The part of it whose pods were leaving when the cycle began."""
         self.certain: Int64s = np.zeros_like(trial.free)
@@ -183,6 +184,7 @@ class VictimSearch:
         self._spend(choice.units)
         self._going = self._going | choice.units[self._table.unit_of]
         self._give(self.coming, choice.units[self._table.unit_of] & self._table.staying)
+        self._coming_rows = None
         self._leave(choice.units[self._table.unit_of] & self._table.staying)
 
     def going(self, rows: Indices) -> Iterator[PodRoom]:
@@ -193,11 +195,18 @@ class VictimSearch:
         """The gangs, by UID, of which such pods are on any node."""
         return self._table.gangs(self._going)
 
+    def coming_rows(self) -> Indices:
+        """The nodes on which room comes free."""
+        if self._coming_rows is None:
+            self._coming_rows = np.flatnonzero(self.coming.any(axis=0))
+        return self._coming_rows
+
     def expect(self) -> bool:
         """Whether the last gang fits once the leaving pods have gone; if so, no later gang counts on that room."""
         if self.expected is None:
             return False
         self.coming += self.expected
+        self._coming_rows = None
         self.expecting = True
         self._most.clear()
         return True

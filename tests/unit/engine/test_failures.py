@@ -72,16 +72,23 @@ def test_room_that_is_held_is_remembered_with_its_owner(full: NodeTable) -> None
     memory, gangs = Memory(), waiting()
     cycle(full, gangs, memory)
     hold = Reservation("elsewhere", "a0", pod_class(cpu=1), ReservationKind.BINDING)
-    assert cycle(full, gangs, memory, (hold,)) == (10, 10), "only those of its pool may have lost room"
-    assert cycle(full, gangs, memory, (hold,)) == (0, 20)
-    assert cycle(full, gangs, memory, (replace(hold, owner="another"),)) == (10, 10)
-    assert cycle(full, gangs, memory, (replace(hold, kind=ReservationKind.REFILL),)) == (10, 10)
-    assert cycle(full, gangs, memory, (replace(hold, node="b0"),)) == (10, 10), "what came free is enough for none"
+    for holds in (hold,), (hold,), (replace(hold, owner="another"),), (replace(hold, kind=ReservationKind.REFILL),):
+        assert cycle(full, gangs, memory, holds) == (0, 20), "numbers say whether it would be room for any"
+    assert cycle(full, gangs, memory, (replace(hold, node="b0"),)) == (0, 20), "what came free is enough for none"
     assert cycle(full, gangs, memory) == (0, 20)
 
 
+def test_room_that_is_held_is_told_of_from_numbers(full: NodeTable) -> None:
+    memory, gangs = Memory(), waiting()
+    full.discharge(full.row("a0"), pod_class(cpu=8))
+    hold = Reservation("elsewhere", "a0", pod_class(cpu=8), ReservationKind.BINDING)
+    cycle(full, gangs, memory, (hold,))
+    assert cycle(full, gangs, memory, (hold, replace(hold, owner="one more", node="b0"))) == (0, 20)
+    assert cycle(full, gangs, memory, (replace(hold, kind=ReservationKind.REFILL),)) == (0, 20)
+
+
 def test_a_gang_that_gives_up_held_room_wakes_gangs_that_wait_for_it(full: NodeTable) -> None:
-    """The owner goes to a better node; what it held is room for others in the same cycle."""
+    """What the owner held and did not use is room for others in the same cycle, as far as it is enough for them."""
     memory = Memory()
     full.discharge(full.row("a1"), pod_class(cpu=8))
     full.charge(full.row("a1"), pod_class(cpu="100m"))
@@ -91,7 +98,9 @@ def test_a_gang_that_gives_up_held_room_wakes_gangs_that_wait_for_it(full: NodeT
     other = gang("other", cpu=8, selector={"kubernetes.io/hostname": "a0"})
     assert cycle(full, [other], memory, holds) == (1, 0)
     assert cycle(full, [other], memory, holds) == (0, 1)
-    assert cycle(full, [owner, other], memory, holds)[0] == 2
+    assert cycle(full, [owner, other], memory, holds) == (1, 1), "what is left is too little"
+    small = gang("small", cpu=2, selector={"kubernetes.io/hostname": "a0"})
+    assert cycle(full, [owner, other, small], memory, holds)[0] == 2
 
 
 def test_victims_are_not_looked_for_twice_while_nothing_changes() -> None:

@@ -1,0 +1,121 @@
+"""What turns find, remembered by kind, so that gangs like those that had one can be told without (`told_again.py`)."""
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from t9ksched.engine import explain
+from t9ksched.engine.cycle import Cycle
+from t9ksched.engine.members import alike
+from t9ksched.engine.scheduling_key import SchedulingKey
+from t9ksched.engine.wait_kinds import Kind, Reasons, Signature
+from t9ksched.engine.work import finish
+from t9ksched.model.gang import Gang
+from t9ksched.model.reasons import Code
+
+if TYPE_CHECKING:
+    from t9ksched.engine.actions.told_again import ToldAgain
+
+_FIXED: Final = (Code.NEVER_FITS, Code.NO_NODE_MATCHES, Code.CARD_TYPE_MISMATCH)
+
+
+class Learning:
+    """Learns from the turns of one cycle."""
+
+    def __init__(self, cycle: Cycle, told: "ToldAgain") -> None:
+        self._cycle = cycle
+        self._told = told
+        self._past = cycle.waits
+
+    def learn(self, gang: Gang, key: SchedulingKey, reasons: Reasons) -> None:
+        """The gang had its turn, and waits for these reasons."""
+        cycle, past = self._cycle, self._past
+        if past.cycle != self._told.number or len(key.groups) > 1 or not self._told.looks_up(gang.queue):
+            return
+        signature = signature_of(gang)
+        if signature is None or (cycle.starving is not None and cycle.starving.has(gang)):
+            return
+        column = key.groups[0][0]
+        if key.ruled and (column.ports or column.total()):
+            return  # where its pods may go depends on where pods stand
+        if gang.uid in self._told.holders():
+            self._learn_of_holder(signature, gang, key, reasons)
+            return
+        answer = cycle.failures.answer(key)
+        if not (answer.over_quota or answer.no_room) or not self._told.follow():
+            return
+        kind = self._kind(signature, gang.queue, key)
+        if kind.valid and kind.cycle == self._told.number:
+            return  # another gang of the kind was asked in this cycle, and this one needed its own turn
+        kind.begin(self._told.number, key.demand)
+        kind.told = answer.over_quota[1:] if answer.over_quota else answer.no_room
+        kind.alone = key.plain and gang.topology in ("None", "Preferred")
+        kind.fixed = kind.alone and len(kind.told) == 1 and kind.told[0].code in _FIXED
+        if not kind.fixed and _is_counted(key):
+            self._count(kind, key)
+            lacks = kind.lacks()
+            if answer.over_quota:
+                kind.counted = kind.told == lacks
+            elif kind.alone:
+                kind.counted = self._told.no_room(kind) == kind.told
+            else:
+                codes = {reason.code for reason in kind.told}
+                kind.counted = all(one in kind.told for one in lacks) and Code.HELD_FOR_OTHER not in codes
+        kind.valid = True
+        if answer.over_quota:
+            kind.valid = (kind.counted or kind.fixed) and self._told.is_short(kind)
+            kind.valid = kind.valid and (kind.over_quota, *self._told.lacks(kind)) == answer.over_quota
+            if not (kind.fixed or kind.alone):
+                kind.told = ()  # what it is told while its queue can pay is not known
+        known = bool(answer.no_victims) and not key.ruled and cycle.failures.is_known_to_fail(gang, key)
+        kind.searched = (cycle.failures.past.scene, gang.priority) if known else None
+
+    def _learn_of_holder(self, signature: Signature, gang: Gang, key: SchedulingKey, reasons: Reasons) -> None:
+        """What a gang that waits for its victims is told may follow from the numbers of its kind, too."""
+        if not (key.plain and gang.topology in ("None", "Preferred") and _is_counted(key) and self._told.follow()):
+            return
+        kind = self._kind(signature, gang.queue, key)
+        if not kind.valid:
+            lacks = finish(explain.lacking(key.groups))
+            if not lacks or lacks[0].code in _FIXED:
+                return
+            kind.begin(self._told.number, key.demand)
+            kind.told, kind.alone = (), True
+            self._count(kind, key)
+            kind.counted = kind.valid = lacks == kind.lacks()
+            kind.searched = None
+        if kind.valid and kind.counted and kind.alone and not self._told.promised.agrees(gang, kind, reasons):
+            kind.valid = False
+
+    def _kind(self, signature: Signature, queue: str, key: SchedulingKey) -> Kind:
+        ((column, pods),) = key.groups
+        return self._past.learn(signature, key.ident, queue, column.pod_class, pods, column.mask)
+
+    def _count(self, kind: Kind, key: SchedulingKey) -> None:
+        """Note the numbers."""
+        ((column, pods),) = key.groups
+        rooms = column.rooms()
+        kind.needs, kind.match = column.needs, int(column.mask.sum())
+        kind.total, kind.fit = column.total(), int(np.minimum(rooms, pods).sum())
+        kind.able = int((rooms > 0).sum())
+        kind.away = column.away or ()
+        kind.counted = True
+
+
+def _is_counted(key: SchedulingKey) -> bool:
+    """Whether only numbers that are followed decide how many of its pods fit on each node."""
+    ((column, _),) = key.groups
+    if column.ports or column.part_needs or not column.known:
+        return False
+    return not any(column.mask[row] for row in column.trial.nodes.static.cordoned_rows)
+
+
+def signature_of(gang: Gang) -> Signature | None:
+    """What gangs of a kind have in common; None for one to which more may matter than room and quota."""
+    members = gang.waiting
+    if not members or not (gang.min_member == gang.total == len(members)):
+        return None
+    if gang.roles or gang.placed or gang.refilling or gang.reservation or not alike(members):
+        return None
+    together = () if gang.topology == "None" else (gang.topology, gang.levels, gang.nodes)
+    return gang.queue, together, id(members[0].pod_class), len(members)
