@@ -26,6 +26,8 @@ class _Command(NamedTuple):
     place: str
     panel: str
     more: tuple[str, ...] = ()
+    greedy: bool = False
+    """Whether all words from the first that is no option belong to another command."""
 
     def load(self) -> object:
         for other in self.more:
@@ -37,6 +39,7 @@ class _Command(NamedTuple):
 _COMMANDS: Final = (
     _Command("demo", "demo:demo", _START),
     _Command("up", "up:up", _START),
+    _Command("run", "run:run", _DAY, greedy=True),
     _Command("submit", "submit:submit", _DAY),
     _Command("jobs", "jobs:jobs", _DAY),
     _Command("explain", "explain:explain", _DAY),
@@ -80,7 +83,8 @@ def application(word: str = "") -> typer.Typer:
         if isinstance(loaded, typer.Typer):
             app.add_typer(loaded, name=command.name, rich_help_panel=command.panel)
         else:
-            app.command(command.name, rich_help_panel=command.panel)(loaded)  # type: ignore[type-var]
+            settings = {"allow_interspersed_args": not command.greedy}
+            app.command(command.name, rich_help_panel=command.panel, context_settings=settings)(loaded)  # type: ignore[type-var]
     return app
 
 

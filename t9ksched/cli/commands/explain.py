@@ -7,8 +7,8 @@ from rich.console import Console
 from rich.text import Text
 
 from t9ksched.cli.cards import number
-from t9ksched.cli.commands.jobs import PHASE_STYLES
 from t9ksched.cli.commands.stops import note
+from t9ksched.cli.following import PHASE_STYLES
 from t9ksched.cli.kinds import parse_target
 from t9ksched.cli.options import NamespaceOption, OutputOption, Service, with_service
 from t9ksched.cli.output import Output, ahead, console, paragraph, print_json, print_table, table

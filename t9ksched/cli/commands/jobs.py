@@ -8,19 +8,9 @@ from rich.text import Text
 
 from t9ksched.cli.cards import number
 from t9ksched.cli.commands.stops import note
+from t9ksched.cli.following import PHASE_STYLES
 from t9ksched.cli.options import OutputOption, Service, with_service
 from t9ksched.cli.output import Output, age, ahead, console, example, paragraph, print_json, print_table, program, table
-
-PHASE_STYLES = {
-    "Running": "green",
-    "Terminating": "magenta",
-    "Waiting": "yellow",
-    "Pending": "yellow",
-    "Starting": "cyan",
-    "Succeeded": "blue",
-    "Failed": "red",
-    "Refused": "red",
-}
 
 
 @with_service

@@ -7,14 +7,13 @@ from typing import Annotated, Any
 import typer
 
 from t9ksched.cli.failure import BAD_USAGE, Failure
+from t9ksched.cli.following import FINISHED, TERMINATING, Teller
 from t9ksched.cli.kinds import parse_target
 from t9ksched.cli.options import NamespaceOption, OutputOption, Service, with_service
 from t9ksched.cli.output import Output, console, print_json
 from t9ksched.model.duration import parse_duration
 
 POLL_SECONDS = 0.25
-FINISHED = frozenset({"Succeeded", "Failed"})
-TERMINATING = "Terminating"
 
 
 class Goal(StrEnum):
@@ -36,11 +35,15 @@ def wait(
     namespace: NamespaceOption = "default",
     output: OutputOption = Output.table,
 ) -> None:
-    """Wait for a job. `running` is also reached by a job that has already succeeded."""
+    """Wait for a job; on a terminal, tell meanwhile why it waits and what changes. `running` is also reached by a job
+    that has already succeeded.
+    """
     wanted = parse_target(target, namespace)
     client = service()
     end = time.monotonic() + _seconds(timeout)
     job: dict[str, Any] | None = None
+    out = console()
+    teller = Teller(out) if output is Output.table and out.is_terminal else None
     while True:
         try:
             job = client.get(wanted.path)
@@ -51,6 +54,8 @@ def wait(
                 job = None
                 break
             raise
+        if teller is not None and job is not None:
+            teller.tell(job)
         if job is not None and reached(goal, job):
             break
         if time.monotonic() >= end:

@@ -14,8 +14,8 @@ from rich.table import Table
 from rich.text import Text
 
 from t9ksched.cli.cards import Palette, draw, owner_of
-from t9ksched.cli.commands.jobs import PHASE_STYLES
 from t9ksched.cli.demo.record import Recording, SceneRecord
+from t9ksched.cli.following import PHASE_STYLES
 
 _SIGNS = {True: ("✓", "green"), False: ("✗", "red"), None: ("…", "yellow")}
 
