@@ -15,7 +15,7 @@ def test_what_get_prints_can_be_applied(up: Up, tmp_path: Path) -> None:
             assert up.must("queues", "apply", "-f", str(file)) == "1 queue is as the file says\n"
         listed = tmp_path / "all.json"
         listed.write_text(up.must("queues", "list", "-o", "json"))
-        assert set(json.loads(listed.read_text())) == {"items", "stopped"}
+        assert set(json.loads(listed.read_text())) == {"items", "stopped", "continue"}
         assert "as the file" in up.must("queues", "apply", "-f", str(listed))
         file = tmp_path / "spelt.yaml"
         file.write_text(
