@@ -7,7 +7,7 @@ appear or go meanwhile move no other item from one page to another. It belongs t
 import base64
 import binascii
 import hashlib
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Final, Literal, TypeVar
@@ -47,7 +47,7 @@ class Paging:
             # Sorted downwards: turned round, what is behind a key is what is before it.
             turned, upto = [*reversed(items)], len(items)
             if self.after is not None:
-                upto = _before([*reversed(order)], self.after)
+                upto = bisect_left([*reversed(order)], self.after)
             page = turned[max(0, upto - (self.limit or upto)) : upto][::-1]
             more = self.limit is not None and upto > self.limit
         else:
@@ -75,15 +75,6 @@ class Paging:
     def token(self, last: Key) -> str:
         """What continues behind that key."""
         return base64.urlsafe_b64encode(msgspec.json.encode([self.filters, list(last)])).decode().rstrip("=")
-
-
-def _before(order: Sequence[Key], key: Key) -> int:
-    """How many keys of an ascending order are smaller."""
-    low, high = 0, len(order)
-    while low < high:
-        middle = (low + high) // 2
-        low, high = (middle + 1, high) if order[middle] < key else (low, middle)
-    return low
 
 
 async def _paging(request: Request, limit: Limit = None, token: Continue = None) -> Paging:

@@ -1,7 +1,6 @@
 """Following a job: its phase, its place in the queue and the reason why it waits, told whenever one of them changes."""
 
 import time
-from collections.abc import Callable
 from typing import Any, Final
 
 from rich.console import Console
@@ -11,10 +10,9 @@ from t9ksched.cli.client import Client
 from t9ksched.cli.failure import Failure
 from t9ksched.cli.kinds import Target
 from t9ksched.cli.output import ahead, console, paragraph
+from t9ksched.model.job import FINISHED
 
 POLL_SECONDS: Final = 0.5
-FINISHED: Final = frozenset({"Succeeded", "Failed"})
-TERMINATING: Final = "Terminating"
 PHASE_STYLES: Final = {
     "Running": "green",
     "Terminating": "magenta",
@@ -39,7 +37,9 @@ class Teller:
         members, reason = job.get("members") or {}, job.get("reason") or {}
         phase = str(job.get("phase"))
         started = phase in ("Running", "Starting")
-        now = (phase, reason.get("message"), job.get("position"), members.get("running") if started else None)
+        plan = job.get("plannedStart") or {}
+        where = (members.get("running"),) if started else (job.get("position"), plan.get("at"))
+        now = (phase, reason.get("message"), *where)
         if now == self._last:
             return
         self._last = now
@@ -50,7 +50,7 @@ class Teller:
             line.append(f": {members.get('running', 0)} of {max(members.get('total', 0), members.get('min', 0))} run")
         elif phase not in FINISHED and (position := job.get("position")) is not None:
             line.append(f", place {position} in queue {job.get('queue')}")
-            if plan := job.get("plannedStart"):
+            if plan:
                 line.append(f", planned to start {ahead(plan.get('at'))}")
         if reason.get("code"):
             line.append(f": {reason['code']}: {reason['message']}")
@@ -64,21 +64,6 @@ def follow(client: Client, target: Target, *, quiet: bool = False) -> dict[str, 
         Failure: it was deleted meanwhile, or the service does not answer any more.
     """
     teller = Teller(console())
-
-    def look(job: dict[str, Any]) -> bool:
-        if not quiet:
-            teller.tell(job)
-        return job.get("phase") in FINISHED
-
-    return poll(client, target, look)
-
-
-def poll(client: Client, target: Target, done: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
-    """Look at a job again and again until `done` says so; the job then.
-
-    Raises:
-        Failure: it is not there any more, or the service does not answer.
-    """
     while True:
         try:
             job: dict[str, Any] = client.get(target.path)
@@ -86,6 +71,8 @@ def poll(client: Client, target: Target, done: Callable[[dict[str, Any]], bool])
             if failure.name == "NotFound":
                 raise Failure(f"{target} was deleted before it ended.", name=failure.name) from None
             raise
-        if done(job):
+        if not quiet:
+            teller.tell(job)
+        if job.get("phase") in FINISHED:
             return job
         time.sleep(POLL_SECONDS)

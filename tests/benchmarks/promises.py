@@ -13,7 +13,6 @@ import argparse
 import gc
 import sys
 from pathlib import Path
-from time import process_time
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
@@ -21,12 +20,11 @@ from collections.abc import Callable
 
 from t9ksched.engine.memory import Memory
 from t9ksched.engine.nodes import NodeTable
-from t9ksched.engine.planner import Planner
 from t9ksched.engine.policy import Policy
 from t9ksched.model.cards import CardGrant
 from t9ksched.model.gang import Gang, Running
 from t9ksched.model.reservation import Reservation, ReservationKind
-from tests.benchmarks.timing import report
+from tests.benchmarks.timing import least, report, stepped
 from tests.builders import gang, node, pod_class, queue, running, view
 
 GPU = "nvidia.com/gpu"
@@ -35,8 +33,6 @@ SMALL = pod_class(cpu="1m", memory=0)
 POLICY = Policy(actions=("allocate", "preempt"))
 PODS = 2
 ROUNDS = 6
-_WORK_A_STEP = 100_000
-"""As in the loop of the scheduler."""
 
 
 class Promised:
@@ -69,27 +65,13 @@ class Promised:
     def cycle(self) -> dict[str, float]:
         """CPU milliseconds of a cycle and of its longest step."""
         given = view(self.table, self.gangs, self.queues, reservations=self.promises, running=self.running)
-        began = last = process_time()
-        planner = Planner(given, POLICY, 0, self.memory)
-        steps = [process_time() - last]
-        done = False
-        while not done:
-            last = process_time()
-            done = planner.step(_WORK_A_STEP)
-            steps.append(process_time() - last)
-        last = process_time()
-        made = planner.result()
-        steps.append(process_time() - last)
+        made, spent = stepped(given, POLICY, self.memory)
         assert len(made.waiting) + len(made.assignments) // PODS == len(self.gangs)
-        return {"cpu_ms": (process_time() - began) * 1e3, "longest_step_ms": max(steps) * 1e3}
+        return spent
 
     def several(self, change: Callable[[int], None]) -> dict[str, float]:
         """The least of a few cycles, each after a change."""
-        found = []
-        for nth in range(ROUNDS):
-            change(nth)
-            found.append(self.cycle())
-        return {name: round(min(one[name] for one in found), 2) for name in found[0]}
+        return least(self.cycle, change, ROUNDS)
 
     def moved(self, nth: int) -> None:
         (self.table.discharge if nth % 2 else self.table.charge)(len(self.table) - 1, SMALL)

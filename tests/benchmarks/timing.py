@@ -17,6 +17,14 @@ from typing import Any
 
 import numpy as np
 
+from t9ksched.engine.memory import Memory
+from t9ksched.engine.plan import Plan
+from t9ksched.engine.planner import Planner
+from t9ksched.engine.policy import Policy
+from t9ksched.engine.view import View
+
+_WORK_A_STEP = 100_000
+"""As in the loop of the scheduler."""
 RECORD = Path(__file__).parent / "record.jsonl"
 
 
@@ -46,6 +54,33 @@ def best(run: Callable[[], object], rounds: int) -> Spent:
         run()
         found.append(Spent(process_time() - cpu, perf_counter() - wall))
     return min(found, key=lambda spent: spent.cpu)
+
+
+def stepped(view: View, policy: Policy, memory: Memory) -> tuple[Plan, dict[str, float]]:
+    """The plan of a cycle that is made step by step, as the loop of the scheduler does; CPU milliseconds of all of it
+    and of its longest step.
+    """
+    began = last = process_time()
+    planner = Planner(view, policy, 0, memory)
+    steps = [process_time() - last]
+    done = False
+    while not done:
+        last = process_time()
+        done = planner.step(_WORK_A_STEP)
+        steps.append(process_time() - last)
+    last = process_time()
+    plan = planner.result()
+    steps.append(process_time() - last)
+    return plan, {"cpu_ms": (process_time() - began) * 1e3, "longest_step_ms": max(steps) * 1e3}
+
+
+def least(cycle: Callable[[], dict[str, float]], change: Callable[[int], None], rounds: int) -> dict[str, float]:
+    """The least of a few cycles, each after a change, which is told the number of its round."""
+    found = []
+    for nth in range(rounds):
+        change(nth)
+        found.append(cycle())
+    return {name: round(min(one[name] for one in found), 2) for name in found[0]}
 
 
 def report(benchmark: str, record: bool, **result: Any) -> None:

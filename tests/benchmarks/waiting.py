@@ -13,7 +13,6 @@ import argparse
 import gc
 import sys
 from pathlib import Path
-from time import process_time
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
@@ -21,11 +20,10 @@ from collections.abc import Callable
 
 from t9ksched.engine.memory import Memory
 from t9ksched.engine.nodes import NodeTable
-from t9ksched.engine.planner import Planner
 from t9ksched.engine.policy import Policy
 from t9ksched.model.cards import CardGrant
 from t9ksched.model.gang import Gang
-from tests.benchmarks.timing import report
+from tests.benchmarks.timing import least, report, stepped
 from tests.builders import gang, node, pod_class, queue, view
 
 GPU = "nvidia.com/gpu"
@@ -33,8 +31,6 @@ WHOLE = pod_class(cpu=48, memory="512Gi", gpu=8)
 SEVEN = pod_class(cpu=48, memory="512Gi", gpu=7)
 SMALL = pod_class(cpu="1m", memory=0)
 ROUNDS = 6
-_WORK_A_STEP = 100_000
-"""As in the loop of the scheduler."""
 QUEUES = 8
 
 
@@ -58,27 +54,13 @@ class Cycles:
     def cycle(self) -> dict[str, float]:
         """CPU milliseconds of a cycle and of its longest step."""
         given = view(self.table, self.gangs, self.queues)
-        began = last = process_time()
-        planner = Planner(given, Policy(), 0, self.memory)
-        steps = [process_time() - last]
-        done = False
-        while not done:
-            last = process_time()
-            done = planner.step(_WORK_A_STEP)
-            steps.append(process_time() - last)
-        last = process_time()
-        waiting = len(planner.result().waiting)
-        steps.append(process_time() - last)
-        assert waiting == len(self.gangs)
-        return {"cpu_ms": (process_time() - began) * 1e3, "longest_step_ms": max(steps) * 1e3}
+        made, spent = stepped(given, Policy(), self.memory)
+        assert len(made.waiting) == len(self.gangs)
+        return spent
 
     def several(self, change: Callable[[int], None]) -> dict[str, float]:
         """The least of a few cycles, each after a change."""
-        found = []
-        for nth in range(ROUNDS):
-            change(nth)
-            found.append(self.cycle())
-        return {name: round(min(one[name] for one in found), 2) for name in found[0]}
+        return least(self.cycle, change, ROUNDS)
 
     def moved(self, nth: int) -> None:
         (self.table.discharge if nth % 2 else self.table.charge)(7, SMALL)

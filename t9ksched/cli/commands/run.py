@@ -31,6 +31,7 @@ _ANNOTATIONS: Final = {
 _ALPHABET: Final = "bcdfghjkmnpqrstvwxz2456789"
 """Without vowels, so that no words come out, and without what looks alike."""
 _END_LENGTH: Final = 5
+_TEXTS: Final = ("env", "mount", "annotation")
 
 
 @with_service
@@ -219,6 +220,7 @@ def _usage(error: Invalid) -> Failure:
 
 
 def _word(path: str) -> str:
-    return (
-        "the command" if path == "command" else f"--{path}:" if path in ("env", "mount", "annotation") else f"--{path}"
-    )
+    """The word that a fault is about; a colon where the fault begins with its text."""
+    if path == "command":
+        return "the command"
+    return f"--{path}:" if path in _TEXTS else f"--{path}"

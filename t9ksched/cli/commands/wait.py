@@ -7,11 +7,12 @@ from typing import Annotated, Any
 import typer
 
 from t9ksched.cli.failure import BAD_USAGE, Failure
-from t9ksched.cli.following import FINISHED, TERMINATING, Teller
+from t9ksched.cli.following import Teller
 from t9ksched.cli.kinds import parse_target
 from t9ksched.cli.options import NamespaceOption, OutputOption, Service, with_service
 from t9ksched.cli.output import Output, console, print_json
 from t9ksched.model.duration import parse_duration
+from t9ksched.model.job import FINISHED, TERMINATING
 
 POLL_SECONDS = 0.25
 

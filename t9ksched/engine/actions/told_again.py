@@ -20,7 +20,6 @@ from t9ksched.engine.plan import Waiting
 from t9ksched.engine.wait_kinds import Kind, Limits, Reasons
 from t9ksched.engine.work import Work
 from t9ksched.model.gang import Gang
-from t9ksched.model.reasons import Code
 
 _A_GANG: Final = 50
 """Units of work to tell a gang."""
@@ -32,7 +31,6 @@ _A_STEP: Final = 50_000
 """After so many units of work others may have their turn."""
 _FOLLOWED: Final = 100
 """So often the numbers of all kinds are brought up to date in a cycle; gangs that wait then have their turns."""
-_FIXED: Final = (Code.NEVER_FITS, Code.NO_NODE_MATCHES, Code.CARD_TYPE_MISMATCH)
 
 
 class ToldAgain:

@@ -85,9 +85,12 @@ class Schedulable:
 
 @dataclass(frozen=True, slots=True)
 class Tolerated:
-    """Nodes whose taints a pod tolerates, apart from the one that stands for a cordoned node (`Schedulable`)."""
+    """Nodes whose taints a pod tolerates, apart from the one that stands for a cordoned node (`Schedulable`); with
+    `ever` apart from all that Kubernetes sets of itself, and takes off again.
+    """
 
     tolerations: tuple[Toleration, ...]
+    ever: bool = False
     label: str = "taints"
 
     def keys(self) -> None:
@@ -96,25 +99,11 @@ class Tolerated:
     def allows(self, facts: NodeFacts) -> bool:
         if not facts.taints:
             return True
-        taints = [taint for taint in facts.taints if taint.key != CORDONED.key]
+        taints = [taint for taint in facts.taints if not self._is_apart(taint.key)]
         return untolerated(taints, self.tolerations) is None
 
-
-@dataclass(frozen=True, slots=True)
-class ToleratedEver:
-    """As `Tolerated`, apart from the taints that Kubernetes sets of itself, and takes off again."""
-
-    tolerations: tuple[Toleration, ...]
-    label: str = "taints"
-
-    def keys(self) -> None:
-        """Reads no labels; the common node without taints is answered at once."""
-
-    def allows(self, facts: NodeFacts) -> bool:
-        if not facts.taints:
-            return True
-        taints = [taint for taint in facts.taints if not taint.key.startswith(_OF_KUBERNETES)]
-        return untolerated(taints, self.tolerations) is None
+    def _is_apart(self, key: str) -> bool:
+        return key.startswith(_OF_KUBERNETES) if self.ever else key == CORDONED.key
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +123,7 @@ class Reachable:
         return all(affinity.matches(facts.labels, facts.name) for affinity in self.affinities)
 
 
-Constraint = Usable | QueueNodes | Selected | Schedulable | Tolerated | ToleratedEver | Reachable | CardConstraint
+Constraint = Usable | QueueNodes | Selected | Schedulable | Tolerated | Reachable | CardConstraint
 
 
 def _affinity_keys(affinity: NodeSelector | None, keys: tuple[str, ...] | None) -> tuple[str, ...] | None:
@@ -172,7 +161,7 @@ def lasting(selector: LabelSelector | None, pod_class: PodClass) -> tuple[list[C
     cards: list[Constraint] = list(of_cards(selector, pod_class)) if pod_class.accelerated else []
     passing = Usable | Schedulable | Tolerated | Prepared | CardsKnown | CardsCounted
     others = [one for one in constraints(selector, pod_class) if not isinstance(one, passing) and one not in cards]
-    return [*others, ToleratedEver(pod_class.tolerations)], cards
+    return [*others, Tolerated(pod_class.tolerations, ever=True)], cards
 
 
 def evaluate(constraint: Constraint, facts: Iterable[NodeFacts]) -> Iterable[bool]:

@@ -42,8 +42,6 @@ class Asked:
         torchrun: start `command` by torchrun, one process a card.
         priority: within the queue; None for the default.
         retries: how often a failed pod is made again.
-        node_labels: labels that the node must have.
-        not_on: host names of nodes that are left out.
         annotations: of the pods.
     """
 
@@ -66,8 +64,6 @@ class Asked:
     workdir: str = ""
     environment: Mapping[str, str] = field(default_factory=dict)
     mounts: tuple[Mount, ...] = ()
-    node_labels: Mapping[str, str] = field(default_factory=dict)
-    not_on: tuple[str, ...] = ()
     annotations: Mapping[str, str] = field(default_factory=dict)
 
 

@@ -6,7 +6,7 @@ A PyTorchTrainingJob is made where replicas, torchrun or a priority are asked fo
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from t9ksched.model.errors import FieldError, Invalid
+from t9ksched.model.errors import FieldError, Invalid, child
 from t9ksched.model.names import (
     BATCH_API,
     DEFAULT_QUEUE,
@@ -33,11 +33,6 @@ class Composed:
     fields: dict[str, str]
     notes: tuple[str, ...] = field(default=())
 
-    @property
-    def target(self) -> str:
-        """`KIND/NAME`."""
-        return f"{self.obj['kind']}/{self.obj['metadata']['name']}"
-
 
 def compose(asked: Asked) -> Composed:
     """The object of what was asked for.
@@ -48,7 +43,7 @@ def compose(asked: Asked) -> Composed:
     faults = _faults(asked)
     if faults:
         raise Invalid(faults)
-    gang = asked.replicas is not None or asked.torchrun or asked.priority is not None or _calls_torchrun(asked)
+    gang = asked.replicas is not None or asked.priority is not None or _by_torchrun(asked)
     return _training_job(asked) if gang else _batch_job(asked)
 
 
@@ -73,8 +68,8 @@ def _faults(asked: Asked) -> list[FieldError]:
     return faults
 
 
-def _calls_torchrun(asked: Asked) -> bool:
-    return asked.command[0].rsplit("/", 1)[-1] == "torchrun"
+def _by_torchrun(asked: Asked) -> bool:
+    return asked.torchrun or asked.command[0].rsplit("/", 1)[-1] == "torchrun"
 
 
 def _batch_job(asked: Asked) -> Composed:
@@ -85,7 +80,7 @@ def _batch_job(asked: Asked) -> Composed:
         metadata["annotations"] = annotations
     template = {"metadata": metadata, "spec": spec}
     obj = _object("batch/v1", "Job", asked, {"backoffLimit": asked.retries, "template": template})
-    return Composed(obj, _fields("spec.template", "spec.backoffLimit"))
+    return Composed(obj, _fields(asked, "spec.template", "spec.backoffLimit"))
 
 
 def _training_job(asked: Asked) -> Composed:
@@ -93,10 +88,10 @@ def _training_job(asked: Asked) -> Composed:
     spec: dict[str, Any] = {"scheduler": {"t9kScheduler": {"queue": asked.queue or DEFAULT_QUEUE}}}
     if asked.priority is not None:
         spec["scheduler"]["t9kScheduler"]["priority"] = asked.priority
-        if asked.replicas is None and not asked.torchrun:
+        if asked.replicas is None and not _by_torchrun(asked):
             notes.append("a PyTorchTrainingJob is made of it, because a Job has no priority")
     started: dict[str, Any] = {"command": list(asked.command)}
-    if asked.torchrun or _calls_torchrun(asked):
+    if _by_torchrun(asked):
         call = torchrun_call(asked.command, asked.gpus)
         spec["torchrunConfig"] = call.config
         started = {"args": list(call.args)}
@@ -114,7 +109,7 @@ def _training_job(asked: Asked) -> Composed:
     }
     spec["replicaSpecs"] = [replicas]
     obj = _object(BATCH_API, "PyTorchTrainingJob", asked, spec)
-    return Composed(obj, _fields("spec.replicaSpecs[0].template", "spec.runPolicy.backoffLimit"), tuple(notes))
+    return Composed(obj, _fields(asked, "spec.replicaSpecs[0].template", "spec.runPolicy.backoffLimit"), tuple(notes))
 
 
 def _object(api_version: str, kind: str, asked: Asked, spec: dict[str, Any]) -> dict[str, Any]:
@@ -158,16 +153,10 @@ def _pod_spec(asked: Asked, container: str, started: dict[str, Any]) -> dict[str
         spec["volumes"] = [
             {"name": name, "persistentVolumeClaim": {"claimName": claim}} for claim, name in volumes.items()
         ]
-    if asked.node_labels:
-        spec["nodeSelector"] = dict(asked.node_labels)
-    if asked.not_on:
-        names = {"key": "kubernetes.io/hostname", "operator": "NotIn", "values": list(asked.not_on)}
-        terms = {"nodeSelectorTerms": [{"matchExpressions": [names]}]}
-        spec["affinity"] = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
     return spec
 
 
-def _fields(template: str, retries: str) -> dict[str, str]:
+def _fields(asked: Asked, template: str, retries: str) -> dict[str, str]:
     """The words by the paths of the fields that they fill."""
     container = f"{template}.spec.containers[0]"
     annotations = f"{template}.metadata.annotations"
@@ -180,6 +169,7 @@ def _fields(template: str, retries: str) -> dict[str, str]:
         f"{container}.resources.requests.cpu": "cpu",
         f"{container}.resources.requests.memory": "memory",
         f"{container}.resources.limits.memory": "memory",
+        child(f"{container}.resources.limits", asked.gpu_resource): "gpus",
         f"{annotations}[{GPU_MODEL_ANNOTATION}]": "gpu-model",
         f"{annotations}[{GPU_MEMORY_ANNOTATION}]": "gpu-memory",
         f"{annotations}[{GPU_CORES_ANNOTATION}]": "gpu-cores",

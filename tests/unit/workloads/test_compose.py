@@ -61,6 +61,18 @@ def test_cards_are_chosen_by_annotations_of_the_pods() -> None:
     assert found.fields[path] == "gpu-model"
 
 
+def test_faults_of_amounts_are_about_the_words_that_gave_them() -> None:
+    fields = compose(asked(gpus=1, gpu_resource="amd.com/gpu")).fields
+    container = "spec.template.spec.containers[0]"
+    assert fields[f"{container}.resources.limits[amd.com/gpu]"] == "gpus"
+    assert fields[f"{container}.resources.requests.memory"] == "memory"
+
+
+@pytest.mark.parametrize(("command", "notes"), [("python", 1), ("torchrun", 0)])
+def test_a_kind_that_the_priority_decides_is_told(command: str, notes: int) -> None:
+    assert len(compose(asked(command, "fit.py", priority=3)).notes) == notes
+
+
 def test_claims_are_volumes_one_for_each_claim() -> None:
     mounts = (Mount("data", "/data", read_only=True), Mount("home", "/home"), Mount("data", "/again"))
     spec = compose(asked(mounts=mounts)).obj["spec"]["template"]["spec"]
