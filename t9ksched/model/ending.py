@@ -41,11 +41,13 @@ class ContainerState(msgspec.Struct, gc=False):
     waiting: Waits | None = None
 
 
-class ContainerStatus(msgspec.Struct, gc=False):
-    """A container and its state."""
+class ContainerStatus(msgspec.Struct, gc=False, rename="camel"):
+    """A container with its state now and before it was started anew."""
 
     name: str = ""
     state: ContainerState | None = None
+    last_state: ContainerState | None = None
+    ready: bool = False
 
 
 @dataclass(frozen=True, slots=True)

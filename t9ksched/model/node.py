@@ -20,7 +20,7 @@ from t9ksched.model.hami import Registered
 from t9ksched.model.names import CARD_MODE_ANNOTATION, CORDONED_CARDS_ANNOTATION, HONOURS_INDEX, PLUGIN_CHOOSES
 from t9ksched.model.pod import Metadata, Quantities
 from t9ksched.model.quantity import QuantityError, to_units
-from t9ksched.model.readiness import Unready, unready
+from t9ksched.model.readiness import Failing, Unready, unready
 from t9ksched.model.resources import is_accelerator, is_card_resource
 from t9ksched.model.taints import Taint
 from t9ksched.model.whole import whole_number
@@ -190,14 +190,14 @@ def _units(amounts: Quantities | None) -> dict[str, int]:
 def node_facts(
     node: Node,
     cordons: Mapping[int, str] = _NONE,
-    failing: Sequence[str] = (),
+    failing: Sequence[Failing] = (),
     dra: Offers = NO_OFFERS,
     reported: Registered | None = None,
 ) -> NodeFacts:
     """What the engine needs to know of a node. An allocatable amount that is no quantity counts as absent.
 
     `cordons` are the cards on record as cordoned, each with its reason, besides those that its annotation names;
-    `failing` are validator pods of the GPU operator that fail on it, each with how; `dra` are the resource names that
+    `failing` are validations of the GPU operator that fail on it; `dra` are the resource names that
     could stand for devices of DRA on it; `reported` are its cards where an object of their own says them.
     """
     allocatable = _units(node.status.allocatable)

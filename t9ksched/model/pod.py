@@ -136,10 +136,6 @@ class PodSpec(msgspec.Struct, gc=False, rename="camel"):
         return seconds if isinstance(seconds, int) else None
 
 
-_COMING: Final = ("PodInitializing", "ContainerCreating")
-"""Why a container does not run yet, with nothing wrong."""
-
-
 class PodStatus(msgspec.Struct, gc=False, rename="camel"):
     """The part of a pod's status that is read."""
 
@@ -155,20 +151,6 @@ class PodStatus(msgspec.Struct, gc=False, rename="camel"):
         """How it ended; to be asked of a pod that failed."""
         containers = (*(self.init_container_statuses or ()), *(self.container_statuses or ()))
         return ending(self.reason, self.message, containers)
-
-    @property
-    def stuck(self) -> str:
-        """Why it does not come to run, such as `Failed` or `CrashLoopBackOff`; empty where nothing failed."""
-        if self.phase == "Failed":
-            return "Failed"
-        for container in (*(self.init_container_statuses or ()), *(self.container_statuses or ())):
-            state = container.state
-            if state is not None and state.terminated is not None and state.terminated.exit_code:
-                return f"exit code {state.terminated.exit_code}"
-            waits = state.waiting if state is not None else None
-            if waits is not None and waits.reason and waits.reason not in _COMING:
-                return str(waits.reason)
-        return ""
 
     @property
     def ended_at(self) -> str:

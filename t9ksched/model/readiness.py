@@ -8,18 +8,12 @@ others are not.
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from t9ksched.model.resources import is_accelerator
 
 MIG_STATE_LABEL: Final = "nvidia.com/mig.config.state"
 UPGRADE_STATE_LABEL: Final = "nvidia.com/gpu-driver-upgrade-state"
-OPERATOR_NAMESPACES: Final = frozenset({"gpu-operator", "gpu-operator-resources", "nvidia-gpu-operator"})
-"""Where the GPU operator is installed; pods of its names elsewhere are anybody's."""
-_VALIDATOR: Final = re.compile(
-    r"(nvidia-operator-validator|nvidia-driver-validation|nvidia-device-plugin-validation"
-    r"|nvidia-device-plugin-validator|nvidia-cuda-validator)(-.*)?"
-)
 _DEPLOY: Final = "nvidia.com/gpu.deploy."
 _OPERANDS: Final = f"{_DEPLOY}operands"
 _PLUGIN: Final = f"{_DEPLOY}device-plugin"
@@ -41,8 +35,26 @@ _UPGRADE_FAILED: Final = (
     "look at the driver pod on the node; once it runs, set the label to upgrade-done",
 )
 _UPGRADING: Final = ("its driver is being upgraded", "wait until the GPU operator has upgraded the driver")
+_LOGS: Final = "look at the logs of these pods on the node"
 _WORKS: Final = ("", "upgrade-done", "upgrade-required")
 """States in which the driver works. With `upgrade-required` a node waits its turn, perhaps for days."""
+
+
+class Failing(NamedTuple):
+    """A validation that fails.
+
+    Attributes:
+        pod: its name.
+        how: such as `Failed` or `CrashLoopBackOff`.
+        tried: it ran, so the cards are to blame, or what they need.
+    """
+
+    pod: str
+    how: str
+    tried: bool
+
+    def __str__(self) -> str:
+        return f"the pod {self.pod} fails ({self.how})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,25 +77,20 @@ class Unready:
         return f"{self.state}: {self.meaning}" if self.state else self.meaning
 
 
-def is_validator(namespace: str, name: str) -> bool:
-    """Whether a pod of that name is one with which the GPU operator tries a node."""
-    return namespace in OPERATOR_NAMESPACES and _VALIDATOR.fullmatch(name) is not None
-
-
 def has_hardware(labels: Mapping[str, str]) -> bool:
     """Whether Node Feature Discovery found NVIDIA cards on the bus."""
     return any(value == "true" and _PCI.fullmatch(label) for label, value in labels.items())
 
 
 def unready(
-    labels: Mapping[str, str], has: Mapping[str, int], failing: Sequence[str] = (), by_dra: Unready | None = None
+    labels: Mapping[str, str], has: Mapping[str, int], failing: Sequence[Failing] = (), by_dra: Unready | None = None
 ) -> Unready | None:
     """Why the accelerators of a node are not ready; None where they are, or where it has none.
 
     Args:
         labels: of the node.
         has: its allocatable amounts.
-        failing: validator pods that fail on the node, each with how.
+        failing: validations of the GPU operator that fail on the node.
         by_dra: what is so where its accelerators are handed out by DRA.
     """
     if (state := labels.get(MIG_STATE_LABEL, "success")) not in ("", "success"):
@@ -95,6 +102,8 @@ def unready(
         meaning, remedy = _UPGRADE_FAILED if state == "upgrade-failed" else _UPGRADING
         return Unready(f"{UPGRADE_STATE_LABEL}={state}", meaning, remedy, layout=True)
     offers = any(amount and is_accelerator(name) for name, amount in has.items())
+    if offers and (tried := [one for one in failing if one.tried]):
+        return Unready("", f"a validation of its GPUs failed: {', '.join(map(str, tried))}", _LOGS, layout=True)
     if offers:
         return None
     if by_dra is not None:
@@ -104,7 +113,7 @@ def unready(
     return _bare(labels, failing)
 
 
-def _bare(labels: Mapping[str, str], failing: Sequence[str]) -> Unready:
+def _bare(labels: Mapping[str, str], failing: Sequence[Failing]) -> Unready:
     """NVIDIA cards on the bus, and nothing that offers them."""
     states = {part: labels[_DEPLOY + part] for part in _NEEDED if _DEPLOY + part in labels}
     others = {key.removeprefix(_DEPLOY): value for key, value in labels.items() if key.startswith(_DEPLOY)}
@@ -112,7 +121,7 @@ def _bare(labels: Mapping[str, str], failing: Sequence[str]) -> Unready:
     said = ", ".join(f"{_DEPLOY}{part}={value}" for part, value in states.items() if value != "true")
     meaning = "it has NVIDIA cards and offers none of them yet"
     if failing:
-        return Unready(said, f"{meaning}; {', '.join(failing)}", "look at the logs of these pods on the node")
+        return Unready(said, f"{meaning}; {', '.join(map(str, failing))}", _LOGS)
     if _PAUSED in states.values():
         return Unready(said, f"{meaning}: its MIG layout is being changed", _MIG_STATES["pending"][1])
     if said:

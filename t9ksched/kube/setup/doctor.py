@@ -34,8 +34,9 @@ from t9ksched.model.names import CORDONED_CARDS_ANNOTATION, GPU_LINKS_ANNOTATION
 from t9ksched.model.node import card_indices
 from t9ksched.model.pod import container_cards, decode_pod
 from t9ksched.model.quantity import QuantityError, to_units
-from t9ksched.model.readiness import OPERATOR_NAMESPACES, UPGRADE_STATE_LABEL, is_validator, unready
+from t9ksched.model.readiness import UPGRADE_STATE_LABEL, Failing, unready
 from t9ksched.model.resources import NVIDIA_GPU, is_card_resource
+from t9ksched.model.validators import OPERATOR_NAMESPACES, Validation, failing, validation
 
 OLDEST_SERVER: Final = (1, 28)
 """Older servers lack scheduling gates that are on by default, and validation rules in custom kinds."""
@@ -206,7 +207,7 @@ def judge_nodes(
     nodes report in objects of their own.
     """
     found: list[Finding] = []
-    failing = _failing(pods)
+    validations = _validations(pods)
     cards = count = 0
     for node in nodes:
         meta, name = node["metadata"], node["metadata"]["name"]
@@ -222,7 +223,7 @@ def judge_nodes(
         def say(level: Level, message: str, remedy: str, name: str = name) -> None:
             found.append(Finding("nodes", level, name, message, remedy))
 
-        fails = failing.get(name, [])
+        fails = validations.get(name, ())
         claimed = devices.on(name, labels)
         by_dra = handed_out(claimed, offered, divided=bool(parts.divided))
         only = dra_only(by_dra)
@@ -242,7 +243,11 @@ def judge_nodes(
                     "leave one of them on the node; pods get cards from the device plugin here",
                 )
         if gone is None and fails:
-            say(Level.WARNING, f"offers cards, but {', '.join(fails)}", "look at the logs of these pods on the node")
+            say(
+                Level.WARNING,
+                f"offers cards, but {', '.join(map(str, fails))}",
+                "look at the logs of these pods on the node",
+            )
         if labels.get(UPGRADE_STATE_LABEL) == "upgrade-required":
             say(
                 Level.NOTE,
@@ -315,18 +320,17 @@ def judge_nodes(
     return found
 
 
-def _failing(pods: Iterable[Object]) -> dict[str, list[str]]:
-    """By node, the validator pods of the GPU operator that fail there, each with how."""
-    found: defaultdict[str, list[str]] = defaultdict(list)
+def _validations(pods: Iterable[Object]) -> dict[str, tuple[Failing, ...]]:
+    """The validations of the GPU operator that fail, by node."""
+    found: defaultdict[str, list[Validation]] = defaultdict(list)
     for item in pods:
         try:
             pod = decode_pod(item)
         except msgspec.ValidationError:
             continue
-        name = pod.metadata.name
-        if pod.spec.node_name and is_validator(pod.metadata.namespace, name) and (how := pod.status.stuck):
-            found[pod.spec.node_name].append(f"the pod {name} fails ({how})")
-    return {node: sorted(those) for node, those in found.items()}
+        if (one := validation(pod)) is not None:
+            found[pod.spec.node_name].append(one)
+    return {node: failing(those) for node, those in found.items()}
 
 
 def _amounts(amounts: Object) -> dict[str, int]:

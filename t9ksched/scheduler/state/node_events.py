@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from t9ksched.model.card_slices import CardLayout
 from t9ksched.model.node import Node, NodeFacts, node_facts
 from t9ksched.model.pod import Pod
-from t9ksched.model.readiness import OPERATOR_NAMESPACES, is_validator
 from t9ksched.scheduler.state.records import PodRecord
+from t9ksched.scheduler.state.validations import Validations
 
 if TYPE_CHECKING:
     from t9ksched.scheduler.state.state import ClusterState
@@ -20,8 +20,7 @@ class NodeEvents:
 
     def __init__(self, state: "ClusterState") -> None:
         self._state = state
-        self._failing: dict[str, tuple[str, str]] = {}
-        """Node and words, by UID, of pods with which the GPU operator tries a node, and which fail there."""
+        self._validations = Validations()
         self._layouts: Counter[CardLayout] = Counter()
         self.card_layouts: frozenset[CardLayout] = frozenset()
         """The ways in which nodes have cards."""
@@ -29,7 +28,7 @@ class NodeEvents:
     def upsert(self, node: Node) -> None:
         """A node appeared or changed."""
         cordons = self._state.card_cordons.get(node.metadata.name) or {}
-        failing = sorted(words for at, words in self._failing.values() if at == node.metadata.name)
+        failing = self._validations.on(node.metadata.name)
         own = self._state.reported_cards.of(node.metadata.name)
         dra = self._state.dra.on(node.metadata.name, node.metadata.labels or {})
         facts = self._state.storage.limit(node_facts(node, cordons, failing, dra, own))
@@ -91,22 +90,14 @@ class NodeEvents:
                 self._look_at(name)
 
     def validated(self, pod: Pod) -> None:
-        """A pod was seen: one with which the GPU operator tries a node may fail there, which the node's words tell."""
-        meta = pod.metadata
-        if meta.namespace not in OPERATOR_NAMESPACES or not is_validator(meta.namespace, meta.name):
-            return
-        how = pod.status.stuck if pod.spec.node_name else ""
-        found = (pod.spec.node_name, f"the pod {meta.name} fails ({how})") if how else None
-        if found is None:
-            self.validator_gone(meta.uid)
-        elif self._failing.get(meta.uid) != found:
-            self._failing[meta.uid] = found
-            self._look_at(found[0])
+        """A pod was seen: it may be one with which the GPU operator tries a node."""
+        for name in self._validations.seen(pod):
+            self._look_at(name)
 
     def validator_gone(self, uid: str) -> None:
-        """The pod is gone, or does not fail."""
-        if (known := self._failing.pop(uid, None)) is not None:
-            self._look_at(known[0])
+        """A pod is gone, which may have been one of these."""
+        for name in self._validations.gone(uid):
+            self._look_at(name)
 
     def _look_at(self, name: str) -> None:
         if (known := self._state.node_objects.get(name)) is not None:

@@ -4,7 +4,7 @@ import pytest
 
 from t9ksched.model.cards import CardTable
 from t9ksched.model.node import NodeFacts, decode_node, node_facts
-from t9ksched.model.readiness import is_validator, unready
+from t9ksched.model.readiness import Failing, unready
 
 GPU = "nvidia.com/gpu"
 PCI = {"feature.node.kubernetes.io/pci-10de.present": "true"}
@@ -62,12 +62,37 @@ def test_states(labels: dict[str, str], gpus: int, says: str | None) -> None:
     assert found is None or found.remedy
 
 
-def test_failing_validators_are_in_the_words_of_what_is_not_ready_only() -> None:
-    fails = ["the pod nvidia-operator-validator-x fails (CrashLoopBackOff)"]
-    found = unready(PCI | {f"{DEPLOY}driver": "true"}, {}, fails)
-    assert found is not None
-    assert str(found) == f"it has NVIDIA cards and offers none of them yet; {fails[0]}"
-    assert unready(PCI, {GPU: 8}, fails) is None
+LOOPS = Failing("nvidia-operator-validator-x", "CrashLoopBackOff", tried=True)
+NOT_PULLED = Failing("nvidia-cuda-validator-x", "ImagePullBackOff", tried=False)
+
+
+@pytest.mark.parametrize(
+    ("labels", "gpus", "failing", "says"),
+    [
+        (PCI, 0, [LOOPS], f"it has NVIDIA cards and offers none of them yet; {LOOPS}"),
+        (PCI, 0, [NOT_PULLED], f"it has NVIDIA cards and offers none of them yet; {NOT_PULLED}"),
+        (PCI, 8, [LOOPS], f"a validation of its GPUs failed: {LOOPS}"),
+        ({}, 8, [LOOPS], f"a validation of its GPUs failed: {LOOPS}"),
+        (PCI, 8, [NOT_PULLED], None),
+        (PCI, 8, [NOT_PULLED, LOOPS], f"a validation of its GPUs failed: {LOOPS}"),
+        ({}, 0, [LOOPS], None),
+        (PCI | {MIG: "pending"}, 8, [LOOPS], f"{MIG}=pending: its MIG layout is being changed"),
+        (PCI | {UPGRADE: "validation-required"}, 8, [LOOPS], f"{UPGRADE}=validation-required: its driver is being"),
+        (PCI | {UPGRADE: "upgrade-required"}, 8, [LOOPS], "a validation of its GPUs failed"),
+    ],
+)
+def test_a_validation_that_failed_keeps_pods_away(
+    labels: dict[str, str], gpus: int, failing: list[Failing], says: str | None
+) -> None:
+    found = unready(labels, {GPU: gpus}, failing)
+    assert found is None if says is None else str(found).startswith(says)
+    assert found is None or found.remedy
+
+
+def test_cards_of_a_node_that_failed_keep_their_indices() -> None:
+    node = {"metadata": {"name": "n"}, "status": {"allocatable": {GPU: "8"}}}
+    found = node_facts(decode_node(node), failing=[LOOPS])
+    assert (found.mode, found.layout, found.cards.counts) == ("NotReady", "Whole", {GPU: 8})
 
 
 def facts(gpus: int, **labels: str) -> NodeFacts:
@@ -82,18 +107,3 @@ def test_a_driver_upgrade_leaves_the_cards_their_indices() -> None:
     assert (found.mode, found.cards.counts) == ("NotReady", {GPU: 8})
     found = facts(8, mig_config_state="pending")
     assert (found.mode, found.cards) == ("NotReady", CardTable())
-
-
-@pytest.mark.parametrize(
-    ("namespace", "name", "is_one"),
-    [
-        ("gpu-operator", "nvidia-operator-validator-abcde", True),
-        ("gpu-operator-resources", "nvidia-driver-validation", True),
-        ("nvidia-gpu-operator", "nvidia-device-plugin-validation-x", True),
-        ("gpu-operator", "nvidia-driver-daemonset-x", False),
-        ("gpu-operator", "nvidia-operator-validators", False),
-        ("ml", "nvidia-operator-validator-abcde", False),
-    ],
-)
-def test_validators(namespace: str, name: str, is_one: bool) -> None:
-    assert is_validator(namespace, name) is is_one

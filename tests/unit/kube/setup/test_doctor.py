@@ -139,6 +139,11 @@ FAILS = {"waiting": {"reason": "CrashLoopBackOff"}}
         (
             8,
             [validator("nvidia-device-plugin-validation", **FAILS)],
+            "are not ready and get no pods: a validation of its GPUs failed: the pod nvidia-device",
+        ),
+        (
+            8,
+            [validator("nvidia-device-plugin-validation", waiting={"reason": "ErrImagePull"})],
             "offers cards, but the pod nvidia-device",
         ),
     ],
