@@ -313,6 +313,7 @@ class SchedulerService:
                 self._statuses.settle()
                 self.state.feed.queues.note_all(self.state.queues)
                 await recall_losses(self.state, self._store.history)
+                await self._recorder.nodes.recall(self._store.history)
                 tasks.create_task(self._database.follow(revision))
                 tasks.create_task(self._feeds.read_late())
                 tasks.create_task(self.leadership.keep(self._address, self.sql_writer))

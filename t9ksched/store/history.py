@@ -70,6 +70,15 @@ RESERVATION_MISSED: Final = "reservation-missed"
 RESERVATION_OVER: Final = "reservation-over"
 """An occurrence ended in time."""
 
+NODE_ADDED: Final = "node-added"
+NODE_REMOVED: Final = "node-removed"
+NODE_READY: Final = "node-ready"
+NODE_NOT_READY: Final = "node-not-ready"
+NODE_CORDONED: Final = "node-cordoned"
+"""Kubernetes lets no new pod be placed there."""
+NODE_UNCORDONED: Final = "node-uncordoned"
+NODE_EVENTS: Final = frozenset({NODE_ADDED, NODE_REMOVED, NODE_READY, NODE_NOT_READY, NODE_CORDONED, NODE_UNCORDONED})
+
 AUDITED: Final = frozenset(
     {
         QUEUE_CREATED,
@@ -229,7 +238,7 @@ class History:
         for column, value in filters.items():
             if value is not None:
                 query = query.where(history.c[column] == value)
-        return [_event(row) for row in await self._database.fetch(query)]
+        return [event_of(row) for row in await self._database.fetch(query)]
 
     async def purge(self, before: datetime) -> int:
         """Drop events older than `before`, administrative ones only past `AUDIT_RETENTION`; how many.
@@ -278,5 +287,11 @@ _READ: Final = tuple(Event.__struct_fields__)
 _COLUMNS: Final = tuple(history.c[name] for name in _READ)
 
 
-def _event(row: Sequence[Any]) -> Event:
+def event_columns() -> tuple[ColumnElement[Any], ...]:
+    """What to select for `event_of`."""
+    return _COLUMNS
+
+
+def event_of(row: Sequence[Any]) -> Event:
+    """The event of a row."""
     return Event(**dict(zip(_READ, row, strict=True)))

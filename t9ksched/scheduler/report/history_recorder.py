@@ -20,6 +20,7 @@ from t9ksched.model.reasons import Code, Reason
 from t9ksched.scheduler.report.event_writer import EventWriter, reference
 from t9ksched.scheduler.report.job_recorder import SLICE, JobRecorder, moment
 from t9ksched.scheduler.report.job_shape import Json
+from t9ksched.scheduler.report.node_recorder import NodeRecorder
 from t9ksched.scheduler.report.observed_job import identity
 from t9ksched.scheduler.report.sql_writer import SqlWriter
 from t9ksched.scheduler.state import objects
@@ -54,6 +55,7 @@ class HistoryRecorder:
         self._events = events
         self._clock = clock
         self.jobs = JobRecorder(state, sql_writer, events, clock)
+        self.nodes = NodeRecorder(state, sql_writer, clock)
         self._accepted = state.feed.acceptances.follow()
         self._owners = state.feed.owners.follow()
         self._ended = state.feed.ended.follow()
@@ -245,6 +247,7 @@ class HistoryRecorder:
             if self._state.accept_running(self._clock()):
                 self._work.set()  # there are more: continue
             self.accepted()
+            self.nodes.note()
             await self._tell_bypassing()
             await self._tell_drifting()
             await self._tell_misread()

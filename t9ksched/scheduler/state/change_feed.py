@@ -149,6 +149,7 @@ class ChangeFeed:
     Attributes:
         gangs: groups of which something changed, single pods among them; some may be gone.
         queues: names of queues of which something changed that their status shows.
+        nodes: names of nodes that appeared, went, became ready or not, or take pods or do not.
         edited_queues: names of queues whose object was edited by another client: they are checked without delay.
         jobs: UIDs of jobs of which something changed that users see.
         nameless: groups that pods name and that do not exist, as `namespace/name`.
@@ -165,6 +166,7 @@ class ChangeFeed:
     def __init__(self) -> None:
         self.gangs: Topic[GangRecord] = Topic()
         self.queues: Topic[str] = Topic()
+        self.nodes: Topic[str] = Topic()
         self.edited_queues: Topic[str] = Topic()
         self.jobs: Topic[str] = Topic()
         self.nameless: Topic[str] = Topic()

@@ -43,6 +43,8 @@ class NodeEvents:
         if known is not None and known[1].uid != facts.uid:
             self._drop(name)
         self._note_layout(None if known is None else known[1], facts)
+        if known is None or _shown(known[1]) != _shown(facts):
+            self._state.feed.nodes.note(name)
         if facts.links_fault and (known is None or known[1].links_fault != facts.links_fault):
             self._state.feed.misread_links.add((name, facts.uid, facts.links_fault))
         if facts.cards_fault and (known is None or known[1].cards_fault != facts.cards_fault):
@@ -68,6 +70,7 @@ class NodeEvents:
         self._state.dra.node_gone(name)
         if (known := self._state.node_objects.pop(name, None)) is not None:
             self._note_layout(known[1], None)
+            self._state.feed.nodes.note(name)
             self._state.card_audit.note(name)
             self._drop(name)
             self._state.storage.node_changed(name)
@@ -130,3 +133,8 @@ class NodeEvents:
                 record.pod_class, record.unbound, record.to_bind = pod_class, meaning.reasons, meaning.unbound
                 self._state.changes.gang_changed(record.gang)
                 self._state.wake()
+
+
+def _shown(facts: NodeFacts) -> tuple[bool, bool]:
+    """What history tells of a node."""
+    return facts.ready, facts.unschedulable
