@@ -42,6 +42,8 @@ class Caller:
     groups: frozenset[str] = frozenset()
     queues: frozenset[str] = frozenset()
     expires_at: datetime | None = None
+    digest: str = field(default="", repr=False, compare=False)
+    """SHA-256 of the token, by which it is found again."""
 
     @property
     def is_admin(self) -> bool:
@@ -93,16 +95,25 @@ async def authenticate(
     if credentials is None:
         raise _unauthenticated("this address needs a token", "")
     secret = credentials.credentials
-    record = None
+    caller = None
     if 0 < len(secret) <= _MAX_TOKEN and secret.isascii():
-        decided = await services.store.read_cache.now()
-        record = await services.store.tokens.used(decided.tokens.get(tokens.digest(secret)))
-    if record is None:
+        decided, digest = await services.store.read_cache.now(), tokens.digest(secret)
+        if await services.store.tokens.used(decided.tokens.get(digest)) is not None:
+            caller = caller_of_token(decided, digest, datetime.now(UTC))
+    if caller is None:
         raise _unauthenticated("the token is unknown or was revoked, or its time is over", ', error="invalid_token"')
-    told = services.allowances.request(record.owner)
+    told = services.allowances.request(caller.user)
     request.scope[TOLD] += [(name.lower().encode(), value.encode()) for name, value in told.items()]
+    return caller
+
+
+def caller_of_token(decided: Decided, digest: str, now: datetime) -> Caller | None:
+    """The caller with the token of that SHA-256; None if there is none that counts now."""
+    record = decided.tokens.get(digest)
+    if record is None or record.expired(now):
+        return None
     groups, queues = frozenset(record.groups), frozenset(record.queues)
-    return Caller(record.owner, record.role, record.name, decided, groups, queues, record.expires_at)
+    return Caller(record.owner, record.role, record.name, decided, groups, queues, record.expires_at, digest)
 
 
 async def administrator(caller: Annotated[Caller, Depends(authenticate)]) -> Caller:

@@ -164,7 +164,9 @@ def _complete_operation(method: str, operation: Json, schemas: Json) -> None:
     for content in (*contents, operation.get("requestBody", {}).get("content", {})):
         for media, told in content.items():
             if "schema" in told and "example" not in told and media.endswith("json"):
-                told["example"] = _of(told["schema"], schemas)
+                example = _of(told["schema"], schemas)
+                if example is not _NONE:
+                    told["example"] = example
     secured = bool(operation.get("security"))
     for status, answer in list(operation["responses"].items()):
         names = ["X-Request-Id"]

@@ -8,6 +8,7 @@ from fastapi import Depends, Request
 
 from api import readiness
 from api.allowances import NO_LIMITS, Allowances, Limits
+from api.events.hub import Hub
 from api.http.bodies import Bodies
 from api.leader import Leader
 from api.namespaces import Namespaces
@@ -40,6 +41,11 @@ class Services:
     def bodies(self) -> Bodies:
         """Reads the bodies of requests."""
         return Bodies(self.max_body_bytes)
+
+    @cached_property
+    def events(self) -> Hub:
+        """Tells what happens to all who listen."""
+        return Hub(self.store)
 
     @cached_property
     def allowances(self) -> Allowances:

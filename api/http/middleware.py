@@ -35,6 +35,8 @@ GUARDS: Final = (
 """Headers of every answer: browsers do not guess its type, and show it in no frame."""
 NO_PAGE: Final = (_POLICY, b"default-src 'none'; frame-ancestors 'none'")
 _CLOSE: Final = (b"connection", b"close")
+HEAD: Final = "t9ksched.head"
+"""Key in the scope of a HEAD request, which the app takes for a GET: an answer without an end would have none."""
 TOLD: Final = "t9ksched.told"
 """Key in the scope of headers that the answer gets, whatever it is."""
 _LONGEST_PATH: Final = 300
@@ -126,7 +128,9 @@ class Envelope:
         request_id, started, status = uuid.uuid4().hex[:12], time.monotonic(), 0
         method, path = scope["method"], printable(scope["path"])
         told: list[tuple[bytes, bytes]] = []
-        scope = {**scope, "method": "GET" if method == "HEAD" else method, TOLD: told}
+        scope = {**scope, TOLD: told}
+        if method == "HEAD":
+            scope |= {"method": "GET", HEAD: True}
 
         body = _Body(scope, receive)
 

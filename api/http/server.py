@@ -15,6 +15,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from api.http.problems import Problem
 from api.http.shedding import shedding
+from api.services import Services
 from t9ksched.serving import Acceptor, ConnectionLimits
 from t9ksched.serving import PortInUse as PortInUse
 from t9ksched.serving import listen as listen
@@ -125,6 +126,7 @@ class Server:
     """The app behind a socket. `url` is known from the start; use as an async context manager."""
 
     def __init__(self, app: FastAPI, listener: socket.socket, limits: ConnectionLimits | None = None) -> None:
+        self._app = app
         self._listener = listener
         host, port = listener.getsockname()[:2]
         self.url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
@@ -154,6 +156,11 @@ class Server:
         return self
 
     async def __aexit__(self, *_: object) -> None:
+        # Streams have no end of their own: their clients are told first, and come again.
+        if isinstance(self._app, FastAPI) and isinstance(
+            services := getattr(self._app.state, "services", None), Services
+        ):
+            await services.events.close()
         self._server.stop()
         if self._task is not None:
             with contextlib.suppress(asyncio.CancelledError):

@@ -7,7 +7,6 @@ shown from its own object.
 """
 
 import hashlib
-from datetime import datetime
 from functools import partial
 from typing import Annotated, Any
 
@@ -17,36 +16,31 @@ from starlette.responses import Response
 from api.auth import Actor, Caller, User, guarded
 from api.authorization import JobAccess
 from api.http.aside import aside
-from api.http.paging import EventLimit, Order, Paged
-from api.http.parameters import ReservationName, StartAfter, among, limit_text, moment_text, span
-from api.http.problems import Problem, from_kube, invalid
+from api.http.paging import EventLimit, Paged
+from api.http.parameters import ReservationName, StartAfter, limit_text, moment_text
+from api.http.problems import Problem, from_kube
 from api.http.responses import BODY, Json, answer, body_of, documented
-from api.http.selectors import Labels
 from api.job_from_object import from_event, from_object
-from api.joblist import JobQuery, listed
 from api.leader import LeaderAway
 from api.queueshapes import stops_now
 from api.redaction import Redaction, name_others
-from api.schemas import PHASES, Cancelled, Explanation, HistoryPage, Job, Jobs, Shape, Submitted
+from api.schemas import Cancelled, Explanation, HistoryPage, Job, Shape, Submitted
 from api.services import Given, Services
-from api.slices import answer_items
 from api.submission.advice import about_jobs
 from api.submission.cancelling import delete_job, delete_own_members, not_cancelled, until_noticed
 from api.submission.creation import Creation, try_out
-from api.submission.judging import judge, usable_names
-from api.submission.kinds import ACCEPTED, addressed, kind_named, owner_of
+from api.submission.judging import judge
+from api.submission.kinds import ACCEPTED, addressed, owner_of
 from api.submission.repeats import REPEATING, Key, checked, once, place_of_submission
 from api.submission.submission import Item, Wish, prepare
-from t9ksched.admission.oddities import nearest
 from t9ksched.kube.errors import ApiError, NotFound
 from t9ksched.kube.resources import PODGROUPS
 from t9ksched.model.api_resource import Resource
-from t9ksched.model.errors import FieldError, Invalid
+from t9ksched.model.errors import Invalid
 from t9ksched.model.job import FINISHED, TERMINATING
 from t9ksched.model.names import SCHEDULER_NAME
 from t9ksched.store import history
 from t9ksched.store.history import Event
-from t9ksched.store.jobs import Matching
 from t9ksched.store.repeats import Attempt
 from t9ksched.workloads.read import read
 from t9ksched.workloads.shape import Workload
@@ -120,51 +114,6 @@ async def _submit(
 def _submission(caller: Caller, items: list[Item], warnings: list[Json], made: list[_Object]) -> Json:
     jobs = [_submitted(item, obj, caller) for item, obj in zip(items, made, strict=True) if item.group is None]
     return {"items": jobs, "warnings": warnings}
-
-
-@router.get(
-    "",
-    operation_id="listJobs",
-    summary="List the jobs you may see",
-    description="In the order of their submission. Filters that are given several times let each of their values"
-    " through; all filters must. With `watch` a stream of what happens to these jobs, as `/apis/v1/events` tells it.",
-    responses=documented({200: Jobs}, 422),
-)
-async def list_jobs(
-    services: Given,
-    caller: User,
-    paging: Paged,
-    labels: Labels,
-    namespace: str | None = None,
-    queue: Annotated[list[str] | None, Query(max_length=20)] = None,
-    phase: Annotated[list[str] | None, among("In which they are", PHASES)] = None,
-    user: Annotated[list[str] | None, Query(description="Who submitted them", max_length=20)] = None,
-    kind: Annotated[list[str] | None, Query(description="Such as PyTorchTrainingJob or pj", max_length=20)] = None,
-    since: Annotated[datetime | None, Query(description="Submitted then or later; UTC unless it says so")] = None,
-    until: Annotated[datetime | None, Query(description="Submitted before; UTC unless it says otherwise")] = None,
-    deleted: Annotated[bool, Query(description="Also those whose objects are gone")] = False,
-    order: Order = "oldest",
-) -> Response:
-    phases = tuple(_phase(one) for one in phase or ())
-    begin, end = span(since, until)
-    kinds = tuple(kind_named(one) for one in kind or ())
-    matching = Matching(namespace, tuple(queue or ()), phases, kinds, tuple(user or ()), begin, end)
-    asked = JobQuery(matching, labels, deleted, order == "newest")
-    access = await JobAccess.of(services, caller)
-    jobs, token, headers = await listed(services, access, asked, paging)
-    for name in queue or ():
-        if not jobs and name not in caller.decided.queues:
-            raise await _no_queue(services, caller, name)
-    items = [job | {"held": True} if is_held(caller, job) else job for job in jobs]
-    return await answer_items(items, {"continue": token, "stopped": stops_now(caller)}, headers)
-
-
-def _phase(phase: str) -> str:
-    if phase in PHASES:
-        return phase
-    near = nearest(phase, PHASES)
-    hint = f"did you mean {near}?" if near else f"they are {', '.join(PHASES)}"
-    raise invalid([FieldError("query.phase", f"{phase!r} is no phase: {hint}")])
 
 
 def is_held(caller: Caller, job: Json) -> bool:
@@ -285,14 +234,6 @@ async def _see(services: Services, caller: Caller, job: Json, resource: Resource
     if not seen:
         raise not_found(resource, str(job.get("namespace")), name)
     return job_access
-
-
-async def _no_queue(services: Services, caller: Caller, name: str) -> Problem:
-    """The problem of a list of jobs of a queue that is not there."""
-    near = nearest(name, await usable_names(services, caller))
-    message = f"there is no queue {name!r}" + (f"; did you mean {near!r}?" if near else "")
-    remedy = "GET /apis/v1/queues lists those that you may use"
-    return Problem("QueueNotFound", message, [FieldError("queue", message)], status=422, remedy=remedy)
 
 
 async def _note_refusal(services: Services, caller: Caller, items: list[Item], digest: str, problem: Problem) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import secrets
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final
 
 from sqlalchemy import Connection
@@ -16,6 +17,7 @@ from t9ksched.store.card_cordons import CardCordons
 from t9ksched.store.changes import Changes
 from t9ksched.store.database import Database
 from t9ksched.store.errors import SchemaMismatch, StoreError
+from t9ksched.store.feed import HistoryFeed
 from t9ksched.store.fence import Fence
 from t9ksched.store.forecasts import Forecasts
 from t9ksched.store.history import Event, History
@@ -50,6 +52,8 @@ class Store:
         self.acceptances = Acceptances(database)
         self.usage = Usage(database)
         self.history = History(database, usage_keeping.keep)
+        self.feed = partial(HistoryFeed, database)
+        """Makes readers of history as it goes on."""
         self.jobs = Jobs(database)
         self.controls = Controls(database)
         self.stops = Stops(database)

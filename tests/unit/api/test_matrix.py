@@ -60,6 +60,7 @@ TABLE: dict[tuple[str, str], tuple[str, str]] = {
     ("GET", "/apis/v1/forecast-accuracy"): ("++FF", "++FF"),
     ("GET", "/apis/v1/stops"): ("++++", "++++"),
     ("GET", "/apis/v1/whoami"): ("++++", "++++"),
+    ("GET", "/apis/v1/events"): ("++++", "++++"),
     ("GET", "/metrics"): ("++++", "++++"),
     ("GET", RESERVATIONS): ("++++", "++++"),
     ("POST", RESERVATIONS): ("+FFF", "+FFF"),

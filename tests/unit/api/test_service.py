@@ -42,7 +42,7 @@ async def test_readyz_names_what_the_scheduler_may_not_watch(world: World) -> No
         (
             "/apis/v1/workloads?phase=Running&zzz=1",
             "query.zzz",
-            "the parameters are continue, deleted, kind, label, limit, namespace",
+            "the parameters are after, continue, deleted, kind, label, limit",
         ),
         ("/apis/v1/queues?namespce=default", "query.namespce", "did you mean namespace?"),
         ("/apis/v1/stops?name=n1", "query.name", "there are no parameters here"),

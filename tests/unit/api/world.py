@@ -245,7 +245,8 @@ class Client:
         if is_document:
             sent.setdefault("Content-Type", "application/yaml")
         async with self.session.request(method, self.url + path, headers=sent, **kind) as response:
-            raw = await response.read()
+            # A stream has no end.
+            raw = b"" if response.content_type == "text/event-stream" else await response.read()
             is_json = response.content_type.endswith("json")
             return Answer(
                 response.status, response.headers, await response.json(content_type=None) if raw and is_json else raw

@@ -1,0 +1,104 @@
+"""The answer to a client that listens, as server-sent events, and the parameters by which it says what it wants."""
+
+from typing import Annotated, Any, Final
+
+from fastapi import Header, Query, Request
+from pydantic import BaseModel
+from starlette.responses import Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
+
+from api.auth import Caller
+from api.events.hub import Hub
+from api.events.known import Wanted
+from api.events.listener import Listener
+from api.events.sight import EventSight
+from api.http.middleware import HEAD
+from api.http.problems import invalid
+from api.services import Services
+from t9ksched.model.errors import FieldError
+
+MEDIA: Final = "text/event-stream"
+_AHEAD: Final = 10_000
+"""By how many ids another replica may be ahead of this one, and much more than that."""
+_HEADERS: Final = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+"""A proxy must neither keep nor hold back what is told."""
+
+After = Annotated[
+    int | None,
+    Query(ge=0, lt=2**63, description="The last `id` seen: everything behind it is told first. Absent: from now on"),
+]
+LastEventId = Annotated[
+    str | None,
+    Header(alias="Last-Event-ID", description="As `after`, and wins over it: browsers send it when they come again"),
+]
+Watch = Annotated[bool, Query(description="In place of a list a stream of what happens to what it would list")]
+STREAM: Final[dict[str, Any]] = {
+    MEDIA: {
+        "schema": {"type": "string"},
+        "example": 'id: 1005\ndata: {"id":1005,"type":"started","about":"job","name":"resnet"}\n\n',
+    }
+}
+"""The content of an answer that may be a stream."""
+
+
+def listed_or_streamed(model: type[BaseModel]) -> dict[int | str, dict[str, Any]]:
+    """The `responses` of a list that can be watched."""
+    return {200: {"model": model, "content": STREAM}}
+
+
+class _EventStream(StreamingResponse):
+    """A stream that leaves the hub, however it ends."""
+
+    def __init__(self, hub: Hub, listener: Listener) -> None:
+        super().__init__(listener.told(), headers=_HEADERS, media_type=MEDIA)
+        self._hub = hub
+        self._listener = listener
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._hub.leave(self._listener)
+
+
+async def streamed(
+    request: Request,
+    services: Services,
+    caller: Caller,
+    wanted: Wanted,
+    after: int | None,
+    last: str | None = None,
+    unread: tuple[str, ...] = (),
+) -> Response:
+    """The stream of the events that a caller wants and may see; `unread` are parameters of a list that cannot be asked
+    of events.
+
+    Raises:
+        Problem: a parameter cannot be, or there are too many streams.
+    """
+    if faults := [
+        FieldError(f"query.{name}", "goes not with watch") for name in unread if name in request.query_params
+    ]:
+        raise invalid(faults)
+    place = _place(after, last)
+    if request.scope.get(HEAD):
+        head = Response(status_code=200, headers=_HEADERS, media_type=MEDIA)
+        del head.headers["content-length"]
+        return head
+    hub = services.events
+    namespaces = frozenset[str]() if caller.is_admin else await services.namespaces.owned_by(caller.user)
+    listener = Listener(services, hub, EventSight(caller, namespaces), wanted, place)
+    await hub.join(listener)
+    if place is not None and place > hub.position + _AHEAD:
+        hub.leave(listener)
+        text = f"{place} is no event of this service: the last one is {hub.position}"
+        raise invalid([FieldError("query.after", text)], remedy="list anew, and listen without after")
+    return _EventStream(hub, listener)
+
+
+def _place(after: int | None, last: str | None) -> int | None:
+    if not last:
+        return after
+    if not last.isdecimal() or not last.isascii() or len(last) > 18:
+        raise invalid([FieldError("header.Last-Event-ID", f"{last[:40]!r} is no id of an event")])
+    return int(last)

@@ -1,0 +1,58 @@
+"""`/apis/v1/events`: what happens to jobs, queues and nodes, as it happens, and again from any place in history."""
+
+from typing import Annotated, get_args
+
+from fastapi import Query, Request
+from starlette.responses import Response
+
+from api.auth import User, guarded
+from api.events.known import About, Wanted
+from api.events.stream import STREAM, After, LastEventId, streamed
+from api.http.parameters import among
+from api.http.problems import invalid
+from api.http.responses import documented
+from api.services import Given
+from api.submission.kinds import kind_named
+from t9ksched.model.errors import FieldError
+
+router = guarded("/apis/v1/events", "events")
+_ABOUT = get_args(About)
+
+
+@router.get(
+    "",
+    operation_id="streamEvents",
+    summary="Follow what happens to jobs, queues and nodes",
+    description="Server-sent events, without an end. Each has an `id`, which `after` takes, and as `data` JSON: `id`,"
+    " `type` (such as `started`), `about`, `kind`, `namespace`, `name`, `uid`, `queue`, `actor`, `at` and `detail`. The"
+    " first is of the type `ready` and tells from which id on: who then reads a list misses nothing between both. A"
+    " client whose connection broke, or whom another replica answers, goes on behind the last id: no event is left out"
+    " and none comes twice. It sees its own jobs, those of queues and namespaces that it manages or owns, queues that"
+    " it may use, and nodes; without names of others. A comment every 15 seconds says that the stream lives; one of the"
+    " type `end` says why it ends. Filters that are given several times let each of their values through. What is older"
+    " than the service keeps its history is not told.",
+    responses=documented({}, 422, 503) | {200: {"description": "Events, without an end", "content": STREAM}},
+    response_class=Response,
+)
+async def events(
+    request: Request,
+    services: Given,
+    caller: User,
+    after: After = None,
+    last_event_id: LastEventId = None,
+    about: Annotated[list[str] | None, among("What they are about", _ABOUT)] = None,
+    type: Annotated[
+        list[str] | None, Query(description="Such as submitted, started or finished", max_length=20)
+    ] = None,
+    kind: Annotated[list[str] | None, Query(description="Of the job, such as pj", max_length=20)] = None,
+    queue: Annotated[list[str] | None, Query(description="In which it is", max_length=20)] = None,
+    user: Annotated[list[str] | None, Query(description="Who submitted the job", max_length=20)] = None,
+    namespace: str | None = None,
+    name: str | None = None,
+) -> Response:
+    for one in about or ():
+        if one not in _ABOUT:
+            raise invalid([FieldError("query.about", f"{one!r} is none of {', '.join(_ABOUT)}")])
+    kinds = [kind_named(one) for one in kind or ()]
+    wanted = Wanted(about or (), type or (), kinds, queue or (), user or (), namespace, name)
+    return await streamed(request, services, caller, wanted, after, last_event_id)
