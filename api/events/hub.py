@@ -72,8 +72,7 @@ class Hub:
         Raises:
             Problem: its user has too many streams, or the service stops.
         """
-        if self.closed:
-            raise Problem("Unavailable", "the service stops", headers={"Retry-After": "5"})
+        self._refuse_if_closed()
         if self._of_users[listener.user] >= MOST_A_USER:
             raise Problem(
                 "RateLimited",
@@ -89,6 +88,7 @@ class Hub:
                 self._task = asyncio.create_task(self._follow(self._turn), name="api-events")
             async with asyncio.timeout(JOIN_SECONDS):
                 await self._begun.wait()
+            self._refuse_if_closed()
         except TimeoutError:
             self.leave(listener)
             detail = "history cannot be read now"
@@ -98,6 +98,10 @@ class Hub:
         except BaseException:
             self.leave(listener)
             raise
+
+    def _refuse_if_closed(self) -> None:
+        if self.closed:
+            raise Problem("Unavailable", "the service stops", headers={"Retry-After": "5"})
 
     def leave(self, listener: "Listener") -> None:
         """Stop telling it; without listeners nothing is read any more."""
@@ -121,6 +125,7 @@ class Hub:
         self.closed = True
         self._turn += 1
         self._woken.set()
+        self._begun.set()  # those that wait for the first look wait in vain
         for listener in list(self._listeners):
             listener.wake()
         tasks = {*self._ending, *([self._task] if self._task is not None else [])}

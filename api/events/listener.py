@@ -37,7 +37,8 @@ class Listener:
         self._waiting = False
         self._event = asyncio.Event()
         self._over = False
-        self._namespaces_at = asyncio.get_running_loop().time()
+        self._now = asyncio.get_running_loop().time
+        self._namespaces_at = self._said_at = self._now()
         self._after = after
         self.sight = sight
         self.user = sight.caller.user
@@ -78,21 +79,25 @@ class Listener:
         hub = self._hub
         self.position = told = hub.position if self._after is None else self._after
         yield b"retry: 2000\nevent: ready\nid: %d\ndata: {}\n\n" % self.position
+        self._said_at = self._now()
         while not self._ended():
+            await self._namespaces()
             found, upto = await self._next()
             lines = [self._line(known) for known in found if self._tells(known)]
             self.position = upto
             if lines:
                 told = self.position
                 yield b"".join(lines)
+                self._said_at = self._now()
             elif found:
                 await asyncio.sleep(0)
-            elif not await self._wait():
+            else:
+                await self._wait()
+            if self._now() - self._said_at >= BEAT_SECONDS:
                 # An id without data moves a client's place, and is no event to it.
-                beat = b"id: %d\n\n" % self.position if self.position != told else _BEAT
-                told = self.position
-                yield beat
-        yield b"event: end\ndata: %b\n\n" % _encode({"message": self._why()})
+                yield b"id: %d\n\n" % self.position if self.position != told else _BEAT
+                told, self._said_at = self.position, self._now()
+        yield b"event: end\ndata: %b\n\n" % _encode(self._why())
 
     def _ended(self) -> bool:
         if self._hub.closed or self._over:
@@ -101,10 +106,11 @@ class Listener:
         self._over = expires is not None and expires <= datetime.now(UTC)
         return self._over
 
-    def _why(self) -> str:
+    def _why(self) -> dict[str, str]:
+        """Why the stream ends, with the code that a request would be refused with."""
         if self._over:
-            return "the token was revoked, or its time is over"
-        return "the service stops: ask again, with the last id as `after`"
+            return {"code": "Unauthenticated", "message": "the token was revoked, or its time is over"}
+        return {"code": "Unavailable", "message": "the service stops: ask again, with the last id as `after`"}
 
     async def _next(self) -> tuple[list[Known], int]:
         """The next events, seen or not, and up to which id they are all."""
@@ -115,25 +121,28 @@ class Listener:
             return list(kept), kept[-1].event.id
         return [], self.position
 
-    async def _wait(self) -> bool:
-        """Whether something happened before the client has to be told that the stream lives."""
+    async def _wait(self) -> None:
+        """Until something happened, the client has to be told that the stream lives, or its token is over."""
         self._waiting = True
         try:
-            if self._hub.since(self.position, 1) != ():
-                return True
-            async with asyncio.timeout(BEAT_SECONDS):
-                await self._event.wait()
-            return True
+            if self._hub.since(self.position, 1) == ():
+                async with asyncio.timeout(max(0.0, self._patience())):
+                    await self._event.wait()
         except TimeoutError:
-            await self._namespaces()
-            return False
+            pass
         finally:
             self._waiting = False
             self._event.clear()
 
+    def _patience(self) -> float:
+        """For how many seconds there may be nothing to do."""
+        left = self._said_at + BEAT_SECONDS - self._now()
+        expires = self.sight.caller.expires_at
+        return left if expires is None else min(left, (expires - datetime.now(UTC)).total_seconds())
+
     async def _namespaces(self) -> None:
-        """Ask again which namespaces are the caller's."""
-        now = asyncio.get_running_loop().time()
+        """Ask again which namespaces are the caller's, if that was long ago."""
+        now = self._now()
         if self.sight.caller.is_admin or now - self._namespaces_at < NAMESPACES_SECONDS:
             return
         self._namespaces_at = now

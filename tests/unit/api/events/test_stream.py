@@ -6,7 +6,6 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from typing import Any
 
 import aiohttp
@@ -69,10 +68,6 @@ async def until(holds: Callable[[], bool]) -> None:
     async with asyncio.timeout(20):
         while not holds():  # noqa: ASYNC110
             await asyncio.sleep(0.01)
-
-
-def _past(moment: datetime) -> bool:
-    return datetime.now(UTC) > moment
 
 
 def started(name: str, **fields: Any) -> Event:
@@ -214,18 +209,60 @@ async def test_who_has_nothing_to_be_told_hears_that_the_stream_lives(
         waiting.cancel()
 
 
+async def test_a_long_search_without_a_find_says_that_the_stream_lives(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("api.events.listener.BEAT_SECONDS", 0.0)
+    monkeypatch.setattr("api.events.listener._AT_ONCE", 2)
+    await world.store.history.append_many([started(str(number)) for number in range(9)])
+    async with listening(world.admin, f"{EVENTS}?after=0&name=8") as reader:
+        assert (await reader.events(1))[0]["name"] == "8"
+        assert reader.beats >= 4
+
+
+async def test_a_namespace_that_is_lost_counts_while_the_stream_is_busy(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("api.events.listener.NAMESPACES_SECONDS", 0.0)
+    monkeypatch.setattr("api.namespaces.KEPT_SECONDS", 0.0)
+    world.kube.namespace_meta["ml"] = {"annotations": {"tensorstack.dev/owner": "ann"}}
+    async with listening(world.user) as reader:
+        await world.store.history.append(started("before", namespace="ml", actor="bob"))
+        assert [one["name"] for one in await reader.events(1)] == ["before"]
+        del world.kube.namespace_meta["ml"]
+        await world.store.history.append(started("own", actor="ann"))
+        assert [one["name"] for one in await reader.events(1)] == ["own"]
+        await world.store.history.append_many(
+            [started("lost", namespace="ml", actor="bob"), started("end", actor="ann")]
+        )
+        assert [one["name"] for one in await reader.events(1)] == ["end"]
+
+
+async def test_a_stop_does_not_wait_for_those_that_just_came(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who waits for the first look at history is refused, and told no place to go on from."""
+    hub = world.app.state.services.events
+
+    async def away(*_: object) -> None:
+        raise DatabaseUnreachable("gone")
+
+    monkeypatch.setattr("t9ksched.store.feed.HistoryFeed.begin", away)
+    asking = asyncio.create_task(world.user("GET", EVENTS))
+    await until(lambda: bool(hub._listeners))
+    await hub.close()
+    refused = await asking
+    assert (refused.status, refused.body["detail"]) == (503, "the service stops")
+
+
 async def test_a_stream_ends_with_its_token(world: World) -> None:
     for name, ends in (("revoked", None), ("expires", datetime.now(UTC) + timedelta(seconds=0.8))):
         secret = await world.store.tokens.create(name, "user", "bob", expires_at=ends)
         async with listening(Client(world.user.url, world.user.session, secret)) as reader:
             if ends is None:
                 await world.store.tokens.revoke(name)
-            else:
-                await until(partial(_past, ends))
-                await world.store.history.append(started("x", actor="bob"))
             kind, data = await reader.next()
-            assert kind == "end"
+            assert (kind, data["code"]) == ("end", "Unauthenticated")
             assert "token" in data["message"]
+            assert ends is None or datetime.now(UTC) >= ends
             with pytest.raises(EOFError):
                 await reader.next()
 
@@ -244,7 +281,7 @@ async def test_a_stop_ends_streams_with_a_word(world: World) -> None:
     async with listening(world.user) as reader:
         await world.app.state.services.events.close()
         kind, data = await reader.next()
-        assert (kind, "ask again" in data["message"]) == ("end", True)
+        assert (kind, data["code"], "ask again" in data["message"]) == ("end", "Unavailable", True)
     refused = await world.user("GET", EVENTS)
     assert (refused.status, refused.body["code"]) == (503, "Unavailable")
 
