@@ -27,7 +27,7 @@ from t9ksched.engine.starvation import Starving, rules_of
 from t9ksched.engine.victims.victim_search import VictimSearch
 from t9ksched.engine.view import View
 from t9ksched.engine.windows import Windows
-from t9ksched.engine.work import Work
+from t9ksched.engine.work import Meter, Work
 from t9ksched.model.gang import Gang, Member
 from t9ksched.model.quantity import CARDS
 from t9ksched.model.reasons import Reason
@@ -53,15 +53,22 @@ class Cycle:
         lines, waits: the order of gangs in earlier cycles, and what they were told.
     """
 
-    def __init__(self, view: View, policy: Policy, now: int, memory: Memory | None) -> None:
+    def __init__(
+        self,
+        view: View,
+        policy: Policy,
+        now: int,
+        memory: Memory,
+        meter: Meter,
+        pod_affinity: PodAffinityState | None,
+    ) -> None:
         self.view = view
         self.policy = policy
         self.now = now
-        pod_affinity = PodAffinityState.of(view)
-        self._memory = memory = memory or Memory()
+        self._memory = memory
         self.lines, self.waits = memory.lines, memory.waits
         past = memory.failures
-        self.trial = Trial(view.nodes, memory.feasibility, policy, pod_affinity, past.distrust)
+        self.trial = Trial(view.nodes, memory.feasibility, policy, pod_affinity, past.distrust, meter)
         if any(CARDS in state.spec.quota for state in view.queues.values()):
             self.trial.worths = view.nodes.static.worths
         if policy.packing is not None:

@@ -91,7 +91,9 @@ class FailureMemory:
         """Whether a node of a mask is not as it was, by identity of the mask, which is kept."""
         self.past = past
         self.full: set[ClassFit] = set()
-        past.begin(view.nodes, policy, promises, trial.pod_affinity.begin() if trial.pod_affinity else {})
+        held = trial.pod_affinity.begin() if trial.pod_affinity is not None else {}
+        version = trial.pod_affinity.version if trial.pod_affinity is not None else 0
+        past.begin(view.nodes, policy, promises, version, held)
         if "preempt" in policy.actions:
             specs = ((name, state.spec.priority, state.spec.preemptible) for name, state in view.queues.items())
             past.among((view.running, *specs))

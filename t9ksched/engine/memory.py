@@ -10,9 +10,12 @@ from t9ksched.engine.past_plans import PastPlans
 from t9ksched.engine.past_waits import PastWaits
 from t9ksched.engine.placement.feasibility import FeasibilityCache
 from t9ksched.engine.placement.packing import CardPacking
+from t9ksched.engine.placement.pod_affinity import PodAffinityState
+from t9ksched.engine.placement.standing_pods import StandingPods
 from t9ksched.engine.placement.trial import Trial
 from t9ksched.engine.victims.victim_table import VictimTable
-from t9ksched.engine.work import Work
+from t9ksched.engine.view import View
+from t9ksched.engine.work import Meter, Work
 from t9ksched.model.gang import Running
 
 _PODS: Final = attrgetter("pods")
@@ -39,9 +42,21 @@ class Memory:
         self.waits = PastWaits()
         self.plans = PastPlans()
         self.packing = CardPacking()
+        self._standing, self._version, self._begun = StandingPods(), 0, 0
         self._victims: VictimTable | None = None
         self._leave: tuple[tuple[Running, ...], bool] = (), False
         self._queues: tuple[tuple[Running, ...], frozenset[str]] = (), frozenset()
+
+    def standing(self, view: View, meter: Meter) -> Work[PodAffinityState | None]:
+        """What rules about pods select in this view; None if no pod has rules that need it."""
+        self._begun += 1
+        version = self._begun
+        # Another cycle may begin meanwhile, and this one may be given up: what is being changed is not left here.
+        kept, self._standing = self._standing, StandingPods()
+        found = yield from kept.follow(view, meter, version)
+        if version > self._version:
+            self._standing, self._version = kept, version
+        return found
 
     def victims(self, running: tuple[Running, ...], trial: Trial) -> Work[VictimTable]:
         """The running gangs on the nodes of the trial, as columns; kept while both stay the same."""

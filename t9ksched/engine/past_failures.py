@@ -12,6 +12,7 @@ import numpy as np
 
 from t9ksched.engine.arrays import Indices, Int64s, Mask
 from t9ksched.engine.nodes import FrozenNodes
+from t9ksched.engine.placement.standing import Standing
 from t9ksched.engine.policy import Policy
 from t9ksched.model.podrules import PodTerm
 from t9ksched.model.reasons import Reason
@@ -19,24 +20,28 @@ from t9ksched.model.reasons import Reason
 _FEW: Final = 1024
 """So many answers are kept, asked for or not."""
 _MASKS: Final = 64
+_MOST_TERMS: Final = 4096
 
 Scene = tuple[object, ...]
 """The running gangs and the queues: what decides, besides the nodes, which gangs may be victims."""
-Place = tuple[Mask, tuple[PodTerm, ...]]
-"""Nodes that a key may use, and the affinity terms of its rules."""
-Standing = Mapping[PodTerm, Int64s]
-"""Counts of the pods that a term selects."""
+Place = tuple[Mask, tuple[Standing, ...]]
+"""Nodes that a key may use, and the affinity terms of its rules with what stands by them."""
+Held = Mapping[PodTerm, object]
+"""What is reserved for pods that a term selects, or for pods with anti-affinity or preferences for those."""
 Promises = Mapping[int, tuple[object, ...]]
 """Reserved room with its owners, by row of the node."""
 
 
 class _Known:
-    """An answer, the cycle that it was given in, and the latest one in which it was of use."""
+    """An answer, the cycle that it was given in, that cycle's version of what stands, and the latest cycle in which the
+    answer was of use.
+    """
 
-    __slots__ = ("cycle", "reasons", "used")
+    __slots__ = ("cycle", "reasons", "used", "version")
 
-    def __init__(self, cycle: int, reasons: tuple[Reason, ...]) -> None:
+    def __init__(self, cycle: int, version: int, reasons: tuple[Reason, ...]) -> None:
         self.cycle = self.used = cycle
+        self.version = version
         self.reasons = reasons
 
 
@@ -63,9 +68,10 @@ class PastFailures:
         """The last cycle in which a node of a mask changed, by identity of the mask, which is kept."""
         self._changed: Int64s = np.zeros(0, np.int64)
         """The cycle in which each node changed last."""
-        self._stood: Standing = {}
-        self._came: dict[PodTerm, int] = {}
-        """The last cycle in which a pod that the term selects came or went."""
+        self._version = 0
+        self._held: Held = {}
+        self._moved_for: dict[PodTerm, int] = {}
+        """The last cycle in which other room was reserved for pods that the term selects."""
         self._known: dict[object, _Known] = {}
         self._failed_searches: dict[object, _Known] = {}
         """Searches for victims that found none."""
@@ -81,22 +87,27 @@ class PastFailures:
         self.forget()
         self._lasting, self._distrusted = False, True
 
-    def begin(self, nodes: FrozenNodes, policy: Policy, promises: Promises, standing: Standing) -> None:
-        """A cycle begins on these nodes, with this room promised and these pods standing there."""
+    def begin(self, nodes: FrozenNodes, policy: Policy, promises: Promises, version: int, held: Held) -> None:
+        """A cycle begins on these nodes, with this room promised, this version of what stands there, 0 where no pod has
+        rules about others, and this reserved for pods that terms select.
+        """
         if policy != self._policy:
             self._policy = policy
             self.forget()
         self._latest.clear()
         old, self._nodes = self._nodes, nodes
         promised, self._promises = self._promises, promises
-        stood, self._stood = self._stood, standing
         self._lasting, self._distrusted = not self._distrusted, False
         self._known, self._failed_searches = self._of_use(self._known), self._of_use(self._failed_searches)
         self._cycle += 1
-        self._came = {
-            term: self._came[term] if term in stood and np.array_equal(stood[term], counts) else self._cycle
-            for term, counts in standing.items()
-        }
+        if 0 < version < self._version or len(self._moved_for) > _MOST_TERMS:
+            self.forget()  # among others, where a cycle that began earlier goes on after one that began later
+            self._moved_for.clear()
+        self._version = version or self._version
+        before, self._held = self._held, held
+        for term in before.keys() | held.keys():
+            if before.get(term) != held.get(term):
+                self._moved_for[term] = self._cycle
         if old is None or old.static is not nodes.static or old.used.shape != nodes.used.shape:
             self.forget()
             self._changed = np.full(len(nodes), self._cycle, np.int64)
@@ -116,10 +127,13 @@ class PastFailures:
             return answers
         return {key: known for key, known in answers.items() if known.used == self._cycle}
 
-    def _since(self, cycle: int, place: Place) -> bool:
-        """Whether something has changed there since that cycle."""
+    def _since(self, answer: _Known, place: Place) -> bool:
+        """Whether something has changed there since the cycle of an answer."""
         nodes, terms = place
-        if any(self._came[term] > cycle for term in terms):
+        cycle = answer.cycle
+        if any(one.version > answer.version for one in terms):
+            return True
+        if self._moved_for and any(self._moved_for.get(one.term, 0) > cycle for one in terms):
             return True
         known = self._latest.get(id(nodes))
         if known is None:
@@ -149,7 +163,7 @@ class PastFailures:
     def answer(self, key: object, place: Place) -> tuple[Reason, ...] | None:
         """The answer to the key's last attempt, None when something has changed there since."""
         known = self._known.get(key)
-        if known is None or self._since(known.cycle, place):
+        if known is None or self._since(known, place):
             return None
         self.spared += 1
         known.used = self._cycle
@@ -159,7 +173,7 @@ class PastFailures:
         """The key was tried on nodes as they were when the cycle began, and failed."""
         if not self._lasting:
             return
-        self._known[key] = _Known(self._cycle, reasons)
+        self._known[key] = _Known(self._cycle, self._version, reasons)
 
     def among(self, scene: Scene) -> None:
         """Victims are searched in this scene; answers from another scene are dropped."""
@@ -171,7 +185,7 @@ class PastFailures:
     def is_known_to_fail(self, key: object, place: Place) -> bool:
         """Whether a search for victims in this scene, where nothing has changed since, found none for the key."""
         known = self._failed_searches.get(key)
-        if known is None or self._since(known.cycle, place):
+        if known is None or self._since(known, place):
             return False
         known.used = self._cycle
         return True
@@ -180,4 +194,4 @@ class PastFailures:
         """A search for victims, on nodes as they were when the cycle began, found none for the key."""
         if not self._lasting:
             return
-        self._failed_searches[key] = _Known(self._cycle, ())
+        self._failed_searches[key] = _Known(self._cycle, self._version, ())

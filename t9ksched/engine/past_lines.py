@@ -6,9 +6,10 @@ slices.
 """
 
 from bisect import bisect_left, insort
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
+from t9ksched.engine.gang_changes import came_and_went
 from t9ksched.engine.order import gang_key, in_order
 from t9ksched.engine.work import Meter, Work
 from t9ksched.model.gang import Gang
@@ -33,19 +34,15 @@ class PastLines:
     def follow(self, gangs: Sequence[Gang], meter: Meter) -> Work[Mapping[str, list[Gang]]]:
         """These gangs by queue, best first."""
         before, lines = self._gangs, dict(self._lines)
-        head = yield from _equal(zip(_parts(before), _parts(gangs), strict=False), meter)
-        rest = min(len(before), len(gangs)) - head
-        tail = yield from _equal(_from_the_end(before, gangs, rest), meter)
+        fresh, gone = yield from came_and_went(before, gangs, meter)
         went: dict[str, list[Gang]] = {}
         came: dict[str, list[Gang]] = {}
-        old, new = before[head : len(before) - tail], gangs[head : len(gangs) - tail]
-        stayed = {id(gang) for gang in old}.intersection(map(id, new))
-        for those, by_queue in ((old, went), (new, came)):
-            for part in _parts(those):
-                for gang in part:
-                    if id(gang) not in stayed:
-                        by_queue.setdefault(gang.queue, []).append(gang)
-                meter.spent += _A_GANG * len(part)
+        for those, by_queue in ((gone, went), (fresh, came)):
+            for first in range(0, len(those), _SOME):
+                some = those[first : first + _SOME]
+                for gang in some:
+                    by_queue.setdefault(gang.queue, []).append(gang)
+                meter.spent += _A_GANG * len(some)
                 yield
         for name in sorted(went.keys() | came.keys()):
             line = yield from _changed(lines.get(name, []), went.get(name, []), came.get(name, []), meter)
@@ -54,41 +51,6 @@ class PastLines:
                 del lines[name]
         self._gangs, self._lines = gangs, lines
         return lines
-
-
-def _parts(gangs: Sequence[Gang]) -> Iterator[Sequence[Gang]]:
-    return (gangs[first : first + _SOME] for first in range(0, len(gangs), _SOME))
-
-
-def _from_the_end(
-    before: Sequence[Gang], gangs: Sequence[Gang], most: int
-) -> Iterator[tuple[Sequence[Gang], Sequence[Gang]]]:
-    """Parts of both from the end, of `most` gangs together, each with its last gang first."""
-    for left in range(0, most, _SOME):
-        size = min(_SOME, most - left)
-        yield (
-            before[len(before) - left - size : len(before) - left][::-1],
-            gangs[len(gangs) - left - size : len(gangs) - left][::-1],
-        )
-
-
-def _equal(parts: Iterator[tuple[Sequence[Gang], Sequence[Gang]]], meter: Meter) -> Work[int]:
-    """How many gangs are equal until the first that is not."""
-    count = 0
-    for one, other in parts:
-        meter.spent += len(one)
-        if one != other:
-            for left, right in zip(one, other, strict=False):
-                if left is not right and left != right:
-                    break
-                count += 1
-            else:
-                yield
-                return count
-            return count
-        count += len(one)
-        yield
-    return count
 
 
 def _changed(line: list[Gang], went: Sequence[Gang], came: Sequence[Gang], meter: Meter) -> Work[list[Gang]]:

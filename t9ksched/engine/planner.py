@@ -8,7 +8,7 @@ room is left.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from itertools import chain, islice
+from itertools import chain
 from typing import Final, Protocol, TypeVar
 
 from t9ksched.engine.actions.grow import grow
@@ -25,8 +25,6 @@ from t9ksched.model.gang import Gang, Member
 __all__ = ["Assignment", "Eviction", "Plan", "Planner", "Stats", "Waiting", "plan"]
 
 T_co = TypeVar("T_co", covariant=True)
-_SOME: Final = 256
-"""After so many gangs others may have their turn."""
 _GANG: Final = 2_000
 """Units of work that a gang costs whatever it asks for."""
 
@@ -53,8 +51,12 @@ class Planner:
     """A cycle in slices: call `step` until it says done, then take `result`."""
 
     def __init__(self, view: View, policy: Policy, now: int, memory: Memory | None = None) -> None:
-        cycle = self._cycle = Cycle(view, policy, now, memory)
-        self._minima = Minima(cycle)
+        self.meter = Meter()
+        """Counts the work done so far."""
+        self._given = view, policy, now, memory or Memory()
+        self._cycle: Cycle
+        self._minima: Minima
+        self._begun = False
         self._lines: dict[str, Line] = {}
         self._work = self._phases()
         self._done = False
@@ -74,6 +76,7 @@ class Planner:
 
     def _phases(self) -> Work[None]:
         """Judge every minimum, then let the gangs that have theirs grow."""
+        yield from self._begin()
         minima = self._minima
         yield from self._line_up()
         if (planned := self._cycle.planned) is not None:
@@ -87,18 +90,19 @@ class Planner:
             gangs.reverse()
         yield from self._serve(self._ordered(minima.above), minima.above, self._grow)
 
+    def _begin(self) -> Work[None]:
+        """Find out what stands where; all else of the cycle begins with it."""
+        view, policy, now, memory = self._given
+        standing = yield from memory.standing(view, self.meter)
+        self._cycle = Cycle(view, policy, now, memory, self.meter, standing)
+        self._minima = Minima(self._cycle)
+        self._begun = True
+
     def _line_up(self) -> Work[None]:
         """Bring the gangs of each queue into their order."""
         cycle = self._cycle
         known, pod_affinity, policy = cycle.view.queues, cycle.trial.pod_affinity, cycle.policy
-        gangs = cycle.view.gangs
-        if pod_affinity is not None:
-            derived = pod_affinity.derive(gangs)
-            found: list[Gang] = []
-            while some := list(islice(derived, _SOME)):
-                found += some
-                yield
-            gangs = tuple(found)
+        gangs = cycle.view.gangs if pod_affinity is None else pod_affinity.gangs
         by_queue = yield from cycle.lines.follow(gangs, self.meter)
         sort = partial(sort_gangs, policy=policy, plugins=cycle.trial.plugins, now=cycle.now)
         for name, line in by_queue.items():
@@ -141,14 +145,9 @@ class Planner:
         return True
 
     @property
-    def meter(self) -> Meter:
-        """Counts the work done so far."""
-        return self._cycle.trial.meter
-
-    @property
     def assignments(self) -> Sequence[Assignment]:
         """What has been decided so far: it only grows, and stays decided."""
-        return self._cycle.assignments
+        return self._cycle.assignments if self._begun else ()
 
     def result(self) -> Plan:
         """The plan of what has been judged."""

@@ -18,6 +18,7 @@ from t9ksched.engine.nodes import LARGEST
 from t9ksched.engine.placement.class_rooms import ClassRooms
 from t9ksched.engine.placement.packing_shapes import Asked
 from t9ksched.engine.placement.pod_affinity import NO_CONTRIBUTION, ClassAffinity
+from t9ksched.engine.placement.standing import Standing
 from t9ksched.model.cards import CardGrant, ContainerGrant
 from t9ksched.model.labels import LabelSelector
 from t9ksched.model.podclass import PodClass
@@ -73,11 +74,12 @@ class ClassFit:
         self.seen = bool(self.contribution)
         """Terms of other pods may select its pods."""
         self.ruled = pod_affinity is not None and (
-            (rules is not None and bool(rules.terms))
-            or any(pod_affinity.is_used(at) for at in self.contribution.counted)
+            (rules is not None and bool(rules.terms)) or any(one.used for one in self.contribution.counted)
         )
         """The nodes allowed for its next pod depend on where pods are."""
-        self.terms = (*(rules.terms if rules else ()), *pod_class.counted) if self.ruled else ()
+        self.terms: tuple[Standing, ...] = ()
+        if pod_affinity is not None and self.ruled:
+            self.terms = pod_affinity.of((*(rules.terms if rules else ()), *pod_class.counted))
         """The terms that this depends on."""
         self.written: dict[Share, tuple[tuple[ContainerGrant, ...], CardGrant]] = {}
         """What pods with a share are given, by container and as a whole; filled by the planner."""

@@ -1,181 +1,144 @@
 """Pod affinity and anti-affinity: counts of the pods that terms select, by node, and the nodes that rules allow.
 
-A `PodAffinityState` exists only in cycles in which some pod has rules about other pods. The trial updates it at every
-placement and every undo. `ClassAffinity` has what the rules of one class allow while its pods are placed one by one.
+A `PodAffinityState` exists only in cycles in which some pod has rules about other pods. It has what stood when the
+cycle began (`standing.py`), and what the trial placed and took back since. `ClassAffinity` has what the rules of one
+class allow while its pods are placed one by one.
 """
 
-from collections.abc import Container, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from itertools import chain
-from operator import attrgetter
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import repeat
 
 import numpy as np
-from msgspec import structs
 
 from t9ksched.engine.arrays import Int64s, Mask
 from t9ksched.engine.placement.constraints import Selected, Tolerated
 from t9ksched.engine.placement.feasibility import FeasibilityCache
 from t9ksched.engine.placement.scores import POD_AFFINITY, SPREAD, Source, combined
-from t9ksched.engine.view import View
-from t9ksched.model.gang import Gang, Member
+from t9ksched.engine.placement.standing import COUNTS, HOLDERS, LEAVING, PROMISED, WEIGHTS, Column, Standing
+from t9ksched.model.gang import Gang
 from t9ksched.model.podclass import PodClass
-from t9ksched.model.podrules import PodRules, PodTerm, Spread, namespace_labels
+from t9ksched.model.podrules import PodRules, PodTerm, Spread
 
 
 @dataclass(frozen=True, slots=True)
 class AffinityContribution:
-    """What a placed pod of a class adds on its node, by position of terms: terms that select it, its anti-affinity, and
-    its preferences with their weights.
+    """What a placed pod of a class adds on its node: terms that select it, its anti-affinity, and its preferences with
+    their weights.
     """
 
-    counted: tuple[int, ...] = ()
-    apart: tuple[int, ...] = ()
-    preferred: tuple[tuple[int, int], ...] = ()
+    counted: tuple[Standing, ...] = ()
+    apart: tuple[Standing, ...] = ()
+    preferred: tuple[tuple[Standing, int], ...] = ()
 
     def __bool__(self) -> bool:
         return bool(self.counted or self.apart or self.preferred)
 
 
 NO_CONTRIBUTION = AffinityContribution()
+Moved = dict[int, dict[int, int]]
+"""What the trial added to the numbers of a term (`standing.py`), by what they say, and by row; no 0 is kept."""
 
 
 class PodAffinityState:
     """Counts of the pods that the terms in use select.
 
     Attributes:
-        terms: those in use, by position.
-        counts: pods that a term selects, shape (terms, nodes).
-        leaving: those of them that are being deleted.
-        promised: room reserved for such pods: it counts for anti-affinity, and not yet for affinity.
-        holders: pods with required anti-affinity to those a term selects, shape (terms, nodes).
-        preference_weights: summed weights of the preferences of placed pods for pods that a term selects, shape (terms,
-            nodes).
+        gangs: those that wait, with classes that know which terms select them.
+        version: the number of the cycle among those with the same memory.
     """
 
-    def __init__(self, view: View, terms: Iterable[PodTerm]) -> None:
-        self._namespaces = view.namespaces
-        self.terms = {term: at for at, term in enumerate(dict.fromkeys(terms))}
-        self._tallies: Int64s = np.zeros((5, len(self.terms), len(view.nodes)), np.int64)
-        self.counts, self.leaving, self.promised, self.holders, self.preference_weights = self._tallies
-        self._begun = self._tallies
-        self._selecting: dict[tuple[str, tuple[tuple[str, str], ...]], tuple[PodTerm, ...]] = {}
-        self._derived: dict[tuple[int, tuple[PodTerm, ...]], tuple[PodClass, PodClass]] = {}
-        self._used: set[int] = set()
-        index = view.nodes.static.index
-        for group in view.neighbours:
-            rows = [(index[name], count) for name, count in group.nodes if name in index]
-            selecting = self.ids(self.terms_selecting(group.namespace, group.labels))
-            for row, count in rows:
-                self.counts[selecting, row] += count
-                if group.leaving:
-                    self.leaving[selecting, row] += count
-                self.holders[self.ids(group.apart), row] += count
-                for weight, term in group.preferred_terms:
-                    self.preference_weights[self.terms[term], row] += weight * count
+    def __init__(
+        self, standing: Mapping[PodTerm, Standing], index: Mapping[str, int], gangs: tuple[Gang, ...], version: int
+    ) -> None:
+        """`standing` are the terms in use, `index` the rows of nodes by name."""
+        self.gangs = gangs
+        self.version = version
+        self._standing = standing
+        self._index = index
+        self._others: dict[PodTerm, Standing] = {}
+        """Terms that no pod of the view has, asked for all the same."""
+        self._moved: dict[Standing, Moved] = {}
+        self._begun: dict[Standing, Moved] = {}
 
-    def is_used(self, at: int) -> bool:
-        """True if any pod's affinity or anti-affinity, placed or waiting, selects pods by this term."""
-        return at in self._used
+    def of(self, terms: Iterable[PodTerm]) -> tuple[Standing, ...]:
+        """What stands by these terms."""
+        return tuple([self._of(term) for term in terms])
+
+    def _of(self, term: PodTerm) -> Standing:
+        found = self._standing.get(term) or self._others.get(term)
+        if found is None:
+            found = self._others[term] = Standing(term)
+        return found
 
     def contribution(self, pod_class: PodClass) -> AffinityContribution:
         """What a placed pod of the class adds on its node."""
         rules = pod_class.rules
         return AffinityContribution(
-            tuple(self.ids(pod_class.counted)),
-            tuple(self.ids(rules.apart)) if rules else (),
-            tuple((self.terms[term], weight) for weight, term in rules.prefer_pods) if rules else (),
+            self.of(pod_class.counted),
+            self.of(rules.apart) if rules else (),
+            tuple((self._of(term), weight) for weight, term in rules.prefer_pods) if rules else (),
         )
 
-    @classmethod
-    def of(cls, view: View) -> "PodAffinityState | None":
-        """The state of a view, None when no pod has rules that need one."""
-        # A hundred thousand pods may wait: no loop of Python's own looks at each.
-        waiting = chain.from_iterable(map(attrgetter("waiting"), view.gangs))
-        listed = list(map(attrgetter("pod_class"), waiting))
-        classes = dict(zip(map(id, listed), listed, strict=True))
-        classes |= {id(hold.pod_class): hold.pod_class for hold in view.reservations}
-        terms = [term for one in classes.values() if one.rules is not None for term in one.rules.terms]
-        terms += [term for hold in view.reservations for term in hold.pod_class.counted]
-        used = [term for one in classes.values() if one.rules is not None for term in one.rules.apart]
-        used += [term for one in classes.values() if one.rules is not None for _, term in one.rules.prefer_pods]
-        used += [term for group in view.neighbours for term in group.apart]
-        used += [term for group in view.neighbours for _, term in group.preferred_terms]
-        if not terms and not used:
-            return None
-        found = cls(view, (*terms, *used))
-        found._used.update(found.ids(used))
-        return found
+    def begin(self) -> dict[PodTerm, Moved]:
+        """Begin to track changes. Returns what has been added by now, for what is reserved, by term."""
+        self._begun = {one: {what: dict(rows) for what, rows in moved.items()} for one, moved in self._moved.items()}
+        return {one.term: moved for one, moved in self._begun.items()}
 
-    def begin(self) -> dict[PodTerm, Int64s]:
-        """Begin to track changes. Returns the present counts by term."""
-        self._begun = self._tallies.copy()
-        return {term: self._begun[:, at] for term, at in self.terms.items()}
-
-    def is_unchanged(self, term: PodTerm) -> bool:
+    def is_unchanged(self, one: Standing) -> bool:
         """Whether the counts of a term are as they were at `begin`."""
-        at = self.terms[term]
-        return np.array_equal(self._begun[:, at], self._tallies[:, at])
+        return self._moved.get(one) == self._begun.get(one)
 
-    def ids(self, terms: Iterable[PodTerm]) -> list[int]:
-        """Positions of terms."""
-        return [self.terms[term] for term in terms]
-
-    def terms_selecting(self, namespace: str, labels: tuple[tuple[str, str], ...]) -> tuple[PodTerm, ...]:
-        """The terms that select a pod."""
-        key = (namespace, labels)
-        found = self._selecting.get(key)
-        if found is None:
-            by_key, around = dict(labels), namespace_labels(namespace, self._namespaces)
-            found = tuple(term for term in self.terms if term.matches(namespace, by_key, around))
-            self._selecting[key] = found
-        return found
-
-    def derive(self, gangs: Sequence[Gang]) -> Iterator[Gang]:
-        """The gangs, with classes that know which terms select them."""
-        # By identity, as members of one gang mostly share their labels; the gangs keep all of it alive.
-        known: dict[tuple[int, int, str], PodClass] = {}
-        for gang in gangs:
-            members = []
-            for member in gang.waiting:
-                ident = (id(member.pod_class), id(member.labels), member.namespace)
-                of = known.get(ident)
-                if of is None:
-                    of = known[ident] = self._class_of(member)
-                members.append(member if of is member.pod_class else structs.replace(member, pod_class=of))
-            yield structs.replace(gang, waiting=tuple(members))
-
-    def _class_of(self, member: Member) -> PodClass:
-        """The class of a member, which knows the terms that select it."""
-        selecting = self.terms_selecting(member.namespace, member.labels)
-        if not selecting:
-            return member.pod_class
-        key = (id(member.pod_class), selecting)
-        if key not in self._derived:
-            self._derived[key] = (replace(member.pod_class, counted=selecting), member.pod_class)
-        return self._derived[key][0]
+    def columns(self, one: Standing, what: int) -> Iterator[Column]:
+        """Columns that sum up to these numbers of a term now."""
+        yield one.column(what, self._index)
+        moved = self._moved.get(one)
+        if moved and (rows := moved.get(what)):
+            yield np.fromiter(rows, np.intp, len(rows)), np.fromiter(rows.values(), np.int64, len(rows))
 
     def add(
         self, contribution: AffinityContribution, rows: "int | Int64s", pods: "int | Int64s", held: bool = False
     ) -> None:
         """Pods came to nodes, or left them (negative); with `held` only room for them did."""
-        for at in contribution.counted:
-            (self.promised if held else self.counts)[at, rows] += pods
-        for at in contribution.apart:
-            self.holders[at, rows] += pods
-        for at, weight in contribution.preferred:
-            self.preference_weights[at, rows] += weight * pods
+        where: list[int] = rows.tolist() if isinstance(rows, np.ndarray) else [rows]
+        count: Iterable[int] = pods.tolist() if isinstance(pods, np.ndarray) else repeat(pods, len(where))
+        numbers = list(zip(where, count, strict=True))
+        for one in contribution.counted:
+            self._add(one, PROMISED if held else COUNTS, numbers)
+        for one in contribution.apart:
+            self._add(one, HOLDERS, numbers)
+        for one, weight in contribution.preferred:
+            self._add(one, WEIGHTS, [(row, weight * number) for row, number in numbers])
+
+    def _add(self, one: Standing, what: int, numbers: Sequence[tuple[int, int]]) -> None:
+        moved = self._moved.setdefault(one, {})
+        rows = moved.setdefault(what, {})
+        for row, number in numbers:
+            found = rows.get(row, 0) + number
+            if found:
+                rows[row] = found
+            else:
+                rows.pop(row, None)
+        if not rows:
+            del moved[what]
+            if not moved:
+                del self._moved[one]
 
 
 class _TermCounts:
     """One term as counts by domain; the last entry stands for nodes without the label."""
 
     def __init__(
-        self, feasibility: FeasibilityCache, key: str, by_node: Int64s, mine: int, within: Mask | None = None
+        self, feasibility: FeasibilityCache, key: str, columns: Iterable[Column], mine: int, within: Mask | None = None
     ) -> None:
+        """What columns say of the nodes `within` is summed up."""
         self.of, names = feasibility.domains(key)
         self.size = len(names)
-        weights = by_node if within is None else np.where(within, by_node, 0)
-        self.count: Int64s = np.bincount(self.of, weights=weights, minlength=self.size + 1).astype(np.int64)
+        self.count: Int64s = np.zeros(self.size + 1, np.int64)
+        for rows, values in columns:
+            if within is not None:
+                rows, values = rows[within[rows]], values[within[rows]]
+            np.add.at(self.count, self.of[rows], values)
         self.mine = mine
         """What a pod of this class adds here itself."""
 
@@ -200,28 +163,32 @@ class ClassAffinity:
         self._usable = usable
         self._weight = weight
         self._nodes = feasibility.preferred(pod_class) if weight else []
-        terms = pod_affinity.terms
 
-        def counts_of(term: PodTerm, promised: bool = False) -> _TermCounts:
-            there = pod_affinity.counts[terms[term]]
-            if promised:
-                there = there + pod_affinity.promised[terms[term]]
-            return _TermCounts(feasibility, term.topology_key, there, term in counted)
+        def counts_of(term: PodTerm, *more: int) -> _TermCounts:
+            (one,) = pod_affinity.of((term,))
+            columns = [column for what in (COUNTS, *more) for column in pod_affinity.columns(one, what)]
+            return _TermCounts(feasibility, term.topology_key, columns, term in counted)
 
         def staying_counts(term: PodTerm, within: Mask | None = None) -> _TermCounts:
-            staying = pod_affinity.counts[terms[term]] - pod_affinity.leaving[terms[term]]
-            return _TermCounts(feasibility, term.topology_key, staying, term in counted, within)
+            (one,) = pod_affinity.of((term,))
+            columns = [*pod_affinity.columns(one, COUNTS)]
+            columns += [(rows, -pods) for rows, pods in pod_affinity.columns(one, LEAVING)]
+            return _TermCounts(feasibility, term.topology_key, columns, term in counted, within)
+
+        def of_placed(what: int, own: Mapping[PodTerm, int]) -> list[_TermCounts]:
+            """What placed pods hold against pods of this class, or for them, by domain, where they do."""
+            found = []
+            for one in pod_affinity.of(pod_class.counted):
+                columns, mine = list(pod_affinity.columns(one, what)), own.get(one.term, 0)
+                if mine or any(len(rows) for rows, _ in columns):
+                    found.append(_TermCounts(feasibility, one.term.topology_key, columns, mine))
+            return found
 
         self._together = [counts_of(term) for term in rules.together] if rules else []
         self._first = rules is not None and all(term in counted for term in rules.together)
-        self._apart = [counts_of(term, promised=True) for term in rules.apart] if rules else []
+        self._apart = [counts_of(term, PROMISED) for term in rules.apart] if rules else []
         # Required anti-affinity of pods there against this class; pods of the class are added as they are placed.
-        own = set(rules.apart) if rules else set()
-        self._anti_affinity_of_placed = [
-            _TermCounts(feasibility, term.topology_key, pod_affinity.holders[terms[term]], term in own)
-            for term in pod_class.counted
-            if term in own or pod_affinity.holders[terms[term]].any()
-        ]
+        self._anti_affinity_of_placed = of_placed(HOLDERS, dict.fromkeys(rules.apart, 1) if rules else {})
         self._spread: list[tuple[Spread, _TermCounts, Mask]] = []
         self._soft: list[_TermCounts] = []
         spread = rules.spread if rules else ()
@@ -240,13 +207,7 @@ class ClassAffinity:
         own_weights: dict[PodTerm, int] = {}
         for points, term in rules.prefer_pods if rules else ():
             own_weights[term] = own_weights.get(term, 0) + points
-        self._preferred_by_placed = [
-            _TermCounts(
-                feasibility, term.topology_key, pod_affinity.preference_weights[terms[term]], own_weights.get(term, 0)
-            )
-            for term in pod_class.counted
-            if own_weights.get(term) or pod_affinity.preference_weights[terms[term]].any()
-        ]
+        self._preferred_by_placed = of_placed(WEIGHTS, own_weights)
 
     def _counting(
         self, feasibility: FeasibilityCache, pod_class: PodClass, one: Spread, spread: Sequence[Spread]

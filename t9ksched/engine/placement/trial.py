@@ -76,6 +76,7 @@ class Trial:
         policy: Policy,
         pod_affinity: PodAffinityState | None = None,
         on_plugin_fault: Callable[[], None] = lambda: None,
+        meter: Meter | None = None,
     ) -> None:
         self.nodes = nodes
         self.pod_affinity = pod_affinity
@@ -88,7 +89,7 @@ class Trial:
         self.scores = self.feasibility.scores(policy.binpack)
         self.packing: CardPacking | None = None
         self.plugins = Plugins(policy.plugins, feasibility.plugged, on_plugin_fault)
-        self.meter = Meter()
+        self.meter = meter or Meter()
         self.free: Int64s = nodes.free()
         self.cards = IdleCards(nodes.static.cards, nodes.cards_used)
         self.worths: CardWorths | None = None

@@ -55,6 +55,7 @@ class Assumptions:
             done.append(record)
         for record in done:  # a place that is kept stays kept when the decision is dropped
             self._state.reservations.drop_place(record.uid)
+            self._state.affinity_index.seen(record)
             if record.claims:
                 self._state.node_events.look_again(self._state.storage.claimants.seen(record))
         if gang.complete():
@@ -79,6 +80,7 @@ class Assumptions:
     def _unassume(self, record: PodRecord) -> None:
         record.assumed = record.placed_in = ""
         self._state.pod_events.take_role(record)
+        self._state.affinity_index.seen(record)
         if record.claims:
             # What its claims mean may have changed meanwhile, and an older pod that shares one now comes first.
             self._state.node_events.look_again([*self._state.storage.claimants.seen(record), record])

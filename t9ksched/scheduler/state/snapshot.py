@@ -3,13 +3,10 @@
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from msgspec import structs
-
 from t9ksched.engine.view import QueueState, View
 from t9ksched.model.gang import ExpectedEnd, Gang, Running
 from t9ksched.model.quantity import CARDS
 from t9ksched.model.reserved_room import ReservedRoom
-from t9ksched.scheduler.state.pod_affinity_index import own_labels
 
 if TYPE_CHECKING:
     from t9ksched.scheduler.state.state import ClusterState
@@ -42,12 +39,6 @@ def snapshot(
             reserved=advance,
             usual=state.usual.shapes(),
         )
-    labelled = tuple(_labelled(state, gang) for gang in gangs)
+    labelled = state.affinity_index.labelled(gangs)
     there, labels = state.affinity_index.present(), state.namespaces.labels
     return View(nodes, queues, labelled, reserved, running, there, labels, expected_ends, advance, state.usual.shapes())
-
-
-def _labelled(state: "ClusterState", gang: Gang) -> Gang:
-    """The gang with its members' labels, which rules about pods read."""
-    waiting = (structs.replace(one, labels=own_labels(state.pods[one.uid])) for one in gang.waiting)
-    return structs.replace(gang, waiting=tuple(waiting))
