@@ -26,15 +26,24 @@ def came_and_went(before: Sequence[Gang], gangs: Sequence[Gang], meter: Meter) -
     rest = min(len(before), len(gangs)) - head
     tail = yield from _equal(_from_the_end(before, gangs, rest), meter)
     old, new = before[head : len(before) - tail], gangs[head : len(gangs) - tail]
-    stayed = {id(gang) for gang in old}.intersection(map(id, new))
-    came: list[Gang] = []
-    went: list[Gang] = []
-    for those, found in ((old, went), (new, came)):
-        for part in _parts(those):
-            found += [gang for gang in part if id(gang) not in stayed]
-            meter.spent += _A_GANG * len(part)
-            yield
+    went = yield from _without(old, new, meter)
+    came = yield from _without(new, old, meter)
     return came, went
+
+
+def _without(gangs: Sequence[Gang], others: Sequence[Gang], meter: Meter) -> Work[list[Gang]]:
+    """The gangs that are not among the others."""
+    known: set[int] = set()
+    for part in _parts(others):
+        known.update(map(id, part))
+        meter.spent += _A_GANG * len(part)
+        yield
+    found: list[Gang] = []
+    for part in _parts(gangs):
+        found += [gang for gang in part if id(gang) not in known]
+        meter.spent += _A_GANG * len(part)
+        yield
+    return found
 
 
 def _parts(gangs: Sequence[Gang]) -> Iterator[Sequence[Gang]]:

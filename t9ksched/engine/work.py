@@ -5,19 +5,29 @@ one node or one pod looked at for one resource (some 10 ns). No decision depends
 """
 
 from collections.abc import Generator
-from typing import TypeVar
+from typing import Final, TypeVar
 
 T = TypeVar("T")
 Work = Generator[None, None, T]
+A_PIECE: Final = 20_000
+"""Units of work, some tenths of a millisecond, between two moments in which work may stop."""
 
 
 class Meter:
     """Counts the units of work done."""
 
-    __slots__ = ("spent",)
+    __slots__ = ("_due", "spent")
 
     def __init__(self) -> None:
         self.spent = 0
+        self._due = A_PIECE
+
+    def due(self) -> bool:
+        """Whether a piece of work was done since this last was true: work that goes on for long stops for a moment."""
+        if self.spent < self._due:
+            return False
+        self._due = self.spent + A_PIECE
+        return True
 
 
 class Effort:

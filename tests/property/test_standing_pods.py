@@ -33,6 +33,7 @@ class World:
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(seed)
         self.nodes = list(NODES[:3])
+        self.racks = {name: name[-1] for name in NODES}
         self.gangs: list[Gang] = []
         self.groups: list[Neighbours] = []
         self.held: list[Reservation] = []
@@ -105,6 +106,10 @@ class World:
     def node(self) -> None:
         self.nodes = sorted(self.rng.sample(NODES, self.rng.randint(1, 4)))
 
+    def rack(self) -> None:
+        """A node is in another rack, or in none."""
+        self.racks[self.rng.choice(NODES)] = self.rng.choice(("", "0", "1"))
+
     def space(self) -> None:
         self.spaces = {name: ruled_pods.labels(self.rng) for name in ruled_pods.SPACES if self.rng.random() < 0.7}
 
@@ -115,7 +120,7 @@ class World:
         """The same view again."""
 
     def view(self) -> View:
-        nodes = [node(name, cpu=6, labels={"rack": name[-1]}) for name in self.nodes]
+        nodes = [node(name, cpu=6, labels={"rack": rack} if (rack := self.racks[name]) else {}) for name in self.nodes]
         found = view(table(nodes), self.gangs, {"q": queue()}, tuple(self.held))
         return replace(found, neighbours=tuple(self.groups), namespaces=self.spaces)
 
@@ -125,7 +130,7 @@ CHANGES = (
     *("ungang",) * 2,
     *("group",) * 3,
     *("ungroup",) * 2,
-    *("copy", "relabel", "again", "hold", "node", "space", "clear", "nothing"),
+    *("copy", "relabel", "again", "hold", "node", "rack", "space", "clear", "nothing"),
 )
 
 

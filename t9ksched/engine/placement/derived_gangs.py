@@ -13,11 +13,9 @@ from t9ksched.model.podclass import PodClass
 from t9ksched.model.podrules import PodTerm
 
 Labels = tuple[tuple[str, str], ...]
-_SOME: Final = 64
-"""After so many gangs others may have their turn."""
-_MANY: Final = 1024
-"""After so many members of a gang, too."""
-_A_MEMBER: Final = 50
+_MANY: Final = 256
+"""So many members of a gang are derived at once."""
+_A_MEMBER: Final = 100
 """Units of work to derive a pod."""
 _A_PART: Final = 2048
 """So many gangs that stay as they are are looked at in one step."""
@@ -63,21 +61,21 @@ class DerivedGangs:
 
     def derive(self, stale: Iterable[Gang], kinds: Kinds, meter: Meter) -> Work[None]:
         """Other terms select pods of these gangs than before."""
-        for nth, gang in enumerate(stale, 1):
+        for gang in stale:
             members: list[Member] = []
             for first in range(0, len(gang.waiting), _MANY):
                 some = gang.waiting[first : first + _MANY]
                 members += [self._member(one, kinds) for one in some]
                 meter.spent += _A_MEMBER * len(some)
-                if len(gang.waiting) > _MANY:
+                if meter.due():
                     yield
             if any(one is not other for one, other in zip(members, gang.waiting, strict=True)):
                 self._derived[gang.uid] = structs.replace(gang, waiting=tuple(members))
             else:
                 self._derived.pop(gang.uid, None)
             self._told = ()
-            meter.spent += 4 * _A_MEMBER
-            if not nth % _SOME:
+            meter.spent += 2 * _A_MEMBER
+            if meter.due():
                 yield
         if len(self._classes) > _MOST_CLASSES + 2 * len(self._derived):
             self._classes.clear()

@@ -20,10 +20,8 @@ from t9ksched.engine.work import Meter, Work
 from t9ksched.model.gang import Gang, Member, Neighbours
 from t9ksched.model.podrules import PodTerm, namespace_labels
 
-_SOME: Final = 64
-"""After so many gangs, groups of pods, or kinds of pods others may have their turn."""
 _MANY: Final = 1024
-"""After so many members of a gang others may have their turn."""
+"""So many members of a gang are looked at at once."""
 _A_LOOK: Final = 50
 """Units of work to look at a gang, or at the labels of a pod."""
 _A_MATCH: Final = 400
@@ -84,8 +82,14 @@ class StandingPods:
                     self._touch(term)
                     term.standing = Standing(term.term)
                     terms.appeared[term] = None
+                    meter.spent += _A_MATCH
+                    if meter.due():
+                        yield
         for term in terms.turned:
             self._touch(term)
+            meter.spent += _A_LOOK
+            if meter.due():
+                yield
         terms.turned.clear()
         yield from self._leave(went, gone, meter)
         yield from self._drop_terms(meter)
@@ -93,7 +97,7 @@ class StandingPods:
         yield from self._come(came, fresh, meter)
         stale, self._stale = self._stale, {}
         yield from self._derived.derive(stale.values(), self._kinds, meter)
-        self._settle(version)
+        yield from self._settle(version, meter)
         gangs = yield from self._derived.tell(view.gangs, meter, changed=bool(came or went))
         return PodAffinityState(self._standing, view.nodes.static.index, gangs, version)
 
@@ -117,21 +121,21 @@ class StandingPods:
         return term.standing
 
     def _leave(self, gangs: Iterable[Gang], groups: Iterable[Neighbours], meter: Meter) -> Work[None]:
-        for nth, gang in enumerate(gangs, 1):
+        for gang in gangs:
             for key in (yield from _kinds(gang.waiting, meter)):
                 kind = self._kinds[key]
                 del kind.gangs[gang.uid]
                 self._forget_unused(kind)
+                meter.spent += _A_LOOK
+                if meter.due():
+                    yield
             self._derived.forget(gang.uid)
             self._stale.pop(gang.uid, None)
-            meter.spent += _A_LOOK
-            if not nth % _SOME:
-                yield
         for group in groups:
             kind = self._kinds[group.namespace, group.labels]
             del kind.groups[id(group)]
             yield from self._count(kind.terms, group, -1, meter)
-            self._hold(group, -1, meter)
+            yield from self._hold(group, -1, meter)
             self._forget_unused(kind)
 
     def _forget_unused(self, kind: PodKind) -> None:
@@ -144,15 +148,21 @@ class StandingPods:
         for term in terms:
             self._touch(term).move(group, sign)
             meter.spent += _A_MATCH + _A_NODE * len(group.nodes)
-            yield
+            if meter.due():
+                yield
 
-    def _hold(self, group: Neighbours, sign: int, meter: Meter) -> None:
+    def _hold(self, group: Neighbours, sign: int, meter: Meter) -> Work[None]:
         """The pods of a group keep others away, or draw them."""
-        meter.spent += _A_NODE * len(group.nodes) * (len(group.apart) + len(group.preferred_terms))
         for one in group.apart:
             self._touch(self._terms.all[one]).keep_away(group, sign)
+            meter.spent += _A_MATCH + _A_NODE * len(group.nodes)
+            if meter.due():
+                yield
         for weight, one in group.preferred_terms:
             self._touch(self._terms.all[one]).draw(group, sign * weight)
+            meter.spent += _A_MATCH + _A_NODE * len(group.nodes)
+            if meter.due():
+                yield
 
     def _drop_terms(self, meter: Meter) -> Work[None]:
         """Terms that no pod has any more."""
@@ -166,6 +176,9 @@ class StandingPods:
             if self._terms.appeared.pop(term, term) is term:  # else it selects no pod yet
                 self._lookup.remove(term)
                 yield from self._select(term, meter, selects=False)
+            meter.spent += _A_LOOK
+            if meter.due():
+                yield
 
     def _take_terms(self, meter: Meter) -> Work[None]:
         """Terms that came."""
@@ -174,6 +187,9 @@ class StandingPods:
             self._touch(term)
             self._lookup.add(term.term, term)
             yield from self._select(term, meter, selects=True)
+            meter.spent += _A_MATCH
+            if meter.due():
+                yield
 
     def _select(self, term: UsedTerm, meter: Meter, *, selects: bool) -> Work[None]:
         """The term selects the pods that it matches, or no longer."""
@@ -187,27 +203,27 @@ class StandingPods:
             kind.counted = None
             self._stale.update(kind.gangs)
             meter.spent += _A_MATCH
-            yield
+            if meter.due():
+                yield
 
     def _come(self, gangs: Iterable[Gang], groups: Iterable[Neighbours], meter: Meter) -> Work[None]:
-        for nth, group in enumerate(groups, 1):
+        for group in groups:
             kind = self._kind((group.namespace, group.labels), meter)
             kind.groups[id(group)] = group
             yield from self._count(kind.terms, group, 1, meter)
-            self._hold(group, 1, meter)
-            if not nth % _SOME:
+            yield from self._hold(group, 1, meter)
+            meter.spent += _A_LOOK
+            if meter.due():
                 yield
-        for nth, gang in enumerate(gangs, 1):
-            for other, key in enumerate((yield from _kinds(gang.waiting, meter)), 1):
+        for gang in gangs:
+            for key in (yield from _kinds(gang.waiting, meter)):
                 kind = self._kind(key, meter)
                 kind.gangs[gang.uid] = gang
                 if kind.terms:
                     self._stale[gang.uid] = gang
-                if not other % _SOME:
+                meter.spent += _A_LOOK
+                if meter.due():
                     yield
-            meter.spent += _A_LOOK
-            if not nth % _SOME:
-                yield
 
     def _kind(self, key: tuple[str, Labels], meter: Meter) -> PodKind:
         kind = self._kinds.get(key)
@@ -222,7 +238,7 @@ class StandingPods:
 
     # ---- what a cycle is given
 
-    def _settle(self, version: int) -> None:
+    def _settle(self, version: int, meter: Meter) -> Work[None]:
         """What changed in this cycle is told to later ones; terms whose counts are as they were are the same object."""
         changed, self._changed = self._changed, {}
         fresh: dict[PodTerm, Standing] = {}
@@ -234,6 +250,9 @@ class StandingPods:
             else:
                 now.version = version
                 fresh[term.term] = now
+            meter.spent += _A_LOOK
+            if meter.due():
+                yield
         if fresh:
             self._standing = self._standing | fresh
 
@@ -244,6 +263,6 @@ def _kinds(members: Sequence[Member], meter: Meter) -> Work[dict[tuple[str, Labe
         some = members[first : first + _MANY]
         found.update({(one.namespace, one.labels): None for one in some})
         meter.spent += _A_LOOK * len(some)
-        if len(members) > _MANY:
+        if meter.due():
             yield
     return found

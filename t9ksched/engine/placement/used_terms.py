@@ -12,10 +12,8 @@ from t9ksched.model.gang import Gang, Neighbours
 from t9ksched.model.podclass import PodClass
 from t9ksched.model.podrules import PodRules, PodTerm
 
-_SOME: Final = 64
-"""After so many gangs, or groups of pods, others may have their turn."""
 _MANY: Final = 1024
-"""After so many members of a gang, too."""
+"""So many members of a gang are looked at at once."""
 _A_LOOK: Final = 50
 """Units of work to look at a gang or a group of pods."""
 _A_CLASS: Final = 10
@@ -82,27 +80,30 @@ class UsedTerms:
 
     def follow_gangs(self, came: Iterable[Gang], went: Iterable[Gang], meter: Meter) -> Work[None]:
         """Gangs that came to wait, or do not wait any more."""
-        for nth, gang in enumerate(went, 1):
+        for gang in went:
             for rules in self._rules_of.pop(gang.uid, ()):
                 self._let_rules_go(rules)
+                meter.spent += _A_TERM
             meter.spent += _A_LOOK
-            if not nth % _SOME:
+            if meter.due():
                 yield
-        for nth, gang in enumerate(came, 1):
+        for gang in came:
             found: dict[int, PodRules] = {}
             for first in range(0, len(gang.waiting), _MANY):
                 some = gang.waiting[first : first + _MANY]
                 found.update({id(own): own for one in some if (own := one.pod_class.rules) is not None})
                 meter.spent += _A_CLASS * len(some)
-                if len(gang.waiting) > _MANY:
+                if meter.due():
                     yield
             if found:
                 self._rules_of[gang.uid] = tuple(found.values())
                 for own in found.values():
                     self._take_rules(own)
-                meter.spent += _A_TERM * len(found)
+                    meter.spent += _A_TERM
+                    if meter.due():
+                        yield
             meter.spent += _A_LOOK
-            if not nth % _SOME:
+            if meter.due():
                 yield
 
     def _take_rules(self, rules: PodRules) -> None:
@@ -158,13 +159,13 @@ class UsedTerms:
         gone = [group for at, group in known.items() if at not in groups]
         meter.spent += _A_CLASS * (len(groups) + len(known))
         for those, change in ((fresh, self._take), (gone, self._let_go)):
-            for nth, group in enumerate(those, 1):
+            for group in those:
                 if group.apart or group.preferred_terms:
                     terms = (*group.apart, *(term for _, term in group.preferred_terms))
                     change(terms, terms)
                     meter.spent += _A_TERM * len(terms)
                 meter.spent += _A_LOOK
-                if not nth % _SOME:
+                if meter.due():
                     yield
         return fresh, gone
 

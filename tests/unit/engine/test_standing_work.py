@@ -11,15 +11,18 @@ from t9ksched.engine.memory import Memory
 from t9ksched.engine.planner import plan
 from t9ksched.engine.policy import Policy
 from t9ksched.engine.view import View
-from t9ksched.engine.work import Meter
+from t9ksched.engine.work import Meter, finish
 from t9ksched.model.gang import Gang, Member, Neighbours
 from t9ksched.model.labels import LabelSelector, Requirement
 from t9ksched.model.podrules import Peers, PodRules, PodTerm
 from tests.builders import node, pod_class, queue, table, view
+from tests.counting import pieces
 
 HOST = "kubernetes.io/hostname"
 A_STEP = 150_000
 """Units of work, about one to two milliseconds."""
+LINES_A_STEP = 20_000
+"""Lines of Python, about as much."""
 
 
 def term(app: str) -> PodTerm:
@@ -63,6 +66,7 @@ SCENES = {
     "many groups of pods": seen(near("g", 20), apart(300, 50)),
     "pods on many nodes": seen(near("g", 20), apart(3, 3000), 3000),
     "a gang of many pods": seen(near("g", 2, pods=20_000), []),
+    "many gangs of many pods": seen(near("g", 60, pods=900), []),
 }
 
 
@@ -71,6 +75,21 @@ def test_no_step_is_long(given: View) -> None:
     found = list(steps(given, Memory()))
     assert max(found) <= A_STEP
     assert sum(found) >= 10_000, "the work is counted"
+
+
+@pytest.mark.parametrize("given", SCENES.values(), ids=SCENES)
+def test_no_step_runs_many_lines(given: View) -> None:
+    found, _ = pieces(Memory().standing(given, Meter()))
+    assert max(found) <= LINES_A_STEP, "whatever is counted as work"
+
+
+def test_no_step_is_long_where_gangs_come_and_go_at_both_ends() -> None:
+    plain = [structs.replace(one, waiting=()) for one in near("g", 20_000)]
+    memory = Memory()
+    finish(memory.standing(seen(plain[1:], apart(1, 3)), Meter()))
+    assert max(steps(seen(plain[:-1], apart(1, 3)), memory)) <= A_STEP
+    found, _ = pieces(memory.standing(seen(plain[1:], apart(1, 3)), Meter()))
+    assert max(found) <= LINES_A_STEP
 
 
 def test_a_cycle_costs_what_changed() -> None:
