@@ -24,6 +24,14 @@ from tests.benchmarks.timing import report
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("t9ksched", "api", "migrations", "deploy", "examples")
 """What a benchmark may import or read of the program; the rest of an older commit is not needed."""
+# A script may put this tree in front of the path: what is imported before it stays.
+FIRST = """
+import runpy, sys
+import t9ksched, api
+assert t9ksched.__file__.startswith(sys.argv[1]), t9ksched.__file__
+sys.argv = sys.argv[2:]
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
 ABOUT_THE_RUN = {"at", "commit", "python", "numpy", "machine", "processors", "load_average"}
 
 
@@ -36,7 +44,7 @@ def unpack(commit: str, folder: Path) -> None:
 def run(script: Path, arguments: list[str], tree: Path) -> dict[str, Any]:
     """What the script prints with the program of `tree`. Raises CalledProcessError where the script fails."""
     paths = os.pathsep.join([str(tree), str(ROOT), str(script.parent)])
-    command = [sys.executable, "-P", str(script), *arguments]
+    command = [sys.executable, "-P", "-c", FIRST, str(tree), str(script), *arguments]
     done = subprocess.run(
         command, cwd=tree, env=os.environ | {"PYTHONPATH": paths}, stdout=subprocess.PIPE, check=True, text=True
     )
