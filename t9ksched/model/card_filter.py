@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
+from t9ksched.model.card_models import will_do
+
 USE_TYPE: Final = "nvidia.com/use-gputype"
 NO_TYPE: Final = "nvidia.com/nouse-gputype"
 USE_UUID: Final = "nvidia.com/use-gpuuuid"
@@ -37,6 +39,8 @@ class CardFilter:
     """All on one NUMA node."""
     spread: bool = False
     """Those with the most left first, not the fullest."""
+    models: tuple[tuple[str, ...], ...] = ()
+    """In the words of the annotation `gpu-model`: any of each will do, all must hold."""
 
     def of_type(self, model: str) -> bool:
         """Whether cards of this model will do; an unknown one has an empty name."""
@@ -48,7 +52,7 @@ class CardFilter:
 
     def allows(self, model: str, uuid: str) -> bool:
         """Whether a card will do."""
-        return self.of_type(model) and self.of_uuid(uuid)
+        return self.of_type(model) and self.of_uuid(uuid) and will_do(model, self.models)
 
 
 @lru_cache(maxsize=4096)

@@ -43,11 +43,6 @@ class CardLayout(NamedTuple):
     parts: tuple[tuple[str, int], ...]
 
 
-def whole_model(product: str) -> str:
-    """The model of a card whose slices or shares are told as a product of their own."""
-    return product.partition("-MIG-")[0].removesuffix("-SHARED")
-
-
 def part_worths(labels: Mapping[str, str], allocatable: Mapping[str, int], mode: str) -> dict[str, int]:
     """By resource, what one unit of it is of a card, in parts of `CARD`; whole cards, and what is no part of a card,
     are left out. `mode` is how the node hands out its accelerators (`model.cardmode`).

@@ -8,12 +8,13 @@ so, or if they or their queue select nodes by a label that says so.
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final
 
 from t9ksched.model import card_filter
 from t9ksched.model.card_filter import CardFilter
+from t9ksched.model.card_models import PRODUCTS
 from t9ksched.model.card_requests import is_part
 from t9ksched.model.labels import LabelSelector, NodeSelector, Requirement
 from t9ksched.model.names import GPU_MODE_ANNOTATION, GPU_MODEL_ANNOTATION, GPU_MODEL_PREFIX, MGPU_POLICY
@@ -29,8 +30,6 @@ POLICIES: Final = ("fixed-share", "guaranteed-burst-share", "native-burst-share"
 MPS: Final = "MPS"
 _OF_MODE: Final = {"MIGSingle": SLICES, "TimeSliced": SHARED, MPS: SHARED}
 
-PRODUCTS: Final = ("nvidia.com/gpu.product", "amd.com/gpu.product-name", "beta.amd.com/gpu.product-name")
-"""Labels of nodes that name the model of their cards."""
 _PLUGIN_CONFIG: Final = "nvidia.com/device-plugin.config"
 _REPLICAS: Final = ".replicas"
 _STRATEGY: Final = ".sharing-strategy"
@@ -41,7 +40,6 @@ _ALONE: Final = frozenset({GPU_MODEL_ANNOTATION, GPU_MODE_ANNOTATION, MGPU_POLIC
 """Annotations of a whole pod."""
 _MOST_MODELS: Final = 16
 _MODEL: Final = re.compile(r"[A-Za-z0-9][-_. A-Za-z0-9]{0,62}")
-_BETWEEN: Final = re.compile(r"[-_ ]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +62,16 @@ class CardChoice:
     settled: bool = False
     policy: str = ""
     only: CardFilter | None = None
+
+    @property
+    def single(self) -> CardFilter | None:
+        """Which single cards will do where a node tells them apart: `only`, of the models that the pod names."""
+        return _single(self)
+
+
+@lru_cache(maxsize=4096)
+def _single(choice: CardChoice) -> CardFilter | None:
+    return replace(choice.only or CardFilter(), models=choice.models) if choice.models else choice.only
 
 
 def written(annotations: Mapping[str, str]) -> dict[str, str]:
@@ -126,30 +134,6 @@ def _is_shared(resource: str) -> bool:
 
 def _models(text: str) -> list[str]:
     return [part.strip() for part in text.split(",") if part.strip()]
-
-
-def card_model(labels: Mapping[str, str]) -> str | None:
-    """What kind of card a node carries, as its vendor's feature discovery says."""
-    return next((labels[key] for key in PRODUCTS if labels.get(key)), None)
-
-
-def card_memory(labels: Mapping[str, str]) -> int | None:
-    """MiB of one card, or of one MIG slice where cards are divided into such, as feature discovery says."""
-    mebibytes = whole_number(labels.get("nvidia.com/gpu.memory", ""))
-    if mebibytes is not None:
-        return mebibytes
-    gibibytes = whole_number(labels.get("amd.com/gpu.vram", "").removesuffix("G"))
-    return None if gibibytes is None else gibibytes * 1024
-
-
-@lru_cache(maxsize=4096)
-def is_model(product: str, asked: str) -> bool:
-    """Whether a product such as `NVIDIA-A100-SXM4-80GB` is of the model asked for: it has all its words, in order.
-
-    `A100` and `A100-80GB` are models of it, `A10` and `A100-40GB` are not. Letters may be large or small.
-    """
-    words = iter(_BETWEEN.split(product.lower()))
-    return all(word in words for word in _BETWEEN.split(asked.lower()) if word)
 
 
 def kind_of(mode: str, *, plain: bool) -> str:

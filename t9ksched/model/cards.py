@@ -305,6 +305,11 @@ class CardTable:
         sizes = self.divided.get(resource, ())
         return sizes[index].memory if index < len(sizes) else None
 
+    def model(self, resource: str, index: int) -> str:
+        """The model of a card, where cards of this resource are divided; empty where it is not known."""
+        sizes = self.divided.get(resource, ())
+        return sizes[index].model if index < len(sizes) else ""
+
     @cached_property
     def counters(self) -> Mapping[str, int]:
         """What the divided cards have, by the names of their counters. Withdrawn ones have nothing."""

@@ -52,6 +52,7 @@ class CardEntry(msgspec.Struct, gc=False):
     health: bool = False
     resources: dict[str, str | int | float] = {}
     conditions: list[CardCondition] | None = None
+    labels: dict[str, str] | None = None
 
     def amount(self, resource: str, absent: int = 0) -> int:
         """In units, `absent` where it says nothing; raises QuantityError."""
@@ -113,7 +114,12 @@ def _size(entry: CardEntry, model: str) -> CardSize:
         raise QuantityError(f"resources[{GPU_MEMORY}] of {memory} MiB is not from 1 to {_LARGEST} MiB")
     if not 0 <= cores <= _PERCENT:
         raise QuantityError(f"resources[{GPU_CORE}] of {cores} is not from 0 to {_PERCENT} percent")
-    return CardSize(memory, PLACES, cores * CORES // _PERCENT, entry.id, model, minor=entry.minor)
+    return CardSize(memory, PLACES, cores * CORES // _PERCENT, entry.id, _model_of(entry) or model, minor=entry.minor)
+
+
+def _model_of(entry: CardEntry) -> str:
+    """The model of one card, where its own labels say it: cards of a node may be of several."""
+    return (entry.labels or {}).get(_MODEL, "")
 
 
 def _out(known: tuple[CardEntry, CardSize] | None) -> str:

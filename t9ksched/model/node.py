@@ -10,6 +10,7 @@ from msgspec import structs
 
 from t9ksched.model.card_inventory import INVENTORIES, NOTHING, inventory
 from t9ksched.model.card_links import CardLinks, links_of
+from t9ksched.model.card_models import card_model, named
 from t9ksched.model.card_requests import SUMS
 from t9ksched.model.card_size import CardSize
 from t9ksched.model.card_slices import CardLayout, part_worths
@@ -121,6 +122,14 @@ class NodeFacts:
         """Whether it gives a container the cards that are named to it."""
         return self.card_mode == HONOURS_INDEX and bool(self.cards)
 
+    def models(self, resource: str) -> tuple[str, ...]:
+        """The model of each card of a resource whose cards are divided, "" for an unknown one; cards that are not there
+        left out. Empty for other resources: of their cards labels say the model.
+        """
+        sizes = self.cards.divided.get(resource, ())
+        product = card_model(self.labels) or "" if sizes else ""
+        return tuple(one.model or product for one in sizes if one.memory)
+
     @cached_property
     def card_layout(self) -> CardLayout:
         """All of it that decides how much of its cards a pod has."""
@@ -217,6 +226,8 @@ def node_facts(
         }
     why_not = why_not or parts.unready
     cards |= {name: len(sizes) for name, sizes in parts.divided.items()}
+    product = card_model(node.metadata.labels or {}) or ""
+    divided = {name: named(sizes, product) for name, sizes in parts.divided.items()}
     why = dict.fromkeys(sorted(card_indices(annotations.get(CORDONED_CARDS_ANNOTATION, ""))), "")
     why |= dict(parts.cordoned) | dict(cordons)
     cordoned = _cordoned(why, whole | cards)
@@ -236,7 +247,7 @@ def node_facts(
         ready=any(c.type == "Ready" and c.status == "True" for c in node.status.conditions or ()),
         deleting=node.metadata.deletion_timestamp is not None,
         allocatable=allocatable,
-        cards=CardTable(cards, withdrawn, parts.divided),
+        cards=CardTable(cards, withdrawn, divided),
         card_mode=HONOURS_INDEX if honours else PLUGIN_CHOOSES,
         mode=mode if why_not is None else NOT_READY,
         layout=mode,

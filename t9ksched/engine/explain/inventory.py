@@ -12,9 +12,11 @@ from t9ksched.engine.arrays import Mask
 from t9ksched.engine.placement.card_constraints import CARD_TYPE, NOT_PREPARED, NotByDra, OfKind, OfModel, Prepared
 from t9ksched.engine.placement.class_fit import ClassFit
 from t9ksched.engine.placement.constraints import constraints
-from t9ksched.model.cardchoice import ANY, SHARED, SLICES, WHOLE_CARDS, card_model, kind_of
+from t9ksched.model.card_models import card_model, listed
+from t9ksched.model.cardchoice import ANY, SHARED, SLICES, WHOLE_CARDS, kind_of
 from t9ksched.model.dra import NOT_SUPPORTED
 from t9ksched.model.names import GPU_MODE_ANNOTATION, GPU_MODEL_ANNOTATION
+from t9ksched.model.node import NodeFacts
 from t9ksched.model.reasons import Reason
 
 CARD_CORDONED: Final = "CardCordoned"
@@ -81,7 +83,7 @@ def other_cards(column: ClassFit, of: OfModel | OfKind, gone: Mask, among: Mask)
     total = int((among & ~bare).sum()) or int(among.sum())
     if isinstance(of, OfModel):
         asked = " and ".join(" or ".join(any_of) for any_of in of.models)
-        seen = Counter(card_model(facts[row].labels) or "cards whose model no label names" for row in rows)
+        seen = Counter(_models(facts[row], of) for row in rows)
         what, help = f"the pod asks for {asked}", f"ask for another model ({GPU_MODEL_ANNOTATION})"
     else:
         kinds = " or ".join(_KINDS[kind] for kind in of.kinds)
@@ -96,6 +98,12 @@ def other_cards(column: ClassFit, of: OfModel | OfKind, gone: Mask, among: Mask)
             help = f"change the annotation {GPU_MODE_ANNOTATION}"
     has = ", ".join(f"{count} have {name}" for name, count in seen.most_common(_MOST_NAMED))
     return f"{len(rows)}/{total} {CARD_TYPE}: {what}, {has}", (help,)
+
+
+def _models(facts: NodeFacts, of: OfModel) -> str:
+    """The models of the cards of a node, in words."""
+    single = [model for resource, _ in of.least for model in facts.models(resource)]
+    return listed(single) if single else card_model(facts.labels) or "cards whose model no label names"
 
 
 def _other_cards(column: ClassFit) -> list[Addition]:

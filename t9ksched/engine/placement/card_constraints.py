@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from t9ksched.model.card_filter import CardFilter
-from t9ksched.model.cardchoice import KINDS, MPS, POLICIES, PRODUCTS, card_memory, card_model, is_model, kind_of, kinds
+from t9ksched.model.card_models import card_memory, card_model, will_do
+from t9ksched.model.cardchoice import KINDS, MPS, POLICIES, kind_of, kinds
 from t9ksched.model.cardmode import NOT_READY, SHARING
 from t9ksched.model.dra import NOT_SUPPORTED
 from t9ksched.model.labels import LabelSelector
@@ -55,17 +56,23 @@ class Prepared:
 
 @dataclass(frozen=True, slots=True)
 class OfModel:
-    """Nodes with cards of a model that will do."""
+    """Nodes with cards of a model that will do: at least so many of a resource where a node names the models of single
+    cards; else what its labels say of all.
+    """
 
     models: tuple[tuple[str, ...], ...]
+    least: tuple[tuple[str, int], ...] = ()
     label: str = CARD_TYPE
 
-    def keys(self) -> tuple[str, ...]:
-        return PRODUCTS
+    def keys(self) -> None:
+        """Labels decide, and what nodes register of their cards."""
 
     def allows(self, facts: NodeFacts) -> bool:
-        product = card_model(facts.labels)
-        return product is not None and all(any(is_model(product, one) for one in any_of) for any_of in self.models)
+        asked = self.least if facts.cards.divided else ()
+        single = [(facts.models(resource), count) for resource, count in asked if resource in facts.cards.divided]
+        if not single:
+            return will_do(card_model(facts.labels) or "", self.models)
+        return all(sum(will_do(one, self.models) for one in models) >= count for models, count in single)
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,10 +225,10 @@ CardConstraint = (
 def of_cards(selector: LabelSelector | None, pod_class: PodClass) -> Iterable[CardConstraint]:
     """The constraints of the cards that pods of this class ask for in a queue."""
     choice = pod_class.choice
+    least = tuple(pod_class.card_counts.items())
     if choice is not None and choice.models:
-        yield OfModel(choice.models)
+        yield OfModel(choice.models, least)
     if choice is not None and choice.only is not None:
-        least = tuple(pod_class.card_counts.items())
         if choice.only.types or choice.only.no_types:
             yield OfCards(choice.only, least, CARD_TYPE)
         if choice.only.uuids or choice.only.no_uuids:

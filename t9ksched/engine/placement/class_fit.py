@@ -61,7 +61,7 @@ class ClassFit:
         self.card_names = tuple(name for name in pod_class.card_counts if name in card_rows)
         self.card_needs = [(card_rows[name], pod_class.card_counts[name]) for name in self.card_names]
         divided = trial.nodes.static.divided
-        only = pod_class.choice.only if pod_class.choice is not None else None
+        only = pod_class.choice.single if pod_class.choice is not None else None
         counts = {name: pod_class.card_counts[name] for name in self.card_names}
         needs = part_needs(divided, counts, pod_class.cards, only)
         self.part_needs = needs if any(needs) else ()

@@ -4,6 +4,7 @@ One boolean column per distinct constraint (`constraints.py`), computed once. Wh
 computed again. A cache never changes a result: it holds pure functions of the nodes' facts.
 """
 
+from collections import Counter
 from typing import Final
 
 import numpy as np
@@ -24,8 +25,9 @@ from t9ksched.engine.placement.domains import Domains
 from t9ksched.engine.placement.scores import NODE_AFFINITY, SOFT_TAINTS, Scores, Source
 from t9ksched.engine.plugins import PluginColumns
 from t9ksched.engine.policy import Binpack
-from t9ksched.model.cardchoice import card_memory, card_model
+from t9ksched.model.card_models import card_memory, card_model
 from t9ksched.model.labels import LabelSelector
+from t9ksched.model.node import NodeFacts
 from t9ksched.model.podclass import PodClass
 
 _MOST_COLUMNS: Final = 1024
@@ -171,18 +173,21 @@ class FeasibilityCache:
 
     def card_models(self, resource: str) -> list[Source]:
         """What models of cards say of the nodes that have them: the larger the card, and the fewer there are of its
-        model, the less. Nodes that do not tell how large count as the smallest.
+        model, the less. Nodes that do not tell how large count as the smallest, those with cards of several models as
+        their largest card, and their scarcest.
         """
         found = self._models.get(resource)
         if found is None:
             static = self._static
             assert static is not None, "follow() comes first"
-            count: dict[str, int] = {}
-            for facts in static.facts:
-                model = card_model(facts.labels) or ""
-                count[model] = count.get(model, 0) + facts.allocatable.get(resource, 0)
-            large = np.array([-(card_memory(facts.labels) or 0) for facts in static.facts], np.int64)
-            many = np.array([count[card_model(facts.labels) or ""] for facts in static.facts], np.int64)
+            on = [facts.models(resource) or (card_model(facts.labels) or "",) for facts in static.facts]
+            count: Counter[str] = Counter()
+            for facts, models in zip(static.facts, on, strict=True):
+                of_each = 1 if resource in facts.cards.divided else facts.allocatable.get(resource, 0)
+                for model in models:
+                    count[model] += of_each
+            large = np.array([-_largest(facts, resource) for facts in static.facts], np.int64)
+            many = np.array([min(count[model] for model in models) for models in on], np.int64)
             found = self._models[resource] = [Source(1, large), Source(1, many)]
         return found
 
@@ -210,3 +215,9 @@ class FeasibilityCache:
             found = self._static.allocatable[:, mask].sum(axis=1)
             self._totals[selector] = found
         return found
+
+
+def _largest(facts: NodeFacts, resource: str) -> int:
+    """MiB of the largest card of a node; 0 where it does not tell."""
+    sizes = facts.cards.divided.get(resource, ())
+    return max((one.memory for one in sizes), default=0) or card_memory(facts.labels) or 0

@@ -13,8 +13,8 @@ from typing import Final, NamedTuple
 from msgspec import structs
 
 from t9ksched.model import names
-from t9ksched.model.card_slices import whole_model
-from t9ksched.model.cardchoice import card_model
+from t9ksched.model.card_models import card_model, whole_model
+from t9ksched.model.node import NodeFacts
 from t9ksched.model.quantity import CARD
 from t9ksched.model.reasons import Code, Reason
 from t9ksched.scheduler.report.event_writer import EventWriter, reference
@@ -24,6 +24,7 @@ from t9ksched.scheduler.report.node_recorder import NodeRecorder
 from t9ksched.scheduler.report.observed_job import identity
 from t9ksched.scheduler.report.sql_writer import SqlWriter
 from t9ksched.scheduler.state import objects
+from t9ksched.scheduler.state.charges import Charge
 from t9ksched.scheduler.state.node_backoff import TurnedAway
 from t9ksched.scheduler.state.records import GangRecord, PodRecord
 from t9ksched.scheduler.state.state import ClusterState
@@ -149,7 +150,7 @@ class HistoryRecorder:
             "pod": pod,
             "node": node,
             "cards": {container: list(which) for container, which in cards.items()},
-            "model": whole_model(card_model(facts.labels) or "") or None if facts and (cards or counted) else None,
+            "model": _model(facts, charge) if facts and (cards or counted) else None,
         }
         if cards or counted:
             detail["resource"] = resource or min(counted, default=None)
@@ -307,6 +308,13 @@ class HistoryRecorder:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout_at(due):
                 await self._work.wait()
+
+
+def _model(facts: NodeFacts, charge: Charge | None) -> str | None:
+    """The model of the cards that a pod has, or the models, by name; None where nothing says it."""
+    parts = charge.cards.parts if charge is not None else ()
+    single = {facts.cards.model(part.resource, part.index) for part in parts} - {""}
+    return " + ".join(sorted(single)) or whole_model(card_model(facts.labels) or "") or None
 
 
 def _job(gang: GangRecord) -> str:

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from t9ksched.engine.nodes import LARGEST
+from t9ksched.model.card_models import card_memory, card_model
 from t9ksched.model.card_size import CORES
-from t9ksched.model.cardchoice import card_memory, card_model
 from t9ksched.model.cards import CardPart
 from t9ksched.model.dra import NOT_SUPPORTED
 from t9ksched.model.node import NodeFacts
@@ -85,7 +85,7 @@ def node_shape(state: ClusterState, name: str, planned: Sequence[Json] = ()) -> 
             {
                 "index": index,
                 "resource": resource,
-                "model": product or resource,
+                "model": facts.cards.model(resource, index) or product or resource,
                 "memoryMiB": facts.cards.memory(resource, index) or memory,
                 "cordoned": index in facts.why_cordoned and facts.cards.withdrawn.has(resource, index),
                 "cordonedWhy": facts.why_cordoned.get(index) or None,

@@ -33,6 +33,10 @@ def only(of: PodClass, **what: tuple[str, ...]) -> PodClass:
     return replace(of, choice=CardChoice(only=CardFilter(**what)))
 
 
+def of_model(of: PodClass, *models: str) -> PodClass:
+    return replace(of, choice=CardChoice(models=(models,)))
+
+
 HALF, TINY = shared_class(500, 5000), shared_class(10, 10)
 WORDS: dict[str, tuple[NodeFacts, dict[int, list[tuple[int, int]]], PodClass, list[str]]] = {
     "cores": (four(), {key: [(600, 10)] for key in range(4)}, HALF, ["4/4 CardInsufficientCore"]),
@@ -68,6 +72,12 @@ WORDS: dict[str, tuple[NodeFacts, dict[int, list[tuple[int, int]]], PodClass, li
         only(HALF, types=("a100",)),
         ["2/4 CardTypeMismatch", "1/4 CardInsufficientCore", "1/4 CardInsufficientMemory"],
     ),
+    "another model by the vendor-neutral annotation": (
+        four(),
+        {0: [(600, 10)], 1: [(10, 6000)]},
+        of_model(HALF, "A100", "H100"),
+        ["2/4 CardTypeMismatch", "1/4 CardInsufficientCore", "1/4 CardInsufficientMemory"],
+    ),
     "another card": (
         four(),
         {3: [(600, 10)]},
@@ -98,3 +108,40 @@ def test_each_card_is_counted_under_the_first_thing_that_it_lacks(
     said = re.findall(r"(\d+)/(\d+) (Card\w+|Allocated\w+)", waiting.reasons[0].message)
     assert [f"{count}/{cards} {word}" for count, cards, word in said] == expected
     assert sum(int(count) for count, _, _ in said) == 4, "every card is counted once"
+
+
+@pytest.mark.parametrize(
+    ("of", "cards"),
+    [
+        (of_model(HALF, "V100"), (2, 3)),
+        (of_model(HALF, "A100"), (0, 1)),
+        (of_model(shared_class(500, 5000, cards=2), "V100"), (2, 3)),
+        (of_model(pod_class(gpu=2), "V100"), (2, 3)),
+        (replace(HALF, choice=CardChoice(models=(("A100",),), only=CardFilter(no_uuids=("GPU-0",)))), (1,)),
+    ],
+)
+def test_cards_of_the_model_that_is_asked_for_are_given(of: PodClass, cards: tuple[int, ...]) -> None:
+    node = replace(four(), labels={"nvidia.com/gpu.product": "A100"})
+    found = plan(view(table([node]), [gang("p", of=of)]), Policy(), 0)
+    (one,) = found.assignments
+    assert set(one.grant.indices(GPU)) <= set(cards)
+
+
+@pytest.mark.parametrize(
+    ("of", "has"),
+    [
+        (of_model(HALF, "H100"), "1 have 2 × A100 and 2 × V100"),
+        (of_model(shared_class(500, 5000, cards=3), "V100"), "1 have 2 × A100 and 2 × V100"),
+        (of_model(pod_class(gpu=3), "A100"), "1 have 2 × A100 and 2 × V100"),
+    ],
+)
+def test_a_node_without_enough_cards_of_the_model_says_which_it_has(of: PodClass, has: str) -> None:
+    node = replace(four(), labels={"nvidia.com/gpu.product": "H100"})
+    found = plan(view(table([node]), [gang("p", of=of)]), Policy(), 0)
+    (waiting,) = found.waiting
+    (reason,) = waiting.reasons
+    assert (str(reason.code), "1/1 CardTypeMismatch" in reason.message, has in reason.message) == (
+        "CardTypeMismatch",
+        True,
+        True,
+    ), reason.message

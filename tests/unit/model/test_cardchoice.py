@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from t9ksched.model.cardchoice import CardChoice, admits, card_choice, faults, is_model, kind_of, kinds
+from t9ksched.model.card_models import is_model
+from t9ksched.model.cardchoice import CardChoice, admits, card_choice, faults, kind_of, kinds
 from t9ksched.model.labels import LabelSelector, NodeSelector, Requirement
 from t9ksched.model.names import GPU_MODE_ANNOTATION, GPU_MODEL_ANNOTATION, GPU_MODEL_PREFIX
 

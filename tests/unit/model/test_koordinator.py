@@ -43,6 +43,12 @@ def test_cards_are_at_their_minors() -> None:
     assert not found.faults
 
 
+def test_each_card_may_be_of_a_model_of_its_own() -> None:
+    label = "node.koordinator.sh/gpu-model"
+    found = report([device(0), device(1, labels={label: "H100"})], **{label: "A100"})
+    assert [size.model for size in found.sizes] == ["A100", "H100"]
+
+
 @pytest.mark.parametrize("spec", [None, [], {}, {"devices": None}, {"devices": []}])
 def test_a_report_without_cards_says_nothing(spec: Any) -> None:
     assert reported(DeviceReport(Metadata(name="n"), spec)) == Registered()
