@@ -27,7 +27,7 @@ from t9ksched.model import names
 from t9ksched.model.node import decode_node
 from t9ksched.model.pod import decode_pod
 from t9ksched.model.queue import Queue, parse_queue_spec
-from t9ksched.scheduler.act.preemption import EvictableGangs
+from t9ksched.scheduler.act.evictable_gangs import EvictableGangs
 from t9ksched.scheduler.observe.informers import decoder
 from t9ksched.scheduler.state.objects import PodGroupObject
 from t9ksched.scheduler.state.state import ClusterState

@@ -7,7 +7,7 @@ it is told; what is told in vain costs only time.
 from collections import Counter
 from typing import Any
 
-from t9ksched.scheduler.act.preemption import EvictableGangs
+from t9ksched.scheduler.act.evictable_gangs import EvictableGangs
 from t9ksched.scheduler.report.groupstatus import group_status
 from t9ksched.scheduler.report.observed_job import identity, observed_job, submitter
 from t9ksched.scheduler.state.limits import limit_asked
@@ -59,7 +59,11 @@ class Told:
         fresh = EvictableGangs(state, ())
         fresh._evicted["nobody"].append(("", 0))
         told, expected = self.world.evictable.running(now), fresh.running(now)
-        assert list(told) == list(expected), "who may be evicted is told as it was"
+        fresh.rest()
+        assert len(told) == len(expected)
+        assert {one.uid: one for one in told} == {one.uid: one for one in expected}, (
+            "who may be evicted is told as it was"
+        )
 
     def groups(self) -> None:
         """Whose status would read otherwise."""

@@ -236,6 +236,8 @@ class Loop:
         evictor = self._evictor if may_evict and "preempt" in self.policy.actions else None
         if evictor is not None:
             await evictor.evictable.take_in(now)
+        elif self._evictor is not None:
+            self._evictor.evictable.rest()
         view = await self._view(now)
         now = self._clock()
         if evictor is not None:

@@ -121,6 +121,7 @@ class AdmissionPass:
         control = control_of(self._state, record) if self._state.controls else None
         if record.control != control:
             record.control, record.stale = control, True
+            self._state.feed.held_otherwise(record)
         if (unfit := _unfit(record)) is not None:
             self._state.refused(record, unfit)
             return None

@@ -51,6 +51,7 @@ class Agreements:
         gang, pod = self._state.gangs_by_uid.get(uid), self._state.pods.get(uid)
         if gang is not None and (gang.acceptance is None or gang.acceptance.submitter is None):
             gang.acceptance = acceptance
+            self._state.feed.held_otherwise(gang)
             began = Minimum.on_record(acceptance)
             fresh = gang not in self._state.begun  # no start and no eviction of it waits to be recorded
             if began is not None and gang.evicted is None and (fresh or (gang.ran and known is None)):

@@ -46,6 +46,11 @@ class Topic(Generic[T]):
         """The furthest position of a cursor."""
         self._cursors: list[Cursor[T]] = []
 
+    @property
+    def followed(self) -> bool:
+        """Whether it has a reader."""
+        return bool(self._cursors)
+
     def note(self, thing: T) -> None:
         """The thing changed."""
         last = self._last
@@ -148,6 +153,7 @@ class ChangeFeed:
 
     Attributes:
         gangs: groups of which something changed, single pods among them; some may be gone.
+        holding: groups of which that changed which a search for victims knows them by; only while it is followed.
         queues: names of queues of which something changed that their status shows.
         nodes: names of nodes that appeared, went, became ready or not, or take pods or do not.
         edited_queues: names of queues whose object was edited by another client: they are checked without delay.
@@ -165,6 +171,7 @@ class ChangeFeed:
 
     def __init__(self) -> None:
         self.gangs: Topic[GangRecord] = Topic()
+        self.holding: Topic[GangRecord] = Topic()
         self.queues: Topic[str] = Topic()
         self.nodes: Topic[str] = Topic()
         self.edited_queues: Topic[str] = Topic()
@@ -178,3 +185,8 @@ class ChangeFeed:
         self.bypassing: Log[tuple[str, str, str, str]] = Log()
         self.misread_links: Log[tuple[str, str, str]] = Log()
         self.misread_cards: Log[tuple[str, str, str]] = Log()
+
+    def held_otherwise(self, gang: "GangRecord") -> None:
+        """What the group holds changed, what was agreed with it, or whether it goes: `holding` tells."""
+        if self.holding.followed:
+            self.holding.note(gang)

@@ -26,12 +26,17 @@ class Changes:
         if gang is None:
             return
         gang.stale = True
-        gang.changes += 1
+        self.moved(gang)
         self._state._unsettled.add(gang)
         self.count(gang)
         self._state.feed.gangs.note(gang)
         self._state.feed.queues.note(gang.queue)
         self.job_changed(gang)
+
+    def moved(self, gang: GangRecord) -> None:
+        """What of the group decides is not what it was: it is judged anew, and looked at as a possible victim."""
+        gang.changes += 1
+        self._state.feed.held_otherwise(gang)
 
     def count(self, gang: GangRecord) -> None:
         """Count the group in its queue; the status of a queue that it left changes too."""

@@ -41,6 +41,7 @@ class GroupEvents:
             self._state.gangs_by_uid.pop(gang.uid, None)
             self._state.deleted.discard(gang.uid)
             gang.uid, gang.acceptance = meta.uid, self._state.acceptances.get(meta.uid)
+            self._state.feed.held_otherwise(gang)
             # Later on the scheduler itself writes this status: it must not restore what was withdrawn since.
             gang.scheduled = is_true(group.status, "GroupScheduled")
             evicted = true_condition(group.status, "Evicted")
@@ -152,6 +153,7 @@ class GroupEvents:
             gang.agreed = ""
         else:
             changed, gang.acceptance = gang.acceptance is None, counts
+        self._state.feed.held_otherwise(gang)
         return changed
 
     def give_up_kept_queue(self, gang: GangRecord) -> None:
@@ -203,6 +205,7 @@ class GroupEvents:
     def forget(self, gang: GangRecord) -> None:
         self._state.gangs.pop(("", gang.uid) if gang.virtual else (gang.namespace, gang.name), None)
         self._state.gangs_by_uid.pop(gang.uid, None)
+        self._state.feed.held_otherwise(gang)
         self._state._pending.pop(gang, None)
         self._state._partial.pop(gang, None)
         self._state._unsettled.discard(gang)

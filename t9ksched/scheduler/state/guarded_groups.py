@@ -2,7 +2,7 @@
 
 What a budget would lose by a group is found anew where the group changed, a label of its pods, or what the budget
 selects. The order in which groups would go is kept, so that a cycle costs what changed, and at most one walk over the
-groups that budgets select.
+groups that budgets select. Callers say which groups changed.
 """
 
 from bisect import bisect_left, insort
@@ -42,9 +42,10 @@ class GuardedGroups:
         """The groups by which some budget would lose pods, the first to go first."""
         self._free: set[str] = set()
         """Those of them by UID that may go before the budgets are used up."""
+        self._groups: dict[str, Running] = {}
+        """All groups, by UID."""
         self._shown: dict[str, Running] = {}
         """All groups as they are told, by UID."""
-        self._given: list[Running] = []
         self._told: tuple[Running, ...] = ()
         self._selecting: dict[BudgetKey, object] = {}
         self._users: Counter[BudgetKey] = Counter()
@@ -52,32 +53,42 @@ class GuardedGroups:
         self._allowed: dict[BudgetKey, int] = {}
         self._priorities: dict[str, int] = {}
 
-    def mark(self, groups: Iterable[Running], queues: Mapping[str, Queue]) -> tuple[Running, ...]:
-        """The same groups, those marked whose eviction would break a budget; the same tuple while nothing changed."""
-        given, relabelled = list(groups), self._budgets.take_relabelled()
+    def mark(self, changed: Mapping[str, Running | None], queues: Mapping[str, Queue]) -> tuple[Running, ...]:
+        """All groups, those marked whose eviction would break a budget; the same tuple while nothing changed.
+
+        `changed` are groups that came or changed since the last call, by UID, and None for those that went.
+        """
+        relabelled = self._budgets.take_relabelled()
+        for uid, group in changed.items():
+            if group is not None:
+                self._groups[uid] = group
+            else:
+                self._groups.pop(uid, None)
         budgets, allowed = self._budgets.selecting(), self._budgets.allowed()
         if not budgets:
-            self._forget()
-            self._tell(given)
+            if changed or self._selecting:
+                self._forget()
+                self._tell(list(self._groups.values()))
             return self._told
+        if not self._selecting:
+            changed = self._groups
         priorities = {name: queue.spec.priority for name, queue in queues.items()}
         if priorities != self._priorities:
             for entry in self._known.values():
                 entry.rank = rank(entry.group, queues)
             self._priorities = priorities
             self._sort()
-        elif not relabelled and given == self._given and allowed == self._allowed and budgets == self._selecting:
+        elif not (changed or relabelled) and allowed == self._allowed and budgets == self._selecting:
             return self._told
-        if relabelled or given != self._given:
-            self._take_in(given, relabelled, queues)
+        self._take_in(changed, relabelled, queues)
         self._follow_budgets(budgets)
-        self._allowed, self._given = allowed, given
+        self._allowed = allowed
         free = self._unguarded()
         moved, self._free = (self._free ^ free) & self._known.keys(), free
         for uid in moved:
             self._show(self._known[uid])
         shown = self._shown
-        self._tell([shown[one.uid] for one in given])
+        self._tell([shown[uid] for uid in self._groups])
         return self._told
 
     def _show(self, entry: _GroupEntry) -> None:
@@ -93,30 +104,28 @@ class GuardedGroups:
         if self._selecting:
             for kept in (self._known, self._order, self._users, self._free, self._shown):
                 kept.clear()
-            self._selecting, self._allowed, self._priorities, self._given = {}, {}, {}, []
+            self._selecting, self._allowed, self._priorities = {}, {}, {}
 
-    def _take_in(self, given: Sequence[Running], relabelled: set[str], queues: Mapping[str, Queue]) -> None:
+    def _take_in(
+        self, changed: Mapping[str, Running | None], relabelled: set[str], queues: Mapping[str, Queue]
+    ) -> None:
         """Groups that came, went or changed, those of which pods have other labels among them."""
         known = self._known
-        changed = [
-            one
-            for one in given
-            if (entry := known.get(one.uid)) is None or entry.group is not one or one.uid in relabelled
-        ]
-        fresh = sum(one.uid not in known for one in changed)
-        gone = known.keys() - {one.uid for one in given} if len(known) + fresh > len(given) else ()
-        left = [known.pop(uid) for uid in gone]
-        for uid in gone:
-            del self._shown[uid]
-        came = []
+        left: list[_GroupEntry] = []
+        came: list[_GroupEntry] = []
         selecting: defaultdict[str, list[BudgetKey]] = defaultdict(list)
         for key in self._selecting.keys() & self._budgets.selecting().keys():
             selecting[key[0]].append(key)
-        for one in changed:
-            before = known.get(one.uid)
+        for uid in dict.fromkeys((*changed, *sorted(relabelled))):
+            one, before = self._groups.get(uid), known.get(uid)
             if before is not None:
-                left.append(before)
-            made = known[one.uid] = _GroupEntry(one, rank(one, queues), self._budgets.going(one, self._pods))
+                if before.group is one and uid not in relabelled:
+                    continue
+                left.append(known.pop(uid))
+            if one is None:
+                self._shown.pop(uid, None)
+                continue
+            made = known[uid] = _GroupEntry(one, rank(one, queues), self._budgets.going(one, self._pods))
             self._needs(made, selecting[made.namespace])
             came.append(made)
         for entry in left:

@@ -84,7 +84,7 @@ class JobEvents:
         if uid in self._state.clocks.by_job:
             self._state.feed.jobs.note(uid)
         for gang in gangs:
-            gang.changes += 1
+            self._state.changes.moved(gang)
             self._state.feed.gangs.note(gang)
         self._state.membership.owner_changed(uid)
         self._state.membership.doubt_strangers()

@@ -253,6 +253,7 @@ class LastGate:
             pod.accepted = pod.accepted or not pod.unpermitted
         gang.acceptance = state.acceptances[gang.uid] = acceptance
         gang.stale = True
+        state.feed.held_otherwise(gang)
         if gang.owner is None or record is None or record.queue != queue.name:
             self._record(gang, root, queue.name, now)
         state.accepted_anew(state.acceptances[gang.uid])
@@ -327,6 +328,7 @@ class LastGate:
             gang = state.gangs_by_uid.get(record.uid)
             if gang is not None and gang.acceptance is not None:
                 minimum, gang.acceptance = gang.minimum, record
+                state.feed.held_otherwise(gang)
                 if gang.minimum != minimum:
                     state.changes.gang_changed(gang)
                 if not gang.virtual:

@@ -52,6 +52,7 @@ class Progress:
     def victims_changed(self, gang: GangRecord) -> None:
         """Members of the group were chosen as victims, or are so no longer: it is shown to the engine anew."""
         gang.changes += 1
+        self._feed.held_otherwise(gang)
 
     def evicting(self, pod: PodRecord) -> None:
         """The API server is asked to evict the pod: its place is taken away, if it goes now."""

@@ -117,12 +117,14 @@ class Refills:
         refused: Mapping[str, Reservation],
         owners: Owners,
         on_change: Callable[[GangRecord], None] = lambda _: None,
+        moved: Callable[[GangRecord], None] = lambda _: None,
     ) -> None:
         """`refused` is room that is held for members whose binding was refused; `owners` know what controllers want.
 
-        `on_change` is called when room is kept for a group no longer.
+        `on_change` is called when room is kept for a group no longer, `moved` when other places are kept.
         """
         self._on_change = on_change
+        self._moved = moved
         self._owners = owners
         self._nodes = nodes
         self._node_objects = node_objects
@@ -171,7 +173,7 @@ class Refills:
         self._ends.pop(gang, None)
         if self._of.pop(gang, None) is not None:
             self.reservations = tuple(reservation for reservation in self.reservations if reservation.owner != gang.uid)
-            _mark(gang, lost=False)
+            self._mark(gang, lost=False)
 
     def of_job(self, uid: str) -> bool:
         """Whether room is kept for a gang of this job."""
@@ -213,7 +215,7 @@ class Refills:
                 reservations += self._reserved(gang, loss, until, queues)
             if before != [(loss.uid, loss.place, loss.kept_cards) for loss in losses if loss.kept]:
                 gang.stale = True
-                gang.changes += 1
+                self._move(gang)
         self.reservations = tuple(reservations)
 
     def found(self, reservations: Iterable[Reservation]) -> None:
@@ -225,7 +227,7 @@ class Refills:
                     loss = next((one for one in homeless if one.pod_class == reservation.pod_class), None)
                     if loss is not None:
                         loss.found = loss.place = reservation.node
-                        gang.changes += 1
+                        self._move(gang)
 
     def keeping(self) -> list[GangRecord]:
         """Gangs for which room is kept, or looked for."""
@@ -262,7 +264,7 @@ class Refills:
             if loss.failed:
                 self._failures.note(job_of(gang), loss.node, now)
             self._of.setdefault(gang, []).append(loss)
-            _mark(gang, lost=True)
+            self._mark(gang, lost=True)
         for gang in self._of:
             if not gang.fell and not gang.complete():
                 gang.fell = now
@@ -362,6 +364,15 @@ class Refills:
         open_to_all = facts.ready and not facts.unschedulable and not facts.deleting
         return open_to_all and (selector is None or selector.matches(facts.labels))
 
+    def _mark(self, gang: GangRecord, *, lost: bool) -> None:
+        if gang.lost != lost:
+            gang.lost, gang.stale = lost, True
+            self._move(gang)
+
+    def _move(self, gang: GangRecord) -> None:
+        gang.changes += 1
+        self._moved(gang)
+
     def _leaving(self, loss: Loss) -> bool:
         """Whether the pod still has its room."""
         return self._charges.get(loss.uid) is not None
@@ -369,9 +380,3 @@ class Refills:
 
 def _owners(gang: GangRecord, losses: Iterable[Loss]) -> set[str]:
     return {owner.uid for owner in (gang.owner, *(loss.owner for loss in losses)) if owner is not None}
-
-
-def _mark(gang: GangRecord, *, lost: bool) -> None:
-    if gang.lost != lost:
-        gang.lost, gang.stale = lost, True
-        gang.changes += 1

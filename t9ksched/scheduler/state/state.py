@@ -109,7 +109,14 @@ class ClusterState:
         self.waiting_jobs = WaitingJobs(self.permissions, self.acceptances, self.owners)
         refused: dict[str, Reservation] = {}
         self.refills = Refills(
-            self.nodes, self.node_objects, self.charges, self.jobs, refused, self.owners, self.changes.gang_changed
+            self.nodes,
+            self.node_objects,
+            self.charges,
+            self.jobs,
+            refused,
+            self.owners,
+            self.changes.gang_changed,
+            lambda gang: self.feed.held_otherwise(gang),
         )
         self.reservations = ReservationBook(self.refills, refused, on_change)
         self.advance = AdvanceBook(self)

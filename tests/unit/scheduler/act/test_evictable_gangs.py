@@ -1,6 +1,6 @@
 """Who may have to yield, as the engine is told: looked at anew only where something changed."""
 
-from t9ksched.scheduler.act.preemption import EvictableGangs
+from t9ksched.scheduler.act.evictable_gangs import EvictableGangs
 from t9ksched.scheduler.state.state import ClusterState
 from tests.unit.scheduler.state.test_state import NOW, group, node, pod, state_with
 
@@ -40,7 +40,7 @@ def test_only_the_group_that_changed_is_new() -> None:
     state.remove_group(group("h", 2))
     assert [one.uid for one in evictable.running(NOW)] == ["group-g"]
     leaving.add("pod-g0")
-    state.gangs_by_uid["group-g"].changes += 1  # as the evictor does when an eviction is under way
+    state.progress.victims_changed(state.gangs_by_uid["group-g"])
     assert [one.leaving for one in evictable.running(NOW)[0].pods] == [True, False]
     assert h.uid == "group-h"
 
@@ -53,7 +53,7 @@ def test_a_victim_is_certain_to_go_once_the_server_was_asked() -> None:
     seen = []
     for container in (leaving, asked):
         container.add("pod-g0")
-        gang.changes += 1
+        state.progress.victims_changed(gang)
         pod_ = evictable.running(NOW)[0].pods[0]
         seen.append((pod_.leaving, pod_.asked))
     assert seen == [(True, False), (True, True)]

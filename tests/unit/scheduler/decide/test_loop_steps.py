@@ -17,7 +17,7 @@ from t9ksched.model.podclass import PodClass
 from t9ksched.model.reservation import Reservation, ReservationKind
 from t9ksched.scheduler.act import cardkeeper
 from t9ksched.scheduler.act.cardkeeper import CardKeeper
-from t9ksched.scheduler.act.preemption import EvictableGangs
+from t9ksched.scheduler.act.evictable_gangs import EvictableGangs
 from t9ksched.scheduler.decide.loop import Loop
 from t9ksched.scheduler.keep import housekeeping
 from t9ksched.scheduler.keep.housekeeping import Housekeeping
