@@ -1,0 +1,83 @@
+"""Waiting for a job: until when, and when there is no use in it any more."""
+
+import time
+from collections.abc import Callable
+from typing import Any, Final, Literal
+
+from t9ksched.client.errors import NotFound, NotReached, WaitTimeout
+from t9ksched.client.models import FINISHED, Job
+from t9ksched.client.operations import Operation, Operations
+from t9ksched.client.targets import target_of
+
+Goal = Literal["running", "succeeded", "failed", "finished", "deleted"]
+GOALS: Final = ("running", "succeeded", "failed", "finished", "deleted")
+FIRST_SECONDS: Final = 0.2
+LONGEST_SECONDS: Final = 2.0
+_TERMINATING: Final = "Terminating"
+
+
+def reached(goal: str, job: Job) -> bool:
+    """Whether the job is where `goal` says. `running` is also reached by a job that has already succeeded.
+
+    Raises:
+        NotReached: it cannot get there any more.
+    """
+    phase = job.phase
+    if goal == "deleted":
+        return False
+    if phase == _TERMINATING:
+        raise NotReached(f"{job} is being deleted and will not be {goal} any more", job)
+    if goal == "finished":
+        return phase in FINISHED
+    if phase.lower() == goal or (goal == "running" and phase == "Succeeded"):
+        return True
+    if phase in FINISHED:
+        why = f": {job.reason.message}" if job.reason is not None and job.reason.message else ""
+        raise NotReached(f"{job} ended as {phase} and will not be {goal} any more{why}", job)
+    return False
+
+
+def wait(
+    operations: Operations,
+    job: Any,
+    goal: str,
+    namespace: str | None,
+    timeout: float | None,
+    on_change: Callable[[Job], object] | None,
+    clock: Callable[[], float] = time.monotonic,
+) -> Operation[Job]:
+    """The job once it is where `goal` says; of `deleted` the job as it was seen last.
+
+    Raises:
+        NotReached: it cannot get there any more, or it was deleted meanwhile.
+        WaitTimeout: it is not there in time.
+        NotFound: there never was one.
+        ValueError: that is no goal.
+    """
+    if goal not in GOALS:
+        raise ValueError(f"{goal!r} is nothing to wait for: it is one of {', '.join(GOALS)}")
+    target = target_of(job, namespace)
+    end = None if timeout is None else clock() + timeout
+    seen: Job | None = job if isinstance(job, Job) else None
+    told: Job | None = None
+    pause = FIRST_SECONDS
+    while True:
+        try:
+            seen = yield from operations.one(target.path, Job)
+        except NotFound:
+            if goal == "deleted" and seen is not None:
+                return seen
+            if told is not None:
+                raise NotReached(f"{target} was deleted before it was {goal}", seen) from None
+            raise
+        if on_change is not None and seen != told:
+            on_change(seen)
+        told = seen
+        if reached(goal, seen):
+            return seen
+        left = None if end is None else end - clock()
+        if left is not None and left <= 0:
+            why = f": {seen.reason.code}: {seen.reason.message}" if seen.reason is not None else ""
+            raise WaitTimeout(f"{seen} is not {goal} after {timeout:g} s; it is {seen.phase}{why}", seen)
+        yield pause if left is None else max(0.0, min(pause, left))
+        pause = min(LONGEST_SECONDS, pause * 1.5)
