@@ -1,26 +1,24 @@
-"""A small HTTP client for the t9ksched service, on the standard library so that commands start fast.
+"""The commands' way to the service: the client of `t9ksched.client`, whose errors become failures of commands.
 
-Every error is raised as a `Failure`: a problem+json answer with its code, field paths and remedy, a server that
-does not answer with how to start one.
+Every error is raised as a `Failure`: a problem with its code, field paths and remedy in the words of the command line,
+a server that does not answer with how to start one. Nothing is sent twice: a person sees at once what is wrong.
 """
 
 import json
 import re
-import ssl
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from http.client import HTTPException
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
-from urllib.error import HTTPError, URLError
-from urllib.parse import quote, urlencode, urlsplit
-from urllib.request import OpenerDirector, ProxyHandler, Request, build_opener
 
-from t9ksched.cli.datadir import ClientFile, default_data_dir
+from t9ksched.cli.datadir import remembered
 from t9ksched.cli.failure import BAD_USAGE, Failure
 from t9ksched.cli.remedies import remedy
-
-TIMEOUT_SECONDS = 30.0
+from t9ksched.client.calls import JSON, Call, Query, address, decoded
+from t9ksched.client.errors import Misunderstood, Refused, Unreachable
+from t9ksched.client.known import NoService, default_data_dir, find
+from t9ksched.client.sending import Transport
 
 
 @dataclass(frozen=True)
@@ -28,7 +26,7 @@ class Answer:
     """A successful answer: its status, its headers and its decoded JSON (None when empty)."""
 
     status: int
-    headers: dict[str, str]
+    headers: Mapping[str, str]
     body: Any
 
 
@@ -38,38 +36,40 @@ class Client:
 
     server: str
     token: str = ""
-    _opener: OpenerDirector = field(default_factory=build_opener, repr=False, compare=False)
 
     @staticmethod
     def find(server: str | None, token: str | None, data_dir: Path | None) -> "Client":
         """The service to use: as the options say, else as `client.json` of the data directory says."""
         directory = data_dir or default_data_dir()
-        known = None if server and token else ClientFile.read(directory)
-        if not server:
-            if known is None:
-                raise Failure(
-                    f"No t9ksched service is known here: {directory / 'client.json'} does not exist.",
-                    remedy="Start one with `t9ksched up`, or say where it is with --server URL and --token TOKEN.",
-                )
-            return Client.at(known.server, token or known.token)
-        # A remembered token is shown only to the server it was made by.
-        remembered = known.token if known and known.server == server.rstrip("/") else ""
-        return Client.at(server, token or remembered)
+        if server:
+            Client.at(server, "")  # a wrong address is bad usage, whatever else is known
+        if not server or not token:
+            remembered(directory)
+        try:
+            return Client(*find(server, token, directory))
+        except NoService as error:
+            raise Failure(
+                f"No t9ksched service is known here: {error.file} does not exist.",
+                remedy="Start one with `t9ksched up`, or say where it is with --server URL and --token TOKEN.",
+            ) from None
+        except ValueError as error:
+            raise Failure(f"{directory / 'client.json'}: {error}.", remedy="Start `t9ksched up` again.") from None
 
     @staticmethod
     def at(server: str, token: str) -> "Client":
         """A client for a server's address. Raises Failure (bad usage) when it is not an http(s) URL."""
-        parts = urlsplit(server)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
+        try:
+            return Client(address(server), token)
+        except ValueError:
             raise Failure(
                 f"'{server}' is not the address of a server.",
                 remedy="Write it as http://HOST:PORT or https://HOST.",
                 code=BAD_USAGE,
-            )
-        # A proxy of the environment cannot reach this machine's own loopback.
-        local = parts.hostname in ("localhost", "127.0.0.1", "::1")
-        opener = build_opener(ProxyHandler({})) if local else build_opener()
-        return Client(server.rstrip("/"), token, opener)
+            ) from None
+
+    @cached_property
+    def _transport(self) -> Transport:
+        return Transport(self.server, self.token)
 
     def get(self, path: str, **query: str | int | None) -> Any:
         """GET and decode; query values that are None are left out."""
@@ -95,8 +95,8 @@ class Client:
         *,
         body: Any = None,
         raw: bytes | None = None,
-        content_type: str = "application/json",
-        query: Mapping[str, str | int | list[str] | None] | None = None,
+        content_type: str = JSON,
+        query: Query | None = None,
         headers: dict[str, str] | None = None,
         options: Mapping[str, str] | None = None,
         decode: Callable[[bytes], Any] | None = None,
@@ -106,72 +106,44 @@ class Client:
         `options` says which option of the command fills a field of the body; faults are told of the option. A parameter
         of the query is filled by the option of its name.
         """
-        url = self.server + quote(path)
-        if given := {key: value for key, value in (query or {}).items() if value is not None}:
-            url += "?" + urlencode(given, doseq=True)
         data = raw if raw is not None else None if body is None else json.dumps(body).encode()
-        request = Request(url, data=data, method=method, headers=headers or {})
-        request.add_header("Accept", "application/json")
-        if self.token:
-            request.add_header("Authorization", f"Bearer {self.token}")
-        if data is not None:
-            request.add_header("Content-Type", content_type)
         try:
-            with self._opener.open(request, timeout=TIMEOUT_SECONDS) as response:
-                return Answer(
-                    response.status,
-                    {name.lower(): value for name, value in response.headers.items()},
-                    (decode or self._decode)(response.read()),
-                )
-        except HTTPError as error:
-            with error:
-                raise _refusal(path, error.code, error.read(), options or {}) from None
-        except (URLError, OSError, HTTPException) as error:
-            if data and isinstance(getattr(error, "reason", error), ConnectionResetError | BrokenPipeError):
-                raise self._hung_up(len(data)) from None
-            raise self._unreachable(error) from None
-
-    def _decode(self, content: bytes) -> Any:
-        if not content:
-            return None
-        try:
-            return json.loads(content)
-        except ValueError:
+            answer = self._transport.send(Call(method, path, query or {}, data, content_type, headers or {})).checked()
+            found = decode(answer.content) if decode is not None else decoded(answer, self.server)
+        except Refused as refused:
+            raise _refusal(path, refused, options or {}) from None
+        except Unreachable as error:
+            raise _unreachable(error) from None
+        except Misunderstood:
             raise Failure(
                 f"{self.server} answered with something that is not JSON.",
                 remedy="Is this the address of a t9ksched service? Check --server.",
             ) from None
+        return Answer(answer.status, answer.headers, found)
 
-    def _hung_up(self, size: int) -> Failure:
+
+def _unreachable(error: Unreachable) -> Failure:
+    if error.sent:
         return Failure(
-            f"{self.server} closed the connection while {size / 1024:.0f} KiB were being sent.",
+            f"{error.server} closed the connection while {error.sent / 1024:.0f} KiB were being sent.",
             remedy="If it stopped, see its log and repeat. A service, or a proxy before it, also ends requests that are"
             " too large: send the objects as several smaller files.",
         )
-
-    def _unreachable(self, error: Exception) -> Failure:
-        reason = getattr(error, "reason", error)
-        if isinstance(reason, ssl.SSLError):
-            return Failure(f"{self.server} is not trusted: {reason.reason or reason}", remedy="Check its certificate.")
-        text = getattr(reason, "strerror", None) or str(reason) or type(reason).__name__
-        return Failure(
-            f"Nothing answers at {self.server} ({text}).",
-            remedy="Start a service with `t9ksched up`, or say where it runs with --server URL.",
-        )
+    if not error.trusted:
+        return Failure(f"{error.server} is not trusted: {error.why}", remedy="Check its certificate.")
+    return Failure(
+        f"Nothing answers at {error.server} ({error.why}).",
+        remedy="Start a service with `t9ksched up`, or say where it runs with --server URL.",
+    )
 
 
-def _refusal(path: str, status: int, content: bytes, options: Mapping[str, str]) -> Failure:
-    """The Failure of an answer that is not 2xx: RFC 9457 when it is one, else its text."""
-    try:
-        problem = json.loads(content)
-        if not isinstance(problem, dict):
-            raise ValueError
-    except ValueError:
-        text = content.decode(errors="replace").strip()[:300]
-        return Failure(f"The service answered {status}{f': {text}' if text else '.'}")
-    code = str(problem.get("code") or "")
-    message = str(problem.get("detail") or problem.get("title") or f"The service answered {status}.")
-    faults = [(str(item.get("path", "")), str(item.get("message", ""))) for item in problem.get("errors") or ()]
+def _refusal(path: str, refused: Refused, options: Mapping[str, str]) -> Failure:
+    """The Failure of an answer that is not 2xx."""
+    if not refused.code and not refused.errors and refused.detail.startswith("the service"):
+        text = refused.detail[0].upper() + refused.detail[1:]
+        return Failure(text if ":" in text else f"{text}.", remedy=remedy("", path, refused.remedy))
+    message = refused.detail
+    faults = [tuple(fault) for fault in refused.errors]
     for index, (where, text) in enumerate(faults):
         if (option := options.get(where) or _option(where)) is not None:
             faults[index] = option, text
@@ -179,7 +151,7 @@ def _refusal(path: str, status: int, content: bytes, options: Mapping[str, str])
     if len(faults) == 1 and faults[0][1] == message and faults[0][0]:
         message = f"{faults[0][0]}: {message}"  # a single fault is shown once, with its place
     details = [line for line in (f"{where}: {text}".strip(": ") for where, text in faults) if line not in message]
-    return Failure(message, details=details, remedy=remedy(code, path, str(problem.get("remedy") or "")), name=code)
+    return Failure(message, details=details, remedy=remedy(refused.code, path, refused.remedy), name=refused.code)
 
 
 def _option(where: str) -> str | None:

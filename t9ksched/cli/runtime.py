@@ -20,10 +20,11 @@ from api.leader import HttpLeader
 from api.submission.recovery import recovering
 from t9ksched.admission.misspelt import also_read
 from t9ksched.cli.assembly import limits_of, scheduler_of, services_of
-from t9ksched.cli.datadir import ClientFile, database_url, lock
+from t9ksched.cli.datadir import database_url, lock, remembered
 from t9ksched.cli.failure import BAD_USAGE, Failure
 from t9ksched.cli.foreign import failures, first_cause
 from t9ksched.cli.leading import SCHEDULER_LEASE, leading
+from t9ksched.client.known import ClientFile
 from t9ksched.controller.service import Controllers
 from t9ksched.devcluster.agents import Agents
 from t9ksched.devcluster.cluster import DevCluster
@@ -198,7 +199,7 @@ def _check_observer(plan: Plan) -> None:
 
 async def _admin_token(plan: Plan, store: Store) -> str:
     """The administrator's token: the one that `client.json` remembers if it still counts, else a new one."""
-    known = ClientFile.read(plan.data_dir)
+    known = remembered(plan.data_dir)
     if known is not None and (record := await store.tokens.authenticate(known.token)) and record.role == "admin":
         return known.token
     given = plan.settings.admin_token.get_secret_value() if plan.settings.admin_token else None

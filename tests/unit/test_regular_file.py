@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from t9ksched.cli.datadir import ClientFile
-from t9ksched.cli.failure import Failure
+from t9ksched.client.errors import ClientError
+from t9ksched.client.known import ClientFile
 from t9ksched.devcluster.apiserver.journal import CorruptJournal, Journal
 from t9ksched.devcluster.nodes.presets import load_nodes
 from t9ksched.kube.transport.config import ConfigError, check
@@ -69,7 +69,7 @@ def test_pipes_in_place_of_our_own_files_are_refused(tmp_path: Path) -> None:
     pipe = tmp_path / "client.json"
     os.mkfifo(pipe)
     os.mkfifo(tmp_path / "cluster.journal")
-    with pytest.raises(Failure, match="it is a pipe"):
+    with pytest.raises(ClientError, match="it is a pipe"):
         ClientFile.read(tmp_path)
     with pytest.raises(Invalid, match="it is a pipe"):
         load_nodes(pipe)

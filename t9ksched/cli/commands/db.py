@@ -5,11 +5,12 @@ from typing import Annotated
 
 import typer
 
-from t9ksched.cli.datadir import database_url, default_data_dir
+from t9ksched.cli.datadir import database_url
 from t9ksched.cli.failure import Failure
 from t9ksched.cli.foreign import failures
 from t9ksched.cli.options import DataDirOption
 from t9ksched.cli.output import console
+from t9ksched.client.known import default_data_dir
 
 app = typer.Typer(no_args_is_help=True, help="Upgrade, downgrade, inspect and copy the database.")
 UrlOption = Annotated[

@@ -2,7 +2,6 @@
 
 import copy
 import os
-import secrets
 import sys
 from typing import Annotated, Any, Final
 
@@ -14,10 +13,11 @@ from t9ksched.cli.following import follow
 from t9ksched.cli.kinds import Target
 from t9ksched.cli.options import OutputOption, Service, with_service
 from t9ksched.cli.output import Output, console, paragraph, print_json, print_warnings, program
+from t9ksched.client.running import generated_name
 from t9ksched.model.errors import Invalid
 from t9ksched.model.names import RESERVATION_ANNOTATION, START_AFTER_ANNOTATION, TIME_LIMIT_ANNOTATION
 from t9ksched.model.resources import NVIDIA_GPU
-from t9ksched.workloads.compose.asked import Asked, read_annotations, read_environment, read_mounts, stem_of
+from t9ksched.workloads.compose.asked import Asked, read_annotations, read_environment, read_mounts
 from t9ksched.workloads.compose.job import Composed, compose
 from t9ksched.workloads.queueing import annotate
 
@@ -28,9 +28,6 @@ _ANNOTATIONS: Final = {
     "startAfter": START_AFTER_ANNOTATION,
     "reservation": RESERVATION_ANNOTATION,
 }
-_ALPHABET: Final = "bcdfghjkmnpqrstvwxz2456789"
-"""Without vowels, so that no words come out, and without what looks alike."""
-_END_LENGTH: Final = 5
 _TEXTS: Final = ("env", "mount", "annotation")
 
 
@@ -119,7 +116,7 @@ def run(
     try:
         composed = compose(
             Asked(
-                name=name or _generated(command),
+                name=name or generated_name(command),
                 command=tuple(command),
                 image=image,
                 namespace=namespace,
@@ -208,10 +205,6 @@ def _print_yaml(obj: dict[str, Any]) -> None:
     from t9ksched.model.text import write
 
     typer.echo(write(obj))
-
-
-def _generated(command: list[str]) -> str:
-    return f"{stem_of(command)}-{''.join(secrets.choice(_ALPHABET) for _ in range(_END_LENGTH))}"
 
 
 def _usage(error: Invalid) -> Failure:

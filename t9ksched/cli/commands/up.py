@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
-from t9ksched.cli.datadir import default_data_dir
 from t9ksched.cli.heap import loading
 from t9ksched.cli.options import DataDirOption, OutputOption, SchedulerConfOption
 from t9ksched.cli.output import Output, console, example, print_json, program
+from t9ksched.client.known import default_data_dir
 
 if TYPE_CHECKING:
     from t9ksched.cli.runtime import Plan, Running

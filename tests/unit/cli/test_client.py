@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from t9ksched.cli.client import Client
-from t9ksched.cli.datadir import ClientFile
 from t9ksched.cli.failure import BAD_USAGE, REQUEST_FAILED, Failure
+from t9ksched.client.known import ClientFile
 from tests.unit.cli.conftest import Service
 
 

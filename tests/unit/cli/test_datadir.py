@@ -3,8 +3,10 @@ from pathlib import Path
 
 import pytest
 
-from t9ksched.cli.datadir import ClientFile, default_data_dir, lock
+from t9ksched.cli.client import Client
+from t9ksched.cli.datadir import lock
 from t9ksched.cli.failure import Failure
+from t9ksched.client.known import ClientFile, default_data_dir
 
 
 def test_the_client_file_is_its_owners_alone(tmp_path: Path) -> None:
@@ -18,7 +20,7 @@ def test_a_broken_client_file_says_what_to_do(tmp_path: Path) -> None:
     assert ClientFile.read(tmp_path) is None
     (tmp_path / "client.json").write_text('{"server": 1')
     with pytest.raises(Failure, match="cannot be read") as failure:
-        ClientFile.read(tmp_path)
+        Client.find(None, None, tmp_path)
     assert "t9ksched up" in failure.value.remedy
 
 
