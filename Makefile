@@ -47,7 +47,7 @@ audit: $(READY)  ## ask the OSV database about every package that uv.lock names 
 SBOM ?= dist/sbom.cdx.json
 sbom: $(READY)  ## write a bill of materials (CycloneDX) of what is shipped, from uv.lock
 	@mkdir -p $(dir $(SBOM))
-	@$(UV) export --frozen --quiet --no-dev --format cyclonedx1.5 --preview-features sbom-export --output-file $(SBOM) >/dev/null
+	@$(UV) export --frozen --quiet --no-dev --extra server --format cyclonedx1.5 --preview-features sbom-export --output-file $(SBOM) >/dev/null
 	@echo "$(SBOM)"
 
 clean:  ## remove the environment and every cache

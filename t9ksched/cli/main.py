@@ -8,9 +8,30 @@ import os
 import sys
 
 from t9ksched import version
-from t9ksched.cli.failure import REQUEST_FAILED, Failure
+from t9ksched.cli.failure import BAD_USAGE, REQUEST_FAILED, Failure
 from t9ksched.cli.heap import loading
 
+SERVER_PACKAGES = frozenset(
+    {
+        "aiohttp",
+        "aiosqlite",
+        "alembic",
+        "apscheduler",
+        "cryptography",
+        "fastapi",
+        "fastapi_offline",
+        "hpack",
+        "kubernetes",
+        "numpy",
+        "psycopg",
+        "pydantic",
+        "pydantic_settings",
+        "sqlalchemy",
+        "structlog",
+        "uvicorn",
+    }
+)
+"""What the extra `server` of the package adds, as it is imported."""
 _INTERRUPTED = 130
 """The exit code of what Ctrl-C ended, as shells have it."""
 
@@ -36,15 +57,28 @@ def main() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(REQUEST_FAILED)
     except Exception as error:
-        if os.environ.get("T9KSCHED_DEBUG"):
-            raise
-        _tell(
-            Failure(
+        told = _without_service(error)
+        if told is None:
+            if os.environ.get("T9KSCHED_DEBUG"):
+                raise
+            told = Failure(
                 f"t9ksched did not foresee this: {type(error).__name__}: {error}",
                 remedy="Repeat with T9KSCHED_DEBUG=1 in the environment to see where, and report it.",
             )
-        )
-        sys.exit(REQUEST_FAILED)
+        _tell(told)
+        sys.exit(told.code)
+
+
+def _without_service(error: Exception) -> Failure | None:
+    """The failure of a command that needs the service where the base package is installed alone; None of any other."""
+    package = (error.name or "").partition(".")[0] if isinstance(error, ModuleNotFoundError) else ""
+    if package not in SERVER_PACKAGES:
+        return None
+    return Failure(
+        f"This command needs the service, which is not installed here: there is no {package}.",
+        remedy="Install it: pip install 't9ksched[server]'",
+        code=BAD_USAGE,
+    )
 
 
 def _tell(failure: Failure) -> None:

@@ -67,7 +67,7 @@ def wait(
         except NotFound:
             if goal == "deleted" and seen is not None:
                 return seen
-            if told is not None:
+            if seen is not None:
                 raise NotReached(f"{target} was deleted before it was {goal}", seen) from None
             raise
         if on_change is not None and seen != told:

@@ -42,6 +42,7 @@ t9ksched() {
     fi
     "$PYTHON" -I -S "$FORKED" "$FORKS" t9ksched "$@"
 }
+python() { "$PYTHON" "$@"; }
 """
 """`up` goes on in the background on a free port, as in a terminal of its own; everything else runs as it is written, in
 processes that need not import the program anew.

@@ -22,8 +22,9 @@ from tests.sources import ROOT, statements, trees
 LOCK = tomllib.loads((ROOT / "uv.lock").read_text())["package"]
 LIST = tomllib.loads((ROOT / ".ci/advisories.toml").read_text())
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-NEEDED = [Requirement(each) for each in PROJECT["dependencies"]]
-EXTRA = [Requirement(each) for extra in PROJECT["optional-dependencies"].values() for each in extra]
+EXTRAS = PROJECT["optional-dependencies"]
+NEEDED = [Requirement(each) for each in [*PROJECT["dependencies"], *EXTRAS["server"]]]
+EXTRA = [Requirement(each) for extra in EXTRAS.values() for each in extra]
 LOADED_BY_NAME = {
     "aiosqlite": ("t9ksched/store", "sqlite+aiosqlite"),
     "fastapi-offline": ("api", 'files("fastapi_offline")'),

@@ -223,6 +223,8 @@ def test_there_never_was_one() -> None:
             Carried([no(404, "NotFound")]).out(wait(SERVICE, "Job/fit", goal, None, None, None))
     known = Job(namespace="default", kind="Job", name="fit", uid="u")
     assert Carried([no(404, "NotFound")]).out(wait(SERVICE, known, "deleted", None, None, None)) == known
+    with pytest.raises(NotReached, match="was deleted before it was finished"):
+        Carried([no(404, "NotFound")]).out(wait(SERVICE, known, "finished", None, None, None))
 
 
 @pytest.mark.parametrize(
