@@ -19,11 +19,12 @@ from t9ksched.model.dra import IMPLICIT_PREFIX
 from t9ksched.model.errors import FieldError, Invalid, child
 from t9ksched.model.names import MAX_CARD_CONTAINER_NAME, is_system_namespace
 from t9ksched.model.pod import container_cards, decode_pod_spec
-from t9ksched.model.quantity import QuantityError
+from t9ksched.model.quantity import QuantityError, to_units
 from t9ksched.model.resources import is_card_resource
 from t9ksched.workloads.podspec import long_name_fault
 from t9ksched.workloads.shape import Template
 
+SHARED: Final = "nvidia.com/gpu.shared"
 PARTS: Final = ("containers", "initContainers")
 Resources = Mapping[str, Mapping[str, Any]]
 
@@ -43,6 +44,29 @@ def node_left_open(request: Request) -> Verdict:
         FieldError(f"{template.path}.nodeName", text) for template in request.templates if template.spec.get("nodeName")
     ]
     return invalid(faults) if faults else ALLOWED
+
+
+def shared_cards_one_each(request: Request) -> Verdict:
+    """No container asks for more than one turn on a shared card: more give it no more of the card, and where the device
+    plugin is configured so it fails the container. The scheduler takes such pods as they are.
+    """
+    faults = [
+        FieldError(
+            child(f"{path}.resources.{part}", SHARED),
+            f"{resources[part][SHARED]}: a container has at most 1, more turns on a card give it no more of the card",
+        )
+        for path, _, resources in containers(request.templates)
+        for part, resource in _named(resources)
+        if resource == SHARED and _more_than_one(resources[part][SHARED])
+    ]
+    return invalid(faults, f"ask for 1 of {SHARED}, or for whole cards (nvidia.com/gpu)") if faults else ALLOWED
+
+
+def _more_than_one(amount: Any) -> bool:
+    try:
+        return to_units(SHARED, amount) > 1
+    except QuantityError:
+        return False  # other rules say so
 
 
 def claims_supported(request: Request) -> Verdict:

@@ -15,7 +15,7 @@ from t9ksched.admission.verdict import ALLOWED, FIELD_CODES, INVALID_FIELD, Verd
 Rule = Callable[[Request], Verdict]
 Phase = tuple[Rule, ...]
 
-FORM: Final[Phase] = (forms.namespace_for_users, forms.node_left_open)
+FORM: Final[Phase] = (forms.namespace_for_users, forms.node_left_open, forms.shared_cards_one_each)
 """About an object that users submit by REST, which creates it by its own rights."""
 LIMITS: Final[Phase] = (entry.jobs_could_wait, entry.jobs_may_wait)
 """How many jobs may wait. Each door counts them and asks these by themselves, because counting is work."""

@@ -6,7 +6,7 @@ not from here: this says what is asked for.
 
 * `nvidia.com/gpu` alone is whole cards, and so is any other card resource.
 * HAMi: `nvidia.com/gpu` cards with `gpucores` percent and `gpumem` MiB or `gpumem-percentage` of each. Without memory
-  all of it is meant, and without cores besides the whole card.
+  all of it is meant, and without cores besides the whole card; without a number of cards one, on nodes of HAMi alone.
 * Volcengine mGPU: `mgpu-core` percent and `mgpu-memory` MiB in all of a container, on one card, or on as many as the
   annotation `container-multiple-gpu` says, one number a container; above 100 percent whole cards.
 * gpushare: `aliyun.com/gpu-mem` of one card for one container of a pod, in GiB or MiB as the node has it.
@@ -17,13 +17,13 @@ not from here: this says what is asked for.
   container (`-container-<name>`), for each card.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from t9ksched.model.card_size import CORES
 from t9ksched.model.cards import MOST_INDEXED, CardRequest, ContainerKind, SharedCards, WholeCards
-from t9ksched.model.errors import FieldError, Invalid, child
+from t9ksched.model.errors import child
 from t9ksched.model.names import GPU_CORES_ANNOTATION, GPU_MEMORY_ANNOTATION
 from t9ksched.model.quantity import QuantityError, to_units
 from t9ksched.model.resources import NVIDIA_GPU, is_card_resource
@@ -32,6 +32,7 @@ from t9ksched.model.whole import whole_number
 HAMI_CORES: Final = "nvidia.com/gpucores"
 HAMI_MEMORY: Final = "nvidia.com/gpumem"
 HAMI_PERCENT: Final = "nvidia.com/gpumem-percentage"
+_OF_ONE: Final = (HAMI_CORES, HAMI_MEMORY, HAMI_PERCENT)
 MGPU_CORE: Final = "vke.volcengine.com/mgpu-core"
 MGPU_MEMORY: Final = "vke.volcengine.com/mgpu-memory"
 MGPU_COUNTS: Final = "vke.volcengine.com/container-multiple-gpu"
@@ -58,11 +59,6 @@ _PARTS: Final = frozenset({*SUMS, GPUSHARE_COUNT, *UNCOUNTED})
 _ANNOTATIONS: Final = (MGPU_COUNTS, GPU_MEMORY_ANNOTATION, GPU_CORES_ANNOTATION)
 """What the keys of annotations begin with that are read here."""
 
-_ALONE: Final = {
-    GPUSHARE_MEMORY: "the node gives a card to one container of a pod",
-    KOORDINATOR_CORE: "the node gives the cards of a pod to all its containers",
-}
-"""Cards that one container of a pod asks for at most, by their name, and why."""
 _OF_CARDS: Final = (KOORDINATOR_CORE, KOORDINATOR_MEMORY, KOORDINATOR_RATIO, KOORDINATOR_CARDS)
 _PERCENT: Final = 100
 _THOUSANDTHS: Final = CORES // _PERCENT
@@ -70,13 +66,22 @@ _LEAST_MGPU: Final = 256
 """MiB of a part of a card."""
 _LARGEST: Final = 1 << 40
 _MIB: Final = 1 << 20
-_SHOWN: Final = 100
+SHOWN: Final = 100
 """Characters of an annotation that are quoted."""
 
 
 def written(annotations: Mapping[str, str]) -> dict[str, str]:
     """Those annotations that say what containers ask of cards."""
     return {key: annotations[key] for key in annotations if key.startswith(_ANNOTATIONS)}
+
+
+def with_count(amounts: Mapping[str, int]) -> Mapping[str, int]:
+    """What a container asks for, with the one card of which HAMi's words mean a part where no number of cards stands
+    beside them.
+    """
+    if not amounts.get(NVIDIA_GPU) and any(amounts.get(name) for name in _OF_ONE):
+        return {**amounts, NVIDIA_GPU: 1}
+    return amounts
 
 
 def is_part(resource: str) -> bool:
@@ -89,7 +94,7 @@ def cards_of(resource: str) -> str:
     return KOORDINATOR_CORE if resource in KOORDINATOR_SUMS else resource
 
 
-class _Fault(Exception):
+class Fault(Exception):
     """A request for cards that means nothing; `where` is the resource or annotation."""
 
     def __init__(self, where: str, message: str) -> None:
@@ -119,78 +124,22 @@ Reader = Callable[[Asking, Mapping[str, str]], Iterator[CardRequest]]
 """What a container asks for, given the annotations of its pod; nothing where it does not use the dialect."""
 
 
-def card_requests(containers: Sequence[Asking], annotations: Mapping[str, str]) -> tuple[CardRequest, ...]:
-    """What the containers of a pod ask for, in their order.
-
-    Raises:
-        Invalid: a part is described in a way that means nothing, or in two ways, or parts of one pod are unlike.
-    """
-    found: list[CardRequest] = []
-    faults: list[FieldError] = []
-    sizes: dict[str, tuple[int, int, int]] = {}
-    for asking in containers:
-        try:
-            mine = _of_container(asking, annotations)
-            _check_alike(mine, sizes)
-        except _Fault as fault:
-            faults.append(FieldError(asking.path(fault.where), fault.message))
-            continue
-        found += mine
-    for resource, why in _ALONE.items():
-        shared = [request.container for request in found if request.resource == resource]
-        if len(shared) > 1 and not faults:
-            second = next(asking for asking in containers if asking.name == shared[1])
-            asked = next(name for name in second.amounts if second.amounts[name] and cards_of(name) == resource)
-            faults.append(FieldError(second.path(asked), f"container {shared[0]!r} asks for it too: {why}"))
-    if faults:
-        raise Invalid(faults)
-    return tuple(found)
-
-
-def _of_container(asking: Asking, annotations: Mapping[str, str]) -> list[CardRequest]:
-    found = [request for read in DIALECTS for request in read(asking, annotations)]
-    taken = {request.resource for request in found}
-    found += [
-        WholeCards(asking.name, name, count, asking.kind)
-        for name, count in asking.amounts.items()
-        if count > 0 and is_card_resource(name) and name not in taken
-    ]
-    return sorted(found, key=lambda request: request.resource)
-
-
-def _check_alike(requests: Sequence[CardRequest], sizes: dict[str, tuple[int, int, int]]) -> None:
-    """Containers of one pod get different cards, and as much of each: what a pod holds is one number a card. `sizes`
-    has what containers before ask for, by resource, and takes these in.
-    """
-    for request in requests:
-        size = (CORES, 0, _PERCENT)
-        if isinstance(request, SharedCards):
-            size = (request.cores, request.memory, request.memory_percent)
-        if sizes.setdefault(request.resource, size) != size:
-            raise _Fault(
-                request.resource,
-                f"container {request.container!r} asks for another part of a card than a container before it: "
-                "containers of one pod ask for equal parts, others belong in pods of their own",
-            )
-
-
 def _hami(asking: Asking, annotations: Mapping[str, str]) -> Iterator[CardRequest]:
-    asked = {name: asking.amounts[name] for name in (HAMI_CORES, HAMI_MEMORY, HAMI_PERCENT) if name in asking.amounts}
+    asked = {name: asking.amounts[name] for name in _OF_ONE if name in asking.amounts}
     if not any(asked.values()):
         return
-    if not asking.amounts.get(NVIDIA_GPU):
-        raise _Fault(next(iter(asked)), f"needs {NVIDIA_GPU} beside it: without that the node gives no card")
     cores, memory, percent = (asked.get(name, 0) for name in (HAMI_CORES, HAMI_MEMORY, HAMI_PERCENT))
     if memory and percent:
-        raise _Fault(HAMI_PERCENT, f"stands beside {HAMI_MEMORY}: a part of the memory is given in one way only")
+        raise Fault(HAMI_PERCENT, f"stands beside {HAMI_MEMORY}: a part of the memory is given in one way only")
     for name, amount in ((HAMI_CORES, cores), (HAMI_PERCENT, percent)):
         if amount > _PERCENT:
-            raise _Fault(name, f"{amount} is more than the {_PERCENT} percent that a card has")
+            raise Fault(name, f"{amount} is more than the {_PERCENT} percent that a card has")
     if not memory and percent in (0, _PERCENT):
         percent = _PERCENT
         if HAMI_CORES not in asked:
             cores = _PERCENT  # all of the memory, and nothing said of the cores, is the whole card
-    yield _part(asking, NVIDIA_GPU, asking.amounts[NVIDIA_GPU], cores, memory, percent)
+    count = asking.amounts.get(NVIDIA_GPU, 0)
+    yield _part(asking, NVIDIA_GPU, count or 1, cores, memory, percent, implied=not count)
 
 
 def _mgpu(asking: Asking, annotations: Mapping[str, str]) -> Iterator[CardRequest]:
@@ -198,24 +147,24 @@ def _mgpu(asking: Asking, annotations: Mapping[str, str]) -> Iterator[CardReques
     if not core and not memory:
         return
     if not core:
-        raise _Fault(MGPU_MEMORY, f"needs {MGPU_CORE} beside it")
+        raise Fault(MGPU_MEMORY, f"needs {MGPU_CORE} beside it")
     counts = annotations.get(MGPU_COUNTS, "") if asking.kind == "main" else ""
     if not counts and core > _PERCENT and core % _PERCENT:
-        raise _Fault(MGPU_CORE, f"{core} is neither a part of one card nor a multiple of {_PERCENT}")
+        raise Fault(MGPU_CORE, f"{core} is neither a part of one card nor a multiple of {_PERCENT}")
     count = _mgpu_count(counts, asking) if counts else max(1, core // _PERCENT)
     for name, amount in ((MGPU_CORE, core), (MGPU_MEMORY, memory)):
         if amount % count:
-            raise _Fault(name, f"{amount} cannot be divided by the {count} cards of annotation {MGPU_COUNTS}")
+            raise Fault(name, f"{amount} cannot be divided by the {count} cards of annotation {MGPU_COUNTS}")
     each, memory_each = core // count, memory // count
     if each > _PERCENT:
-        raise _Fault(MGPU_CORE, f"{core} on {count} cards is {each} on each, and a card has {_PERCENT}")
+        raise Fault(MGPU_CORE, f"{core} on {count} cards is {each} on each, and a card has {_PERCENT}")
     if each == _PERCENT:
         if memory and count > 1:
-            raise _Fault(MGPU_MEMORY, f"is left out where {MGPU_CORE} is above {_PERCENT}: whole cards are meant")
+            raise Fault(MGPU_MEMORY, f"is left out where {MGPU_CORE} is above {_PERCENT}: whole cards are meant")
         yield WholeCards(asking.name, MGPU_CORE, _count(count, MGPU_CORE), asking.kind)
         return
     if memory_each < _LEAST_MGPU:
-        raise _Fault(MGPU_MEMORY, f"a part of a card has at least {_LEAST_MGPU} MiB, this has {memory_each}")
+        raise Fault(MGPU_MEMORY, f"a part of a card has at least {_LEAST_MGPU} MiB, this has {memory_each}")
     yield _part(asking, MGPU_CORE, count, each, memory_each, 0)
 
 
@@ -224,9 +173,9 @@ def _mgpu_count(text: str, asking: Asking) -> int:
     counts = [whole_number(part.strip()) for part in text.split(",")]
     count = counts[asking.position] if asking.position < len(counts) else None
     if None in counts or not count:
-        raise _Fault(
+        raise Fault(
             MGPU_COUNTS,
-            f"{text[:_SHOWN]!r} must have a number for each container, and one above 0 for {asking.name!r}",
+            f"{text[:SHOWN]!r} must have a number for each container, and one above 0 for {asking.name!r}",
         )
     return count
 
@@ -236,11 +185,11 @@ def _gpushare(asking: Asking, annotations: Mapping[str, str]) -> Iterator[CardRe
     if not memory and not count:
         return
     if not memory:
-        raise _Fault(GPUSHARE_COUNT, f"needs {GPUSHARE_MEMORY} beside it")
+        raise Fault(GPUSHARE_COUNT, f"needs {GPUSHARE_MEMORY} beside it")
     if count > 1:
-        raise _Fault(GPUSHARE_COUNT, f"{count} cards: the node gives a container a part of one card")
+        raise Fault(GPUSHARE_COUNT, f"{count} cards: the node gives a container a part of one card")
     if asking.kind != "main":
-        raise _Fault(GPUSHARE_MEMORY, "an init container gets none: the node would take it for the pod itself")
+        raise Fault(GPUSHARE_MEMORY, "an init container gets none: the node would take it for the pod itself")
     yield _part(asking, GPUSHARE_MEMORY, 1, 0, memory, 0)
 
 
@@ -250,30 +199,30 @@ def _koordinator(asking: Asking, annotations: Mapping[str, str]) -> Iterator[Car
         return
     first = next(iter(asked))
     if asking.kind != "main":
-        raise _Fault(first, "the node gives the cards of a pod to all its containers: ask for them in a main container")
+        raise Fault(first, "the node gives the cards of a pod to all its containers: ask for them in a main container")
     if any(amount and is_card_resource(name) for name, amount in asking.amounts.items()):
-        raise _Fault(first, "stands beside whole cards of a device plugin: these would be the same cards")
+        raise Fault(first, "stands beside whole cards of a device plugin: these would be the same cards")
     if KOORDINATOR_GPU in asked and len(asked) > 1:
-        raise _Fault(KOORDINATOR_GPU, "is cores and memory in one: it stands alone")
+        raise Fault(KOORDINATOR_GPU, "is cores and memory in one: it stands alone")
     core, memory, percent, cards = (asked.get(name, 0) for name in _OF_CARDS)
     of_memory = KOORDINATOR_RATIO
     if KOORDINATOR_GPU in asked:
         core = percent = asked[KOORDINATOR_GPU]
         of_memory = KOORDINATOR_GPU
     if memory and percent:
-        raise _Fault(
+        raise Fault(
             KOORDINATOR_RATIO, f"stands beside {KOORDINATOR_MEMORY}: a part of the memory is given in one way only"
         )
     if not memory and not percent:
-        raise _Fault(first, f"needs {KOORDINATOR_MEMORY} or {KOORDINATOR_RATIO} beside it")
+        raise Fault(first, f"needs {KOORDINATOR_MEMORY} or {KOORDINATOR_RATIO} beside it")
     if not cards and percent > _PERCENT and percent % _PERCENT:
-        raise _Fault(of_memory, f"{percent} is neither a part of one card nor a multiple of {_PERCENT}")
+        raise Fault(of_memory, f"{percent} is neither a part of one card nor a multiple of {_PERCENT}")
     count = _count(cards or max(1, percent // _PERCENT), KOORDINATOR_CARDS if cards else of_memory)
     for name, amount in ((KOORDINATOR_CORE, core), (of_memory, percent)):
         if amount % count:
-            raise _Fault(name, f"{amount} cannot be divided by {count} cards")
+            raise Fault(name, f"{amount} cannot be divided by {count} cards")
         if amount // count > _PERCENT:
-            raise _Fault(name, f"{amount} on {count} cards is {amount // count} on each, and a card has {_PERCENT}")
+            raise Fault(name, f"{amount} on {count} cards is {amount // count} on each, and a card has {_PERCENT}")
     each = -(-memory // (count * _MIB))
     yield _part(asking, KOORDINATOR_CORE, count, core // count, each, 0 if memory else percent // count)
 
@@ -290,20 +239,20 @@ def _annotated(asking: Asking, annotations: Mapping[str, str]) -> Iterator[CardR
     for name in UNCOUNTED:
         if name in asking.amounts:
             stands = cores_key if memory_text is None else memory_key
-            raise _Fault(stands, f"stands beside {name}: say in one way which part of a card is meant")
+            raise Fault(stands, f"stands beside {name}: say in one way which part of a card is meant")
     memory, cores = 0, _PERCENT
     if memory_text is not None:
         cores = 0
         try:
             memory = -(-to_units("memory", memory_text) // _MIB)
         except QuantityError:
-            raise _Fault(memory_key, f"{memory_text[:_SHOWN]!r} is no quantity such as 20Gi") from None
+            raise Fault(memory_key, f"{memory_text[:SHOWN]!r} is no quantity such as 20Gi") from None
         if memory <= 0:
-            raise _Fault(memory_key, f"{memory_text[:_SHOWN]!r} must be more than 0")
+            raise Fault(memory_key, f"{memory_text[:SHOWN]!r} must be more than 0")
     if cores_text is not None:
         percent = whole_number(cores_text)
         if percent is None or not 0 < percent <= _PERCENT:
-            raise _Fault(cores_key, f"{cores_text[:_SHOWN]!r} must be a whole percentage from 1 to {_PERCENT}")
+            raise Fault(cores_key, f"{cores_text[:SHOWN]!r} must be a whole percentage from 1 to {_PERCENT}")
         cores = percent
     # Cores alone: as large a part of the memory, so that a card's parts fill both alike.
     yield _part(asking, NVIDIA_GPU, count, cores, memory, 0 if memory else cores)
@@ -312,16 +261,18 @@ def _annotated(asking: Asking, annotations: Mapping[str, str]) -> Iterator[CardR
 DIALECTS: Final[tuple[Reader, ...]] = (_hami, _mgpu, _gpushare, _koordinator, _annotated)
 
 
-def _part(asking: Asking, resource: str, count: int, cores: int, memory: int, percent: int) -> CardRequest:
-    if cores == _PERCENT and not memory:
+def _part(
+    asking: Asking, resource: str, count: int, cores: int, memory: int, percent: int, *, implied: bool = False
+) -> CardRequest:
+    if cores == _PERCENT and not memory and resource != NVIDIA_GPU:  # whose units are slices on some nodes
         return WholeCards(asking.name, resource, count, asking.kind)
     if memory > _LARGEST:
-        raise _Fault(resource, f"{memory} MiB is more than any card has")
+        raise Fault(resource, f"{memory} MiB is more than any card has")
     count = _count(count, resource)
-    return SharedCards(asking.name, resource, count, asking.kind, cores * _THOUSANDTHS, memory, percent)
+    return SharedCards(asking.name, resource, count, asking.kind, cores * _THOUSANDTHS, memory, percent, implied)
 
 
 def _count(count: int, resource: str) -> int:
     if not 0 < count <= MOST_INDEXED:
-        raise _Fault(resource, f"{count} cards: a container can have parts of 1 to {MOST_INDEXED}")
+        raise Fault(resource, f"{count} cards: a container can have parts of 1 to {MOST_INDEXED}")
     return count

@@ -51,7 +51,7 @@ class CardChoice:
         mode: the annotation `gpu-mode`, empty without one.
         settled: the mode is no word of the user: of several kinds that will do, one was chosen for all pods of a role.
         crowded: a container asks for more than one unit of a shared resource such as `nvidia.com/gpu.shared`, which
-            device plugins refuse.
+            MPS refuses.
         policy: how parts of cards of mGPU are to share cores, of `POLICIES`; empty where the pod does not say.
         only: which single cards will do, and which of them are taken; None where the pod does not say.
     """

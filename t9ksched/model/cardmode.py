@@ -15,7 +15,8 @@ from t9ksched.model.whole import whole_number
 
 WHOLE: Final = "Whole"
 NOT_READY: Final = "NotReady"
-SHARING: Final = frozenset({"HAMi", "MGPU", "GPUShare", "Koordinator"})
+HAMI: Final = "HAMi"
+SHARING: Final = frozenset({HAMI, "MGPU", "GPUShare", "Koordinator"})
 """Modes in which a system divides cards among pods."""
 
 _PRODUCT: Final = "nvidia.com/gpu.product"
@@ -46,7 +47,7 @@ def _mixed(labels: Texts, annotations: Texts, has: Amounts) -> bool:
 
 
 MODES: Final[tuple[tuple[str, Test], ...]] = (
-    ("HAMi", lambda _, annotations, has: any(annotations[key] for key in annotations if _HAMI_REGISTER.fullmatch(key))),
+    (HAMI, lambda _, annotations, has: any(annotations[key] for key in annotations if _HAMI_REGISTER.fullmatch(key))),
     ("MGPU", lambda labels, _, has: labels.get("vke.node.gpu.schedule") == "mgpu"),
     ("MGPU", lambda _, __, has: bool(has.get("vke.volcengine.com/mgpu-core"))),
     ("GPUShare", lambda labels, _, has: labels.get("ack.node.gpu.schedule") in ("share", "cgpu", "core_mem", "mps")),

@@ -242,6 +242,7 @@ class SharedCards(CardRequest):
         cores: in thousandths of each card; 0 reserves none.
         memory: in units (`CardSize`) on each card, or where that is 0,
         memory_percent: of each card's memory.
+        implied: the container names no number of cards: only nodes of HAMi take that for one.
         form: says in JSON what kind of request it is, see `FORMS`.
     """
 
@@ -252,6 +253,7 @@ class SharedCards(CardRequest):
     cores: int = 0
     memory: int = 0
     memory_percent: int = 0
+    implied: bool = False
     form: Literal["shared"] = field(default="shared", init=False, repr=False)
 
     def choose(self, idle: CardGrant) -> CardGrant:

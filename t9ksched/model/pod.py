@@ -10,9 +10,10 @@ from typing import Any, Final
 
 import msgspec
 
-from t9ksched.model.card_requests import UNCOUNTED, Asking, card_requests
+from t9ksched.model.card_requests import UNCOUNTED, Asking, with_count
 from t9ksched.model.cardchoice import card_choice
 from t9ksched.model.cards import CardRequest, ContainerKind
+from t9ksched.model.cards_asked import card_requests
 from t9ksched.model.ending import ContainerStatus, Ending, ending
 from t9ksched.model.labels import NodeSelector
 from t9ksched.model.podclass import HostPort, PodClass
@@ -272,11 +273,11 @@ def effective_requests(spec: PodSpec | Mapping[str, Any]) -> dict[str, int]:
         spec = decode_pod_spec(spec)
     running: dict[str, int] = {}
     for container in spec.containers:
-        _add(running, declared(container.resources))
+        _add(running, with_count(declared(container.resources)))
     sidecars: dict[str, int] = {}
     peak: dict[str, int] = {}
     for container in spec.init_containers or ():
-        own = declared(container.resources)
+        own = with_count(declared(container.resources))
         if container.restart_policy == "Always":
             _add(sidecars, own)
             _raise_to(peak, sidecars)
@@ -309,7 +310,8 @@ def container_cards(spec: PodSpec, annotations: Mapping[str, str] | None = None)
         for position, (container, kind) in enumerate(part)
         if any(map(is_accelerator, amounts := declared(container.resources)))
     ]
-    return card_requests(asking, annotations or {}) if asking else ()
+    names = ([one.name for one, _ in part] for part in (mains, inits))
+    return card_requests(asking, annotations or {}, *names) if asking else ()
 
 
 def host_ports(spec: PodSpec) -> tuple[HostPort, ...]:

@@ -6,6 +6,7 @@ class is the key of every cache of the engine. `intern` keeps one object a class
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 from weakref import WeakKeyDictionary, ref
 
 from t9ksched.model.card_requests import MGPU_CORE
@@ -31,6 +32,16 @@ class HostPort:
             return False
         everywhere = ("", "0.0.0.0")
         return self.ip in everywhere or other.ip in everywhere or self.ip == other.ip
+
+
+class LeastUnit(NamedTuple):
+    """The least that a card, slice or time slice must have: thousandths of a card's cores, MiB, and percent of a card's
+    memory.
+    """
+
+    cores: int
+    memory: int
+    percent: int
 
 
 @dataclass(frozen=True)
@@ -97,7 +108,8 @@ class PodClass:
             self.several,
             self.unrecorded,
             self.choice,
-            self.part_memory,
+            self.least_unit,
+            self.implied,
             self.policy,
             self.extended,
         )
@@ -119,10 +131,21 @@ class PodClass:
         return any(is_card_resource(cards.resource) for cards in self.cards)
 
     @cached_property
-    def part_memory(self) -> int | None:
-        """MiB that each card must have of which it asks for a part by the name of whole cards; None if of none."""
+    def least_unit(self) -> LeastUnit | None:
+        """What each unit must have of which it asks for a part by the name of whole cards; None if of none."""
         parts = [each for each in self.cards if isinstance(each, SharedCards) and is_card_resource(each.resource)]
-        return max((each.memory for each in parts), default=None)
+        if not parts:
+            return None
+        return LeastUnit(
+            max(each.cores for each in parts),
+            max(each.memory for each in parts),
+            max(each.memory_percent for each in parts),
+        )
+
+    @cached_property
+    def implied(self) -> bool:
+        """Whether a container names parts of a card and no number of cards."""
+        return any(isinstance(each, SharedCards) and each.implied for each in self.cards)
 
     @cached_property
     def policy(self) -> str:

@@ -20,6 +20,7 @@ _GIVEN: Final = "devcluster.tensorstack.dev/hami-container-"
 _GPU: Final = "nvidia.com/gpu"
 _CORES: Final = "nvidia.com/gpucores"
 _MEMORY: Final = "nvidia.com/gpumem"
+_PERCENTAGE: Final = "nvidia.com/gpumem-percentage"
 _ALL: Final = 100
 
 
@@ -52,8 +53,9 @@ def parts_given(pod: Object, asks: Mapping[str, Mapping[str, Fraction]]) -> tupl
             if uuid in own:
                 faults.append(("CardGivenTwice", f"{name} has the card {uuid} twice"))
             own[uuid] = Part(core, memory, core >= _ALL)
-        if len(devices) != asked.get(_GPU, 0):
-            faults.append(("CardCountMismatch", f"{name} asks for {asked.get(_GPU, 0)} cards and has {text!r}"))
+        count = asked.get(_GPU) or int(any(asked.get(part) for part in (_CORES, _MEMORY, _PERCENTAGE)))
+        if len(devices) != count:
+            faults.append(("CardCountMismatch", f"{name} asks for {count} cards and has {text!r}"))
         if at >= len(steps):
             together = add_up(together, own)
         elif container.get("restartPolicy") == "Always":

@@ -32,6 +32,7 @@ _TIME: Final = "hami.io/bind-time"
 _NODE: Final = "hami.io/vgpu-node"
 _TO_ALLOCATE: Final = "hami.io/vgpu-devices-to-allocate"
 _GPU: Final = "nvidia.com/gpu"
+_PARTS: Final = ("nvidia.com/gpucores", "nvidia.com/gpumem", "nvidia.com/gpumem-percentage")
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +190,10 @@ def _asking(pod: Object) -> list[tuple[str, int]]:
     spec = pod["spec"]
     found = []
     for container in (*(spec.get("initContainers") or ()), *(spec.get("containers") or ())):
-        count = int(parse(((container.get("resources") or {}).get("limits") or {}).get(_GPU, 0)))
+        limits = (container.get("resources") or {}).get("limits") or {}
+        count = int(parse(limits.get(_GPU, 0)))
+        if not count and any(parse(limits.get(name, 0)) for name in _PARTS):
+            count = 1  # as the webhook of HAMi, or one that does the same, has completed it
         if count:
             found.append((container["name"], count))
     return found

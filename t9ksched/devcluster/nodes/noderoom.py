@@ -17,6 +17,7 @@ from t9ksched.devcluster.nodes.deviceplugin import CardsRefused, Rack
 from t9ksched.devcluster.nodes.gpushareplugin import GpuShareCards
 from t9ksched.devcluster.nodes.hamiplugin import HamiCards
 from t9ksched.devcluster.nodes.mgpuplugin import MgpuCards
+from t9ksched.model.card_requests import with_count
 from t9ksched.model.cards import CardRequest, ContainerKind, WholeCards
 from t9ksched.model.errors import Invalid
 from t9ksched.model.names import HONOURS_INDEX, SCHEDULER_NAME
@@ -210,7 +211,7 @@ def _devices(spec: PodSpec) -> Iterator[CardRequest]:
 
 
 def _of_container(container: Container, kind: ContainerKind) -> Iterator[CardRequest]:
-    for name, count in sorted(declared(container.resources).items()):
+    for name, count in sorted(with_count(declared(container.resources)).items()):
         if count > 0 and is_card_resource(name):
             yield WholeCards(container.name, name, count, kind)
 

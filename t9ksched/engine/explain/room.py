@@ -11,6 +11,7 @@ from t9ksched.engine.explain.inventory import dra_nodes, other_cards, unready_no
 from t9ksched.engine.explain.never import away, never_fits, never_together, together_if_not_away
 from t9ksched.engine.explain.words import amount, counted, matching, wants
 from t9ksched.engine.placement.card_constraints import (
+    CARD_CORE,
     CARD_HOLDERS,
     CARD_MEMORY,
     CARD_TYPE,
@@ -20,6 +21,7 @@ from t9ksched.engine.placement.card_constraints import (
     NOT_PREPARED,
     ONE_EACH,
     OTHER_SYSTEM,
+    UNCOUNTED,
     CardsCounted,
     NotByDra,
     OfKind,
@@ -45,9 +47,11 @@ _OWN_WORDS = {
     OTHER_SYSTEM: "divide cards by a system, or a mode of one, that this scheduler does not use",
     CARD_TYPE: "CardTypeMismatch: have too few cards that nvidia.com/use-gputype and nouse-gputype allow",
     CARD_UUID: "CardUuidMismatch: have too few cards that nvidia.com/use-gpuuuid and nouse-gpuuuid allow",
-    CARD_MEMORY: "have cards with less memory than is asked for, or do not say how much",
+    UNCOUNTED: "are no nodes of HAMi: elsewhere a container gets no card whose limits do not name nvidia.com/gpu",
+    CARD_CORE: "have less of a card's cores in one unit than is asked for, or do not say (CardInsufficientCore)",
+    CARD_MEMORY: "have less memory in one unit than is asked for, or do not say how much (CardInsufficientMemory)",
     COMPUTE_POLICY: "share the cores of a card by another mgpu-compute-policy",
-    ONE_EACH: "give a container no more than one card, as MPS and shared resources do",
+    ONE_EACH: "share cards by MPS, which fails a container that asks for more than one",
     NOT_PREPARED: "have GPUs that are not ready",
     CARD_HOLDERS: "have a pod of which it is not on record which of the node's cards it holds",
 }

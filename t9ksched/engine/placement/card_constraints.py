@@ -6,13 +6,15 @@ from typing import Final
 
 from t9ksched.model.card_filter import CardFilter
 from t9ksched.model.card_models import card_memory, card_model, will_do
+from t9ksched.model.card_slices import unit
 from t9ksched.model.cardchoice import KINDS, MPS, POLICIES, kind_of, kinds
-from t9ksched.model.cardmode import NOT_READY, SHARING
+from t9ksched.model.cardmode import HAMI, NOT_READY, SHARING
 from t9ksched.model.dra import NOT_SUPPORTED
 from t9ksched.model.labels import LabelSelector
 from t9ksched.model.names import MGPU_POLICY
 from t9ksched.model.node import NodeFacts
 from t9ksched.model.podclass import PodClass
+from t9ksched.model.quantity import CARD
 
 CARD_HOLDERS: Final = "card holders"
 DATABASE: Final = "database"
@@ -20,9 +22,12 @@ CARD_TYPE: Final = "CardTypeMismatch"
 CARD_UUID: Final = "CardUuidMismatch"
 ONE_EACH: Final = "one card each"
 OTHER_SYSTEM: Final = "another system's parts of cards"
+UNCOUNTED: Final = "no number of cards"
+CARD_CORE: Final = "CardInsufficientCore"
 CARD_MEMORY: Final = "CardInsufficientMemory"
 COMPUTE_POLICY: Final = "compute policy"
 NOT_PREPARED: Final = "accelerators not ready"
+_PERCENT: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,16 +130,15 @@ class OfKind:
 
 @dataclass(frozen=True, slots=True)
 class OneEach:
-    """Nodes that give a container more than one unit; `crowded` pods get them nowhere."""
+    """Nodes that give a container more than one unit. MPS fails such a container; time slices are counted, as asked."""
 
-    crowded: bool
     label: str = ONE_EACH
 
     def keys(self) -> None:
         """What decides was read when the node was seen."""
 
     def allows(self, facts: NodeFacts) -> bool:
-        return not self.crowded and facts.mode != MPS
+        return facts.mode != MPS
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,17 +158,54 @@ class GivesParts:
 
 
 @dataclass(frozen=True, slots=True)
-class CardMemory:
-    """Nodes whose cards have this memory, in MiB. Where cards are divided, room is counted card by card anyway."""
+class CountsOne:
+    """Nodes of HAMi, which take a container that names a part of a card, and no number of cards, to ask for one."""
+
+    label: str = UNCOUNTED
+
+    def keys(self) -> None:
+        """What decides was read when the node was seen."""
+
+    def allows(self, facts: NodeFacts) -> bool:
+        return facts.layout == HAMI
+
+
+@dataclass(frozen=True, slots=True)
+class UnitCores:
+    """Nodes of which one unit has these cores, in thousandths of a card: a whole card has all, a slice or a time slice
+    its part. Where cards are divided by index, room is counted card by card anyway.
+    """
+
+    cores: int
+    label: str = CARD_CORE
+
+    def keys(self) -> None:
+        """Labels decide, and whether cards are divided."""
+
+    def allows(self, facts: NodeFacts) -> bool:
+        return bool(facts.cards.divided) or unit(facts.labels, facts.layout or facts.mode).cores >= self.cores
+
+
+@dataclass(frozen=True, slots=True)
+class UnitMemory:
+    """Nodes of which one unit has this memory, in MiB, and such a part of a card's: a whole card, a slice, or the equal
+    part of a card that a client of MPS has.
+    """
 
     memory: int
+    percent: int
     label: str = CARD_MEMORY
 
     def keys(self) -> None:
         """Labels decide, and whether cards are divided."""
 
     def allows(self, facts: NodeFacts) -> bool:
-        return bool(facts.cards.divided) or (card_memory(facts.labels) or 0) >= self.memory
+        if facts.cards.divided:
+            return True
+        one = unit(facts.labels, facts.layout or facts.mode)
+        named = card_memory(facts.labels) or 0
+        has = named // one.clients if one.clients else 0
+        return has >= self.memory and one.memory * _PERCENT >= self.percent * CARD
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +256,9 @@ CardConstraint = (
     | OfKind
     | OneEach
     | GivesParts
-    | CardMemory
+    | CountsOne
+    | UnitCores
+    | UnitMemory
     | OfPolicy
     | CardsKnown
     | CardsCounted
@@ -238,9 +281,12 @@ def of_cards(selector: LabelSelector | None, pod_class: PodClass) -> Iterable[Ca
         yield OfKind(wanted, pod_class.plain)
     crowded = choice is not None and choice.crowded
     if crowded or pod_class.several:
-        yield OneEach(crowded)
-    if pod_class.part_memory is not None:
+        yield OneEach()
+    if (one := pod_class.least_unit) is not None:
         yield GivesParts()
-        yield CardMemory(pod_class.part_memory)
+        if pod_class.implied:
+            yield CountsOne()
+        yield UnitCores(one.cores)
+        yield UnitMemory(one.memory, one.percent)
     if pod_class.policy:
         yield OfPolicy(pod_class.policy)

@@ -112,8 +112,8 @@ CASES = [
     Case(
         "card_parts_meaningful",
         "InvalidField",
-        "needs nvidia.com/gpu beside it",
-        container=asks(**{"nvidia.com/gpumem": "4096"}),
+        "needs vke.volcengine.com/mgpu-core beside it",
+        container=asks(**{"vke.volcengine.com/mgpu-memory": "4096"}),
     ),
     Case(
         "card_parts_meaningful",
@@ -384,9 +384,26 @@ async def test_rest_refuses_what_the_scheduler_leaves_alone(world: World, space:
     assert ("p" in state.gangs_by_uid) is not bool(node)
 
 
+@pytest.mark.parametrize(("turns", "refused"), [("1", False), ("2", True), ("2k", True)])
+async def test_rest_refuses_more_than_one_turn_on_a_card_and_the_scheduler_takes_them(
+    world: World, turns: str, refused: bool
+) -> None:
+    state, shared = await both(world, Case("shared_cards_one_each", "InvalidField", "")), "nvidia.com/gpu.shared"
+    asked = pod("p", queue="q")
+    asked["spec"]["containers"][0]["resources"] = {"limits": {shared: turns}}
+    answer = await world.user("POST", f"{WORKLOADS}?namespace={SPACE}", asked)
+    assert (answer.status == 422) is refused
+    if refused:
+        assert answer.body["errors"][0]["path"] == f"spec.containers[0].resources.limits[{shared}]"
+        assert "a container has at most 1" in answer.body["errors"][0]["message"]
+    past_rest(state, asked)
+    assert "p" in state.gangs_by_uid
+
+
 def test_every_rule_has_a_row() -> None:
     """Rules about annotations are in `test_rules.py`: the scheduler tells their faults as warnings."""
     elsewhere = {"jobs_could_wait", "time_limit_allowed", "signal_readable", "start_time_readable", "node_left_open"}
+    elsewhere |= {"shared_cards_one_each"}
     rows = {case.rule for case in CASES} | elsewhere
     rows |= {"jobs_may_wait", "queue_permitted", "priority_permitted", "group_joinable", "namespace_for_users"}
     assert {rule.__name__ for phase in PHASES for rule in phase} == rows

@@ -72,7 +72,7 @@ def test_parts_of_cards_get_whole_ones_that_are_large_enough_where_cards_are_not
     assert allowed(shared_class(0, 70_000), nodes) == {"large"}
     waits = decide(view([small, hami], [gang("a", of=shared_class(300, 50_000))], {"q": queue()})).waiting[0]
     assert "1 divide cards by a system, or a mode of one, that this scheduler does not use" in waits.reasons[0].message
-    assert "1 have cards with less memory than is asked for" in waits.reasons[0].message
+    assert "1 have less memory in one unit than is asked for" in waits.reasons[0].message
 
 
 def test_parts_of_mgpu_go_where_cores_are_shared_as_they_ask() -> None:
@@ -108,13 +108,74 @@ def test_more_than_one_is_not_placed_where_it_is_refused() -> None:
     found = decide(view([mps], [gang("a", of=asks(2, mode="any"))], {"q": queue()}))
     (reason,) = found.waiting[0].reasons
     assert reason.message == (
-        "no node of 1 may run it: 1 give a container no more than one card, as MPS and shared resources do"
+        "no node of 1 may run it: 1 share cards by MPS, which fails a container that asks for more than one"
     )
     shared = "nvidia.com/gpu.shared"
     offers = replace(sliced, allocatable={**sliced.allocatable, shared: 8})
     pod = replace(pod_class(cpu=1), requests=(("cpu", 1000), (shared, 2), ("pods", 1)))
-    assert allowed(replace(pod, choice=CardChoice(crowded=True)), [offers]) == set()
-    assert allowed(pod, [offers]) == {"sliced"}
+    by_mps = replace(mps, allocatable=offers.allocatable)
+    assert allowed(replace(pod, choice=CardChoice(crowded=True)), [offers, by_mps]) == {"sliced"}
+    assert allowed(pod, [offers, by_mps]) == {"sliced", "mps"}
+    found = decide(view([by_mps, node("bare")], [gang("a", of=replace(pod, choice=CardChoice(crowded=True)))]))
+    assert found.waiting[0].reasons[0].message.startswith("needs 2 × nvidia.com/gpu.shared on one node")
+
+
+def shares(name: str, mode: str, **labels: str) -> NodeFacts:
+    return replace(of(name, mode), labels={f"nvidia.com/{key.replace('_', '.')}": text for key, text in labels.items()})
+
+
+A10 = {"gpu_memory": "24564", "gpu_replicas": "4"}
+
+
+@pytest.mark.parametrize(
+    ("pod", "nodes"),
+    [
+        # A client of MPS has its part of the memory and of the cores, a time slice of the cores; a slice its profile's.
+        (shared_class(0, 6141), {"mps", "sliced", "whole"}),
+        (shared_class(0, 6142), {"sliced", "whole"}),
+        (shared_class(0, 24565), set()),
+        (shared_class(0, 4864), {"mps", "sliced", "whole", "slice"}),
+        (shared_class(140, 100), {"mps", "sliced", "whole", "slice"}),
+        (shared_class(150, 100), {"mps", "sliced", "whole"}),
+        (shared_class(250, 100), {"mps", "sliced", "whole"}),
+        (shared_class(260, 100), {"whole"}),
+        (shared_class(1000, percent=100), {"whole"}),
+        (shared_class(0, percent=14), {"mps", "sliced", "whole", "slice"}),
+        (shared_class(0, percent=25), {"mps", "sliced", "whole"}),
+        (shared_class(0, percent=26), {"sliced", "whole"}),
+    ],
+)
+def test_what_a_pod_says_of_cores_and_memory_holds_for_one_unit(pod: PodClass, nodes: set[str]) -> None:
+    them = [
+        shares("mps", "MPS", **A10),
+        shares("sliced", "TimeSliced", **A10),
+        shares("slice", "MIGSingle", gpu_product="NVIDIA-A100-SXM4-40GB-MIG-1g.5gb", gpu_memory="4864"),
+        shares("whole", "Whole", gpu_memory="24564"),
+        shares("unknown", "MPS", gpu_memory="24564"),
+        shares("turns", "TimeSliced", gpu_memory="100"),
+    ]
+    least = pod.least_unit
+    assert least is not None
+    unsaid = {"turns"} if not least.cores and least.memory <= 100 else set()
+    assert allowed(replace(pod, choice=CardChoice(mode="any")), them) == nodes | unsaid
+
+
+def test_one_unit_that_is_too_small_is_told() -> None:
+    pod = replace(shared_class(500, 10_000), choice=CardChoice(mode="shared"))
+    waits = decide(view([shares("mps", "MPS", **A10)], [gang("a", of=pod)], {"q": queue()})).waiting[0]
+    assert "1 have less of a card's cores in one unit than is asked for" in waits.reasons[0].message
+    pod = replace(shared_class(200, 10_000), choice=CardChoice(mode="shared"))
+    waits = decide(view([shares("mps", "MPS", **A10)], [gang("a", of=pod)], {"q": queue()})).waiting[0]
+    assert "1 have less memory in one unit than is asked for" in waits.reasons[0].message
+
+
+def test_a_part_of_no_number_of_cards_is_of_one_card_of_hami() -> None:
+    pod = replace(shared_class(0, 1000), cards=(SharedCards("main", GPU, 1, memory=1000, implied=True),))
+    hami = replace(divided_node("hami", 1), mode="HAMi", layout="HAMi")
+    nodes = [hami, shares("whole", "Whole", gpu_memory="24564"), node("bare")]
+    assert allowed(pod, nodes) == {"hami"}
+    waits = decide(view(nodes[1:], [gang("a", of=pod)], {"q": queue()})).waiting[0]
+    assert "2 are no nodes of HAMi: elsewhere a container gets no card" in waits.reasons[0].message
 
 
 def test_the_reason_counts_and_says_what_would_do() -> None:

@@ -2,9 +2,10 @@
 
 import pytest
 
-from t9ksched.model.card_requests import Asking, card_requests, is_part, written
+from t9ksched.model.card_requests import Asking, is_part, written
 from t9ksched.model.card_size import CardSize
 from t9ksched.model.cards import CardPart, CardRequest, SharedCards, WholeCards
+from t9ksched.model.cards_asked import card_requests
 from t9ksched.model.errors import Invalid
 
 GPU = "nvidia.com/gpu"
@@ -19,8 +20,10 @@ def asking(name: str = "main", position: int = 0, kind: str = "main", **amounts:
     return Asking(name, kind, {names[key]: amount for key, amount in amounts.items()}, position)  # type: ignore[arg-type]
 
 
-def part(resource: str, count: int = 1, cores: int = 0, memory: int = 0, percent: int = 0) -> SharedCards:
-    return SharedCards("main", resource, count, "main", cores * 10, memory, percent)
+def part(
+    resource: str, count: int = 1, cores: int = 0, memory: int = 0, percent: int = 0, *, implied: bool = False
+) -> SharedCards:
+    return SharedCards("main", resource, count, "main", cores * 10, memory, percent, implied)
 
 
 MGPU = "vke.volcengine.com/mgpu-core"
@@ -40,27 +43,30 @@ MGPU = "vke.volcengine.com/mgpu-core"
         ({"core": 300}, {}, WholeCards("main", MGPU, 3)),
         ({"core": 120, "memory": 2048}, {COUNTS: "2"}, part(MGPU, 2, 60, 1024)),
         ({"core": 200}, {COUNTS: "2"}, WholeCards("main", MGPU, 2)),
-        ({"core": 30, "memory": 1024}, {COUNTS: " 1 , 3"}, part(MGPU, 1, 30, 1024)),
+        ({"core": 30, "memory": 1024}, {COUNTS: " 1 "}, part(MGPU, 1, 30, 1024)),
         # HAMi: amounts are each card's
         ({"gpu": 1, "gpumem": 3000, "gpucores": 30}, {}, part(GPU, 1, 30, 3000)),
         ({"gpu": 2, "percentage": 50}, {}, part(GPU, 2, 0, 0, 50)),
         ({"gpu": 1, "gpucores": 30}, {}, part(GPU, 1, 30, 0, 100)),
-        ({"gpu": 1, "percentage": 100}, {}, WholeCards("main", GPU, 1)),
-        ({"gpu": 1, "gpucores": 100}, {}, WholeCards("main", GPU, 1)),
+        ({"gpu": 1, "percentage": 100}, {}, part(GPU, 1, 100, 0, 100)),
+        ({"gpu": 1, "gpucores": 100}, {}, part(GPU, 1, 100, 0, 100)),
         ({"gpu": 1, "gpucores": 100, "gpumem": 3000}, {}, part(GPU, 1, 100, 3000)),
         ({"gpu": 1, "gpumem": 0}, {}, WholeCards("main", GPU, 1)),
+        # … of one card where no number is said
+        ({"gpumem": 3000}, {}, part(GPU, 1, 0, 3000, implied=True)),
+        ({"gpu": 0, "gpucores": 30}, {}, part(GPU, 1, 30, 0, 100, implied=True)),
+        ({"percentage": 50, "gpucores": 10}, {}, part(GPU, 1, 10, 0, 50, implied=True)),
+        ({"gpumem": 0}, {}, None),
         # ours: annotations, each card's
         ({"gpu": 1}, {f"{OURS}/gpu-memory": "20Gi"}, part(GPU, 1, 0, 20480)),
         ({"gpu": 2}, {f"{OURS}/gpu-cores": "25"}, part(GPU, 2, 25, 0, 25)),
-        ({"gpu": 1}, {f"{OURS}/gpu-cores": "100"}, WholeCards("main", GPU, 1)),
+        ({"gpu": 1}, {f"{OURS}/gpu-cores": "100"}, part(GPU, 1, 100, 0, 100)),
         ({"gpu": 1}, {f"{OURS}/gpu-memory": "1", f"{OURS}/gpu-cores": "5"}, part(GPU, 1, 5, 1)),
         (
             {"gpu": 1},
             {f"{OURS}/gpu-memory": "20Gi", f"{OURS}/gpu-memory-container-main": "1Gi"},
             part(GPU, 1, 0, 1024),
         ),
-        ({"gpu": 1}, {f"{OURS}/gpu-memory-container-other": "20Gi"}, WholeCards("main", GPU, 1)),
-        ({"amd": 1}, {f"{OURS}/gpu-memory": "20Gi"}, WholeCards("main", "amd.com/gpu", 1)),
     ],
 )
 def test_what_is_asked_for(asked: dict[str, int], annotations: dict[str, str], wanted: CardRequest | None) -> None:
@@ -89,9 +95,29 @@ LIMITS = "spec.containers[0].resources.limits"
         ({"core": 300}, {COUNTS: "2"}, f"{LIMITS}[vke.volcengine.com/mgpu-core]", "150 on each"),
         ({"core": 60, "memory": 600}, {COUNTS: "0"}, f"metadata.annotations[{COUNTS}]", "above 0 for 'main'"),
         ({"core": 60, "memory": 600}, {COUNTS: "-1"}, f"metadata.annotations[{COUNTS}]", "'-1' must have a number"),
-        ({"core": 60, "memory": 600}, {COUNTS: "1,x"}, f"metadata.annotations[{COUNTS}]", "'1,x' must have"),
+        ({"core": 60, "memory": 600}, {COUNTS: "x"}, f"metadata.annotations[{COUNTS}]", "'x' must have"),
+        (
+            {"core": 60, "memory": 600},
+            {COUNTS: "1,x"},
+            f"metadata.annotations[{COUNTS}]",
+            "a container: 1, and it has 2",
+        ),
+        ({"gpu": 1}, {COUNTS: "1"}, f"metadata.annotations[{COUNTS}]", "'main' asks for no vke"),
+        ({"core": 100}, {f"{OURS}/gpu-memory": "1Gi"}, f"metadata.annotations[{OURS}/gpu-memory]", "no container asks"),
+        ({"amd": 1}, {f"{OURS}/gpu-cores": "10"}, f"metadata.annotations[{OURS}/gpu-cores]", "no container asks"),
+        (
+            {"gpu": 1},
+            {f"{OURS}/gpu-memory-container-other": "1Gi"},
+            f"metadata.annotations[{OURS}/gpu-memory-container-other]",
+            "there is no container 'other': the pod has main",
+        ),
+        (
+            {"core": 100},
+            {f"{OURS}/gpu-cores-container-main": "10"},
+            f"metadata.annotations[{OURS}/gpu-cores-container-main]",
+            "'main' asks for no nvidia.com/gpu",
+        ),
         ({"core": 60, "memory": 600}, {COUNTS: "9" * 5000}, f"metadata.annotations[{COUNTS}]", "must have a number"),
-        ({"gpumem": 3000}, {}, f"{LIMITS}[nvidia.com/gpumem]", "needs nvidia.com/gpu beside it"),
         ({"gpu": 1, "gpumem": 1, "percentage": 1}, {}, f"{LIMITS}[nvidia.com/gpumem-percentage]", "one way only"),
         ({"gpu": 1, "gpucores": 101}, {}, f"{LIMITS}[nvidia.com/gpucores]", "101 is more than the 100 percent"),
         ({"gpu": 1, "percentage": 101}, {}, f"{LIMITS}[nvidia.com/gpumem-percentage]", "101 is more"),
@@ -139,6 +165,24 @@ def test_each_container_has_its_number_of_cards() -> None:
         ("c", 3, "main"),
         ("first", 1, "init"),
     ]
+
+
+def test_annotations_speak_of_containers_that_there_are() -> None:
+    pod = [asking("a", 0, gpu=1), asking("c", 2, core=50, memory=512)]
+    others = {"mains": ["a", "b", "c"], "inits": ["first"]}
+    said = {f"{OURS}/gpu-memory": "1Gi", f"{OURS}/gpu-memory-container-a": "2Gi", COUNTS: "0,0,1"}
+    assert [(one.container, one.memory) for one in card_requests(pod, said, **others)] == [("a", 2048), ("c", 512)]  # type: ignore[attr-defined]
+    wrong = {f"{OURS}/gpu-memory-container-{name}": "1Gi" for name in ("b", "first", "d")} | {COUNTS: "1,0,1"}
+    with pytest.raises(Invalid) as told:
+        card_requests(pod, wrong, **others)
+    assert [fault.path.removeprefix("metadata.annotations") for fault in told.value.errors] == [
+        f"[{OURS}/gpu-memory-container-b]",
+        f"[{OURS}/gpu-memory-container-d]",
+        f"[{OURS}/gpu-memory-container-first]",
+        f"[{COUNTS}]",
+    ]
+    with pytest.raises(Invalid, match="must have one number a container: 3, and it has 1"):
+        card_requests(pod, {COUNTS: "1"}, **others)
 
 
 def test_containers_of_a_pod_ask_for_equal_parts() -> None:
