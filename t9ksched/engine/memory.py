@@ -15,9 +15,11 @@ from t9ksched.engine.placement.standing_pods import StandingPods
 from t9ksched.engine.placement.trial import Trial
 from t9ksched.engine.victims.victim_table import VictimTable
 from t9ksched.engine.view import View
-from t9ksched.engine.work import Meter, Work
+from t9ksched.engine.work import Meter, Work, finish
 from t9ksched.model.gang import Running
 
+_SLICE: Final = 4096
+"""So many groups are looked at in one step."""
 _PODS: Final = attrgetter("pods")
 _QUEUE: Final = attrgetter("queue")
 _LEAVING: Final = attrgetter("leaving")
@@ -44,8 +46,8 @@ class Memory:
         self.packing = CardPacking()
         self._standing, self._version, self._begun = StandingPods(), 0, 0
         self._victims: VictimTable | None = None
-        self._leave: tuple[tuple[Running, ...], bool] = (), False
-        self._queues: tuple[tuple[Running, ...], frozenset[str]] = (), frozenset()
+        self._met: tuple[tuple[Running, ...], frozenset[str], bool] = (), frozenset(), False
+        """The running groups, their queues, and whether pods of theirs are leaving."""
 
     def standing(self, view: View, meter: Meter) -> Work[PodAffinityState | None]:
         """What rules about pods select in this view; None if no pod has rules that need it."""
@@ -70,14 +72,26 @@ class Memory:
             found = self._victims = yield from VictimTable.of(running, static, trial.meter, trial.worths)
         return found
 
+    def meet(self, running: tuple[Running, ...], meter: Meter) -> Work[None]:
+        """Look once at groups that run, in slices: `queues` and `leave` say what was found."""
+        if self._met[0] is running:
+            return
+        queues: set[str] = set()
+        leave = False
+        for at in range(0, len(running), _SLICE):
+            some = running[at : at + _SLICE]
+            queues.update(map(_QUEUE, some))
+            leave = leave or any(map(_LEAVING, chain.from_iterable(map(_PODS, some))))
+            meter.spent += 20 * len(some)
+            yield
+        self._met = running, frozenset(queues), leave
+
     def queues(self, running: tuple[Running, ...]) -> frozenset[str]:
         """The queues of the running groups."""
-        if self._queues[0] is not running:
-            self._queues = running, frozenset(map(_QUEUE, running))
-        return self._queues[1]
+        finish(self.meet(running, Meter()))
+        return self._met[1]
 
     def leave(self, running: tuple[Running, ...]) -> bool:
         """Whether pods of these gangs are leaving; kept while the gangs stay the same."""
-        if self._leave[0] is not running:
-            self._leave = running, any(map(_LEAVING, chain.from_iterable(map(_PODS, running))))
-        return self._leave[1]
+        finish(self.meet(running, Meter()))
+        return self._met[2]

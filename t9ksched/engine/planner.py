@@ -91,9 +91,11 @@ class Planner:
         yield from self._serve(self._ordered(minima.above), minima.above, self._grow)
 
     def _begin(self) -> Work[None]:
-        """Find out what stands where; all else of the cycle begins with it."""
+        """Find out what stands where, and who runs; all else of the cycle begins with it."""
         view, policy, now, memory = self._given
         standing = yield from memory.standing(view, self.meter)
+        if "preempt" in policy.actions:
+            yield from memory.meet(view.running, self.meter)
         self._cycle = Cycle(view, policy, now, memory, self.meter, standing)
         self._minima = Minima(self._cycle)
         self._begun = True

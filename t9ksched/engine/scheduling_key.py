@@ -146,6 +146,8 @@ class SchedulingKeys:
                     columns[column] = columns.get(column, 0) + pods
                     if not nth % _SOME:
                         yield
+            for column in columns:
+                yield from column.prepare()
             groups = list(columns.items())
             if len(groups) > 1:
                 hard = {}

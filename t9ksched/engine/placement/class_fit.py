@@ -19,6 +19,7 @@ from t9ksched.engine.placement.class_rooms import ClassRooms
 from t9ksched.engine.placement.packing_shapes import Asked
 from t9ksched.engine.placement.pod_affinity import NO_CONTRIBUTION, ClassAffinity
 from t9ksched.engine.placement.standing import Standing
+from t9ksched.engine.work import Work
 from t9ksched.model.cards import CardGrant, ContainerGrant
 from t9ksched.model.labels import LabelSelector
 from t9ksched.model.podclass import PodClass
@@ -140,6 +141,11 @@ class ClassFit:
     def reachable(self, co_placed_terms: Container[PodTerm] = ()) -> Mask:
         """Nodes that its rules about pods allow sooner or later; `co_placed_terms` as in `ClassAffinity`."""
         return self.mask & self.affinity().reachable(co_placed_terms) if self.ruled else self.mask
+
+    def prepare(self) -> Work[None]:
+        """Find out in slices which nodes are allowed at all."""
+        if self._mask is None:
+            yield from self.trial.feasibility.prepare(self.selector, self.pod_class, self.trial.meter)
 
     @property
     def mask(self) -> Mask:

@@ -30,6 +30,7 @@ def clear(field: Field, contest: Contest, must: Mask, meter: Meter) -> Work[Clea
     most = field.free.copy()
     field.give(most, allowed | must)
     meter.spent += len(field.pods) + field.free.size
+    yield
     if not field.fits(most):
         return None
     best = every_set(field, contest, allowed, must, meter)
@@ -61,7 +62,7 @@ def _cheapest_then(field: Field, contest: Contest, allowed: Mask, must: Mask, me
         return None
     free = field.free.copy()
     field.give(free, must)
-    order = costs.order(free, must)
+    order = yield from costs.order(free, must, meter)
     meter.spent += costs.size
     found = Cleared([], (yield from one_by_one(field, one, contest, allowed, must, free, order, meter)), free)
     yield from spare_alike(field, contest, found, must, meter)
@@ -83,9 +84,11 @@ def _node_by_node(
             took = np.minimum(rooms, np.maximum(left - (np.cumsum(rooms) - rooms), 0))
             meter.spent += field.free.size
             if not took.any():
-                costs = costs or VictimCosts(field, one, contest, allowed, turns)
-                rows, units = costs.next(found.free, counts, found.units, left)
-                meter.spent += costs.size
+                if costs is None:
+                    costs = VictimCosts(field, one, contest, allowed, turns)
+                    meter.spent += costs.size
+                    yield
+                rows, units = yield from costs.next(found.free, counts, found.units, left, meter)
                 if not len(rows):
                     return None
                 field.give(found.free, units)

@@ -16,6 +16,7 @@ from t9ksched.engine.victims.card_costs import CardCosts
 from t9ksched.engine.victims.contest import Contest
 from t9ksched.engine.victims.field import Field, Wanted
 from t9ksched.engine.victims.victim_table import distinct
+from t9ksched.engine.work import Meter, Work
 
 _SHARE_OF_A_ROUND: Final = 6
 """With victims on several nodes, this part of the pods still without a place is given nodes before costs are new."""
@@ -80,7 +81,9 @@ class VictimCosts:
         """What a round costs, in units of work."""
         return 10 * len(self._candidates) + len(self._allowed) + _A_ROUND
 
-    def _look_at(self, candidates: Indices, ranks: Int64s, free: Int64s, needed: Mask | None = None) -> None:
+    def _look_at(
+        self, candidates: Indices, ranks: Int64s, free: Int64s, meter: Meter, needed: Mask | None = None
+    ) -> Work[None]:
         """Candidates, node after node in the order in which they go there: those first that are `needed` for cards."""
         field, table = self._field, self._table
         self._candidates, self._ranks = candidates, ranks
@@ -92,7 +95,11 @@ class VictimCosts:
             gain += part
         gain = gain * _FINE // np.maximum(table.unit_size[unit], 1)
         last = np.zeros(len(candidates), np.bool_) if needed is None else ~needed
+        meter.spent += 10 * len(candidates)
+        yield
         by_node = np.lexsort((unit, -self._contest.youth[unit], -gain, ranks[unit], last, row))
+        meter.spent += 10 * len(candidates)
+        yield
         self._candidates = candidates = candidates[by_node]
         self._unit, self._row = unit[by_node], row[by_node]
         self._freed = [field.freed[at][candidates] for at, _ in self._wanted.needs]
@@ -116,15 +123,16 @@ class VictimCosts:
         shift = np.repeat(np.arange(len(self._starts)), self._lengths) * (len(self._table.groups) + 1)
         self._oldest = np.maximum.accumulate(old + shift) - shift
 
-    def order(self, free: Int64s, gone: Mask) -> Ordered:
+    def order(self, free: Int64s, gone: Mask, meter: Meter) -> Work[Ordered]:
         """The candidates while this is free and these go."""
-        self._look_at(self._candidates, self._contest.ranks(gone), free)
+        yield from self._look_at(self._candidates, self._contest.ranks(gone), free, meter)
         return Ordered(self._unit, self._row, self._freed, self._starts, self._lengths)
 
-    def next(self, free: Int64s, counts: Int64s, gone: Mask, left: int) -> tuple[Indices, Mask]:
+    def next(self, free: Int64s, counts: Int64s, gone: Mask, left: int, meter: Meter) -> Work[tuple[Indices, Mask]]:
         """The nodes to take now, one pod each, and the units that go for them."""
         table = self._table
         units = np.zeros_like(gone)
+        meter.spent += len(self._allowed) + _A_ROUND
         ranks = self._contest.ranks(gone) if self._turns is None else self._turns
         alive = ~gone[self._field.unit[self._candidates]]
         if not alive.any():
@@ -135,11 +143,12 @@ class VictimCosts:
             candidates = self._candidates[alive]
             prices = self._prices(gone, self._field.unit[candidates])
             needed, possible = self._cards.needed(candidates, ranks, free, counts, prices)
-            self._look_at(candidates, ranks, free, needed)
+            yield from self._look_at(candidates, ranks, free, meter, needed)
             alive = np.ones(len(self._candidates), np.bool_)
         elif ranks is not self._ranks or int(alive.sum()) * _STALE < len(alive):
-            self._look_at(self._candidates[alive], ranks, free)
+            yield from self._look_at(self._candidates[alive], ranks, free, meter)
             alive = np.ones(len(self._candidates), np.bool_)
+        meter.spent += 10 * len(self._candidates)
         enough = self._wanted.open_to(counts)[self._row]
         if possible is not None and self._needed is not None:
             in_all = np.repeat(np.add.reduceat(self._needed, self._starts), self._lengths)

@@ -5,6 +5,7 @@ of its own. The units of a gang go in their order, highest index first and the i
 is taken from a gang leaves it whole or takes it whole.
 """
 
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from itertools import chain, islice, repeat
@@ -22,9 +23,13 @@ from t9ksched.model.quantity import CARDS
 
 _SLICE: Final = 4096
 """So many groups or pods are taken in at a time."""
+_PARTS: Final = 16
+_SAMPLES: Final = 16
+"""Groups are parted into so many parts that are sorted one by one; so many uids a part are looked at first."""
 _FEW: Final = 256
 """The same where each of them costs more."""
 _OF_GROUPS: Final = [attrgetter(name) for name in ("priority", "started", "evictions", "guarded", "created", "grace")]
+_UID: Final = attrgetter("uid")
 _QUEUE: Final = attrgetter("queue")
 _NODE: Final = attrgetter("node")
 _CLASS: Final = attrgetter("pod_class")
@@ -93,7 +98,7 @@ class VictimTable:
         self.source = running
         self.worths = worths
         self.static = static
-        self.groups = sorted(running, key=attrgetter("uid"))
+        self.groups: list[Running] = []
         self.pods: list[RunningPod] = []
         self._at_most: dict[tuple[frozenset[str], frozenset[str]], Going] = {}
 
@@ -105,8 +110,7 @@ class VictimTable:
         cards.
         """
         made = cls(running, static, worths)
-        meter.spent += 10 * len(running)
-        yield
+        made.groups = yield from _sorted(running, meter)
         yield from made._fill(made.groups, meter)
         return made
 
@@ -263,6 +267,8 @@ class VictimTable:
         self.asked: Mask = leaving & asked
         resources = {name: at for at, name in enumerate(static.resources)}
         _, firsts, kind = np.unique(of, return_index=True, return_inverse=True)
+        meter.spent += 50 * len(pods)
+        yield
         self.kind: Indices = kind
         self.classes = [pods[at].pod_class for at in firsts.tolist()]
         self.pays = [tuple(sorted(pod_class.requests)) for pod_class in self.classes]
@@ -289,8 +295,12 @@ class VictimTable:
         self.row: Indices = np.maximum(row, 0)
         meter.spent += 10 * len(pods) + 100 * len(firsts) + self.freed.size
         yield
-        partly = {at for at, facts in enumerate(static.facts) if facts.cards.withdrawn}
-        meter.spent += 50 * len(static.facts)
+        partly: set[int] = set()
+        for at in range(0, len(static.facts), _SLICE):
+            those = static.facts[at : at + _SLICE]
+            partly.update([nth for nth, facts in enumerate(those, start=at) if facts.cards.withdrawn])
+            meter.spent += 50 * len(those)
+            yield
         if partly:
             for at in np.flatnonzero(np.isin(row, list(partly))).tolist():
                 held = static.cards.indexed_part(row[at], pods[at].cards)
@@ -300,6 +310,26 @@ class VictimTable:
                 meter.spent += 200
                 if not at % 64:
                     yield
+
+
+def _sorted(running: Sequence[Running], meter: Meter) -> Work[list[Running]]:
+    """The groups in order of uids, sorted in slices: first parted by some of the uids, then each part for itself."""
+    some = sorted(map(_UID, running[:: max(1, len(running) // (_SAMPLES * _PARTS))]))
+    bounds = some[_SAMPLES::_SAMPLES]
+    parts: list[list[Running]] = [[] for _ in range(len(bounds) + 1)]
+    for at in range(0, len(running), _SLICE):
+        those = running[at : at + _SLICE]
+        for group in those:
+            parts[bisect_right(bounds, group.uid)].append(group)
+        meter.spent += 30 * len(those)
+        yield
+    found: list[Running] = []
+    for part in parts:
+        part.sort(key=_UID)
+        found += part
+        meter.spent += 30 * len(part)
+        yield
+    return found
 
 
 def distinct(values: Indices) -> Indices:

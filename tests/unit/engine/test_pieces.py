@@ -1,0 +1,100 @@
+"""What is done between two stops does not grow with the cluster: victims first looked for, a new class, sorting.
+
+Lines of Python are counted, and what the meter counts beside them: numpy's work is one line, whatever its size.
+"""
+
+from dataclasses import replace
+
+import pytest
+from msgspec import structs
+
+from t9ksched.engine.memory import Memory
+from t9ksched.engine.order import in_order
+from t9ksched.engine.planner import Planner
+from t9ksched.engine.policy import Policy
+from t9ksched.engine.victims.victim_table import VictimTable
+from t9ksched.engine.view import View
+from t9ksched.engine.work import Meter
+from t9ksched.model.cards import CardGrant
+from t9ksched.model.gang import Gang, Running
+from tests.builders import GPU, gang, node, pod_class, queue, running, table, view
+from tests.counting import Looked, pieces
+
+PREEMPT = Policy(actions=("allocate", "preempt"))
+QUEUES = {"low": queue(), "high": queue(priority=1)}
+ONE = pod_class(gpu=1)
+HOST = "kubernetes.io/hostname"
+LINES = 45_000
+"""About five milliseconds."""
+UNITS = 1_500_000
+"""Of a piece that is one call of numpy: some milliseconds."""
+
+
+def full(nodes: int) -> View:
+    """Nodes of 8 cards, in racks of 16, full of one-card pods of a lower queue."""
+    live = table(node(f"n{at:04}", gpu=8, labels={"rack": f"r{at // 16}"}) for at in range(nodes))
+    groups: list[Running] = []
+    for at in range(nodes):
+        for card in range(8):
+            name = f"g{card}-{at:04}"
+            groups.append(running(name, "low", [f"n{at:04}"], of=ONE, cards=[1 << card], created=at))
+            live.charge(live.row(f"n{at:04}"), ONE, CardGrant.packed({GPU: 1 << card}))
+    found = view(live, [], QUEUES, running=groups)
+    return replace(found, running=Looked(found.running))
+
+
+@pytest.fixture(scope="module")
+def large() -> View:
+    return full(3000)
+
+
+def together(pods: int, gpu: int, level: str) -> Gang:
+    return structs.replace(gang("p", "high", pods, gpu=gpu), topology="Required", levels=(level,))
+
+
+GANGS = {
+    "anywhere": gang("p", "high", 4, gpu=8),
+    "one rack": together(4, 8, "rack"),
+    "one host": together(4, 2, HOST),
+}
+
+
+@pytest.mark.parametrize("wants", GANGS.values(), ids=GANGS)
+def test_no_piece_of_the_first_search_for_victims_is_long(large: View, wants: Gang) -> None:
+    planner = Planner(asking(large, wants), PREEMPT, 0, Memory())
+    spent: list[int] = []
+
+    def counted() -> object:
+        for _ in planner._work:
+            spent.append(planner.meter.spent)
+            yield
+
+    found, _ = pieces(counted())  # type: ignore[arg-type]
+    assert planner.result().evictions
+    assert max(found) <= LINES
+    assert max(after - before for before, after in zip([0, *spent], spent, strict=False)) <= UNITS
+
+
+def test_running_groups_are_taken_in_by_pieces(large: View) -> None:
+    found, made = pieces(VictimTable.of(large.running, large.nodes.static, Meter()))
+    assert [one.uid for one in made.groups] == sorted(one.uid for one in large.running)
+    assert max(found) <= LINES
+    assert sum(found) >= len(large.running), "all that is done is counted"
+
+
+def test_a_class_that_is_new_asks_nodes_by_pieces(large: View) -> None:
+    planner = Planner(asking(large, gang("p", "low", 1, gpu=1, cpu=7)), Policy(), 0, Memory())
+    found, _ = pieces(planner._work)
+    assert max(found) <= LINES
+
+
+def test_gangs_are_sorted_by_pieces() -> None:
+    gangs = [gang(f"g{at * 7919 % 20_000:05}", "low", 1, of=ONE, created=at % 17) for at in range(20_000)]
+    found, ordered = pieces(in_order(Looked(gangs), Meter()))
+    assert len(ordered) == len(gangs)
+    assert max(found) <= LINES
+    assert sum(found) >= len(gangs)
+
+
+def asking(given: View, wants: Gang) -> View:
+    return replace(given, gangs=(wants,))
