@@ -22,6 +22,7 @@ from api.schemas import (
     Shape,
     SimulationBody,
     StopBody,
+    StreamedEvent,
     TokenBody,
     UpdateBody,
 )
@@ -43,6 +44,7 @@ _BODIES: Final = (
     CardBody,
     TokenBody,
     SimulationBody,
+    StreamedEvent,
     Shape,
 )
 _OBJECT: Final = {
@@ -184,7 +186,8 @@ def _complete_operation(method: str, operation: Json, schemas: Json) -> None:
         refs = {name: {"$ref": f"#/components/headers/{name}"} for name in names}
         operation["responses"][status] = {**answer, "headers": refs | answer.get("headers", {})}
     ok = operation["responses"].get("200", {})
-    if method == "get" and secured and "application/json" in ok.get("content", {}):
+    if method == "get" and "application/json" in ok.get("content", {}):
+        ok["headers"] = {"ETag": {"$ref": "#/components/headers/ETag"}} | ok.get("headers", {})
         operation["responses"]["304"] = {
             "description": "It did not change since the answer whose ETag came as `If-None-Match`",
             "headers": {"ETag": {"$ref": "#/components/headers/ETag"}},

@@ -23,14 +23,14 @@ _ABOUT = get_args(About)
     "",
     operation_id="streamEvents",
     summary="Follow what happens to jobs, queues and nodes",
-    description="Server-sent events, without an end. Each has an `id`, which `after` takes, and as `data` JSON: `id`,"
-    " `type` (such as `started`), `about`, `kind`, `namespace`, `name`, `uid`, `queue`, `actor`, `at` and `detail`. The"
-    " first is of the type `ready` and tells from which id on: who then reads a list misses nothing between both. A"
-    " client whose connection broke, or whom another replica answers, goes on behind the last id: no event is left out"
-    " and none comes twice. It sees its own jobs, those of queues and namespaces that it manages or owns, queues that"
-    " it may use, and nodes; without names of others. A comment every 15 seconds says that the stream lives; one of the"
-    " type `end` says why it ends. Filters that are given several times let each of their values through. What is older"
-    " than the service keeps its history is not told.",
+    description="Server-sent events, without an end. Each has an `id`, which `after` takes, and as `data` the JSON of"
+    " a `StreamedEvent`. The first is of the type `ready` and tells from which id on: who then reads a"
+    " list misses nothing between both. A client whose connection broke, or whom another replica answers,"
+    " goes on behind the last id: no event is left out and none comes twice. It sees its own jobs, those"
+    " of queues and namespaces that it manages or owns, queues that it may use, and nodes; without names"
+    " of others. A comment every 15 seconds says that the stream lives; one of the type `end` says why it"
+    " ends, with a `code` and a `message`. Filters that are given several times let each of their values"
+    " through. What is older than the service keeps its history is not told.",
     responses=documented({}, 422, 503) | {200: {"description": "Events, without an end", "content": STREAM}},
     response_class=Response,
 )

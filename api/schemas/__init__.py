@@ -42,6 +42,7 @@ from api.schemas.reports import (
     HistoryEvent,
     HistoryPage,
     SnapshotShape,
+    StreamedEvent,
     UsageReport,
     UsageRow,
 )
@@ -106,6 +107,7 @@ __all__ = [
     "StopBody",
     "StopShape",
     "StopsShape",
+    "StreamedEvent",
     "Submitted",
     "TimeLimitShape",
     "Timeline",

@@ -185,6 +185,7 @@ EXAMPLES: Final[dict[str, Any]] = {
     "total": 2,
     "UsageReport.total": {"gpuHours": 128.5, "heldHours": 0.5},
     "type": "urn:t9ksched:problem:InvalidField",
+    "StreamedEvent.type": "started",
     "uid": _UID,
     "unblocks": ["PyTorchTrainingJob/bert ends, at 2031-05-01T14:00:00Z"],
     "unknown": 1,

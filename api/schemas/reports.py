@@ -1,6 +1,6 @@
 """History, the record of administrative changes, and usage."""
 
-from typing import Any
+from typing import Any, Literal
 
 from api.schemas.base import Continue, Shape
 
@@ -17,6 +17,24 @@ class HistoryEvent(Shape):
     uid: str | None
     queue: str | None
     actor: str | None
+    detail: dict[str, Any]
+
+
+class StreamedEvent(Shape):
+    """What happened, as `data` of one server-sent event; its `id` is what `after` takes. Of what is not the caller's
+    own, `actor` is null and `detail` says little.
+    """
+
+    id: int
+    type: str
+    about: Literal["job", "queue", "node", "reservation", "token", "service"]
+    kind: str | None
+    namespace: str | None
+    name: str | None
+    uid: str | None
+    queue: str | None
+    actor: str | None
+    at: str
     detail: dict[str, Any]
 
 

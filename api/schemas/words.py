@@ -8,6 +8,8 @@ from typing import Final
 
 DESCRIPTIONS: Final[dict[str, str]] = {
     "StarvationShape.after": "after how long without a planned start it collects room; `0` is never",
+    "StreamedEvent.about": "what kind of thing it happened to",
+    "StreamedEvent.type": "what happened",
     "actor": "the user or the service that did it",
     "allocatable": "what the node has for pods, as Kubernetes writes amounts",
     "allocated": "what pods on the node have of that",

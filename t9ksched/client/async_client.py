@@ -295,6 +295,10 @@ class AsyncClient:
         """Whose token it is, and what it allows."""
         return await self._do(self._operations.whoami())
 
+    async def version(self) -> str:
+        """Which release of the service answers."""
+        return await self._do(self._operations.version())
+
     async def request(
         self,
         method: str,

@@ -296,6 +296,10 @@ class Client:
         """Whose token it is, and what it allows."""
         return self._do(self._operations.whoami())
 
+    def version(self) -> str:
+        """Which release of the service answers."""
+        return self._do(self._operations.version())
+
     def request(
         self,
         method: str,

@@ -139,6 +139,11 @@ class Operations:
         """Whose token it is."""
         return self.one("/apis/v1/whoami", WhoAmI)
 
+    def version(self) -> Operation[str]:
+        """Which release answers."""
+        found: dict[str, str] = yield from self.one("/version", dict[str, str])
+        return found.get("version", "")
+
     def cancel(self, job: Any, namespace: str | None) -> Operation[Job]:
         """Delete a job."""
         answer = yield from asked(Call("DELETE", target_of(job, namespace).path), self.retries)

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from t9ksched import version
 from t9ksched.client import AsyncClient, Client, Event, NotFound, Refused, Retries, Unreachable, WaitTimeout
 from t9ksched.store.history import Event as Stored
 from tests.unit.api.world import World, documents, pytorch
@@ -110,6 +111,7 @@ async def test_lists_and_anything_else(world: World, program: Program) -> None:
     assert isinstance(await program("nodes"), list)
     with pytest.raises(NotFound):
         await program("node", "nowhere")
+    assert await program("version") == version()
     told = await program("request", "GET", "/apis/v1/queues", query={"label": "team=ml"})
     assert [one["name"] for one in told["items"]] == ["a100"]
     with pytest.raises(Refused, match="Forbidden"):

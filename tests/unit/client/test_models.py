@@ -22,6 +22,7 @@ SHAPES = {
     "Node": schemas.Node,
     "Simulation": schemas.Simulation,
     "WhoAmI": schemas.WhoAmI,
+    "Event": schemas.StreamedEvent,
 }
 
 
