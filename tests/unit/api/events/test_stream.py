@@ -253,7 +253,8 @@ async def test_a_stop_does_not_wait_for_those_that_just_came(world: World, monke
     assert (refused.status, refused.body["detail"]) == (503, "the service stops")
 
 
-async def test_a_stream_ends_with_its_token(world: World) -> None:
+async def test_a_stream_ends_with_its_token(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("api.events.listener.BEAT_SECONDS", 3600.0)
     for name, ends in (("revoked", None), ("expires", datetime.now(UTC) + timedelta(seconds=0.8))):
         secret = await world.store.tokens.create(name, "user", "bob", expires_at=ends)
         async with listening(Client(world.user.url, world.user.session, secret)) as reader:
