@@ -76,8 +76,9 @@ class Node(Shape):
 
     `linksIgnored` says why its annotation `gpu-links` is not followed; null where it is, and where there is none.
 
-    `cardsIgnored` says what its own words about single cards are that cannot be read, such as an entry of HAMi's
-    register; those cards are not given. One that is not `healthy` takes no work, and `unhealthyWhy` says why.
+    `cardsIgnored` says what its own words about its cards are that cannot be read or followed, such as an entry of
+    HAMi's register or a label; those cards are not given. One that is not `healthy` takes no work, and `unhealthyWhy`
+    says why.
 
     `cardDrift` counts its pods whose annotations name other cards than the scheduler's record, `cardsUnknown` those of
     them of which no card is on record: until they are gone, a node that honours indices gives no more cards.

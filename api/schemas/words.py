@@ -29,7 +29,7 @@ DESCRIPTIONS: Final[dict[str, str]] = {
     "cardMode": "whether the node honours the cards that it is told, or its device plugin chooses",
     "cards": "how many cards of each node",
     "LinkedCards.cards": "their indices",
-    "cardsIgnored": "what the node says of single cards and cannot be read",
+    "cardsIgnored": "what the node says of its cards and cannot be read or followed",
     "cardsMisheld": "pods whose cards are gone from the node or held by other pods too",
     "cardsUnknown": "how many of the pods that drift have no card on record",
     "change": "what would be different",

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from t9ksched.model import hami
+from t9ksched.model.card_models import LARGEST_MIB
 from t9ksched.model.card_requests import (
     GPUSHARE_COUNT,
     GPUSHARE_MEMORY,
@@ -64,27 +65,41 @@ class Inventory:
 NOTHING: Final = Inventory()
 
 
+def _broken(fault: str, remedy: str) -> Inventory:
+    """Amounts that are no cards: the node gives none, and is told what is wrong."""
+    return Inventory({}, fault, remedy, unread=(fault,))
+
+
 def _mgpu(capacity: Amounts, allocatable: Amounts, annotations: Texts, own: Own) -> Inventory:
     """Cards add 100 to the cores each, and all are alike: how large each is follows from the sums."""
     offered, cores = allocatable.get(MGPU_CORE, 0), max(capacity.get(MGPU_CORE, 0), allocatable.get(MGPU_CORE, 0))
-    if not cores:
-        return NOTHING
     cards, memory = cores // _CARD, max(capacity.get(MGPU_MEMORY, 0), allocatable.get(MGPU_MEMORY, 0))
+    if not cores and not memory:
+        return NOTHING
     look = "look at the device plugin of mGPU on the node"
-    if cores % _CARD or memory < cards:
-        return Inventory(
-            {}, f"it offers {cores} of {MGPU_CORE} and {memory} of {MGPU_MEMORY}, which is no number of cards", look
-        )
+    if cores % _CARD or not cards or not cards <= memory <= cards * LARGEST_MIB:
+        said = f"it offers {cores} of {MGPU_CORE} and {memory} of {MGPU_MEMORY}, which is no number of cards"
+        return _broken(said, look)
     if cards > MOST_INDEXED:
-        return Inventory({}, f"it has {cards} cards of {MGPU_CORE}, and at most {MOST_INDEXED} can be told apart", look)
+        return _broken(f"it has {cards} cards of {MGPU_CORE}, and at most {MOST_INDEXED} can be told apart", look)
     divided = {MGPU_CORE: (CardSize(memory // cards, _MGPU_PLACES),) * cards}
+    uneven = _uneven(MGPU_MEMORY, memory, cards)
     if offered < cores:
         return Inventory(
             divided,
             f"it offers {offered} of its {cores} of {MGPU_CORE}: which of its cards do not work is unknown",
             look,
+            unread=uneven,
         )
-    return Inventory(divided)
+    return Inventory(divided, unread=uneven)
+
+
+def _uneven(resource: str, amount: int, cards: int) -> tuple[str, ...]:
+    """What is wrong with an amount that is not the sum of equal cards."""
+    if not (rest := amount % cards):
+        return ()
+    each = amount // cards
+    return (f"{amount} of {resource} are no {cards} equal cards: each is taken to have {each}, {rest} are not given",)
 
 
 def _hami(capacity: Amounts, allocatable: Amounts, annotations: Texts, own: Own) -> Inventory:
@@ -109,18 +124,20 @@ def _gpushare(capacity: Amounts, allocatable: Amounts, annotations: Texts, own: 
     none has less than 1024 MiB.
     """
     count, total = (max(capacity.get(name, 0), allocatable.get(name, 0)) for name in (GPUSHARE_COUNT, GPUSHARE_MEMORY))
-    if not total or not count:
+    if not total:
         return NOTHING
     look = "look at the device plugin of gpushare on the node"
-    if count > min(total, MOST_INDEXED):
-        return Inventory({}, f"it offers {total} of {GPUSHARE_MEMORY} and {count} of {GPUSHARE_COUNT}", look)
+    if not 0 < count <= min(total, MOST_INDEXED) or total // count > LARGEST_MIB:
+        said = f"it offers {total} of {GPUSHARE_MEMORY} and {count} of {GPUSHARE_COUNT}, which is no number of cards"
+        return _broken(said, look)
     each = total // count
+    uneven = _uneven(GPUSHARE_MEMORY, total, count)
     unit = _GIB if each < _GIB else 1
     divided = {GPUSHARE_MEMORY: (CardSize(each * unit, each, unit=unit),) * count}
     if (offered := allocatable.get(GPUSHARE_MEMORY, 0)) < total:
         fault = f"it offers {offered} of its {total} of {GPUSHARE_MEMORY}: which of its cards do not work is unknown"
-        return Inventory(divided, fault, look)
-    return Inventory(divided)
+        return Inventory(divided, fault, look, unread=uneven)
+    return Inventory(divided, unread=uneven)
 
 
 def _koordinator(capacity: Amounts, allocatable: Amounts, annotations: Texts, own: Own) -> Inventory:

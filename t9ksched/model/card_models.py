@@ -18,6 +18,8 @@ from t9ksched.model.whole import whole_number
 
 PRODUCTS: Final = ("nvidia.com/gpu.product", "amd.com/gpu.product-name", "beta.amd.com/gpu.product-name")
 """Labels of nodes that name the model of their cards."""
+LARGEST_MIB: Final = (1 << 31) - 1
+"""No card has more."""
 _BETWEEN: Final = re.compile(r"[-_ ]+")
 _VENDOR: Final = "nvidia"
 """Stands before a model once, twice or not at all."""
@@ -31,10 +33,10 @@ def card_model(labels: Mapping[str, str]) -> str | None:
 def card_memory(labels: Mapping[str, str]) -> int | None:
     """MiB of one card, or of one MIG slice where cards are divided into such, as feature discovery says."""
     mebibytes = whole_number(labels.get("nvidia.com/gpu.memory", ""))
-    if mebibytes is not None:
-        return mebibytes
-    gibibytes = whole_number(labels.get("amd.com/gpu.vram", "").removesuffix("G"))
-    return None if gibibytes is None else gibibytes * 1024
+    if mebibytes is None:
+        gibibytes = whole_number(labels.get("amd.com/gpu.vram", "").removesuffix("G"))
+        mebibytes = None if gibibytes is None else gibibytes * 1024
+    return mebibytes if mebibytes is not None and mebibytes <= LARGEST_MIB else None
 
 
 @lru_cache(maxsize=4096)

@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from t9ksched.model.card_systems import ACK_LABEL, ACK_SHARES, VKE_LABEL
 from t9ksched.model.readiness import unready
 from t9ksched.model.resources import is_card_resource
 from t9ksched.model.whole import whole_number
@@ -48,10 +49,11 @@ def _mixed(labels: Texts, annotations: Texts, has: Amounts) -> bool:
 
 MODES: Final[tuple[tuple[str, Test], ...]] = (
     (HAMI, lambda _, annotations, has: any(annotations[key] for key in annotations if _HAMI_REGISTER.fullmatch(key))),
-    ("MGPU", lambda labels, _, has: labels.get("vke.node.gpu.schedule") == "mgpu"),
+    ("MGPU", lambda labels, _, has: labels.get(VKE_LABEL) == "mgpu"),
     ("MGPU", lambda _, __, has: bool(has.get("vke.volcengine.com/mgpu-core"))),
-    ("GPUShare", lambda labels, _, has: labels.get("ack.node.gpu.schedule") in ("share", "cgpu", "core_mem", "mps")),
-    ("GPUShare", lambda labels, _, has: "true" in (labels.get("gpushare"), labels.get("cgpu"))),
+    ("GPUShare", lambda labels, _, has: labels.get(ACK_LABEL) in ACK_SHARES),
+    # Labels of earlier releases; the one above wins.
+    ("GPUShare", lambda labels, _, has: not labels.get(ACK_LABEL) and "true" in map(labels.get, ("gpushare", "cgpu"))),
     ("GPUShare", lambda _, __, has: bool(has.get("aliyun.com/gpu-mem"))),
     ("Koordinator", lambda _, __, has: any(has[name] for name in has if name.startswith("koordinator.sh/gpu"))),
     # Its own device manager found the cards and may share them, whatever the device plugin offers besides.
@@ -66,7 +68,9 @@ MODES: Final[tuple[tuple[str, Test], ...]] = (
     ("TimeSliced", lambda _, __, has: bool(has.get("nvidia.com/gpu.shared"))),
     (WHOLE, lambda _, __, has: any(has[name] and is_card_resource(name) for name in has)),
 )
-"""Mode and how it shows; the first that shows is the node's."""
+"""Mode and how it shows; the first that shows is the node's. Amounts are without what labels take back
+(`model.card_systems`).
+"""
 
 
 def card_mode(labels: Texts, annotations: Texts, allocatable: Amounts) -> str:

@@ -87,7 +87,7 @@ EVENT_CARD_DRIFT: Final = "CardDrift"
 EVENT_LINKS_IGNORED: Final = "LinksIgnored"
 """What a node's annotation says of the links between its cards cannot be read."""
 EVENT_CARDS_IGNORED: Final = "CardsIgnored"
-"""What a node says of single cards cannot be read."""
+"""What a node says of its cards, or of single ones, cannot be read or followed."""
 EVENT_EDIT_IGNORED: Final = "EditIgnored"
 
 

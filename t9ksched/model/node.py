@@ -14,6 +14,7 @@ from t9ksched.model.card_models import card_model, named
 from t9ksched.model.card_requests import SUMS
 from t9ksched.model.card_size import CardSize
 from t9ksched.model.card_slices import CardLayout, part_worths
+from t9ksched.model.card_systems import misread, taken_back
 from t9ksched.model.cardmode import NOT_READY, WHOLE, layout
 from t9ksched.model.cards import MOST_INDEXED, CardGrant, CardTable
 from t9ksched.model.dra import NO_OFFERS, Offers, dra_only, handed_out
@@ -91,7 +92,7 @@ class NodeFacts:
         links_fault: why what its annotation says of links counts for nothing; else empty.
         by_dra: the resources whose names stand for devices of DRA here, which no pod gets from this scheduler.
         unhealthy: the cards with indices that do not work, as the node says, each with why.
-        cards_fault: what the node says of single cards and cannot be read; else empty.
+        cards_fault: what the node says of its cards and cannot be read, or followed; else empty.
     """
 
     name: str
@@ -211,12 +212,15 @@ def node_facts(
     """
     allocatable = _units(node.status.allocatable)
     annotations = node.metadata.annotations or {}
-    mode = layout(node.metadata.labels or {}, annotations, allocatable)
+    labels = node.metadata.labels or {}
+    taken = taken_back(labels, allocatable)
+    allocatable = taken.left(allocatable) if taken.resources else allocatable
+    mode = layout(labels, annotations, allocatable)
     parts = NOTHING
     if mode in INVENTORIES:
-        parts = inventory(mode, _units(node.status.capacity), allocatable, annotations, reported)
+        parts = inventory(mode, taken.left(_units(node.status.capacity)), allocatable, annotations, reported)
     by_dra = handed_out(dra, allocatable, divided=bool(parts.divided))
-    why_not = unready(node.metadata.labels or {}, allocatable, failing, dra_only(by_dra))
+    why_not = taken.unready or unready(labels, allocatable, failing, dra_only(by_dra))
     by_index = mode == WHOLE and (why_not is None or why_not.layout)
     whole = {name: count for name, count in allocatable.items() if by_index and is_card_resource(name) and count}
     cards = {name: count for name, count in whole.items() if count <= MOST_INDEXED}
@@ -226,7 +230,7 @@ def node_facts(
         }
     why_not = why_not or parts.unready
     cards |= {name: len(sizes) for name, sizes in parts.divided.items()}
-    product = card_model(node.metadata.labels or {}) or ""
+    product = card_model(labels) or ""
     divided = {name: named(sizes, product) for name, sizes in parts.divided.items()}
     why = dict.fromkeys(sorted(card_indices(annotations.get(CORDONED_CARDS_ANNOTATION, ""))), "")
     why |= dict(parts.cordoned) | dict(cordons)
@@ -241,7 +245,7 @@ def node_facts(
     return NodeFacts(
         name=node.metadata.name,
         uid=node.metadata.uid,
-        labels=node.metadata.labels or {},
+        labels=labels,
         taints=tuple(Taint(t.key, t.value or "", t.effect) for t in node.spec.taints or ()),
         unschedulable=bool(node.spec.unschedulable),
         ready=any(c.type == "Ready" and c.status == "True" for c in node.status.conditions or ()),
@@ -254,10 +258,10 @@ def node_facts(
         unready=why_not,
         cordoned={name: len(those) for name, those in cordoned.items() if name not in cards},
         why_cordoned={index: why[index] for index in sorted(out)},
-        part_worths=part_worths(node.metadata.labels or {}, allocatable, mode) if mode not in (WHOLE, "") else {},
+        part_worths=part_worths(labels, allocatable, mode) if mode not in (WHOLE, "") else {},
         links=links,
         links_fault=links_fault,
         by_dra=by_dra,
         unhealthy=parts.unhealthy,
-        cards_fault="; ".join(parts.unread),
+        cards_fault="; ".join((*taken.words, *parts.unread, *misread(labels, allocatable, mode))),
     )

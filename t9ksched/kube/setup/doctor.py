@@ -24,6 +24,7 @@ from t9ksched.kube.setup.rbac import DISPENSABLE, ROLES, Right, rights
 from t9ksched.kube.transport.client import Client
 from t9ksched.model.card_inventory import inventory
 from t9ksched.model.card_links import links_of
+from t9ksched.model.card_systems import misread, taken_back
 from t9ksched.model.cardmode import WHOLE, card_mode, layout
 from t9ksched.model.cards import MOST_INDEXED
 from t9ksched.model.dra import NOT_SUPPORTED, dra_only, handed_out
@@ -215,8 +216,11 @@ def judge_nodes(
         status = node.get("status") or {}
         offered = _amounts(status.get("allocatable") or {})
         given = {name: amount for name, amount in offered.items() if is_card_resource(name)}
+        taken = taken_back(labels, offered)
+        offered = taken.left(offered)
+        given = taken.left(given)
         mode = layout(labels, annotations, offered)
-        parts = inventory(mode, _amounts(status.get("capacity") or {}), offered, annotations, own.get(name))
+        parts = inventory(mode, taken.left(_amounts(status.get("capacity") or {})), offered, annotations, own.get(name))
         if parts.divided:
             given = {resource: len(sizes) for resource, sizes in parts.divided.items()}
 
@@ -227,7 +231,7 @@ def judge_nodes(
         claimed = devices.on(name, labels)
         by_dra = handed_out(claimed, offered, divided=bool(parts.divided))
         only = dra_only(by_dra)
-        gone = unready(labels, offered, fails, only) or parts.unready
+        gone = taken.unready or unready(labels, offered, fails, only) or parts.unready
         if gone is not None:
             meaning = f"{gone.meaning} ({gone.state})" if gone.state else gone.meaning
             say(Level.WARNING, f"its GPUs are not ready and get no pods: {meaning}", gone.remedy)
@@ -242,6 +246,12 @@ def judge_nodes(
                     f" (DeviceClass {one.device_class}): two allocators may give the same card to two pods",
                     "leave one of them on the node; pods get cards from the device plugin here",
                 )
+        if said := (*taken.words, *parts.unread, *misread(labels, offered, mode)):
+            say(
+                Level.WARNING,
+                f"of what it says of its cards this is not followed, and not given: {'; '.join(said)}",
+                "look at the labels of the node, and at the device plugin (or koordlet) on it",
+            )
         if gone is None and fails:
             say(
                 Level.WARNING,
@@ -282,12 +292,6 @@ def judge_nodes(
         if idle := {**parts.unhealthy, **parts.cordoned}:
             listed = ", ".join(f"{index} ({why})" for index, why in sorted(idle.items()))
             say(Level.NOTE, f"of its cards {listed} take no work", "nothing, if that is meant to be so")
-        if parts.divided and parts.unread:
-            say(
-                Level.WARNING,
-                f"of its cards some cannot be read and are not given: {'; '.join(parts.unread)}",
-                "look at the device plugin of HAMi, or at koordlet, on the node",
-            )
         whole = card_mode(labels, annotations, given) == WHOLE
         by_index = whole or bool(parts.divided)
         indexed = {name: count for name, count in given.items() if by_index and 0 < count <= MOST_INDEXED}

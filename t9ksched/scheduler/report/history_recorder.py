@@ -292,7 +292,7 @@ class HistoryRecorder:
             for each in self._misread_links.take()
         ]
         found += [
-            (names.EVENT_CARDS_IGNORED, "the list of cards", *each, "cards that cannot be read are not given")
+            (names.EVENT_CARDS_IGNORED, "part of the inventory", *each, "what cannot be read is not given")
             for each in self._misread_cards.take()
         ]
         for count, (event, what, node, uid, fault, effect) in enumerate(found, start=1):

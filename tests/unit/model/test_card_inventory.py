@@ -33,6 +33,9 @@ def test_nodes_of_other_modes_divide_nothing(mode: str) -> None:
         ({}, amounts(250, 32510), 0, "250 of vke.volcengine.com/mgpu-core"),
         ({}, amounts(50, 32510), 0, "no number of cards"),
         ({}, amounts(400, 0), 0, "no number of cards"),
+        ({}, amounts(0, 130040), 0, "no number of cards"),
+        ({}, amounts(400, 10**18), 0, "no number of cards"),
+        ({}, amounts(10**18, 130040), 0, "no number of cards"),
         ({}, amounts(6500, 2113150), 0, "65 cards"),
         ({}, amounts(6400, 2080640), 64, ""),
         (amounts(400, 130040), amounts(300, 97530), 4, "offers 300 of its 400"),
@@ -46,6 +49,34 @@ def test_what_cannot_be_told_apart_is_not_divided(
     assert len(found.divided.get(CORE, ())) == cards
     assert said in found.fault
     assert bool(said) == bool(found.fault)
+
+
+@pytest.mark.parametrize(
+    ("mode", "offered", "told"),
+    [
+        ("MGPU", amounts(450, 130040), "450 of vke.volcengine.com/mgpu-core"),
+        ("MGPU", amounts(6500, 2113150), "65 cards"),
+        ("MGPU", amounts(400, 130043), "130043 of vke.volcengine.com/mgpu-memory are no 4 equal cards"),
+        ("MGPU", amounts(400, 130040), ""),
+        ("GPUShare", {"aliyun.com/gpu-mem": 60}, "0 of aliyun.com/gpu-count"),
+        (
+            "GPUShare",
+            {"aliyun.com/gpu-mem": 61, "aliyun.com/gpu-count": 4},
+            "taken to have 15, 1 are not given",
+        ),
+        ("GPUShare", {"aliyun.com/gpu-mem": 60, "aliyun.com/gpu-count": 4}, ""),
+    ],
+)
+def test_amounts_that_are_no_cards_are_told_as_what_cannot_be_read(
+    mode: str, offered: dict[str, int], told: str
+) -> None:
+    found = "; ".join(inventory(mode, {}, offered).unread)
+    assert told in found
+    assert bool(told) == bool(found)
+
+
+def test_cards_that_do_not_work_are_nothing_that_cannot_be_read() -> None:
+    assert not inventory("MGPU", amounts(400, 130040), amounts(300, 97530)).unread
 
 
 def test_what_cards_of_a_table_are_for_a_pod() -> None:
