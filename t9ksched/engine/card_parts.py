@@ -93,6 +93,7 @@ class PartNeed:
 
     Attributes:
         cores: thousandths of each card.
+        percent: of the memory of each card, where it asks so; else 0.
         memory: MiB on each, shape (cards, nodes) as `DividedCards.size`: on cards of another size a percentage is
             another amount, on cards that will not do it is `LARGEST`.
         only: which cards will do; None for any.
@@ -110,9 +111,10 @@ class PartNeed:
         self.cores, wanted, percent = CORES, 0, 100
         if isinstance(request, SharedCards) and request.cores < CORES:
             self.cores, wanted, percent = request.cores, request.memory, request.memory_percent
-        self.memory: Int64s = np.full_like(of.size, wanted) * of.unit
+        self.percent = 0 if wanted else percent or 100
+        self.memory: Int64s = np.minimum(np.full_like(of.size, wanted) * of.unit, LARGEST - 1)
         if not wanted:
-            self.memory = -(-np.maximum(of.size, 1) * (percent or 100) // 100)
+            self.memory = -(-np.maximum(of.size, 1) * self.percent // 100)
 
     def on(self, row: int) -> bool:
         """Whether the node of this row divides its cards."""

@@ -85,6 +85,7 @@ class NodeFacts:
         card_mode: `honours-index` when the node gives a container the cards we name, else `plugin-chooses`.
         unready: why its accelerators are not ready; None where they are.
         unsure: a pod on this `honours-index` node holds cards that are on no record, so it may be any of them.
+        why_unsure: the same in words; empty where it is not said.
         part_worths: of accelerators that are counted by number and are parts of cards, what one unit is of a card, in
             parts of `quantity.CARD`.
         links: how well its cards with indices are linked, those of each resource of which it has as many; None where
@@ -112,6 +113,7 @@ class NodeFacts:
     part_worths: Mapping[str, int] = field(default_factory=dict)
     unready: Unready | None = None
     unsure: bool = False
+    why_unsure: str = ""
     links: CardLinks | None = None
     links_fault: str = ""
     by_dra: Offers = field(default_factory=dict)

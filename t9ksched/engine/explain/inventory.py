@@ -28,17 +28,6 @@ Addition = tuple[str, Mapping[str, int], tuple[str, ...]]
 """Words, numbers of nodes by cause, and what would help."""
 
 
-def with_inventory(column: ClassFit, reason: Reason) -> Reason:
-    """The reason, and what of the matching nodes takes no work for now."""
-    if not column.pod_class.extended:
-        return reason
-    if column.away is None:
-        column.away = _by_dra(column)
-        if column.pod_class.accelerated:
-            column.away += [*_cordons(column), *_unready(column), *_other_cards(column)]
-    return with_additions(reason, column.away)
-
-
 def with_additions(reason: Reason, away: Sequence[Addition]) -> Reason:
     """The reason, and what of the matching nodes takes no work for now."""
     if not away:
@@ -106,29 +95,9 @@ def _models(facts: NodeFacts, of: OfModel) -> str:
     return listed(single) if single else card_model(facts.labels) or "cards whose model no label names"
 
 
-def _other_cards(column: ClassFit) -> list[Addition]:
-    """How many nodes would match if the pod took their cards."""
-    found = [one for one in constraints(column.selector, column.pod_class) if isinstance(one, OfModel | OfKind)]
-    away = _kept_out(column, OfModel | OfKind) if found else None
-    if away is None or not (away & ~column.trial.feasibility.bare()).any():
-        return []
-    parts: list[str] = []
-    helps: list[str] = []
-    total = 0
-    for one in found:
-        gone = away & ~column.trial.feasibility.column(one)
-        if gone.any():
-            words, more = other_cards(column, one, gone, away | column.mask)
-            parts.append(words)
-            helps += more
-            total += int(gone.sum())
-            away = away & ~gone
-    return [("; ".join(parts), {CARD_TYPE: total}, tuple(helps))]
-
-
-def _by_dra(column: ClassFit) -> list[Addition]:
+def by_dra(column: ClassFit) -> list[Addition]:
     """Which nodes would match if their devices of DRA were given out."""
-    away = _kept_out(column, NotByDra | Prepared)  # where DRA hands out all accelerators they are not ready either
+    away = kept_out(column, NotByDra | Prepared)  # where DRA hands out all accelerators they are not ready either
     if not away.any():
         return []
     away = away & ~column.trial.feasibility.column(NotByDra(column.pod_class.extended))
@@ -138,9 +107,9 @@ def _by_dra(column: ClassFit) -> list[Addition]:
     return [(words, {NOT_SUPPORTED: int(away.sum())}, remedies)]
 
 
-def _unready(column: ClassFit) -> list[Addition]:
+def unready(column: ClassFit) -> list[Addition]:
     """Which nodes would match if their accelerators were ready."""
-    away = _kept_out(column, Prepared)
+    away = kept_out(column, Prepared)
     if not away.any():
         return []
     words, remedies = unready_nodes(column, away)
@@ -149,7 +118,7 @@ def _unready(column: ClassFit) -> list[Addition]:
     return [(has, {NOT_PREPARED: count}, remedies)]
 
 
-def _kept_out(column: ClassFit, by: type | UnionType) -> Mask:
+def kept_out(column: ClassFit, by: type | UnionType) -> Mask:
     """Nodes that match but for constraints of that kind."""
     feasibility, found = column.trial.feasibility, constraints(column.selector, column.pod_class)
     keeps = [feasibility.column(one) for one in found if isinstance(one, by)]
@@ -160,6 +129,11 @@ def _kept_out(column: ClassFit, by: type | UnionType) -> Mask:
     for _, allows in column.trial.plugins.filters(column.pod_class, column.trial.nodes.static):
         away = away & allows
     return away
+
+
+def held_back(facts: NodeFacts) -> str:
+    """Why a node gives no cards though they are ready, in words."""
+    return f"gives no cards now: {facts.why_unsure or 'which ones its pods hold is not certain'}"
 
 
 def named_by_state(states: Mapping[str, Sequence[str]]) -> str:
@@ -179,7 +153,7 @@ def _listed(names: Iterable[str]) -> str:
     return ", ".join([*known[:_MOST_NAMED], *more])
 
 
-def _cordons(column: ClassFit) -> list[Addition]:
+def cordons(column: ClassFit) -> list[Addition]:
     """Which idle cards on matching nodes take no work because they are cordoned."""
     resources = tuple(column.pod_class.card_counts)
     static = column.trial.nodes.static

@@ -14,7 +14,9 @@ from typing import Final
 import numpy as np
 
 from t9ksched.engine.arrays import Int64s, Mask
-from t9ksched.engine.explain.inventory import Addition, named_by_state, with_additions
+from t9ksched.engine.explain.cards import never_a_card
+from t9ksched.engine.explain.excluded import excluded
+from t9ksched.engine.explain.inventory import Addition, held_back, named_by_state, with_additions
 from t9ksched.engine.explain.words import amount, counted, matching, wants
 from t9ksched.engine.nodes import LARGEST
 from t9ksched.engine.placement.card_constraints import CARD_HOLDERS, CardsKnown
@@ -32,19 +34,18 @@ _STATES: Final = {
     "not ready": "not ready",
     "unschedulable": "cordoned",
     "taints": "tainted",
-    CARD_HOLDERS: CARD_HOLDERS,
 }
 _HELP: Final = {
     "not ready": "the nodes are ready again",
     "unschedulable": "an administrator uncordons the nodes",
     "taints": "Kubernetes takes the taints off the nodes",
-    CARD_HOLDERS: "the pods end whose cards are not on record",
+    CARD_HOLDERS: "the pods end whose cards are not certain",
 }
 
 
 def alone(groups: Sequence[Group]) -> bool:
     """Whether pods of some class can never fit, whatever the others are."""
-    return any(column.mask.any() and column.total_ever() < pods for column, pods in groups)
+    return any(column.total_ever() < pods and not excluded(column) for column, pods in groups)
 
 
 def never_fits(column: ClassFit, pods: int) -> Reason | None:
@@ -64,6 +65,8 @@ def never_fits(column: ClassFit, pods: int) -> Reason | None:
             {"match": match},
             (f"ask for at most {most} such pods",),
         )
+    if column.divided and (reason := never_a_card(column)) is not None:
+        return reason
     rows = column.trial.resource_rows
     largest = {
         name: int(static.allocatable[rows[name]][ever].max()) if name in rows else 0
@@ -99,9 +102,9 @@ def never_together(groups: Sequence[Group]) -> Reason | None:
     """Why the groups would not fit together even if nothing ran; None where that is not proved, and where pods of some
     class find no node now, or can never fit whatever the others are: then that says more.
     """
-    if (len(groups) == 1 and not groups[0][0].ruled) or alone(groups):
+    if len(groups) == 1 and not groups[0][0].ruled:
         return None
-    if not all(column.mask.any() for column, _ in groups):
+    if any(not column.mask.any() or column.total_ever() < pods for column, pods in groups):
         return None
     return _Emptied(groups, ever=True).proof()
 
@@ -236,6 +239,7 @@ def away(*columns: ClassFit) -> list[Addition]:
     `inventory` tells.
     """
     found: dict[str, str] = {}
+    words: dict[str, str] = {}
     for column in columns:
         left = column.ever & ~column.mask
         facts = column.trial.nodes.static.facts
@@ -243,14 +247,17 @@ def away(*columns: ClassFit) -> list[Addition]:
             gone = left & ~column.trial.feasibility.column(constraint)
             for row in np.flatnonzero(gone).tolist():
                 found.setdefault(facts[row].name, constraint.label)
+                words.setdefault(facts[row].name, _STATES.get(constraint.label) or held_back(facts[row]))
             left = left & ~gone
     if not found:
         return []
     counts = Counter(found.values())
-    states = {_STATES[label]: [name for name, other in found.items() if other == label] for label in counts}
+    states: dict[str, list[str]] = {}
+    for name, word in words.items():
+        states.setdefault(word, []).append(name)
     number = len(found)
-    words = f"{number} more {'is' if number == 1 else 'are'} away: {named_by_state(states)}"
-    return [(words, dict(counts), tuple(_HELP[label] for label in counts))]
+    told = f"{number} more {'is' if number == 1 else 'are'} away: {named_by_state(states)}"
+    return [(told, dict(counts), tuple(_HELP[label] for label in counts))]
 
 
 def _states(column: ClassFit) -> Iterator[Constraint]:

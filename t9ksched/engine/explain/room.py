@@ -1,32 +1,18 @@
 """Why pods find no room: which nodes match, what these have free, and what one of them would need."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
 
 from t9ksched.engine.arrays import Int64s, Mask
 from t9ksched.engine.explain.cards import no_card
-from t9ksched.engine.explain.inventory import dra_nodes, other_cards, unready_nodes, with_additions, with_inventory
+from t9ksched.engine.explain.excluded import excluded, no_node_matches, offering, other_nodes
+from t9ksched.engine.explain.inventory import CARD_CORDONED, by_dra, cordons, unready, with_additions
 from t9ksched.engine.explain.never import away, never_fits, never_together, together_if_not_away
 from t9ksched.engine.explain.words import amount, counted, matching, wants
-from t9ksched.engine.placement.card_constraints import (
-    CARD_CORE,
-    CARD_HOLDERS,
-    CARD_MEMORY,
-    CARD_TYPE,
-    CARD_UUID,
-    COMPUTE_POLICY,
-    DATABASE,
-    NOT_PREPARED,
-    ONE_EACH,
-    OTHER_SYSTEM,
-    UNCOUNTED,
-    CardsCounted,
-    NotByDra,
-    OfKind,
-    OfModel,
-)
+from t9ksched.engine.placement.card_constraints import DATABASE, CardsCounted
 from t9ksched.engine.placement.class_fit import ClassFit
 from t9ksched.engine.placement.constraints import constraints
 from t9ksched.engine.placement.pack import Group
@@ -37,24 +23,6 @@ from t9ksched.model.podclass import PodClass
 from t9ksched.model.quantity import from_units
 from t9ksched.model.reasons import Code, Reason
 
-_OWN_WORDS = {
-    "queue": "are not nodes of the queue",
-    "selector": "do not match the pod's nodeSelector or node affinity",
-    "volumes": "cannot reach its volumes",
-    "taints": "have taints it does not tolerate",
-    "not ready": "are not ready",
-    "unschedulable": "are cordoned (unschedulable)",
-    OTHER_SYSTEM: "divide cards by a system, or a mode of one, that this scheduler does not use",
-    CARD_TYPE: "CardTypeMismatch: have too few cards that nvidia.com/use-gputype and nouse-gputype allow",
-    CARD_UUID: "CardUuidMismatch: have too few cards that nvidia.com/use-gpuuuid and nouse-gpuuuid allow",
-    UNCOUNTED: "are no nodes of HAMi: elsewhere a container gets no card whose limits do not name nvidia.com/gpu",
-    CARD_CORE: "have less of a card's cores in one unit than is asked for, or do not say (CardInsufficientCore)",
-    CARD_MEMORY: "have less memory in one unit than is asked for, or do not say how much (CardInsufficientMemory)",
-    COMPUTE_POLICY: "share the cores of a card by another mgpu-compute-policy",
-    ONE_EACH: "share cards by MPS, which fails a container that asks for more than one",
-    NOT_PREPARED: "have GPUs that are not ready",
-    CARD_HOLDERS: "have a pod of which it is not on record which of the node's cards it holds",
-}
 CLOSEST: Final = "the closest has {} free"
 _ONE: Final = 0
 """In place of a number of pods: not one fits."""
@@ -130,7 +98,7 @@ def impossible(column: ClassFit, pods: int) -> Reason | None:
     """Why no free room would help: no node may take such a pod, or all of them together are too small."""
     if (away := unrecorded(column)) is not None:
         return away
-    return never_fits(column, pods) if column.mask.any() else _no_node_matches(column)
+    return no_node_matches(column) if excluded(column) else never_fits(column, pods)
 
 
 def unrecorded(column: ClassFit) -> Reason | None:
@@ -161,16 +129,28 @@ def _no_room(column: ClassFit, pods: int) -> Reason | None:
         if reason is None and not column.total():
             # However many they are, it is one pod that finds no node.
             if _ONE not in column.said:
-                column.said[_ONE] = with_inventory(column, _no_single_node(column, int(column.mask.sum())))
+                column.said[_ONE] = _with_inventory(column, _no_single_node(column, int(column.mask.sum())))
             reason = column.said[_ONE]
         else:
             reason = reason or _too_little(column, pods, rooms)
-            if reason is not None and column.mask.any():
-                reason = with_inventory(column, reason)
+            if reason is not None and not excluded(column):
+                reason = _with_inventory(column, reason)
         if reason is not None and reason.code == Code.INSUFFICIENT_RESOURCES and column.total_empty() < pods:
             reason = with_additions(reason, away(column))
         column.said[pods] = reason
     return column.said[pods]
+
+
+def _with_inventory(column: ClassFit, reason: Reason) -> Reason:
+    """The reason, and what of the matching nodes takes no work for now, or would if the pod took it as it is."""
+    if not column.pod_class.extended:
+        return reason
+    if column.away is None:
+        column.away = by_dra(column)
+        if column.pod_class.accelerated:
+            column.away += [*cordons(column), *unready(column), *other_nodes(column)]
+    told = CARD_CORDONED in reason.message  # card by card, where cards are divided
+    return with_additions(reason, [one for one in column.away if not (told and CARD_CORDONED in one[1])])
 
 
 def _too_little(column: ClassFit, pods: int, rooms: Int64s) -> Reason | None:
@@ -229,50 +209,6 @@ def not_together(gang: Gang, trial: Trial, groups: Sequence[Group]) -> Reason:
     )
 
 
-def _no_node_matches(column: ClassFit) -> Reason:
-    left = np.ones(len(column.mask), np.bool_)
-    counts = {"total": len(left), "match": 0}
-    parts = []
-    helps: tuple[str, ...] = ()
-    for constraint in constraints(column.selector, column.pod_class):
-        keeps = left & column.trial.feasibility.column(constraint)
-        gone = int(left.sum()) - int(keeps.sum())
-        if gone:
-            counts[constraint.label] = counts.get(constraint.label, 0) + gone
-            if constraint.label == NOT_PREPARED:
-                words, more = unready_nodes(column, left & ~keeps)
-                parts.append(f"{gone} {_OWN_WORDS[constraint.label]}: {words}")
-            elif isinstance(constraint, NotByDra):
-                words, more = dra_nodes(column, left & ~keeps, int(left.sum()))
-                parts.append(words)
-            elif isinstance(constraint, OfModel | OfKind):
-                words, more = other_cards(column, constraint, left & ~keeps, left)
-                parts.append(words)
-            else:
-                parts.append(f"{gone} {_OWN_WORDS[constraint.label]}")
-                more = ()
-            helps = (*helps, *more)
-        left = keeps
-    for name, allows in column.trial.plugins.filters(column.pod_class, column.trial.nodes.static):
-        gone = int((left & ~allows).sum())
-        if gone:
-            counts[f"plugin {name}"] = gone
-            parts.append(f"{gone} {'is' if gone == 1 else 'are'} refused by the plugin {name!r}")
-        left = left & allows
-    unblocks: tuple[str, ...] = (
-        *helps,
-        "change what the pod or its queue selects, or make such nodes available",
-    )
-    if CARD_HOLDERS in counts:
-        unblocks = ("the pods end whose cards are not on record", *unblocks)
-    return Reason(
-        Code.CARD_TYPE_MISMATCH if CARD_TYPE in counts else Code.NO_NODE_MATCHES,
-        f"no node of {len(left)} may run it: {', '.join(parts)}" if parts else "the cluster has no nodes",
-        nodes=counts,
-        unblocks=unblocks,
-    )
-
-
 def not_enough(pod_class: PodClass, pods: int, fit: int, match: int, able: int) -> Reason:
     """Only `fit` of so many pods find room now, on `able` of the nodes that match."""
     return Reason(
@@ -292,6 +228,9 @@ def _no_single_node(column: ClassFit, match: int) -> Reason:
     pod_class, rows = column.pod_class, column.trial.resource_rows
     reason = short_of(pod_class, match, {name: _largest(column, free, name) for name, _ in pod_class.requests})
     if reason is not None:
+        if pod_class.extended and not (offering(column) & column.mask).any():
+            # That those which match have none of it is not why it waits.
+            reason = replace(reason, message=f"no node that offers {wants(pod_class)} takes it now", unblocks=())
         return reason
     row = _closest(column)
     at_most = {name: int(free[rows[name], row]) for name, units in pod_class.requests if units}

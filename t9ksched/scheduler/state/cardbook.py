@@ -198,11 +198,23 @@ class CardBook:
 
     def unsure(self, facts: NodeFacts) -> bool:
         """Whether pods on the node hold unknown cards, or cards that cannot be theirs: these may be any."""
+        return bool(self.doubt(facts))
+
+    def doubt(self, facts: NodeFacts) -> str:
+        """Why that is so, in words for anybody, without names of pods; empty where it is not."""
         there = list(self._charges.on_node(facts.name)) if facts.honours else []
-        wrong = (self.unknown(one, facts) or (one.queue and lost(one, facts)) or exchanged(one, facts) for one in there)
-        if any(wrong):
-            return True
-        return contested(there, lambda uid: self._pods[uid].phase != "Pending", facts)
+        for one in there:
+            if self.unknown(one, facts):
+                return "it is not on record which of its cards a pod there holds"
+            if one.queue and (gone := lost(one, facts)):
+                resource, index = gone[0]
+                return f"a pod there holds card {index} of {resource}, which is gone, so that the others may be others"
+            if other := exchanged(one, facts):
+                resource, index = other[0]
+                return f"a pod there holds card {index} of {resource}, which is another device now"
+        if contested(there, lambda uid: self._pods[uid].phase != "Pending", facts):
+            return "a pod of another scheduler runs there on cards that others hold"
+        return ""
 
     def node_changed(self, facts: NodeFacts) -> None:
         """A node was taken in again: its pods with unknown cards may be reported anew."""
@@ -224,7 +236,7 @@ class CardBook:
     def _settle(self, node: str) -> None:
         """The holders of a node's cards may have become known, or unknown."""
         known = self._nodes.get(node)
-        if known and self.unsure(known[1]) != known[1].unsure:
+        if known and self.doubt(known[1]) != known[1].why_unsure:
             self._refresh(known[0])
 
     # Rows

@@ -34,8 +34,8 @@ class NodeEvents:
         facts = self._state.storage.limit(node_facts(node, cordons, failing, dra, own))
         name = facts.name
         moved = self._state.cards.moves.follow(facts)
-        if self._state.cards.unsure(facts):
-            facts = replace(facts, unsure=True)
+        if why := self._state.cards.doubt(facts):
+            facts = replace(facts, unsure=True, why_unsure=why)
         known = self._state.node_objects.get(name)
         self._state.node_objects[name] = (node, facts)
         if known is not None and known[1] == facts:

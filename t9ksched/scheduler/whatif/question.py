@@ -149,7 +149,9 @@ class _Nodes:
                 if self._raw.get(key) is not None:
                     self._fault(key, "is that of the node named by like: leave one of both out")
             labels = {**known[1].labels, **self._labels()}
-            return replace(known[1], labels=labels, unschedulable=False, ready=True, deleting=False, unsure=False)
+            return replace(
+                known[1], labels=labels, unschedulable=False, ready=True, deleting=False, unsure=False, why_unsure=""
+            )
         mode = self._raw.get("cardMode")
         if mode not in (None, *_MODES):
             self._fault("cardMode", f"{shown(mode)} is unknown: use {' or '.join(_MODES)}")

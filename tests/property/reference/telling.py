@@ -50,9 +50,12 @@ class Telling(Placing):
             waits = sum(self.removes(queue, kind, room.facts) == "database" for room in self.rooms.values())
             if waits:
                 return "DatabaseAway", {}, {}, {"match": len(match), "database": waits}
-        if not match:
-            gone = Counter(self.removes(queue, kind, room.facts) for room in self.rooms.values())
-            return "NoNodeMatches", {}, {}, {"total": len(self.rooms), "match": 0, **gone}
+        offering = self._offering(kind)
+        if not match or (kind.of.extended and not offering & set(ever)):
+            gone = Counter(self.removes(queue, kind, self.rooms[name].facts) for name in offering)
+            lacking = len(self.rooms) - len(offering)
+            more = {"resources": lacking} if lacking else {}
+            return "NoNodeMatches", {}, {}, {"total": len(self.rooms), "match": 0, **gone, **more}
         requests = dict(kind.of.requests)
         at_best = [name for name in ever if scope is None or name in scope]
         most = sum(min(pods, self._fits(kind, name, empty=True)) for name in at_best)
@@ -86,6 +89,18 @@ class Telling(Placing):
             short = {name: units for name, units in kind.needs.items() if units > best[name]}
         nodes = {"match": len(match), "fit": 0}
         return "InsufficientResources", short, {name: best[name] for name in short}, nodes
+
+    def _offering(self, kind: Kind) -> set[str]:
+        """Nodes that have all of the devices, or cards that are not ready or handed out by others; all where none."""
+        asked = kind.of.extended
+        found = {
+            name
+            for name, room in self.rooms.items()
+            if all(room.facts.allocatable.get(resource) for resource in asked)
+            or set(asked) & set(room.facts.by_dra)
+            or (kind.of.accelerated and (room.facts.unready is not None or room.facts.mode == "NotReady"))
+        }
+        return found or set(self.rooms)
 
     def _together_away(self, queue: str, kinds: Sequence[Kind], scope: set[str] | None) -> Told | None:
         """The same of nodes that are not away, with those that are."""

@@ -71,8 +71,10 @@ def test_parts_of_cards_get_whole_ones_that_are_large_enough_where_cards_are_not
     assert allowed(shared_class(300, percent=30), nodes) == {"small", "large", "unknown", "divided"}
     assert allowed(shared_class(0, 70_000), nodes) == {"large"}
     waits = decide(view([small, hami], [gang("a", of=shared_class(300, 50_000))], {"q": queue()})).waiting[0]
-    assert "1 divide cards by a system, or a mode of one, that this scheduler does not use" in waits.reasons[0].message
-    assert "1 have less memory in one unit than is asked for" in waits.reasons[0].message
+    assert "1 divides cards by a system, or a mode of one, that this scheduler does not use" in waits.reasons[0].message
+    assert (
+        "8/8 CardInsufficientMemory: the pod asks for 50000 MiB of a card, the largest has" in waits.reasons[0].message
+    )
 
 
 def test_parts_of_mgpu_go_where_cores_are_shared_as_they_ask() -> None:
@@ -88,7 +90,10 @@ def test_parts_of_mgpu_go_where_cores_are_shared_as_they_ask() -> None:
     assert allowed(replace(part, choice=CardChoice(policy="native-burst-share")), nodes) == {"burst"}
     assert allowed(whole, nodes) == {"plain", "burst", "fixed"}
     waits = decide(view([burst], [gang("a", of=part)], {"q": queue()})).waiting[0]
-    assert "1 share the cores of a card by another mgpu-compute-policy" in waits.reasons[0].message
+    assert (
+        "1 shares the cores of a card by another compute policy: native-burst-share, and the pod takes fixed-share"
+        in waits.reasons[0].message
+    )
 
 
 def test_a_queue_admits_by_its_selector() -> None:
@@ -108,7 +113,7 @@ def test_more_than_one_is_not_placed_where_it_is_refused() -> None:
     found = decide(view([mps], [gang("a", of=asks(2, mode="any"))], {"q": queue()}))
     (reason,) = found.waiting[0].reasons
     assert reason.message == (
-        "no node of 1 may run it: 1 share cards by MPS, which fails a container that asks for more than one"
+        "no node of 1 may run it: 1 shares cards by MPS, which fails a container that asks for more than one"
     )
     shared = "nvidia.com/gpu.shared"
     offers = replace(sliced, allocatable={**sliced.allocatable, shared: 8})
@@ -184,11 +189,11 @@ def test_the_reason_counts_and_says_what_would_do() -> None:
     assert codes(found) == {"a": ["CardTypeMismatch"]}
     (reason,) = found.waiting[0].reasons
     assert reason.message == (
-        "no node of 4 may run it: 1/3 CardTypeMismatch: the pod asks for A100, 1 have NVIDIA-A40,"
-        " 2/2 CardTypeMismatch: the pod takes whole cards, 1 have MIG slices (MIGSingle), 1 have shared cards"
-        " (TimeSliced)"
+        "no node of 4 may run it: 1 has no nvidia.com/gpu, 1/3 CardTypeMismatch: the pod asks for A100,"
+        " 1 have NVIDIA-A40, 2/2 CardTypeMismatch: the pod takes whole cards, 1 have MIG slices (MIGSingle),"
+        " 1 have shared cards (TimeSliced)"
     )
-    assert reason.nodes["CardTypeMismatch"] == 4
+    assert (reason.nodes["CardTypeMismatch"], reason.nodes["resources"]) == (3, 1)
     assert reason.unblocks[:2] == (
         "ask for another model (scheduler.tensorstack.dev/gpu-model)",
         "allow it by the annotation scheduler.tensorstack.dev/gpu-mode: shared|slice|any, or select nodes by a label"

@@ -59,7 +59,7 @@ WORDS: dict[str, tuple[NodeFacts, dict[int, list[tuple[int, int]]], PodClass, li
         HALF,
         ["2/4 CardNotHealth", "1/4 CardCordoned", "1/4 CardInsufficientCore"],
     ),
-    "places": (four(2), dict.fromkeys(range(4), [(10, 10)] * 2), TINY, ["4/4 CardTimeSlicingExhausted"]),
+    "places": (four(2), dict.fromkeys(range(4), [(10, 10)] * 2), TINY, ["4/4 AllocatedCardsInsufficientRequest"]),
     "too few of them": (
         four(),
         {key: [(600, 10)] for key in (0, 1, 2)},

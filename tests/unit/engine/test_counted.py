@@ -77,7 +77,7 @@ def test_pods_that_ask_for_accelerators_stay_off_nodes_where_they_are_not_ready(
     assert set(where(found)) == {"cpu-0"}
     (reason,) = found.waiting[0].reasons
     assert reason.code is Code.NO_NODE_MATCHES
-    assert "1 have GPUs that are not ready" in reason.message
+    assert "1 has GPUs that are not ready" in reason.message
     assert reason.nodes["accelerators not ready"] == 1
 
 

@@ -90,7 +90,10 @@ AWAY: dict[str, tuple[dict[str, Any], str]] = {
     "not ready": ({"ready": False}, "1 more is away: n5 (not ready)"),
     "unschedulable": ({"unschedulable": True}, "1 more is away: n5 (cordoned)"),
     "taints": ({"taints": (Taint("node.kubernetes.io/not-ready", "", "NoExecute"),)}, "1 more is away: n5 (tainted)"),
-    "card holders": ({"unsure": True}, "1 more is away: n5 (card holders)"),
+    "card holders": (
+        {"unsure": True},
+        "1 more is away: n5 (gives no cards now: which ones its pods hold is not certain)",
+    ),
 }
 
 

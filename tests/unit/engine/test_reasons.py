@@ -122,7 +122,7 @@ def test_cordoned_nodes_are_named_apart_from_tainted_ones() -> None:
         node("both", unschedulable=True, taints=[Taint("team", "red", "NoSchedule")]),
     ]
     (reason,) = decide(view(nodes, [gang("g")])).waiting[0].reasons
-    assert "2 are cordoned (unschedulable), 1 have taints it does not tolerate" in reason.message
+    assert "2 are cordoned (unschedulable), 1 has taints it does not tolerate" in reason.message
     assert reason.nodes == {"total": 3, "match": 0, "unschedulable": 2, "taints": 1}
 
 
