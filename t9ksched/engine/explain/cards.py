@@ -4,7 +4,6 @@ Of the cards of all nodes that have room for everything else, each is counted un
 or with nothing on the nodes, where not even that would do.
 """
 
-from collections.abc import Iterator
 from typing import Final
 
 import numpy as np
@@ -142,9 +141,11 @@ class _Lacking:
     def said(self, *, sums: bool = False) -> str:
         """What is asked for, and how many cards lack what. With `sums` also that what several have does not add up."""
         need, counts = self._need, self.counts
-        cards = ", ".join(f"{count}/{self.cards} {word}{self._named(word)}" for word, count in counts.items() if count)
+        cards = ", ".join(f"{count}/{self.cards} {word}" for word, count in counts.items() if count)
         tail = ": room of several cards does not add up" if sums and (counts[CORE] or counts[MEMORY]) else ""
-        best = self._best()
+        best = [*self._best(), *self._named(UNHEALTHY, "not healthy"), *self._named(CORDONED, "cordoned")]
+        if self._full:
+            best.append(f"{self._full} {'has' if self._full == 1 else 'have'} no place for another container")
         found = f"needs {self._each()}; {cards}{tail}" + (f"; {', '.join(best)}" if best else "")
         return found + (self._others if need.cores >= CORES or need.count > 1 else "")
 
@@ -170,23 +171,18 @@ class _Lacking:
             each = f"{part} on each of {need.count} cards" if need.count > 1 else f"{part} on one card"
         return each + (" that are attached to one NUMA node" if need.groups else "") + " of a node"
 
-    def _named(self, word: str) -> str:
-        """Which cards these are, and why, where single ones are meant."""
-        if word == COUNT and self._full:
-            most = self._full
-            return f" ({most} {'has' if most == 1 else 'have'} no place for another container)"
-        if word not in (UNHEALTHY, CORDONED):
-            return ""
-        found = list(self._withdrawn(word == UNHEALTHY))
-        more = [f"{len(found) - _MOST_NAMED} more"] if len(found) > _MOST_NAMED else []
-        return f" ({'; '.join([*found[:_MOST_NAMED], *more])})"
-
-    def _withdrawn(self, unhealthy: bool) -> Iterator[str]:
+    def _named(self, word: str, what: str) -> list[str]:
+        """Which cards take no work for that cause, and why, if there are such."""
+        if not self.counts[word]:
+            return []
+        found = []
         for facts in self._nodes:
             for at in facts.cards.withdrawn.indices(self._need.of.resource):
-                if (at in facts.unhealthy) == unhealthy:
-                    why = facts.unhealthy[at] if unhealthy else facts.why_cordoned.get(at, "")
-                    yield f"card {at} of {facts.name}" + (f": {why}" if why else "")
+                if (at in facts.unhealthy) == (word == UNHEALTHY):
+                    why = facts.unhealthy.get(at) or facts.why_cordoned.get(at)
+                    found.append(f"card {at} of {facts.name}" + (f" ({why})" if why else ""))
+        more = [f"{len(found) - _MOST_NAMED} more"] if len(found) > _MOST_NAMED else []
+        return [f"{what}: {'; '.join([*found[:_MOST_NAMED], *more])}"]
 
     def helps(self, *, back: bool = True) -> list[str]:
         """What would help with cards that are large enough; with `back` also with those that take no work."""

@@ -90,7 +90,7 @@ def why(nodes: Sequence[NodeFacts], of: PodClass) -> Reason:
 
 
 LARGE = {f"{OURS}/gpu-memory": "100Gi"}
-UNHEALTHY = "card 2 of h: its device plugin says that it is not healthy"
+UNHEALTHY = "not healthy: card 2 of h (its device plugin says that it is not healthy)"
 WORDS: dict[str, tuple[list[NodeFacts], PodClass, Code, list[str]]] = {
     "mGPU: no card so large": (
         [mgpu(), mgpu("n", 2)],
@@ -114,7 +114,7 @@ WORDS: dict[str, tuple[list[NodeFacts], PodClass, Code, list[str]]] = {
         [mgpu(cards=2, cordons={0: "fan", 1: ""})],
         share(30, 1024),
         Code.INSUFFICIENT_RESOURCES,
-        ["2/2 CardCordoned (card 0 of m: fan; card 1 of m)"],
+        ["2/2 CardCordoned; cordoned: card 0 of m (fan); card 1 of m;"],
     ),
     "mGPU: cards held back": (
         [replace(mgpu(), unsure=True, why_unsure="a pod there holds card 3, which is gone")],
@@ -129,13 +129,13 @@ WORDS: dict[str, tuple[list[NodeFacts], PodClass, Code, list[str]]] = {
         [hami(2)],
         part(40000),
         Code.NEVER_FITS,
-        [f"1/3 CardNotHealth ({UNHEALTHY}), 2/3 CardInsufficientMemory; the largest has 32768 MiB"],
+        [f"1/3 CardNotHealth, 2/3 CardInsufficientMemory; the largest has 32768 MiB, {UNHEALTHY}"],
     ),
     "HAMi: an unhealthy one is lacking": (
         [hami(2)],
         part(100, 3),
         Code.INSUFFICIENT_RESOURCES,
-        [f"needs 100 MiB on each of 3 cards of a node; 1/3 CardNotHealth ({UNHEALTHY}), 2/3 AllocatedCardsInsuff"],
+        ["needs 100 MiB on each of 3 cards of a node; 1/3 CardNotHealth, 2/3 AllocatedCardsInsuff", UNHEALTHY],
     ),
     "HAMi: more than there are": (
         [hami(2)],
@@ -177,7 +177,7 @@ WORDS: dict[str, tuple[list[NodeFacts], PodClass, Code, list[str]]] = {
         [gpushare(cordons={1: ""})],
         pod(**{f"{ALI}/gpu-mem": 16}),
         Code.NEVER_FITS,
-        ["needs 16384 MiB on one card of a node; 1/4 CardCordoned (card 1 of g), 3/4 CardInsufficientMemory; the"],
+        ["needs 16384 MiB on one card of a node; 1/4 CardCordoned, 3/4 CardInsufficientMemory; the"],
     ),
     "Koordinator: no card so large": (
         [koordinator()],
@@ -236,7 +236,7 @@ def test_what_cards_lack_is_told_card_by_card(
 def test_nodes_that_share_by_another_policy_are_told_beside_full_ones() -> None:
     full = replace(mgpu("full", cards=1), cards=mgpu(cards=1, cordons={0: "fan"}).cards)
     reason = why([full, mgpu("n", labels={POLICY: "native-burst-share"})], share(30, 1024))
-    assert "1/1 CardCordoned (card 0 of full)" in reason.message
+    assert "1/1 CardCordoned; cordoned: card 0 of full;" in reason.message
     assert (
         "; 1 more shares the cores of a card by another compute policy: native-burst-share, and the" in reason.message
     )

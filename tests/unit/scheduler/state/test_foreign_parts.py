@@ -99,9 +99,12 @@ def test_foreign_pods_that_come_before_their_node_are_read_when_it_is_there() ->
     state = ClusterState()
     state.upsert_pod(pod("theirs", 60, 300, foreign=True, cards="0", phase="Running"))
     state.upsert_node(divided())
-    assert state.node_objects["n1"][1].unsure, "the annotation is read with the next event of the pod"
+    facts = state.node_objects["n1"][1]
+    assert facts.unsure, "the annotation is read with the next event of the pod"
+    assert facts.why_unsure == "it is not on record which of its cards a pod there holds"
     state.upsert_pod(pod("theirs", 60, 300, foreign=True, cards="0", phase="Running"))
-    assert not state.node_objects["n1"][1].unsure
+    facts = state.node_objects["n1"][1]
+    assert (facts.unsure, facts.why_unsure) == (False, "")
 
 
 @pytest.mark.parametrize("ours", [True, False])
