@@ -54,7 +54,7 @@ _WORDS: Final = {
     "unschedulable": "are cordoned (unschedulable)",
     OTHER_SYSTEM: "divide cards by a system, or a mode of one, that this scheduler does not use",
     ONE_EACH: "share cards by MPS, which fails a container that asks for more than one",
-    UNCOUNTED: "are no nodes of HAMi: elsewhere a container gets no card whose limits do not name nvidia.com/gpu",
+    UNCOUNTED: "do not use HAMi: elsewhere a container gets no card whose limits do not name nvidia.com/gpu",
     NOT_PREPARED: "have GPUs that are not ready",
     CARD_HOLDERS: "give no cards now",
     DATABASE: "give cards by index, which is written to the database before, and that is away",

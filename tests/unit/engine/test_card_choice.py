@@ -122,7 +122,7 @@ def test_more_than_one_is_not_placed_where_it_is_refused() -> None:
     assert allowed(replace(pod, choice=CardChoice(crowded=True)), [offers, by_mps]) == {"sliced"}
     assert allowed(pod, [offers, by_mps]) == {"sliced", "mps"}
     found = decide(view([by_mps, node("bare")], [gang("a", of=replace(pod, choice=CardChoice(crowded=True)))]))
-    assert found.waiting[0].reasons[0].message.startswith("needs 2 × nvidia.com/gpu.shared on one node")
+    assert "1 has no nvidia.com/gpu.shared, 1 shares cards by MPS, which fails" in found.waiting[0].reasons[0].message
 
 
 def shares(name: str, mode: str, **labels: str) -> NodeFacts:
@@ -168,7 +168,10 @@ def test_what_a_pod_says_of_cores_and_memory_holds_for_one_unit(pod: PodClass, n
 def test_one_unit_that_is_too_small_is_told() -> None:
     pod = replace(shared_class(500, 10_000), choice=CardChoice(mode="shared"))
     waits = decide(view([shares("mps", "MPS", **A10)], [gang("a", of=pod)], {"q": queue()})).waiting[0]
-    assert "1 have less of a card's cores in one unit than is asked for" in waits.reasons[0].message
+    assert (
+        "8/8 CardInsufficientCore: the pod asks for 50 % of the cores of a card, the largest has 25 %"
+        in waits.reasons[0].message
+    )
     pod = replace(shared_class(200, 10_000), choice=CardChoice(mode="shared"))
     waits = decide(view([shares("mps", "MPS", **A10)], [gang("a", of=pod)], {"q": queue()})).waiting[0]
     assert "1 have less memory in one unit than is asked for" in waits.reasons[0].message
@@ -180,7 +183,7 @@ def test_a_part_of_no_number_of_cards_is_of_one_card_of_hami() -> None:
     nodes = [hami, shares("whole", "Whole", gpu_memory="24564"), node("bare")]
     assert allowed(pod, nodes) == {"hami"}
     waits = decide(view(nodes[1:], [gang("a", of=pod)], {"q": queue()})).waiting[0]
-    assert "2 are no nodes of HAMi: elsewhere a container gets no card" in waits.reasons[0].message
+    assert "1 does not use HAMi: elsewhere a container gets no card" in waits.reasons[0].message
 
 
 def test_the_reason_counts_and_says_what_would_do() -> None:
