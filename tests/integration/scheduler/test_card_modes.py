@@ -154,7 +154,7 @@ async def test_a_layout_in_the_making_keeps_pods_that_ask_for_gpus_away(world: W
         await world.create(world.pod("cpu", 0, queue=queue), world.pod("card", 1, queue=queue))
         await world.running("cpu")
         waits = await world.event(names.EVENT_WAITING, "card")
-        assert "have GPUs that are not ready" in waits["message"]
+        assert "has GPUs that are not ready" in waits["message"]
         assert (await told(service, world.nodes[0]))["mode"] == "NotReady"
         await world.client.patch(NODES, world.nodes[0], None, {"metadata": {"labels": {state: "success"}}})
         (card,) = await world.running("card")

@@ -264,7 +264,9 @@ async def test_a_pod_in_the_words_of_hami_gets_a_whole_card_where_none_are_divid
         said = (await world.event(names.EVENT_REFUSED, "both"))["message"]
         assert "stands beside nvidia.com/gpumem" in said
         await world.create(benchmark("large", gpumem="20000"))
-        assert "have less memory in one unit" in (await world.event(names.EVENT_WAITING, "large"))["message"]
+        assert (
+            "CardInsufficientMemory: the pod asks for" in (await world.event(names.EVENT_WAITING, "large"))["message"]
+        )
         ours = world.pod("ours", 1, queue=queue, annotations={names.GPU_MEMORY_ANNOTATION: "10Gi"})
         await world.create(ours)
         (pod,) = await world.running("ours")

@@ -19,7 +19,7 @@ MEMORY, SHARED = "nvidia.com/gpu.memory", "nvidia.com/gpu.shared"
 A10 = ({**MPS[0], MEMORY: "24564"}, {GPU: "4"})
 T4 = ({STRATEGY: "time-slicing", REPLICAS: "4", PRODUCT: "Tesla-T4-SHARED", MEMORY: "15360"}, {GPU: "8"})
 SLICES = ({**MIG_SINGLE[0], MEMORY: "4864"}, MIG_SINGLE[1])
-CORES_SAID, MEMORY_SAID = "have less of a card's cores in one unit", "have less memory in one unit"
+CORES_SAID, MEMORY_SAID = "CardInsufficientCore: the pod asks for", "CardInsufficientMemory: the pod asks for"
 
 
 def said(world: World, name: str, queue: str, mode: str = "", gpus: int = 1, **words: Any) -> dict[str, Any]:
@@ -80,7 +80,7 @@ async def test_mps_refuses_a_container_with_two(world: World, start: Start, queu
     async with start():
         await world.create(said(world, "two", queue, "shared", gpus=2))
         told = (await world.event(names.EVENT_WAITING, "two"))["message"]
-        assert "1 share cards by MPS, which fails a container that asks for more than one" in told
+        assert "1 shares cards by MPS, which fails a container that asks for more than one" in told
 
 
 async def test_parts_without_a_number_of_cards_are_of_one(world: World, start: Start, queue: str) -> None:
@@ -98,7 +98,7 @@ async def test_parts_without_a_number_of_cards_are_of_none_elsewhere(world: Worl
     async with start():
         await world.create(said(world, "waits", queue, gpus=0, gpumem=3000))
         told = (await world.event(names.EVENT_WAITING, "waits"))["message"]
-        assert "1 are no nodes of HAMi: elsewhere a container gets no card" in told
+        assert "1 does not use HAMi: elsewhere a container gets no card" in told
 
 
 async def test_annotations_that_speak_of_nothing_are_refused(world: World, start: Start, queue: str) -> None:

@@ -174,7 +174,10 @@ def test_one_unit_that_is_too_small_is_told() -> None:
     )
     pod = replace(shared_class(200, 10_000), choice=CardChoice(mode="shared"))
     waits = decide(view([shares("mps", "MPS", **A10)], [gang("a", of=pod)], {"q": queue()})).waiting[0]
-    assert "1 have less memory in one unit than is asked for" in waits.reasons[0].message
+    assert (
+        "8/8 CardInsufficientMemory: the pod asks for 10000 MiB of a card, the largest has 6141 MiB"
+        in waits.reasons[0].message
+    )
 
 
 def test_a_part_of_no_number_of_cards_is_of_one_card_of_hami() -> None:
