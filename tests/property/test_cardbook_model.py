@@ -95,8 +95,8 @@ class History:
 
     def _taken_in(self, node: Node) -> None:
         facts = node_facts(node)
-        if self.book.unsure(facts):
-            facts = replace(facts, unsure=True)
+        if why := self.book.doubt(facts):
+            facts = replace(facts, unsure=True, why_unsure=why)
         known = self.nodes.get(facts.name)
         self.nodes[facts.name] = node, facts
         if known is not None and known[1] == facts:

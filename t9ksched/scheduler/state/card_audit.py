@@ -54,6 +54,30 @@ def contested(charges: Iterable[Charge], begun: Callable[[str], bool], facts: No
     return bool(facts.cards.divided) and not facts.cards.carries(charge.cards for charge in there)
 
 
+def doubt(
+    charges: Iterable[Charge],
+    unknown: Callable[[Charge, NodeFacts], bool],
+    begun: Callable[[str], bool],
+    facts: NodeFacts,
+) -> str:
+    """Why it is not certain which cards the pods of these charges hold, in words for anybody, without names of pods;
+    empty where it is. `unknown` says whether a pod's cards are on no record.
+    """
+    there = list(charges)
+    for one in there:
+        if unknown(one, facts):
+            return "it is not on record which of its cards a pod there holds"
+        if one.queue and (gone := lost(one, facts)):
+            resource, index = gone[0]
+            return f"a pod there holds card {index} of {resource}, which is gone, so that the others may be others"
+        if other := exchanged(one, facts):
+            resource, index = other[0]
+            return f"a pod there holds card {index} of {resource}, which is another device now"
+    if contested(there, begun, facts):
+        return "a pod of another scheduler runs there on cards that others hold"
+    return ""
+
+
 class CardAudit:
     """Finds them, node by node, when a node or what its pods hold has changed. `pods`, `nodes`, `charges` and `moves`
     are those of the state.

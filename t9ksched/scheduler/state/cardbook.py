@@ -20,7 +20,7 @@ from t9ksched.model.cards import NO_CARDS, CardGrant
 from t9ksched.model.node import Node, NodeFacts
 from t9ksched.model.podclass import PodClass
 from t9ksched.model.resources import is_accelerator
-from t9ksched.scheduler.state.card_audit import contested, exchanged, lost
+from t9ksched.scheduler.state.card_audit import doubt, exchanged
 from t9ksched.scheduler.state.card_moves import CardMoves
 from t9ksched.scheduler.state.change_feed import Log
 from t9ksched.scheduler.state.charges import Charge, Charges
@@ -196,25 +196,10 @@ class CardBook:
         asked = others.union(divided, (one.resource for one in pod_class.cards if facts.cards.indexed(one)))
         return any(not charge.cards.count(resource) for resource in asked)
 
-    def unsure(self, facts: NodeFacts) -> bool:
-        """Whether pods on the node hold unknown cards, or cards that cannot be theirs: these may be any."""
-        return bool(self.doubt(facts))
-
     def doubt(self, facts: NodeFacts) -> str:
-        """Why that is so, in words for anybody, without names of pods; empty where it is not."""
+        """Why pods on the node hold unknown cards, or cards that cannot be theirs: these may be any; empty if none."""
         there = list(self._charges.on_node(facts.name)) if facts.honours else []
-        for one in there:
-            if self.unknown(one, facts):
-                return "it is not on record which of its cards a pod there holds"
-            if one.queue and (gone := lost(one, facts)):
-                resource, index = gone[0]
-                return f"a pod there holds card {index} of {resource}, which is gone, so that the others may be others"
-            if other := exchanged(one, facts):
-                resource, index = other[0]
-                return f"a pod there holds card {index} of {resource}, which is another device now"
-        if contested(there, lambda uid: self._pods[uid].phase != "Pending", facts):
-            return "a pod of another scheduler runs there on cards that others hold"
-        return ""
+        return doubt(there, self.unknown, lambda uid: self._pods[uid].phase != "Pending", facts)
 
     def node_changed(self, facts: NodeFacts) -> None:
         """A node was taken in again: its pods with unknown cards may be reported anew."""
