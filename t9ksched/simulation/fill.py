@@ -137,6 +137,43 @@ def fgd(pods: Mapping[FillPod, int]) -> Policy:
     return replace(_PLAIN, packing=Packing("fragmentation", given(pods)))
 
 
+@dataclass(frozen=True, slots=True)
+class Unplaceable:
+    """Pods of a list that fit on none of the nodes, even when these are empty.
+
+    Attributes:
+        pods: how many these are in all.
+        unknown_models: those among them that may use no model of any node with cards; by their models, as the list
+            has them.
+        too_large: the others, for which no node that they may use has the cards, cores and memory.
+    """
+
+    pods: int
+    unknown_models: Mapping[str, int]
+    too_large: int
+
+
+def unplaceable(nodes: Iterable[FillNode], pods: Iterable[FillPod]) -> Unplaceable:
+    """The pods that no policy can place."""
+    sizes = {(node.model if node.cards else "", node.cpu, node.memory, node.cards) for node in nodes}
+    models = {model for model, *_, cards in sizes if cards}
+    unknown: Counter[str] = Counter()
+    too_large = 0
+    for pod, count in Counter(pods).items():
+        if pod.models and models.isdisjoint(pod.models):
+            unknown["|".join(pod.models)] += count
+        elif not any(_has(pod, *size) for size in sizes):
+            too_large += count
+    return Unplaceable(unknown.total() + too_large, dict(sorted(unknown.items())), too_large)
+
+
+def _has(pod: FillPod, model: str, cpu: int, memory: int, cards: int) -> bool:
+    """Whether an empty node of this size has what a pod asks for."""
+    if pod.models and model not in pod.models:
+        return False
+    return pod.cpu <= cpu and pod.memory <= memory and pod.cards <= cards
+
+
 def given(pods: Mapping[FillPod, int]) -> tuple[tuple[PodClass, int], ...]:
     """Pods, and how many of each, as the planner knows them."""
     classes = _classes(pods)

@@ -46,6 +46,22 @@ def test_a_table_for_people_a_policy_of_their_own_and_another_demand(files: tupl
     assert "spread" in done.out
 
 
+def test_pods_that_no_node_takes_are_named(files: tuple[str, ...]) -> None:
+    whole = run(*files, "--policy", "first-fit", "-o", "json")
+    assert json.loads(whole.out)["unplaceable"] == {"pods": 0, "unknownModels": {}, "tooLarge": 0}
+    assert "warning" not in whole.err
+    pods = Path(files[-1])
+    # On the node with A10 are two GPUs; the one without GPUs has no model that could count.
+    pods.write_text(PODS + "s,1,1,1,1000,H900|B300\nt,1,1,4,1000,A10\nu,65000,1,0,0,\nv,1,1,4,1000,T4|H900\n")
+    done = run(*files, "--policy", "first-fit", "-o", "json")
+    assert done.code == 0, done.err
+    told = json.loads(done.out)["unplaceable"]
+    assert told == {"pods": 3, "unknownModels": {"B300|H900": 1}, "tooLarge": 2}
+    said = " ".join(done.err.split())
+    assert "warning: --pods: 1 of 7 pods may use only models that no node with GPUs has (B300|H900)" in said
+    assert "2 of 7 pods ask for more cores, memory or GPUs than any node has that they may use" in said
+
+
 def test_bad_input_is_named(files: tuple[str, ...], tmp_path: Path) -> None:
     faulty = tmp_path / "faulty.csv"
     faulty.write_text("sn,cpu_milli,memory_mib,gpu,model\na,64000,262144,many,T4\n")

@@ -12,22 +12,24 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 
 import typer
 from rich.progress import Progress
+from rich.text import Text
 
 from t9ksched.cli.failure import BAD_USAGE, Failure
 from t9ksched.cli.options import OutputOption
-from t9ksched.cli.output import Output, console, print_json, print_table, table
+from t9ksched.cli.output import Output, console, paragraph, print_json, print_table, table
 from t9ksched.cli.textfiles import ENCODING, below, read_text
 from t9ksched.model.errors import Invalid
 
 if TYPE_CHECKING:
     from t9ksched.engine.policy import Policy
-    from t9ksched.simulation.fill import Filled
+    from t9ksched.simulation.fill import Filled, Unplaceable
     from t9ksched.simulation.openb import FillNode, FillPod
 
 T = TypeVar("T")
 _POLICIES: Final = ("default", "fgd", "first-fit", "best-fit", "spread")
 _COLUMNS: Final = ("POLICY", "AT 100 %", "AT DEMAND", "FRAGMENTED", "PLACED/S")
 _MOST_SEEDS: Final = 1000
+_MOST_NAMED: Final = 8
 
 
 def fill_command(
@@ -59,7 +61,7 @@ def fill_command(
 ) -> None:
     """Let pods arrive that never end, and see how much of the cards each policy gives out."""
     from t9ksched.cli import plot
-    from t9ksched.simulation.fill import fill
+    from t9ksched.simulation.fill import fill, unplaceable
     from t9ksched.simulation.openb import read_nodes, read_pods
 
     if image is not None:
@@ -72,6 +74,8 @@ def fill_command(
         contenders = {name: _policy(name, read[1]) for name in policy or _POLICIES}
     except Invalid as error:
         raise Failure("this cannot be simulated", details=[*map(str, error.errors)], code=BAD_USAGE) from error
+    without = unplaceable(*read)
+    _warn(without, len(read[1]))
     marks = tuple(sorted({*range(50, mark, 5), 100, mark}))
     found: dict[str, list[Filled]] = {}
     for name, contender in contenders.items():
@@ -83,7 +87,8 @@ def fill_command(
     if image is not None:
         plot.plot_filled(image, {name: [one.at for one in runs] for name, runs in found.items()})
     if output is Output.json:
-        print_json({"policies": {name: _shape(runs, mark) for name, runs in found.items()}})
+        told = {"pods": without.pods, "unknownModels": without.unknown_models, "tooLarge": without.too_large}
+        print_json({"policies": {name: _shape(runs, mark) for name, runs in found.items()}, "unplaceable": told})
     else:
         _print(found, mark)
 
@@ -136,6 +141,23 @@ def _bar(name: str, pods: int) -> Iterator[Callable[[int], None]]:
     with Progress(console=console(sys.stderr), transient=True) as progress:
         task = progress.add_task(name, total=pods)
         yield lambda decided: progress.advance(task, decided)
+
+
+def _warn(without: "Unplaceable", pods: int) -> None:
+    """Say on stderr which pods of the list no policy can place."""
+    found = []
+    if without.unknown_models:
+        models = list(without.unknown_models)
+        listed = ", ".join(models[:_MOST_NAMED]) + (", …" if len(models) > _MOST_NAMED else "")
+        asking = sum(without.unknown_models.values())
+        found.append(f"{asking} of {pods} pods may use only models that no node with GPUs has ({listed})")
+    if without.too_large:
+        found.append(
+            f"{without.too_large} of {pods} pods ask for more cores, memory or GPUs than any node has that they may use"
+        )
+    out = console(sys.stderr)
+    for what in found:
+        paragraph(out, Text.assemble(("warning", "bold yellow"), f": --pods: {what}: they are dropped by every policy"))
 
 
 def _shape(runs: "Sequence[Filled]", mark: int) -> dict[str, Any]:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def up(
     nodes: Annotated[
         str,
-        typer.Option("--nodes", metavar="PRESET|FILE", help="The dev cluster: demo, small, large, or a file of nodes."),
+        typer.Option("--nodes", metavar="PRESET|FILE", help="The dev cluster: demo, sharing, small, large, or a file."),
     ] = "demo",
     db: Annotated[
         str | None,
