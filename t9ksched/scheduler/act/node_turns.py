@@ -9,7 +9,7 @@ at all is evicted, because the node would take the next one for it; until it is 
 import asyncio
 import contextlib
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from time import monotonic
@@ -118,6 +118,8 @@ class NodeTurns:
         queue = self._queues.get(node)
         if queue is not None:
             queue.append(turn)
+            if (why := self._state.node_backoff.held_up.get(queue[0].binding.uid)) is not None:
+                self._held_up([turn], why)
             return
         self._queues[node] = deque((turn,))
         task = asyncio.create_task(self._serve(node))
@@ -142,13 +144,29 @@ class NodeTurns:
         try:
             while queue and not self._stopping:
                 turn = queue[0]
-                if turn.bound or await self._bind(turn.binding):
+                if turn.bound or await self._bind(turn.binding, queue):
                     await self._answer(turn.binding, queue)
                 queue.popleft()
+                self._goes_on(turn)
         finally:
+            self._goes_on(*queue)
             del self._queues[node]
 
-    async def _bind(self, binding: Binding) -> bool:
+    def _held_up(self, turns: Iterable[_Turn], why: str) -> None:
+        """These pods are not bound yet, because their node is busy: users are told."""
+        for turn in turns:
+            uid = turn.binding.uid
+            record, before = self._state.pods.get(uid), self._state.node_backoff.held_up.get(uid)
+            if record is not None and not turn.bound and before != why:
+                self._state.node_backoff.held_up[uid] = why
+                self._state.feed.held_up.add((record, why))
+                self._state.wake()
+
+    def _goes_on(self, *turns: _Turn) -> None:
+        for turn in turns:
+            self._state.node_backoff.held_up.pop(turn.binding.uid, None)
+
+    async def _bind(self, binding: Binding, queue: "deque[_Turn]") -> bool:
         """Whether the pod is bound."""
         pause, sent, ends = _FIRST_PAUSE, False, monotonic() + self.timeouts.busy
         while not self._forgotten(binding):
@@ -161,7 +179,10 @@ class NodeTurns:
             if isinstance(outcome, Busy) and monotonic() >= ends:
                 self._turn_away(binding, outcome.message)
                 return False
-            if not isinstance(outcome, Busy | Throttled | Unknown):
+            if isinstance(outcome, Busy):
+                self._held_up(queue, outcome.message)
+            elif not isinstance(outcome, Throttled | Unknown):
+                self._goes_on(*queue)
                 self._react(binding, outcome)
                 return isinstance(outcome, Bound)
             await asyncio.sleep(max(pause, getattr(outcome, "retry_after", None) or 0.0))
@@ -182,6 +203,7 @@ class NodeTurns:
     def _turn_away(self, binding: Binding, why: str) -> None:
         """The node does not come to this pod: its job avoids it for a while."""
         record = self._state.pods.get(binding.uid)
+        self._state.node_backoff.held_up.pop(binding.uid, None)
         if record is not None and record.gang is not None:
             self._state.node_backoff.avoid(TurnedAway(record.gang, binding.name, binding.node, why))
         self._react(binding, Refused(Refusal(0, str(Code.BIND_REFUSED), why)))
@@ -193,6 +215,9 @@ class NodeTurns:
         try:
             while (answer := await self._look(binding)) is AgentAnswer.PENDING:
                 waited = monotonic() - began
+                if waited >= self.timeouts.look:
+                    others = [turn for turn in queue if turn.binding is not binding]
+                    self._held_up(others, f"node {binding.node} has not said yet whether it gave another pod its cards")
                 if waited >= self.timeouts.busy:
                     self._drain(binding, queue)
                 if waited >= self.timeouts.answer and not evicted:

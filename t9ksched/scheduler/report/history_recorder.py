@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 
 from msgspec import structs
 
+from t9ksched.kube.write.dialects.table import dialect_of
 from t9ksched.model import names
 from t9ksched.model.card_models import card_model, whole_model
 from t9ksched.model.node import NodeFacts
@@ -25,7 +26,7 @@ from t9ksched.scheduler.report.observed_job import identity
 from t9ksched.scheduler.report.sql_writer import SqlWriter
 from t9ksched.scheduler.state import objects
 from t9ksched.scheduler.state.charges import Charge
-from t9ksched.scheduler.state.node_backoff import TurnedAway
+from t9ksched.scheduler.state.node_backoff import TurnedAway, not_yet
 from t9ksched.scheduler.state.records import GangRecord, PodRecord
 from t9ksched.scheduler.state.state import ClusterState
 from t9ksched.store import history
@@ -65,6 +66,9 @@ class HistoryRecorder:
         self._misheld = state.card_audit.drifts.follow()
         self._misread_links = state.feed.misread_links.follow()
         self._misread_cards = state.feed.misread_cards.follow()
+        self._held_up = state.feed.held_up.follow()
+        self._unsaid: dict[str, tuple[str, set[str]]] = {}
+        """Of gangs with pods that take turns on their nodes: what is said once these, by name, are bound."""
         self._told: dict[str, _Recorded] = {}
         self._work = asyncio.Event()
 
@@ -81,6 +85,7 @@ class HistoryRecorder:
         if told is not None and told.reasons is reasons is gang.reasons and gang.position == position:
             return  # so it is for nearly all of a hundred thousand that wait
         self._state.progress.waits(gang, reasons, position)
+        self._unsaid.pop(uid, None)
         codes = frozenset(str(reason.code) for reason in reasons)
         if codes == {str(Code.GANG_INCOMPLETE)}:
             return  # every job has this reason while its pods are being created; the group's status shows it
@@ -122,7 +127,16 @@ class HistoryRecorder:
             waited = max(0, now - gang.created) // 1_000_000_000
             self._note(history.ADMITTED, gang, now, {"nodes": nodes, "waitedSeconds": waited})
             pods = "1 pod" if len(gang.members) == 1 else f"{sum(nodes.values())} pods"
-            self._events.gang(gang, names.EVENT_SCHEDULED, f"{pods} placed on {places}")
+            said = f"{pods} placed on {places}"
+            if turns := {pod.name for pod in gang.members.values() if pod.assumed and self._in_turn(pod.assumed)}:
+                self._unsaid[uid] = said, turns
+            else:
+                self._events.gang(gang, names.EVENT_SCHEDULED, said)
+
+    def _in_turn(self, node: str) -> bool:
+        """Whether pods are bound to the node one by one, which may take long."""
+        known = self._state.node_objects.get(node)
+        return known is not None and dialect_of(known[1]).protocol is not None
 
     def bound(
         self,
@@ -139,6 +153,11 @@ class HistoryRecorder:
         Where a node's cards have no indices, history is told their number and how the node hands them out; where they
         are divided, how much of each the pod has.
         """
+        if (unsaid := self._unsaid.get(gang.uid)) is not None:
+            unsaid[1].discard(pod)
+            if not unsaid[1]:
+                del self._unsaid[gang.uid]
+                self._events.gang(gang, names.EVENT_SCHEDULED, unsaid[0])
         known = self._state.node_objects.get(node)
         facts = known[1] if known else None
         record = self._state.pod_named(gang.namespace, pod)
@@ -252,6 +271,7 @@ class HistoryRecorder:
             await self._tell_bypassing()
             await self._tell_drifting()
             await self._tell_misread()
+            await self._tell_held_up()
             for count, (gang, pod) in enumerate(self._ended.take(), start=1):
                 self._released(gang, pod)
                 if count % SLICE == 0:
@@ -259,6 +279,8 @@ class HistoryRecorder:
             await self.jobs.write()
             if len(self._told) > 2 * len(self._state.gangs_by_uid) + 1000:
                 self._told = {uid: told for uid, told in self._told.items() if uid in self._state.gangs_by_uid}
+            for gone in [uid for uid in self._unsaid if uid not in self._state.gangs_by_uid]:
+                del self._unsaid[gone]
             await asyncio.sleep(JOB_PERIOD)
 
     async def _tell_bypassing(self) -> None:
@@ -282,6 +304,14 @@ class HistoryRecorder:
             about = reference("v1", "Pod", record.namespace, record.name, record.uid)
             message = f"{what}: no card that it may hold is given to another pod"
             self._events.event(about, names.EVENT_CARD_DRIFT, message, warning=True)
+            if count % SLICE == 0:
+                await asyncio.sleep(0)
+
+    async def _tell_held_up(self) -> None:
+        """Write an event for each pod whose node is busy with another's."""
+        for count, (record, why) in enumerate(self._held_up.take(), start=1):
+            if record.gang is not None:
+                self._events.gang(record.gang, names.EVENT_WAITING, not_yet(why))
             if count % SLICE == 0:
                 await asyncio.sleep(0)
 

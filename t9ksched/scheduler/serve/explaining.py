@@ -19,6 +19,7 @@ from t9ksched.scheduler.report.restarts import restarting
 from t9ksched.scheduler.serve.holders import holders
 from t9ksched.scheduler.state.edits import ignored
 from t9ksched.scheduler.state.limits import limit_warning
+from t9ksched.scheduler.state.node_backoff import not_yet
 from t9ksched.scheduler.state.records import FINISHED, GangRecord, PodRecord
 from t9ksched.scheduler.state.start_times import start_asked
 from t9ksched.scheduler.state.state import ClusterState
@@ -63,7 +64,7 @@ async def explanation(view: ObservedJob, state: ClusterState, pod: PodRecord | N
     if now == TERMINATING:
         reasons = [Reason(Code.TERMINATING, "it was deleted, and its last pods end")]
     elif not reasons:
-        reasons = _stopped(view, state, now) or _unwritten(view.pods, state)
+        reasons = _stopped(view, state, now) or _unbound(view.pods, state)
     if now in FINISHED or (now == TERMINATING and not any(pod.placed for pod in view.pods)):
         verdict = "Finished"
     elif now == TERMINATING:
@@ -71,7 +72,7 @@ async def explanation(view: ObservedJob, state: ClusterState, pod: PodRecord | N
     elif any(reason.refused for reason in reasons) and not (pod is not None and pod.placed):
         verdict = "Refused"
     elif pod is not None:
-        own = _unwritten([pod], state) if pod.placed else list(pod.blocked)
+        own = _unbound([pod], state) if pod.placed else list(pod.blocked)
         verdict = "Placed" if pod.placed and not own else "Waiting"
         reasons = own if pod.placed else own + [reason for reason in reasons if reason not in own]
     elif runs_on:
@@ -207,10 +208,14 @@ def _stopped(view: ObservedJob, state: ClusterState, now: str) -> list[Reason]:
     return [Reason(Code.PAUSED, message, unblocks=("the job is resumed",))]
 
 
-def _unwritten(pods: Iterable[PodRecord], state: ClusterState) -> list[Reason]:
-    """Why placed pods are not bound yet: their cards are not recorded in the database yet."""
-    if not any(pod.assumed and pod.uid in state.cards.unwritten for pod in pods):
-        return []
+def _unbound(pods: Iterable[PodRecord], state: ClusterState) -> list[Reason]:
+    """Why placed pods are not bound yet: their cards are not recorded in the database yet, or their node is busy."""
+    placed = [pod for pod in pods if pod.assumed]
+    if not any(pod.uid in state.cards.unwritten for pod in placed):
+        held_up = state.node_backoff.held_up
+        found = dict.fromkeys(held_up[pod.uid] for pod in placed if pod.uid in held_up)
+        helps = "the node's device plugin, or the scheduler whose pod it is, lets go of the node"
+        return [Reason(Code.BIND_REFUSED, not_yet(why), unblocks=(helps,)) for why in found]
     message = "a place is found, and taken once the database knows which cards go there: it has not answered yet"
     return [Reason(Code.DATABASE_AWAY, message, unblocks=("the database answers",))]
 

@@ -167,6 +167,7 @@ class ChangeFeed:
         bypassing: pods of our name that their creators put on nodes: namespace, name, UID, node.
         misread_links: nodes whose annotation about links between cards cannot be followed: name, UID, what is wrong.
         misread_cards: the same of what nodes say of single cards.
+        held_up: pods with a place on a node that is busy with another's, and how.
     """
 
     def __init__(self) -> None:
@@ -185,6 +186,7 @@ class ChangeFeed:
         self.bypassing: Log[tuple[str, str, str, str]] = Log()
         self.misread_links: Log[tuple[str, str, str]] = Log()
         self.misread_cards: Log[tuple[str, str, str]] = Log()
+        self.held_up: Log[tuple[PodRecord, str]] = Log()
 
     def held_otherwise(self, gang: "GangRecord") -> None:
         """What the group holds changed, what was agreed with it, or whether it goes: `holding` tells."""

@@ -16,6 +16,11 @@ AVOID_NS: Final = 120 * 1_000_000_000
 _REASONS: Final = re.compile(r"OutOf\w+|UnexpectedAdmissionError|NodeAffinity|NodePorts|TaintToleration|NodeShutdown")
 
 
+def not_yet(why: str) -> str:
+    """What is told of a pod that has a place and is not bound to it, because its node is busy."""
+    return f"a place is found, and not taken yet: {why}"
+
+
 @dataclass(frozen=True, slots=True)
 class TurnedAway:
     """A bound pod that its node did not admit."""
@@ -30,6 +35,8 @@ class NodeBackoff:
     """The nodes that each job avoids, and until when. Times are nanoseconds since the epoch."""
 
     def __init__(self) -> None:
+        self.held_up: dict[str, str] = {}
+        """Why pods that have a place are not bound to it yet, by UID: their node is busy with another's."""
         self._new: list[TurnedAway] = []
         self._until: dict[str, dict[str, int]] = {}
 
