@@ -231,6 +231,8 @@ class Loop:
         now = self._clock()
         for refused in self._state.turned_away(now):
             self._recorder.turned_away(refused, now)
+        for _ in self._state.changes.settling():
+            await asyncio.sleep(0)
         self._state.follow_losses(now)
         may_evict = self.may_evict and not self._state.outage.away  # no promise can be written
         evictor = self._evictor if may_evict and "preempt" in self.policy.actions else None

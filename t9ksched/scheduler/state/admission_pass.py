@@ -4,7 +4,7 @@ This changes records, acceptances and reasons; taking the view of what may start
 """
 
 from collections.abc import Generator
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from t9ksched.engine.explain import queue_closed
 from t9ksched.model.gang import Gang
@@ -12,6 +12,7 @@ from t9ksched.model.queue import Queue
 from t9ksched.model.reasons import Code, Reason
 from t9ksched.model.start_windows import next_change
 from t9ksched.scheduler.state.admission_gate import NAMING_NS
+from t9ksched.scheduler.state.change_feed import Cursor
 from t9ksched.scheduler.state.limits import control_of, limit_asked
 from t9ksched.scheduler.state.missing_members import MissingMembers
 from t9ksched.scheduler.state.records import GangRecord
@@ -26,15 +27,28 @@ _JUDGEMENT: Final = 20
 """The cost of a judgement or an acceptance, relative to such a check."""
 
 
-class _Seen(NamedTuple):
-    """The result of a step for a group, and the group's change counter at that time."""
+class _Seen:
+    """The groups that a pass has looked at.
 
-    gang: Gang | None
-    changes: int
+    Attributes:
+        changing: groups that change during the pass.
+        changes: the change counters of groups when they were looked at.
+        gangs: the groups that may start.
+        outdated: groups that changed after they were looked at.
+    """
 
-    def changed(self, record: GangRecord) -> bool:
-        """Whether the group changed since."""
-        return record.changes != self.changes or (self.gang is not None and record.stale)
+    def __init__(self, changing: Cursor[GangRecord]) -> None:
+        self.changing = changing
+        self.changes: dict[GangRecord, int] = {}
+        self.gangs: dict[GangRecord, Gang] = {}
+        self.outdated: dict[GangRecord, None] = {}
+
+    def note_changes(self) -> None:
+        """Find out which of the groups changed since they were looked at."""
+        for record in self.changing.take():
+            changes = self.changes.get(record)
+            if changes is not None and (record.changes != changes or (record.stale and record in self.gangs)):
+                self.outdated[record] = None
 
 
 class AdmissionPass:
@@ -60,56 +74,70 @@ class AdmissionPass:
 
         A verdict that was made in an earlier step counts, as it does while a plan is being made.
         """
+        seen = _Seen(self._state.feed.holding.follow())
+        try:
+            yield from self._judge_all(seen, now)
+            return self._as_of_now(seen, now)
+        finally:
+            seen.changing.close()
+
+    def _judge_all(self, seen: _Seen, now: int) -> Generator[None, None, None]:
+        """Judge each group once."""
         self._state.gate.begin()
         self._state.node_backoff.forget(now)
         self._state.preemption_backoff.forget(now)
-        self._state.settle()
+        yield from self._state.changes.settling()
         self.ends = self._state.membership.show(now)
         self._windowed.clear()
         self._state.accept_running(now)
         self._state.follow_losses(now)
-        if len(self._state._pending) > _WORK_A_STEP:
-            yield  # to settle so many has taken milliseconds
         resting = self._state.resting(now)
-        seen: dict[GangRecord, _Seen] = {}
+        seen.changing.take()
         spent = 0
         for record in list(self._state.pending):
             if record in resting or record not in self._state._pending:
                 continue
             spent += self._look(record, now, seen)
             if spent >= _WORK_A_STEP:
+                seen.note_changes()
                 yield
                 spent = 0
                 self._state.settle()
                 self._state.gate.begin()
+
+    def _as_of_now(self, seen: _Seen, now: int) -> tuple[Gang, ...]:
+        """The gangs at this moment: only groups that changed since their step are looked at again."""
         self._state.follow_losses(now)
-        resting = self._state.resting(now)
-        left = _WORK_A_STEP
-        gangs: list[Gang] = []
-        for record in seen:
-            if record in resting or record not in self._state._pending:
-                continue
-            if seen[record].changed(record):
-                if left <= 0:
-                    continue
+        seen.note_changes()
+        pending, resting, left = self._state._pending, self._state.resting(now), _WORK_A_STEP
+        for record in resting:
+            seen.gangs.pop(record, None)  # type: ignore[arg-type]
+        for record in list(seen.outdated):
+            if left <= 0 or record in resting or record not in pending:
+                seen.gangs.pop(record, None)  # one that waits is judged in the next pass
+            else:
                 left -= self._look(record, now, seen)
-            if (gang := seen[record].gang) is not None:
-                gangs.append(gang)
+        gangs = list(seen.gangs.values())
         for record in self._state.refills.keeping():
             if record not in self._state._pending and (snapshot := record.snapshot()) is not None:
                 gangs.append(snapshot)
         gangs += self._missing.look(gangs, now)
         self.ends.extend(self._missing.ends())
-        self._state.reservations.keep_promises_to({gang.uid for gang in self._state.pending})
+        if self._state.reservations.promised:
+            self._state.reservations.keep_promises_to({gang.uid for gang in self._state.pending})
         return tuple(gangs)
 
-    def _look(self, record: GangRecord, now: int, seen: dict[GangRecord, _Seen]) -> int:
+    def _look(self, record: GangRecord, now: int, seen: _Seen) -> int:
         """Judge a group for a view and note its snapshot for the engine. Returns the work that this took, in units of a
         check of a group with an earlier verdict.
         """
         before = self._state.gate.work
         gang = self._shown(record, now)
-        seen[record] = _Seen(gang, record.changes)
+        seen.changes[record] = record.changes
+        if gang is not None:
+            seen.gangs[record] = gang
+        else:
+            seen.gangs.pop(record, None)
         return 1 + _JUDGEMENT * (self._state.gate.work - before)
 
     def _shown(self, record: GangRecord, now: int) -> Gang | None:

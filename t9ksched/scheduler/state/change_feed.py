@@ -153,7 +153,7 @@ class ChangeFeed:
 
     Attributes:
         gangs: groups of which something changed, single pods among them; some may be gone.
-        holding: groups of which that changed which a search for victims knows them by; only while it is followed.
+        holding: groups of which something changed that decides, whether they wait or run; only while it is followed.
         queues: names of queues of which something changed that their status shows.
         nodes: names of nodes that appeared, went, became ready or not, or take pods or do not.
         edited_queues: names of queues whose object was edited by another client: they are checked without delay.
@@ -189,6 +189,6 @@ class ChangeFeed:
         self.held_up: Log[tuple[PodRecord, str]] = Log()
 
     def held_otherwise(self, gang: "GangRecord") -> None:
-        """What the group holds changed, what was agreed with it, or whether it goes: `holding` tells."""
+        """What the group asks for or holds changed, or what was agreed with it, or whether it goes: `holding` tells."""
         if self.holding.followed:
             self.holding.note(gang)

@@ -3,7 +3,9 @@ plan.
 """
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from itertools import islice
+from typing import TYPE_CHECKING, Final
 
 from t9ksched.model.ordered import OrderedSet
 from t9ksched.scheduler.state.minimum import Minimum
@@ -11,6 +13,9 @@ from t9ksched.scheduler.state.records import GangRecord
 
 if TYPE_CHECKING:
     from t9ksched.scheduler.state.state import ClusterState
+
+_SETTLED_AT_ONCE: Final = 1000
+"""So many groups are settled in one step of `settling`."""
 
 
 class Changes:
@@ -65,25 +70,38 @@ class Changes:
         self._state.membership.settle()
         changed, self._state._unsettled = self._state._unsettled, OrderedSet()
         for gang in changed:
-            if gang.virtual:
-                self._settle_single(gang)
-                continue
-            if gang.kept and self._state.group_events.settle_agreement(gang):
-                self._state.group_events.settle_bill(gang)
-                self._state.wake()
-            self.note_run(gang)
-            if gang.uid and gang.unnoted and gang.placed_count():
-                self._state._unaccepted.add(gang)
-            whole = gang.complete()
-            if whole:
-                gang.fell, gang.displaced = 0, gang.displaced and gang.leaves()
-            if not whole and gang.uid and any(pod.holds for pod in gang.members.values()):
-                self._state._partial[gang] = None
-            else:
-                self._state._partial.pop(gang, None)
-            if not gang.placed_count():
-                gang.first_bound = 0  # its next placement is another start
-            self._settle_waiting(gang, waits=any(pod.waiting for pod in gang.members.values()))
+            self._settle(gang)
+
+    def settling(self) -> Iterator[None]:
+        """The same in steps, of which the last settles what changed meanwhile."""
+        self._state.membership.settle()
+        while len(self._state._unsettled) > _SETTLED_AT_ONCE:
+            for gang in list(islice(self._state._unsettled, _SETTLED_AT_ONCE)):
+                self._state._unsettled.discard(gang)
+                self._settle(gang)
+            yield
+        self.settle()
+
+    def _settle(self, gang: GangRecord) -> None:
+        if gang.virtual:
+            self._settle_single(gang)
+            return
+        if gang.kept and self._state.group_events.settle_agreement(gang):
+            self._state.group_events.settle_bill(gang)
+            self._state.wake()
+        self.note_run(gang)
+        if gang.uid and gang.unnoted and gang.placed_count():
+            self._state._unaccepted.add(gang)
+        whole = gang.complete()
+        if whole:
+            gang.fell, gang.displaced = 0, gang.displaced and gang.leaves()
+        if not whole and gang.uid and any(pod.holds for pod in gang.members.values()):
+            self._state._partial[gang] = None
+        else:
+            self._state._partial.pop(gang, None)
+        if not gang.placed_count():
+            gang.first_bound = 0  # its next placement is another start
+        self._settle_waiting(gang, waits=any(pod.waiting for pod in gang.members.values()))
 
     def note_run(self, gang: GangRecord) -> None:
         """Record whether the PodGroup has begun to run; the minimum of its present spec is the one it began with."""

@@ -160,6 +160,7 @@ class GroupEvents:
         """A PodGroup without members that were placed before it was made is in its own queue."""
         if gang.kept and gang.acceptance is None and not self._paying(gang):
             gang.kept, gang.stale = "", True
+            self._state.feed.held_otherwise(gang)
             self.settle_bill(gang)
 
     def recall_queue(self, gang: GangRecord, place: Place | None) -> None:

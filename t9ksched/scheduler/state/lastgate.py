@@ -62,6 +62,7 @@ class LastGate:
         agreed = record.queue or "" if record is not None and record.kind not in ENDLESS_KINDS else ""
         if gang.agreed != agreed:
             gang.agreed, gang.stale = agreed, True
+            self._state.feed.held_otherwise(gang)
             self._state.settle_bill(gang)
             self._state.membership.sort(gang)
 

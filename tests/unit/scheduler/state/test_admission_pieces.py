@@ -1,0 +1,95 @@
+"""What waits is judged in pieces that do not grow with its number; what changes meanwhile is shown as it is at last."""
+
+import random
+from collections.abc import Generator
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+
+from t9ksched.model.gang import Gang
+from t9ksched.scheduler.state import admission_pass
+from t9ksched.scheduler.state.state import ClusterState
+from t9ksched.store.job_overrides import JobControl
+from tests.counting import pieces
+from tests.unit.scheduler.state.test_state import NOW, group, node, pod, state_with
+
+LINES = 60_000
+"""About six milliseconds."""
+
+
+def waiting(pods: int) -> ClusterState:
+    state = state_with(node(gpus=8), queues={"q": {}})
+    for at in range(pods):
+        state.upsert_pod(pod(f"p{at}", queue="q"))
+    return state
+
+
+def test_jobs_that_come_at_once_are_judged_in_pieces_and_so_are_those_that_wait_on() -> None:
+    state = waiting(6000)
+    for _ in range(2):
+        found, gangs = pieces(state.judge(NOW))
+        assert len(gangs) == 6000
+        assert max(found) <= LINES
+        assert sum(found) >= 6000, "all that is done is counted"
+
+
+def test_groups_that_changed_are_settled_in_pieces() -> None:
+    state = waiting(6000)
+    found, _ = pieces(state.changes.settling())
+    assert len(state._pending) == 6000
+    assert max(found) <= LINES
+
+
+class World:
+    """Groups that wait, and what may happen to them."""
+
+    def __init__(self, seed: int) -> None:
+        self.rng = random.Random(seed)
+        self.state = waiting(20)
+        self.made = 0
+        for at in range(10):
+            self.state.upsert_group(group(f"g{at}", 2))
+            for member in range(2):
+                self.state.upsert_pod(pod(f"g{at}-{member}", group=f"g{at}"))
+
+    def happen(self) -> None:
+        rng, state = self.rng, self.state
+        name, of = (f"p{rng.randrange(20)}", "") if rng.random() < 0.5 else (f"g{rng.randrange(10)}-0", "g")
+        belongs: dict[str, Any] = {"group": name.partition("-")[0]} if of else {"queue": "q"}
+        match rng.choice(["gone", "bound", "again", "leaving", "late", "ungrouped", "hold", "assumed", ""]):
+            case "gone":
+                state.remove_pod(f"pod-{name}")
+            case "bound":
+                state.upsert_pod(pod(name, node="n1", phase="Running", **belongs))
+            case "again":
+                state.upsert_pod(pod(name, **belongs))
+            case "leaving":
+                state.upsert_pod(pod(name, deleting=True, **belongs))
+            case "late":
+                self.made += 1
+                state.upsert_pod(pod(f"late{self.made}", queue="q"))
+            case "ungrouped":
+                state.remove_group(group(f"g{rng.randrange(10)}", 2))
+            case "hold":
+                held = [uid for uid in state.gangs_by_uid if rng.random() < 0.1]
+                state.direct({uid: JobControl(uid, held=True) for uid in held})
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_a_pass_shows_every_group_as_it_is_at_its_end(seed: int) -> None:
+    world = World(seed)
+    with patch.object(admission_pass, "_WORK_A_STEP", 40):
+        steps: Generator[None, None, tuple[Gang, ...]] = world.state.judge(NOW)
+        while True:
+            try:
+                next(steps)
+            except StopIteration as end:
+                found = {gang.uid: gang for gang in end.value}
+                break
+            for _ in range(world.rng.randrange(3)):
+                world.happen()
+    again = {gang.uid: gang for gang in pieces(world.state.judge(NOW))[1]}
+    for uid, gang in found.items():
+        assert again.get(uid) == gang, "what is shown is so"
+    assert not world.state.feed.holding.followed, "a pass leaves no reader behind"
