@@ -14,11 +14,10 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from t9ksched.engine.arrays import Indices, Int64s, Masks
-from t9ksched.engine.card_links import LinkTable, deal_linked, link_table
-from t9ksched.model.card_links import CardLinks
+from t9ksched.engine.arrays import Indices, Int64s, Mask, Masks
+from t9ksched.engine.card_links import LinkTable, deal_linked
 from t9ksched.model.card_size import CORES
-from t9ksched.model.cards import CardGrant, CardTable
+from t9ksched.model.cards import CardGrant
 
 Share = tuple[int, ...]
 """The cards of one pod, an opaque number for each card resource of its class."""
@@ -85,26 +84,14 @@ class CardColumns:
     """
 
     def __init__(
-        self, names: Iterable[str], tables: Sequence[CardTable], links: Sequence[CardLinks | None] = ()
+        self, names: Iterable[str], usable: Masks, indexed: Mask, links: Mapping[tuple[int, int], LinkTable]
     ) -> None:
+        """Arguments are as the attributes."""
         self.names = tuple(names)
         self.row_of = {name: at for at, name in enumerate(self.names)}
-        self.usable: Masks = np.zeros((len(self.names), len(tables)), np.uint64)
-        self.indexed: NDArray[np.bool_] = np.zeros(self.usable.shape, np.bool_)
-        for row, table in enumerate(tables):
-            for name in table.counts.keys() - table.divided.keys():
-                self.indexed[self.row_of[name], row] = True
-            for name, mask in table.usable.masks:
-                if name not in table.divided:
-                    self.usable[self.row_of[name], row] = mask
+        self.usable, self.indexed, self.links = usable, indexed, links
         self.widths = [int(masks.max(initial=0)).bit_length() for masks in self.usable]
         """By card resource, how many indices the cards that take work have at most."""
-        self.links: dict[tuple[int, int], LinkTable] = {}
-        for row, known in enumerate(links):
-            if known is not None and (linked := link_table(known)).any:
-                for name, count in tables[row].counts.items():
-                    if count == len(known) and name not in tables[row].divided:
-                        self.links[self.row_of[name], row] = linked
         alike: dict[tuple[int, LinkTable, int], list[int]] = {}
         for (at, row), linked in self.links.items():
             alike.setdefault((at, linked, int(self.usable[at, row])), []).append(row)

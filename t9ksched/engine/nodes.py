@@ -11,12 +11,12 @@ from functools import cached_property
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from t9ksched.engine.arrays import Int64s, Masks
+from t9ksched.engine.arrays import Indices, Int64s, Masks
 from t9ksched.engine.card_parts import DividedCards, divided_cards
 from t9ksched.engine.card_worths import CardWorths
 from t9ksched.engine.cards import CardColumns, HeldCards
+from t9ksched.engine.fact_columns import FactColumns
 from t9ksched.model.cardchoice import kind_of
 from t9ksched.model.cards import NO_CARDS, CardGrant
 from t9ksched.model.node import NodeFacts
@@ -55,7 +55,8 @@ class Static:
     @cached_property
     def card_kinds(self) -> frozenset[str]:
         """What one unit of a card resource is on the nodes that have any (`model.cardchoice`)."""
-        return frozenset(kind_of(facts.mode, plain=True) for facts in self.facts if facts.accelerated)
+        modes = {facts.mode for facts in self.facts if facts.accelerated}
+        return frozenset(kind_of(mode, plain=True) for mode in modes)
 
     @cached_property
     def worths(self) -> CardWorths:
@@ -126,9 +127,13 @@ class NodeTable:
         self._resources: dict[str, int] = {}
         self._used: Int64s = np.zeros((8, 64), np.int64)
         self._cards = HeldCards(64)
+        self._columns = FactColumns(64, LARGEST)
         self._ports: dict[str, tuple[HostPort, ...]] = {}
         self._static: Static | None = None
-        self._order: NDArray[np.intp] = np.zeros(0, np.intp)
+        self._order: Indices = np.zeros(0, np.intp)
+        self._names: tuple[str, ...] | None = ()
+        """In order; None while nodes came or went."""
+        self._index: dict[str, int] = {}
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -157,8 +162,10 @@ class NodeTable:
         if row is None:
             row = self._new_row()
             self._rows[facts.name] = row
+            self._names = None
         elif self._facts[row] == facts:
             return row
+        self._columns.write(row, facts, self._facts[row])
         self._facts[row] = facts
         self.generation[row] += 1
         for resource in (*facts.allocatable, *facts.cards.counters):
@@ -173,7 +180,8 @@ class NodeTable:
         row = self._rows.pop(name, None)
         if row is None:
             return
-        self._facts[row] = None
+        self._columns.write(row, None, self._facts[row])
+        self._facts[row] = self._names = None
         self.generation[row] += 1
         self._used[:, row] = 0
         self._cards.clear(row)
@@ -247,34 +255,29 @@ class NodeTable:
         return FrozenNodes(static, used, self._cards.freeze(order), self._ports.copy())
 
     def _freeze_static(self) -> Static:
-        names = tuple(sorted(self._rows))
-        rows = [self._rows[name] for name in names]
-        facts = tuple(fact for fact in (self._facts[row] for row in rows) if fact is not None)
+        if self._names is None:
+            self._names = tuple(sorted(self._rows))
+            self._index = {name: row for row, name in enumerate(self._names)}
+            self._order = np.array([self._rows[name] for name in self._names], np.intp)
+        order = self._order.tolist()
+        facts = tuple(fact for fact in map(self._facts.__getitem__, order) if fact is not None)
         resources = tuple(sorted(self._resources))
-        allocatable = np.zeros((len(resources), len(names)), np.int64)
-        for at, resource in enumerate(resources):
-            allocatable[at] = [min(fact.allocatable.get(resource, 0), LARGEST) for fact in facts]
-        tables = [fact.cards for fact in facts]
-        index = {resource: at for at, resource in enumerate(resources)}
-        for row, table in enumerate(tables):
-            for name, amount in table.counters.items():
-                allocatable[index[name], row] = min(amount, LARGEST)
-        withdrawn = None
-        if any(fact.cordoned for fact in facts):
-            withdrawn = np.zeros_like(allocatable)
-            for at, resource in enumerate(resources):
-                withdrawn[at] = [fact.cordoned.get(resource, 0) for fact in facts]
-        self._order = np.array(rows, np.intp)
+        columns = self._columns
+        allocatable = columns.allocatable(resources, self._order)
+        divided: Mapping[str, DividedCards] = {}
+        if columns.divides:
+            index = {resource: at for at, resource in enumerate(resources)}
+            divided = divided_cards([fact.cards for fact in facts], index, allocatable)
         self._static = Static(
-            names,
+            self._names,
             facts,
-            {name: row for row, name in enumerate(names)},
-            tuple(self.generation[row] for row in rows),
+            self._index,
+            tuple(map(self.generation.__getitem__, order)),
             resources,
             allocatable,
-            CardColumns(self._cards.names, tables, [fact.links for fact in facts]),
-            withdrawn,
-            divided_cards(tables, index, allocatable),
+            columns.cards(self._cards.names, self._order),
+            columns.withdrawn(resources, self._order),
+            divided,
         )
         return self._static
 
@@ -287,6 +290,7 @@ class NodeTable:
         if row >= self._used.shape[1]:
             self._used = _doubled(self._used, axis=1)
             self._cards.double()
+            self._columns.double()
         return row
 
     def _column(self, resource: str) -> int:

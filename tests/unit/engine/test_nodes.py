@@ -1,15 +1,20 @@
 """The live table of nodes and its frozen pictures."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from t9ksched.engine.nodes import NodeTable
 from t9ksched.engine.placement.constraints import QueueNodes, Usable
 from t9ksched.engine.placement.feasibility import FeasibilityCache
+from t9ksched.model.card_links import CardLinks
 from t9ksched.model.cards import NO_CARDS, CardGrant
 from t9ksched.model.labels import LabelSelector
-from tests.builders import GPU, node, pod_class, table
+from tests.builders import GPU, divided_node, node, pod_class, table
 
 ONE = node("a", gpu=4)
 
@@ -116,3 +121,90 @@ def test_the_memo_computes_only_what_changed() -> None:
     assert np.flatnonzero(memo.column(QueueNodes(selector))).tolist() == [0, 1, 2, 4, 6, 8]
     assert not memo.column(Usable())[0]
     assert np.flatnonzero(first).tolist() == [1, 3, 5, 7, 9], "a picture already handed out stays as it was"
+
+
+class Read(dict[str, int]):
+    """Amounts that count how often they are looked at."""
+
+    looks = 0
+
+    def items(self) -> Any:
+        type(self).looks += 1
+        return super().items()
+
+    def get(self, *args: Any) -> Any:
+        type(self).looks += 1
+        return super().get(*args)
+
+
+@pytest.mark.parametrize("change", ["upsert", "remove"])
+def test_freezing_after_a_change_of_one_node_looks_at_no_other(change: str) -> None:
+    live = NodeTable()
+    for at in range(50):
+        facts = node(f"n{at:02}", gpu=8)
+        live.upsert(replace(facts, allocatable=Read(facts.allocatable)))
+    live.freeze()
+    before = Read.looks
+    if change == "remove":
+        live.remove("n07")
+    else:
+        live.upsert(node("n07", gpu=4, cpu=3))
+    found = live.freeze()
+    assert Read.looks - before <= 1
+    fresh = NodeTable()
+    for facts in found.static.facts:
+        fresh.upsert(facts)
+    again = fresh.freeze()
+    assert found.static.names == again.static.names
+    assert found.static.allocatable.tobytes() == again.static.allocatable.tobytes()
+    assert found.static.cards.usable.tobytes() == again.static.cards.usable.tobytes()
+
+
+@given(st.data())
+def test_a_live_table_freezes_as_one_that_has_just_read_the_same(data: st.DataObject) -> None:
+    live = NodeTable()
+    links = CardLinks(tuple(tuple("X" if a == b else "NV2" for b in range(4)) for a in range(4)))
+    for _ in range(data.draw(st.integers(1, 12))):
+        name = f"n{data.draw(st.integers(0, 4))}"
+        if data.draw(st.booleans()):
+            facts = data.draw(
+                st.sampled_from(
+                    [
+                        node(name, gpu=4),
+                        replace(node(name, gpu=4), links=links),
+                        node(name, gpu=4, unusable={GPU: 3}),
+                        replace(node(name, **{"amd.com/gpu": 2}), cordoned={"amd.com/gpu": 1}),
+                        divided_node(name, 2),
+                        node(name, cpu=1, **{"example.com/licence": 7}),
+                    ]
+                )
+            )
+            live.upsert(facts)
+        else:
+            live.remove(name)
+        if data.draw(st.booleans()):
+            live.freeze()
+    fresh = NodeTable()
+    found = live.freeze()
+    for facts in found.static.facts:
+        fresh.upsert(facts)
+    again = fresh.freeze().static
+    static = found.static
+    assert static.names == again.names
+    assert static.facts == again.facts
+    for at, resource in enumerate(static.resources):
+        known = again.resources.index(resource) if resource in again.resources else None
+        expected = again.allocatable[known] if known is not None else np.zeros(len(static.names))
+        assert static.allocatable[at].tolist() == expected.tolist()
+        withdrawn = again.withdrawn[known].tolist() if again.withdrawn is not None and known is not None else None
+        assert (static.withdrawn is None) == (again.withdrawn is None)
+        if static.withdrawn is not None and withdrawn is not None:
+            assert static.withdrawn[at].tolist() == withdrawn
+    for at, resource in enumerate(static.cards.names):
+        if resource in again.cards.names:
+            row = again.cards.row_of[resource]
+            assert static.cards.usable[at].tolist() == again.cards.usable[row].tolist()
+            assert static.cards.indexed[at].tolist() == again.cards.indexed[row].tolist()
+    named = {(static.cards.names[at], row): table for (at, row), table in static.cards.links.items()}
+    assert named == {(again.cards.names[at], row): table for (at, row), table in again.cards.links.items()}
+    assert static.divided.keys() == again.divided.keys()

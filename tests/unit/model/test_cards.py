@@ -6,7 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from t9ksched.engine.cards import CardColumns, HeldCards, IdleCards, granted
+from t9ksched.engine.cards import HeldCards, IdleCards, granted
+from t9ksched.engine.fact_columns import FactColumns
+from t9ksched.engine.nodes import LARGEST
 from t9ksched.kube.write.dialects.table import CARD_INDEX, DIALECTS, dialect_of
 from t9ksched.model.card_forms import FORMS, read_request
 from t9ksched.model.cards import (
@@ -109,7 +111,9 @@ def test_columns_give_idle_cards_of_the_node_and_take_them_back(
         held.know(name)
     others = grant(taken) & table.all
     held.hold(0, others)
-    columns = CardColumns(held.names, [table])
+    facts = FactColumns(1, LARGEST)
+    facts.write(0, NodeFacts("n", cards=table), None)
+    columns = facts.cards(held.names, np.array([0], np.intp))
     idle = IdleCards(columns, held.freeze(np.array([0], np.intp)))
     before = idle.idle.tobytes()
     needs = [(columns.row_of[GPU], each)]
