@@ -4,6 +4,7 @@
 copies numbers, and looks at no other.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Generic, TypeVar
 
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 from t9ksched.engine.arrays import Indices, Int64s
 from t9ksched.engine.card_links import LinkTable, link_table
 from t9ksched.engine.cards import CardColumns
+from t9ksched.model.cardchoice import kind_of
 from t9ksched.model.node import NodeFacts
 
 T = TypeVar("T", bound=np.generic)
@@ -63,6 +65,15 @@ class FactColumns:
         self._withdrawing: set[int] = set()
         """Rows of nodes with cordoned cards that are counted by number."""
         self._dividing: set[int] = set()
+        self._reasons: set[int] = set()
+        """Rows of nodes with cordoned cards, however these are counted."""
+        self._modes: Counter[str] = Counter()
+        """Of nodes that have accelerators, how many hand them out in which way."""
+
+    @property
+    def kinds(self) -> frozenset[str]:
+        """What one unit of a card resource is on the nodes that have any (`model.cardchoice`)."""
+        return frozenset(kind_of(mode, plain=True) for mode in self._modes)
 
     @property
     def divides(self) -> bool:
@@ -89,6 +100,10 @@ class FactColumns:
             self._withdrawing.add(row)
         if cards.divided:
             self._dividing.add(row)
+        if facts.why_cordoned:
+            self._reasons.add(row)
+        if facts.accelerated:
+            self._modes[facts.mode] += 1
         usable = dict(cards.usable.masks)
         links = facts.links
         table = link_table(links) if links is not None else None
@@ -112,6 +127,11 @@ class FactColumns:
             self._links.get(name, {}).pop(row, None)
         self._withdrawing.discard(row)
         self._dividing.discard(row)
+        self._reasons.discard(row)
+        if facts.accelerated:
+            self._modes[facts.mode] -= 1
+            if not self._modes[facts.mode]:
+                del self._modes[facts.mode]
 
     def allocatable(self, resources: Sequence[str], order: Indices) -> Int64s:
         """What the nodes of these rows have, shape (resources, rows)."""
@@ -125,9 +145,21 @@ class FactColumns:
         """The cards of the nodes of these rows; `names` are all card resources, sorted."""
         links: dict[tuple[int, int], LinkTable] = {}
         if any(self._links.values()):
-            position = np.full(self._rows, -1, np.intp)
-            position[order] = np.arange(len(order))
+            position = self._positions(order)
             for at, name in enumerate(names):
                 theirs = self._links.get(name, {})
                 links |= {(at, int(position[row])): theirs[row] for row in sorted(theirs, key=position.item)}
         return CardColumns(names, self._usable.take(names, order), self._indexed.take(names, order), links)
+
+    def cordoned(self, order: Indices) -> tuple[int, ...]:
+        """Where among the nodes of these rows those with cordoned cards are."""
+        if not self._reasons:
+            return ()
+        position = self._positions(order)
+        return tuple(sorted(int(position[row]) for row in self._reasons))
+
+    def _positions(self, order: Indices) -> Indices:
+        """Of each row, where it is in the order."""
+        position = np.full(self._rows, -1, np.intp)
+        position[order] = np.arange(len(order))
+        return position

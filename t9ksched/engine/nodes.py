@@ -17,7 +17,6 @@ from t9ksched.engine.card_parts import DividedCards, divided_cards
 from t9ksched.engine.card_worths import CardWorths
 from t9ksched.engine.cards import CardColumns, HeldCards
 from t9ksched.engine.fact_columns import FactColumns
-from t9ksched.model.cardchoice import kind_of
 from t9ksched.model.cards import NO_CARDS, CardGrant
 from t9ksched.model.node import NodeFacts
 from t9ksched.model.podclass import HostPort, PodClass
@@ -40,6 +39,8 @@ class Static:
         withdrawn: how many take no work, as rows of `allocatable`, of resources that are counted by number; None when
             nowhere any.
         divided: the divided cards by resource; empty where no node divides cards.
+        card_kinds: what one unit of a card resource is on the nodes that have any (`model.cardchoice`).
+        cordoned_rows: nodes with cordoned cards.
     """
 
     names: tuple[str, ...]
@@ -51,22 +52,13 @@ class Static:
     cards: CardColumns
     withdrawn: Int64s | None
     divided: Mapping[str, DividedCards]
-
-    @cached_property
-    def card_kinds(self) -> frozenset[str]:
-        """What one unit of a card resource is on the nodes that have any (`model.cardchoice`)."""
-        modes = {facts.mode for facts in self.facts if facts.accelerated}
-        return frozenset(kind_of(mode, plain=True) for mode in modes)
+    card_kinds: frozenset[str]
+    cordoned_rows: tuple[int, ...]
 
     @cached_property
     def worths(self) -> CardWorths:
         """What pods have of the cards of each node."""
         return CardWorths(self.facts)
-
-    @cached_property
-    def cordoned_rows(self) -> tuple[int, ...]:
-        """Nodes with cordoned cards."""
-        return tuple(row for row, facts in enumerate(self.facts) if facts.why_cordoned)
 
 
 @dataclass(frozen=True, eq=False)
@@ -181,7 +173,8 @@ class NodeTable:
         if row is None:
             return
         self._columns.write(row, None, self._facts[row])
-        self._facts[row] = self._names = None
+        self._facts[row] = None
+        self._names = None
         self.generation[row] += 1
         self._used[:, row] = 0
         self._cards.clear(row)
@@ -278,6 +271,8 @@ class NodeTable:
             columns.cards(self._cards.names, self._order),
             columns.withdrawn(resources, self._order),
             divided,
+            columns.kinds,
+            columns.cordoned(self._order),
         )
         return self._static
 

@@ -173,7 +173,8 @@ def test_a_live_table_freezes_as_one_that_has_just_read_the_same(data: st.DataOb
                         node(name, gpu=4),
                         replace(node(name, gpu=4), links=links),
                         node(name, gpu=4, unusable={GPU: 3}),
-                        replace(node(name, **{"amd.com/gpu": 2}), cordoned={"amd.com/gpu": 1}),
+                        replace(node(name, **{"amd.com/gpu": 2}), cordoned={"amd.com/gpu": 1}, why_cordoned={1: ""}),
+                        replace(node(name, gpu=2), mode="TimeSliced"),
                         divided_node(name, 2),
                         node(name, cpu=1, **{"example.com/licence": 7}),
                     ]
@@ -208,3 +209,5 @@ def test_a_live_table_freezes_as_one_that_has_just_read_the_same(data: st.DataOb
     named = {(static.cards.names[at], row): table for (at, row), table in static.cards.links.items()}
     assert named == {(again.cards.names[at], row): table for (at, row), table in again.cards.links.items()}
     assert static.divided.keys() == again.divided.keys()
+    assert static.card_kinds == again.card_kinds
+    assert static.cordoned_rows == again.cordoned_rows
