@@ -56,6 +56,7 @@ clean:  ## remove the environment and every cache
 
 # uv reads the index of uv.lock and the system's certificates. Where only pip is told how to reach an index (a mirror,
 # a proxy's certificate), pip installs the same versions: all that uv.lock names, so pip looks for no others.
+# Last, what a start imports is compiled, so that the first one is as short as later ones.
 $(READY): uv.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 	  echo "t9ksched needs Python 3.11 or later; '$(PYTHON)' is $$($(PYTHON) -V 2>&1)."; \
@@ -65,4 +66,5 @@ $(READY): uv.lock pyproject.toml
 	  $(UV) export --frozen --quiet --no-emit-project --output-file .venv/requirements.txt >/dev/null \
 	  && $(PIP) --no-deps -r .venv/requirements.txt && $(PIP) hatchling editables \
 	  && $(PIP) --no-deps --no-build-isolation --editable .; } || { cat .venv/uv.log; exit 1; }
+	@$(BIN)/python -c 'import t9ksched.cli.commands.demo, t9ksched.cli.runtime'
 	@touch $@

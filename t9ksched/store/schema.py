@@ -1,19 +1,16 @@
 """The tables' versions: up, down, and whether this program and the database agree.
 
 Migrations are Alembic's, found in the package; no ini file is needed. They run synchronously, one process at a time.
+Alembic is imported when there is something to migrate: its import takes as long as the rest of this room's.
 """
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from alembic import command
-from alembic.config import Config
-from alembic.runtime.migration import MigrationContext
-from alembic.script import ScriptDirectory
-from alembic.util import CommandError
-from sqlalchemy import create_engine, text
+from sqlalchemy import create_engine, inspect, text
 from sqlalchemy.engine import Connection
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.pool import NullPool
@@ -25,8 +22,13 @@ from t9ksched.store.database import engine_options
 from t9ksched.store.errors import DatabaseUnreachable, SchemaMismatch, translate
 from t9ksched.store.sqlite_file import prepare_sqlite
 
+if TYPE_CHECKING:
+    from alembic.config import Config
+
 _LOCK = 0x7439_6B73
 """Advisory lock of PostgreSQL that lets one process migrate at a time ("t9ks")."""
+_VERSION = "alembic_version"
+"""Alembic's own table."""
 
 
 def upgrade(address: str, revision: str = "head") -> str:
@@ -37,6 +39,10 @@ def upgrade(address: str, revision: str = "head") -> str:
     """
     with _connect(address) as connection:
         check(connection)
+        if revision == "head" and _revision(connection) == newest():
+            return newest()
+        from alembic import command
+
         command.upgrade(_config(connection), revision)
         return _revision(connection) or "base"
 
@@ -47,6 +53,9 @@ def downgrade(address: str, revision: str) -> str:
     Raises:
         StoreError: as `upgrade`; also for an unknown revision.
     """
+    from alembic import command
+    from alembic.util import CommandError
+
     with _connect(address) as connection:
         check(connection)
         try:
@@ -64,17 +73,20 @@ def current(address: str) -> str | None:
         return _revision(connection)
 
 
-@cache
 def newest() -> str:
-    """The revision this program was made for. Its migrations are files of its own, so they are read once."""
-    head = _scripts().get_current_head()
-    assert head is not None, "migrations without a head"
-    return head
+    """The revision this program was made for."""
+    return _revisions()[-1]
 
 
 def revisions() -> list[str]:
     """All revisions this program knows, oldest first."""
-    return [script.revision for script in reversed(list(_scripts().walk_revisions()))]
+    return list(_revisions())
+
+
+@cache
+def _revisions() -> tuple[str, ...]:
+    """By the names of the files, which begin with their revision and count up."""
+    return tuple(sorted(file.name.partition("_")[0] for file in (folder("migrations") / "versions").glob("[0-9]*.py")))
 
 
 def check(connection: Connection) -> None:
@@ -93,14 +105,15 @@ def check(connection: Connection) -> None:
 
 
 def _revision(connection: Connection) -> str | None:
-    return MigrationContext.configure(connection).get_current_revision()
+    if not inspect(connection).has_table(_VERSION):
+        return None
+    found = connection.execute(text(f"SELECT version_num FROM {_VERSION}")).scalars().all()
+    return str(found[0]) if found else None
 
 
-def _scripts() -> ScriptDirectory:
-    return ScriptDirectory(str(folder("migrations")))
+def _config(connection: Connection) -> "Config":
+    from alembic.config import Config
 
-
-def _config(connection: Connection) -> Config:
     config = Config()
     config.set_main_option("script_location", str(folder("migrations")).replace("%", "%%"))
     config.attributes["connection"] = connection

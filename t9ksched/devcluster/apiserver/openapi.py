@@ -11,11 +11,10 @@ from functools import cache
 from typing import Any, Final
 
 from aiohttp import web
-from kubernetes.client import models
 
 from t9ksched.devcluster.apiserver import openapi2
 from t9ksched.devcluster.apiserver.kinds import Kind, Registry
-from t9ksched.devcluster.apiserver.schema import field_types, required_fields
+from t9ksched.devcluster.apiserver.models import fields, library_model
 from t9ksched.devcluster.apiserver.status import PlainNotFound
 from t9ksched.devcluster.apiserver.storage import encode
 from t9ksched.devcluster.apiserver.strategic import merge_key
@@ -52,10 +51,10 @@ def _name(model: str) -> str:
 def _model(model: str) -> tuple[Object, frozenset[str]]:
     """The schema of one model of the client library, and the models that it refers to."""
     needed: set[str] = set()
-    found = getattr(models, model)
+    found, (types, required_fields) = library_model(model), fields(model)
     described = {field.serialization_alias or name: field.description for name, field in found.model_fields.items()}
     properties: Object = {}
-    for name, kind in field_types(model).items():
+    for name, kind in types.items():
         schema = _type(kind, needed)
         if described.get(name):
             schema["description"] = described[name]
@@ -65,7 +64,7 @@ def _model(model: str) -> tuple[Object, frozenset[str]]:
         properties[name] = schema
     text = (found.__doc__ or "").split("Attributes:", 1)[0].strip()
     schema = {"type": "object", "description": text, "properties": properties}
-    if required := sorted(required_fields(model)):
+    if required := sorted(required_fields):
         schema["required"] = required
     return schema, frozenset(needed)
 

@@ -1,8 +1,8 @@
 """The shapes of the built-in kinds: which fields exist, of which type, and what their stored form is.
 
-The field lists come from the models of the official client library, read when a kind is first used, so there is no
-copy to go stale. Decoding an object drops fields the server does not know and fields without content, brings
-quantities and times to their canonical text, and always builds new dicts and lists, so the result is the caller's own.
+The field lists are those of the official client library (`models.py`). Decoding an object drops fields the server does
+not know and fields without content, brings quantities and times to their canonical text, and always builds new dicts
+and lists, so the result is the caller's own.
 """
 
 import re
@@ -11,8 +11,7 @@ from datetime import UTC, datetime
 from functools import cache
 from typing import Any, Final
 
-from kubernetes.client import models
-
+from t9ksched.devcluster.apiserver.models import fields
 from t9ksched.devcluster.apiserver.quantities import PATTERN_MESSAGE, QuantityError, canonical
 
 Unknown = list[str]
@@ -172,22 +171,6 @@ _SECONDS: Final = "%Y-%m-%dT%H:%M:%SZ"
 
 
 @cache
-def field_types(model: str) -> dict[str, str]:
-    """The fields of a model by their JSON names, with their types as the library writes them."""
-    found = getattr(models, model)
-    return {found.attribute_map[name]: kind for name, kind in found.openapi_types.items()}
-
-
-@cache
-def required_fields(model: str) -> frozenset[str]:
-    """JSON names of the fields that a model cannot do without."""
-    found = getattr(models, model)
-    return frozenset(
-        field.serialization_alias or name for name, field in found.model_fields.items() if field.is_required()
-    )
-
-
-@cache
 def decoder(kind: str) -> Decode:
     """The function that decodes a type such as `V1Pod`, `List[V1Container]` or `Dict[str, str]`."""
     simple = _SCALARS.get(kind)
@@ -232,9 +215,8 @@ def _map_of(item: str) -> Decode:
 
 
 def _model_decoder(model: str) -> Decode:
-    types = field_types(model)
+    types, needed = fields(model)
     always = ALWAYS.get(model, {})
-    needed = required_fields(model)
     compiled: dict[str, tuple[Decode, frozenset[str]]] = {}
 
     def compile_field(name: str) -> tuple[Decode, frozenset[str]]:

@@ -7,7 +7,7 @@ Directives: `$patch: delete|replace|merge`, `$retainKeys`, `$deleteFromPrimitive
 from collections.abc import Callable
 from typing import Any, Final
 
-from t9ksched.devcluster.apiserver.schema import field_types
+from t9ksched.devcluster.apiserver.models import fields
 
 MERGE_KEYS: Final[dict[tuple[str, str], str]] = {
     ("V1PodSpec", "containers"): "name",
@@ -63,7 +63,7 @@ def merge_key(model: str, field: str) -> str | None:
 
 def child_model(model: str, field: str) -> str:
     """The model of a field's value or of its elements; empty for plain values."""
-    kind = field_types(model).get(field, "") if model else ""
+    kind = fields(model).types.get(field, "") if model else ""
     for prefix in ("List[", "Dict[str, "):
         kind = kind.removeprefix(prefix)
     kind = kind.rstrip("]")

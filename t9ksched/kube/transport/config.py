@@ -3,6 +3,7 @@
 `connect(path)` gives a `Client`. Without a path it takes `$KUBECONFIG` or `~/.kube/config` as kubectl does, and
 inside a pod the service account. A kubeconfig is checked before the official loader sees it, so that every fault is a
 `ConfigError` naming the file, the field and what to do. Tokens in files and from exec plugins are read again in time.
+One with an address and a token alone, such as the dev cluster's, needs no loader, which is slow to import.
 """
 
 from __future__ import annotations
@@ -14,16 +15,15 @@ import ssl
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
-
-from kubernetes.aio.client import Configuration
-from kubernetes.aio.config import KUBE_CONFIG_DEFAULT_LOCATION, ConfigException, load_incluster_config, load_kube_config
-from kubernetes.aio.config.kube_config import ENV_KUBECONFIG_PATH_SEPARATOR
+from typing import TYPE_CHECKING, Any
 
 from t9ksched.kube.transport.client import Client
 from t9ksched.kube.transport.credentials import LARGEST_PEM, Access, Credentials
 from t9ksched.model.text import YamlFault, read
 from t9ksched.regular_file import NotAFile, read_file
+
+if TYPE_CHECKING:
+    from kubernetes.aio.client import Configuration
 
 _FILE_FRESH = 60.0
 """Seconds before tokens and certificates in files are read again; they are renewed long before their end."""
@@ -66,15 +66,22 @@ def credentials(kubeconfig: Path | None = None) -> Credentials:
     async def source() -> Access:
         if kubeconfig is not None:
             return await load_file(str(kubeconfig))
-        if _existing(KUBE_CONFIG_DEFAULT_LOCATION):
-            return await load_file(KUBE_CONFIG_DEFAULT_LOCATION)
-        return load_pod()
+        usual = usual_place()
+        return await load_file(usual) if _existing(usual) else load_pod()
 
     return Credentials(source)
 
 
+def usual_place() -> str:
+    """Where kubectl looks for kubeconfigs."""
+    return os.environ.get("KUBECONFIG") or os.path.expanduser("~/.kube/config")
+
+
 def load_pod() -> Access:
     """The service account of the pod we run in. Raises ConfigError outside of a pod."""
+    from kubernetes.aio.client import Configuration
+    from kubernetes.aio.config import ConfigException, load_incluster_config
+
     configuration = Configuration()
     try:
         load_incluster_config(  # type: ignore[no-untyped-call]
@@ -82,7 +89,7 @@ def load_pod() -> Access:
         )
     except (ConfigException, OSError) as failure:
         raise ConfigError(
-            KUBE_CONFIG_DEFAULT_LOCATION,
+            usual_place(),
             "",
             f"no kubeconfig there, and no service account of a pod here ({failure}). "
             "Give one with --kubeconfig PATH or KUBECONFIG",
@@ -93,6 +100,11 @@ def load_pod() -> Access:
 async def load_file(paths: str) -> Access:
     """The current context of the kubeconfig at `paths` (several joined as in $KUBECONFIG). Raises ConfigError."""
     cluster, user = check(paths)
+    if (plain := _plain(cluster, user)) is not None:
+        return plain
+    from kubernetes.aio.client import Configuration
+    from kubernetes.aio.config import load_kube_config
+
     configuration = Configuration()
     try:
         loader = await load_kube_config(  # type: ignore[no-untyped-call]
@@ -114,6 +126,14 @@ async def load_file(paths: str) -> Access:
         command = " ".join([str(user["exec"]["command"]), *map(str, user["exec"].get("args") or ())])
         raise ConfigError(paths, "users[].user.exec", f"the plugin gave no credentials; run it to see why: {command}")
     return access
+
+
+def _plain(cluster: Mapping[str, Any], user: Mapping[str, Any]) -> Access | None:
+    """What the loader makes of an address and a token; None of anything else."""
+    token = user.get("token")
+    if cluster.keys() != {"server"} or user.keys() - {"token"} or not isinstance(token, str | None):
+        return None
+    return Access(str(cluster["server"]).rstrip("/"), f"Bearer {token}".strip() if token else None)
 
 
 def _access(configuration: Configuration, fresh_for: float | None) -> Access:
@@ -203,7 +223,7 @@ def check(paths: str) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
 
 
 def _existing(paths: str) -> list[Path]:
-    found = (Path(item).expanduser() for item in paths.split(ENV_KUBECONFIG_PATH_SEPARATOR) if item)
+    found = (Path(item).expanduser() for item in paths.split(os.pathsep) if item)
     return [path for path in found if path.exists()]
 
 

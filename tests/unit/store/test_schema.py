@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
 from sqlalchemy import create_engine, inspect, text
 from sqlalchemy.engine import Connection
 
+from t9ksched.packaged import folder
 from t9ksched.store import Store, schema, urls
 from t9ksched.store.errors import DatabaseBusy, DatabaseUnreachable, SchemaMismatch, StoreError
 from t9ksched.store.history import Event
@@ -59,6 +61,12 @@ def test_every_step_goes_down_and_up(address: str) -> None:
         assert schema.upgrade(address, revision) == schema.current(address) == revision
         before = revision
     assert before == schema.newest()
+
+
+def test_revisions_are_the_names_of_the_files() -> None:
+    scripts = ScriptDirectory(str(folder("migrations")))
+    assert schema.revisions() == [script.revision for script in reversed(list(scripts.walk_revisions()))]
+    assert schema.newest() == scripts.get_current_head()
 
 
 def test_tables_are_those_the_program_knows(address: str) -> None:

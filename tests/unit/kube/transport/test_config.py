@@ -54,6 +54,22 @@ async def test_a_token(tmp_path: Path) -> None:
     assert (access.host, access.authorization, access.fresh_for) == ("http://127.0.0.1:1", "Bearer secret", None)
 
 
+@pytest.mark.parametrize("body", [{"token": "secret"}, {"token": " padded\n"}, {"token": ""}, {}])
+@pytest.mark.parametrize("server", ["http://127.0.0.1:1/", "https://host:6443", "http://h/some/path"])
+async def test_an_address_and_a_token_are_read_as_the_loader_reads_them(
+    tmp_path: Path, monkeypatch: Any, body: dict[str, str], server: str
+) -> None:
+    def change(document: dict[str, Any]) -> None:
+        document["clusters"][0]["cluster"]["server"] = server
+        document["users"][0]["user"] = body
+
+    path = str(write(tmp_path, change))
+    plain = config._plain(*config.check(path))
+    assert plain == await load_file(path)
+    monkeypatch.setattr(config, "_plain", lambda *_: None)
+    assert await load_file(path) == plain
+
+
 async def test_a_token_file_is_read_again(tmp_path: Path) -> None:
     token = tmp_path / "token"
     token.write_text("one\n")
@@ -186,11 +202,11 @@ async def test_a_missing_file_is_named_on_opening(tmp_path: Path) -> None:
 
 
 async def test_without_a_path_the_usual_place_and_then_the_pod(tmp_path: Path, monkeypatch: Any) -> None:
-    monkeypatch.setattr(config, "KUBE_CONFIG_DEFAULT_LOCATION", str(write(tmp_path)))
+    monkeypatch.setenv("KUBECONFIG", str(write(tmp_path)))
     found = credentials()
     await found.open()
     assert found.access.authorization == "Bearer secret"
-    monkeypatch.setattr(config, "KUBE_CONFIG_DEFAULT_LOCATION", str(tmp_path / "nothing"))
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "nothing"))
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
     with pytest.raises(ConfigError, match="--kubeconfig"):
         await credentials().open()

@@ -250,13 +250,11 @@ async def test_a_pods_token_is_read_again(
 ) -> None:
     from kubernetes.aio.config import incluster_config
 
-    from t9ksched.kube.transport import config
-
     await server.start(trusted.server())
     (tmp_path / "token").write_text("one")
     monkeypatch.setattr(incluster_config, "SERVICE_TOKEN_FILENAME", str(tmp_path / "token"))
     monkeypatch.setattr(incluster_config, "SERVICE_CERT_FILENAME", str(trusted.cert))
-    monkeypatch.setattr(config, "KUBE_CONFIG_DEFAULT_LOCATION", str(tmp_path / "nothing"))
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "nothing"))
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "127.0.0.1")
     monkeypatch.setenv("KUBERNETES_SERVICE_PORT", str(server.port))
     now = 0.0
