@@ -2,6 +2,7 @@
 
     uv run python tests/benchmarks/bind.py --kubeconfig PATH --nodes 1000 --pods 5000 --gang 8 --in-flight 64
     uv run python tests/benchmarks/bind.py --null --nodes 5000 --gang 500
+    uv run python tests/benchmarks/bind.py --null --filled 1000000
 
 Rounds alternate: a plain aiohttp loop binds fresh pods with as many requests in flight and one watcher that reads and
 does not decode (the ceiling), then the whole scheduler meets fresh pods of the same shape, in gangs of `--gang`. Both
@@ -51,6 +52,7 @@ from t9ksched.scheduler.act import batching
 from t9ksched.scheduler.service import SchedulerService, running
 from t9ksched.store.store import Store
 from tests.benchmarks import nullserver
+from tests.benchmarks.filled import KEEP, copied, filled
 
 RUN = "t9ksched.bench/run"
 TIMEOUT = 600
@@ -153,6 +155,7 @@ class Bench:
         self.nodes, self.gang, self.in_flight = options.nodes, options.gang, options.in_flight
         self.pods = options.pods // options.gang * options.gang
         self.honours, self.database = options.honours, options.database
+        self.filled, self.keep = options.filled, options.keep
         self.run = f"bind-{uuid4().hex[:8]}"
         self.made: list[str] = []
         self.undo: list[Callable[[], Awaitable[Any]]] = []
@@ -230,7 +233,8 @@ class Bench:
             pod(f"p{index}", queue, f"g{index // self.gang}" if self.gang > 1 else "") for index in range(self.pods)
         ]
         await each(waiting, 32, lambda item: create(self.client, PODS, item, namespace))
-        async with await Store.open(self.database or f"sqlite:///{where}/store-{turn}.db") as store:
+        address = self.database or copied(self.keep, self.filled, Path(where) / f"store-{turn}.db")
+        async with await Store.open(address) as store:
             spec = {"nodeSelector": {"matchLabels": {RUN: self.run}}}
             if turn == 0 or not self.database:
                 await store.queues.create(queue, {}, spec, {"everyone": True})
@@ -293,6 +297,7 @@ async def measure(kubeconfig: Path, options: argparse.Namespace) -> Object:
         "inFlight": options.in_flight,
         "honours": options.honours,
         "database": "postgresql" if options.database else "sqlite",
+        "rowsBefore": options.filled,
         "rounds": options.rounds,
         "ceiling": medians(ceilings),
         "scheduler": medians(ours),
@@ -340,7 +345,11 @@ def main() -> None:
         help="nodes honour indices: cards are on record before a pod is bound",
     )
     parser.add_argument("--database", default="", help="URL of an empty PostgreSQL in place of SQLite files")
+    parser.add_argument("--filled", type=int, default=0, help="rows of history that the SQLite file has before")
+    parser.add_argument("--keep", type=Path, default=KEEP, help="the folder in which filled files are kept")
     options = parser.parse_args()
+    if options.filled:
+        filled(options.keep, options.filled)
     if options.nodes * 8 < options.pods:
         parser.error(f"{options.nodes} nodes of 8 cards cannot take {options.pods} pods of one card")
     if options.kubeconfig is not None:

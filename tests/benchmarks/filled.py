@@ -7,7 +7,9 @@ each version of the tables and kept in `folder`.
 """
 
 import asyncio
+import os
 import shutil
+import tempfile
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -22,6 +24,8 @@ from t9ksched.store.history import Event
 from t9ksched.store.jobs import JobRecord
 from t9ksched.store.store import Store
 
+KEEP = Path(tempfile.gettempdir()) / f"t9ksched-filled-{os.getuid()}"
+"""Where files are kept unless another folder is named."""
 LIVE = 20_000
 ROWS_A_LIFE = 7
 ROWS_A_START = 4

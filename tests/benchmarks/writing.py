@@ -10,7 +10,6 @@ one JSON object. Filled files are made once and kept in the folder (half a GB fo
 
 import argparse
 import asyncio
-import os
 import tempfile
 import time
 from datetime import UTC, datetime
@@ -18,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from t9ksched.store.store import Store
-from tests.benchmarks.filled import copied, pods
+from tests.benchmarks.filled import KEEP, copied, pods
 from tests.benchmarks.timing import report
 
 PIECE = 500
@@ -59,7 +58,7 @@ def main() -> None:
     parser.add_argument("--rows", default="0,100000,1000000", help="of history, several by comma")
     parser.add_argument("--pods", type=int, default=3000)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--keep", type=Path, default=Path(tempfile.gettempdir()) / f"t9ksched-filled-{os.getuid()}")
+    parser.add_argument("--keep", type=Path, default=KEEP)
     parser.add_argument("--record", action="store_true")
     given = parser.parse_args()
     given.keep.mkdir(parents=True, exist_ok=True)
