@@ -233,7 +233,7 @@ class Bench:
             pod(f"p{index}", queue, f"g{index // self.gang}" if self.gang > 1 else "") for index in range(self.pods)
         ]
         await each(waiting, 32, lambda item: create(self.client, PODS, item, namespace))
-        address = self.database or copied(self.keep, self.filled, Path(where) / f"store-{turn}.db")
+        address = self.database or copied(self.keep, self.filled, Path(where) / f"store-{turn}.db", live=False)
         async with await Store.open(address) as store:
             spec = {"nodeSelector": {"matchLabels": {RUN: self.run}}}
             if turn == 0 or not self.database:

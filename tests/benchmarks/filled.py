@@ -9,8 +9,10 @@ each version of the tables and kept in `folder`.
 import asyncio
 import os
 import shutil
+import sqlite3
 import tempfile
 from collections.abc import Iterator
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from random import Random
@@ -160,8 +162,15 @@ def filled(folder: Path, rows: int) -> Path:
     return path
 
 
-def copied(folder: Path, rows: int, to: Path) -> str:
-    """The URL of a copy of that file; of a new file if `rows` is 0."""
+def copied(folder: Path, rows: int, to: Path, *, live: bool = True) -> str:
+    """The URL of a copy of that file; of a new file if `rows` is 0. Without `live` the pods that run in it are gone,
+    for a scheduler on a cluster that has none of them: it would write their ends first.
+    """
     if rows:
         shutil.copyfile(filled(folder, rows), to)
+    if rows and not live:
+        with closing(sqlite3.connect(to)) as database, database:
+            for table in ("acceptance", "binding", "usage_open", "usage_job"):
+                database.execute(f"DELETE FROM {table}")
+            database.execute("UPDATE job SET phase = 'Succeeded', deleted_at = updated_at WHERE deleted_at IS NULL")
     return f"sqlite:///{to}"
