@@ -21,12 +21,11 @@ class SettingsError(ValueError):
 class Settings(BaseSettings):
     """Everything that can be configured without a command-line option.
 
-    The texts under the fields make `docs/reference/settings.md`.
+    The texts under the fields make `docs/reference/settings.md`. They are read there alone: reading the source takes longer
+    than to import all of pydantic.
     """
 
-    model_config = SettingsConfigDict(
-        env_prefix=PREFIX, frozen=True, extra="ignore", hide_input_in_errors=True, use_attribute_docstrings=True
-    )
+    model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, extra="ignore", hide_input_in_errors=True)
 
     data_dir: Path | None = None
     """Where a process keeps what it must remember; by default the user's data directory for `t9ksched`."""

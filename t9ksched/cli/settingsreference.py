@@ -1,7 +1,10 @@
 """Writes `docs/reference/settings.md` from the settings themselves; a test keeps the two equal."""
 
+import ast
+import inspect
 import sys
 from collections.abc import Iterator
+from itertools import pairwise
 from types import NoneType
 from typing import Any, Final, Literal, get_args, get_origin
 
@@ -42,10 +45,22 @@ def settings_reference() -> str:
     return HEAD + "".join(f"| {' | '.join(row)} |\n" for row in sorted(_rows()))
 
 
+def meanings() -> dict[str, str]:
+    """What the text under each setting says."""
+    body = ast.parse(inspect.getsource(Settings)).body[0]
+    assert isinstance(body, ast.ClassDef)
+    found: dict[str, str] = {}
+    for field, below in pairwise(body.body):
+        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name) and isinstance(below, ast.Expr):
+            found[field.target.id] = inspect.cleandoc(ast.literal_eval(below.value))
+    return found
+
+
 def _rows() -> Iterator[tuple[str, str, str, str]]:
+    said = meanings()
     for name, field in Settings.model_fields.items():
         default = "" if field.default in (None, ()) else f"`{field.default}`"
-        yield f"`{PREFIX}{name.upper()}`", _value(field), default, field.description or ""
+        yield f"`{PREFIX}{name.upper()}`", _value(field), default, said[name]
     for name, value, default, meaning in _CLIENT:
         yield f"`{PREFIX}{name}`", value, f"`{default}`" if default else "", meaning
 
