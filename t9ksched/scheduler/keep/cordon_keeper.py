@@ -35,6 +35,8 @@ _WHY: Final = "by an annotation of the node"
 _PAUSE: Final = 60.0
 """Seconds until a node of which a write failed is tried again."""
 
+_MARKS: Final = frozenset((CORDONED_CARDS_ANNOTATION, RECORDED_CORDONS_ANNOTATION))
+_NONE: Final[Mapping[str, str]] = {}
 Cards = frozenset[int]
 
 
@@ -107,7 +109,10 @@ class CordonKeeper:
         """Bring the annotations of all nodes and the record in step."""
         if self._newest is None or self._state.outage.away:
             return
+        known = self._state.card_cordons
         for name, (node, _) in list(self._state.node_objects.items()):
+            if name not in known and not _MARKS & (node.metadata.annotations or _NONE).keys():
+                continue  # as most nodes: nothing is to be compared
             if self._step(name, node.metadata.annotations or {}).write:
                 try:
                     await self._settle(name)

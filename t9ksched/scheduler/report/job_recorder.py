@@ -31,6 +31,8 @@ FIRST_PERIOD: Final = 2.0
 """Seconds that a job may wait before it is written when it is new, or being bound: most have their places by then."""
 COUNTS_PERIOD: Final = 4.0
 """Seconds between two writes of one job when only its counts changed: they come by the second while it starts."""
+BURST_PERIOD: Final = 10.0
+"""Seconds that a job may wait before it is written when its pods are still being bound: thousands may be before them."""
 SLICE: Final = 50
 """Jobs examined before other tasks run."""
 _MOST_WAITING: Final = 2000
@@ -70,6 +72,8 @@ class JobRecorder:
         self._wrote: dict[str, float] = {}
         self._later: dict[str, float] = {}
         """When jobs that are new, or were written a short while ago, are examined again."""
+        self._at_latest: dict[str, float] = {}
+        """When jobs that are put off again because they are being bound are written all the same."""
 
     def restore(self, stored: Iterable[Written]) -> None:
         """Load what was written before a restart, so that it is not written twice and ends since then are recorded."""
@@ -90,7 +94,8 @@ class JobRecorder:
         changed = dict.fromkeys(self._changed.take())
         now = asyncio.get_running_loop().time()
         self._wrote = {uid: at for uid, at in self._wrote.items() if at + COUNTS_PERIOD > now}
-        due = {uid: None for uid, at in self._later.items() if at <= now}
+        later = [uid for uid, at in self._later.items() if at <= now]
+        due = {uid: None for uid in later if not self._put_off_again(uid, now)}
         for uid in due:
             del self._later[uid]
             changed[uid] = None
@@ -108,6 +113,7 @@ class JobRecorder:
         before = self._written.get(uid)
         if not due and self._put_off(uid, before):
             return
+        self._at_latest.pop(uid, None)
         at = moment(self._clock())
         view = observed_job(self._state, uid)
         if view is None:
@@ -168,6 +174,15 @@ class JobRecorder:
             return False
         now = asyncio.get_running_loop().time()
         self._later[uid] = now + FIRST_PERIOD if wrote is None else wrote + COUNTS_PERIOD
+        return True
+
+    def _put_off_again(self, uid: str, now: float) -> bool:
+        """Whether a job that is due was never written and is still being bound: it is written with its places then."""
+        if uid in self._written or not on_its_way(self._state, uid):
+            return False
+        if now >= self._at_latest.setdefault(uid, now + BURST_PERIOD - FIRST_PERIOD):
+            return False
+        self._later[uid] = now + FIRST_PERIOD
         return True
 
     def _job_event(self, event: str, uid: str, job: _Written, at: datetime, why: Json | None = None) -> None:

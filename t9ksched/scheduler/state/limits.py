@@ -39,8 +39,8 @@ def limit_asked(known: Known, gang: GangRecord) -> Asked:
     job = known.jobs.get(job_of(gang))
     if job is not None and job.kind != "Job":
         return asked((job.limit_text,))
-    texts = dict.fromkeys(pod.limit_text for pod in gang.members.values())
-    owner = known.owners.root(gang).owner
+    texts = [pod.limit_text for pod in gang.members.values() if pod.limit_text]
+    owner = known.owners.root(gang).owner if gang.owner is not None else None
     return asked((job.limit_text if job else "", owner.limit_text if owner else "", gang.limit_text, *texts))
 
 
@@ -75,6 +75,8 @@ def control_of(known: Known, gang: GangRecord) -> JobControl | None:
     """The managers' override for the job of a group, or for the root owner above it; the later of the two, with the
     limit that was given later.
     """
+    if not known.controls:
+        return None
     own = known.controls.get(job_of(gang))
     above = known.controls.get(known.owners.root_uid(gang.owner)) if gang.owner is not None else None
     if own is None or above is None:
@@ -100,13 +102,15 @@ def limit_warning(known: Known, gang: GangRecord) -> str:
     want = limit_asked(known, gang)
     if want.fault or gang.acceptance is None:
         return want.fault
-    clock, control = known.clocks.of(gang), control_of(known, gang)
-    given = control is not None and control.time_limit_seconds is not None
     own = agreed_limit(known, gang)
+    if want.seconds == own:
+        return ""
+    clock, control = known.clocks.of(gang), control_of(known, gang)
     ended = clock is not None and clock.run.ended_code
     if not want.texts and (ended or not gang.members):
         return ""  # the pods that asked for it are gone
-    if want.seconds == own or given or (clock is not None and clock.run.limit is not None):
+    given = control is not None and control.time_limit_seconds is not None
+    if given or (clock is not None and clock.run.limit is not None):
         return ""
     queue = known.queues.get(gang.queue)
     asks = f"the annotation {TIME_LIMIT_ANNOTATION} asks for a time limit of {written(want.seconds)}"
@@ -125,7 +129,8 @@ def limit_of(known: Known, gangs: Iterable[GangRecord], job_uid: str) -> TimeLim
     control = known.controls.get(job_uid)
     for gang in gangs:
         if gang.acceptance:
-            limits.append(None if _shortened(known, gang) else agreed_limit(known, gang))
+            own = agreed_limit(known, gang)
+            limits.append(None if own is not None and _shortened(known, gang, own) else own)
         else:
             requested = limit_asked(known, gang).seconds
             limits.append(known.clocks.limit(job_of(gang), control_of(known, gang), [requested]))
@@ -147,13 +152,13 @@ def limit_of(known: Known, gangs: Iterable[GangRecord], job_uid: str) -> TimeLim
     return time_limit(shortest(limits), shortest(lengths), shortest(rests))
 
 
-def _shortened(known: Known, gang: GangRecord) -> bool:
+def _shortened(known: Known, gang: GangRecord, own: int) -> bool:
     """Whether a group was accepted with the limit of its queue, because it asks for a longer one: then that counts."""
-    own, want, clock = agreed_limit(known, gang), limit_asked(known, gang).seconds, known.clocks.of(gang)
+    want, clock = limit_asked(known, gang).seconds, known.clocks.of(gang)
     given = clock is not None and clock.run.limit is not None
     if given or known.clocks.updated(job_of(gang), control_of(known, gang)):
         return False
-    return own is not None and own == _seconds(known.queues.get(gang.queue)) and want is not None and want > own
+    return own == _seconds(known.queues.get(gang.queue)) and want is not None and want > own
 
 
 def _seconds(queue: Queue | None) -> int | None:

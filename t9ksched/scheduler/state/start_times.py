@@ -51,8 +51,8 @@ def start_asked(known: KnownJobs, gang: GangRecord) -> StartAsked:
     job = known.jobs.get(job_of(gang))
     if job is not None and job.kind != "Job":
         return _latest((job.start_text,))
-    owner = known.owners.root(gang).owner
-    texts = dict.fromkeys(pod.start_text for pod in gang.members.values())
+    owner = known.owners.root(gang).owner if gang.owner is not None else None
+    texts = dict.fromkeys(pod.start_text for pod in gang.members.values() if pod.start_text)
     return _latest((job.start_text if job else "", owner.start_text if owner else "", gang.start_text, *texts))
 
 
