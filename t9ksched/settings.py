@@ -21,8 +21,8 @@ class SettingsError(ValueError):
 class Settings(BaseSettings):
     """Everything that can be configured without a command-line option.
 
-    The texts under the fields make `docs/reference/settings.md`. They are read there alone: reading the source takes longer
-    than to import all of pydantic.
+    The texts under the fields make `docs/reference/settings.md`. They are read there alone: to read the source takes
+    longer than to import all of pydantic.
     """
 
     model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, extra="ignore", hide_input_in_errors=True)

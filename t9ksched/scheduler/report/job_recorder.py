@@ -177,8 +177,8 @@ class JobRecorder:
         return True
 
     def _put_off_again(self, uid: str, now: float) -> bool:
-        """Whether a job that is due was never written and is still being bound: it is written with its places then."""
-        if uid in self._written or not on_its_way(self._state, uid):
+        """Whether a job that is due is still being bound: it is written with its places, once, when it has them."""
+        if not on_its_way(self._state, uid):
             return False
         if now >= self._at_latest.setdefault(uid, now + BURST_PERIOD - FIRST_PERIOD):
             return False

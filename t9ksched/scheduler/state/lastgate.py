@@ -199,10 +199,13 @@ class LastGate:
         """
         pods, gang, queue = list(pods), asked.gang, asked.queue
         members = self._state.permissions.members(queue.name)
-        needs, uids = sorted(asked.needs.items()), sorted(pod.uid for pod in pods)
-        judged = (queue, members, asked.access, gang.terms(), needs, uids)
-        standing = (gang.turned_away or {}).get(asked.of)
-        if standing is not None and standing[0] == judged:
+
+        def judged() -> tuple[object, ...]:
+            needs, uids = sorted(asked.needs.items()), sorted(pod.uid for pod in pods)
+            return queue, members, asked.access, gang.terms(), needs, uids
+
+        standing = gang.turned_away.get(asked.of) if gang.turned_away else None
+        if standing is not None and standing[0] == judged():
             return standing[1]
         used = self._state.charges.used(queue.name, cards=CARDS in queue.spec.quota)
         verdict = judge(asked.request(pods, used, self._state.permissions.submitter(gang), now))
@@ -210,7 +213,7 @@ class LastGate:
             return None
         reason = refused(verdict)
         if verdict.code == OVER_QUOTA:
-            gang.turned_away = {**(gang.turned_away or {}), asked.of: (judged, reason)}
+            gang.turned_away = {**(gang.turned_away or {}), asked.of: (judged(), reason)}
         return reason
 
     def accept(self, gang: GangRecord, now: int, *, runs: bool = False) -> None:
