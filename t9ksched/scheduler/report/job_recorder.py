@@ -32,7 +32,7 @@ FIRST_PERIOD: Final = 2.0
 COUNTS_PERIOD: Final = 4.0
 """Seconds between two writes of one job when only its counts changed: they come by the second while it starts."""
 BURST_PERIOD: Final = 10.0
-"""Seconds that a job may wait before it is written when its pods are still being bound: thousands may be before them."""
+"""Seconds that a job may wait before it is written while its pods are being bound: thousands may be before them."""
 SLICE: Final = 50
 """Jobs examined before other tasks run."""
 _MOST_WAITING: Final = 2000

@@ -124,6 +124,27 @@ async def test_what_was_put_off_is_written_in_its_time(monkeypatch: pytest.Monke
         assert one.sql_writer.jobs[-1].shape["members"]["bound"] == 1
 
 
+async def test_a_job_that_is_being_bound_is_written_once_with_its_places(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with telling(monkeypatch, first=0.01, counts=0) as one:
+        (pod,) = one.state.pods.values()
+        pod.assumed = "n1"
+        await until(lambda: bool(one.recorder.jobs._at_latest))
+        assert not one.sql_writer.jobs
+        pod.assumed = ""
+        one.see(node="n1")
+        await one.told(1)
+        assert one.sql_writer.jobs[-1].shape["members"]["bound"] == 1
+        assert not one.recorder.jobs._at_latest
+
+
+async def test_a_job_whose_binding_takes_long_is_written_without_its_places(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(job_recorder, "BURST_PERIOD", 0.05)
+    async with telling(monkeypatch, first=0.01, counts=1e9) as one:
+        (pod,) = one.state.pods.values()
+        pod.assumed = "n1"
+        await one.told(1)
+
+
 async def test_an_attempt_to_bind_that_fails_is_not_written_as_waiting_without_a_reason(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
