@@ -26,6 +26,7 @@ from sqlalchemy import (
     select,
     text,
     tuple_,
+    union_all,
     update,
 )
 
@@ -166,21 +167,25 @@ class Jobs:
         after: tuple[datetime, str] | None = None,
     ) -> builtins.list[JobRecord]:
         """As `list`, the next `limit` jobs behind the one that was submitted then and has that UID."""
-        place = tuple_(job.c.submitted_at, job.c.uid)
+        behind = tuple_(job.c.submitted_at, job.c.uid)
         order = (job.c.submitted_at.desc(), job.c.uid.desc()) if newest_first else (job.c.submitted_at, job.c.uid)
         query: Select[Any] = select(*_COLUMNS).order_by(*order).limit(limit)
         if after is not None:
             cursor = tuple_(literal(after[0], Moment), literal(after[1]))
-            query = query.where(place < cursor if newest_first else place > cursor)
+            query = query.where(behind < cursor if newest_first else behind > cursor)
         query = matching.where(query)
-        live = job.c.deleted_at.is_(None)
-        recent = live if live_since is None else live & (job.c.submitted_at > live_since)
-        if not deleted:
-            query = query.where(recent)
-        elif live_since is not None:
-            query = query.where(or_(recent, job.c.deleted_at.is_not(None)))
         if seen_by is not None:  # case differs between databases, so more may be found: the caller checks each again
             query = query.where(_seen(seen_by))
+        live, gone = job.c.deleted_at.is_(None), job.c.deleted_at.is_not(None)
+        recent = live if live_since is None else live & (job.c.submitted_at > live_since)
+        if deleted and matching.users:  # those that are there and those that are gone have indexes of their own
+            either = union_all(*(select(query.where(one).subquery()) for one in (recent, gone))).subquery()
+            place = (either.c.submitted_at, either.c.uid)
+            query = select(either).order_by(*(each.desc() if newest_first else each for each in place)).limit(limit)
+        elif deleted and live_since is not None:
+            query = query.where(or_(recent, gone))
+        elif not deleted:
+            query = query.where(recent)
         return [_record(row) for row in await self._database.fetch(query)]
 
     async def written(self) -> AsyncIterator[Sequence[Written]]:

@@ -115,6 +115,7 @@ job = Table(
     Index(None, "queue", "phase"),
     Index(None, "submitted_at", "uid"),
     Index("ix_job_live", "submitted_at", "uid", **where("deleted_at IS NULL")),
+    Index("ix_job_gone_submitter", "submitter", "submitted_at", "uid", **where("deleted_at IS NOT NULL")),
 )
 
 job_control = Table(

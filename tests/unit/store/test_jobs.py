@@ -11,7 +11,7 @@ from t9ksched.model.run_times import Likeness
 from t9ksched.store import acceptances, jobs, schema
 from t9ksched.store.acceptances import Acceptance
 from t9ksched.store.history import Visibility
-from t9ksched.store.jobs import JobRecord, Written
+from t9ksched.store.jobs import JobRecord, Matching, Written
 from t9ksched.store.store import Store
 
 AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -55,6 +55,45 @@ async def test_whose_pods_run_on_in_a_job_sees_it(store: Store, name: str) -> No
     await store.jobs.put_many([structs.replace(record(1), shape=shape), record(2)])
     for visibility, found in ((name, ["u001"]), ("bob", ["u001"]), ("axb", []), ("cat,", []), ("nobody", [])):
         assert [one.uid for one in await store.jobs.list(seen_by=Visibility(visibility))] == found, visibility
+
+
+async def pages_of_ann(store: Store, live_since: datetime | None, *, newest_first: bool) -> list[list[str]]:
+    """Her jobs, those that are gone among them, three on a page."""
+    pages: list[list[str]] = []
+    after: tuple[datetime, str] | None = None
+    while True:
+        rows = await store.jobs.page(
+            Matching(users=("ann",)),
+            deleted=True,
+            live_since=live_since,
+            seen_by=None,
+            limit=3,
+            newest_first=newest_first,
+            after=after,
+        )
+        if not rows:
+            return pages
+        pages.append([row.uid for row in rows])
+        after = rows[-1].submitted_at, rows[-1].uid
+
+
+async def test_jobs_of_a_user_come_in_order_be_they_gone_or_there(address: str) -> None:
+    """Before the migration that finds those that are gone by it, and after; many were submitted at the same moment."""
+    async with await Store.open(address) as store:
+        whose = [SHAPE | {"submitter": "bob" if number % 4 == 3 else "ann"} for number in range(12)]
+        rows = [structs.replace(record(at), shape=shape) for at, shape in enumerate(whose)]
+        later = AT + timedelta(seconds=5)
+        await store.jobs.put_many(
+            [structs.replace(row, submitted_at=later) if row.uid < "u004" else row for row in rows]
+        )
+        await store.jobs.mark_deleted(["u000", "u004", "u006", "u009"], AT)
+    schema.downgrade(address, schema.revisions()[schema.revisions().index("0030") - 1])
+    schema.upgrade(address)
+    async with await Store.open(address) as store:
+        pages = [["u004", "u005", "u006"], ["u008", "u009", "u010"], ["u000", "u001", "u002"]]
+        assert await pages_of_ann(store, None, newest_first=False) == pages
+        assert await pages_of_ann(store, None, newest_first=True) == [page[::-1] for page in pages[::-1]]
+        assert await pages_of_ann(store, AT, newest_first=False) == [["u004", "u006", "u009"], ["u000", "u001", "u002"]]
 
 
 async def test_acceptances_come_in_pieces(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
