@@ -1,6 +1,10 @@
-"""What is kept in memory depends on what is there, not on what came and went."""
+"""What is kept in memory depends on what is there, not on what came and went.
+
+The long form has a million jobs (`T9KSCHED_SOAK_JOBS`).
+"""
 
 import gc
+import os
 import sys
 import types
 from collections import deque
@@ -30,6 +34,7 @@ SECOND = 1_000_000_000
 TOGETHER = 50
 """So many jobs are there at a time."""
 POLICIES = [Policy(), Policy(planning=Planning(per_queue=5))]
+MANY = int(os.environ.get("T9KSCHED_SOAK_JOBS", "1000000"))
 
 
 @pytest.fixture(autouse=True)
@@ -129,3 +134,17 @@ def test_what_is_kept_does_not_grow_with_the_jobs_that_came_and_went(policy: Pol
     grown = {holder: (before.get(holder, 0), count) for holder, count in service.kept().items()}
     # Tables that begin anew when they are full may be empty the first time and full the second.
     assert not {holder: (then, now) for holder, (then, now) in grown.items() if now > 2 * (then + TOGETHER)}
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("policy", POLICIES, ids=["plain", "planning"])
+def test_memory_is_flat_over_a_million_jobs(policy: Policy) -> None:
+    service = Service(policy)
+    tenth = MANY // 10
+    service.lives(0, tenth)
+    most, blocks = sum(service.kept().values()), sys.getallocatedblocks()
+    for part in range(1, 10):
+        service.lives(part * tenth, (part + 1) * tenth)
+        # Tables that begin anew when they are full may be empty one time and full another.
+        assert sum(service.kept().values()) < 2 * most
+        assert sys.getallocatedblocks() < 1.05 * blocks
