@@ -278,13 +278,11 @@ class GangRecord(msgspec.Struct, eq=False):
         that an earlier release saw begin at most as many members count as were accepted.
         """
         spec, accepted, began = self.spec, self.acceptance, self.began_with
-        if not self.ran:
-            return Minimum(spec.min_member, spec.roles)
-        if began is not None:
+        if self.ran and began is not None:
             had = dict(began.roles)
             roles = tuple((role, min(least, had.get(role, 0))) for role, least in spec.roles)
             return Minimum(min(spec.min_member, began.members), roles)
-        most = accepted.replicas if accepted is not None else None
+        most = accepted.replicas if self.ran and accepted is not None else None
         if not most:
             return Minimum(spec.min_member, spec.roles)
         roles = spec.roles if sum(least for _, least in spec.roles) <= most else ()
