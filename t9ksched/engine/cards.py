@@ -274,6 +274,11 @@ def share_of(grant: CardGrant, names: Sequence[str]) -> tuple[Share, ...]:
     return (tuple(masks.get(name, 0) for name in names),) if names else _NOTHING
 
 
+def masks_of(grant: CardGrant) -> dict[str, int]:
+    """The cards of each resource, as columns have them."""
+    return dict(grant.masks)
+
+
 def _union(masks: Iterable[int]) -> int:
     union = 0
     for mask in masks:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from t9ksched.engine.arrays import Indices, Int64s
 from t9ksched.engine.card_links import LinkTable, link_table
-from t9ksched.engine.cards import CardColumns
+from t9ksched.engine.cards import CardColumns, masks_of
 from t9ksched.model.cardchoice import kind_of
 from t9ksched.model.node import NodeFacts
 
@@ -104,7 +104,7 @@ class FactColumns:
             self._reasons.add(row)
         if facts.accelerated:
             self._modes[facts.mode] += 1
-        usable = dict(cards.usable.masks)
+        usable = masks_of(cards.usable)
         links = facts.links
         table = link_table(links) if links is not None else None
         for name, count in cards.counts.items():
