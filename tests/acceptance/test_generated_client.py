@@ -33,9 +33,9 @@ class Generated:
         """A model by the name of its schema."""
         return getattr(import_module(f"{PACKAGE}.models"), name)
 
-    def __call__(self, operation: str, *path: str, **parameters: Any) -> Any:
+    def __call__(self, operation: str, *path: str, tag: str = "workloads", **parameters: Any) -> Any:
         """What the operation, named as its file, answered, as the model of that status."""
-        module = import_module(f"{PACKAGE}.api.workloads.{operation}")
+        module = import_module(f"{PACKAGE}.api.{tag}.{operation}")
         answer = module.sync_detailed(*path, client=self.client, **parameters)
         assert answer.parsed is not None, (answer.status_code, answer.content)
         return answer.parsed
@@ -84,6 +84,30 @@ def test_it_submits_lists_waits_and_cancels(up: Up, generated: Generated) -> Non
     try:
         assert made.uid in [job.uid for job in generated(LIST).items]
         until(lambda: generated(GET, *where).phase == "Running", "the job")
+    finally:
+        assert generated(CANCEL, *where).uid == made.uid
+    until(lambda: up.held() == 0, "free cards")
+
+
+def test_it_asks_about_everything_else(up: Up, generated: Generated) -> None:
+    """What the Python client has methods for."""
+    assert generated("who_am_i", tag="about").role == "admin"
+    assert generated("get_version", tag="about").version
+    queues = generated("list_queues", tag="queues", label=["!none"]).items
+    assert {"a100", "a40"} <= {queue.name for queue in queues}
+    nodes = generated("list_nodes", tag="nodes").items
+    assert generated("get_node", nodes[0].name, tag="nodes").gpus == nodes[0].gpus
+    body = generated.shape("SimulationBody").from_dict({"submit": [pytorch("client-c")]})
+    told = generated("simulate", tag="simulations", body=body, queue="a100")
+    assert [(job.name, job.verdict) for job in told.jobs] == [("client-c", "Starts")]
+    (made,) = generated(SUBMIT, body=generated.shape("Shape").from_dict(pytorch("client-c"))).items
+    where = (made.namespace, made.kind, made.name)
+    try:
+        until(lambda: generated(GET, *where).phase == "Running", "the job")
+        assert generated("explain_job", *where).verdict == "Placed"
+        listed = generated(LIST, queue=["a100"], limit=1).items
+        assert [job.uid for job in listed] == [made.uid]
+        assert "submitted" in [event.event for event in generated("list_job_events", *where).items]
     finally:
         assert generated(CANCEL, *where).uid == made.uid
     until(lambda: up.held() == 0, "free cards")
