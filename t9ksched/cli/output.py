@@ -14,6 +14,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Literal, TextIO
 
+from rich.cells import cell_len
 from rich.console import Console
 from rich.measure import Measurement
 from rich.table import Table
@@ -60,6 +61,9 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[str | Text]], *, right
 
 def print_table(out: Console, rows: Table) -> None:
     """Print a table whole: on a terminal too narrow for it lines are folded by the terminal, never cut."""
+    if not out.is_terminal and (lines := _lines(rows)) is not None:
+        out.file.write(lines)
+        return
     needed = Measurement.get(out, out.options.update(max_width=10_000), rows).maximum
     wide = Console(
         file=out.file,
@@ -69,6 +73,31 @@ def print_table(out: Console, rows: Table) -> None:
         highlight=False,
     )
     wide.print(rows, crop=False)
+
+
+def _lines(rows: Table) -> str | None:
+    """The lines of a table of `table` without colours, as Rich prints them, which takes it most of a second for a
+    thousand. None if a cell has several lines.
+    """
+    columns = [[str(column.header), *map(_plain, column.cells)] for column in rows.columns]
+    right = [column.justify == "right" for column in rows.columns]
+    if any("\n" in cell for column in columns for cell in column):
+        return None
+    # Characters of Chinese and such are two columns wide, and few others are not one.
+    sizes = [[len(cell) if cell.isascii() else cell_len(cell) for cell in column] for column in columns]
+    widths = [max(column) for column in sizes]
+    lines = []
+    for cells, used in zip(zip(*columns, strict=True), zip(*sizes, strict=True), strict=True):
+        parts = []
+        for cell, size, width, is_right in zip(cells, used, widths, right, strict=True):
+            space = " " * (width - size)
+            parts.append(space + cell if is_right else cell + space)
+        lines.append("   ".join(parts) + "\n")
+    return "".join(lines)
+
+
+def _plain(cell: object) -> str:
+    return (cell.plain if isinstance(cell, Text) else str(cell)).expandtabs()
 
 
 def paragraph(out: Console, text: str | Text) -> None:

@@ -2,7 +2,10 @@ import io
 from datetime import UTC, datetime
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from rich.console import Console
+from rich.text import Text
 
 from t9ksched.cli.commands.jobs import show
 from t9ksched.cli.output import age, ahead, print_table, table
@@ -61,6 +64,22 @@ def test_a_tentative_start_is_told_as_expected() -> None:
     plan = {"at": "2000-01-01T00:00:00Z", "firm": False, "nodes": []}
     show([{"namespace": "default", "kind": "MPIJob", "name": "walk", "phase": "Pending", "plannedStart": plan}], out)
     assert "expected now (tentative)" in out.file.getvalue()  # type: ignore[attr-defined]
+
+
+NO_WIDTH = ["Cs", "Cc", "Cf", "Co", "Cn", "Mn", "Me"]
+CELLS = st.text(st.characters(exclude_categories=NO_WIDTH), max_size=8) | st.sampled_from(
+    ["中文", "a\nb", "[bold]x", "é"]
+)
+
+
+@given(rows=st.lists(st.tuples(CELLS, CELLS, CELLS), max_size=4))
+def test_without_a_terminal_a_table_is_the_one_that_rich_prints(rows: list[tuple[str, str, str]]) -> None:
+    cells = [(one, Text(other, style="red"), last) for one, other, last in rows]
+    made = table(("NAME", "N", "WHAT"), cells, right=("N",))
+    ours, rich = Console(file=io.StringIO(), width=240), Console(file=io.StringIO(), width=240)
+    print_table(ours, made)
+    rich.print(made, crop=False)
+    assert ours.file.getvalue() == rich.file.getvalue()  # type: ignore[attr-defined]
 
 
 def test_a_table_on_a_narrow_terminal_is_never_cut() -> None:
