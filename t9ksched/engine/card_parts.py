@@ -6,6 +6,7 @@ card, never in sum. A whole card is all its counters.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Final
 
 import numpy as np
@@ -58,6 +59,7 @@ class DividedCards:
             self.numa[: len(each), row] = [card.numa for card in each]
         self.unit: Int64s = np.array([each[0].unit if each else 1 for each in sizes], np.int64)
         self._cards = sizes
+        self._tables = tables
         self._needs: dict[tuple[int, CardRequest, CardFilter | None], PartNeed] = {}
 
     def need(self, count: int, request: CardRequest, only: CardFilter | None = None) -> "PartNeed":
@@ -81,6 +83,17 @@ class DividedCards:
             for at, size in enumerate(sizes):
                 found[at, row] = not only.allows(size.model, size.uuid)
         return found
+
+    @cached_property
+    def counts(self) -> Int64s:
+        """How many cards each node has, shape (nodes,)."""
+        return np.array([len(each) for each in self._cards], np.int64)
+
+    @cached_property
+    def withdrawn(self) -> Int64s:
+        """How many of them take no work, shape (nodes,)."""
+        masks = (table.withdrawn for table in self._tables)
+        return np.array([mask.count(self.resource) if mask else 0 for mask in masks], np.int64)
 
     def part_free(self, free: Int64s, where: "slice | Indices") -> Int64s:
         """What is left of each card in thousandths, of cores or of memory, whichever is less: shape (cards, nodes)."""

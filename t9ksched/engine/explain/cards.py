@@ -89,7 +89,10 @@ class _Lacking:
 
     def __init__(self, column: ClassFit, need: PartNeed, free: Int64s, rows: Indices, among: Mask) -> None:
         of, self._need = need.of, need
-        self._nodes: list[NodeFacts] = [column.trial.nodes.static.facts[row] for row in rows.tolist()]
+        out, facts = np.flatnonzero(of.withdrawn[rows]), column.trial.nodes.static.facts
+        self._out: list[tuple[int, NodeFacts]] = [(at, facts[rows[at]]) for at in out.tolist()]
+        """Nodes with cards that take no work, by their position."""
+        self._on = len(rows)
         self._cores, self._memory = free[of.cores][:, rows], free[of.memory][:, rows]
         self._places = free[of.places][:, rows]
         self._size, self._asked = of.size[:, rows], need.memory[:, rows]
@@ -100,11 +103,11 @@ class _Lacking:
         placed = cores & memory & (self._places > 0)
         self._meant, self._usable, self._with_cores, self._with_memory = meant, usable, cores, memory
         self._full = int((cores & memory & ~placed).sum())
-        unhealthy = sum(len(facts.unhealthy) for facts in self._nodes)
-        withdrawn = sum(facts.cards.withdrawn.count(of.resource) for facts in self._nodes)
+        unhealthy = sum(len(one.unhealthy) for _, one in self._out)
+        withdrawn = int(of.withdrawn[rows].sum())
         # Too few of them on each node, or on each NUMA node of one.
         groups = bool(need.groups) and int(placed.sum(axis=0).max(initial=0)) >= need.count
-        self.cards = sum(facts.cards.counts[of.resource] for facts in self._nodes)
+        self.cards = int(of.counts[rows].sum())
         self.counts = {
             UNHEALTHY: unhealthy,
             CORDONED: withdrawn - unhealthy,
@@ -122,7 +125,7 @@ class _Lacking:
     def _would_do(self, placed: Mask) -> bool:
         """Whether some node has cards enough if those are counted that take no work now."""
         of = self._need.of
-        for at, facts in enumerate(self._nodes):
+        for at, facts in self._out:
             sizes, wanted = facts.cards.divided[of.resource], self._asked[:, at].tolist()
             back = sum(wanted[one] <= sizes[one].memory for one in facts.cards.withdrawn.indices(of.resource))
             if back and int(placed[:, at].sum()) + back >= self._need.count:
@@ -176,7 +179,7 @@ class _Lacking:
         if not self.counts[word]:
             return []
         found = []
-        for facts in self._nodes:
+        for _, facts in self._out:
             for at in facts.cards.withdrawn.indices(self._need.of.resource):
                 if (at in facts.unhealthy) == (word == UNHEALTHY):
                     why = facts.unhealthy.get(at) or facts.why_cordoned.get(at)
@@ -192,7 +195,7 @@ class _Lacking:
     def reason(self, column: ClassFit, code: Code, message: str, helps: list[str]) -> Reason:
         """The reason with this code and these words."""
         resource = self._need.of.resource
-        match, nodes = int((column.ever if code == Code.NEVER_FITS else column.mask).sum()), len(self._nodes)
+        match, nodes = int((column.ever if code == Code.NEVER_FITS else column.mask).sum()), self._on
         return Reason(
             code,
             f"{message}; {counted(nodes, 'node')} with such cards",

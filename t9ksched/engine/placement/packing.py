@@ -87,12 +87,18 @@ class _Free:
                 column[rows[0]] = min(max(int(free[at, rows[0]]), 0), _MOST << shift) >> shift
             else:
                 column[rows] = np.minimum(np.maximum(free[at, rows], 0), _MOST << shift) >> shift
-        self._write(self._parts(free, rows), rows)
+        where = _where(rows)
+        self._write(self._parts(free, where), where)
 
     def unlike(self, other: "_Free") -> Indices:
         """The nodes that have something else free."""
         differ = (self.cpu != other.cpu) | (self.memory != other.memory) | (self.cards != other.cards).any(axis=1)
         return np.flatnonzero(differ)
+
+
+def _where(rows: Indices) -> "slice | Indices":
+    """The same rows, of which a single one is a slice: no array is copied then."""
+    return slice(int(rows[0]), int(rows[0]) + 1) if len(rows) == 1 else rows
 
 
 class CardPacking:
@@ -145,9 +151,9 @@ class CardPacking:
     def _changed(self, rows: Indices) -> None:
         """These nodes have something else free."""
         if len(rows):
-            free = self._free
-            self._version[rows] += 1
-            self._sums.share[rows], self._sums.cards[rows] = self._shapes.sums(free.cards[rows])
+            free, where = self._free, _where(rows)
+            self._version[where] += 1
+            self._sums.share[where], self._sums.cards[where] = self._shapes.sums(free.cards[where])
             self._unnoted.update(rows.tolist())
 
     def _note_states(self, rows: Indices) -> None:
@@ -178,7 +184,7 @@ class CardPacking:
             size = len(self._version)
             known = self._losses[key] = np.zeros(size, np.int64), np.full(size, -1, np.int64)
         points, seen = known
-        stale = np.flatnonzero((seen != self._version) & column.mask)
+        stale = ((seen != self._version) & column.mask).nonzero()[0]
         if len(stale):
             seen[stale] = self._version[stale]
             if len(stale) < _MANY:
