@@ -71,15 +71,22 @@ def offering(column: ClassFit) -> Mask:
     offers them.
     """
     trial, extended = column.trial, column.pod_class.extended
-    found = np.ones(len(column.mask), np.bool_)
-    for name in extended:
-        at = trial.resource_rows.get(name)
-        found &= False if at is None else trial.nodes.static.allocatable[at] > 0
+    found = _offering_now(column)
     if extended:
         found |= ~trial.feasibility.column(NotByDra(extended))
     if column.pod_class.accelerated:
         found |= ~trial.feasibility.column(Prepared())
     return found if found.any() else np.ones_like(found)
+
+
+def _offering_now(column: ClassFit) -> Mask:
+    """The nodes that offer all of it now."""
+    trial = column.trial
+    found = np.ones(len(column.mask), np.bool_)
+    for name in column.pod_class.extended:
+        at = trial.resource_rows.get(name)
+        found &= False if at is None else trial.nodes.static.allocatable[at] > 0
+    return found
 
 
 def excluded(column: ClassFit) -> bool:
@@ -88,7 +95,8 @@ def excluded(column: ClassFit) -> bool:
         return True
     if not column.pod_class.extended or column.total_ever():
         return False
-    return not (offering(column) & column.ever).any()
+    now = _offering_now(column)
+    return not ((now if now.any() else offering(column)) & column.ever).any()
 
 
 def no_node_matches(column: ClassFit) -> Reason:
@@ -101,7 +109,10 @@ def no_node_matches(column: ClassFit) -> Reason:
         counts["resources"] = lacking
         parts.append(f"{lacking} {_verb('have', lacking)} no {' and '.join(column.pod_class.extended)}")
     for constraint in constraints(column.selector, column.pod_class):
-        keeps = left & column.trial.feasibility.column(constraint)
+        allowed = column.trial.feasibility.column(constraint)
+        if isinstance(constraint, UnitCores | UnitMemory):  # what is not ready may be as large; that is said below
+            allowed = allowed | ~column.trial.feasibility.column(Prepared())
+        keeps = left & allowed
         gone = left & ~keeps
         if gone.any():
             counts[constraint.label] = counts.get(constraint.label, 0) + int(gone.sum())

@@ -51,7 +51,12 @@ class Telling(Placing):
             if waits:
                 return "DatabaseAway", {}, {}, {"match": len(match), "database": waits}
         offering = self._offering(kind)
-        if not match or (kind.of.extended and not offering & set(ever)):
+        now = {
+            name
+            for name, room in self.rooms.items()
+            if all(room.facts.allocatable.get(resource) for resource in kind.of.extended)
+        }
+        if not match or (kind.of.extended and not (now or offering) & set(ever)):
             gone = Counter(self.removes(queue, kind, self.rooms[name].facts) for name in offering)
             lacking = len(self.rooms) - len(offering)
             more = {"resources": lacking} if lacking else {}

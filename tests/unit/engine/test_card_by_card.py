@@ -16,6 +16,7 @@ from t9ksched.model.koordinator import DeviceReport, reported
 from t9ksched.model.node import NodeFacts, decode_node, node_facts
 from t9ksched.model.pod import decode_pod_spec, pod_class
 from t9ksched.model.podclass import PodClass
+from t9ksched.model.readiness import Unready
 from t9ksched.model.reasons import Code, Reason
 from tests.builders import GPU, gang, node, queue, view
 
@@ -23,6 +24,10 @@ VKE, ALI, KOORD, OURS = "vke.volcengine.com", "aliyun.com", "koordinator.sh", "s
 CORE, MEMORY, POLICY = f"{VKE}/mgpu-core", f"{VKE}/mgpu-memory", f"{VKE}/mgpu-compute-policy"
 PLAIN = node("plain")
 """A node without cards, which matches whatever is asked of cards."""
+NO_DRIVER = replace(
+    node("pci"), mode="NotReady", unready=Unready("", "it offers none of them yet", "wait for the GPU operator")
+)
+"""One of which nobody knows yet what it will offer."""
 
 
 def made(name: str, amounts: Mapping[str, int | str], **more: Any) -> NodeFacts:
@@ -121,8 +126,8 @@ WORDS: dict[str, tuple[list[NodeFacts], PodClass, Code, list[str]]] = {
         share(30, 1024),
         Code.INSUFFICIENT_RESOURCES,
         [
-            f"no node that offers 30 × {CORE} and 1024 × {MEMORY} takes it now; 1 more is away: m"
-            " (gives no cards now: a pod there holds card 3, which is gone)"
+            f"no node that offers 30 × {CORE} and 1024 × {MEMORY} takes it now; 1 more ",
+            "; 1 more is away: m (gives no cards now: a pod there holds card 3, which is gone)",
         ],
     ),
     "HAMi: no card so large": (
@@ -218,7 +223,9 @@ WORDS: dict[str, tuple[list[NodeFacts], PodClass, Code, list[str]]] = {
 }
 
 
-@pytest.mark.parametrize("beside", [(), (PLAIN,)], ids=["alone", "beside a node without cards"])
+@pytest.mark.parametrize(
+    "beside", [(), (PLAIN,), (PLAIN, NO_DRIVER)], ids=["alone", "beside a node without cards", "and one not ready"]
+)
 @pytest.mark.parametrize(("nodes", "of", "code", "said"), WORDS.values(), ids=WORDS)
 def test_what_cards_lack_is_told_card_by_card(
     nodes: list[NodeFacts], of: PodClass, code: Code, said: list[str], beside: Sequence[NodeFacts]
