@@ -142,8 +142,11 @@ def no_node_matches(column: ClassFit) -> Reason:
 def other_nodes(column: ClassFit) -> list[Addition]:
     """Which nodes would match if the pod took their cards as they are."""
     found = [one for one in constraints(column.selector, column.pod_class) if isinstance(one, _CARDS)]
-    away = kept_out(column, _CARDS) & offering(column) if found else None
-    if away is None or not (away & ~column.trial.feasibility.bare()).any():
+    away = kept_out(column, _CARDS) if found else None
+    if away is None or not away.any():
+        return []
+    away = away & offering(column)
+    if not (away & ~column.trial.feasibility.bare()).any():
         return []
     parts: list[str] = []
     helps: list[str] = []
