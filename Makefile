@@ -10,7 +10,7 @@ PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # Tests start hundreds of short processes: they must not compile the program anew each time.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help demo up test check soak reference audit sbom clean
+.PHONY: help demo up test check native soak reference audit sbom clean
 .DEFAULT_GOAL := help
 
 help:  ## show these targets
@@ -23,6 +23,7 @@ up: $(READY)  ## everything in one process, with a simulated GPU cluster
 	@$(BIN)/t9ksched up
 
 test: $(READY)  ## every test but the long ones
+	@$(BIN)/python hatch_build.py
 	@$(BIN)/python -m pytest -m "not soak" -n auto --dist loadfile
 
 check: $(READY)  ## formatting, lint, types and who may import whom
@@ -31,6 +32,14 @@ check: $(READY)  ## formatting, lint, types and who may import whom
 	@$(BIN)/mypy --no-error-summary
 	@$(BIN)/lint-imports --no-cache >.venv/imports.log 2>&1 || { cat .venv/imports.log; exit 1; }
 	@echo "check: format, lint, types and imports are in order"
+
+# The engine runs without it, only slower; installing t9ksched compiles it too, where there is a C compiler.
+native: $(READY)  ## compile the engine's native kernel, if need be with a compiler from the package index (100 MB)
+	@$(BIN)/python hatch_build.py --required 2>.venv/native.log || { \
+	  { $(UV) sync --frozen --inexact --quiet --only-group native 2>.venv/uv.log || { \
+	    $(UV) export --frozen --quiet --only-group native --output-file .venv/native.txt >/dev/null \
+	    && $(PIP) --no-deps -r .venv/native.txt; } || { cat .venv/native.log .venv/uv.log; exit 1; }; } \
+	  && $(BIN)/python hatch_build.py --required; }
 
 soak: $(READY)  ## the long tests
 	@T9KSCHED_EXAMPLES=5 $(BIN)/python -m pytest -m "soak or hypothesis"

@@ -1,4 +1,5 @@
-"""Settings of the services, from `T9KSCHED_…` variables: the one place that reads the environment.
+"""Settings of the services, from `T9KSCHED_…` variables: the one place that reads the environment, but for
+`T9KSCHED_NATIVE` (`engine/kernel/native.py`).
 
 Command-line options win over variables, variables over the defaults here. Secrets never show in a representation.
 """

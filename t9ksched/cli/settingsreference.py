@@ -11,9 +11,10 @@ from typing import Any, Final, Literal, get_args, get_origin
 from pydantic import SecretStr
 from pydantic.fields import FieldInfo
 
+from t9ksched.engine.kernel.native import SWITCH
 from t9ksched.settings import PREFIX, Settings
 
-_CLIENT: Final = (
+_OTHERS: Final = (
     (
         "SERVER",
         "address",
@@ -27,8 +28,15 @@ _CLIENT: Final = (
         "The token of client commands; by default that of `client.json`, shown to its own server alone.",
     ),
     ("OBSERVE", "0 or 1", "0", "`up` plans and explains, and writes nothing to the cluster."),
+    (
+        SWITCH.removeprefix(PREFIX),
+        "0 or 1",
+        "1",
+        "With 0 plans do not run on the native kernel, installed or not (`t9ksched doctor` says): they are the same, "
+        "and take longer. It holds for every process that plans.",
+    ),
 )
-"""Variables that are options of commands, so no settings of a service."""
+"""Variables that are no settings of a service: options of commands, and what the engine reads."""
 
 HEAD: Final = """# Settings
 
@@ -61,7 +69,7 @@ def _rows() -> Iterator[tuple[str, str, str, str]]:
     for name, field in Settings.model_fields.items():
         default = "" if field.default in (None, ()) else f"`{field.default}`"
         yield f"`{PREFIX}{name.upper()}`", _value(field), default, said[name]
-    for name, value, default, meaning in _CLIENT:
+    for name, value, default, meaning in _OTHERS:
         yield f"`{PREFIX}{name}`", value, f"`{default}`" if default else "", meaning
 
 

@@ -103,6 +103,11 @@ class Ledger:
         for name, state in queues.items():
             self.charge(name, state.used)
 
+    @property
+    def flat(self) -> bool:
+        """Whether every account stands alone and owns nothing."""
+        return all(account.parent is None and not account.owned for account in self._accounts.values())
+
     def path(self, queue: str) -> Iterator[str]:
         """The accounts that a charge of this queue goes to, its own first."""
         return (account.name for account in self._path(queue))

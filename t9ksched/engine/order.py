@@ -6,7 +6,7 @@ place where they are listed. Before the others of queues with one priority go ga
 """
 
 import heapq
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from typing import Final
 
 from t9ksched.engine.plugins import Plugins
@@ -194,6 +194,11 @@ class QueuesByRank:
         """The share of any queue may have grown."""
         self._heap = [(self.key(name), name) for _, name in self._heap]
         self._enter()
+
+    def retain(self, names: Container[str]) -> None:
+        """Only these queues still have gangs; the share of any may have grown."""
+        self._heap = [entry for entry in self._heap if entry[1] in names]
+        self.reorder()
 
     def served(self, more: bool, grown: bool) -> None:
         """The best queue was served: with more gangs it stays, at the place its share gives it if that has grown."""

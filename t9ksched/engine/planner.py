@@ -13,6 +13,7 @@ from typing import Final, Protocol, TypeVar
 
 from t9ksched.engine.actions.grow import grow
 from t9ksched.engine.actions.minima import Minima
+from t9ksched.engine.actions.starting_runs import StartingRuns
 from t9ksched.engine.cycle import Cycle
 from t9ksched.engine.memory import Memory
 from t9ksched.engine.order import Firm, Line, QueuesByRank, sort_gangs
@@ -119,7 +120,10 @@ class Planner:
         planned = cycle.planned.moments if cycle.planned is not None else {}
         specs = {name: state.spec for name, state in cycle.view.queues.items()}
         firm = Firm(self._lines, specs, planned)
+        runs = StartingRuns.of(cycle, self._lines)
         while (name := order.best()) is not None:
+            if runs is not None and (yield from runs.go_on(order)):
+                continue
             if (gang := firm.pop(specs[name].priority)) is not None:
                 if (yield from judge(gang)):
                     order.reorder()
@@ -128,6 +132,8 @@ class Planner:
                 yield from self._minima.pass_over(name, line)
                 grown = bool(line) and (yield from judge(line.pop()))
                 order.served(more=bool(line), grown=grown)
+                if runs is not None:
+                    runs.served(grown=grown)
             self.meter.spent += _GANG
             yield
 

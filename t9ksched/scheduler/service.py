@@ -13,6 +13,7 @@ from functools import partial
 
 import structlog
 
+from t9ksched.engine.kernel.native import chosen
 from t9ksched.engine.policy import Policy
 from t9ksched.kube.port import ClusterPort
 from t9ksched.kube.resources import CONFIGMAPS
@@ -328,7 +329,9 @@ class SchedulerService:
                 self._housekeeping.start()
                 self.loop.wake()
                 self.ready.set()
-                log.info("scheduling", nodes=len(self.state.nodes), pods=len(self.state.pods), internal=self.address)
+                numbers = {"nodes": len(self.state.nodes), "pods": len(self.state.pods)}
+                kernel = "numpy" if chosen().missing else "native"
+                log.info("scheduling", **numbers, internal=self.address, kernel=kernel)
         finally:
             self.ready.clear()
             await self._housekeeping.stop()

@@ -45,7 +45,8 @@ def doctor(
     ] = Role.all,
     output: OutputOption = Output.table,
 ) -> None:
-    """Check a cluster: rights, custom kinds, GPU nodes, other schedulers that place pods with GPUs, scheduler.conf.
+    """Check a cluster: rights, custom kinds, GPU nodes, other schedulers that place pods with GPUs, scheduler.conf,
+    and this installation.
 
     Changes nothing. Leaves with 1 when something blocks.
     """
@@ -53,6 +54,7 @@ def doctor(
 
     with failures():
         found = asyncio.run(_examine(kubeconfig, role))
+    found.append(_kernel())
     if db:
         found.append(_database(db))
     if output is Output.json:
@@ -84,6 +86,18 @@ async def _examine(kubeconfig: Path | None, role: Role) -> "list[Finding]":
     async with connect(kubeconfig) as client:
         found = await examine(client, read(folder("crds")), ROLES if role is Role.all else [role])
         return found + await examine_policy(client, installed())
+
+
+def _kernel() -> "Finding":
+    from t9ksched.engine.kernel.native import LIBRARY, SWITCH, chosen
+    from t9ksched.kube.setup.findings import Finding, Level
+
+    missing = chosen().missing
+    if not missing:
+        return Finding("engine", Level.OK, "kernel", f"plans run on the native kernel, {LIBRARY}")
+    text = f"plans run on numpy, which is slower and decides the same; of the native kernel: {missing}"
+    remedy = "install t9ksched where there is a C compiler, or run `make native`"
+    return Finding("engine", Level.NOTE, "kernel", text, f"unset {SWITCH}" if SWITCH in missing else remedy)
 
 
 def _database(address: str) -> "Finding":

@@ -176,6 +176,12 @@ class ClassFit:
             self._keep()
         return self._gain
 
+    @property
+    def bias(self) -> Int64s | None:
+        """What is added to each node's score besides, shape (nodes,); None for nothing."""
+        self.gains()
+        return self._bias
+
     def _keep(self) -> None:
         """It has arrays: the trial knows, and has them dropped when too many classes do."""
         if not self._kept:

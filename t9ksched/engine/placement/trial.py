@@ -5,7 +5,7 @@ exactly what was taken, so that every byte is restored. Next to the numbers it k
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -241,6 +241,12 @@ class Trial:
             Entry(Placement(column, row, count, given, held), 1, None, self.state)
             for row, count, given in zip(where, pods.tolist(), shares, strict=True)
         )
+        self._change()
+
+    def placed(self, rows: Sequence[int]) -> None:
+        """Room on these nodes was taken by other means, and stays taken."""
+        self.touched.extend(rows)
+        self.journal.clear()
         self._change()
 
     def occupy(self, column: ClassFit, row: int, cards: CardGrant) -> Placement:

@@ -10,10 +10,11 @@ from asyncio.subprocess import PIPE, Process
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
+from t9ksched.engine.kernel.native import SWITCH
 from t9ksched.engine.plugins import Factory
 
 ENVIRONMENT: Final = {"PATH": os.defpath, "LANG": "C.UTF-8", "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
-"""All that a worker sees of the environment: settings hold secrets."""
+"""All that a worker sees of the environment, beside `SWITCH`: settings hold secrets."""
 _NICE: Final = 10
 _MEMORY: Final = 4 << 30
 """Bytes of address space."""
@@ -37,7 +38,7 @@ async def answer(command: Sequence[str], task: Iterable[bytes], seconds: float) 
     try:
         async with asyncio.timeout(seconds):
             process = await asyncio.create_subprocess_exec(
-                *command, stdin=PIPE, stdout=PIPE, stderr=PIPE, env=dict(ENVIRONMENT), cwd="/"
+                *command, stdin=PIPE, stdout=PIPE, stderr=PIPE, env=environment(), cwd="/"
             )
             await _write(process, task)
             out, err = await process.communicate()
@@ -53,6 +54,11 @@ async def answer(command: Sequence[str], task: Iterable[bytes], seconds: float) 
     if process.returncode:
         raise WorkerFailed(f"code {process.returncode}: {err.decode(errors='replace')[-_SHOWN:]}")
     return out
+
+
+def environment() -> dict[str, str]:
+    """What a worker sees of the environment."""
+    return ENVIRONMENT | {name: text for name, text in os.environ.items() if name == SWITCH}
 
 
 async def _write(process: Process, task: Iterable[bytes]) -> None:

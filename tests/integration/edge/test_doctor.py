@@ -5,6 +5,7 @@ import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from typer.testing import CliRunner, Result
@@ -13,6 +14,8 @@ from t9ksched.cli.application import application
 from t9ksched.devcluster.apiserver.auth import User
 from t9ksched.devcluster.cluster import DevCluster
 from t9ksched.devcluster.nodes.presets import load_nodes
+from t9ksched.engine.kernel import native
+from t9ksched.engine.kernel.reference import Reference
 from t9ksched.kube.resources import CLUSTERROLEBINDINGS, CLUSTERROLES, CONFIGMAPS, CRDS, PODS
 from t9ksched.kube.setup.crds import ensure, read
 from t9ksched.kube.setup.rbac import SCHEDULER, manifest
@@ -59,7 +62,27 @@ async def test_an_administrator_of_a_sound_cluster(cluster: DevCluster, tmp_path
     assert code == 0
     assert found["server"] == found["rights"] == found["kinds"] == found["schedulers"] == {"ok"}
     assert found["database"] == {"note"}, "an empty database is upgraded at the first start"
+    assert found["engine"] <= {"ok", "note"}, "the native kernel need not be installed"
     assert "blocks" not in set().union(*found.values())
+
+
+@pytest.mark.parametrize(
+    ("missing", "level", "words", "remedy"),
+    [
+        ("", "ok", "plans run on the native kernel", ""),
+        ("it is not compiled", "note", "decides the same; of the native kernel: it is not compiled", "`make native`"),
+        ("T9KSCHED_NATIVE=0", "note", "plans run on numpy", "unset T9KSCHED_NATIVE"),
+    ],
+)
+async def test_the_kernel_of_the_engine(
+    missing: str, level: str, words: str, remedy: str, cluster: DevCluster, tmp_path: Path
+) -> None:
+    with patch.object(native, "chosen", lambda: native.Chosen(Reference(), missing)):
+        code, output = await doctor(tmp_path / "admin", "-o", "json")
+    (found,) = [item for item in json.loads(output) if item["check"] == "engine"]
+    assert (code, found["level"], found["subject"]) == (0, level, "kernel")
+    assert words in found["message"]
+    assert remedy in found["remedy"]
 
 
 async def test_who_has_no_rights_is_told_each_with_its_remedy(cluster: DevCluster, tmp_path: Path) -> None:

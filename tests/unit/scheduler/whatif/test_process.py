@@ -18,9 +18,17 @@ async def test_a_task_comes_whole_and_the_answer_goes_back() -> None:
 
 async def test_a_worker_sees_no_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("T9KSCHED_INTERNAL_SECRET", "hidden")
+    monkeypatch.delenv("T9KSCHED_NATIVE", raising=False)
     shown = await answer(python("import os; print(dict(os.environ))"), [], 60)
     assert b"hidden" not in shown
     assert b"OPENBLAS_NUM_THREADS" in shown
+    assert b"T9KSCHED_" not in shown
+
+
+async def test_a_worker_plans_on_the_same_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("T9KSCHED_NATIVE", "0")
+    shown = await answer(python("import os; print(dict(os.environ))"), [], 60)
+    assert b"'T9KSCHED_NATIVE': '0'" in shown
 
 
 @pytest.mark.parametrize(

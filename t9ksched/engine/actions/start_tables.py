@@ -1,0 +1,200 @@
+"""The tables of a kernel (`engine/kernel/tables.py`), made of a cycle: its trial, its ledger and the gangs that wait.
+
+What gangs ask for is read when a run needs it, some gangs of a queue at a time.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import numpy as np
+
+from t9ksched.engine.cycle import Cycle
+from t9ksched.engine.kernel.tables import ABSENT, MOST_DEMAND, MOST_PLACES, TURN, Comparator, Queues, Tables
+from t9ksched.engine.members import alike, chosen
+from t9ksched.engine.order import Line
+from t9ksched.engine.placement.class_fit import ClassFit
+from t9ksched.engine.placement.pack import Group
+from t9ksched.engine.scheduling_key import SchedulingKey
+from t9ksched.engine.work import Work
+from t9ksched.model.gang import Gang
+
+Demand = Mapping[str, int]
+
+COMPARATORS: Final[Mapping[str, Comparator]] = {"basic": Comparator.PRIORITY, "resource": Comparator.SHARE}
+"""What queues may be compared by, as the policy names it."""
+_READ: Final = (8, 256)
+"""Of so many gangs of a queue it is read at once what they ask for, at first and at most."""
+_MOST_KEYS: Final = 8_000_000
+"""Keys of all classes together; gangs of other classes have their turns."""
+_BOUND: Final = 1 << 60
+"""With sums from here on the tables are not used."""
+_MOST_SHARE: Final = 100_000_000
+_A_GANG: Final = 300
+"""Units of work to read what a gang asks for."""
+
+
+class StartTables:
+    """The tables of one cycle.
+
+    Attributes:
+        tables: for the kernel.
+        columns: the column of each class in the tables.
+        kinds: the columns of each kind of gangs there, and what its queue pays.
+    """
+
+    def __init__(self, cycle: Cycle, names: Sequence[str], lines: Sequence[Line]) -> None:
+        """`names` of queues are sorted, and `lines` are theirs.
+
+        Raises:
+            OverflowError: a quota has more than 64 bits.
+        """
+        self._cycle, self._names, self._lines = cycle, names, lines
+        self._reads = [_READ[0]] * len(lines)
+        self._at: dict[str, int] = {}
+        """Accounts: resources that quotas or shares count, with their positions."""
+        trial = cycle.trial
+        self.tables = Tables(trial.free, trial.base, trial.cards.idle, trial.fills, self._queues())
+        self._small = bool((np.maximum(trial.free, 0).astype(np.float64).sum(axis=1) < _BOUND).all())
+        self._version = -1
+        self._touched = len(trial.touched)
+        self.columns: list[ClassFit] = []
+        self.kinds: list[tuple[tuple[ClassFit, ...], Demand]] = []
+        self._classes: dict[ClassFit, int] = {}
+        self._by_class: list[dict[int, int]] = [{} for _ in lines]
+        """By queue, the kinds of gangs of one class, by identity of the class, which is kept."""
+        self._by_column: dict[ClassFit, int] = {}
+        self._by_key: dict[SchedulingKey, int] = {}
+
+    def follow(self) -> bool:
+        """Bring lines and charges up to date. Returns whether all numbers are small enough to reckon with."""
+        cycle, queues = self._cycle, self.tables.queues
+        queues.shrink([len(line) for line in self._lines])
+        for at, name in enumerate(self._names):
+            spec = cycle.view.queues[name].spec
+            queues.needs_turns[at] = spec.closed or (spec.ordering == "Strict" and cycle.failures.strict(name))
+        if self._version == cycle.ledger.version:
+            return True
+        try:
+            for at, name in enumerate(self._names):
+                used = cycle.ledger.used(name)
+                queues.held[at] = [used.get(resource, 0) for resource in self._at]
+        except OverflowError:
+            return False
+        self.charged()
+        most = np.maximum(np.abs(queues.held), np.where(queues.caps == ABSENT, 0, np.abs(queues.caps)))
+        shares = np.maximum(queues.held, 0) / np.maximum(queues.measures, 1)
+        return self._small and bool((most < _BOUND).all() and (shares < _MOST_SHARE).all())
+
+    def charged(self) -> None:
+        """The charges of the tables are those of the ledger."""
+        self._version = self._cycle.ledger.version
+
+    def touch(self) -> None:
+        """Tell the tables on which nodes others have changed the room."""
+        touched = self._cycle.trial.touched
+        self.tables.touch(touched[self._touched :])
+        self._touched = len(touched)
+
+    def touched(self, rows: int) -> None:
+        """The last so many rows that the trial names as touched were written in the tables."""
+        self._touched += rows
+
+    def read(self, queue: int) -> Work[None]:
+        """Note what the next gangs of a queue ask for."""
+        line, tables = self._lines[queue], self.tables
+        line.best()
+        line.begin()
+        end = int(tables.queues.known[queue])
+        first = max(0, end - self._reads[queue])
+        self._reads[queue] = min(2 * self._reads[queue], _READ[1])
+        kinds: list[int] = []
+        times: list[int] = []
+        for gang in line.left[first:end]:
+            kind, count = yield from self._asked(queue, gang)
+            kinds.append(kind)
+            times.append(count)
+        tables.note(queue, kinds, times)
+        self._cycle.trial.meter.spent += _A_GANG * len(kinds)
+
+    def _asked(self, queue: int, gang: Gang) -> Work[tuple[int, int]]:
+        """The kind of the gang, and how many times it asks for it; `TURN` where more than room and quota decides."""
+        members, name = gang.waiting, self._names[queue]
+        if not _is_whole(gang) or len(members) > MOST_PLACES:
+            return TURN, 1
+        if len(members) == 1 or alike(members):
+            of = members[0].pod_class
+            found = self._by_class[queue].get(id(of))
+            if found is None:
+                found = yield from self._of_column(self._cycle.keys.column(name, of))
+                self._by_class[queue][id(of)] = found
+            return found, len(members)
+        key = yield from self._cycle.keys.get(name, members)
+        if len(key.groups) == 1:  # equal classes, read from different objects
+            return (yield from self._of_column(key.groups[0][0])), len(members)
+        known = self._by_key.get(key)
+        if known is None:
+            known = self._by_key[key] = yield from self._added(key.groups, key.demand)
+        return known, 1
+
+    def _of_column(self, column: ClassFit) -> Work[int]:
+        """The kind of gangs of one class."""
+        found = self._by_column.get(column)
+        if found is None:
+            found = self._by_column[column] = yield from self._added([(column, 1)], dict(column.demand))
+        return found
+
+    def _added(self, groups: Sequence[Group], demand: Demand) -> Work[int]:
+        """A new kind; `TURN` where there can be none."""
+        by_account = [demand.get(resource, 0) for resource in self._at]
+        if any(amount >= MOST_DEMAND for amount in by_account):
+            return TURN
+        new = [column for column, _ in groups if column not in self._classes]
+        if not all(map(_is_plain, new)) or (len(self.columns) + len(new)) * self.tables.nodes > _MOST_KEYS:
+            return TURN
+        for column in new:
+            cards = column.card_needs[0] if column.card_needs else None
+            self._classes[column] = self.tables.add(column.gains(), column.bias, column.mask, column.needs, cards)
+            self.columns.append(column)
+            yield
+        self.kinds.append((tuple(column for column, _ in groups), demand))
+        return self.tables.add_kind([(self._classes[column], pods) for column, pods in groups], by_account)
+
+    def _queues(self) -> Queues:
+        cycle, count = self._cycle, len(self._names)
+        ledger = cycle.ledger
+        measures = [ledger.measures(name) for name in self._names]
+        named = {resource for name in self._names for _, resource, _, _ in ledger.limits(name)}
+        self._at = {resource: at for at, resource in enumerate(sorted(named.union(*measures)))}
+        by = [*(COMPARATORS[name] for name in cycle.policy.queue_order), Comparator.NOTHING, Comparator.NOTHING]
+        queues = Queues(
+            priorities=np.array([cycle.view.queues[name].spec.priority for name in self._names], np.int64),
+            limited=np.array([ledger.limited(name) for name in self._names], np.int64),
+            caps=np.full((count, len(self._at)), ABSENT, np.int64),
+            held=np.zeros((count, len(self._at)), np.int64),
+            measures=np.full((count, len(self._at)), ABSENT, np.int64),
+            left=np.array([len(line) for line in self._lines], np.int64),
+            comparators=(by[0], by[1]),
+        )
+        for queue, name in enumerate(self._names):
+            for _, resource, cap, _ in ledger.limits(name):
+                queues.caps[queue, self._at[resource]] = cap
+            for resource, amount in measures[queue].items():
+                queues.measures[queue, self._at[resource]] = amount
+        return queues
+
+
+def _is_whole(gang: Gang) -> bool:
+    """Whether all members of the gang that wait make up its minimum, and they may go anywhere."""
+    if gang.topology != "None" or gang.reservation or not gang.waiting:
+        return False
+    if gang.min_member == gang.total == len(gang.waiting) and not gang.roles and not gang.placed:
+        return True
+    members, rest, enough = chosen(gang)
+    return bool(members) and enough and not rest
+
+
+def _is_plain(column: ClassFit) -> bool:
+    """Whether nothing but room and scores decides where pods of the class go."""
+    if not column.known or column.ports or column.part_needs or column.pod_class.rules or len(column.card_needs) > 1:
+        return False
+    return not (column.ruled or column.seen)

@@ -1,0 +1,165 @@
+"""Which kernel plans run on, and what its tables refuse: machine code reads them without a look."""
+
+import _ctypes
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+
+from t9ksched.engine.kernel import native as natives
+from t9ksched.engine.kernel.native import SWITCH, Native, chosen, native
+from t9ksched.engine.kernel.reference import Reference
+from t9ksched.engine.kernel.tables import ABSENT, MOST_DEMAND, MOST_PLACES, TURN, Comparator, Queues, Run, Stop, Tables
+from tests.kernels import kernel_named
+
+NODES = 70
+
+
+def no_library(tmp_path: Path) -> dict[str, Path]:
+    return {"LIBRARY": tmp_path / "none.so"}
+
+
+def broken_library(tmp_path: Path) -> dict[str, Path]:
+    (tmp_path / "broken.so").write_text("no machine code")
+    return {"LIBRARY": tmp_path / "broken.so"}
+
+
+def another_library(tmp_path: Path) -> dict[str, Path]:
+    """A library, and not ours."""
+    return {"LIBRARY": Path(_ctypes.__file__)}
+
+
+def another_source(tmp_path: Path) -> dict[str, Path]:
+    kernel_named("native")
+    (tmp_path / "kernel.c").write_text("/* changed */")
+    return {"SOURCE": tmp_path / "kernel.c"}
+
+
+@pytest.mark.parametrize(
+    ("paths", "why"),
+    [
+        (no_library, "it is not compiled"),
+        (broken_library, "it cannot be loaded"),
+        (another_library, "it cannot be loaded"),
+        (another_source, "it was compiled of another kernel.c"),
+    ],
+)
+def test_without_a_library_of_this_source_plans_run_on_numpy(
+    paths: Callable[[Path], dict[str, Path]], why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(SWITCH, raising=False)
+    with patch.multiple(natives, **paths(tmp_path), native=native.__wrapped__):
+        found = chosen.__wrapped__()
+    assert isinstance(found.kernel, Reference)
+    assert found.missing.startswith(why)
+
+
+@pytest.mark.parametrize(("text", "used"), [(None, True), ("", True), ("1", True), ("0", False)])
+def test_a_variable_leaves_the_library_alone(text: str | None, used: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    kernel_named("native")
+    monkeypatch.delenv(SWITCH, raising=False)
+    if text is not None:
+        monkeypatch.setenv(SWITCH, text)
+    found = chosen.__wrapped__()
+    assert isinstance(found.kernel, Native if used else Reference)
+    assert found.missing == ("" if used else "T9KSCHED_NATIVE=0")
+
+
+# ---- what the tables refuse
+
+
+def zeros(*shape: int) -> Any:
+    return np.zeros(shape, np.int64)
+
+
+def queues(**other: Any) -> Queues:
+    given = {
+        "priorities": zeros(2),
+        "limited": zeros(2),
+        "caps": np.full((2, 1), ABSENT, np.int64),
+        "held": zeros(2, 1),
+        "measures": zeros(2, 1) + 9,
+        "left": np.array([3, 5]),
+        "comparators": (Comparator.PRIORITY, Comparator.SHARE),
+    }
+    return Queues(**given | other)
+
+
+def tables(**other: Any) -> Tables:
+    """A class of one unit of the first resource, and a kind of two such pods."""
+    given = {
+        "free": zeros(2, NODES) + 9,
+        "base": zeros(NODES),
+        "idle": np.full((1, NODES), 255, np.uint64),
+        "fills": True,
+        "queues": queues(),
+    }
+    made = Tables(**given | other)
+    made.add(zeros(NODES), None, np.ones(NODES, np.bool_), [(0, 1)], (0, 1))
+    made.add_kind([(0, 2)], [2])
+    return made
+
+
+def add(**other: Any) -> Callable[[], int]:
+    given = {"gain": zeros(NODES), "bias": None, "mask": np.ones(NODES, np.bool_), "needs": [(0, 1)], "cards": (0, 1)}
+    return lambda: tables().add(**given | other)
+
+
+REFUSED: dict[str, Callable[[], object]] = {
+    "free with gaps": lambda: tables(free=(zeros(2, 2 * NODES) + 9)[:, ::2]),
+    "free of other nodes": lambda: tables(free=zeros(2, NODES - 1)),
+    "free of half numbers": lambda: tables(free=np.zeros((2, NODES), np.int32)),
+    "free of fractions": lambda: tables(free=np.zeros((2, NODES))),
+    "idle with a sign": lambda: tables(idle=zeros(1, NODES)),
+    "base of one number": lambda: tables(base=np.broadcast_to(np.int64(0), (NODES,))),
+    "places without a bound": lambda: tables(most_places=MOST_PLACES + 1),
+    "gain of other nodes": add(gain=zeros(NODES + 1)),
+    "gain of one number": add(gain=np.broadcast_to(np.int64(1), (NODES,))),
+    "bias of fractions": add(bias=np.zeros(NODES)),
+    "mask of numbers": add(mask=np.ones(NODES, np.int64)),
+    "mask of other nodes": add(mask=np.ones(NODES - 1, np.bool_)),
+    "a resource beyond": add(needs=[(2, 1)]),
+    "a resource before": add(needs=[(-1, 1)]),
+    "a need of nothing": add(needs=[(0, 0)]),
+    "a card resource beyond": add(cards=(1, 1)),
+    "a kind of an unknown class": lambda: tables().add_kind([(1, 1)], [1]),
+    "a kind without pods": lambda: tables().add_kind([(0, 0)], [1]),
+    "a kind that pays into other accounts": lambda: tables().add_kind([(0, 1)], [1, 1]),
+    "a kind that pays too much": lambda: tables().add_kind([(0, 1)], [MOST_DEMAND]),
+    "a kind that is paid": lambda: tables().add_kind([(0, 1)], [-1]),
+    "gangs of an unknown kind": lambda: tables().note(0, [1], [1]),
+    "more gangs than there are": lambda: tables().note(0, [0] * 4, [1] * 4),
+    "gangs with too many pods": lambda: tables().note(0, [0], [MOST_PLACES // 2 + 1]),
+    "gangs without pods": lambda: tables().note(0, [0], [0]),
+    "a node beyond": lambda: tables().touch([0, NODES]),
+    "a node before": lambda: tables().touch([-1]),
+    "caps of other accounts": lambda: queues(caps=zeros(2, 2)),
+    "priorities of other queues": lambda: queues(priorities=zeros(3)),
+    "a longer line": lambda: queues().shrink([4, 5]),
+    "lines of other queues": lambda: queues().shrink([3]),
+    "a line of less than nothing": lambda: queues().shrink([-1, 5]),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_tables_refuse_what_machine_code_must_not_read(case: str) -> None:
+    with pytest.raises(ValueError):
+        REFUSED[case]()
+
+
+@pytest.mark.parametrize("kernel", ["reference", "native"])
+def test_a_run_goes_on_until_a_gang_needs_its_turn(kernel: str) -> None:
+    given, by = tables(), kernel_named(kernel)
+    assert by.run(given) == Run(Stop.NOT_READ, 0, [], [], [], [], [], [], [])
+    given.note(0, [TURN, 0], [1, 2])
+    given.note(1, [0], [1])
+    # The first queue has no share yet, then the second has the smaller one; that has no gang that is read then.
+    assert by.run(given) == Run(Stop.NOT_READ, 1, [0, 1], [0, 0], [1, 2], [0, 0], [4, 2], [0, 0], [255, 0b11110000])
+    assert given.queues.held.tolist() == [[4], [2]]
+    given.queues.shrink([2, 0])
+    assert by.run(given).stopped is Stop.NEEDS_ITS_TURN
+    assert given.free[:, 0].tolist() == [3, 9]
+    assert given.idle[0, :2].tolist() == [0b11000000, 255]
