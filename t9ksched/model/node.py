@@ -84,7 +84,8 @@ class NodeFacts:
         layout: the same, be they ready or not.
         card_mode: `honours-index` when the node gives a container the cards we name, else `plugin-chooses`.
         unready: why its accelerators are not ready; None where they are.
-        unsure: a pod on this `honours-index` node holds cards that are on no record, so it may be any of them.
+        unsure: a pod on this `honours-index` node holds cards that are on no record, so it may be any of them; or one
+            on another node holds cards that the node has laid out anew since. It gives none meanwhile.
         why_unsure: the same in words; empty where it is not said.
         part_worths: of accelerators that are counted by number and are parts of cards, what one unit is of a card, in
             parts of `quantity.CARD`.

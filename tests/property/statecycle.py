@@ -6,7 +6,7 @@ from t9ksched.engine.planner import Assignment, plan
 from t9ksched.engine.policy import Policy
 from t9ksched.model import names
 from t9ksched.model.node import decode_node
-from t9ksched.scheduler.state.cardbook import row_of
+from t9ksched.scheduler.state.card_rows import row_of
 from tests.feeds import taken
 from tests.property.stateobjects import REFUSED
 from tests.property.stateseldom import Seldom

@@ -16,7 +16,8 @@ from t9ksched.model import names
 from t9ksched.model.cards import NO_CARDS, CardGrant, WholeCards
 from t9ksched.model.node import Node, NodeFacts, decode_node, node_facts
 from t9ksched.model.podclass import PodClass
-from t9ksched.scheduler.state.cardbook import CardBook, row_of
+from t9ksched.scheduler.state.card_rows import row_of
+from t9ksched.scheduler.state.cardbook import CardBook
 from t9ksched.scheduler.state.charges import Charges
 from t9ksched.scheduler.state.records import GangRecord, PodRecord
 from t9ksched.store.bindings import CardBinding
@@ -79,6 +80,7 @@ class History:
         self.charges = Charges(self.table)
         self.book = CardBook(self.pods, self.nodes, self.charges, _read, self._taken_in)
         self.held: dict[str, Held] = {}
+        self.had: dict[str, tuple[str, set[str]]] = {}
         self.rows: dict[str, CardBinding] = {}
         """Rows of SQL that the book was given, and whose pod it has not seen bound."""
         self.adopting = True
@@ -413,6 +415,27 @@ class History:
         of_parts = bool(asks.get(SLICE)) and not has.allocatable.get(SLICE)
         return not held.sure or of_cards or of_parts
 
+    def _note_offers(self) -> None:
+        """Of each pod, which of what it asks for its node offered when it came there, or it had cards of."""
+        self.had = {uid: had for uid, had in self.had.items() if uid in self.held and self.held[uid].node == had[0]}
+        for uid, held in self.held.items():
+            pod_class, there = self.pods[uid].pod_class, self.nodes.get(held.node)
+            if pod_class is not None and not self.had.get(uid, ("", set()))[1]:
+                offers = there[1].allocatable if there is not None else {}
+                asks = {name for name, _ in pod_class.requests if name in (GPU, SLICE)}
+                self.had[uid] = (
+                    held.node,
+                    {name for name in asks if offers.get(name)} | ({GPU} if held.cards else set()),
+                )
+
+    def _laid_out(self, uid: str) -> bool:
+        """Whether it holds what its node, where a device plugin chooses, has made into something else since."""
+        name, had = self.had.get(uid, ("", set()))
+        if name not in self.nodes or self._honours(name):
+            return False
+        offers = {resource for resource in (GPU, SLICE) if self.nodes[name][1].allocatable.get(resource)}
+        return bool(offers) and not had <= offers
+
     def _lost(self, uid: str) -> bool:
         """Whether a card that it holds is gone from its node, which honours indices and has others."""
         held = self.held[uid]
@@ -438,6 +461,7 @@ class History:
 
     def check(self) -> None:
         book = self.book
+        self._note_offers()
         for uid, held in self.held.items():
             charge = self.charges.get(uid)
             assert charge is not None
@@ -448,7 +472,8 @@ class History:
             ), uid
         for name, (_, facts) in self.nodes.items():
             mine = [uid for uid, held in self.held.items() if held.node == name]
-            assert facts.unsure == any(self._unknown(uid) or self._lost(uid) for uid in mine), name
+            wrong = (self._unknown(uid) or self._lost(uid) or self._laid_out(uid) for uid in mine)
+            assert facts.unsure == any(wrong), name
             assert book.honours(name) == self._honours(name)
         assert not book.honours("nowhere")
         assert book.adopting == self.adopting

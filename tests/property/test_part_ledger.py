@@ -21,7 +21,7 @@ from t9ksched.model.cards import CardGrant
 from t9ksched.model.koordinator import DeviceReport
 from t9ksched.model.node import decode_node
 from t9ksched.model.pod import Metadata, decode_pod
-from t9ksched.scheduler.state.cardbook import row_of
+from t9ksched.scheduler.state.card_rows import row_of
 from t9ksched.scheduler.state.state import ClusterState
 from t9ksched.store.bindings import CardBinding
 from tests.unit.scheduler.state.test_state import CREATED, NOW, state_with

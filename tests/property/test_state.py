@@ -19,7 +19,8 @@ from t9ksched.model.pod import decode_pod
 from t9ksched.model.queue import Queue, parse_queue_spec
 from t9ksched.model.reasons import Code, Reason
 from t9ksched.scheduler.observe.informers import decoder
-from t9ksched.scheduler.state.cardbook import CardBook, row_of
+from t9ksched.scheduler.state.card_rows import row_of
+from t9ksched.scheduler.state.cardbook import CardBook
 from t9ksched.scheduler.state.objects import PodGroupObject
 from t9ksched.scheduler.state.pod_events import PodEvents
 from t9ksched.scheduler.state.state import ClusterState

@@ -147,10 +147,10 @@ def constraints(selector: LabelSelector | None, pod_class: PodClass) -> tuple[Co
     # A node that is not ready, or cordoned, has a taint that says so, too: the plainer reason comes first.
     tolerated = untolerated((CORDONED,), pod_class.tolerations) is None
     found += [Usable(), Schedulable(tolerated), Tolerated(pod_class.tolerations)]
-    if pod_class.cards:
+    if pod_class.accelerated:
         found.append(CardsKnown())
-        if pod_class.unrecorded:
-            found.append(CardsCounted())
+    if pod_class.cards and pod_class.unrecorded:
+        found.append(CardsCounted())
     return tuple(found)
 
 

@@ -16,7 +16,7 @@ import structlog
 
 from t9ksched.model.reasons import Code, Reason
 from t9ksched.scheduler.state.assumptions import RETRY_AFTER_REFUSAL_NS
-from t9ksched.scheduler.state.cardbook import row_of
+from t9ksched.scheduler.state.card_rows import row_of
 from t9ksched.scheduler.state.charges import Charge
 from t9ksched.scheduler.state.records import PodRecord
 from t9ksched.scheduler.state.state import ClusterState

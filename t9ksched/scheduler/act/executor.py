@@ -25,7 +25,7 @@ from t9ksched.scheduler.act.batching import pace
 from t9ksched.scheduler.act.cardkeeper import CardKeeper
 from t9ksched.scheduler.act.node_turns import NodeTurns
 from t9ksched.scheduler.report.history_recorder import HistoryRecorder
-from t9ksched.scheduler.state.cardbook import expected, expected_once
+from t9ksched.scheduler.state.card_rows import expected, expected_once
 from t9ksched.scheduler.state.records import PodRecord
 from t9ksched.scheduler.state.state import ClusterState
 

@@ -1,21 +1,28 @@
 """Cards that pods hold on record and that cannot all be theirs: gone from their node, or held by several pods.
 
-Only nodes that give the cards that are named to them are looked at: on others a device plugin chooses. What is found is
-told (event `CardDrift`, a metric, `nodes`), and never gives a card to a pod: every holder stays charged. A node gives
-no cards while a pod of ours holds one that is gone from it, because the other cards may have other indices now, while
-the index of one that a pod holds is that of another device, and while a pod of another scheduler runs on cards that
-others hold, because it may have any. Cards that were followed to other indices (`card_moves.py`) are told besides.
+Nodes that give the cards that are named to them are looked at card by card. On others a device plugin chooses: there
+pods are found whose node was laid out anew under them (`model.card_units`), as from whole cards to MIG slices. What is
+found is told (event `CardDrift`, a metric, `nodes`), and never gives a card to a pod: every holder stays charged. A
+node gives no cards while a pod of ours holds one that is gone from it, because the other cards may have other indices
+now, while the index of one that a pod holds is that of another device, while it was laid out anew, and while a pod of
+another scheduler runs on cards that others hold, because it may have any. Cards that were followed to other indices
+(`card_moves.py`) are told besides.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Final
 
 from t9ksched.model.card_identity import strayed
+from t9ksched.model.card_units import reshaped
 from t9ksched.model.cards import CardTable
 from t9ksched.model.node import Node, NodeFacts
 from t9ksched.scheduler.state.card_moves import CardMoves
 from t9ksched.scheduler.state.change_feed import Log
 from t9ksched.scheduler.state.charges import Charge, Charges
 from t9ksched.scheduler.state.records import PodRecord
+
+LAID_OUT: Final = "a pod there holds cards of before the node was laid out anew"
+"""Why a node gives no cards on which a device plugin chooses."""
 
 
 def lost(charge: Charge, facts: NodeFacts) -> tuple[tuple[str, int], ...]:
@@ -123,10 +130,11 @@ class CardAudit:
     def _look(self, node: str) -> None:
         self._changed.pop(node, None)
         known, before = self._nodes.get(node), self._found.pop(node, {})
-        if known is None or not known[1].honours:
+        if known is None or not known[1].accelerated:
             return
         found: dict[str, str] = {}
-        for uid, what in (*self._gone(known[1]), *self._several(known[1])):
+        told = (*self._gone(known[1]), *self._several(known[1])) if known[1].honours else self._laid_out(known[1])
+        for uid, what in told:
             found.setdefault(uid, what)
         for uid, what in found.items():
             record = self._pods.get(uid)
@@ -148,6 +156,12 @@ class CardAudit:
                 )
             if what := self._moves.of(charge):
                 yield charge.uid, what
+
+    def _laid_out(self, facts: NodeFacts) -> Iterator[tuple[str, str]]:
+        """Pods that hold cards of a node which has laid them out anew since."""
+        for charge in self._charges.on_node(facts.name):
+            if what := reshaped(facts, charge.units):
+                yield charge.uid, f"{what}: the node gives no cards until the pod is gone"
 
     def _several(self, facts: NodeFacts) -> Iterator[tuple[str, str]]:
         """Pods that hold a card that another one holds whole, or of which together more is held than there is."""

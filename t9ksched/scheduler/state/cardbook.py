@@ -7,8 +7,6 @@ its node gives no more cards until it is gone. So may a pod that was bound while
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from datetime import UTC, datetime
-from functools import lru_cache
 from itertools import islice
 from typing import Final
 
@@ -16,15 +14,17 @@ from t9ksched.kube.write.dialects.dialect import CardDialect
 from t9ksched.kube.write.dialects.table import dialect_of
 from t9ksched.model.card_identity import Identities
 from t9ksched.model.card_requests import SUMS, cards_of
+from t9ksched.model.card_units import reshaped
 from t9ksched.model.cards import NO_CARDS, CardGrant
 from t9ksched.model.node import Node, NodeFacts
 from t9ksched.model.podclass import PodClass
 from t9ksched.model.resources import is_accelerator
-from t9ksched.scheduler.state.card_audit import doubt, exchanged
+from t9ksched.scheduler.state.card_audit import LAID_OUT, doubt, exchanged
 from t9ksched.scheduler.state.card_moves import CardMoves
+from t9ksched.scheduler.state.card_rows import expected, row_of
 from t9ksched.scheduler.state.change_feed import Log
 from t9ksched.scheduler.state.charges import Charge, Charges
-from t9ksched.scheduler.state.records import PodRecord, job_of
+from t9ksched.scheduler.state.records import PodRecord
 from t9ksched.store.bindings import CardBinding
 
 ReadCards = Callable[[PodClass, Mapping[str, str], CardDialect], CardGrant]
@@ -148,7 +148,8 @@ class CardBook:
 
     def foreign(self, node: str) -> None:
         """A foreign pod on this node was charged, or has changed: which cards it holds may be unknown."""
-        if self.honours(node):
+        known = self._nodes.get(node)
+        if known is not None and (known[1].honours or known[1].unsure):
             self._settle(node)
 
     def honours(self, node: str) -> bool:
@@ -198,8 +199,18 @@ class CardBook:
 
     def doubt(self, facts: NodeFacts) -> str:
         """Why pods on the node hold unknown cards, or cards that cannot be theirs: these may be any; empty if none."""
-        there = list(self._charges.on_node(facts.name)) if facts.honours else []
-        return doubt(there, self.unknown, lambda uid: self._pods[uid].phase != "Pending", facts)
+        there = self._charges.on_node(facts.name)
+        if not facts.honours:
+            laid_out = facts.accelerated and any(self._holds_others(one, facts) for one in there)
+            return LAID_OUT if laid_out else ""
+        return doubt(list(there), self.unknown, lambda uid: self._pods[uid].phase != "Pending", facts)
+
+    def _holds_others(self, charge: Charge, facts: NodeFacts) -> bool:
+        """Whether a pod that has begun holds cards under what they are no more; any user may make one that has not."""
+        if not charge.units or not reshaped(facts, charge.units):
+            return False
+        record = self._pods.get(charge.uid)
+        return record is not None and (record.ours or record.phase != "Pending")
 
     def node_changed(self, facts: NodeFacts) -> None:
         """A node was taken in again: its pods with unknown cards may be reported anew."""
@@ -352,45 +363,6 @@ class CardBook:
         if record.uid not in self._told:
             self._told.add(record.uid)
             self.drifts.add((record, what))
-
-
-def row_of(record: PodRecord, charge: Charge | None, now: int) -> CardBinding:
-    """What is to be recorded of a pod: the known cards that it is charged with, none once it has ended and is charged
-    with nothing, and where it belongs. `now` in nanoseconds since the epoch.
-    """
-    given = charge.cards.by_container(charge.pod_class.cards) if charge is not None else ()
-    gang = record.gang
-    return CardBinding(
-        pod_uid=record.uid,
-        namespace=record.namespace,
-        name=record.name,
-        node=charge.node if charge is not None else record.node,
-        cards=list(given),
-        parts=list(charge.cards.parts) if charge is not None and charge.cards.parts else None,
-        devices=list(charge.devices) if charge is not None and charge.devices else None,
-        honoured=charge is not None and charge.sure,
-        at=_moment(now // 1_000_000),
-        group_name=None if gang is None else "" if gang.virtual else gang.name,
-        role=None if gang is None else record.role,
-        queue=None if gang is None else gang.queue,
-        job_uid=None if gang is None or gang.virtual else record.placed_in or (job_of(gang) or None),
-    )
-
-
-@lru_cache(maxsize=1 << 14)
-def expected(dialect: CardDialect, pod: PodClass, held: CardGrant) -> tuple[tuple[str, str], ...]:
-    """The lasting annotations that a binding writes in a dialect, by key, for a pod that holds these cards."""
-    return tuple(dialect.write(pod, held).items())
-
-
-def expected_once(dialect: CardDialect, pod: PodClass, held: CardGrant) -> dict[str, str]:
-    """Those that it writes besides, and that the node changes."""
-    return dialect.write_once(pod, held) if dialect.protocol is not None else {}
-
-
-@lru_cache(maxsize=64)
-def _moment(millisecond: int) -> datetime:
-    return datetime.fromtimestamp(millisecond / 1e3, UTC)
 
 
 def _no_record(node: str) -> str:

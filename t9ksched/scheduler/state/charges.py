@@ -12,6 +12,7 @@ import msgspec
 
 from t9ksched.engine.nodes import NodeTable
 from t9ksched.model.card_identity import Identities, identities
+from t9ksched.model.card_units import Units, reshaped, units
 from t9ksched.model.card_worth import held
 from t9ksched.model.cards import CardGrant
 from t9ksched.model.podclass import PodClass
@@ -23,7 +24,7 @@ class Charge(msgspec.Struct):
 
     `sure` unless it is a pod of ours whose cards are not on record, or were chosen by a device plugin. `worth` is what
     it has of physical cards, in parts of `quantity.CARD`. `devices` says which devices its cards were when they were
-    given, by UUID, as far as that is known.
+    given, by UUID, as far as that is known, and `units` what one of each of its accelerators was then.
     """
 
     uid: str
@@ -35,6 +36,7 @@ class Charge(msgspec.Struct):
     applied: bool = False
     worth: int = 0
     devices: Identities = ()
+    units: Units = ()
 
 
 class Charges:
@@ -83,8 +85,12 @@ class Charges:
         if cards.parts and not devices:
             same = known is not None and known.node == node and known.cards == cards
             devices = known.devices if known is not None and same else self._devices(node, cards)
+        had = known.units if known is not None and known.node == node else ()
+        had = had or self._units(node, pod_class, cards)
         worth = self._worth(node, pod_class, cards)
-        wanted = Charge(uid, node, pod_class, cards, queue, sure, worth=worth, devices=devices)
+        if known is not None and known.node == node and self._reshaped(node, had):
+            worth = known.worth
+        wanted = Charge(uid, node, pod_class, cards, queue, sure, worth=worth, devices=devices, units=had)
         if known is not None:
             wanted.applied = known.applied
             if known == wanted:
@@ -121,7 +127,7 @@ class Charges:
         charge = self._by_pod.pop(uid, None)
         if charge is None:
             return None
-        if charge.cards:
+        if charge.cards or charge.units:
             self.moved(charge.node)
         on_node = self._by_node[charge.node]
         del on_node[uid]
@@ -145,8 +151,11 @@ class Charges:
         """Apply what waited for this node, or follow a change of it."""
         for charge in list(self.on_node(node)):
             self._apply(charge)
-            # While its cards are not ready they may be called otherwise: pods have what they had.
+            # While its cards are not ready, or are laid out anew, they are called otherwise: pods have what they had.
             worth = self._worth(node, charge.pod_class, charge.cards) or charge.worth
+            charge.units = charge.units or self._units(node, charge.pod_class, charge.cards)
+            if self._reshaped(node, charge.units):
+                worth = charge.worth
             if charge.queue:
                 self.queue_cards[charge.queue] += worth - charge.worth
             charge.worth = worth
@@ -167,6 +176,12 @@ class Charges:
         if not pod_class.accelerated:
             return 0
         return held(pod_class, self._nodes.facts(node) if node in self._nodes else None, cards)
+
+    def _units(self, node: str, pod_class: PodClass, cards: CardGrant) -> Units:
+        return units(self._nodes.facts(node) if node in self._nodes else None, pod_class, cards)
+
+    def _reshaped(self, node: str, had: Units) -> bool:
+        return bool(had) and node in self._nodes and bool(reshaped(self._nodes.facts(node), had))
 
     def _devices(self, node: str, cards: CardGrant) -> Identities:
         return identities(self._nodes.facts(node).cards, cards) if node in self._nodes else ()

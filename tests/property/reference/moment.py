@@ -214,7 +214,7 @@ class Moment:
             return "unschedulable"
         if not self._tolerates_all(kind, facts):
             return "taints"
-        if of.cards and facts.unsure:
+        if of.accelerated and facts.unsure:
             return "card holders"
         if of.cards and of.unrecorded and facts.honours:
             return "database"

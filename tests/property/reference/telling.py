@@ -39,7 +39,7 @@ class Telling(Placing):
                     found.setdefault(name, "unschedulable")
                 elif not self._tolerates_all(kind, facts):
                     found.setdefault(name, "taints")
-                elif kind.of.cards and facts.unsure:
+                elif kind.of.accelerated and facts.unsure:
                     found.setdefault(name, "card holders")
         return dict(Counter(found.values()))
 

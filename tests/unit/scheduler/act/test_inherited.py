@@ -10,7 +10,7 @@ from t9ksched.scheduler.act.gang_timeouts import GangTimeouts
 from t9ksched.scheduler.keep.late_starts import Timeouts
 from t9ksched.scheduler.keep.timekeeper import TimeKeeper
 from t9ksched.scheduler.report.history_recorder import HistoryRecorder
-from t9ksched.scheduler.state.cardbook import row_of
+from t9ksched.scheduler.state.card_rows import row_of
 from t9ksched.scheduler.state.clocks import SECOND
 from t9ksched.scheduler.state.state import ClusterState
 from t9ksched.store.acceptances import Acceptance

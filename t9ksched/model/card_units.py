@@ -1,0 +1,86 @@
+"""What one unit of a resource is on a node: a whole card, a MIG slice of a profile, or a turn on a card with others.
+
+All three may be called `nvidia.com/gpu`, and a node may be laid out anew while pods hold some. What such a pod has is
+what its unit was when it was given: two whole cards are not two slices. As long as it runs, amounts of the node do not
+tell which cards are free.
+"""
+
+import re
+from typing import Final
+
+from t9ksched.model.card_models import card_model
+from t9ksched.model.card_size import CORES
+from t9ksched.model.cards import CardGrant
+from t9ksched.model.node import NodeFacts
+from t9ksched.model.podclass import PodClass
+from t9ksched.model.resources import is_accelerator, is_card_resource
+
+WHOLE: Final = "a whole card"
+_PART: Final = "a part of a card"
+_TURN: Final = "a turn on a card with others"
+_SLICE: Final = re.compile(r"-MIG-(?P<profile>[^-]+)")
+_SHARED: Final = ".shared"
+_NVIDIA: Final = ("nvidia.com/", "vke.volcengine.com/", "aliyun.com/gpu", "koordinator.sh/gpu")
+"""Names under which cards of NVIDIA are offered."""
+Units = tuple[tuple[str, str], ...]
+"""By resource, what one of it is."""
+
+
+def units(facts: NodeFacts | None, pod_class: PodClass, cards: CardGrant) -> Units:
+    """What a pod with these cards has in one of each accelerator that it asks for, as far as that is known. Cards by
+    index are what they are wherever they stand, also on a node that is not known yet (None).
+    """
+    if not pod_class.accelerated:
+        return ()
+    found = {}
+    if facts is not None and _settled(facts) and not facts.cards.divided:
+        asked = ((name, _unit(facts, name)) for name, _ in pod_class.requests if is_accelerator(name))
+        found = {name: unit for name, unit in asked if unit}
+    found |= dict.fromkeys(cards.undivided.resources, WHOLE)
+    found |= {part.resource: WHOLE if part.cores == CORES else _PART for part in cards.parts}
+    return tuple(sorted(found.items()))
+
+
+def reshaped(facts: NodeFacts, had: Units) -> str:
+    """Why what a pod holds is not what its node offers now, in words; empty where it is, or that is not known.
+
+    Nodes that give cards by index are left out: there it is looked at card by card.
+    """
+    if not had or facts.honours or not _settled(facts):
+        return ""
+    for name, was in had:
+        if facts.allocatable.get(name):
+            unit = _unit(facts, name)
+            if unit and unit != was:
+                return f"one {name}, which it holds, was {was} and is {unit} of node {facts.name} now"
+        elif others := sorted(other for other in facts.allocatable if other != name and _alike(facts, name, other)):
+            return f"node {facts.name} offers no {name} any more, which it holds, and offers {others[0]} instead"
+    return ""
+
+
+def _settled(facts: NodeFacts) -> bool:
+    """Whether labels and amounts of a node belong together."""
+    return facts.unready is None or facts.unready.layout
+
+
+def _unit(facts: NodeFacts, resource: str) -> str:
+    """Empty where nothing is offered."""
+    if not facts.allocatable.get(resource):
+        return ""
+    if not is_card_resource(resource.removesuffix(_SHARED)):
+        return f"one {resource}"  # the name says it
+    if facts.layout == "MIGSingle":
+        found = _SLICE.search(card_model(facts.labels) or "")
+        return f"a MIG slice {found['profile']}" if found else "a MIG slice"
+    if facts.layout in ("TimeSliced", "MPS") or resource.endswith(_SHARED):
+        return _TURN
+    return WHOLE
+
+
+def _alike(facts: NodeFacts, one: str, other: str) -> bool:
+    """Whether the node offers the other resource, and both are names of the same cards."""
+    if not facts.allocatable.get(other) or not is_accelerator(other):
+        return False
+    if one.startswith(_NVIDIA) or other.startswith(_NVIDIA):
+        return one.startswith(_NVIDIA) and other.startswith(_NVIDIA)
+    return one.partition("/")[0] == other.partition("/")[0]
