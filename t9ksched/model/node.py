@@ -1,7 +1,7 @@
 """Nodes as far as scheduling reads them, with the cards they carry."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Final
 
@@ -30,6 +30,8 @@ from t9ksched.model.whole import whole_number
 LARGEST_INDEX: Final = 9999
 """Larger numbers are no indices of cards."""
 _NONE: Final[Mapping[int, str]] = {}
+_MOST_NAMED: Final = 8
+_SHOWN: Final = 40
 
 
 class TaintField(msgspec.Struct, gc=False):
@@ -150,6 +152,17 @@ class NodeFacts:
         return bool(self.mode or self.cards)
 
     @property
+    def card_count(self) -> int | None:
+        """How many cards it has that can be named by an index, be there too many to have them; None while that is not
+        known: it has no accelerators, or they are not ready.
+        """
+        if not self.accelerated or (self.unready is not None and not self.unready.layout):
+            return None
+        whole = self.allocatable if self.layout == WHOLE else {}
+        counts = [*self.cards.counts.values(), *(count for name, count in whole.items() if is_card_resource(name))]
+        return max(counts, default=0)
+
+    @property
     def counted(self) -> dict[str, int]:
         """How many it has of accelerators without indices, by resource."""
         return {
@@ -182,6 +195,21 @@ def card_indices(text: str) -> frozenset[int]:
     """Indices from an annotation such as `"1,5"`; what is no index is left out."""
     found = (whole_number(part.strip()) for part in text.split(","))
     return frozenset(index for index in found if index is not None and index <= LARGEST_INDEX)
+
+
+def no_cards(text: str, count: int | None, known: Container[int] = ()) -> tuple[str, ...]:
+    """The entries of an annotation such as `"1,5"` that name no card, as they are written: what is no index, and
+    indices beyond the `count` cards of the node (None: it is not known) but those that are `known` all the same.
+    """
+    entries = [part.strip() for part in text.split(",")]
+    return tuple(each for each in entries if each and not _names_card(each, count, known))
+
+
+def _names_card(entry: str, count: int | None, known: Container[int]) -> bool:
+    index = whole_number(entry)
+    if index is None or index > LARGEST_INDEX:
+        return False
+    return count is None or index < count or index in known
 
 
 def _cordoned(indices: Iterable[int], cards: Mapping[str, int]) -> dict[str, frozenset[int]]:
@@ -245,7 +273,7 @@ def node_facts(
     if parts.unhealthy:
         withdrawn = withdrawn | CardGrant.of(dict.fromkeys(parts.divided, parts.unhealthy))
     honours = bool(parts.divided) or annotations.get(CARD_MODE_ANNOTATION) == HONOURS_INDEX
-    return NodeFacts(
+    facts = NodeFacts(
         name=node.metadata.name,
         uid=node.metadata.uid,
         labels=labels,
@@ -268,3 +296,17 @@ def node_facts(
         unhealthy=parts.unhealthy,
         cards_fault="; ".join((*taken.words, *parts.unread, *misread(labels, allocatable, mode))),
     )
+    wrong = no_cards(annotations.get(CORDONED_CARDS_ANNOTATION, ""), facts.card_count, cordons)
+    return replace(facts, cards_fault=_and_cordons(facts, wrong)) if wrong else facts
+
+
+def _and_cordons(facts: NodeFacts, wrong: Sequence[str]) -> str:
+    """What it says of its cards and cannot be read, with entries of its annotation of cordoned cards."""
+    return "; ".join(filter(None, (facts.cards_fault, misnamed(wrong, facts.card_count))))
+
+
+def misnamed(wrong: Sequence[str], count: int | None) -> str:
+    """Entries of the annotation of cordoned cards that `no_cards` found, in words."""
+    listed = ", ".join([*(repr(each[:_SHOWN]) for each in wrong[:_MOST_NAMED]), *("…",) * (len(wrong) > _MOST_NAMED)])
+    has = "" if count is None else f" (it has {count}, counted from 0)"
+    return f"its annotation {CORDONED_CARDS_ANNOTATION} names {listed}, which is no card of it{has}"

@@ -32,7 +32,7 @@ from t9ksched.model.errors import Invalid
 from t9ksched.model.hami import Registered
 from t9ksched.model.koordinator import DeviceReport, reported
 from t9ksched.model.names import CORDONED_CARDS_ANNOTATION, GPU_LINKS_ANNOTATION, SCHEDULER_NAME
-from t9ksched.model.node import card_indices
+from t9ksched.model.node import card_indices, misnamed, no_cards
 from t9ksched.model.pod import container_cards, decode_pod
 from t9ksched.model.quantity import QuantityError, to_units
 from t9ksched.model.readiness import UPGRADE_STATE_LABEL, Failing, unready
@@ -246,7 +246,10 @@ def judge_nodes(
                     f" (DeviceClass {one.device_class}): two allocators may give the same card to two pods",
                     "leave one of them on the node; pods get cards from the device plugin here",
                 )
-        if said := (*taken.words, *parts.unread, *misread(labels, offered, mode)):
+        most = max(given.values(), default=0) or None
+        bad = no_cards(annotations.get(CORDONED_CARDS_ANNOTATION, ""), most)
+        cordons = (misnamed(bad, most),) if bad else ()
+        if said := (*taken.words, *parts.unread, *misread(labels, offered, mode), *cordons):
             say(
                 Level.WARNING,
                 f"of what it says of its cards this is not followed, and not given: {'; '.join(said)}",

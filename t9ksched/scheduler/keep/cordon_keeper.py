@@ -3,9 +3,10 @@
 SQL is the record, and holds as soon as it is read, whatever the annotation says. The leader projects it into the
 annotation `cordoned-cards`, and writes beside it what it projected (`cordoned-cards-recorded`). So an edit by hand is
 told from its own writes: cards that were added or removed there since are added to the record, or removed from it. An
-added card takes no work from the moment it is seen; a removed one takes work again once the record says so. A mark
-with a later revision than this database had at the start comes from a database that is no more: what the annotation
-names is then an edit by hand.
+added card takes no work from the moment it is seen, if the node has it; a removed one takes work again once the record
+says so. Entries that name no card are told (event `CardsIgnored`) and stay as they are. A mark with a later revision
+than this database had at the start comes from a database that is no more: what the annotation names is then an edit by
+hand.
 """
 
 from collections import defaultdict
@@ -19,7 +20,7 @@ from t9ksched.kube.errors import ApiError, Conflict, NotFound
 from t9ksched.kube.port import ClusterPort
 from t9ksched.kube.resources import NODES
 from t9ksched.model.names import CORDONED_CARDS_ANNOTATION, RECORDED_CORDONS_ANNOTATION
-from t9ksched.model.node import card_indices
+from t9ksched.model.node import card_indices, no_cards
 from t9ksched.model.whole import whole_number
 from t9ksched.scheduler.state.state import ClusterState
 from t9ksched.store.card_cordons import TABLE
@@ -43,28 +44,34 @@ Cards = frozenset[int]
 @dataclass(frozen=True, slots=True)
 class Step:
     """What is to be done about one node: cards to add to the record or remove from it, then what the annotation says;
-    False if that is there already.
+    `write` is False if that is there already. `rest` are entries of it that name no card: they are left as they are.
     """
 
     cordon: Cards
     uncordon: Cards
     cards: Cards
     write: bool
+    rest: tuple[str, ...] = ()
 
 
-def step(annotations: Mapping[str, str], recorded: Cards, newest: int, own: str | None = None) -> Step:
+def step(
+    annotations: Mapping[str, str], recorded: Cards, newest: int, own: str | None = None, count: int | None = None
+) -> Step:
     """Three-way merge: what the annotation names now, what was last projected, and what is on record. `newest` is the
-    newest revision that the database had at the start, `own` the mark that this process wrote last, if any.
+    newest revision that the database had at the start, `own` the mark that this process wrote last, if any, and `count`
+    how many cards the node has (None: not known). Cards that it does not have are not taken over.
     """
-    named = card_indices(annotations.get(CORDONED_CARDS_ANNOTATION, ""))
+    text = annotations.get(CORDONED_CARDS_ANNOTATION, "")
     mark = annotations.get(RECORDED_CORDONS_ANNOTATION, "")
     revision, _, projected = mark.partition(":")
     base = card_indices(projected)
     if (whole_number(revision) or 0) > newest and mark != own:
         base = frozenset()
+    rest = no_cards(text, count, recorded | card_indices(projected))
+    named = card_indices(text) - card_indices(",".join(rest))
     cards = (recorded | (named - base)) - (base - named)
     there = (named, card_indices(projected), base) == (cards,) * 3
-    return Step(named - base - recorded, (base - named) & recorded, cards, not there)
+    return Step(named - base - recorded, (base - named) & recorded, cards, not there, rest)
 
 
 class CordonKeeper:
@@ -125,7 +132,9 @@ class CordonKeeper:
     def _step(self, name: str, annotations: Mapping[str, str]) -> Step:
         assert self._newest is not None
         recorded = frozenset(self._state.card_cordons.get(name, ()))
-        return step(annotations, recorded, self._newest, self._written.get(name))
+        known = self._state.node_objects.get(name)
+        count = None if known is None else known[1].card_count
+        return step(annotations, recorded, self._newest, self._written.get(name), count)
 
     async def _settle(self, name: str) -> None:
         """Take over what was edited on a node, then write what is on record."""
@@ -148,7 +157,8 @@ class CordonKeeper:
             if wanted.write:
                 text = ",".join(map(str, sorted(wanted.cards)))
                 mark = f"{self._head}:{text}" if text else None
-                marks = {CORDONED_CARDS_ANNOTATION: text or None, RECORDED_CORDONS_ANNOTATION: mark}
+                named = ",".join(filter(None, (text, *wanted.rest)))
+                marks = {CORDONED_CARDS_ANNOTATION: named or None, RECORDED_CORDONS_ANNOTATION: mark}
                 version = item["metadata"]["resourceVersion"]
                 self._written[name] = mark or ""  # it may land although the answer is lost
                 body = {"metadata": {"resourceVersion": version, "annotations": marks}}

@@ -88,6 +88,33 @@ async def test_the_annotation_may_be_edited_by_hand(world: World, start: Start, 
     ]
 
 
+async def test_entries_that_name_no_card_are_told_and_left(
+    world: World, start: Start, queue: str, store: Store
+) -> None:
+    await world.play(1, 4, cardMode="honours-index", annotations={SAYS: "3,2"})
+    why = "by an annotation of the node"
+
+    async def says() -> str:
+        return str((await world.client.get(NODES, world.nodes[0]))["metadata"]["annotations"].get(SAYS))
+
+    async with start() as service:
+        await until(lambda: record(world, store), {2: why, 3: why})
+        await until(lambda: annotation(world), "2,3")
+        await edit(world, "3,zz,-1,99")
+        event = await world.event(names.EVENT_CARDS_IGNORED, world.nodes[0], "default")
+        assert f"{SAYS} names 'zz', '-1', '99', which is no card of it (it has 4, counted from 0)" in event["message"]
+        await until(lambda: record(world, store), {3: why})
+        await until(says, "3,zz,-1,99")
+        await until(lambda: cordoned(world, service), {3: why})
+        assert (await told(service, world.nodes[0]))["cardsIgnored"] in event["message"]
+        await store.card_cordons.cordon(world.nodes[0], 1, "fan", "root")
+        await until(says, "1,3,zz,-1,99")
+        await edit(world, "1,3")
+        await until(lambda: annotation(world), "1,3")
+        assert await record(world, store) == {1: "fan", 3: why}
+        assert (await told(service, world.nodes[0]))["cardsIgnored"] is None
+
+
 async def test_cordons_survive_restarts_and_nodes_that_come_back(
     world: World, start: Start, queue: str, store: Store
 ) -> None:

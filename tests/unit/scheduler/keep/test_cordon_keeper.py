@@ -52,3 +52,35 @@ def test_merge(
     found = step(annotations, frozenset(recorded), NEWEST, own="7777:1")
     assert (tuple(sorted(found.cordon)), tuple(sorted(found.uncordon))) == (cordon, uncordon)
     assert (tuple(sorted(found.cards)), found.write) == (cards, write)
+
+
+@pytest.mark.parametrize(
+    ("says", "projected", "recorded", "count", "cordon", "uncordon", "cards", "write", "rest"),
+    [
+        ("3,zz,-1,99", "9:2,3", (2, 3), 4, (), (2,), (3,), True, ("zz", "-1", "99")),
+        ("3,zz,-1,99", "9:3", (3,), 4, (), (), (3,), False, ("zz", "-1", "99")),
+        ("4", "", (), 4, (), (), (), False, ("4",)),
+        ("4,1", "", (), 4, (1,), (), (1,), True, ("4",)),
+        ("4", "", (), 5, (4,), (), (4,), True, ()),
+        ("4", "", (), None, (4,), (), (4,), True, ()),
+        ("zz", "", (2,), 4, (), (), (2,), True, ("zz",)),
+        # It had more cards once, and may have them again.
+        ("7", "9:7", (7,), 4, (), (), (7,), False, ()),
+        ("7", "9:7", (), 4, (), (), (), True, ()),
+    ],
+)
+def test_entries_that_name_no_card_are_left_as_they_are(
+    says: str,
+    projected: str,
+    recorded: tuple[int, ...],
+    count: int | None,
+    cordon: tuple[int, ...],
+    uncordon: tuple[int, ...],
+    cards: tuple[int, ...],
+    write: bool,
+    rest: tuple[str, ...],
+) -> None:
+    annotations = {CORDONED_CARDS_ANNOTATION: says, RECORDED_CORDONS_ANNOTATION: projected}
+    found = step(annotations, frozenset(recorded), NEWEST, count=count)
+    assert (tuple(sorted(found.cordon)), tuple(sorted(found.uncordon))) == (cordon, uncordon)
+    assert (tuple(sorted(found.cards)), found.write, found.rest) == (cards, write, rest)
