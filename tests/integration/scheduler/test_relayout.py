@@ -61,7 +61,7 @@ async def test_a_node_that_is_laid_out_anew_gives_nothing_until_its_pods_are_gon
         assert await says(world, service, "holds") == ["holds"]
         await world.create(wants(world, "next", 1, queue, resource))
         waits = await world.event(names.EVENT_WAITING, "next")
-        assert "card holders" in waits["message"] or "which of the node's cards" in waits["message"]
+        assert "a pod there holds cards of before the node was laid out anew" in waits["message"]
         job = service.state.charges.get(next(iter(service.state.charges.all())))
         assert job is not None
         assert job.worth == 2 * (CARD if before is WHOLE else CARD // 7)
