@@ -89,13 +89,16 @@ def fill(
     clock: Callable[[], float] = lambda: 0.0,
     progress: Callable[[int], None] = lambda decided: None,
     told: Callable[[FillPod, int | None], None] = lambda pod, node: None,
+    *,
+    whole: bool = False,
 ) -> Filled:
-    """Let pods arrive in this order, and the policy place them; of equal nodes it takes the first one.
+    """Let pods arrive in this order, and the policy place them; of equal nodes it takes the first one. With `whole` the
+    nodes give whole cards only, and no pod may ask for a part of one.
 
     `marks` are percentages of the cards' demand, `clock` tells seconds. `progress` is told how many more were decided
     about, and `told` of each pod on which of the nodes it is.
     """
-    table = _table(nodes)
+    table = _table(nodes, whole=whole)
     capacity = capacity_of(nodes)
     classes = _classes(arrivals)
     memory, queues, usual = Memory(), {QUEUE: QueueState(QueueSpec(ordering="BestEffort"))}, UsualPods()
@@ -184,7 +187,11 @@ def _fragmentation(table: NodeTable, pods: Mapping[FillPod, int]) -> float:
     frozen = table.freeze()
     free, static = frozen.free(), frozen.static
     cpu, memory = (free[static.resources.index(name)] for name in ("cpu", "memory"))
-    cards = static.divided[CARD].part_free(free, slice(None))
+    if CARD in static.divided:
+        cards = static.divided[CARD].part_free(free, slice(None))
+    else:  # whole ones: one row a card, free or not
+        count = np.maximum(free[static.resources.index(CARD)], 0)
+        cards = (np.arange(int(count.max(initial=0)))[:, None] < count) * CORES
     models = np.array([facts.labels.get(MODEL, "") for facts in static.facts])
     total, asking, useless = int(cards.sum()), 0, 0
     for pod, count in pods.items():
@@ -224,11 +231,14 @@ def drawn(pods: Sequence[FillPod], demand: int, rng: Randomness) -> list[FillPod
     return found
 
 
-def _table(nodes: Sequence[FillNode]) -> NodeTable:
+def _table(nodes: Sequence[FillNode], *, whole: bool) -> NodeTable:
     """The empty nodes, with names in their order: the planner takes the first of equal ones by name."""
     found = NodeTable()
     for at, node in enumerate(nodes):
-        sizes = (CardSize(CORES, CORES),) * node.cards
+        cards = CardTable()
+        if node.cards:
+            divided = {} if whole else {CARD: (CardSize(CORES, CORES),) * node.cards}
+            cards = CardTable({CARD: node.cards}, divided=divided)
         found.upsert(
             NodeFacts(
                 f"{at:06}-{node.name}",
@@ -236,11 +246,11 @@ def _table(nodes: Sequence[FillNode]) -> NodeTable:
                 allocatable={
                     "cpu": node.cpu,
                     "memory": node.memory << 20,
-                    CARD: _PODS if node.cards else 0,
+                    CARD: node.cards if whole else _PODS if node.cards else 0,
                     SHARE: node.cards * CORES,
                     "pods": _PODS,
                 },
-                cards=CardTable({CARD: node.cards}, divided={CARD: sizes}) if node.cards else CardTable(),
+                cards=cards,
             )
         )
     return found

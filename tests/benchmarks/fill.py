@@ -1,16 +1,20 @@
 """How much of a cluster's cards the packing rules fill, and how fast, alone, on one core: a table and JSON.
 
-    python tests/benchmarks/fill.py FOLDER [--seeds 10] [--list default]… [--policy default]… [--record]
+    python tests/benchmarks/fill.py FOLDER [--seeds 10] [--list default]… [--policy default]… [--whole [--cards-only]]
 
 FOLDER has the openb trace: `openb_node_list_gpu_node.csv`, `openb_pod_list_*.csv` and, if it is there, what was
 published (`fgd_paper_results.csv`). Told are the percentages of 6,212 cards that are allocated when pods have arrived
-that ask for 100 % and for 130 % of them, means over the seeds, and pods placed a second of CPU.
+that ask for 100 % and for 130 % of them, means over the seeds, and pods placed a second of CPU. With `--whole` pods
+that ask for parts of cards are left out, and nodes give whole ones; with `--cards-only` pods without cards are left
+out, too. Policies besides those of `simulate fill`: `binpack` is that of the scheduler without a scheduler.conf,
+`cards` one with the plugin of that name in place of `binpack`.
 """
 
 import argparse
 import csv
 import sys
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from statistics import fmean
@@ -18,11 +22,17 @@ from time import process_time
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
+from t9ksched.engine.policy import Policy
+from t9ksched.model.cards import CORES
 from t9ksched.simulation.fill import POLICIES, capacity_of, drawn, fgd, fill, ordered
 from t9ksched.simulation.openb import FillNode, FillPod, read_nodes, read_pods
 from tests.benchmarks.timing import report
 
-NAMES = ("default", "fgd", "first-fit", "best-fit", "spread")
+MORE = {
+    "binpack": replace(Policy(), cardless_weight=0, starvation=None),
+    "cards": replace(POLICIES["default"], model_weight=1),
+}
+NAMES = ("default", "fgd", "first-fit", "best-fit", "spread", *MORE)
 PREFIX = "openb_pod_list_"
 
 
@@ -45,6 +55,13 @@ def draw(nodes: list[FillNode], pods: list[FillPod], seed: int) -> tuple[list[Fi
     return ordered(nodes, Random(f"nodes {seed}")), drawn(pods, demand, Random(f"pods {seed}"))
 
 
+def asked(pod: FillPod, options: argparse.Namespace) -> bool:
+    """Whether pods of this kind are taken."""
+    if not pod.cards:
+        return not options.cards_only
+    return pod.each == CORES or not options.whole
+
+
 def main() -> None:
     """Fill the cluster for each list, policy and seed."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -52,6 +69,8 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--list", action="append", help="default: all that there are")
     parser.add_argument("--policy", action="append", choices=NAMES)
+    parser.add_argument("--whole", action="store_true", help="only pods and nodes with whole cards")
+    parser.add_argument("--cards-only", action="store_true", help="no pods without cards")
     parser.add_argument("--record", action="store_true")
     options = parser.parse_args()
     with (options.folder / "openb_node_list_gpu_node.csv").open(encoding="utf-8") as lines:
@@ -61,12 +80,12 @@ def main() -> None:
     found: dict[str, dict[str, dict[str, float]]] = {}
     for name in options.list or every:
         with (options.folder / f"{PREFIX}{name}.csv").open(encoding="utf-8") as lines:
-            pods = read_pods(lines)
-        found[name] = {"published FGD": known[name]} if name in known else {}
+            pods = [one for one in read_pods(lines) if asked(one, options)]
+        found[name] = {"published FGD": known[name]} if name in known and not options.whole else {}
         for policy in options.policy or NAMES:
-            contender = fgd(Counter(pods)) if policy == "fgd" else POLICIES[policy]
+            contender = fgd(Counter(pods)) if policy == "fgd" else (POLICIES | MORE)[policy]
             begun = process_time()
-            runs = [fill(*draw(nodes, pods, seed), contender) for seed in range(options.seeds)]
+            runs = [fill(*draw(nodes, pods, seed), contender, whole=options.whole) for seed in range(options.seeds)]
             took = process_time() - begun
             found[name][policy] = {
                 "100": round(fmean(run.at[100] for run in runs), 3),
@@ -75,7 +94,8 @@ def main() -> None:
             }
         told = ", ".join(f"{policy} {one['100']:.2f}/{one['130']:.2f}" for policy, one in found[name].items())
         print(f"{name:>12}: {told}", flush=True)
-    report("fill", options.record, seeds=options.seeds, lists=found)
+    kinds = {"whole": options.whole, "cards_only": options.cards_only}
+    report("fill", options.record, seeds=options.seeds, **kinds, lists=found)
 
 
 if __name__ == "__main__":

@@ -2,8 +2,8 @@
 
 * `usable` learns the shapes from what has arrived. Cores and memory limit what a shape can use before they run out:
   they serve seven quarters of the cards that they would serve exactly, as pods are not all alike. Shapes that only a
-  part of the cards can serve weigh more, so that scarce models are kept for pods that need them. This is the rule of
-  the scheduler.
+  part of the cards can serve weigh more, and those more still that only some nodes may run, so that scarce models are
+  kept for pods that need them. This is the rule of the scheduler.
 * `fragmentation` is FGD of "Beware of Fragmentation" (Weng et al., USENIX ATC 2023), with shapes that are given: free
   cards on which a shape fits are all useful to it, others are not.
 
@@ -12,7 +12,7 @@ All numbers are whole; cards count in thousandths, memory in MiB.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import ceil, log
+from math import ceil, isqrt, log
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -35,6 +35,10 @@ _MOST_SHAPES: Final = 64
 _REACH: Final = (7, 4)
 _FIXED: Final = 16
 """Binary places of what one core, or one MiB, serves."""
+_FINE: Final = 8
+"""Binary places of a root."""
+_LARGEST: Final = 1 << 40
+"""Keeps products with a root inside 64 bits."""
 _MOST_SCARCE: Final = 100
 """A shape weighs at most so many times the mean."""
 _FGD_SCORES: Final = 100
@@ -129,9 +133,14 @@ class Shapes:
         self._weights: Int64s = np.where(self._masks, np.array([weight for *_, weight in useful], np.int64), 0)
 
     def weigh_by_capacity(self, cpu: Int64s, memory: Int64s, cards: Int64s) -> None:
-        """Weigh each shape by how few of the cards can serve it, on empty nodes with these amounts."""
+        """Weigh each shape by how few of the cards can serve it, on empty nodes with these amounts; those that some
+        nodes may not run more, by the root of how few of the cards are on nodes that may: what has a choice keeps away.
+        """
         capacity = np.where(self._masks, self._usable(cpu, memory, self.sums(cards)), 0).sum(axis=0)
-        scarce: Int64s = self._weights.max(axis=0, initial=0) * int(cards.sum()) // np.maximum(capacity, 1)
+        whole, here = int(cards.sum()), np.where(self._masks, cards.sum(axis=1)[:, None], 0).sum(axis=0)
+        roots = [isqrt((whole << 2 * _FINE) // max(there, 1)) for there in here.tolist()]
+        scarce: Int64s = self._weights.max(axis=0, initial=0) * whole // np.maximum(capacity, 1)
+        scarce = np.minimum(scarce, _LARGEST) * np.array(roots, np.int64) >> _FINE
         # Shapes that almost no node serves would outweigh all others, and leave 64 bits.
         most = _MOST_SCARCE * max(int(scarce.sum()) // max(len(scarce), 1), 1)
         self._weights = np.where(self._masks, np.minimum(scarce, most), 0)

@@ -30,6 +30,10 @@ from t9ksched.model.podclass import HostPort, PodClass
 
 _MOST_COLUMNS: Final = 512
 """So many classes keep their arrays; beyond, thousands of pods that are all unlike would fill the memory."""
+_BESIDE_USABLE: Final = 8
+"""Models count so much less where shapes that only some nodes may run weigh more already: as much again would have pods
+break into empty nodes of common models, and leave scarce ones to pods without cards.
+"""
 _A_COLUMN: Final = 1_000
 """Units of work to make a column, without its arrays."""
 
@@ -83,6 +87,8 @@ class Trial:
         self.affinity_weight = policy.affinity_weight
         self._cardless_weight = policy.cardless_weight
         self._model_weight = policy.model_weight
+        weighs = policy.packing is not None and policy.packing.rule == "usable"
+        self._model_part = _BESIDE_USABLE if weighs else 1
         self.scope: Mask | None = None
         """Only these nodes are looked at; see `within`."""
         self._feasibility = feasibility
@@ -175,7 +181,8 @@ class Trial:
         if resource not in self.resource_rows:
             return None
         have = self.nodes.static.allocatable[self.resource_rows[resource]] > 0
-        return combined(self.feasibility.card_models(resource), among & have, self._model_weight)
+        points = combined(self.feasibility.card_models(resource), among & have, self._model_weight)
+        return None if points is None else points // self._model_part
 
     def commit(self) -> None:
         """What was placed stays; there is nothing to undo any more."""

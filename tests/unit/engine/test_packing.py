@@ -2,7 +2,7 @@
 
 from collections import Counter
 from dataclasses import dataclass, field, replace
-from math import exp
+from math import exp, isqrt
 from random import Random
 
 import pytest
@@ -128,7 +128,9 @@ class Usable(Reading):
         weighed = []
         for shape, count in self.shapes:
             capacity = sum(self.usable(node, shape) for node in self.nodes)
-            weighed.append((2 * SCALE * count + total) // (2 * total) * whole // max(capacity, 1))
+            here = sum(sum(node.cards) for node in self.nodes if not shape.models or node.model in shape.models)
+            root = isqrt((whole << 16) // max(here, 1))
+            weighed.append((2 * SCALE * count + total) // (2 * total) * whole // max(capacity, 1) * root >> 8)
         most = 100 * max(sum(weighed) // len(weighed), 1)
         allowed = [any(not s.models or node.model in s.models for node in self.nodes) for s, _ in self.shapes]
         self.shapes = [
@@ -214,6 +216,17 @@ def test_usable_room_is_lost_as_it_is_defined(seed: int) -> None:
     seen, found = placed(nodes, pods, policy, seed)
     reading = Usable(nodes_of(seed, nodes), frequent(known, 990))
     assert [reading.place(pod) for pod in seen] == found
+
+
+@pytest.mark.parametrize("policy", ["default", "first-fit", "best-fit"])
+def test_nodes_that_give_whole_cards_are_filled_like_those_that_give_parts(policy: str) -> None:
+    rng = Random(3)
+    nodes = cluster(rng)
+    pods = [pod for pod in arriving(rng) if pod.each in (0, 1000)]
+    arrivals = drawn(pods, capacity_of(nodes), Random(3))
+    parts = fill(nodes, arrivals, POLICIES[policy], (100,))
+    assert fill(nodes, arrivals, POLICIES[policy], (100,), whole=True) == parts
+    assert parts.placed
 
 
 def test_scarce_cards_are_kept_for_pods_that_need_them() -> None:
