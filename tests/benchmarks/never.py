@@ -83,7 +83,7 @@ def measure(nodes: int, rounds: int = 9) -> dict[str, object]:
         spent = [best(partial(plan, one, POLICY, 0, memory), 1) for one in given]
         figures[name] = min(spent, key=lambda one: one.cpu).ms(3)
         for told in plan(given[0], POLICY, 0).waiting:
-            reason = told.reasons[0]
+            (reason,) = told.reasons
             figures[name] |= {"code": reason.code, "message": reason.message}  # type: ignore[operator]
     return figures
 

@@ -2,8 +2,9 @@
 
 * `usable` learns the shapes from what has arrived. Cores and memory limit what a shape can use before they run out:
   they serve seven quarters of the cards that they would serve exactly, as pods are not all alike. Shapes that only a
-  part of the cards can serve weigh more, and those more still that only some nodes may run, so that scarce models are
-  kept for pods that need them. This is the rule of the scheduler.
+  part of the cards can serve weigh more, and those more still that may run on few nodes, in so far as what may run
+  nowhere else asks for much there, so that scarce models are kept for pods that need them. This is the rule of the
+  scheduler.
 * `fragmentation` is FGD of "Beware of Fragmentation" (Weng et al., USENIX ATC 2023), with shapes that are given: free
   cards on which a shape fits are all useful to it, others are not.
 
@@ -12,12 +13,13 @@ All numbers are whole; cards count in thousandths, memory in MiB.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import ceil, isqrt, log
+from math import ceil, log
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
 from t9ksched.engine.arrays import Indices, Int64s, Mask
+from t9ksched.engine.placement.crowding import PLACES, crowding
 from t9ksched.model.card_size import CORES
 from t9ksched.model.cards import CardRequest, SharedCards, WholeCards
 from t9ksched.model.podclass import PodClass
@@ -35,10 +37,8 @@ _MOST_SHAPES: Final = 64
 _REACH: Final = (7, 4)
 _FIXED: Final = 16
 """Binary places of what one core, or one MiB, serves."""
-_FINE: Final = 8
-"""Binary places of a root."""
 _LARGEST: Final = 1 << 40
-"""Keeps products with a root inside 64 bits."""
+"""No weight is larger: keeps values of nodes inside 64 bits."""
 _MOST_SCARCE: Final = 100
 """A shape weighs at most so many times the mean."""
 _FGD_SCORES: Final = 100
@@ -124,7 +124,8 @@ class Shapes:
         self._cards = np.array([one.cards for one in shapes], np.int64)
         self._several = bool((self._cards > 1).any())
         more, of_all = _REACH
-        reach = np.array([more * one.demand << _FIXED for one in shapes], np.int64)
+        self._demand = [one.demand for one in shapes]
+        reach = np.array([more * demand << _FIXED for demand in self._demand], np.int64)
         self._per_core: Int64s = reach // (of_all * np.maximum(self._cpu, 1))
         self._per_mib: Int64s = reach // (of_all * np.maximum(self._memory, 1))
         masks = [trial.allowed(None, of) & _have_cards(of, trial) for of, _, _ in useful]
@@ -133,17 +134,21 @@ class Shapes:
         self._weights: Int64s = np.where(self._masks, np.array([weight for *_, weight in useful], np.int64), 0)
 
     def weigh_by_capacity(self, cpu: Int64s, memory: Int64s, cards: Int64s) -> None:
-        """Weigh each shape by how few of the cards can serve it, on empty nodes with these amounts; those that some
-        nodes may not run more, by the root of how few of the cards are on nodes that may: what has a choice keeps away.
+        """Weigh each shape by how few of the cards can serve it, on empty nodes with these amounts, and more where what
+        may run on no other nodes asks for much of them.
         """
-        capacity = np.where(self._masks, self._usable(cpu, memory, self.sums(cards)), 0).sum(axis=0)
-        whole, here = int(cards.sum()), np.where(self._masks, cards.sum(axis=1)[:, None], 0).sum(axis=0)
-        roots = [isqrt((whole << 2 * _FINE) // max(there, 1)) for there in here.tolist()]
-        scarce: Int64s = self._weights.max(axis=0, initial=0) * whole // np.maximum(capacity, 1)
-        scarce = np.minimum(scarce, _LARGEST) * np.array(roots, np.int64) >> _FINE
+        capacities = np.where(self._masks, self._usable(cpu, memory, self.sums(cards)), 0).sum(axis=0).tolist()
+        weights, whole = self._weights.max(axis=0, initial=0).tolist(), int(cards.sum())
+        asked = [weight * demand for weight, demand in zip(weights, self._demand, strict=True)]
+        scarce = [
+            weight * whole // max(capacity, 1) * crowded >> PLACES
+            for weight, capacity, crowded in zip(
+                weights, capacities, crowding(asked, self._masks, cards.sum(axis=1)), strict=True
+            )
+        ]
         # Shapes that almost no node serves would outweigh all others, and leave 64 bits.
-        most = _MOST_SCARCE * max(int(scarce.sum()) // max(len(scarce), 1), 1)
-        self._weights = np.where(self._masks, np.minimum(scarce, most), 0)
+        most = min(_MOST_SCARCE * max(sum(scarce) // max(len(scarce), 1), 1), _LARGEST)
+        self._weights = np.where(self._masks, np.array([min(one, most) for one in scarce], np.int64), 0)
 
     def kinds(self) -> Indices:
         """Numbers of kinds of nodes, shape (nodes,): on those of one kind all shapes weigh the same."""

@@ -125,18 +125,22 @@ class Usable(Reading):
     def __post_init__(self) -> None:
         total = sum(count for _, count in self.shapes)
         whole = sum(sum(node.cards) for node in self.nodes)
-        weighed = []
-        for shape, count in self.shapes:
-            capacity = sum(self.usable(node, shape) for node in self.nodes)
-            here = sum(sum(node.cards) for node in self.nodes if not shape.models or node.model in shape.models)
-            root = isqrt((whole << 16) // max(here, 1))
-            weighed.append((2 * SCALE * count + total) // (2 * total) * whole // max(capacity, 1) * root >> 8)
-        most = 100 * max(sum(weighed) // len(weighed), 1)
-        allowed = [any(not s.models or node.model in s.models for node in self.nodes) for s, _ in self.shapes]
-        self.shapes = [
-            (shape, min(weight, most) if there else 0)
-            for (shape, _), weight, there in zip(self.shapes, weighed, allowed, strict=True)
+        known = [(shape, (2 * SCALE * count + total) // (2 * total)) for shape, count in self.shapes]
+        where = [
+            {at for at, node in enumerate(self.nodes) if not shape.models or node.model in shape.models}
+            for shape, _ in known
         ]
+        asked = [weight * shape.demand if there else 0 for (shape, weight), there in zip(known, where, strict=True)]
+        weighed = []
+        for (shape, weight), there in zip(known, where, strict=True):
+            capacity = sum(self.usable(node, shape) for node in self.nodes)
+            room = max(sum(sum(self.nodes[at].cards) for at in there), 1)
+            inside = sum(amount for amount, theirs in zip(asked, where, strict=True) if theirs <= there)
+            pressure = min((inside * whole << 16) // max(sum(asked) * room, 1), 1 << 16)
+            more = (1 << 16) + ((isqrt((whole << 32) // room) - (1 << 16)) * pressure >> 16)
+            weighed.append(weight * whole // max(capacity, 1) * more >> 16 if there else 0)
+        most = min(100 * max(sum(weighed) // len(weighed), 1), 1 << 40)
+        self.shapes = [(shape, min(weight, most)) for (shape, _), weight in zip(known, weighed, strict=True)]
 
     def usable(self, node: Node, shape: FillPod) -> int:
         able = [card for card in node.cards if card >= shape.each]
