@@ -44,8 +44,10 @@ def crowding(asked: Sequence[int], allowed: Mask, cards: Int64s) -> list[int]:
 
 def _nowhere_else(allowed: Mask) -> Mask:
     """For each shape the shapes that may run only where it may, itself too; shape (shapes, shapes)."""
+    rows = np.packbits(allowed, axis=1)
+    packed, size = rows.tobytes(), rows.shape[1]
     # Many nodes are of few kinds.
-    rows = np.unique(np.packbits(allowed, axis=1), axis=0)
-    kinds = np.unpackbits(rows, axis=1, count=allowed.shape[1]).astype(np.int64)
-    found: Mask = (1 - kinds).T @ kinds == 0
+    some = b"".join({packed[at : at + size] for at in range(0, len(packed), size)})
+    kinds = np.unpackbits(np.frombuffer(some, np.uint8).reshape(-1, size), axis=1, count=allowed.shape[1])
+    found: Mask = (1 - kinds.astype(np.int64)).T @ kinds == 0
     return found
