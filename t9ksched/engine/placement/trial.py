@@ -30,7 +30,7 @@ from t9ksched.model.podclass import HostPort, PodClass
 
 _MOST_COLUMNS: Final = 512
 """So many classes keep their arrays; beyond, thousands of pods that are all unlike would fill the memory."""
-_BESIDE_USABLE: Final = 8
+_BESIDE_USABLE: Final = 16
 """Models count so much less where shapes that only some nodes may run weigh more already: as much again would have pods
 break into empty nodes of common models, and leave scarce ones to pods without cards.
 """
