@@ -108,13 +108,13 @@ class TimeKeeper:
         # Pods of an earlier group of this name are not ended by this job's limit, however long they run.
         holding = [pod for gang in gangs for pod in gang.members.values() if pod.holds and not gang.inherited(pod)]
         holds = [pod for pod in holding if pod.uid not in evicted] if evicted else holding
+        if clock is None and not holds:  # as thousands that wait, and are told another position in each cycle
+            state.clocks.without_place(uid)
+            return []
         runs = any(gang.runs(evicted) for gang in gangs)
         limit = own_limit(state, gangs[0]) if gangs else None
         ended = limit is not None or ended_elsewhere(state, gangs)
         if clock is None:
-            if not holds:
-                state.clocks.without_place(uid)
-                return []
             if runs and not ended and uid not in state.clocks.again:
                 state.clocks.runs_untimed(uid)
                 return []
