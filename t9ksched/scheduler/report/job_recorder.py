@@ -31,6 +31,9 @@ FIRST_PERIOD: Final = 2.0
 """Seconds that a job may wait before it is written when it is new, or being bound: most have their places by then."""
 COUNTS_PERIOD: Final = 4.0
 """Seconds between two writes of one job when only its counts changed: they come by the second while it starts."""
+COUNTS_A_SECOND: Final = 250
+"""Jobs written a second whose counts, places in the queue or reasons changed alone: of thousands that wait each has
+another place in each cycle. Lists of a service whose leader is there do not come from SQL."""
 BURST_PERIOD: Final = 10.0
 """Seconds that a job may wait before it is written while its pods are being bound: thousands may be before them."""
 SLICE: Final = 50
@@ -93,7 +96,8 @@ class JobRecorder:
         """Write the jobs that changed, and postponed ones that are due."""
         changed = dict.fromkeys(self._changed.take())
         now = asyncio.get_running_loop().time()
-        self._wrote = {uid: at for uid, at in self._wrote.items() if at + COUNTS_PERIOD > now}
+        period = self._period()
+        self._wrote = {uid: at for uid, at in self._wrote.items() if at + period > now}
         later = [uid for uid, at in self._later.items() if at <= now]
         due = {uid: None for uid in later if not self._put_off_again(uid, now)}
         for uid in due:
@@ -173,8 +177,12 @@ class JobRecorder:
         if wrote is None and before is not None and not on_its_way(self._state, uid):
             return False
         now = asyncio.get_running_loop().time()
-        self._later[uid] = now + FIRST_PERIOD if wrote is None else wrote + COUNTS_PERIOD
+        self._later[uid] = now + FIRST_PERIOD if wrote is None else wrote + self._period()
         return True
+
+    def _period(self) -> float:
+        """Seconds between two writes of one job when only its counts changed, with as many as wait for theirs now."""
+        return max(COUNTS_PERIOD, len(self._later) / COUNTS_A_SECOND)
 
     def _put_off_again(self, uid: str, now: float) -> bool:
         """Whether a job that is due is still being bound: it is written with its places, once, when it has them."""

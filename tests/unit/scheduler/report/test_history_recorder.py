@@ -124,6 +124,18 @@ async def test_what_was_put_off_is_written_in_its_time(monkeypatch: pytest.Monke
         assert one.sql_writer.jobs[-1].shape["members"]["bound"] == 1
 
 
+async def test_of_many_jobs_whose_counts_change_each_is_written_less_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(job_recorder, "COUNTS_A_SECOND", 1e-9)
+    async with telling(monkeypatch, first=0.05, counts=0) as one:
+        await one.told(1)
+        one.recorder.jobs._later["another"] = 1e12
+        one.see(node="n1")
+        await until(lambda: one.recorder.jobs._later.get("u", 0) > 1e6)
+        assert len(one.sql_writer.jobs) == 1
+        one.see(node="n1", phase="Running")
+        await one.told(2)
+
+
 async def test_a_job_that_is_being_bound_is_written_once_with_its_places(monkeypatch: pytest.MonkeyPatch) -> None:
     async with telling(monkeypatch, first=0.01, counts=0) as one:
         (pod,) = one.state.pods.values()
