@@ -23,6 +23,8 @@ Limits = tuple[tuple[str, str, int, int], ...]
 _ENTRIES: Final = 1_000_000
 """So many kinds times rows are looked at together."""
 _PARTS: Final = 512
+_REASONS: Final = 3
+"""So many reasons of a kind are kept."""
 NOWHERE: Final = (-1, -1)
 _ANY: Final = np.iinfo(np.int64).min
 
@@ -50,6 +52,7 @@ class Kind:
     """
 
     __slots__ = (
+        "_before",
         "_lacks",
         "able",
         "alone",
@@ -90,6 +93,8 @@ class Kind:
         self.counted = self.alone = self.fixed = self.valid = False
         self.told: Reasons = ()
         self._lacks: Reasons = ()
+        self._before: tuple[object, dict[tuple[int, ...], Reason]] = None, {}
+        """What it was told lately where most was free of each resource: as pods end and come, that is soon so again."""
         self.over_quota: Reason | None = None
         self.limits: Limits | None = None
         self.searched: tuple[int, int] | None = None
@@ -144,12 +149,21 @@ class Kind:
         if self.total:
             return self.told_of(self.fit, self.able)
         shared = self.shared
+        if self._before[0] is not self.away:
+            self._before = self.away, {}
+        numbers, before = (self.match, *shared.most(self.needs)), self._before[1]
+        if (known := before.get(numbers)) is not None:
+            return known
         reason = explain.short_of(self.pod_class, self.match, shared.best())
         if reason is None:
             self._find_closest()
             row = self.closest[0]
             reason = explain.short_of(self.pod_class, self.match, shared.free_on(row), explain.CLOSEST)
-        return None if reason is None else explain.with_additions(reason, self.away)
+            return None if reason is None else explain.with_additions(reason, self.away)
+        if len(before) >= _REASONS:
+            before.clear()
+        found = before[numbers] = explain.with_additions(reason, self.away)
+        return found
 
     def told_of(self, fit: int, able: int, best: Mapping[str, int] | None = None) -> Reason | None:
         """Why there is too little room where so many of its pods fit, on so many nodes; if none does, and `best` is the
@@ -202,6 +216,7 @@ class Shared:
         self._pods: Int64s = np.zeros(0, np.int64)
         self._best: Int64s | None = None
         self._named: dict[str, int] | None = None
+        self._listed: tuple[Int64s, list[int]] | None = None
         self._inside: _Inside | None = None
 
     def learned(self) -> None:
@@ -225,8 +240,10 @@ class Shared:
 
     def most(self, needs: Sequence[tuple[int, int]]) -> list[int]:
         """The same for the resources of these needs."""
-        most = self._most()
-        return [int(most[at]) for at, _ in needs]
+        if self._listed is None or self._listed[0] is not self._most():
+            self._listed = self._most(), self._most().tolist()
+        most = self._listed[1]
+        return [most[at] for at, _ in needs]
 
     def free_on(self, row: int) -> Mapping[str, int]:
         """What is free on one node, by resource."""

@@ -180,7 +180,7 @@ class Cycles:
         while True:
             with watch.phase("turns" if begun else "begin"):
                 done = planner.step(_WORK_A_STEP)
-            begun = begun or planner._begun
+            begun = begun or getattr(planner, "_begun", True)
             if done:
                 break
         with watch.phase("turns"):
@@ -241,9 +241,8 @@ def measured(nodes: int, rounds: int, profile: str) -> dict[str, Any]:
     cycles = Cycles(nodes)
     gc.collect()
     gc.freeze()
-    while cycles.state._unaccepted or cycles.state.begun:
-        for _ in cycles.state.judge(cycles.now):
-            pass
+    while cycles.state.accept_running(cycles.now):
+        pass
     for _ in range(3):
         cycles.cycle()
     first = {name: round(several[0], 1) for name, several in cycles.spent.items()}

@@ -4,13 +4,15 @@ Lines of Python are counted, and what the meter counts beside them: numpy's work
 """
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from msgspec import structs
 
+from t9ksched.engine import explain
 from t9ksched.engine.memory import Memory
 from t9ksched.engine.order import in_order
-from t9ksched.engine.planner import Planner
+from t9ksched.engine.planner import Planner, plan
 from t9ksched.engine.policy import Policy
 from t9ksched.engine.victims.victim_table import VictimTable
 from t9ksched.engine.view import View
@@ -98,3 +100,31 @@ def test_gangs_are_sorted_by_pieces() -> None:
 
 def asking(given: View, wants: Gang) -> View:
     return replace(given, gangs=(wants,))
+
+
+def test_reasons_that_come_again_are_not_composed_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A card comes free and is taken, over and over: what thousands are told of it goes to and fro."""
+    live = table(node(f"n{at}", gpu=8) for at in range(3))
+    seven = pod_class(gpu=7)
+    for at in range(3):
+        live.charge(at, ONE, CardGrant.packed({GPU: 1}))
+        live.charge(at, seven, CardGrant.packed({GPU: 254}))
+    gangs = [gang(f"g{at}", "low", 1, of=pod_class(gpu=8, cpu=f"{at + 1}m"), created=at) for at in range(50)]
+    memory, composed = Memory(), 0
+    short_of = explain.short_of
+
+    def count(*given: Any) -> Any:
+        nonlocal composed
+        composed += 1
+        return short_of(*given)
+
+    monkeypatch.setattr(explain, "short_of", count)
+    told = []
+    for nth in range(6):
+        (live.discharge if nth % 2 else live.charge)(1, *((ONE, CardGrant.packed({GPU: 1})) if nth else (pod_class(),)))
+        before = composed
+        found = plan(view(live, gangs, QUEUES), Policy(), 0, memory)
+        told.append(composed - before)
+        assert found.to_bytes() == plan(view(live, gangs, QUEUES), Policy(), 0).to_bytes()
+        assert len(found.waiting) == 50
+    assert told == [50, 50, 0, 0, 0, 0]
