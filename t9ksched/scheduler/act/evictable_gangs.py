@@ -25,7 +25,7 @@ _SECOND: Final = 1_000_000_000
 _DAY_NS: Final = 86_400 * _SECOND
 _ONE_EVICTION_NS: Final = 600 * _SECOND
 _PAGE: Final = 1000
-_GROUPS_A_SLICE: Final = 100
+_GROUPS_A_SLICE: Final = 60
 """So many groups are looked at before other tasks run."""
 
 
@@ -92,6 +92,8 @@ class EvictableGangs:
         """Look at the groups that changed a slice at a time, so that `running` finds few of them left."""
         self._follow()
         for _ in self._look_at_due(now):
+            other, self._other = self._other, {}
+            self._guarded.take(other, self._state.queues)
             await asyncio.sleep(0)
 
     def rest(self) -> None:

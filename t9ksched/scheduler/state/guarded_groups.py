@@ -47,6 +47,8 @@ class GuardedGroups:
         self._shown: dict[str, Running] = {}
         """All groups as they are told, by UID."""
         self._told: tuple[Running, ...] = ()
+        self._taken = False
+        """Groups were taken in since they were told."""
         self._selecting: dict[BudgetKey, object] = {}
         self._users: Counter[BudgetKey] = Counter()
         """By how many of the groups each budget would lose pods."""
@@ -59,14 +61,11 @@ class GuardedGroups:
         `changed` are groups that came or changed since the last call, by UID, and None for those that went.
         """
         relabelled = self._budgets.take_relabelled()
-        for uid, group in changed.items():
-            if group is not None:
-                self._groups[uid] = group
-            else:
-                self._groups.pop(uid, None)
+        self._note(changed)
         budgets, allowed = self._budgets.selecting(), self._budgets.allowed()
         if not budgets:
-            if changed or self._selecting:
+            if changed or self._selecting or self._taken:
+                self._taken = False
                 self._forget()
                 self._tell(list(self._groups.values()))
             return self._told
@@ -78,8 +77,9 @@ class GuardedGroups:
                 entry.rank = rank(entry.group, queues)
             self._priorities = priorities
             self._sort()
-        elif not (changed or relabelled) and allowed == self._allowed and budgets == self._selecting:
+        elif not (changed or relabelled or self._taken) and allowed == self._allowed and budgets == self._selecting:
             return self._told
+        self._taken = False
         self._take_in(changed, relabelled, queues)
         self._follow_budgets(budgets)
         self._allowed = allowed
@@ -90,6 +90,24 @@ class GuardedGroups:
         shown = self._shown
         self._tell([shown[uid] for uid in self._groups])
         return self._told
+
+    def take(self, changed: Mapping[str, Running | None], queues: Mapping[str, Queue]) -> None:
+        """Take in a few groups ahead of `mark`, so that what thousands need of budgets is not found in one piece."""
+        begins = not self._groups
+        self._note(changed)
+        self._taken = self._taken or bool(changed)
+        if begins and not self._selecting and (budgets := self._budgets.selecting()):
+            self._priorities = {name: queue.spec.priority for name, queue in queues.items()}
+            self._follow_budgets(budgets)
+        if self._selecting:
+            self._take_in(changed, set(), queues)
+
+    def _note(self, changed: Mapping[str, Running | None]) -> None:
+        for uid, group in changed.items():
+            if group is not None:
+                self._groups[uid] = group
+            else:
+                self._groups.pop(uid, None)
 
     def _show(self, entry: _GroupEntry) -> None:
         group = entry.group

@@ -1,6 +1,12 @@
 """Who may have to yield, as the engine is told: looked at anew only where something changed."""
 
+from typing import Any
+
+import pytest
+
 from t9ksched.scheduler.act.evictable_gangs import EvictableGangs
+from t9ksched.scheduler.observe.informers import decoder
+from t9ksched.scheduler.state.budgets import Budgets, DisruptionBudget
 from t9ksched.scheduler.state.state import ClusterState
 from tests.unit.scheduler.state.test_state import NOW, group, node, pod, state_with
 
@@ -79,3 +85,30 @@ def test_evictions_of_a_day_are_counted_and_forgotten() -> None:
     evictable.note("group-g", "somebody", NOW)
     assert [one.evictions for one in evictable.running(NOW)] == [1, 0]
     assert [one.evictions for one in evictable.running(NOW + DAY + 1)] == [0, 0]
+
+
+async def test_what_budgets_would_lose_is_found_in_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    state = state_with(*(node(f"n{at}", gpus=8) for at in range(40)), queues={"q": {}})
+    for at in range(300):
+        state.upsert_pod(pod(f"p{at}", queue="q", node=f"n{at // 8}", phase="Running"))
+    while state.accept_running(NOW):
+        pass
+    budget = {"metadata": {"name": "all", "namespace": "ns"}, "spec": {"selector": {}}, "status": {}}
+    state.budgets.upsert(decoder(DisruptionBudget)(budget))
+    looked: list[str] = []
+    going = Budgets.going
+
+    def look(self: Budgets, group: Any, pods: Any) -> Any:
+        looked.append(group.uid)
+        return going(self, group, pods)
+
+    monkeypatch.setattr(Budgets, "going", look)
+    evictable = EvictableGangs(state, ())
+    steps, most = evictable.take_in(NOW).__await__(), 0
+    before = 0
+    for _ in steps:
+        most, before = max(most, len(looked) - before), len(looked)
+    assert most <= 60
+    assert len(looked) >= 240, "the rest is less than a step"
+    assert all(one.guarded for one in evictable.running(NOW))
+    assert len(looked) == 300
