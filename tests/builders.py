@@ -10,7 +10,8 @@ from itertools import count
 from t9ksched.engine.nodes import NodeTable
 from t9ksched.engine.view import QueueState, View
 from t9ksched.model.card_size import CardSize
-from t9ksched.model.cards import CardGrant, CardTable, SharedCards, WholeCards
+from t9ksched.model.card_table import CardTable
+from t9ksched.model.cards import CardGrant, SharedCards, WholeCards
 from t9ksched.model.gang import Gang, Member, Running, RunningPod
 from t9ksched.model.labels import LabelSelector, NodeSelector
 from t9ksched.model.node import NodeFacts

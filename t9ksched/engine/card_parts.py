@@ -5,18 +5,20 @@ that what is taken, given back, lent or undone moves them along. A part must be 
 card, never in sum. A whole card is all its counters.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Final
+from typing import Any, Final, TypeVar
 
 import numpy as np
 
 from t9ksched.engine.arrays import Indices, Int64s, Mask
-from t9ksched.engine.cards import Share, bits, how_many
+from t9ksched.engine.cards import bits, how_many
 from t9ksched.model.card_filter import CardFilter
 from t9ksched.model.card_size import CORES
-from t9ksched.model.cards import CardPart, CardRequest, CardTable, SharedCards, counter
+from t9ksched.model.card_table import CardTable
+from t9ksched.model.cards import CardGrant, CardPart, CardRequest, SharedCards, counter
 
+T = TypeVar("T")
 _NONE: Final = np.iinfo(np.int64).max
 LARGEST: Final = 1 << 50
 """MiB; more than any card has."""
@@ -61,6 +63,7 @@ class DividedCards:
         self._cards = sizes
         self._tables = tables
         self._needs: dict[tuple[int, CardRequest, CardFilter | None], PartNeed] = {}
+        self._slots: dict[tuple[tuple[CardRequest, ...], CardFilter | None], Any] = {}
 
     def need(self, count: int, request: CardRequest, only: CardFilter | None = None) -> "PartNeed":
         """What a pod needs that asks so for `count` cards, `only` of these; kept, because every cycle asks for the
@@ -74,6 +77,16 @@ class DividedCards:
             found = self._needs[key] = PartNeed(self, count, request, only)
             if only is not None:
                 found.memory[self._unfit(only)] = LARGEST
+        return found
+
+    def slots(self, requests: tuple[CardRequest, ...], only: CardFilter | None, make: Callable[[], T]) -> T:
+        """As `need` for pods of which several containers ask for cards; `make` makes it where it is not kept yet."""
+        key = requests, only
+        if key not in self._slots:
+            if len(self._slots) >= _MOST_NEEDS:
+                self._slots.clear()
+            self._slots[key] = make()
+        found: T = self._slots[key]
         return found
 
     def _unfit(self, only: CardFilter) -> Mask:
@@ -279,6 +292,14 @@ class PartNeed:
         for index in bits(mask):
             yield CardPart(self.of.resource, index, self.cores, int(self.memory[index, row]))
 
+    def share(self, grant: CardGrant) -> int:
+        """The share of a pod that has these cards."""
+        return sum(1 << at for at in grant.indices(self.of.resource))
+
+    def complete(self, mask: int) -> bool:
+        """Whether a share has as many cards as are needed."""
+        return how_many(mask) == self.count
+
 
 def _rows(rows: list[int]) -> slice:
     """Rows as a slice: the counters of one kind stand at equal distances, because names are sorted."""
@@ -301,54 +322,3 @@ def _fullest(card: Card) -> tuple[int, int, int]:
 def _emptiest(card: Card) -> tuple[int, int, int]:
     _, cores, memory, at = card
     return -cores, -memory, at
-
-
-def divided_cards(tables: Sequence[CardTable], rows: Mapping[str, int], allocatable: Int64s) -> dict[str, DividedCards]:
-    """The resources of which some node divides cards. `rows` has the counters' rows of `allocatable`."""
-    resources = sorted({resource for table in tables for resource in table.divided})
-    return {resource: DividedCards(resource, tables, rows, allocatable) for resource in resources}
-
-
-def part_needs(
-    divided: Mapping[str, DividedCards],
-    counts: Mapping[str, int],
-    requests: Sequence[CardRequest],
-    only: CardFilter | None = None,
-) -> tuple[PartNeed | None, ...]:
-    """What a class needs of divided cards, one for each card resource in `counts`; None where no node divides it."""
-    asked = {request.resource: request for request in requests}
-    return tuple(
-        divided[name].need(count, asked[name], only) if name in divided else None for name, count in counts.items()
-    )
-
-
-PartNeeds = Sequence[PartNeed | None]
-"""What the pods of a class need of divided cards, by card resource: as `part_needs` gives it."""
-
-
-def take_parts(needs: PartNeeds, left: Int64s, row: int, pods: int) -> list[Share]:
-    """Take parts of divided cards for pods on a node, from its column, a view that is written to; returns the share of
-    each pod, without cards that are not divided. A share has too few where they do not fit.
-    """
-    by_resource = [
-        list(need.take(left, row, pods)) if need is not None and need.on(row) else [0] * pods for need in needs
-    ]
-    return list(zip(*by_resource, strict=True))
-
-
-def complete(needs: PartNeeds, row: int, share: Share) -> bool:
-    """Whether a share has as many divided cards of a node as these needs, one a card resource, are of."""
-    return all(
-        need is None or not need.on(row) or how_many(mask) == need.count
-        for need, mask in zip(needs, share, strict=True)
-    )
-
-
-def move_parts(
-    needs: PartNeeds, left: Int64s, row: int, shares: Iterable[Share], sign: int, held: bool = False
-) -> None:
-    """Take the divided cards of these shares of a node from its column (sign 1), or give them back (-1)."""
-    for share in shares:
-        for need, mask in zip(needs, share, strict=True):
-            if need is not None and need.on(row):
-                need.move(left, row, mask, sign, held)

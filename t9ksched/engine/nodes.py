@@ -13,7 +13,8 @@ from typing import Final
 import numpy as np
 
 from t9ksched.engine.arrays import Indices, Int64s, Masks
-from t9ksched.engine.card_parts import DividedCards, divided_cards
+from t9ksched.engine.card_needs import divided_cards
+from t9ksched.engine.card_parts import DividedCards
 from t9ksched.engine.card_worths import CardWorths
 from t9ksched.engine.cards import CardColumns, HeldCards
 from t9ksched.engine.fact_columns import FactColumns

@@ -16,7 +16,6 @@ import numpy as np
 from t9ksched.engine.arrays import Int64s, Mask
 from t9ksched.engine.blocks import NEVER_ENDS, Block, Room
 from t9ksched.engine.card_worths import CardWorths
-from t9ksched.engine.cards import share_of
 from t9ksched.engine.ends import Ends, KnownEnds
 from t9ksched.engine.ledger import Ledger
 from t9ksched.engine.nodes import Static
@@ -175,8 +174,8 @@ class PastPlans:
             if had is None or had[0] != reserved:
                 parts = [(trial.column(None, one.pod_class), index[one.node], 1) for one in those]
                 shares = [
-                    share_of(one.cards, of.card_names) if one.cards else ()
-                    for one, (of, *_) in zip(those, parts, strict=True)
+                    of.share_of(row, one.cards) if one.cards else ()
+                    for one, (of, row, _) in zip(those, parts, strict=True)
                 ]
                 had = (reserved, Block(reserved, Room(parts, shares, held=True)))
             self._blocks[owner] = had

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 
 from t9ksched.engine.arrays import Int64s, Mask
-from t9ksched.engine.card_parts import move_parts
+from t9ksched.engine.card_needs import move_parts
 from t9ksched.engine.cards import NO_SHARES, Share
 from t9ksched.engine.held_rooms import HeldRooms
 from t9ksched.engine.placement.class_fit import ClassFit

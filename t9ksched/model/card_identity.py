@@ -4,14 +4,15 @@ An index is the name of a card on its node, and another card may have it later: 
 is exchanged. The record of what a pod was given has the UUIDs too, so that this is seen.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Final
 
 import msgspec
 
 from t9ksched.model.card_size import CardSize
-from t9ksched.model.cards import CardGrant, CardPart, CardTable
+from t9ksched.model.card_table import CardTable
+from t9ksched.model.cards import CardGrant, CardPart, ContainerGrant
 from t9ksched.model.node import NodeFacts
 
 NAMED_BY_UUID: Final = frozenset({"HAMi"})
@@ -59,9 +60,18 @@ def renumbered(facts: NodeFacts, grant: CardGrant, devices: Identities) -> tuple
         place = places.get((part.resource, part.index))
         if place is None:
             return None
-        parts.append(CardPart(part.resource, place, part.cores, part.memory))
-    moved = CardGrant.of_parts(parts)
+        parts.append(CardPart(part.resource, place, part.cores, part.memory, part.places))
+    moved = CardGrant.of_parts(parts, (_moved(one, places) for one in grant.divided.given))
     return (moved | grant.undivided, identities(facts.cards, moved)) if len(moved.parts) == len(parts) else None
+
+
+def _moved(given: ContainerGrant, places: Mapping[tuple[str, int], int | None]) -> ContainerGrant:
+    container, resource, indices = given
+    return (
+        container,
+        resource,
+        tuple(sorted(place for at in indices if (place := places.get((resource, at))) is not None)),
+    )
 
 
 def _place(facts: NodeFacts, device: CardIdentity) -> int | None:

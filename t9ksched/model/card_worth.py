@@ -5,14 +5,15 @@ slice what the node's labels say (`card_slices`). So what a request is depends o
 once a pod has one. All amounts are whole numbers, in parts of `quantity.CARD`.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Final
 
+from t9ksched.model.card_peak import moments
 from t9ksched.model.card_requests import KOORDINATOR_CORE, KOORDINATOR_GPU, MGPU_CORE
 from t9ksched.model.card_size import CORES, CardSize
 from t9ksched.model.card_slices import CardLayout, part_worths
-from t9ksched.model.cards import CardGrant, CardPart, SharedCards
+from t9ksched.model.cards import CardGrant, CardPart, CardRequest, SharedCards
 from t9ksched.model.node import NodeFacts
 from t9ksched.model.podclass import PodClass
 from t9ksched.model.quantity import CARD
@@ -36,16 +37,52 @@ def _by_resource(pod_class: PodClass, layout: CardLayout) -> tuple[tuple[str, in
 
 def _worths(pod_class: PodClass, layout: CardLayout) -> Iterator[tuple[str, int, int]]:
     divided, parts = dict(layout.divided), dict(layout.parts)
-    counts, asked = pod_class.card_counts, {one.resource: one for one in pod_class.cards}
+    counts = pod_class.card_counts
     for resource, amount in pod_class.requests:
         if resource in divided and resource in counts:
-            each = [_of_part(asked[resource].part_of(at, size), size) for at, size in enumerate(divided[resource])]
-            yield resource, min(each) * counts[resource], max(each) * counts[resource]
+            yield resource, *_of_requests(pod_class.cards_of(resource), divided[resource])
         elif resource in layout.indexed and resource in counts:
             yield resource, CARD * counts[resource], CARD * counts[resource]
         elif resource in layout.offered:
             one = parts.get(resource, CARD if is_card_resource(resource) else 0)
             yield resource, amount * one, amount * one
+
+
+def _of_requests(requests: Sequence[CardRequest], sizes: Sequence[CardSize]) -> tuple[int, int]:
+    """The least and the most that a pod with these requests for cards of one resource has of such cards. Parts of
+    several containers may be of one card, of which the larger sum counts then, or of several.
+    """
+    if len(requests) == 1:
+        each = [_of_part(requests[0].part_of(at, size), size) for at, size in enumerate(sizes)]
+        return min(each) * requests[0].count, max(each) * requests[0].count
+    parts = [[one.part_of(at, size) for at, size in enumerate(sizes)] for one in requests]
+    most = [
+        one.count * max(_of_part(part, size) for part, size in zip(those, sizes, strict=True))
+        for one, those in zip(requests, parts, strict=True)
+    ]
+    least = 0
+    for moment in moments(requests):
+        for of in (_of_cores, _of_memory):
+            sums = (
+                requests[at].count * min(of(part, size) for part, size in zip(parts[at], sizes, strict=True))
+                for at in moment
+            )
+            least = max(least, sum(sums))
+    mains = [at for at, one in enumerate(requests) if one.kind == "main"]
+    reused = {  # the cards of a main container that has as much of as many are used before it runs
+        at
+        for at, one in enumerate(requests)
+        if one.kind == "init"
+        and any(
+            requests[main].count >= one.count
+            and all(
+                mine.cores <= its.cores and mine.memory <= its.memory
+                for mine, its in zip(parts[at], parts[main], strict=True)
+            )
+            for main in mains
+        )
+    }
+    return least, sum(worth for at, worth in enumerate(most) if at not in reused)
 
 
 @lru_cache(maxsize=1 << 14)
@@ -60,16 +97,23 @@ def asked(pod_class: PodClass, layouts: frozenset[CardLayout] = frozenset()) -> 
 
 def _said(pod_class: PodClass) -> Iterator[int]:
     slices = part_worths({}, dict(pod_class.requests), "MIGMixed")
-    requests = {one.resource: one for one in pod_class.cards}
-    for resource, count in pod_class.card_counts.items():
-        one = requests[resource]
-        part = CARD
-        if isinstance(one, SharedCards) and (one.cores or one.memory_percent):
-            part = max(one.cores * CARD // CORES, one.memory_percent * CARD // _PERCENT)
-        yield count * part
+    requests = pod_class.card_counts
+    for resource, count in requests.items():
+        asked_for = pod_class.cards_of(resource)
+        if len(asked_for) == 1:
+            yield count * _as_said(asked_for[0])
+        else:
+            yield max(sum(asked_for[at].count * _as_said(asked_for[at]) for at in one) for one in moments(asked_for))
     for resource, amount in pod_class.requests:
         if resource not in requests:
             yield amount * slices.get(resource, 0)
+
+
+def _as_said(request: CardRequest) -> int:
+    """The part of each card, as far as the request says it itself."""
+    if isinstance(request, SharedCards) and (request.cores or request.memory_percent):
+        return max(request.cores * CARD // CORES, request.memory_percent * CARD // _PERCENT)
+    return CARD
 
 
 def held(pod_class: PodClass, facts: NodeFacts | None, grant: CardGrant) -> int:
@@ -97,7 +141,15 @@ def _offers(facts: NodeFacts, resource: str) -> bool:
 
 
 def _of_part(part: CardPart, size: CardSize) -> int:
-    return min(CARD, max(part.cores * CARD // CORES, -(-part.memory * CARD // max(size.memory, 1))))
+    return min(CARD, max(_of_cores(part, size), _of_memory(part, size)))
+
+
+def _of_cores(part: CardPart, size: CardSize) -> int:
+    return part.cores * CARD // CORES
+
+
+def _of_memory(part: CardPart, size: CardSize) -> int:
+    return -(-part.memory * CARD // max(size.memory, 1))
 
 
 def least_cards(needs: Mapping[str, int], shared: Iterable[str]) -> int:

@@ -1,9 +1,8 @@
-"""Cards as values: what a container asks for, which cards a node has, and which of them a pod was given.
+"""Cards as values: what a container asks for, and which cards a pod was given.
 
 A `CardRequest` says what one container wants of the cards of a resource; each kind of request is a class. A `CardTable`
-has the cards of one node and decides what a request means there: one resource name stands for cards with indices on one
-node, for parts of cards on the next, and for a plain number on another. A `CardGrant` is what a pod holds. How it keeps
-cards inside (bit masks) is known to this file and to the columns of the engine (`engine/cards.py`) alone.
+(`card_table.py`) has the cards of one node and decides what a request means there. A `CardGrant` is what a pod holds.
+How it keeps cards inside (bit masks) is known to this file and to the columns of the engine (`engine/cards.py`) alone.
 
 Where cards are divided, each has *counters*: cores in thousandths, memory in MiB, and places. A pod on such a node
 charges the counters of each of its cards, and a whole card is all of them, so that whole cards and parts exclude each
@@ -13,7 +12,7 @@ other without a rule of their own. Counters have names like resources (`counter`
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Final, Literal
 
 import msgspec
@@ -36,12 +35,14 @@ class CardPart(msgspec.Struct, frozen=True, order=True, array_like=True, gc=Fals
     Attributes:
         cores: in thousandths; 0 reserves none, and runs only where some are left.
         memory: in MiB.
+        places: containers that are there at one moment, at most.
     """
 
     resource: str
     index: int
     cores: int
     memory: int
+    places: int = 1
 
 
 def counter(resource: str, index: int, what: Literal["cores", "memory", "places"]) -> str:
@@ -56,10 +57,13 @@ class CardGrant(msgspec.Struct, frozen=True, order=True, array_like=True, gc=Fal
         masks: resources in order, each with bit `i` set for the card of index `i`; those without a card are left out.
             Read by the columns of the engine alone: use the methods.
         parts: of its cards those on nodes that divide them, with what it has of each, in order.
+        given: which containers have which of its cards where that does not follow from their requests: several have
+            parts of cards of a resource, maybe of the same ones. In the order of the requests.
     """
 
     masks: tuple[tuple[str, int], ...] = ()
     parts: tuple[CardPart, ...] = ()
+    given: tuple[ContainerGrant, ...] = ()
 
     @staticmethod
     def of(cards: Mapping[str, Iterable[int]]) -> "CardGrant":
@@ -68,30 +72,41 @@ class CardGrant(msgspec.Struct, frozen=True, order=True, array_like=True, gc=Fal
 
     @staticmethod
     def of_containers(given: Iterable[tuple[str, str, Iterable[int]]]) -> "CardGrant":
-        """All cards that containers have: container, resource, indices. Init containers may name the others' again."""
+        """All cards that containers have: container, resource, indices. Several may name the same card."""
+        listed = [(container, resource, tuple(indices)) for container, resource, indices in given]
         masks: dict[str, int] = {}
-        for _, resource, indices in given:
+        times: dict[str, int] = {}
+        for _, resource, indices in listed:
             masks[resource] = masks.get(resource, 0) | _mask(indices)
-        return CardGrant.packed(masks)
+            times[resource] = times.get(resource, 0) + 1
+        return CardGrant.packed(masks, (), [one for one in listed if times[one[1]] > 1])
 
     @staticmethod
-    def packed(masks: Mapping[str, int], parts: Iterable[CardPart] = ()) -> "CardGrant":
+    def packed(
+        masks: Mapping[str, int], parts: Iterable[CardPart] = (), given: Iterable[ContainerGrant] = ()
+    ) -> "CardGrant":
         """From masks by resource, as the columns of the engine have them. Of `parts` those of its cards count."""
         kept = tuple(sorted(part for part in parts if masks.get(part.resource, 0) >> part.index & 1))
-        return CardGrant(tuple(sorted((resource, mask) for resource, mask in masks.items() if mask)), kept)
+        whole = tuple(sorted((resource, mask) for resource, mask in masks.items() if mask))
+        return CardGrant(whole, kept, tuple(one for one in given if masks.get(one[1])) if given else ())
 
     @staticmethod
-    def of_parts(parts: Iterable[CardPart]) -> "CardGrant":
+    def of_parts(parts: Iterable[CardPart], given: Iterable[ContainerGrant] = ()) -> "CardGrant":
         """These parts of cards, one a card."""
         listed = list(parts)
         masks: dict[str, int] = {}
         for part in listed:
             masks[part.resource] = masks.get(part.resource, 0) | 1 << part.index
-        return CardGrant.packed(masks, listed)
+        return CardGrant.packed(masks, listed, given)
 
-    def with_parts(self, parts: Iterable[CardPart]) -> "CardGrant":
-        """The same cards, of which it has these parts only."""
-        return CardGrant.packed(dict(self.masks), parts)
+    def with_parts(self, parts: Iterable[CardPart], given: Iterable[ContainerGrant] | None = None) -> "CardGrant":
+        """The same cards, of which it has these parts only; `given` as before where it is left out."""
+        return CardGrant.packed(dict(self.masks), parts, self.given if given is None else given)
+
+    @property
+    def bare(self) -> "CardGrant":
+        """The same cards, without what is known of parts and containers."""
+        return CardGrant(self.masks)
 
     def __bool__(self) -> bool:
         return bool(self.masks)
@@ -101,7 +116,7 @@ class CardGrant(msgspec.Struct, frozen=True, order=True, array_like=True, gc=Fal
         masks = mine | {name: mask | mine.get(name, 0) for name, mask in other.masks}
         known = {(part.resource, part.index) for part in self.parts}
         new = (part for part in other.parts if (part.resource, part.index) not in known)
-        return CardGrant.packed(masks, (*self.parts, *new))
+        return CardGrant.packed(masks, (*self.parts, *new), dict.fromkeys((*self.given, *other.given)))
 
     def __sub__(self, other: "CardGrant") -> "CardGrant":
         theirs = dict(other.masks)
@@ -134,6 +149,7 @@ class CardGrant(msgspec.Struct, frozen=True, order=True, array_like=True, gc=Fal
         return CardGrant(
             tuple(pair for pair in self.masks if pair[0] in kept),
             tuple(part for part in self.parts if part.resource in kept),
+            tuple(one for one in self.given if one[1] in kept),
         )
 
     def lowest(self, resource: str, count: int) -> "CardGrant":
@@ -147,7 +163,7 @@ class CardGrant(msgspec.Struct, frozen=True, order=True, array_like=True, gc=Fal
 
     @property
     def divided(self) -> "CardGrant":
-        return CardGrant.of_parts(self.parts)
+        return CardGrant.of_parts(self.parts, self.given)
 
     @property
     def counters(self) -> Iterator[tuple[str, int]]:
@@ -155,7 +171,7 @@ class CardGrant(msgspec.Struct, frozen=True, order=True, array_like=True, gc=Fal
         for part in self.parts:
             yield counter(part.resource, part.index, "cores"), part.cores
             yield counter(part.resource, part.index, "memory"), part.memory
-            yield counter(part.resource, part.index, "places"), 1
+            yield counter(part.resource, part.index, "places"), part.places
 
     def overlaps(self, other: "CardGrant") -> bool:
         """Whether both have a card in common of which not both have a part."""
@@ -168,8 +184,9 @@ class CardGrant(msgspec.Struct, frozen=True, order=True, array_like=True, gc=Fal
     def split(self, requests: tuple["CardRequest", ...]) -> tuple[tuple["CardRequest", tuple[int, ...]], ...]:
         """Which request gets which of these cards, by index; requests for resources without a card are left out.
 
-        Main containers and sidecars get cards of their own in the order of the requests. An init container runs before
-        the main ones and uses cards that the pod holds anyway, except those of sidecars, which run already.
+        Where the grant does not name them (`given`), main containers and sidecars get cards of their own in the order
+        of the requests. An init container runs before the main ones and uses cards that the pod holds anyway, except
+        those of sidecars, which run already.
         """
         return _split(self, requests)
 
@@ -267,94 +284,6 @@ class SharedCards(CardRequest):
         return CardPart(self.resource, index, self.cores, memory)
 
 
-@dataclass(frozen=True)
-class CardTable:
-    """The cards of one node that have indices. False when there are none.
-
-    Attributes:
-        counts: how many there are, by resource; indices count from 0.
-        withdrawn: cards that take no work (cordoned or unhealthy).
-        divided: of resources of which parts are given, the size of each card, by index.
-    """
-
-    counts: Mapping[str, int] = field(default_factory=dict)
-    withdrawn: CardGrant = NO_CARDS
-    divided: Mapping[str, tuple[CardSize, ...]] = field(default_factory=dict)
-
-    def __bool__(self) -> bool:
-        return bool(self.counts)
-
-    def __contains__(self, resource: str) -> bool:
-        return resource in self.counts
-
-    @property
-    def resources(self) -> tuple[str, ...]:
-        """Resources whose cards have indices here, sorted."""
-        return tuple(sorted(self.counts))
-
-    @cached_property
-    def all(self) -> CardGrant:
-        """Every card that there is."""
-        return CardGrant.packed({resource: (1 << count) - 1 for resource, count in self.counts.items()})
-
-    @cached_property
-    def usable(self) -> CardGrant:
-        """The cards that take work."""
-        return self.all - self.withdrawn
-
-    def memory(self, resource: str, index: int) -> int | None:
-        """MiB of a card, where cards of this resource are divided."""
-        sizes = self.divided.get(resource, ())
-        return sizes[index].memory if index < len(sizes) else None
-
-    def model(self, resource: str, index: int) -> str:
-        """The model of a card, where cards of this resource are divided; empty where it is not known."""
-        sizes = self.divided.get(resource, ())
-        return sizes[index].model if index < len(sizes) else ""
-
-    @cached_property
-    def counters(self) -> Mapping[str, int]:
-        """What the divided cards have, by the names of their counters. Withdrawn ones have nothing."""
-        found: dict[str, int] = {}
-        for resource, sizes in self.divided.items():
-            for index, size in enumerate(sizes):
-                usable = not self.withdrawn.has(resource, index)
-                found[counter(resource, index, "cores")] = size.cores if usable else 0
-                found[counter(resource, index, "memory")] = size.memory if usable else 0
-                found[counter(resource, index, "places")] = size.places if usable else 0
-        return found
-
-    def carries(self, grants: Iterable[CardGrant]) -> bool:
-        """Whether its divided cards are large enough for all of these at once, be they withdrawn or not."""
-        left = dict(CardTable(self.counts, divided=self.divided).counters)
-        for grant in grants:
-            for name, amount in grant.counters:
-                left[name] = left.get(name, 0) - amount
-        return min(left.values(), default=0) >= 0
-
-    def divide(self, requests: Iterable[CardRequest], grant: CardGrant) -> CardGrant:
-        """What these cards are for a pod with these requests: parts, of resources whose cards are divided here."""
-        if not self.divided:
-            return grant
-        asked = {request.resource: request for request in requests}
-        parts = [
-            asked[resource].part_of(index, self.divided[resource][index])
-            for resource in grant.resources
-            if resource in self.divided and resource in asked
-            for index in grant.indices(resource)
-            if index < len(self.divided[resource])
-        ]
-        return grant.with_parts(parts)
-
-    def covers(self, grant: CardGrant) -> bool:
-        """Whether the node has all of these cards."""
-        return not grant - self.all
-
-    def indexed(self, request: CardRequest) -> bool:
-        """Whether the request means cards with indices here; else what it asks for is counted by number."""
-        return request.resource in self.counts
-
-
 def _mask(indices: Iterable[int]) -> int:
     mask = 0
     for index in indices:
@@ -369,6 +298,13 @@ def _indices(mask: int) -> tuple[int, ...]:
 
 @lru_cache(maxsize=1 << 16)
 def _split(held: CardGrant, requests: tuple[CardRequest, ...]) -> tuple[tuple[CardRequest, tuple[int, ...]], ...]:
+    if held.given:
+        named = {(container, resource): indices for container, resource, indices in held.given}
+        others = tuple(one for one in requests if (one.container, one.resource) not in named)
+        found = dict(_split(CardGrant(held.masks), others))
+        known = ((one, named.get((one.container, one.resource))) for one in requests)
+        found |= {one: indices for one, indices in known if indices is not None}
+        return tuple((one, found[one]) for one in requests if one in found)
     given: dict[int, CardGrant] = {}
     idle, running = held, NO_CARDS
     for at, request in enumerate(requests):

@@ -17,16 +17,14 @@ from t9ksched.model.card_requests import (
     Fault,
     cards_of,
 )
-from t9ksched.model.card_size import CORES
-from t9ksched.model.cards import CardRequest, SharedCards, WholeCards
+from t9ksched.model.cards import CardRequest, WholeCards
 from t9ksched.model.errors import FieldError, Invalid, child
 from t9ksched.model.names import GPU_CORES_ANNOTATION, GPU_MEMORY_ANNOTATION
 from t9ksched.model.resources import NVIDIA_GPU, is_card_resource
 from t9ksched.model.whole import whole_number
 
-_PERCENT: Final = 100
 _ALONE: Final = {
-    GPUSHARE_MEMORY: "the node gives a card to one container of a pod",
+    GPUSHARE_MEMORY: "the node gives a card to one container of a pod, which its device plugin finds by that amount",
     KOORDINATOR_CORE: "the node gives the cards of a pod to all its containers",
 }
 """Cards that one container of a pod asks for at most, by their name, and why."""
@@ -39,15 +37,13 @@ def card_requests(
     of all containers of the pod, of those alone where they are left out.
 
     Raises:
-        Invalid: a part is described in a way that means nothing, or in two ways, or parts of one pod are unlike.
+        Invalid: a part is described in a way that means nothing, or in two ways.
     """
     found: list[CardRequest] = []
     faults = list(_strays(containers, annotations, mains or _mains(containers), inits))
-    sizes: dict[str, tuple[int, int, int]] = {}
     for asking in containers:
         try:
             mine = _of_container(asking, annotations)
-            _check_alike(mine, sizes)
         except Fault as fault:
             faults.append(FieldError(asking.path(fault.where), fault.message))
             continue
@@ -116,19 +112,3 @@ def _of_container(asking: Asking, annotations: Mapping[str, str]) -> list[CardRe
         if count > 0 and is_card_resource(name) and name not in taken
     ]
     return sorted(found, key=lambda request: request.resource)
-
-
-def _check_alike(requests: Sequence[CardRequest], sizes: dict[str, tuple[int, int, int]]) -> None:
-    """Containers of one pod get different cards, and as much of each: what a pod holds is one number a card. `sizes`
-    has what containers before ask for, by resource, and takes these in.
-    """
-    for request in requests:
-        size = (CORES, 0, _PERCENT)
-        if isinstance(request, SharedCards):
-            size = (request.cores, request.memory, request.memory_percent)
-        if sizes.setdefault(request.resource, size) != size:
-            raise Fault(
-                request.resource,
-                f"container {request.container!r} asks for another part of a card than a container before it: "
-                "containers of one pod ask for equal parts, others belong in pods of their own",
-            )

@@ -15,8 +15,9 @@ from t9ksched.model.card_requests import SUMS
 from t9ksched.model.card_size import CardSize
 from t9ksched.model.card_slices import CardLayout, part_worths
 from t9ksched.model.card_systems import misread, taken_back
+from t9ksched.model.card_table import CardTable
 from t9ksched.model.cardmode import NOT_READY, WHOLE, layout
-from t9ksched.model.cards import MOST_INDEXED, CardGrant, CardTable
+from t9ksched.model.cards import MOST_INDEXED, CardGrant
 from t9ksched.model.dra import NO_OFFERS, Offers, dra_only, handed_out
 from t9ksched.model.hami import Registered
 from t9ksched.model.names import CARD_MODE_ANNOTATION, CORDONED_CARDS_ANNOTATION, HONOURS_INDEX, PLUGIN_CHOOSES

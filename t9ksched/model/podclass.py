@@ -159,6 +159,10 @@ class PodClass:
         """Whether a container asks for more than one card of a resource."""
         return any(cards.count > 1 for cards in self.cards)
 
+    def cards_of(self, resource: str) -> tuple[CardRequest, ...]:
+        """What its containers ask of cards of a resource, in order."""
+        return tuple(one for one in self.cards if one.resource == resource)
+
     @cached_property
     def card_counts(self) -> dict[str, int]:
         """Cards the pod holds while it runs, by resource: the larger of main containers with sidecars, and init."""

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from t9ksched.engine.nodes import NodeTable
-from t9ksched.model.cards import MOST_INDEXED, CardTable, WholeCards
+from t9ksched.model.card_table import CardTable
+from t9ksched.model.cards import MOST_INDEXED, WholeCards
 from t9ksched.model.errors import Invalid
 from t9ksched.model.gang import Gang, Member
 from t9ksched.model.node import NodeFacts

@@ -19,7 +19,8 @@ from t9ksched.engine.policy import Binpack, Packing, Policy
 from t9ksched.engine.usual_pods import UsualPods
 from t9ksched.engine.view import QueueState, View
 from t9ksched.model.card_size import CORES, CardSize
-from t9ksched.model.cards import CardRequest, CardTable, SharedCards, WholeCards
+from t9ksched.model.card_table import CardTable
+from t9ksched.model.cards import CardRequest, SharedCards, WholeCards
 from t9ksched.model.gang import Gang, Member
 from t9ksched.model.labels import NodeSelector
 from t9ksched.model.node import NodeFacts

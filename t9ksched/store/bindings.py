@@ -58,7 +58,8 @@ class CardBinding(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def grant(self) -> CardGrant:
         """All cards of the pod."""
-        return CardGrant.of_containers(self.cards).with_parts(self.parts or ())
+        found = CardGrant.of_containers(self.cards)
+        return found.with_parts(self.parts) if self.parts else found.bare
 
 
 class Bindings:

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from t9ksched.model.card_forms import read_request
-from t9ksched.model.cards import NO_CARDS, CardGrant, CardPart, CardRequest
+from t9ksched.model.cards import NO_CARDS, CardGrant, CardPart, CardRequest, ContainerGrant
 from t9ksched.model.podclass import HostPort, PodClass
 
 
@@ -16,11 +16,13 @@ class _Takes(msgspec.Struct, omit_defaults=True):
     cards: list[CardRequest] = []
     ports: list[HostPort] = []
     parts: list[CardPart] = []
+    given: list[ContainerGrant] = []
 
 
 def written(pod_class: PodClass, cards: CardGrant = NO_CARDS) -> Any:
     """What a pod of this class takes, as JSON; of `cards` those that its node divides."""
-    taken = _Takes(list(pod_class.requests), list(pod_class.cards), list(pod_class.host_ports), list(cards.parts))
+    asked = list(pod_class.requests), list(pod_class.cards), list(pod_class.host_ports)
+    taken = _Takes(*asked, list(cards.parts), list(cards.divided.given))
     return msgspec.to_builtins(taken)
 
 
@@ -30,4 +32,4 @@ def read(takes: Any) -> tuple[PodClass, CardGrant]:
     """
     taken = msgspec.convert(takes, _Takes, dec_hook=read_request)
     pod_class = PodClass(tuple(taken.requests), tuple(taken.cards), host_ports=tuple(taken.ports))
-    return pod_class, CardGrant.of_parts(taken.parts)
+    return pod_class, CardGrant.of_parts(taken.parts, taken.given)

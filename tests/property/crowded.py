@@ -8,7 +8,8 @@ from msgspec import structs
 from t9ksched.engine.planner import Plan
 from t9ksched.engine.policy import Preemption
 from t9ksched.engine.view import QueueState, View
-from t9ksched.model.cards import NO_CARDS, CardGrant, CardTable
+from t9ksched.model.card_table import CardTable
+from t9ksched.model.cards import NO_CARDS, CardGrant
 from t9ksched.model.gang import Gang, Member, Neighbours, Running, RunningPod
 from t9ksched.model.podclass import PodClass
 from t9ksched.model.queue import QueueSpec

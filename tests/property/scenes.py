@@ -13,8 +13,9 @@ from t9ksched.engine.nodes import NodeTable
 from t9ksched.engine.planner import Plan
 from t9ksched.engine.policy import Binpack, Policy
 from t9ksched.engine.view import QueueState, View
+from t9ksched.model.card_table import CardTable
 from t9ksched.model.cardmode import NOT_READY
-from t9ksched.model.cards import CardGrant, CardTable, WholeCards
+from t9ksched.model.cards import CardGrant, WholeCards
 from t9ksched.model.gang import Gang, Member, Neighbours
 from t9ksched.model.labels import LabelSelector, NodeSelector
 from t9ksched.model.node import NodeFacts

@@ -22,12 +22,13 @@ from t9ksched.engine.victims import every_set
 from t9ksched.engine.victims.victim_table import surplus
 from t9ksched.engine.view import QueueState, View, dump, load
 from t9ksched.model.card_size import CORES
-from t9ksched.model.cards import CardGrant, SharedCards
+from t9ksched.model.cards import CardGrant
 from t9ksched.model.gang import Gang, Member, Running, RunningPod
 from t9ksched.model.node import NodeFacts
 from t9ksched.model.podclass import PodClass
 from t9ksched.model.queue import QueueSpec
 from tests.builders import GPU, divided_node, gang, member, node, pod_class, running, shared_class
+from tests.property import slots
 from tests.property.cheapest import Asked, QueueUse, Unit, best_protected, better, sets, superfluous, walk
 from tests.property.test_engine import NOW, RELAXED
 
@@ -44,20 +45,13 @@ SHAPES = [
     shared_class(100, 900, cpu=4),
     pod_class(gpu=1),
     pod_class(gpu=2),
+    *slots.unequal(),
 ]
 
 
-def asks(of: PodClass) -> tuple[int, int, int]:
-    """Cards, thousandths of each and MiB of each that a pod asks for."""
-    (request,) = of.cards
-    if isinstance(request, SharedCards):
-        return request.count, request.cores, request.memory or MEMORY * (request.memory_percent or 100) // 100
-    return request.count, CORES, MEMORY
-
-
-def held(index: int, cores: int, memory: int) -> dict[str, int]:
-    """What a part takes of a card, in the oracle's words."""
-    return {f"{index} cores": cores, f"{index} memory": memory, f"{index} places": 1}
+def held(index: int, cores: int, memory: int, places: int) -> dict[str, int]:
+    """What parts take of a card, in the oracle's words."""
+    return {f"{index} cores": cores, f"{index} memory": memory, f"{index} places": places}
 
 
 @dataclass(frozen=True)
@@ -65,7 +59,7 @@ class AskedCards(Asked):
     """As `Asked`, for pods that need parts of the cards of nodes in `cards`, which says how many there are."""
 
     cards: Any = None
-    part: tuple[int, int, int] = (0, 0, 0)
+    of: PodClass = SHAPES[0]
 
     def _room(self, node: str, going: Sequence[Unit]) -> int:
         most = super()._room(node, going)
@@ -80,11 +74,12 @@ class AskedCards(Asked):
     def _serves(self, pods: int, left: list[tuple[int, ...]]) -> bool:
         if not pods:
             return True
-        count, cores, memory = self.part
-        fit = [at for at, card in enumerate(left) if card[0] >= max(cores, 1) and card[1] >= memory and card[2] >= 1]
-        for chosen in combinations(fit, count):
+        for way in slots.ways(self.of, len(left)):
+            if not slots.has_room(self.of, way, left, MEMORY):
+                continue
+            taken = slots.takes(self.of, way, MEMORY)
             rest = [
-                (card[0] - cores, card[1] - memory, card[2] - 1) if at in chosen else card
+                tuple(has - used for has, used in zip(card, taken.get(at, (0, 0, 0)), strict=True))
                 for at, card in enumerate(left)
             ]
             if self._serves(pods - 1, rest):
@@ -139,12 +134,11 @@ class World:
                 for index in range(self.cards[made.name]):
                     free.update({f"{index} cores": CORES, f"{index} memory": MEMORY, f"{index} places": PLACES})
 
-    def takes(self, of: PodClass, name: str, indices: Sequence[int]) -> Counter[str]:
+    def takes(self, of: PodClass, name: str, way: slots.Way) -> Counter[str]:
         """What a pod takes of a node."""
         found = Counter(dict(of.requests))
-        _, cores, memory = asks(of)
-        for index in indices if name in self.cards else ():
-            found.update(held(index, cores, memory))
+        for index, amounts in slots.takes(of, way, MEMORY).items() if name in self.cards else ():
+            found.update(held(index, *amounts))
         return found
 
     def put(self, of: PodClass) -> tuple[str, CardGrant] | None:
@@ -152,19 +146,25 @@ class World:
         rng, table = self.rng, self.table
         for name in rng.sample(table.names, len(table.names)):
             cards = table.facts(name).cards
-            count, _, _ = asks(of)
-            free = list(range(cards.counts[GPU]))
+            ways: list[slots.Way] = list(slots.ways(of, cards.counts[GPU]))
             if name not in self.cards:
-                free = [at for at in free if not table.cards_used(name).has(GPU, at)]
-            ways = list(combinations(free, count))
-            for indices in rng.sample(ways, len(ways)):
-                takes = self.takes(of, name, indices)
+                free = [at for at in range(cards.counts[GPU]) if not table.cards_used(name).has(GPU, at)]
+                ways = [[those] for those in combinations(free, of.card_counts[GPU])]
+            for way in rng.sample(ways, len(ways)):
+                takes = self.takes(of, name, way)
                 if any(self.free[name][what] < amount for what, amount in takes.items()):
                     continue
-                if name in self.cards and any(self.free[name][f"{at} cores"] < 1 for at in indices):
+                if name in self.cards and any(
+                    self.free[name][f"{at} cores"] - takes[f"{at} cores"] < slots.least_left(of, way, at)
+                    for at in {at for those in way for at in those}
+                ):
                     continue
                 self.free[name].subtract(takes)
-                grant = cards.divide(of.cards, CardGrant.of({GPU: indices}))
+                if name in self.cards:
+                    named = [(one.container, GPU, those) for one, those in zip(of.cards, way, strict=True)]
+                    grant = cards.divide(of.cards, CardGrant.of_containers(named))
+                else:
+                    grant = CardGrant.of({GPU: way[0]})
                 table.charge(table.row(name), of, grant)
                 return name, grant
         return None
@@ -209,7 +209,8 @@ def _units(world: World, group: Running) -> list[Unit]:
         for at in part:
             pod = group.pods[at]
             uses.update(dict(pod.pod_class.requests))
-            takes = world.takes(pod.pod_class, pod.node, pod.cards.indices(GPU))
+            of = pod.pod_class
+            takes = world.takes(of, pod.node, [those for _, those in pod.cards.split(of.cards)])
             frees.setdefault(pod.node, Counter()).update(takes)
         found.append(Unit(group.uid, nth, group.queue, group.priority, group.created, len(part), uses, frees))
     return found
@@ -234,9 +235,10 @@ def case(rng: random.Random, most: int, wants: Gang | None = None) -> Case:
         queues[name] = QueueState(QueueSpec(priority=priority, quota=quota), used[name])
         queue_uses[name] = QueueUse(priority, used[name], quota or total)
     of = rng.choice(SHAPES)
-    wants = wants or gang("p", "high", rng.choice([1, 1, 2, 3]), of=of)
+    # Of pods with several containers one is placed after the other: the best for all is not looked for.
+    wants = wants or gang("p", "high", rng.choice([1, 1, 2, 3]) if len(of.cards) == 1 else 1, of=of)
     of = wants.waiting[0].pod_class
-    asked = AskedCards(len(wants.waiting), dict(of.requests), world.free, world.cards, asks(of))
+    asked = AskedCards(len(wants.waiting), dict(of.requests), world.free, world.cards, of)
     view = View(world.table.freeze(), queues, (wants,), running=tuple(groups))
     return Case(view, world.table, units, queue_uses, asked)
 

@@ -43,7 +43,7 @@ class History:
     resource = CORE
     cores = 1
     """Whether parts have cores."""
-    shapes: tuple[str, ...] = ("part", "part", "part", "whole", "several", "two", "init")
+    shapes: tuple[str, ...] = ("part", "part", "part", "whole", "several", "two", "init", "unequal", "unequal")
     forged: tuple[str, ...] = (INDEX + "a", "vke.volcengine.com/assumed", COUNTS)
     texts: tuple[str, ...] = ("0", "1", "63", "x", "0,1", "", "2,1,3")
 
@@ -87,6 +87,11 @@ class History:
         if rng.random() < 0.2:
             containers.insert(rng.randrange(len(containers) + 1), self.container("log", {}))
         first = [self.part("first", core, memory)] if shape == "init" else []
+        if shape == "unequal":
+            sizes = [(rng.choice((1, 10, 30, 50, 60)), rng.choice((256, 300, 500))) for _ in range(4)]
+            named = [self.part(name, *size) for name, size in zip("abcd", sizes, strict=True)]
+            containers = named[: rng.choice((1, 2, 2))]
+            first = rng.choice(([], [], [named[2]], [named[3] | {"restartPolicy": "Always"}, named[2]], named[2:]))
         self.serial += 1
         uid = f"p{self.serial}"
         self.pods[uid] = {
@@ -145,19 +150,39 @@ class History:
         self.tell(uid)
 
     def what_it_holds(self, pod: dict[str, Any], node: str) -> dict[int, Amounts]:
+        has = []
+        for container in (*pod["spec"]["initContainers"], *pod["spec"]["containers"]):
+            limits, own = container["resources"]["limits"], {}
+            if CORE in limits:
+                text = pod["metadata"]["annotations"][INDEX + container["name"]]
+                indices = [int(at) for at in text.split(",")]
+                core, memory = int(limits[CORE]) // len(indices), int(limits.get(MEMORY, 0)) // len(indices)
+                own = dict.fromkeys(indices, (core, memory or self.sizes[node][1]))
+                assert len(own) == len(indices), "cards of one container are different ones"
+            has.append(own)
+        return self.peak(pod, has)
+
+    @staticmethod
+    def peak(pod: dict[str, Any], has: list[dict[int, Amounts]]) -> dict[int, Amounts]:
+        """The most that a pod has of each card at one time; `has` is by container, init containers first."""
+        steps = pod["spec"]["initContainers"]
+        moments, beside, together = [], [], has[len(steps) :]
+        for step, own in zip(steps, has, strict=False):
+            if step.get("restartPolicy") == "Always":
+                beside.append(own)
+            else:
+                moments.append([*beside, own])
+        moments.append([*together, *beside])
         found: dict[int, Amounts] = {}
-        for container in pod["spec"]["containers"]:
-            limits = container["resources"]["limits"]
-            if CORE not in limits:
-                continue
-            indices = [int(at) for at in pod["metadata"]["annotations"][INDEX + container["name"]].split(",")]
-            core, memory = int(limits[CORE]) // len(indices), int(limits.get(MEMORY, 0)) // len(indices)
-            for index in indices:
-                assert index not in found, "containers have cards of their own"
-                found[index] = (core, memory or self.sizes[node][1])
-        for container in pod["spec"]["initContainers"]:
-            indices = [int(at) for at in pod["metadata"]["annotations"][INDEX + container["name"]].split(",")]
-            assert set(indices) <= found.keys(), "those of the main containers are used before them"
+        for moment in moments:
+            now: dict[int, Amounts] = {}
+            for own in moment:
+                for index, (core, memory) in own.items():
+                    known = now.get(index, (0, 0))
+                    now[index] = known[0] + core, known[1] + memory
+            for index, (core, memory) in now.items():
+                known = found.get(index, (0, 0))
+                found[index] = max(known[0], core), max(known[1], memory)
         return found
 
     def foreign(self) -> None:
@@ -334,10 +359,9 @@ class HamiHistory(History):
         assert slots.pop() == ""
         steps, mains = pod["spec"]["initContainers"], pod["spec"]["containers"]
         assert len(slots) == len(steps) + len(mains)
-        found: dict[int, Amounts] = {}
-        before: set[int] = set()
-        for at, (container, slot) in enumerate(zip((*steps, *mains), slots, strict=True)):
-            limits = container["resources"]["limits"]
+        has = []
+        for container, slot in zip((*steps, *mains), slots, strict=True):
+            limits, own = container["resources"]["limits"], {}
             devices = [device.split(",") for device in slot.split(":") if device]
             assert len(devices) == int(limits.get(GPU, 0))
             for uuid, vendor, memory, core in devices:
@@ -345,13 +369,10 @@ class HamiHistory(History):
                 assert (owner, vendor) == (node, "NVIDIA")
                 wanted = limits.get("nvidia.com/gpumem", self.sizes[node][1]), limits.get("nvidia.com/gpucores", 100)
                 assert (int(memory), int(core)) == (int(wanted[0]), int(wanted[1]))
-                if at < len(steps):
-                    before.add(int(index))
-                    continue
-                assert int(index) not in found, "containers have cards of their own"
-                found[int(index)] = int(core), int(memory)
-        assert before <= found.keys(), "those of the main containers are used before them"
-        return found
+                assert int(index) not in own, "cards of one container are different ones"
+                own[int(index)] = int(core), int(memory)
+            has.append(own)
+        return self.peak(pod, has)
 
     def named(self, node: str, index: int, core: int, memory: int) -> dict[str, str]:
         return {"hami.io/vgpu-node": node, ALLOCATED: f"GPU-{node}-{index},NVIDIA,{memory},{core}:;"}

@@ -7,16 +7,16 @@ later than the first moment at which a pod finds cards beside all that was plann
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import combinations
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from t9ksched.model.card_size import CORES
-from t9ksched.model.cards import SharedCards
+from t9ksched.model.cards import CardGrant
 from t9ksched.model.podclass import PodClass
 from tests.ahead import HOUR, Pool
 from tests.builders import divided_node, node, pod_class, shared_class
+from tests.property import slots
 from tests.property.test_engine import RELAXED
 
 MEMORY, PLACES = 1000, 4
@@ -30,16 +30,17 @@ SHAPES = [
     shared_class(100, 900, cpu=0, ram=0),
     pod_class(cpu=0, memory=0, gpu=1),
     pod_class(cpu=0, memory=0, gpu=2),
+    *slots.unequal(cpu=0, ram=0),
 ]
 Card = tuple[str, int]
 
 
-def asks(of: PodClass) -> tuple[int, int, int]:
-    """Cards, thousandths of each and MiB of each that a pod asks for."""
-    (request,) = of.cards
-    if isinstance(request, SharedCards):
-        return request.count, request.cores, request.memory
-    return request.count, CORES, MEMORY
+def taken(of: PodClass, cards: CardGrant) -> slots.Taken:
+    """What a pod takes with these cards, and that this is what it is charged."""
+    found = slots.takes(of, [those for _, those in cards.split(of.cards)], MEMORY)
+    assert {part.index: (part.cores, part.memory, part.places) for part in cards.parts} == found
+    assert [len(those) for _, those in cards.split(of.cards)] == [one.count for one in of.cards]
+    return found
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,7 @@ class Use:
     card: Card
     cores: int
     memory: int
+    places: int
 
 
 class History:
@@ -111,15 +113,14 @@ class History:
             end = (at + of.lasts) / HOUR if of.lasts else FOREVER
             for where, grant in places:
                 assert bool(grant.parts) == (where in self.cards)
-                for part in grant.parts:
-                    yield Use(at / HOUR, end, (where, part.index), part.cores, part.memory)
+                for index, amounts in taken(of.waiting[0].pod_class, grant).items() if grant.parts else ():
+                    yield Use(at / HOUR, end, (where, index), *amounts)
         for one in self.pool.plans:
-            assert len(one.cards.parts) == (asks(one.pod_class)[0] if one.node in self.cards else 0)
+            assert bool(one.cards.parts) == (one.node in self.cards)
             end = one.until / HOUR if one.until else FOREVER
-            for part in one.cards.parts:
-                assert (part.cores, part.memory) == asks(one.pod_class)[1:]
+            for index, (cores, *more) in taken(one.pod_class, one.cards).items() if one.cards.parts else ():
                 # A part without cores needs a card with some left: its plan keeps a thousandth.
-                yield Use(one.since / HOUR, end, (one.node, part.index), max(part.cores, 1), part.memory)
+                yield Use(one.since / HOUR, end, (one.node, index), max(cores, 1), *more)
 
     def check(self) -> None:
         """No card has more owners at any moment than it has room for."""
@@ -130,7 +131,7 @@ class History:
                 assert card[1] < self.cards[card[0]]
                 assert sum(one.cores for one in here) <= CORES, f"{card} at {moment}"
                 assert sum(one.memory for one in here) <= MEMORY, f"{card} at {moment}"
-                assert len(here) <= PLACES
+                assert sum(one.places for one in here) <= PLACES
 
     def first(self, name: str, uses: list[Use]) -> None:
         """A job of one pod starts, or is to start, no later than it could beside what was planned before."""
@@ -149,14 +150,12 @@ class History:
             assert pool.planned.get(name, FOREVER) <= least, f"{name} could start at {least}: {pool.planned}"
 
     def _fits(self, of: PodClass, begin: float, end: float, uses: list[Use]) -> bool:
-        count, cores, memory = asks(of)
         for where, cards in self.cards.items():
-            free = [
-                index
-                for index in range(cards)
-                if all(self._has((where, index), at, cores, memory, uses) for at in self._moments(begin, end, uses))
+            moments = [
+                [self._left((where, index), at, uses) for index in range(cards)]
+                for at in self._moments(begin, end, uses)
             ]
-            if any(combinations(free, count)):
+            if any(all(slots.has_room(of, way, left, MEMORY) for left in moments) for way in slots.ways(of, cards)):
                 return True
         return False
 
@@ -165,10 +164,13 @@ class History:
         return [begin, *(one.begin for one in uses if begin < one.begin < end)]
 
     @staticmethod
-    def _has(card: Card, at: float, cores: int, memory: int, uses: list[Use]) -> bool:
+    def _left(card: Card, at: float, uses: list[Use]) -> tuple[int, int, int]:
         here = [one for one in uses if one.card == card and one.begin <= at < one.end]
-        left = CORES - sum(one.cores for one in here)
-        return left >= max(cores, 1) and MEMORY - sum(one.memory for one in here) >= memory and len(here) + 1 <= PLACES
+        return (
+            CORES - sum(one.cores for one in here),
+            MEMORY - sum(one.memory for one in here),
+            PLACES - sum(one.places for one in here),
+        )
 
 
 @given(st.randoms(use_true_random=True), st.integers(5, 30))

@@ -13,7 +13,8 @@ from typing import Any
 
 from t9ksched.engine.nodes import NodeTable
 from t9ksched.kube.resources import STATEFULSETS
-from t9ksched.model.cards import NO_CARDS, CardGrant, CardTable, WholeCards
+from t9ksched.model.card_table import CardTable
+from t9ksched.model.cards import NO_CARDS, CardGrant, WholeCards
 from t9ksched.model.names import HONOURS_INDEX
 from t9ksched.model.node import Node, NodeFacts
 from t9ksched.model.pod import Metadata, OwnerReference

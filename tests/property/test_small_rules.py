@@ -14,7 +14,8 @@ from t9ksched.engine.nodes import NodeTable
 from t9ksched.kube.resources import DEPLOYMENTS, JOBS, REPLICASETS, STATEFULSETS
 from t9ksched.kube.write.dialects.card_index import CardIndex
 from t9ksched.model.api_resource import Resource
-from t9ksched.model.cards import NO_CARDS, CardGrant, CardTable, WholeCards
+from t9ksched.model.card_table import CardTable
+from t9ksched.model.cards import NO_CARDS, CardGrant, WholeCards
 from t9ksched.model.names import GPU_INDEX_PREFIX
 from t9ksched.model.node import NodeFacts
 from t9ksched.model.pod import OwnerReference

@@ -110,11 +110,17 @@ class MgpuCards:
             yield wish, indices
 
     def _shares(self, named: list[tuple[_Wish, tuple[int, ...]]]) -> dict[int, Share]:
-        """What the pod has of each card at its peak: init containers run before the main ones."""
+        """What the pod has of each card at its peak: init containers run before the main ones, beside the sidecars that
+        stand before them.
+        """
         shares: dict[int, Share] = {}
-        beside = [each for each in named if each[0].phase == "sidecar"]
-        moments = [[*beside, *(each for each in named if each[0].phase == "main")]]
-        moments += [[*beside, each] for each in named if each[0].phase == "init"]
+        moments = [[each for each in named if each[0].phase != "init"]]
+        beside = []
+        for each in named:
+            if each[0].phase == "sidecar":
+                beside.append(each)
+            elif each[0].phase == "init":
+                moments.append([*beside, each])
         for moment in moments:
             now: dict[int, Share] = {}
             for wish, indices in moment:

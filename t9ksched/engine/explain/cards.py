@@ -4,12 +4,15 @@ Of the cards of all nodes that have room for everything else, each is counted un
 or with nothing on the nodes, where not even that would do.
 """
 
+from collections.abc import Iterator
 from typing import Final
 
 import numpy as np
 
 from t9ksched.engine.arrays import Indices, Int64s, Mask
+from t9ksched.engine.card_needs import CardNeed
 from t9ksched.engine.card_parts import LARGEST, PartNeed
+from t9ksched.engine.card_slots import SlotNeed
 from t9ksched.engine.explain.words import amount, counted
 from t9ksched.engine.placement.card_constraints import CARD_MEMORY, CARD_TYPE, CARD_UUID
 from t9ksched.engine.placement.class_fit import ClassFit
@@ -87,7 +90,10 @@ class _Lacking:
         withdrawn_would_do: whether the pod would fit if the cards took work that take none.
     """
 
-    def __init__(self, column: ClassFit, need: PartNeed, free: Int64s, rows: Indices, among: Mask) -> None:
+    def __init__(self, column: ClassFit, asked: CardNeed, free: Int64s, rows: Indices, among: Mask) -> None:
+        self._slots = asked if isinstance(asked, SlotNeed) else None
+        # Of several containers the smallest part: a card that has room for it does not lack that.
+        need = asked.smallest if isinstance(asked, SlotNeed) else asked
         of, self._need = need.of, need
         out, facts = np.flatnonzero(of.withdrawn[rows]), column.trial.nodes.static.facts
         self._out: list[tuple[int, NodeFacts]] = [(at, facts[rows[at]]) for at in out.tolist()]
@@ -95,6 +101,7 @@ class _Lacking:
         self._on = len(rows)
         self._cores, self._memory = free[of.cores][:, rows], free[of.memory][:, rows]
         self._places = free[of.places][:, rows]
+        self._rows = rows
         self._size, self._asked = of.size[:, rows], need.memory[:, rows]
         meant = self._asked < LARGEST
         usable = (self._size > 0) & meant
@@ -128,7 +135,7 @@ class _Lacking:
         for at, facts in self._out:
             sizes, wanted = facts.cards.divided[of.resource], self._asked[:, at].tolist()
             back = sum(wanted[one] <= sizes[one].memory for one in facts.cards.withdrawn.indices(of.resource))
-            if back and int(placed[:, at].sum()) + back >= self._need.count:
+            if back and (self._slots or int(placed[:, at].sum()) + back >= self._need.count):
                 return True
         return False
 
@@ -150,7 +157,7 @@ class _Lacking:
         if self._full:
             best.append(f"{self._full} {'has' if self._full == 1 else 'have'} no place for another container")
         found = f"needs {self._each()}; {cards}{tail}" + (f"; {', '.join(best)}" if best else "")
-        return found + (self._others if need.cores >= CORES or need.count > 1 else "")
+        return found + (self._others if need.cores >= CORES or need.count > 1 or self._slots else "")
 
     def _best(self) -> list[str]:
         """What the cards have at best of what others lack."""
@@ -167,12 +174,25 @@ class _Lacking:
 
     def _each(self) -> str:
         need = self._need
+        if self._slots is not None:
+            return f"{', '.join(self._containers(self._slots))} on cards of one node"
         if need.cores >= CORES:
             each = "a whole card" if need.count == 1 else f"{need.count} whole cards"
         else:
             part = _part(need, self._asked[self._usable if self._usable.any() else self._meant])
             each = f"{part} on each of {need.count} cards" if need.count > 1 else f"{part} on one card"
         return each + (" that are attached to one NUMA node" if need.groups else "") + " of a node"
+
+    def _containers(self, slots: SlotNeed) -> Iterator[str]:
+        """What each container asks for."""
+        for request, one in zip(slots.requests, slots.each, strict=True):
+            asked = one.memory[:, self._rows]
+            part = (
+                "a whole card"
+                if one.cores >= CORES
+                else _part(one, asked[self._usable if self._usable.any() else self._meant])
+            )
+            yield f"{part}{f' of each of {one.count}' if one.count > 1 else ''} for container {request.container}"
 
     def _named(self, word: str, what: str) -> list[str]:
         """Which cards take no work for that cause, and why, if there are such."""

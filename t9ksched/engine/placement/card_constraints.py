@@ -268,7 +268,8 @@ CardConstraint = (
 def of_cards(selector: LabelSelector | None, pod_class: PodClass) -> Iterable[CardConstraint]:
     """The constraints of the cards that pods of this class ask for in a queue."""
     choice = pod_class.choice
-    least = tuple(pod_class.card_counts.items())
+    # Several containers may have parts of one card.
+    least = tuple((name, max(one.count for one in pod_class.cards_of(name))) for name in pod_class.card_counts)
     if choice is not None and choice.models:
         yield OfModel(choice.models, least)
     if choice is not None and choice.only is not None:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from t9ksched.engine.arrays import Indices, Int64s, Mask
-from t9ksched.engine.card_parts import move_parts, part_needs
-from t9ksched.engine.cards import Share, granted
+from t9ksched.engine.card_needs import grant_of, move_parts, part_needs
+from t9ksched.engine.cards import Share, granted, share_of
 from t9ksched.engine.nodes import LARGEST
 from t9ksched.engine.placement.class_rooms import ClassRooms
 from t9ksched.engine.placement.packing_shapes import Asked
@@ -256,16 +256,19 @@ class ClassFit:
 
     def grant(self, row: int, share: Share) -> CardGrant:
         """The cards of a pod with this share on a node."""
-        grant = granted(self.card_names, share)
         if not self.divides(row):
-            return grant
-        parts = [
-            part
-            for need, mask in zip(self.part_needs, share, strict=True)
-            if need is not None and need.on(row)
-            for part in need.parts(row, mask)
-        ]
-        return grant.with_parts(parts)
+            return granted(self.card_names, share)
+        return grant_of(self.part_needs, self.card_names, row, share)
+
+    def share_of(self, row: int, cards: CardGrant) -> tuple[Share, ...]:
+        """The share of one pod that has these cards of a node."""
+        if not (self.card_names and self.divides(row)):
+            return share_of(cards, self.card_names)
+        ((*shares,),) = share_of(cards, self.card_names)
+        for at, need in enumerate(self.part_needs):
+            if need is not None and need.on(row):
+                shares[at] = need.share(cards)
+        return (tuple(shares),)
 
     def takes(self, row: int, pods: int, shares: Sequence[Share], held: bool = False) -> Int64s:
         """What pods take on a node, the counters of the divided cards of their shares included; shape (resources,)."""

@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 
 from t9ksched.engine.arrays import Int64s
-from t9ksched.engine.card_parts import take_parts
+from t9ksched.engine.card_needs import take_parts
 from t9ksched.engine.placement.class_fit import NEVER, ClassFit
 from t9ksched.engine.placement.search import search
 from t9ksched.engine.placement.trial import Trial

@@ -11,9 +11,9 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from t9ksched.engine.arrays import Int64s, Mask
-from t9ksched.engine.card_parts import move_parts
+from t9ksched.engine.card_needs import move_parts
 from t9ksched.engine.card_worths import CardWorths
-from t9ksched.engine.cards import IdleCards, Share, share_of
+from t9ksched.engine.cards import IdleCards, Share
 from t9ksched.engine.nodes import LARGEST, FrozenNodes
 from t9ksched.engine.placement.class_fit import ClassFit
 from t9ksched.engine.placement.feasibility import FeasibilityCache
@@ -263,7 +263,7 @@ class Trial:
         """
         shares = self.cards.share(column.card_needs, column.card_names, row, cards)
         if column.part_needs and column.divides(row):
-            shares = share_of(cards, column.card_names)
+            shares = column.share_of(row, cards)
         placement = Placement(column, row, 1, shares, held=True)
         self._record(placement, 1)
         return placement

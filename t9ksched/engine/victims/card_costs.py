@@ -11,8 +11,10 @@ import numpy as np
 
 from t9ksched.engine.arrays import Indices, Int64s, Mask
 from t9ksched.engine.card_parts import PartNeed
+from t9ksched.engine.card_slots import SlotNeed
 from t9ksched.engine.victims.contest import Contest
 from t9ksched.engine.victims.field import Field, Wanted
+from t9ksched.engine.victims.slot_costs import needed_for_slots
 
 _FINE: Final = 1 << 10
 """Parts of what is missing on a card are counted in this."""
@@ -42,6 +44,13 @@ class CardCosts:
         row = self._field.row[candidates]
         for parts in self._wanted.parts:
             here = np.flatnonzero(parts.of.nodes[self._field.rows[row]])
+            if isinstance(parts, SlotNeed):
+                unit = self._field.unit[candidates[here]]
+                order = ranks[unit], prices[here], -self._contest.youth[unit], unit
+                goes, fit = needed_for_slots(self._field, parts, candidates[here], order, free, counts)
+                needed[here[goes]] = True
+                able &= fit
+                continue
             places, nth = np.unique(row[here], return_inverse=True)
             if len(places):
                 offer = _Cards(self._field, parts, candidates[here], places, nth, free, counts)

@@ -6,12 +6,11 @@ from dataclasses import replace
 import numpy as np
 
 from t9ksched.engine.arrays import Int64s, Mask
-from t9ksched.engine.cards import Share, share_of
+from t9ksched.engine.cards import Share
 from t9ksched.engine.placement.pack import Attempt, Group, place_together
 from t9ksched.engine.placement.trial import Placement, Trial
 from t9ksched.engine.victims.field import Choice, Place
 from t9ksched.engine.work import Effort, Work
-from t9ksched.model.cards import CardGrant
 from t9ksched.model.gang import RunningPod
 
 
@@ -66,5 +65,4 @@ def _vacate(trial: Trial, pod: RunningPod) -> None:
         (name, usable.count(name) if held.count(name) else amount) for name, amount in pod.pod_class.requests
     )
     column = trial.column(None, replace(pod.pod_class, requests=requests, rules=None))
-    whole = usable | CardGrant.of_parts(pod.cards.parts)
-    trial.release(Placement(column, row, 1, share_of(whole, column.card_names)))
+    trial.release(Placement(column, row, 1, column.share_of(row, usable | pod.cards.divided)))

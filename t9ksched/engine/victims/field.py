@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from t9ksched.engine.arrays import Indices, Int64s, Mask
-from t9ksched.engine.cards import NO_SHARES, Share, how_many
+from t9ksched.engine.cards import NO_SHARES, Share
 from t9ksched.engine.nodes import LARGEST
 from t9ksched.engine.placement.class_fit import ClassFit
 from t9ksched.engine.placement.pack import Group, co_placed_terms
@@ -159,7 +159,7 @@ class Field:
         """
         left, row = left.copy(), int(self.rows[at])
         return all(
-            how_many(mask) == parts.count
+            parts.complete(mask)
             for one, those in zip(self.wanted, counts, strict=True)
             for parts in one.parts
             if parts.on(row)

@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 
 from t9ksched.engine.arrays import Indices, Int64s, Mask
-from t9ksched.engine.card_parts import complete, take_parts
+from t9ksched.engine.card_needs import complete, take_parts
 from t9ksched.engine.cards import Share
 from t9ksched.engine.ledger import Ledger, Shortfall
 from t9ksched.engine.placement.pack import Group, co_placed_terms, left_after

@@ -1,13 +1,13 @@
 """A node with its cards and their holders, as REST and the CLI show it."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 from t9ksched.engine.nodes import LARGEST
 from t9ksched.model.card_models import card_memory, card_model
 from t9ksched.model.card_size import CORES
-from t9ksched.model.cards import CardPart
+from t9ksched.model.cards import CardPart, CardRequest
 from t9ksched.model.dra import NOT_SUPPORTED
 from t9ksched.model.node import NodeFacts
 from t9ksched.model.quantity import from_units
@@ -43,11 +43,16 @@ def node_shape(state: ClusterState, name: str, planned: Sequence[Json] = ()) -> 
             drift += drifts
             unknown += state.cards.unknown(charge, facts)
             parts = {(part.resource, part.index): part for part in charge.cards.parts}
-            for resource, index, container in container_cards(charge):
-                holders[resource, index].append(_holder(pod, container, drifts, parts.pop((resource, index), None)))
-            for card, part in parts.items():  # under another name than that by which its containers ask
-                first = next((request.container for request in charge.pod_class.cards), "")
-                holders[card].append(_holder(pod, first, drifts, part))
+            given = container_cards(charge)
+            times = Counter((request.resource, index) for request, index in given)
+            for request, index in given:
+                card = request.resource, index
+                part = own_part(request, index, facts) if times[card] > 1 else parts.get(card)
+                holders[card].append(_holder(pod, request.container, drifts, part))
+            for card, part in parts.items():
+                if card not in times:  # under another name than that by which its containers ask
+                    first = next((request.container for request in charge.pod_class.cards), "")
+                    holders[card].append(_holder(pod, first, drifts, part))
     limited = {
         resource: amount
         for resource, amount in facts.allocatable.items()
@@ -139,10 +144,16 @@ def _holder(pod: PodRecord, container: str, drifts: bool, part: CardPart | None)
     }
 
 
-def container_cards(charge: Charge) -> list[tuple[str, int, str]]:
-    """`(resource, index, container)` for every card a pod holds; main containers and sidecars first to last."""
+def own_part(request: CardRequest, index: int, facts: NodeFacts) -> CardPart | None:
+    """What a container has of a card of a node; None where that is whole."""
+    sizes = facts.cards.divided.get(request.resource, ())
+    return request.part_of(index, sizes[index]) if index < len(sizes) else None
+
+
+def container_cards(charge: Charge) -> list[tuple[CardRequest, int]]:
+    """Request of a container and index for every card that a pod holds; main containers and sidecars first to last."""
     return [
-        (request.resource, index, request.container)
+        (request, index)
         for request, indices in charge.cards.split(charge.pod_class.cards)
         if request.kind != "init"
         for index in indices

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final
 
 from t9ksched.model.card_identity import strayed
+from t9ksched.model.card_table import CardTable
 from t9ksched.model.card_units import reshaped
-from t9ksched.model.cards import CardTable
 from t9ksched.model.node import Node, NodeFacts
 from t9ksched.scheduler.state.card_moves import CardMoves
 from t9ksched.scheduler.state.change_feed import Log

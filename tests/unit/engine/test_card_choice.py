@@ -8,8 +8,9 @@ from msgspec import structs
 
 from t9ksched.engine.plan import Plan
 from t9ksched.model.card_size import CardSize
+from t9ksched.model.card_table import CardTable
 from t9ksched.model.cardchoice import CardChoice
-from t9ksched.model.cards import CardTable, SharedCards, WholeCards
+from t9ksched.model.cards import SharedCards, WholeCards
 from t9ksched.model.gang import Gang
 from t9ksched.model.node import NodeFacts
 from t9ksched.model.podclass import PodClass

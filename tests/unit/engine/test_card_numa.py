@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from t9ksched.model.card_filter import CardFilter
 from t9ksched.model.card_size import CardSize
+from t9ksched.model.card_table import CardTable
 from t9ksched.model.cardchoice import CardChoice
-from t9ksched.model.cards import CardTable
 from t9ksched.model.node import NodeFacts
 from t9ksched.model.podclass import PodClass
 from tests.builders import GPU, gang, node, shared_class

@@ -9,8 +9,9 @@ from msgspec import structs
 from t9ksched.engine.planner import plan
 from t9ksched.engine.policy import Policy
 from t9ksched.model.card_filter import CardFilter
+from t9ksched.model.card_table import CardTable
 from t9ksched.model.cardchoice import CardChoice
-from t9ksched.model.cards import CardGrant, CardPart, CardTable
+from t9ksched.model.cards import CardGrant, CardPart
 from t9ksched.model.node import NodeFacts
 from t9ksched.model.podclass import PodClass
 from tests.builders import GPU, divided_node, gang, pod_class, shared_class, table, view

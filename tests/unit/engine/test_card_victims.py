@@ -12,7 +12,8 @@ from t9ksched.engine.planner import Plan, plan
 from t9ksched.engine.policy import Policy
 from t9ksched.engine.victims import every_set
 from t9ksched.engine.view import View
-from t9ksched.model.cards import CardGrant, CardTable
+from t9ksched.model.card_table import CardTable
+from t9ksched.model.cards import CardGrant
 from t9ksched.model.gang import Gang, Running
 from t9ksched.model.node import NodeFacts
 from t9ksched.model.podclass import PodClass

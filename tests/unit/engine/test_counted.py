@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from t9ksched.engine.nodes import NodeTable
 from t9ksched.engine.policy import Policy
 from t9ksched.engine.view import View, dump, load
-from t9ksched.model.cards import CardGrant, CardTable
+from t9ksched.model.card_table import CardTable
+from t9ksched.model.cards import CardGrant
 from t9ksched.model.node import NodeFacts
 from t9ksched.model.reasons import Code
 from tests.builders import GPU, gang, node, pod_class, queue, running, table, view

@@ -4,7 +4,8 @@ import pytest
 
 from t9ksched.model.card_inventory import inventory
 from t9ksched.model.card_size import CardSize
-from t9ksched.model.cards import CardGrant, CardPart, CardTable, SharedCards, WholeCards
+from t9ksched.model.card_table import CardTable
+from t9ksched.model.cards import CardGrant, CardPart, SharedCards, WholeCards
 
 CORE, MEMORY = "vke.volcengine.com/mgpu-core", "vke.volcengine.com/mgpu-memory"
 

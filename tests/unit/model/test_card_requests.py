@@ -185,17 +185,27 @@ def test_annotations_speak_of_containers_that_there_are() -> None:
         card_requests(pod, {COUNTS: "1"}, **others)
 
 
-def test_containers_of_a_pod_ask_for_equal_parts() -> None:
-    pod = [asking("a", 0, core=60, memory=512), asking("b", 1, core=30, memory=512), asking("c", 2, core=150)]
-    with pytest.raises(Invalid) as told:
-        card_requests(pod, {})
-    assert [fault.path for fault in told.value.errors] == [
-        "spec.containers[1].resources.limits[vke.volcengine.com/mgpu-core]",
-        "spec.containers[2].resources.limits[vke.volcengine.com/mgpu-core]",
+def test_containers_of_a_pod_may_ask_for_unequal_parts() -> None:
+    pod = [asking("a", 0, core=60, memory=512), asking("b", 1, core=30, memory=1024), asking("c", 2, core=200)]
+    found = card_requests([*pod, asking("first", 0, "init", core=100)], {})
+    assert [(one.container, one.count, type(one).__name__) for one in found] == [
+        ("a", 1, "SharedCards"),
+        ("b", 1, "SharedCards"),
+        ("c", 2, "WholeCards"),
+        ("first", 1, "WholeCards"),
     ]
-    with pytest.raises(Invalid, match="another part of a card"):
-        card_requests([asking("a", 0, core=60, memory=512), asking("b", 0, "init", core=100)], {})
-    assert len(card_requests([asking("a", 0, gpu=2), asking("b", 1, gpu=1)], {})) == 2
+    with pytest.raises(Invalid) as told:
+        card_requests([*pod, asking("d", 3, core=150)], {})
+    assert [fault.path for fault in told.value.errors] == [
+        "spec.containers[3].resources.limits[vke.volcengine.com/mgpu-core]"
+    ]
+
+
+def test_one_container_of_a_pod_asks_for_cards_of_gpushare_and_koordinator() -> None:
+    for resource, amount in (("aliyun.com/gpu-mem", 2), ("koordinator.sh/gpu", 50)):
+        pod = [Asking(name, "main", {resource: amount}, at) for at, name in enumerate("ab")]
+        with pytest.raises(Invalid, match="container 'a' asks for it too: the node gives"):
+            card_requests(pod, {})
 
 
 def test_which_annotations_and_resources_speak_of_parts() -> None:

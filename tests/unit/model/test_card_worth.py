@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 
 from t9ksched.model.card_size import CardSize
+from t9ksched.model.card_table import CardTable
 from t9ksched.model.card_worth import asked, held, least_cards, worth_on
-from t9ksched.model.cards import NO_CARDS, CardGrant, CardPart, CardTable
+from t9ksched.model.cards import NO_CARDS, CardGrant, CardPart
 from t9ksched.model.node import NodeFacts, decode_node, node_facts
 from t9ksched.model.quantity import CARD, as_cards, from_units, to_units
 from tests.builders import GPU, divided_node, node, pod_class, shared_class

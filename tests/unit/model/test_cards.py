@@ -11,15 +11,8 @@ from t9ksched.engine.fact_columns import FactColumns
 from t9ksched.engine.nodes import LARGEST
 from t9ksched.kube.write.dialects.table import CARD_INDEX, DIALECTS, dialect_of
 from t9ksched.model.card_forms import FORMS, read_request
-from t9ksched.model.cards import (
-    MOST_INDEXED,
-    NO_CARDS,
-    CardGrant,
-    CardRequest,
-    CardTable,
-    SharedCards,
-    WholeCards,
-)
+from t9ksched.model.card_table import CardTable
+from t9ksched.model.cards import MOST_INDEXED, NO_CARDS, CardGrant, CardRequest, SharedCards, WholeCards
 from t9ksched.model.node import NodeFacts
 from t9ksched.model.podclass import PodClass
 

@@ -81,7 +81,12 @@ def test_mgpu_says_which_cards_in_its_own_words() -> None:
         "vke.volcengine.com/gpu-index-container-b": "3",
         "vke.volcengine.com/assumed": "true",
     }
-    assert dialect.read(pod, annotations) == CardGrant.of({CORE: (0, 1, 3)})
+    read = dialect.read(pod, annotations)
+    assert read.masks == CardGrant.of({CORE: (0, 1, 3)}).masks
+    assert read.given == (("a", CORE, (0, 1)), ("b", CORE, (3,)))
+    assert dialect.write(pod, read) == annotations
+    shared = annotations | {"vke.volcengine.com/gpu-index-container-b": "1"}
+    assert dialect.write(pod, dialect.read(pod, shared)) == shared, "containers may have parts of one card"
     assert dialect.write(pod, CardGrant()) == {}
     for text in ("0", "0,0", "0,3,", "0,-1", "0,64", "", "0;3", "٣,0"):
         forged = annotations | {"vke.volcengine.com/gpu-index-container-a": text}

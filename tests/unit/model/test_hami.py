@@ -84,7 +84,7 @@ POD = PodClass(
     cards=(SharedCards("a", GPU, 1, cores=300, memory=3000), SharedCards("first", GPU, 1, "init", 300, 3000)),
     containers=("wait", "first", "log", "a", "last"),
 )
-HELD = CardGrant.of_parts([CardPart(GPU, 1, 300, 3000)])
+HELD = CardGrant.of_parts([CardPart(GPU, 1, 300, 3000)], [("a", GPU, (1,)), ("first", GPU, (1,))])
 NOTES = {VGPU_NODE: "n", ALLOCATED: ";GPU-b,NVIDIA,3000,30:;;GPU-b,NVIDIA,3000,30:;;"}
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from t9ksched.model.cards import CardTable
+from t9ksched.model.card_table import CardTable
 from t9ksched.model.node import NodeFacts, decode_node, node_facts
 from t9ksched.model.readiness import Failing, unready
 

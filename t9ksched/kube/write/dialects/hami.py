@@ -15,7 +15,7 @@ from t9ksched.kube.write.binding import Protocol
 from t9ksched.kube.write.dialects.dialect import CardDialect
 from t9ksched.kube.write.dialects.hami_lock import ALLOCATING, BIND_PHASE, NodeLock
 from t9ksched.model.card_size import CORES, CardSize
-from t9ksched.model.cards import NO_CARDS, CardGrant, CardPart, ContainerKind
+from t9ksched.model.cards import NO_CARDS, CardGrant, CardPart, ContainerGrant, ContainerKind
 from t9ksched.model.node import NodeFacts
 from t9ksched.model.podclass import PodClass
 from t9ksched.model.resources import NVIDIA_GPU
@@ -31,8 +31,8 @@ _LARGEST: Final = (1 << 31) - 1
 _LONGEST: Final = 64 * 1024
 _MOST_NODES: Final = 1 << 14
 _LOCK: Final = NodeLock()
-Given = tuple[ContainerKind, tuple[CardPart, ...]]
-"""What one container has."""
+Given = tuple[str, ContainerKind, tuple[CardPart, ...]]
+"""A container, and what it has."""
 
 
 @dataclass(frozen=True)
@@ -59,15 +59,18 @@ class HamiDevices(CardDialect):
         if not held:
             return ""
         parts = {part.index: part for part in held.parts if part.resource == NVIDIA_GPU}
-        given = {request.container: indices for request, indices in held.split(pod.cards)}
+        given = {request.container: (request, indices) for request, indices in held.split(pod.cards)}
         names = pod.containers or tuple(given)
         found = []
         for name in names:
             of_container = []
-            for index in given.get(name, ()):
+            request, indices = given.get(name, (None, ()))
+            for index in indices:
                 size, part = self.cards[index] if index < len(self.cards) else None, parts.get(index)
                 if size is None or not size.uuid or part is None:
                     return ""
+                if held.given and request is not None:  # the part of this container, not of all
+                    part = request.part_of(index, size)
                 of_container.append(f"{size.uuid},{_VENDOR},{part.memory},{part.cores // _THOUSANDTHS}:")
             found.append("".join(of_container) + ";")
         return "".join(found)
@@ -79,16 +82,32 @@ class HamiDevices(CardDialect):
         given = self._given(pod, text)
         if not given or len(given) != max(len(pod.containers), 1):
             return NO_CARDS
-        moments = [[parts for kind, parts in given if kind != "init"]]
-        moments += [[parts] for kind, parts in given if kind == "init"]
+        beside: list[tuple[CardPart, ...]] = []
+        moments = [[parts for _, kind, parts in given if kind != "init"]]
+        for _, kind, parts in given:
+            if kind == "init":
+                moments.append([*beside, parts])
+            elif kind == "sidecar":
+                beside.append(parts)
         held: dict[int, CardPart] = {}
         for moment in moments:
             for index, part in _sum(moment).items():
                 known = held.get(index, part)
                 held[index] = CardPart(
-                    part.resource, index, max(known.cores, part.cores), max(known.memory, part.memory)
+                    part.resource,
+                    index,
+                    min(max(known.cores, part.cores), CORES),
+                    max(known.memory, part.memory),
+                    max(known.places, part.places),
                 )
-        return CardGrant.of_parts(self._whole(part) for part in held.values())
+        return CardGrant.of_parts(held.values(), self._by_container(pod, given))
+
+    @staticmethod
+    def _by_container(pod: PodClass, given: list[Given]) -> list[ContainerGrant]:
+        """Which of its containers has which cards, where several ask for parts."""
+        indices = {name: tuple(sorted(part.index for part in parts)) for name, _, parts in given}
+        asking = [one.container for one in pod.cards if one.resource == NVIDIA_GPU]
+        return [(name, NVIDIA_GPU, indices.get(name, ())) for name in asking] if len(asking) > 1 else []
 
     def _whole(self, part: CardPart) -> CardPart:
         """With all its cores a pod has the card alone."""
@@ -110,8 +129,8 @@ class HamiDevices(CardDialect):
                 memory, cores = whole_number(fields[2]), whole_number(fields[3])
                 if memory is None or cores is None or memory > _LARGEST or cores > _LARGEST:
                     return []
-                parts.append(CardPart(NVIDIA_GPU, known[fields[0]], cores * _THOUSANDTHS, memory))
-            found.append((kinds.get(name, "main"), tuple(parts)))
+                parts.append(self._whole(CardPart(NVIDIA_GPU, known[fields[0]], cores * _THOUSANDTHS, memory)))
+            found.append((name, kinds.get(name, "main"), tuple(parts)))
         return found
 
     def unanswered(self, annotations: Mapping[str, str]) -> bool:
@@ -125,7 +144,11 @@ def _sum(moment: list[tuple[CardPart, ...]]) -> dict[int, CardPart]:
             found[part.index] = part
         else:
             found[part.index] = CardPart(
-                part.resource, part.index, known.cores + part.cores, known.memory + part.memory
+                part.resource,
+                part.index,
+                known.cores + part.cores,
+                known.memory + part.memory,
+                known.places + part.places,
             )
     return found
 
