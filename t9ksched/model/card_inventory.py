@@ -21,7 +21,7 @@ from t9ksched.model.card_requests import (
 from t9ksched.model.card_size import CardSize
 from t9ksched.model.cards import MOST_INDEXED
 from t9ksched.model.readiness import Unready
-from t9ksched.model.resources import NVIDIA_GPU
+from t9ksched.model.resources import NVIDIA_GPU, is_card_resource
 
 Amounts = Mapping[str, int]
 Texts = Mapping[str, str]
@@ -129,7 +129,8 @@ def _gpushare(capacity: Amounts, allocatable: Amounts, annotations: Texts, own: 
     look = "look at the device plugin of gpushare on the node"
     if not 0 < count <= min(total, MOST_INDEXED) or total // count > LARGEST_MIB:
         said = f"it offers {total} of {GPUSHARE_MEMORY} and {count} of {GPUSHARE_COUNT}, which is no number of cards"
-        return _broken(said, look)
+        whole = any(amount and is_card_resource(name) for name, amount in allocatable.items())
+        return Inventory(unread=(said,)) if whole and not count else _broken(said, look)
     each = total // count
     uneven = _uneven(GPUSHARE_MEMORY, total, count)
     unit = _GIB if each < _GIB else 1

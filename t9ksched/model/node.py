@@ -260,6 +260,8 @@ def node_facts(
         allocatable = {
             name: amount for name, amount in allocatable.items() if name in parts.divided or not is_card_resource(name)
         }
+    elif parts.unread and not parts.fault:  # what is offered whole stays usable, and no part is given
+        allocatable = {name: amount for name, amount in allocatable.items() if name not in SUMS}
     why_not = why_not or parts.unready
     cards |= {name: len(sizes) for name, sizes in parts.divided.items()}
     product = card_model(labels) or ""

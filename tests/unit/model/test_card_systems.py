@@ -64,6 +64,13 @@ def test_a_label_chooses_under_which_name_cards_are_given(
         assert "only what this label takes back" in str(found.unready)
 
 
+def test_whole_cards_beside_shares_of_no_number_of_cards_stay_usable() -> None:
+    found = facts({}, {MEMORY: 60, GPU: 4})
+    assert (found.mode, found.unready) == ("GPUShare", None)
+    assert (found.allocatable.get(GPU), found.allocatable.get(MEMORY)) == (4, None)
+    assert f"60 of {MEMORY} and 0 of {COUNT}" in found.cards_fault
+
+
 @pytest.mark.parametrize(
     ("labels", "has", "mode", "told"),
     [
