@@ -152,12 +152,19 @@ def budget(at: int, allowed: int) -> DisruptionBudget:
 
 
 def marker(known: Budgets, pods: dict[str, PodRecord]) -> Callable[..., object]:
-    """What marks all running groups, as long as the program has it."""
+    """What marks all running groups, given all of them: those that came since the last call are behind the others."""
     try:
         from t9ksched.scheduler.state.guarded_groups import GuardedGroups
-    except ImportError:
+    except ImportError:  # an older program looks at all of them each time
         return lambda found, queues: known.guard(found, pods, queues)
-    return GuardedGroups(known, pods).mark
+    guarded, seen = GuardedGroups(known, pods), 0
+
+    def mark(found: list[Running], queues: dict[str, Queue]) -> object:
+        nonlocal seen
+        fresh, seen = found[seen:], len(found)
+        return guarded.mark({one.uid: one for one in fresh}, queues)
+
+    return mark
 
 
 def budgets(count: int) -> dict[str, float]:
