@@ -76,8 +76,8 @@ def part_worths(labels: Mapping[str, str], allocatable: Mapping[str, int], mode:
         if slice_ is None and not is_card_resource(kind):
             continue
         worth = CARD if slice_ is None else _of_slice(slice_, labels)
-        if (replicas := _replicas(labels, kind, resource != kind, mode)) > 1:
-            worth = -(-worth // replicas)
+        if (sharers := replicas(labels, resource, mode)) > 1:
+            worth = -(-worth // sharers)
         if worth < CARD or not is_card_resource(resource):
             found[resource] = worth
     return found
@@ -123,9 +123,10 @@ def _of_slice(profile: re.Match[str], labels: Mapping[str, str]) -> int:
     return min(CARD, max(worth, CARD * eighths // _MEMORIES))
 
 
-def _replicas(labels: Mapping[str, str], kind: str, renamed: bool, mode: str) -> int:
-    """Among how many containers a card, or a slice of one, is shared."""
-    if not renamed and mode not in ("TimeSliced", "MPS", "MIGSingle", "MIGMixed"):
+def replicas(labels: Mapping[str, str], resource: str, mode: str) -> int:
+    """Among how many containers a card, or a slice of one, that is offered by this name is shared."""
+    kind = resource.removesuffix(_SHARED)
+    if resource == kind and mode not in ("TimeSliced", "MPS", "MIGSingle", "MIGMixed"):
         return 1
     name = "nvidia.com/gpu" if kind == NVIDIA_GPU else kind
     return whole_number(labels.get(f"{name}.replicas", "")) or 1

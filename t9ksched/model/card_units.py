@@ -1,8 +1,8 @@
-"""What one unit of a resource is on a node: a whole card, a MIG slice of a profile, or a turn on a card with others.
+"""What one unit of a resource is on a node: a whole card, a MIG slice of a profile, a turn or a part of a shared card.
 
-All three may be called `nvidia.com/gpu`, and a node may be laid out anew while pods hold some. What such a pod has is
+All may be called `nvidia.com/gpu`, and a node may be laid out anew while pods hold some. What such a pod has is
 what its unit was when it was given: two whole cards are not two slices. As long as it runs, amounts of the node do not
-tell which cards are free.
+tell which cards are free. The same holds where a card is shared among more or fewer than before, or in another way.
 """
 
 import re
@@ -10,6 +10,7 @@ from typing import Final
 
 from t9ksched.model.card_models import card_model
 from t9ksched.model.card_size import CORES
+from t9ksched.model.card_slices import replicas
 from t9ksched.model.cards import CardGrant
 from t9ksched.model.node import NodeFacts
 from t9ksched.model.podclass import PodClass
@@ -17,7 +18,6 @@ from t9ksched.model.resources import is_accelerator, is_card_resource
 
 WHOLE: Final = "a whole card"
 _PART: Final = "a part of a card"
-_TURN: Final = "a turn on a card with others"
 _SLICE: Final = re.compile(r"-MIG-(?P<profile>[^-]+)")
 _SHARED: Final = ".shared"
 _NVIDIA: Final = ("nvidia.com/", "vke.volcengine.com/", "aliyun.com/gpu", "koordinator.sh/gpu")
@@ -67,14 +67,19 @@ def _unit(facts: NodeFacts, resource: str) -> str:
     """Empty where nothing is offered."""
     if not facts.allocatable.get(resource):
         return ""
+    sharers = replicas(facts.labels, resource, facts.layout)
     if not is_card_resource(resource.removesuffix(_SHARED)):
-        return f"one {resource}"  # the name says it
-    if facts.layout == "MIGSingle":
+        what = f"one {resource}"  # the name says which slice
+    elif facts.layout == "MIGSingle":
         found = _SLICE.search(card_model(facts.labels) or "")
-        return f"a MIG slice {found['profile']}" if found else "a MIG slice"
-    if facts.layout in ("TimeSliced", "MPS") or resource.endswith(_SHARED):
-        return _TURN
-    return WHOLE
+        what = f"a MIG slice {found['profile']}" if found else "a MIG slice"
+    elif facts.layout == "MPS":
+        what = "a part of a card by MPS"
+    elif facts.layout == "TimeSliced" or resource.endswith(_SHARED):
+        what = "a turn on a card"
+    else:
+        return WHOLE
+    return f"{what}, shared by {sharers}" if sharers > 1 else what
 
 
 def _alike(facts: NodeFacts, one: str, other: str) -> bool:

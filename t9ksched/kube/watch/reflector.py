@@ -58,8 +58,8 @@ _SILENCE = 30.0
 """Seconds without an event after which a server is taken not to know about initial events."""
 _TRIES = 2
 """Streams of initial events that may break in a row before pages are read instead."""
-_UNSERVED = 300.0
-"""Seconds after which a server is asked again for a kind that it does not serve, as after its upgrade."""
+_UNSERVED = 30.0
+"""Seconds after which a server is asked again for a kind that it does not serve, as it may once its CRD is applied."""
 _REFUSALS = 3
 """Times in a row that a server may fail (5xx) to resume a watch before everything is read again."""
 

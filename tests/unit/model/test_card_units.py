@@ -31,6 +31,14 @@ NODES = {
     "mixed": node(**{"nvidia.com__gpu": 2, "nvidia.com__mig_1g.5gb": 14}),
     "slices": node(**{"nvidia.com__gpu": 0, "nvidia.com__mig_1g.5gb": 28}),
     "turns": node(labels=REPLICAS, **{"nvidia.com__gpu": 16}),
+    "more turns": node(labels={"nvidia.com/gpu.replicas": "8"}, **{"nvidia.com__gpu": 32}),
+    "mps": node(labels=REPLICAS | {"nvidia.com/gpu.sharing-strategy": "mps"}, **{"nvidia.com__gpu": 16}),
+    "shared slices": node(
+        labels={f"{SLICE}.replicas": "2"}, **{"nvidia.com__gpu": 0, "nvidia.com__mig_1g.5gb.shared": 56}
+    ),
+    "more shared slices": node(
+        labels={f"{SLICE}.replicas": "4"}, **{"nvidia.com__gpu": 0, "nvidia.com__mig_1g.5gb.shared": 112}
+    ),
     "renamed": node(labels=REPLICAS, **{"nvidia.com__gpu.shared": 16}),
     "none": node(),
     "changing": node(labels={"nvidia.com/mig.config.state": "pending"}, **{"nvidia.com__gpu": 28}),
@@ -47,8 +55,27 @@ NODES = {
         ("whole", GPU, "single", "was a whole card and is a MIG slice 1g.5gb of node n now"),
         ("single", GPU, "whole", "was a MIG slice 1g.5gb and is a whole card of node n now"),
         ("single", GPU, "larger", "was a MIG slice 1g.5gb and is a MIG slice 3g.20gb"),
-        ("whole", GPU, "turns", "was a whole card and is a turn on a card with others"),
-        ("turns", GPU, "whole", "was a turn on a card with others and is a whole card"),
+        ("whole", GPU, "turns", "was a whole card and is a turn on a card, shared by 4 of node n now"),
+        ("turns", GPU, "whole", "was a turn on a card, shared by 4 and is a whole card"),
+        (
+            "turns",
+            GPU,
+            "more turns",
+            "was a turn on a card, shared by 4 and is a turn on a card, shared by 8 of node n",
+        ),
+        (
+            "turns",
+            GPU,
+            "mps",
+            "was a turn on a card, shared by 4 and is a part of a card by MPS, shared by 4 of node n",
+        ),
+        ("mps", GPU, "whole", "was a part of a card by MPS, shared by 4 and is a whole card"),
+        (
+            "shared slices",
+            f"{SLICE}.shared",
+            "more shared slices",
+            f"was one {SLICE}.shared, shared by 2 and is one {SLICE}",
+        ),
         ("whole", GPU, "renamed", "offers no nvidia.com/gpu any more, which it holds, and offers nvidia.com/g"),
         ("whole", GPU, "slices", "offers no nvidia.com/gpu any more, which it holds, and offers nvidia.com/mig-1g.5gb"),
         ("slices", SLICE, "whole", "offers no nvidia.com/mig-1g.5gb any more, which it holds, and"),
@@ -60,6 +87,7 @@ NODES = {
         ("whole", GPU, "upgraded", ""),
         ("single", GPU, "single", ""),
         ("turns", GPU, "turns", ""),
+        ("mps", GPU, "mps", ""),
         # Its device plugin may be starting, and labels and amounts change at different moments.
         ("whole", GPU, "none", ""),
         ("whole", GPU, "changing", ""),

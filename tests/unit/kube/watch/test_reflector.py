@@ -305,7 +305,7 @@ async def test_a_kind_that_the_server_does_not_serve_is_asked_for_now_and_then_i
         await until_quiet(reflector, server)
     assert mirror.objects == server.objects
     assert not reflector.absent.is_set()
-    assert all((pause >= 300) is optional for pause in pauses[:3])
+    assert all((pause >= 30) is optional for pause in pauses[:3])
     said = [entry["event"] for entry in logs]
     assert said.count("the server does not serve this kind, it is left out") == optional
     assert said.count("the server serves this kind now, it is followed") == optional
