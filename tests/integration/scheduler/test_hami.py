@@ -135,16 +135,16 @@ async def test_every_container_has_a_place_in_the_text_and_whole_cards_are_all_o
         mixed["spec"]["initContainers"] = [{**plain, "name": "wait"}, {**asking, "name": "first"}]
         await world.create(mixed)
         (pod,) = await world.running("mixed")
-        a, b = "GPU-0,NVIDIA,1000,10:", "GPU-1,NVIDIA,1000,10:"
-        assert pod["metadata"]["annotations"][ALLOCATED] == f";{a};;{a};{b};"
+        part = "GPU-0,NVIDIA,1000,10:"
+        assert pod["metadata"]["annotations"][ALLOCATED] == f";{part};;{part};{part};", "there is room on one card"
         await world.create(ask(world, "whole", queue, gpus=2))
-        assert await given(world, "whole") == [f"GPU-2,NVIDIA,{MEMORY},100:GPU-3,NVIDIA,{MEMORY},100:"]
-        part, whole = ("mixed", 10, 1000), ("whole", 100, MEMORY)
-        assert held(service, world) == [[part], [part], [whole], [whole]]
+        assert await given(world, "whole") == [f"GPU-1,NVIDIA,{MEMORY},100:GPU-2,NVIDIA,{MEMORY},100:"]
+        whole = [("whole", 100, MEMORY)]
+        assert held(service, world) == [[("mixed", 10, 1000)] * 2, whole, whole, []]
         third = ask(world, "third", queue, gpus=2)
         third["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpumem-percentage"] = "33"
         await world.create(third)
-        assert await given(world, "third") == ["GPU-0,NVIDIA,5280,0:GPU-1,NVIDIA,5280,0:"]
+        assert await given(world, "third") == ["GPU-0,NVIDIA,5280,0:GPU-3,NVIDIA,5280,0:"]
 
 
 class Diary:
