@@ -329,6 +329,28 @@ def test_no_member_goes_because_room_is_kept_for_another() -> None:
         judge(world, wrong, policy)
 
 
+@pytest.mark.parametrize(("seconds", "takes"), [(1, []), (3600, ["grows.3"])])
+def test_room_is_its_preemptors_until_the_promise_ends(seconds: int, takes: list[str]) -> None:
+    """A victim does not end; another member of its gang, ranked below the preemptor, may have the card beside it."""
+    world = World()
+    world.put(Node("n0", 2, "a"))
+    world.queues = {name: Queue(name, priority) for name, priority in (("low", 0), ("high", 5))}
+    grows = Group("grows", "low", priority=0, created=1, minimum=1, roles={}, ran=True)
+    world.create(grows, [(SHAPES["card"], "")])
+    world.bind(grows.pods["grows.1"], "n0", 1)
+    world.create(Group("pair", "high", priority=0, created=2, minimum=1, roles={}), [(SHAPES["pair"], "")])
+    policy = Policy(actions=("allocate", "preempt"))
+    found = plan(world.view(), policy, world.now)
+    assert [(one.pod, one.by) for one in found.evictions] == [("grows.1", "pair")]
+    world.apply(found, set())
+    world.create(grows, [(SHAPES["card"], "")])
+    world.pass_time(seconds)
+    found = plan(world.view(), policy, world.now)
+    assert [one.pod for one in found.assignments] == takes
+    judge(world, found, policy)
+    assert not found.evictions
+
+
 @pytest.mark.soak
 class TestLongHistories(Histories.TestCase):  # type: ignore[misc, name-defined]
     """Long ones, many, with fresh dice each time."""

@@ -352,8 +352,9 @@ class World:
                 self._member(group, shape, role)
 
     def pass_time(self, seconds: int) -> None:
-        """Room is not kept for ever."""
+        """Room is not kept for ever, and no promise outlives its time limit, though its victims may."""
         self.now += seconds * SECOND
+        self.holds = tuple(hold for hold in self.holds if hold.in_force(self.now))
         for group in self.groups.values():
             group.losses = [loss for loss in group.losses if self.now < loss.since + RECOVERY]
 
