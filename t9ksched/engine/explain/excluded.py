@@ -11,7 +11,7 @@ import numpy as np
 
 from t9ksched.engine.arrays import Mask
 from t9ksched.engine.explain.inventory import Addition, dra_nodes, kept_out, named_by_state, other_cards, unready_nodes
-from t9ksched.engine.explain.words import counted
+from t9ksched.engine.explain.words import counted, matching
 from t9ksched.engine.placement.card_constraints import (
     CARD_HOLDERS,
     CARD_TYPE,
@@ -22,6 +22,7 @@ from t9ksched.engine.placement.card_constraints import (
     ONE_EACH,
     OTHER_SYSTEM,
     UNCOUNTED,
+    CardsCounted,
     CountsOne,
     GivesParts,
     NotByDra,
@@ -91,12 +92,35 @@ def _offering_now(column: ClassFit) -> Mask:
 
 def excluded(column: ClassFit) -> bool:
     """Whether no node matches, or none of those that offer what the pod asks for would, not even if none were away."""
-    if not column.mask.any():
-        return True
+    return not column.mask.any() or is_not_offered(column)
+
+
+def is_not_offered(column: ClassFit) -> bool:
+    """Whether none of the nodes that offer what the pod asks for would match, not even if none were away."""
     if not column.pod_class.extended or column.total_ever():
         return False
     now = _offering_now(column)
     return not ((now if now.any() else offering(column)) & column.ever).any()
+
+
+def unrecorded(column: ClassFit) -> Reason | None:
+    """The pods must wait for the database on nodes that they may use otherwise; None where they need not."""
+    if not column.pod_class.unrecorded:
+        return None
+    others = [one for one in constraints(column.selector, column.pod_class) if not isinstance(one, CardsCounted)]
+    would = np.logical_and.reduce([column.trial.feasibility.column(one) for one in others])
+    for _, allows in column.trial.plugins.filters(column.pod_class, column.trial.nodes.static):
+        would = would & allows
+    match, waits = int(column.mask.sum()), int((would & ~column.mask).sum())
+    if not waits:
+        return None
+    return Reason(
+        Code.DATABASE_AWAY,
+        f"the database is away, and which cards a pod gets on {counted(waits, 'node')} that would match is written "
+        f"there before it is bound, for cards are given by index there; besides, {matching(match)}",
+        nodes={"match": match, DATABASE: waits},
+        unblocks=("the database answers again",),
+    )
 
 
 def no_node_matches(column: ClassFit) -> Reason:

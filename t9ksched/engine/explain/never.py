@@ -15,7 +15,7 @@ import numpy as np
 
 from t9ksched.engine.arrays import Int64s, Mask
 from t9ksched.engine.explain.cards import never_a_card
-from t9ksched.engine.explain.excluded import excluded
+from t9ksched.engine.explain.excluded import excluded, unrecorded
 from t9ksched.engine.explain.inventory import Addition, held_back, named_by_state, with_additions
 from t9ksched.engine.explain.words import amount, counted, matching, wants
 from t9ksched.engine.nodes import LARGEST
@@ -100,11 +100,13 @@ def _helps(absent: list[str]) -> str:
 
 def never_together(groups: Sequence[Group]) -> Reason | None:
     """Why the groups would not fit together even if nothing ran; None where that is not proved, and where pods of some
-    class find no node now, or can never fit whatever the others are: then that says more.
+    class find no node now, whatever the database says, or can never fit whatever the others are: then that says more.
     """
     if len(groups) == 1 and not groups[0][0].ruled:
         return None
-    if any(not column.mask.any() or column.total_ever() < pods for column, pods in groups):
+    if any(column.total_ever() < pods for column, pods in groups):
+        return None
+    if any(not column.mask.any() and unrecorded(column) is None for column, _ in groups):
         return None
     return _Emptied(groups, ever=True).proof()
 

@@ -8,13 +8,18 @@ import numpy as np
 
 from t9ksched.engine.arrays import Int64s, Mask
 from t9ksched.engine.explain.cards import no_card
-from t9ksched.engine.explain.excluded import excluded, no_node_matches, offering, other_nodes
+from t9ksched.engine.explain.excluded import (
+    excluded,
+    is_not_offered,
+    no_node_matches,
+    offering,
+    other_nodes,
+    unrecorded,
+)
 from t9ksched.engine.explain.inventory import CARD_CORDONED, by_dra, cordons, unready, with_additions
 from t9ksched.engine.explain.never import away, never_fits, never_together, together_if_not_away
 from t9ksched.engine.explain.words import amount, counted, matching, wants
-from t9ksched.engine.placement.card_constraints import DATABASE, CardsCounted
 from t9ksched.engine.placement.class_fit import ClassFit
-from t9ksched.engine.placement.constraints import constraints
 from t9ksched.engine.placement.pack import Group
 from t9ksched.engine.placement.trial import Trial
 from t9ksched.engine.work import Work
@@ -95,30 +100,15 @@ def unique(reasons: Iterable[Reason]) -> tuple[Reason, ...]:
 
 
 def impossible(column: ClassFit, pods: int) -> Reason | None:
-    """Why no free room would help: no node may take such a pod, or all of them together are too small."""
-    if (away := unrecorded(column)) is not None:
+    """Why no free room would help: no node may take such a pod, or all of them together are too small. That the
+    database is away is no such reason for pods that would not fit once it answers either.
+    """
+    away = unrecorded(column)
+    if away is not None and column.total_ever() >= pods:
         return away
-    return no_node_matches(column) if excluded(column) else never_fits(column, pods)
-
-
-def unrecorded(column: ClassFit) -> Reason | None:
-    """The pods must wait for the database on nodes that they may use otherwise; None where they need not."""
-    if not column.pod_class.unrecorded:
-        return None
-    others = [one for one in constraints(column.selector, column.pod_class) if not isinstance(one, CardsCounted)]
-    would = np.logical_and.reduce([column.trial.feasibility.column(one) for one in others])
-    for _, allows in column.trial.plugins.filters(column.pod_class, column.trial.nodes.static):
-        would = would & allows
-    match, waits = int(column.mask.sum()), int((would & ~column.mask).sum())
-    if not waits:
-        return None
-    return Reason(
-        Code.DATABASE_AWAY,
-        f"the database is away, and which cards a pod gets on {counted(waits, 'node')} that would match is written "
-        f"there before it is bound, for cards are given by index there; besides, {matching(match)}",
-        nodes={"match": match, DATABASE: waits},
-        unblocks=("the database answers again",),
-    )
+    if is_not_offered(column) or (away is None and not column.mask.any()):
+        return no_node_matches(column)
+    return never_fits(column, pods)
 
 
 def _no_room(column: ClassFit, pods: int) -> Reason | None:
@@ -133,7 +123,7 @@ def _no_room(column: ClassFit, pods: int) -> Reason | None:
             reason = column.said[_ONE]
         else:
             reason = reason or _too_little(column, pods, rooms)
-            if reason is not None and not excluded(column):
+            if reason is not None and (reason.code == Code.NEVER_FITS or not excluded(column)):
                 reason = _with_inventory(column, reason)
         if reason is not None and reason.code == Code.INSUFFICIENT_RESOURCES and column.total_empty() < pods:
             reason = with_additions(reason, away(column))

@@ -46,24 +46,23 @@ class Telling(Placing):
     def _short(self, queue: str, kind: Kind, scope: set[str] | None) -> Told | None:
         pods, match, ever = len(kind.members), self.match(queue, kind), self.match_ever(queue, kind)
         within = [name for name in match if scope is None or name in scope]
-        if kind.of.unrecorded:
-            waits = sum(self.removes(queue, kind, room.facts) == "database" for room in self.rooms.values())
-            if waits:
-                return "DatabaseAway", {}, {}, {"match": len(match), "database": waits}
+        at_best = [name for name in ever if scope is None or name in scope]
+        most = sum(min(pods, self._fits(kind, name, empty=True)) for name in at_best)
+        waits = sum(self.removes(queue, kind, room.facts) == "database" for room in self.rooms.values())
+        if waits and most >= pods:
+            return "DatabaseAway", {}, {}, {"match": len(match), "database": waits}
         offering = self._offering(kind)
         now = {
             name
             for name, room in self.rooms.items()
             if all(room.facts.allocatable.get(resource) for resource in kind.of.extended)
         }
-        if not match or (kind.of.extended and not (now or offering) & set(ever)):
+        if not (match or waits) or (kind.of.extended and not (now or offering) & set(ever)):
             gone = Counter(self.removes(queue, kind, self.rooms[name].facts) for name in offering)
             lacking = len(self.rooms) - len(offering)
             more = {"resources": lacking} if lacking else {}
             return "NoNodeMatches", {}, {}, {"total": len(self.rooms), "match": 0, **gone, **more}
         requests = dict(kind.of.requests)
-        at_best = [name for name in ever if scope is None or name in scope]
-        most = sum(min(pods, self._fits(kind, name, empty=True)) for name in at_best)
         if most < pods:
             if most:
                 return "NeverFits", {"members": pods}, {"members": most}, {"match": len(ever)}

@@ -9,7 +9,8 @@ from msgspec import structs
 from t9ksched.engine.memory import Memory
 from t9ksched.engine.planner import Plan, plan
 from t9ksched.engine.policy import Policy
-from t9ksched.model.gang import Gang
+from t9ksched.model.gang import Gang, Member
+from t9ksched.model.names import PLUGIN_CHOOSES
 from t9ksched.model.node import NodeFacts
 from t9ksched.model.podrules import parse_rules
 from t9ksched.model.reasons import Code, Reason
@@ -111,6 +112,36 @@ def test_nodes_that_are_away_are_named_where_without_them_there_is_too_little(st
     assert state not in reason.nodes
     # Even with them.
     assert told(decided(nodes, gang("g", pods=7, gpu=8), running=BUSY[:5])).code is Code.NEVER_FITS
+
+
+CHIEFS = [member(f"c{at}", pod_class(cpu=9), "chief") for at in range(3)]
+
+
+def unrecorded(pods: int, gpu: int) -> list[Member]:
+    """Workers whose cards cannot be written down, because the database is away."""
+    return [member(f"w{at}", replace(pod_class(cpu=4, gpu=gpu), unrecorded=True), "worker") for at in range(pods)]
+
+
+@pytest.mark.parametrize(
+    ("members", "by_number", "code", "needs"),
+    [
+        (unrecorded(6, 8), 0, Code.DATABASE_AWAY, {}),
+        (unrecorded(6, 8), 1, Code.DATABASE_AWAY, {}),
+        (unrecorded(7, 8), 0, Code.NEVER_FITS, {"members": 7}),
+        (unrecorded(7, 8), 1, Code.NEVER_FITS, {"members": 7}),
+        (unrecorded(1, 9), 0, Code.NEVER_FITS, {GPU: 9}),
+        ([*CHIEFS, *unrecorded(6, 8)], 0, Code.DATABASE_AWAY, {}),
+        ([*CHIEFS, *unrecorded(7, 8)], 0, Code.NEVER_FITS, {"members": 7}),
+        ([*CHIEFS, *unrecorded(18, 2)], 0, Code.NEVER_FITS, {"cpu": 99_000}),
+        ([*CHIEFS, *unrecorded(18, 2)], 1, Code.NEVER_FITS, {"cpu": 99_000}),
+    ],
+)
+def test_the_database_is_not_awaited_for_what_would_not_fit_once_it_answers(
+    members: list[Member], by_number: int, code: Code, needs: dict[str, int]
+) -> None:
+    nodes = [replace(one, card_mode=PLUGIN_CHOOSES) if at < by_number else one for at, one in enumerate(POOL)]
+    reason = told(decided(nodes, gang("g", members=members), running=()))
+    assert (reason.code, reason.needs) == (code, needs)
 
 
 def test_cards_of_nodes_whose_accelerators_are_not_ready_may_be_others_by_then() -> None:
