@@ -38,7 +38,7 @@ def part_needs(
 
 def _need(of: DividedCards, requests: tuple[CardRequest, ...], only: CardFilter | None) -> CardNeed:
     if len(requests) == 1:
-        return of.need(requests[0].count, requests[0], only)
+        return of.need(requests[0].count, requests[0], only and only.of_container(requests[0].container))
     return of.slots(requests, only, lambda: SlotNeed(of, requests, only))
 
 

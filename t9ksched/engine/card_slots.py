@@ -53,7 +53,7 @@ class SlotNeed:
         self.together = only is not None and only.together
         self.count = max(one.count for one in requests)
         self.slots = Slots(requests)
-        self.each = [of.need(one.count, one, only) for one in requests]
+        self.each = [of.need(one.count, one, only and only.of_container(one.container)) for one in requests]
         self.memory = [one.memory for one in self.each]
         columns = np.concatenate([*self.memory, of.numa]) if self.together else np.concatenate(self.memory)
         _, first, kind = np.unique(columns, axis=1, return_index=True, return_inverse=True)

@@ -7,7 +7,7 @@ to one NUMA node; `hami.io/gpu-scheduler-policy` is `binpack` (the fullest cards
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final
 
@@ -42,6 +42,19 @@ class CardFilter:
     models: tuple[tuple[str, ...], ...] = ()
     """In the words of the annotation `gpu-model`: any of each will do, all must hold."""
 
+    of_containers: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    """Containers that name models for themselves, and which: any of them will do for its cards, of those that do for
+    all.
+    """
+
+    def of_container(self, name: str) -> "CardFilter | None":
+        """Which cards will do for one container; None for any."""
+        if not self.of_containers:
+            return self
+        own = tuple(any_of for container, any_of in self.of_containers if container == name)
+        found = replace(self, models=self.models + own, of_containers=())
+        return found if found != CardFilter() else None
+
     def of_type(self, model: str) -> bool:
         """Whether cards of this model will do; an unknown one has an empty name."""
         return _type_allowed(self, model)
@@ -51,7 +64,7 @@ class CardFilter:
         return (not self.uuids or uuid in self.uuids) and uuid not in self.no_uuids
 
     def allows(self, model: str, uuid: str) -> bool:
-        """Whether a card will do."""
+        """Whether a card will do for all containers that name no models for themselves."""
         return self.of_type(model) and self.of_uuid(uuid) and will_do(model, self.models)
 
 

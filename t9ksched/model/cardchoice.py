@@ -18,6 +18,7 @@ from t9ksched.model.card_models import PRODUCTS
 from t9ksched.model.card_requests import is_part
 from t9ksched.model.labels import LabelSelector, NodeSelector, Requirement
 from t9ksched.model.names import GPU_MODE_ANNOTATION, GPU_MODEL_ANNOTATION, GPU_MODEL_PREFIX, MGPU_POLICY
+from t9ksched.model.resources import is_card_resource
 from t9ksched.model.whole import whole_number
 
 WHOLE_CARDS, SLICES, SHARED, ANY = "whole", "slice", "shared", "any"
@@ -47,13 +48,15 @@ class CardChoice:
     """What a pod says of its cards.
 
     Attributes:
-        models: for the pod and for each container that names models: any of these will do, all must hold.
+        models: for all containers: any of each tuple will do, all must hold.
         mode: the annotation `gpu-mode`, empty without one.
         settled: the mode is no word of the user: of several kinds that will do, one was chosen for all pods of a role.
         crowded: a container asks for more than one unit of a shared resource such as `nvidia.com/gpu.shared`, which
             MPS refuses.
         policy: how parts of cards of mGPU are to share cores, of `POLICIES`; empty where the pod does not say.
         only: which single cards will do, and which of them are taken; None where the pod does not say.
+        of_containers: where several containers ask for cards, those that name models for themselves, and which: beside
+            `models` these hold for the cards of that container.
     """
 
     models: tuple[tuple[str, ...], ...] = ()
@@ -62,6 +65,7 @@ class CardChoice:
     settled: bool = False
     policy: str = ""
     only: CardFilter | None = None
+    of_containers: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
     @property
     def single(self) -> CardFilter | None:
@@ -71,7 +75,9 @@ class CardChoice:
 
 @lru_cache(maxsize=4096)
 def _single(choice: CardChoice) -> CardFilter | None:
-    return replace(choice.only or CardFilter(), models=choice.models) if choice.models else choice.only
+    if not choice.models and not choice.of_containers:
+        return choice.only
+    return replace(choice.only or CardFilter(), models=choice.models, of_containers=choice.of_containers)
 
 
 def written(annotations: Mapping[str, str]) -> dict[str, str]:
@@ -122,9 +128,17 @@ def card_choice(
     read = {key: text for key, text in given.items() if key not in wrong}
     mode, policy = read.pop(GPU_MODE_ANNOTATION, ""), read.pop(MGPU_POLICY, "")
     only = card_filter.card_filter({key: read.pop(key) for key in card_filter.KEYS if key in read})
-    models = sorted({tuple(sorted(set(_models(text)))) for text in read.values()})
-    choice = CardChoice(tuple(models), mode, crowded, policy=policy, only=only)
+    asking = {name for name, amounts in asked if any(map(_is_of_cards, amounts))}
+    single = {key: name for key in read if (name := key.removeprefix(GPU_MODEL_PREFIX)) in asking and len(asking) > 1}
+    models = {key: tuple(sorted(set(_models(text)))) for key, text in read.items()}
+    of_all = sorted({any_of for key, any_of in models.items() if key not in single})
+    own = tuple(sorted((name, models[key]) for key, name in single.items()))
+    choice = CardChoice(tuple(of_all), mode, crowded, policy=policy, only=only, of_containers=own)
     return choice if choice != CardChoice() else None
+
+
+def _is_of_cards(resource: str) -> bool:
+    return is_card_resource(resource) or is_part(resource)
 
 
 def _is_shared(resource: str) -> bool:

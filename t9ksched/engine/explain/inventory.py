@@ -71,7 +71,8 @@ def other_cards(column: ClassFit, of: OfModel | OfKind, gone: Mask, among: Mask)
     rows = np.flatnonzero(gone & ~bare if (gone & ~bare).any() else gone).tolist()
     total = int((among & ~bare).sum()) or int(among.sum())
     if isinstance(of, OfModel):
-        asked = " and ".join(" or ".join(any_of) for any_of in of.models)
+        own = (f"{' or '.join(any_of)} for container {name}" for name, any_of in of.of_containers)
+        asked = " and ".join([*(" or ".join(any_of) for any_of in of.models), *own])
         seen = Counter(_models(facts[row], of) for row in rows)
         what, help = f"the pod asks for {asked}", f"ask for another model ({GPU_MODEL_ANNOTATION})"
     else:
@@ -91,7 +92,7 @@ def other_cards(column: ClassFit, of: OfModel | OfKind, gone: Mask, among: Mask)
 
 def _models(facts: NodeFacts, of: OfModel) -> str:
     """The models of the cards of a node, in words."""
-    single = [model for resource, _ in of.least for model in facts.models(resource)]
+    single = [model for resource in dict.fromkeys(one for one, *_ in of.least) for model in facts.models(resource)]
     return listed(single) if single else card_model(facts.labels) or "cards whose model no label names"
 
 

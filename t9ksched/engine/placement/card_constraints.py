@@ -66,7 +66,10 @@ class OfModel:
     """
 
     models: tuple[tuple[str, ...], ...]
-    least: tuple[tuple[str, int], ...] = ()
+    least: tuple[tuple[str, int, str], ...] = ()
+    """Of which resource how many for which container."""
+    of_containers: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    """As `CardChoice.of_containers`; where labels say of all cards what they are, all of them must hold."""
     label: str = CARD_TYPE
 
     def keys(self) -> None:
@@ -74,10 +77,15 @@ class OfModel:
 
     def allows(self, facts: NodeFacts) -> bool:
         asked = self.least if facts.cards.divided else ()
-        single = [(facts.models(resource), count) for resource, count in asked if resource in facts.cards.divided]
+        own = dict(self.of_containers)
+        single = [
+            (facts.models(resource), count, self.models + ((own[name],) if name in own else ()))
+            for resource, count, name in asked
+            if resource in facts.cards.divided
+        ]
         if not single:
-            return will_do(card_model(facts.labels) or "", self.models)
-        return all(sum(will_do(one, self.models) for one in models) >= count for models, count in single)
+            return will_do(card_model(facts.labels) or "", (*self.models, *own.values()))
+        return all(sum(will_do(one, wanted) for one in models) >= count for models, count, wanted in single)
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,8 +278,9 @@ def of_cards(selector: LabelSelector | None, pod_class: PodClass) -> Iterable[Ca
     choice = pod_class.choice
     # Several containers may have parts of one card.
     least = tuple((name, max(one.count for one in pod_class.cards_of(name))) for name in pod_class.card_counts)
-    if choice is not None and choice.models:
-        yield OfModel(choice.models, least)
+    if choice is not None and (choice.models or choice.of_containers):
+        each = tuple(dict.fromkeys((one.resource, one.count, one.container) for one in pod_class.cards))
+        yield OfModel(choice.models, each, choice.of_containers)
     if choice is not None and choice.only is not None:
         if choice.only.types or choice.only.no_types:
             yield OfCards(choice.only, least, CARD_TYPE)

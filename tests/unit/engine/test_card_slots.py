@@ -221,6 +221,55 @@ def test_a_card_filter_and_a_spread_policy_hold_for_each_container() -> None:
     assert given(start(spread, [node])) == {"p-0": {"a": (0,), "b": (1,)}}
 
 
+def mixed(*models: str) -> NodeFacts:
+    """A node that says of each card which model it is."""
+    node = divided_node("n", len(models))
+    sizes = tuple(
+        structs.replace(size, model=model) for size, model in zip(node.cards.divided[GPU], models, strict=True)
+    )
+    return replace(node, cards=replace(node.cards, divided={GPU: sizes}), labels={"nvidia.com/gpu.product": models[0]})
+
+
+def of_models(asked: PodClass, *own: tuple[str, str], every: tuple[str, ...] = ()) -> PodClass:
+    said = tuple((name, (model,)) for name, model in own)
+    return replace(asked, choice=CardChoice(models=(every,) if every else (), of_containers=said))
+
+
+A, B = ("a", "H100"), ("b", "A100")
+
+
+@pytest.mark.parametrize(
+    ("asked", "models", "wanted"),
+    [
+        (of_models(of((300, 100), (500, 200)), A, B), ("A100", "H100"), {"a": (1,), "b": (0,)}),
+        (of_models(of((300, 100), (300, 100)), A, B), ("A100", "H100"), {"a": (1,), "b": (0,)}),
+        (of_models(of((300, 100), (500, 200)), A), ("H100",), {"a": (0,), "b": (0,)}),
+        (of_models(of((300, 100), (800, 200)), B), ("A100", "H100"), {"a": (1,), "b": (0,)}),
+        (of_models(of((300, 100), (300, 200)), A, every=("H100", "A100")), ("V100", "H100"), {"a": (1,), "b": (1,)}),
+        (of_models(of((300, 100, "main", 2), (500, 200)), A, B), ("H100", "A100", "H100"), {"a": (0, 2), "b": (1,)}),
+        (of_models(of((300, 100, "main", 2), (500, 200)), A, B), ("H100", "A100", "A100"), None),
+        (of_models(of((300, 100), (500, 200)), A, B), ("A100", "A100"), None),
+        (of_models(of((300, 100), (500, 200)), A, B, every=("A100",)), ("A100", "H100"), None),
+        (of_models(of((600, 100), (500, 200)), A), ("H100",), None),
+    ],
+)
+def test_models_of_a_container_are_those_of_its_cards(
+    asked: PodClass, models: tuple[str, ...], wanted: dict[str, tuple[int, ...]] | None
+) -> None:
+    assert given(start(asked, [mixed(*models)])).get("p-0") == wanted
+
+
+def test_nodes_without_the_model_of_a_container_are_told_with_it() -> None:
+    asked = of_models(of((300, 100), (500, 200)), A, B)
+    found = start(asked, [mixed("A100", "A100"), replace(mixed("H100", "A100"), name="m")], pods=3)
+    assert {one.node for one in found.assignments} <= {"m"}
+    (waiting,) = start(asked, [mixed("A100", "A100")]).waiting
+    says = "the pod asks for H100 for container a and A100 for container b, 1 have A100"
+    assert says in waiting.reasons[0].message
+    whole = node("w", gpu=3, labels={"nvidia.com/gpu.memory": "40000", "nvidia.com/gpu.product": "A100"})
+    assert not start(asked, [whole]).assignments, "its label says what all of its cards are"
+
+
 def test_containers_with_whole_cards_have_them_alone() -> None:
     cards = (WholeCards("a", GPU, 1), SharedCards("b", GPU, 1, cores=300, memory=100))
     asked = replace(pod_class(1, "1Gi", 2), cards=cards)

@@ -140,3 +140,20 @@ def test_the_annotation_comes_before_selectors() -> None:
     assert kinds(CardChoice((("A100",),)), True, (), None, None) == ("whole",)
     assert kinds(None, False, (), None, None) == ("whole", "slice", "shared"), "parts by name need no word"
     assert kinds(CardChoice(mode="slice"), False, (), None, None) == ("slice",)
+
+
+def test_models_of_one_container_are_its_own_where_several_ask_for_cards() -> None:
+    said = {MODEL: "A100,H100", f"{GPU_MODEL_PREFIX}b": "H100", f"{GPU_MODEL_PREFIX}a": "A100"}
+    both = [("a", {GPU: 1}), ("b", {"nvidia.com/gpumem": 1000}), ("c", {"cpu": 1})]
+    found = card_choice(said, both)
+    assert found == CardChoice((("A100", "H100"),), of_containers=(("a", ("A100",)), ("b", ("H100",))))
+    only = found.single if found is not None else None
+    assert only is not None
+    of_b, of_c = only.of_container("b"), only.of_container("c")
+    assert of_b is not None
+    assert of_c is not None
+    assert [of_b.allows(model, "") for model in ("A100", "H100", "V100")] == [False, True, False]
+    assert [of_c.allows(model, "") for model in ("A100", "H100", "V100")] == [True, True, False]
+    # One that asks for no cards names what all of them are to be.
+    found = card_choice({f"{GPU_MODEL_PREFIX}c": "H100"}, both)
+    assert found == CardChoice((("H100",),))
