@@ -92,8 +92,7 @@ class _Lacking:
 
     def __init__(self, column: ClassFit, asked: CardNeed, free: Int64s, rows: Indices, among: Mask) -> None:
         self._slots = asked if isinstance(asked, SlotNeed) else None
-        # Of several containers the smallest part: a card that has room for it does not lack that.
-        need = asked.smallest if isinstance(asked, SlotNeed) else asked
+        need, self._alone = _told(asked, free, rows)
         of, self._need = need.of, need
         out, facts = np.flatnonzero(of.withdrawn[rows]), column.trial.nodes.static.facts
         self._out: list[tuple[int, NodeFacts]] = [(at, facts[rows[at]]) for at in out.tolist()]
@@ -156,6 +155,7 @@ class _Lacking:
         best = [*self._best(), *self._named(UNHEALTHY, "not healthy"), *self._named(CORDONED, "cordoned")]
         if self._full:
             best.append(f"{self._full} {'has' if self._full == 1 else 'have'} no place for another container")
+        cards = f"for container {self._alone} {cards}" if self._alone else cards
         found = f"needs {self._each()}; {cards}{tail}" + (f"; {', '.join(best)}" if best else "")
         return found + (self._others if need.cores >= CORES or need.count > 1 or self._slots else "")
 
@@ -223,6 +223,22 @@ class _Lacking:
             nodes={"match": match, "fit": 0},
             unblocks=tuple(helps) or (f"{amount(resource, self._need.count)} more on one node",),
         )
+
+
+def _told(asked: CardNeed, free: Int64s, rows: Indices) -> tuple[PartNeed, str]:
+    """What cards are looked at for, and the container if it is that of one of several. The largest of those that find
+    none on any node, each by itself, else the smallest: a card that has room for that does not lack it.
+    """
+    if not isinstance(asked, SlotNeed):
+        return asked, ""
+    none = [
+        (one, request.container)
+        for one, request in zip(asked.each, asked.requests, strict=True)
+        if not one.fits(free, rows).any()
+    ]
+    if not none:
+        return asked.smallest, ""
+    return max(none, key=lambda one: (one[0].cores, int(one[0].memory[:, rows].min())))
 
 
 def _mismatch(need: PartNeed) -> str:

@@ -148,13 +148,33 @@ def test_rows_of_cards_have_their_containers() -> None:
             shared_class(100, 100),
             "1/2 CardInsufficientMemory, 1/2 AllocatedCardsInsufficientRequest",
         ),
+        # What one container asks for is on no card: of that one is said how much there is.
+        (
+            of((100, 100), (300, 31_950)),
+            shared_class(100, 100),
+            "; for container b 2/2 CardInsufficientMemory: room of several cards does not add up; of cards with the"
+            " cores the best has 31900 MiB free",
+        ),
+        (
+            of((100, 60_000), (300, 20_000)),
+            shared_class(100, 100),
+            "; for container a 2/2 CardInsufficientMemory; the largest has 32000 MiB",
+        ),
+        (
+            of((100, 10_000), (900, 20_000)),
+            shared_class(700, 100),
+            "; for container b 2/2 CardInsufficientCore: room of several cards does not add up; of cards with the"
+            " memory the best has 80 % of its cores free",
+        ),
     ],
 )
 def test_why_a_pod_waits_is_told_by_card(asked: PodClass, held: PodClass, words: str) -> None:
     node = divided_node("n", 2)
-    other = [holder(f"h{at}", [at], held, node) for at in range(1)]
+    other = [holder("h0", [0], held, node)]
     if words.startswith("needs"):
         other.append(holder("h1", [1], shared_class(300, 100), node))
+    if words.startswith("; for"):
+        other.append(holder("h1", [1], shared_class(200, 100), node))
     (waits,) = start(asked, [node], running=other).waiting
     assert words in waits.reasons[0].message
 
