@@ -49,6 +49,13 @@ class CardWorths:
             return 0
         return int(self.on(pod_class)[1][nodes].max(initial=0))
 
+    def fewest_among(self, pod_class: PodClass, nodes: Mask) -> int:
+        """The most that a pod may have on that of these nodes where this is least."""
+        if not pod_class.accelerated:
+            return 0
+        most = self.on(pod_class)[1][nodes]
+        return int(most[most > 0].min()) if most.any() else 0
+
     def most_on(self, pod_class: PodClass, row: int) -> int:
         """The most that a pod may have on the node of this row."""
         return int(self.on(pod_class)[1][row]) if pod_class.accelerated else 0

@@ -5,7 +5,7 @@ Room and quota only shrink while a cycle places gangs, so a key that failed keep
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import attrgetter
 from typing import Final
 
@@ -74,6 +74,11 @@ class SchedulingKey:
     def ident(self) -> tuple[object, ...]:
         """What tells it from other keys, the same in every cycle."""
         return self.queue, self.together, self.profile, self.lasting
+
+
+def fewest_cards(groups: Iterable[Group]) -> int:
+    """What of cards their queue would pay if each pod selected the nodes where that is least."""
+    return sum(column.fewest_cards * pods for column, pods in groups)
 
 
 class SchedulingKeys:

@@ -36,6 +36,7 @@ class Kind:
         ident: the same as that of the scheduling key of these gangs in every cycle.
         shared: the nodes that it may use, with the other kinds that may.
         demand: what the queue pays for one of them, by resource.
+        fewest: what of cards it would pay if its pods selected the nodes where that is least.
         fixed: they would have no room if nothing ran.
         counted: the numbers below are known, and followed. Otherwise, and if it is not fixed, what was told is true
             only until room changes on the nodes.
@@ -61,6 +62,7 @@ class Kind:
         "counted",
         "cycle",
         "demand",
+        "fewest",
         "fit",
         "fixed",
         "ident",
@@ -90,6 +92,7 @@ class Kind:
         self.closest = NOWHERE
         self.away: Sequence[tuple[str, Mapping[str, int], tuple[str, ...]]] = ()
         self.demand: Mapping[str, int] = {}
+        self.fewest = 0
         self.counted = self.alone = self.fixed = self.valid = False
         self.told: Reasons = ()
         self._lacks: Reasons = ()
@@ -123,9 +126,9 @@ class Kind:
         if not self.alone:
             self.valid = False
 
-    def begin(self, cycle: int, demand: Mapping[str, int]) -> None:
+    def begin(self, cycle: int, demand: Mapping[str, int], fewest: int) -> None:
         """All about it is found anew in this cycle."""
-        self.cycle, self.demand = cycle, demand
+        self.cycle, self.demand, self.fewest = cycle, demand, fewest
         self.limits = self.over_quota = self.unheld = None
         self.counted = self.fixed = self.valid = False
         self._lacks, self.closest = (), NOWHERE

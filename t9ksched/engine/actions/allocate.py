@@ -14,7 +14,7 @@ from t9ksched.engine.failure_memory import Answer
 from t9ksched.engine.in_turn import is_plain
 from t9ksched.engine.placement.pack import Attempt
 from t9ksched.engine.planned_starts import PlannedStarts
-from t9ksched.engine.scheduling_key import SchedulingKey
+from t9ksched.engine.scheduling_key import SchedulingKey, fewest_cards
 from t9ksched.engine.work import Work
 from t9ksched.model.gang import Gang
 from t9ksched.model.reasons import Code, Reason
@@ -53,7 +53,7 @@ class Allocate:
         if shortfalls:
             # Within a cycle a queue's use only grows, so gangs alike get the same answer.
             lacking = yield from explain.lacking(key.groups)
-            answer.over_quota = (explain.quota_exceeded(shortfalls), *lacking)
+            answer.over_quota = (explain.quota_exceeded(shortfalls, fewest_cards(key.groups)), *lacking)
             return answer.over_quota
         own = cycle.reservations.of.get(gang.uid)
         # Its plan may be on a node where the columns lack twice what victims leave to another gang.

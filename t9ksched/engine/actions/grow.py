@@ -9,6 +9,7 @@ from t9ksched.engine.placement.class_fit import ClassFit
 from t9ksched.engine.placement.pack import pack
 from t9ksched.engine.placement.topology import shared
 from t9ksched.engine.plan import Waiting
+from t9ksched.engine.scheduling_key import fewest_cards
 from t9ksched.engine.work import Work
 from t9ksched.model.gang import Gang, Member
 from t9ksched.model.reasons import Reason
@@ -59,7 +60,7 @@ def grow(cycle: Cycle, gang: Gang, members: Sequence[Member]) -> Work[None]:
                 reasons = yield from explain.no_room([(column, left)])
             else:
                 shortfalls = cycle.ledger.can_charge(gang.queue, _times(request, left))
-                reasons = (explain.quota_exceeded(shortfalls),)
+                reasons = (explain.quota_exceeded(shortfalls, fewest_cards([(column, left)])),)
     cycle.trial.within(None)
     if taken is not None:
         cycle.trial.unshift(taken, states)

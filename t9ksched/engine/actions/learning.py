@@ -7,7 +7,7 @@ import numpy as np
 from t9ksched.engine import explain
 from t9ksched.engine.cycle import Cycle
 from t9ksched.engine.members import alike
-from t9ksched.engine.scheduling_key import SchedulingKey
+from t9ksched.engine.scheduling_key import SchedulingKey, fewest_cards
 from t9ksched.engine.wait_kinds import Kind, Reasons, Signature
 from t9ksched.engine.work import finish
 from t9ksched.model.gang import Gang
@@ -47,7 +47,7 @@ class Learning:
         kind = self._kind(signature, gang.queue, key)
         if kind.valid and kind.cycle == self._told.number:
             return  # another gang of the kind was asked in this cycle, and this one needed its own turn
-        kind.begin(self._told.number, key.demand)
+        kind.begin(self._told.number, key.demand, fewest_cards(key.groups))
         kind.told = answer.over_quota[1:] if answer.over_quota else answer.no_room
         kind.alone = key.plain and gang.topology in ("None", "Preferred")
         kind.fixed = kind.alone and len(kind.told) == 1 and kind.told[0].code in _FIXED
@@ -79,7 +79,7 @@ class Learning:
             lacks = finish(explain.lacking(key.groups))
             if not lacks or lacks[0].code in _FIXED:
                 return
-            kind.begin(self._told.number, key.demand)
+            kind.begin(self._told.number, key.demand, fewest_cards(key.groups))
             kind.told, kind.alone = (), True
             self._count(kind, key)
             kind.counted = kind.valid = lacks == kind.lacks()

@@ -283,7 +283,7 @@ class ToldAgain:
             known = self._limits[queue] = cycle.ledger.version, tuple(cycle.ledger.limits(queue))
         if kind.limits != known[1]:
             short = cycle.ledger.can_charge(queue, kind.demand)
-            kind.limits, kind.over_quota = known[1], explain.quota_exceeded(short) if short else None
+            kind.limits, kind.over_quota = known[1], explain.quota_exceeded(short, kind.fewest) if short else None
         return kind.over_quota is not None
 
     def _finds_no_victims(self, kind: Kind, gang: Gang, answer: Answer, reasons: Reasons, *, paid: bool) -> bool:

@@ -8,7 +8,7 @@ from t9ksched.engine.explain.words import amount, counted, wants
 from t9ksched.engine.ledger import Shortfall
 from t9ksched.engine.placement.pack import Group
 from t9ksched.model.gang import Gang, Running
-from t9ksched.model.quantity import from_units
+from t9ksched.model.quantity import CARDS, from_units
 from t9ksched.model.queue import QueueSpec, closed_to_new, queue_missing
 from t9ksched.model.reasons import Code, Reason
 
@@ -69,8 +69,10 @@ def too_few(gang: Gang) -> Reason:
     )
 
 
-def quota_exceeded(shortfalls: Sequence[Shortfall]) -> Reason:
-    """What the gang asks for is more than what is left of its queue's quota."""
+def quota_exceeded(shortfalls: Sequence[Shortfall], fewest: int = 0) -> Reason:
+    """What the gang asks for is more than what is left of its queue's quota. It would count as `fewest` cards if its
+    pods selected the nodes where it has least of them.
+    """
     parts, unblocks = [], []
     for short in shortfalls:
         left = max(short.has, 0)
@@ -78,6 +80,12 @@ def quota_exceeded(shortfalls: Sequence[Shortfall]) -> Reason:
             f"needs {amount(short.resource, short.needs)}, queue {short.queue!r} has "
             f"{from_units(short.resource, left)} of {from_units(short.resource, short.nominal)} left"
         )
+        if short.resource == CARDS and 0 < fewest < short.needs:
+            parts[-1] += (
+                f": it counts as {amount(CARDS, short.needs)}, the most that it may have on any node it may use;"
+                f" on others of these it has {amount(CARDS, fewest)}"
+            )
+            unblocks.append(f"select the nodes where it has least (nodeSelector): it counts as {amount(CARDS, fewest)}")
         if short.needs > short.nominal:
             unblocks.append(f"ask for less: the whole quota is {amount(short.resource, short.nominal)}")
         else:

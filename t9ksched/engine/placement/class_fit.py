@@ -121,6 +121,14 @@ class ClassFit:
             return self.pod_class.requests
         return self._paid(worths.most_among(self.pod_class, self.mask))
 
+    @property
+    def fewest_cards(self) -> int:
+        """What of cards its queue would pay for one pod that selects the nodes where this is least; 0 where no quota
+        counts them.
+        """
+        worths = self.trial.worths
+        return worths.fewest_among(self.pod_class, self.mask) if worths is not None else 0
+
     def demand_on(self, row: int) -> Amounts:
         """The same for a pod on the node of this row."""
         worths = self.trial.worths

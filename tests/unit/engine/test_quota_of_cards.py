@@ -59,6 +59,24 @@ def test_until_it_has_a_node_a_part_counts_as_on_the_smallest_card_that_it_may_u
     assert starts(decide(view([small, large], [gang("g", of=asked)], {"q": only}))) == ["g"]
 
 
+def test_a_part_that_may_be_whole_cards_is_told_that_it_counts_as_those() -> None:
+    whole = node("w", gpu=4, labels={"nvidia.com/gpu.memory": "40000"})
+    nodes, asked = [divided_node("d", 2, memory=16_000), whole], shared_class(0, 4_000, cards=2)
+    quota = {CARDS: 1}
+    (waiting,) = decide(view(nodes, [gang("g", of=asked)], {"q": queue(quota=quota)})).waiting
+    reason = waiting.reasons[0]
+    assert reason.message == (
+        "needs 2 cards, queue 'q' has 1 of 1 left: it counts as 2 cards, the most that it may have on any node it may"
+        " use; on others of these it has 0.5 cards"
+    )
+    says = "select the nodes where it has least (nodeSelector): it counts as 0.5 cards"
+    assert reason.unblocks[0] == says
+    only = replace(asked, node_selector=(("kubernetes.io/hostname", "d"),))
+    assert starts(decide(view(nodes, [gang("g", of=only)], {"q": queue(quota=quota)}))) == ["g"]
+    (waiting,) = decide(view(nodes[1:], [gang("g", of=asked)], {"q": queue(quota=quota)})).waiting
+    assert "counts as" not in waiting.reasons[0].message, "nowhere it has less"
+
+
 def test_the_share_of_cards_may_be_the_dominant_one() -> None:
     """Of equal queues the one with less of its quota goes first: `b` has asked for more cards, and has less of them."""
     queues = {
