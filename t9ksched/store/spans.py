@@ -190,7 +190,7 @@ def cards_of(event: Event) -> tuple[int, ...]:
     indices = {*chain.from_iterable((detail.get("cards") or {}).values())}
     counted = detail.get("counted") or {}
     if history.PHYSICAL not in detail:
-        indices -= {index for _, index, cores, _ in detail.get("parts") or () if cores < CORES}
+        indices -= {index for _, index, cores, *_ in detail.get("parts") or () if cores < CORES}
         counted = counted if detail.get("mode") == WHOLE_CARDS else {}
     return tuple(sorted({*indices, *range(-sum(counted.values()), 0)}))
 

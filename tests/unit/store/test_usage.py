@@ -393,7 +393,9 @@ def test_events_that_tell_no_share_are_about_whole_cards() -> None:
     parts = [["mgpu-core", 0, 300, 1024], ["mgpu-core", 3, 1000, 32510]]
     part, both = divided | {"parts": parts[:1], "cards": {"a": [0]}}, divided | {"parts": parts}
     assert happened((0, "bound", part), (1, "started", {}), (3, "finished", {})) == []
-    assert [span.cards for span in happened((0, "bound", both), (1, "started", {}), (3, "finished", {}))] == [(3,)]
+    now = divided | {"parts": [[*one, places] for one, places in zip(parts, (2, 1), strict=True)]}
+    for told in (both, now):  # before parts had places, and since
+        assert [span.cards for span in happened((0, "bound", told), (1, "started", {}), (3, "finished", {}))] == [(3,)]
 
 
 def one(hour: float, event: str, detail: dict[str, Any]) -> Event:
