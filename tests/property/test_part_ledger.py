@@ -21,6 +21,7 @@ from t9ksched.model.cards import CardGrant
 from t9ksched.model.koordinator import DeviceReport
 from t9ksched.model.node import decode_node
 from t9ksched.model.pod import Metadata, decode_pod
+from t9ksched.scheduler.report.node_shape import node_shape
 from t9ksched.scheduler.state.card_rows import row_of
 from t9ksched.scheduler.state.state import ClusterState
 from t9ksched.store.bindings import CardBinding
@@ -299,6 +300,20 @@ class History:
             there = {self.at(self.pods[uid]["spec"]["nodeName"], card): amounts for card, amounts in held.items()}
             assert charge.cards.masks == CardGrant.of({self.resource: there}).masks
             assert {part.index: (part.cores // 10, part.memory) for part in charge.cards.parts} == there
+        self.check_what_is_told()
+
+    def check_what_is_told(self) -> None:
+        """The holders of a card that people see have together what is charged of it."""
+        for name in self.sizes:
+            shape = node_shape(self.state, name)
+            assert shape is not None
+            told: defaultdict[tuple[str, int], Amounts] = defaultdict(lambda: (0, 0))
+            for card in shape["gpus"]:
+                for one in card["holders"]:
+                    core, memory = told[one["pod"], card["index"]]
+                    told[one["pod"], card["index"]] = core + one["cores"], memory + one["memoryMiB"]
+            there = [uid for uid in self.held if self.pods[uid]["spec"]["nodeName"] == name]
+            assert told == {(uid, self.at(name, card)): has for uid in there for card, has in self.held[uid].items()}
 
 
 class HamiHistory(History):

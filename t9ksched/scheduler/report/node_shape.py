@@ -53,6 +53,8 @@ def node_shape(state: ClusterState, name: str, planned: Sequence[Json] = ()) -> 
                 if card not in times:  # under another name than that by which its containers ask
                     first = next((request.container for request in charge.pod_class.cards), "")
                     holders[card].append(_holder(pod, first, drifts, part))
+                elif times[card] > 1 and (rest := _for_init(charge, part, facts)) is not None:
+                    holders[card].append(_holder(pod, rest[0], drifts, rest[1]))
     limited = {
         resource: amount
         for resource, amount in facts.allocatable.items()
@@ -148,6 +150,25 @@ def own_part(request: CardRequest, index: int, facts: NodeFacts) -> CardPart | N
     """What a container has of a card of a node; None where that is whole."""
     sizes = facts.cards.divided.get(request.resource, ())
     return request.part_of(index, sizes[index]) if index < len(sizes) else None
+
+
+def _for_init(charge: Charge, part: CardPart, facts: NodeFacts) -> tuple[str, CardPart] | None:
+    """What a pod is charged of a card for an init container beyond what its other containers have there together, and
+    that container; None where these have as much.
+    """
+    resource, index = part.resource, part.index
+    own = [own_part(one, at, facts) for one, at in container_cards(charge) if (one.resource, at) == (resource, index)]
+    cores = part.cores - sum(one.cores for one in own if one is not None)
+    memory = part.memory - sum(one.memory for one in own if one is not None)
+    if max(cores, memory) <= 0:
+        return None
+    first = (
+        one.container
+        for one, indices in charge.cards.split(charge.pod_class.cards)
+        if one.kind == "init" and one.resource == resource and index in indices
+    )
+    name = next(first, "")
+    return (name, CardPart(resource, index, max(cores, 0), max(memory, 0))) if name else None
 
 
 def container_cards(charge: Charge) -> list[tuple[CardRequest, int]]:

@@ -6,8 +6,7 @@ in SQL stays what was given, with the UUIDs, so that a scheduler that starts fol
 
 from collections.abc import Iterable
 
-from t9ksched.model.card_identity import renumbered
-from t9ksched.model.cards import CardGrant
+from t9ksched.model.card_identity import Identities, renumbered
 from t9ksched.model.node import NodeFacts
 from t9ksched.scheduler.state.charges import Charge, Charges
 
@@ -17,8 +16,8 @@ class CardMoves:
 
     def __init__(self, charges: Charges) -> None:
         self._charges = charges
-        self._was: dict[str, CardGrant] = {}
-        """The cards that pods were given, by UID, where they have other indices now."""
+        self._was: dict[str, Identities] = {}
+        """The devices that pods were given, by UID, where some have other indices now."""
 
     def follow(self, facts: NodeFacts, those: Iterable[Charge] | None = None) -> list[str]:
         """The node is as `facts` say, or these pods on it are charged newly (None for all). UIDs of pods whose cards
@@ -29,8 +28,8 @@ class CardMoves:
         for charge, _ in found:  # before any is charged anew: two may have changed places
             self._charges.release(charge.uid)
         for charge, (cards, devices) in found:
-            uid, was = charge.uid, self._was.setdefault(charge.uid, charge.cards)
-            if cards == was:
+            uid, was = charge.uid, self._was.setdefault(charge.uid, charge.devices)
+            if devices == was:
                 del self._was[uid]
             self._charges.charge(
                 uid, charge.node, charge.pod_class, charge.queue, cards, sure=charge.sure, devices=devices
@@ -38,9 +37,14 @@ class CardMoves:
         return [charge.uid for charge, _ in found]
 
     def of(self, charge: Charge) -> str:
-        """Which cards a pod was given, if they are called otherwise now; as a sentence."""
-        was = self._was.get(charge.uid)
-        return "" if was is None else f"it was given {was}, and these devices are {charge.cards} of its node now"
+        """Which of the cards that a pod was given have another index now, and which; as a sentence."""
+        now = {(one.resource, one.uuid): one.index for one in charge.devices}
+        moved = [
+            f"card {one.index} of {one.resource} ({one.uuid}) is card {index} now"
+            for one in self._was.get(charge.uid, ())
+            if (index := now.get((one.resource, one.uuid), one.index)) != one.index
+        ]
+        return f"of the cards that it was given, {', '.join(moved)}" if moved else ""
 
     def forget(self, uid: str) -> None:
         """The pod holds nothing any more."""

@@ -250,8 +250,6 @@ class CardBook:
                 continue
             if row is not None and row.node == record.node:
                 cards, sure = self._divided(record.node, charge.pod_class, row.grant), row.honoured
-                if cards != charge.cards:
-                    self._differs(record, f"its annotations say {charge.cards}, on record is {cards}")
             elif complete:
                 sure = False
             else:
@@ -259,6 +257,9 @@ class CardBook:
             del self._taken[uid]
             devices = () if row is None else tuple(row.devices or ())
             self._enter(record, charge.pod_class, charge.queue, cards, sure, devices)
+            has = self._charges.get(uid)  # by the indices of now, as annotations were read
+            if row is not None and row.node == record.node and has is not None and has.cards != charge.cards:
+                self._differs(record, f"its annotations say {charge.cards}, on record is {has.cards}")
             self._settle(charge.node)
             self._found(uid, charge.node)
 
@@ -336,7 +337,7 @@ class CardBook:
         if known is not None and exchanged(charge, known[1]):
             return  # the audit tells it: what the annotations should say is not known any more
         for key, text in expected(dialect, pod_class, charge.cards):
-            if (said := annotations.get(key)) != text:
+            if (said := annotations.get(key)) is None or not dialect.agrees(key, said, text):
                 word = "is gone" if said is None else f"says {said[:_SHOWN]!r}"
                 self._differs(record, f"annotation {key} {word}, on record is {text!r}")
                 return

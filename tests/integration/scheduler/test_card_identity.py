@@ -39,7 +39,7 @@ async def test_cards_of_hami_that_change_places_are_followed(
         await until(lambda: held(service, world) == [[("b", 50, 8000)], [("a", 80, 12_000)]])
         await misheld(service, world, "a", "b")
         said = (await world.event(names.EVENT_CARD_DRIFT, "b"))["message"]
-        assert "it was given 1 of nvidia.com/gpu, and these devices are 0 of nvidia.com/gpu of its node now" in said
+        assert "of the cards that it was given, card 1 of nvidia.com/gpu (GPU-1) is card 0 now" in said
         await world.create(ask(world, "c", queue, 8000, 50))
         assert await given(world, "c") == ["GPU-1,NVIDIA,8000,50:"]
         before = held(service, world)

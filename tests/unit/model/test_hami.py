@@ -108,6 +108,25 @@ def test_whole_cards_are_all_of_them() -> None:
 
 
 @pytest.mark.parametrize(
+    ("said", "same"),
+    [
+        ("GPU-b,NVIDIA,9,10:GPU-a,NVIDIA,9,10:;;GPU-a,NVIDIA,1,1:;", True),
+        ("GPU-a,NVIDIA,9,10:GPU-b,NVIDIA,9,10:;;GPU-a,NVIDIA,1,1:;", True),
+        ("GPU-a,NVIDIA,9,10:GPU-b,NVIDIA,9,11:;;GPU-a,NVIDIA,1,1:;", False),
+        ("GPU-a,NVIDIA,9,10:GPU-a,NVIDIA,9,10:;;GPU-b,NVIDIA,1,1:;", False),
+        ("GPU-a,NVIDIA,1,1:;;GPU-a,NVIDIA,9,10:GPU-b,NVIDIA,9,10:;", False),
+        ("GPU-a,NVIDIA,9,10:GPU-b,NVIDIA,9,10:;;GPU-a,NVIDIA,1,1:;;", False),
+        ("", False),
+    ],
+)
+def test_the_order_of_a_containers_cards_means_nothing(said: str, same: bool) -> None:
+    written = "GPU-a,NVIDIA,9,10:GPU-b,NVIDIA,9,10:;;GPU-a,NVIDIA,1,1:;"
+    dialect = HamiDevices("n", CARDS)
+    assert dialect.agrees(ALLOCATED, said, written) is same
+    assert dialect.agrees(VGPU_NODE, said, written) is (said == written), "a name has an order"
+
+
+@pytest.mark.parametrize(
     "text",
     [
         "",

@@ -42,6 +42,10 @@ class CardDialect(ABC):
         when one of them is missing or wrong.
         """
 
+    def agrees(self, key: str, said: str, written: str) -> bool:
+        """Whether an annotation that `write` gave means the same as the one that is there."""
+        return said == written
+
     def unanswered(self, annotations: Mapping[str, str]) -> bool:
         """Whether the node is still to say whether it gave a bound pod its cards."""
         return False

@@ -133,8 +133,17 @@ class HamiDevices(CardDialect):
             found.append((name, kinds.get(name, "main"), tuple(parts)))
         return found
 
+    def agrees(self, key: str, said: str, written: str) -> bool:
+        """The order of a container's cards means nothing: it is that of their indices when they were given."""
+        return said == written or (key == ALLOCATED and len(said) == len(written) and _cards(said) == _cards(written))
+
     def unanswered(self, annotations: Mapping[str, str]) -> bool:
         return annotations.get(BIND_PHASE) == ALLOCATING
+
+
+def _cards(text: str) -> list[list[str]]:
+    """The cards of each container as the text has them, in an order of their own."""
+    return [sorted(one.split(":")) for one in text.split(";")]
 
 
 def _sum(moment: list[tuple[CardPart, ...]]) -> dict[int, CardPart]:

@@ -2,9 +2,11 @@
 
 from dataclasses import replace
 
+import msgspec
 import pytest
 
 from t9ksched.engine.nodes import NodeTable
+from t9ksched.model.card_table import CardTable
 from t9ksched.model.cards import CardGrant, CardPart
 from t9ksched.model.node import NodeFacts
 from t9ksched.scheduler.state.card_audit import CardAudit, contested, lost
@@ -19,7 +21,8 @@ class _Node:
         self.table, self.pods, self.nodes = NodeTable(), dict[str, PodRecord](), {"n": (None, facts)}
         self.table.upsert(facts)
         self.charges = Charges(self.table)
-        self.audit = CardAudit(self.pods, self.nodes, self.charges, CardMoves(self.charges))  # type: ignore[arg-type]
+        self.moves = CardMoves(self.charges)
+        self.audit = CardAudit(self.pods, self.nodes, self.charges, self.moves)  # type: ignore[arg-type]
         self.charges.moved = self.audit.note
         self.told = self.audit.drifts.follow()
 
@@ -108,3 +111,27 @@ def test_a_node_that_goes_takes_its_findings_along() -> None:
     made.nodes.clear()
     made.audit.note("n")
     assert len(made.audit) == 0
+
+
+@pytest.mark.parametrize(
+    ("order", "words"),
+    [
+        ("bac", f"card 0 of {GPU} (a) is card 1 now, card 1 of {GPU} (b) is card 0 now"),
+        ("acb", f"card 1 of {GPU} (b) is card 2 now"),
+        ("abc", ""),
+    ],
+)
+def test_of_cards_that_have_other_indices_each_is_told(order: str, words: str) -> None:
+    def offers(uuids: str) -> NodeFacts:
+        made = divided_node("n", 3)
+        (size, *_) = made.cards.divided[GPU]
+        sizes = tuple(msgspec.structs.replace(size, uuid=uuid) for uuid in uuids)
+        return replace(made, layout="HAMi", cards=CardTable({GPU: 3}, divided={GPU: sizes}))
+
+    made = _Node(offers("abc"))
+    made.hold("p", CardGrant.of_parts([CardPart(GPU, 0, 100, 100), CardPart(GPU, 1, 100, 100)]))
+    for uuids, told in ((order, words), ("abc", "")):
+        made.offers(offers(uuids))
+        made.moves.follow(made.nodes["n"][1])
+        made.audit.note("n")
+        assert made.found == ({"p": f"of the cards that it was given, {told}"} if told else {})
