@@ -368,9 +368,9 @@ def test_many_histories() -> None:
 QUOTA = explain.quota_exceeded
 
 
-def whole_quota(shortfalls: Any) -> Any:
+def whole_quota(shortfalls: Any, *more: Any) -> Any:
     """Tells the quota where what is left of it should stand."""
-    return replace(QUOTA(shortfalls), has={one.resource: one.nominal for one in shortfalls})
+    return replace(QUOTA(shortfalls, *more), has={one.resource: one.nominal for one in shortfalls})
 
 
 MUTANTS = {

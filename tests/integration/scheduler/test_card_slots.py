@@ -123,11 +123,11 @@ async def test_containers_have_unequal_parts_of_cards_of_hami(
         notes = found["metadata"]["annotations"]
         wanted = "GPU-0,NVIDIA,4000,0:;GPU-0,NVIDIA,1000,20:;;GPU-0,NVIDIA,2000,0:;"
         assert notes[hami.ALLOCATED] == wanted
-        assert holders(service, world) == [[("p", "a", 20, 1000), ("p", "b", 0, 2000)]]
+        assert holders(service, world) == [[("p", "a", 20, 1000), ("p", "b", 0, 2000), ("p", "first", 0, 1000)]]
         (row,) = await store.bindings.all()
         assert [(one.cores, one.memory, one.places) for one in row.parts or ()] == [(200, 4000, 2)]
     async with start() as service:
-        assert holders(service, world) == [[("p", "a", 20, 1000), ("p", "b", 0, 2000)]]
+        assert holders(service, world) == [[("p", "a", 20, 1000), ("p", "b", 0, 2000), ("p", "first", 0, 1000)]]
         assert not service.state.cards.drifting
 
 
