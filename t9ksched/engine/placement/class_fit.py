@@ -369,35 +369,23 @@ class ClassFit:
         if not self.known:
             return
         trial.meter.spent += (len(key) if rows is None else len(rows)) * (2 + len(self.needs))
-        if rows is None:
-            fits = self.mask.copy()
-            for at, amount in self.needs:
-                fits &= trial.free[at] >= amount
-            for parts in self.divided:
-                fits &= parts.fits(trial.free)
-            np.add(trial.base, gain, out=key)
-            if self._bias is not None:
-                key += self._bias
-            if trial.packing is not None:
-                key += trial.packing.points(self)
-            key[~fits] = NEVER
-            candidates = np.flatnonzero(fits).tolist() if self.ports else []
-        else:
-            fits = self.mask[rows]
-            for at, amount in self.needs:
-                fits &= trial.free[at][rows] >= amount
-            for parts in self.divided:
-                fits &= parts.fits(trial.free, rows)
-            score = trial.base[rows] + gain[rows]
-            if self._bias is not None:
-                score += self._bias[rows]
-            if trial.packing is not None:
-                score += trial.packing.points(self)[rows]
-            key[rows] = np.where(fits, score, NEVER)
-            candidates = rows[fits].tolist() if self.ports else []
-        for row in candidates:
-            if self.ports_taken(row):
-                key[row] = NEVER
+        here: slice | Indices = slice(None) if rows is None else rows
+        fits = self.mask[here].copy()
+        for at, amount in self.needs:
+            fits &= trial.free[at][here] >= amount
+        for parts in self.divided:
+            fits &= parts.fits(trial.free, rows)
+        score = trial.base[here] + gain[here]
+        if self._bias is not None:
+            score += self._bias[here]
+        if trial.packing is not None:
+            score += trial.packing.points(self)[here]
+        score[~fits] = NEVER
+        key[here] = score
+        if self.ports:
+            for row in (np.flatnonzero(fits) if rows is None else rows[fits]).tolist():
+                if self.ports_taken(row):
+                    key[row] = NEVER
 
     def ports_taken(self, row: int) -> bool:
         """Whether a node's open host ports collide with those of the class."""
