@@ -41,7 +41,7 @@ def value_fault(value: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """One expression about one key. `values` are sorted; they are empty for Exists and DoesNotExist."""
+    """One expression about one key. `values` are sorted, each once; they are empty for Exists and DoesNotExist."""
 
     key: str
     operator: Operator
@@ -101,7 +101,7 @@ def _expression(raw: object, path: str, operators: tuple[str, ...], faults: list
         faults.append(FieldError(child(path, "values"), f"{operator} needs exactly one whole number"))
     if len(faults) > before:
         return None
-    return Requirement(str(key), cast(Operator, operator), tuple(sorted(values)))
+    return Requirement(str(key), cast(Operator, operator), tuple(sorted(set(values))))
 
 
 @dataclass(frozen=True, slots=True)

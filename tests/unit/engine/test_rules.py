@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
+from t9ksched.engine.memory import Memory
 from t9ksched.engine.planner import Plan, plan
 from t9ksched.engine.policy import Binpack, Policy
 from t9ksched.engine.view import dump, load
@@ -104,6 +105,17 @@ def test_apart_from_pods_that_are_there_and_from_pods_that_want_it() -> None:
     assert where(decide([asks("web", {}, 2)], [by_rack]), RACK) == {"r2": 2}
     assert where(decide([asks("other", {}, 1)], [lonely])) == {"n0": 1}
     assert where(decide([asks("a", away({"app": "lonely"}))], [lonely])) == {"n4": 1}
+
+
+def test_a_value_that_a_term_names_twice_counts_once_while_gangs_come_and_go() -> None:
+    selector = {"matchExpressions": [{"key": "app", "operator": "In", "values": ["db", "db"]}]}
+    spread = {"maxSkew": 1, "topologyKey": RACK, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": selector}
+    wants = asks("a", {"spread": [spread]}, 5, labels={"app": "db"})
+    placed = there("db", {"n0": 1}), there("other", {"n0": 1}, away({"app": "nobody"}))
+    memory = Memory()
+    for gangs, expected in (([], {}), ([wants], {"r0": 1, "r1": 2, "r2": 2}), ([], {})):
+        found = plan(replace(view(SIX, gangs), neighbours=placed), Policy(), 0, memory)
+        assert where(found, RACK) == expected
 
 
 def test_within_a_cycle_newcomers_respect_each_other() -> None:

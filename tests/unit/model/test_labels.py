@@ -24,6 +24,13 @@ def test_object_form(expression: dict[str, object], matches: bool) -> None:
     assert selector.matches(LABELS) is matches
 
 
+def test_a_value_that_is_named_twice_counts_once() -> None:
+    def one(*values: str) -> LabelSelector:
+        return LabelSelector.parse({"matchExpressions": [{"key": "tier", "operator": "In", "values": [*values]}]})
+
+    assert one("gold", "blue", "gold") == one("blue", "gold")
+
+
 @pytest.mark.parametrize(
     ("raw", "path"),
     [
