@@ -1,8 +1,9 @@
 """The answer to a client that listens, as server-sent events, and the parameters by which it says what it wants."""
 
+from dataclasses import dataclass
 from typing import Annotated, Any, Final
 
-from fastapi import Header, Query, Request
+from fastapi import Depends, Header, Query, Request
 from pydantic import BaseModel
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
@@ -23,15 +24,16 @@ _AHEAD: Final = 10_000
 _HEADERS: Final = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 """A proxy must neither keep nor hold back what is told."""
 
-After = Annotated[
+_After = Annotated[
     int | None,
     Query(ge=0, lt=2**63, description="The last `id` seen: everything behind it is told first. Absent: from now on"),
 ]
-LastEventId = Annotated[
+_LastEventId = Annotated[
     str | None,
     Header(alias="Last-Event-ID", description="As `after`, and wins over it: browsers send it when they come again"),
 ]
-Watch = Annotated[bool, Query(description="In place of a list a stream of what happens to what it would list")]
+_Watch = Annotated[bool, Query(description="In place of a list a stream of what happens to what it would list")]
+_OF_STREAMS: Final = ("watch", "after")
 STREAM: Final[dict[str, Any]] = {
     MEDIA: {
         "schema": {"type": "string"},
@@ -61,26 +63,12 @@ class _EventStream(StreamingResponse):
             self._hub.leave(self._listener)
 
 
-async def streamed(
-    request: Request,
-    services: Services,
-    caller: Caller,
-    wanted: Wanted,
-    after: int | None,
-    last: str | None = None,
-    unread: tuple[str, ...] = (),
-) -> Response:
-    """The stream of the events that a caller wants and may see; `unread` are parameters of a list that cannot be asked
-    of events.
+async def streamed(request: Request, services: Services, caller: Caller, wanted: Wanted, place: int | None) -> Response:
+    """The stream of the events that a caller wants and may see, from behind that place on.
 
     Raises:
-        Problem: a parameter cannot be, or there are too many streams.
+        Problem: there is no such place, or there are too many streams.
     """
-    if faults := [
-        FieldError(f"query.{name}", "goes not with watch") for name in unread if name in request.query_params
-    ]:
-        raise invalid(faults)
-    place = _place(after, last)
     if request.scope.get(HEAD):
         head = Response(status_code=200, headers=_HEADERS, media_type=MEDIA)
         del head.headers["content-length"]
@@ -96,9 +84,39 @@ async def streamed(
     return _EventStream(hub, listener)
 
 
-def _place(after: int | None, last: str | None) -> int | None:
-    if not last:
+async def _place(after: _After = None, last_event_id: _LastEventId = None) -> int | None:
+    if not last_event_id:
         return after
-    if not last.isdecimal() or not last.isascii() or len(last) > 18:
-        raise invalid([FieldError("header.Last-Event-ID", f"{last[:40]!r} is no id of an event")])
-    return int(last)
+    if not last_event_id.isdecimal() or not last_event_id.isascii() or len(last_event_id) > 18:
+        raise invalid([FieldError("header.Last-Event-ID", f"{last_event_id[:40]!r} is no id of an event")])
+    return int(last_event_id)
+
+
+@dataclass(frozen=True, slots=True)
+class Watching:
+    """A request for a list that wants a stream in its place."""
+
+    request: Request
+    place: int | None
+
+    async def stream(self, services: Services, caller: Caller, wanted: Wanted, *filters: str) -> Response:
+        """The stream; `filters` are the parameters that `wanted` has, others of the list cannot be asked of events.
+
+        Raises:
+            Problem: one of those is given, or as `streamed` says.
+        """
+        if unread := [name for name in self.request.query_params if name not in (*_OF_STREAMS, *filters)]:
+            raise invalid([FieldError(f"query.{name}", "goes not with watch") for name in unread])
+        return await streamed(self.request, services, caller, wanted, self.place)
+
+
+async def _watching(
+    request: Request, watch: _Watch = False, after: _After = None, last_event_id: _LastEventId = None
+) -> Watching | None:
+    return Watching(request, await _place(after, last_event_id)) if watch else None
+
+
+Place = Annotated[int | None, Depends(_place)]
+"""Behind which event a stream begins; None for what happens from now on."""
+Watched = Annotated[Watching | None, Depends(_watching)]
+"""Of a list that can be watched; None where the list itself is asked for."""

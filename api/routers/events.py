@@ -7,7 +7,7 @@ from starlette.responses import Response
 
 from api.auth import User, guarded
 from api.events.known import About, Wanted
-from api.events.stream import STREAM, After, LastEventId, streamed
+from api.events.stream import STREAM, Place, streamed
 from api.http.parameters import among
 from api.http.problems import invalid
 from api.http.responses import documented
@@ -38,8 +38,7 @@ async def events(
     request: Request,
     services: Given,
     caller: User,
-    after: After = None,
-    last_event_id: LastEventId = None,
+    place: Place,
     about: Annotated[list[str] | None, among("What they are about", _ABOUT)] = None,
     type: Annotated[
         list[str] | None, Query(description="Such as submitted, started or finished", max_length=20)
@@ -55,4 +54,4 @@ async def events(
             raise invalid([FieldError("query.about", f"{one!r} is none of {', '.join(_ABOUT)}")])
     kinds = [kind_named(one) for one in kind or ()]
     wanted = Wanted(about or (), type or (), kinds, queue or (), user or (), namespace, name)
-    return await streamed(request, services, caller, wanted, after, last_event_id)
+    return await streamed(request, services, caller, wanted, place)

@@ -1,15 +1,15 @@
 """`GET /apis/v1/workloads`: the jobs that a caller may see, in pages, or a stream of what happens to them."""
 
 from datetime import datetime
-from typing import Annotated, Final
+from typing import Annotated
 
-from fastapi import Query, Request
+from fastapi import Query
 from starlette.responses import Response
 
 from api.auth import Caller, User, guarded
 from api.authorization import JobAccess
 from api.events.known import Wanted
-from api.events.stream import After, LastEventId, Watch, listed_or_streamed, streamed
+from api.events.stream import Watched, listed_or_streamed
 from api.http.paging import Order, Paged
 from api.http.parameters import among, span
 from api.http.problems import Problem, invalid
@@ -39,9 +39,9 @@ router = guarded("/apis/v1/workloads", "workloads")
     responses=documented({200: Jobs}, 422, 503) | listed_or_streamed(Jobs),
 )
 async def list_jobs(
-    request: Request,
     services: Given,
     caller: User,
+    watched: Watched,
     paging: Paged,
     labels: Labels,
     namespace: str | None = None,
@@ -53,16 +53,13 @@ async def list_jobs(
     until: Annotated[datetime | None, Query(description="Submitted before; UTC unless it says otherwise")] = None,
     deleted: Annotated[bool, Query(description="Also those whose objects are gone")] = False,
     order: Order = "oldest",
-    watch: Watch = False,
-    after: After = None,
-    last_event_id: LastEventId = None,
 ) -> Response:
     phases = tuple(_phase(one) for one in phase or ())
     begin, end = span(since, until)
     kinds = tuple(kind_named(one) for one in kind or ())
-    if watch:
+    if watched:
         wanted = Wanted(("job",), (), kinds, queue or (), user or (), namespace)
-        return await streamed(request, services, caller, wanted, after, last_event_id, _NOT_OF_EVENTS)
+        return await watched.stream(services, caller, wanted, "namespace", "queue", "user", "kind")
     matching = Matching(namespace, tuple(queue or ()), phases, kinds, tuple(user or ()), begin, end)
     asked = JobQuery(matching, labels, deleted, order == "newest")
     access = await JobAccess.of(services, caller)
@@ -72,10 +69,6 @@ async def list_jobs(
             raise await _no_queue(services, caller, name)
     items = [job | {"held": True} if is_held(caller, job) else job for job in jobs]
     return await answer_items(items, {"continue": token, "stopped": stops_now(caller)}, headers)
-
-
-_NOT_OF_EVENTS: Final = ("limit", "continue", "label", "phase", "since", "until", "deleted", "order")
-"""Filters of jobs that events do not tell."""
 
 
 def _phase(phase: str) -> str:

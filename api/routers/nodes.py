@@ -2,13 +2,12 @@
 sees how full a node is; the names of other users' jobs on it are shown to their managers alone.
 """
 
-from fastapi import Request
 from starlette.responses import Response
 
 from api.auth import User, guarded
 from api.authorization import JobAccess
 from api.events.known import Wanted
-from api.events.stream import After, LastEventId, Watch, listed_or_streamed, streamed
+from api.events.stream import Watched, listed_or_streamed
 from api.http.paging import Paged
 from api.http.problems import Problem
 from api.http.responses import Json, answer, documented
@@ -27,19 +26,9 @@ router = guarded("/apis/v1/nodes", "nodes")
     summary="List the nodes",
     responses=documented({200: Nodes}, 503) | listed_or_streamed(Nodes),
 )
-async def list_all(
-    request: Request,
-    services: Given,
-    caller: User,
-    paging: Paged,
-    labels: Labels,
-    watch: Watch = False,
-    after: After = None,
-    last_event_id: LastEventId = None,
-) -> Response:
-    if watch:
-        unread = ("limit", "continue", "label")
-        return await streamed(request, services, caller, Wanted(("node",)), after, last_event_id, unread)
+async def list_all(services: Given, caller: User, watched: Watched, paging: Paged, labels: Labels) -> Response:
+    if watched:
+        return await watched.stream(services, caller, Wanted(("node",)))
     found = [node for node in await services.leader.nodes() if met(labels, node.get("labels"))]
     nodes, more = paging.of(sorted(found, key=_name), lambda node: (_name(node),))
     redaction = await Redaction.of(services, await JobAccess.of(services, caller))

@@ -14,7 +14,7 @@ from starlette.responses import Response
 from api.auth import Admin, Caller, Manager, Ruler, User, guarded
 from api.authorization import place_of, usable
 from api.events.known import Wanted
-from api.events.stream import After, LastEventId, Watch, listed_or_streamed, streamed
+from api.events.stream import Watched, listed_or_streamed
 from api.http.paging import Paged
 from api.http.problems import Problem
 from api.http.responses import BODY, Json, answer, body_of, documented
@@ -38,7 +38,6 @@ admin = guarded("/apis/v1/admin/queues", "queues")
 users = guarded("/apis/v1/queues", "queues")
 
 _CHANGES: Final = Wanted(("queue",))
-_NOT_OF_EVENTS: Final = ("limit", "continue", "label")
 _ETAG: Final = re.compile(r'"[0-9]{1,18}"')
 
 IfMatch = Annotated[str | None, Header(description='The ETag seen before, such as `"12"`; `*` for any.')]
@@ -53,18 +52,9 @@ _FINISHED = ("Succeeded", "Failed")
     summary="List the queues you manage",
     responses=documented({200: Queues}, 403, 503) | listed_or_streamed(Queues),
 )
-async def list_all(
-    request: Request,
-    services: Given,
-    caller: Manager,
-    paging: Paged,
-    labels: Labels,
-    watch: Watch = False,
-    after: After = None,
-    last_event_id: LastEventId = None,
-) -> Response:
-    if watch:
-        return await streamed(request, services, caller, _CHANGES, after, last_event_id, _NOT_OF_EVENTS)
+async def list_all(services: Given, caller: Manager, watched: Watched, paging: Paged, labels: Labels) -> Response:
+    if watched:
+        return await watched.stream(services, caller, _CHANGES)
     held, headers = await held_now(services)
     queues = caller.decided.queues
     names = [*queues] if caller.is_admin else sorted(caller.ruled & queues.keys())
@@ -82,18 +72,15 @@ async def list_all(
     responses=documented({200: Queues}, 422, 503) | listed_or_streamed(Queues),
 )
 async def list_mine(
-    request: Request,
     services: Given,
     caller: User,
+    watched: Watched,
     paging: Paged,
     labels: Labels,
     namespace: Annotated[str | None, Query(description="Also what this namespace may use", max_length=63)] = None,
-    watch: Watch = False,
-    after: After = None,
-    last_event_id: LastEventId = None,
 ) -> Response:
-    if watch:
-        return await streamed(request, services, caller, _CHANGES, after, last_event_id, (*_NOT_OF_EVENTS, "namespace"))
+    if watched:
+        return await watched.stream(services, caller, _CHANGES)
     held, headers = await held_now(services)
     names = [*await services.namespaces.owned_by(caller.user), *([namespace] if namespace else [])]
     places = [await place_of(services, caller, name) for name in (None, *dict.fromkeys(names))]

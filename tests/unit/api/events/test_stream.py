@@ -311,6 +311,8 @@ async def test_a_user_has_so_many_streams(world: World, monkeypatch: pytest.Monk
         (f"{EVENTS}?zzz=1", "query.zzz", "is unknown"),
         ("/apis/v1/workloads?watch=true&phase=Running", "query.phase", "goes not with watch"),
         ("/apis/v1/nodes?watch=true&limit=3", "query.limit", "goes not with watch"),
+        ("/apis/v1/queues?watch=true&namespace=ml", "query.namespace", "goes not with watch"),
+        ("/apis/v1/workloads?watch=true&queue=q&order=newest", "query.order", "goes not with watch"),
     ],
 )
 async def test_bad_questions(world: World, path: str, where: str, told: str) -> None:
