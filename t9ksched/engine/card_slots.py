@@ -79,45 +79,29 @@ class SlotNeed:
 
     # How many fit
 
-    def rooms(self, free: Int64s, rows: Indices | None = None) -> Int64s:
-        """As `PartNeed.rooms`."""
-        among = np.arange(free.shape[1]) if rows is None else rows
-        return self._rooms(free[self._rows][:, among], among)
+    def rooms(self, free: Int64s) -> Int64s:
+        """As `PartNeed.rooms` of all nodes."""
+        return self.rooms_of(free, np.arange(free.shape[1]))
 
     def rooms_of(self, left: Int64s, rows: Indices) -> Int64s:
         """As `PartNeed.rooms_of`."""
-        return self._rooms(left[self._rows], rows)
+        states = self._states(left, rows)
+        return np.fromiter((_NONE if one is None else self._pods_in(one) for one in states), np.int64, len(rows))
 
     def fits(self, free: Int64s, rows: Indices | None = None) -> Mask:
         """As `PartNeed.fits`."""
-        among = np.arange(free.shape[1]) if rows is None else rows
-        return self.fits_of(free[:, among], among)
-
-    def fits_of(self, left: Int64s, rows: Indices) -> Mask:
-        """Whether a pod finds cards on nodes of these rows, for columns as `rooms_of` has them."""
-        return np.fromiter(
-            (state is None or self._fits_in(state) for state in self._states(left[self._rows], rows)),
-            np.bool_,
-            len(rows),
-        )
+        left, rows = (free, np.arange(free.shape[1])) if rows is None else (free[:, rows], rows)
+        states = self._states(left, rows)
+        return np.fromiter((one is None or self._fits_in(one) for one in states), np.bool_, len(rows))
 
     def room(self, left: Int64s, row: int) -> int:
         """As `PartNeed.room`."""
-        return int(self._rooms(left[self._rows][:, None], np.array([row]))[0])
+        return int(self.rooms_of(left[:, None], np.array([row]))[0])
 
-    @property
-    def _rows(self) -> list[int]:
-        return list(self.of.rows)
-
-    def _rooms(self, counters: Int64s, rows: Indices) -> Int64s:
-        states = self._states(counters, rows)
-        return np.fromiter((_NONE if one is None else self._pods_in(one) for one in states), np.int64, len(rows))
-
-    def _states(self, counters: Int64s, rows: Indices) -> Iterator[State | None]:
-        """The state of the cards of each of these nodes, None where they are not divided; `counters` are the rows of
-        the cards alone, one column a node.
-        """
-        packed, size = np.ascontiguousarray(counters.T).tobytes(), counters.itemsize * len(counters)
+    def _states(self, left: Int64s, rows: Indices) -> Iterator[State | None]:
+        """The state of the cards of each of these nodes, None where they are not divided; `left` as for `rooms_of`."""
+        counters = left[list(self.of.rows)]
+        packed, size = counters.T.tobytes(), counters.itemsize * len(counters)
         kinds = zip(self.of.nodes[rows].tolist(), self._kind[rows].tolist(), strict=True)
         for nth, (divided, kind) in enumerate(kinds):
             yield (kind, packed[nth * size : (nth + 1) * size]) if divided else None
