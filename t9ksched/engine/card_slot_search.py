@@ -134,14 +134,13 @@ class SlotSearch:
             on[at] &= ~bit
         return False
 
-    def _rank(self, at: int, request: int) -> tuple[int, int, int, int]:
+    def _rank(self, at: int, request: int) -> tuple[bool, int, int, int]:
         """Cards that the pod has anyway come first for what is served before; then the fullest."""
-        cores, memory, _ = self._slots.usage(self._on[at], self._wanted[at])
-        grows = 0
-        if self._slots.before[request]:
-            grows = self._slots.usage(self._on[at] | 1 << request, self._wanted[at]) != (cores, memory, _)
-        left_cores, left_memory, _ = self._left[at]
-        return grows, self._sign * (left_cores - cores), self._sign * (left_memory - memory), at
+        slots, on, wanted = self._slots, self._on[at], self._wanted[at]
+        has = slots.usage(on, wanted)
+        grows = slots.before[request] and slots.usage(on | 1 << request, wanted) != has
+        cores, memory, _ = self._left[at]
+        return grows, self._sign * (cores - has[0]), self._sign * (memory - has[1]), at
 
 
 def taken(left: Int64s, of: tuple[slice, slice, slice], at: int, amounts: Amounts, sign: int) -> None:
