@@ -72,9 +72,6 @@ def _equal(parts: Iterator[tuple[Sequence[Gang], Sequence[Gang]]], meter: Meter)
                 if left is not right and left != right:
                     break
                 count += 1
-            else:
-                yield
-                return count
             return count
         count += len(one)
         yield

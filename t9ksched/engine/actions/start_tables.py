@@ -187,10 +187,8 @@ def _is_whole(gang: Gang) -> bool:
     """Whether all members of the gang that wait make up its minimum, and they may go anywhere."""
     if gang.topology != "None" or gang.reservation or not gang.waiting:
         return False
-    if gang.min_member == gang.total == len(gang.waiting) and not gang.roles and not gang.placed:
-        return True
-    members, rest, enough = chosen(gang)
-    return bool(members) and enough and not rest
+    _, rest, enough = chosen(gang)
+    return enough and not rest
 
 
 def _is_plain(column: ClassFit) -> bool:
