@@ -206,7 +206,7 @@ class GroupEvents:
     def forget(self, gang: GangRecord) -> None:
         self._state.gangs.pop(("", gang.uid) if gang.virtual else (gang.namespace, gang.name), None)
         self._state.gangs_by_uid.pop(gang.uid, None)
-        self._state.feed.held_otherwise(gang)
+        self._state.changes.moved(gang)
         self._state._pending.pop(gang, None)
         self._state._partial.pop(gang, None)
         self._state._unsettled.discard(gang)

@@ -93,3 +93,15 @@ def test_a_pass_shows_every_group_as_it_is_at_its_end(seed: int) -> None:
     for uid, gang in found.items():
         assert again.get(uid) == gang, "what is shown is so"
     assert not world.state.feed.holding.followed, "a pass leaves no reader behind"
+
+
+def test_a_group_that_is_forgotten_during_a_pass_is_not_shown() -> None:
+    state = waiting(20)
+    with patch.object(admission_pass, "_WORK_A_STEP", 40):
+        steps = state.judge(NOW)
+        next(steps)
+        first = state.pods["pod-p0"]
+        state.leave_none(first)
+        _, gangs = pieces(steps)
+    assert len(gangs) == 19
+    assert first.uid not in {gang.uid for gang in gangs}
