@@ -9,7 +9,7 @@ a binding, `confirm` looks whether it has, as often as the caller likes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from types import MappingProxyType
@@ -27,15 +27,22 @@ longer key can never be patched again, by kubelet neither."""
 
 _ATTEMPTS = 2
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
+Agrees = Callable[[str, str, str], bool]
+"""Whether an annotation of this key that says the first text means the same as the second."""
+
+
+def _literally(key: str, said: str, written: str) -> bool:
+    return said == written
 
 
 class Binding(msgspec.Struct, frozen=True):
     """One decision to carry out: this very pod (`uid`) to this node, its containers on these card indices.
 
     `cards` holds the containers that get cards. `annotations` are written with it and stay, which tells this binding
-    from another; `once` are written too, and others change them afterwards. `claims` are the volume claims that must be
-    bound for this node first (`kube.volumes`); `protocol` has the steps where one request is not enough. The caller
-    must know that the node exists and may take the pod: the server checks neither.
+    from another: one whose annotations mean the same (`agrees`) gives the same cards. `once` are written too, and
+    others change them afterwards. `claims` are the volume claims that must be bound for this node first
+    (`kube.volumes`); `protocol` has the steps where one request is not enough. The caller must know that the node
+    exists and may take the pod: the server checks neither.
     """
 
     namespace: str
@@ -47,6 +54,11 @@ class Binding(msgspec.Struct, frozen=True):
     once: Mapping[str, str] = _NOTHING
     claims: tuple[str, ...] = ()
     protocol: Protocol | None = None
+    agrees: Agrees = _literally
+
+    def shows(self, there: Mapping[str, str]) -> bool:
+        """Whether annotations of a pod say what this binding writes and what stays."""
+        return all(key in there and self.agrees(key, there[key], written) for key, written in self.annotations.items())
 
     def body(self) -> Object:
         """The Binding object to POST."""
@@ -271,8 +283,7 @@ async def resolve(port: ClusterPort, binding: Binding, message: str = "", *, sen
         return Gone(replaced=True)
     node = spec.get("nodeName") or ""
     if node:
-        there = metadata.get("annotations") or {}
-        ours = sent or all(there.get(key) == value for key, value in binding.annotations.items())
+        ours = sent or binding.shows(metadata.get("annotations") or {})
         return Bound(found=True) if ours and node == binding.node else Conflicted("bound", message, node)
     if metadata.get("deletionTimestamp"):
         return Conflicted("terminating", message)

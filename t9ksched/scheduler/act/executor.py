@@ -129,6 +129,7 @@ class Executor:
             once=dict(expected_once(dialect, pod_class, assignment.grant)),
             claims=claims,
             protocol=dialect.protocol,
+            agrees=dialect.agrees,
         )
 
     def _begin(self, bindings: list[Binding]) -> None:

@@ -1,6 +1,7 @@
 """Each outcome of a binding has its reaction."""
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -8,12 +9,20 @@ import pytest
 from t9ksched.engine.planner import Assignment
 from t9ksched.kube.write import binding as protocol
 from t9ksched.kube.write.binding import Binding, Bound, Conflicted, Gone, Outcome, Refusal, Refused, Throttled, Unknown
+from t9ksched.kube.write.dialects.hami import ALLOCATED, VGPU_NODE
+from t9ksched.model.card_size import CardSize
+from t9ksched.model.card_table import CardTable
+from t9ksched.model.cards import CardGrant, CardPart, SharedCards
+from t9ksched.model.podclass import PodClass
 from t9ksched.scheduler.act import batching
 from t9ksched.scheduler.act import executor as module
 from t9ksched.scheduler.act.executor import Executor
 from t9ksched.scheduler.state.change_feed import ChangeFeed
 from t9ksched.scheduler.state.progress import Progress
 from t9ksched.scheduler.state.records import GangRecord, PodRecord
+from tests.builders import divided_node
+
+GPU = "nvidia.com/gpu"
 
 
 class State:
@@ -116,6 +125,29 @@ async def test_an_unknown_result_that_did_not_happen_is_sent_again(answers: list
 async def test_the_number_in_flight_follows_the_server(answers: list[Outcome]) -> None:
     _, _, executor = await carry_out(answers, [Throttled(None, "m"), Bound()])
     assert executor._limit < module.START_IN_FLIGHT
+
+
+@pytest.mark.parametrize(
+    ("uuids", "outcome"), [("ba", Bound(found=True)), ("ab", Bound(found=True)), ("ac", Conflicted("bound", "", "n1"))]
+)
+async def test_a_pod_that_a_scheduler_before_bound_to_the_same_cards_is_bound(uuids: str, outcome: Outcome) -> None:
+    """HAMi's cards had other indices when that one wrote them, so that they stand in another order."""
+    state, node = State(), divided_node("n1", 2)
+    sizes = {GPU: (CardSize(16_000, 10, 1000, "a"), CardSize(16_000, 10, 1000, "b"))}
+    state.node_objects["n1"] = None, replace(node, layout="HAMi", cards=CardTable({GPU: 2}, divided=sizes))
+    executor = Executor(None, state, HistoryRecorder(), lambda: 1, lambda: None)  # type: ignore[arg-type]
+    grant = CardGrant.of_parts([CardPart(GPU, 0, 500, 9), CardPart(GPU, 1, 500, 9)])
+    pod_class = PodClass(cards=(SharedCards("main", GPU, 2, "main", 500, 9),), containers=("main",))
+    record = PodRecord("p", "ns", "p", True, pod_class, assumed="n1")
+    binding = executor._binding(Assignment("g", "p", "n1", 1, (("main", GPU, (0, 1)),), grant), record)
+
+    class Port:
+        async def get(self, *_: Any) -> Any:
+            said = "".join(f"{uuid},NVIDIA,9,50:" for uuid in uuids) + ";"
+            notes = {VGPU_NODE: "n1", ALLOCATED: said}
+            return {"metadata": {"uid": "p", "annotations": notes}, "spec": {"nodeName": "n1"}}
+
+    assert await protocol.resolve(Port(), binding) == outcome  # type: ignore[arg-type]
 
 
 def test_the_pace_follows_the_answers_while_many_are_awaited(monkeypatch: pytest.MonkeyPatch) -> None:
