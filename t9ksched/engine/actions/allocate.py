@@ -114,7 +114,7 @@ class Allocate:
         states = trial.shift(taken) if taken is not None else (0, 0)
         attempt = Attempt.NO_ROOM
         if turn.had is not None and turn.had.at == cycle.now and any(column.divided for column, _ in key.groups):
-            attempt = yield from fit_as_planned(cycle, gang, key, turn.had.room)
+            attempt = yield from fit_as_planned(cycle, gang, key, turn.had)
         if attempt is not Attempt.PLACED and kept is not None:
             attempt = yield from fit(cycle, gang, key, kept)
         if attempt is not Attempt.PLACED and not hopeless:

@@ -1,15 +1,16 @@
 """Fitting a gang whole on the trial as it is, within one domain if its members must be together."""
 
+from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
 
 from t9ksched.engine.arrays import Int64s, Mask
-from t9ksched.engine.blocks import Room
+from t9ksched.engine.blocks import Block
 from t9ksched.engine.cycle import Cycle
 from t9ksched.engine.placement.pack import Attempt, own_affinity_keys, place_together
 from t9ksched.engine.placement.topology import scopes
-from t9ksched.engine.placement.trial import Placement
+from t9ksched.engine.placement.trial import Placement, Trial
 from t9ksched.engine.scheduling_key import SchedulingKey
 from t9ksched.engine.work import Effort, Work
 from t9ksched.model.gang import Gang
@@ -53,21 +54,37 @@ def _fit_within(cycle: Cycle, gang: Gang, key: SchedulingKey, nodes: Mask | None
     return worst
 
 
-def fit_as_planned(cycle: Cycle, gang: Gang, key: SchedulingKey, room: Room) -> Work[Attempt]:
-    """As `fit`, on the nodes of a plan, and of their divided cards on those alone that the plan has: later plans have
-    the others.
+def fit_as_planned(cycle: Cycle, gang: Gang, key: SchedulingKey, block: Block) -> Work[Attempt]:
+    """As `fit`, on the nodes of a plan, and of their divided cards no more than the plan has of each: later plans have
+    the rest. Where nothing but room decides, each pod gets the cards that were planned for it.
     """
-    trial = cycle.trial
+    trial, room = cycle.trial, block.room
+    if not (key.ruled or gang.topology != "None" or any(column.ports for column, _ in key.groups)):
+        return _put(trial, key, block)
     nodes = np.zeros(len(trial.nodes), np.bool_)
     nodes[room.rows] = True
     change = np.zeros_like(trial.free)
     for of in trial.nodes.static.divided.values():
-        places = trial.free[of.places][:, room.rows]
-        change[of.places][:, room.rows] += np.minimum(places, room.amounts[of.places]) - places
+        counters = np.array(of.rows, np.intp)
+        left = trial.free[np.ix_(counters, room.rows)]
+        change[np.ix_(counters, room.rows)] = np.minimum(left, room.amounts[counters]) - left
     states = trial.shift(change)
     attempt = yield from fit(cycle, gang, key, nodes)
     trial.unshift(change, states)
     return attempt
+
+
+def _put(trial: Trial, key: SchedulingKey, block: Block) -> Attempt:
+    """Place pods where they were planned, if all of that room is there."""
+    rows, amounts, columns = block.room.rows, block.room.amounts, {one.pod_class: one for one, _ in key.groups}
+    missing = Counter({column.pod_class: pods for column, pods in key.groups})
+    missing.subtract(one.pod_class for one in block.reserved)
+    here = np.logical_and.reduce([column.mask[rows] for column in columns.values()])
+    if any(missing.values()) or not here.all() or np.any((trial.free[:, rows] < amounts) & (amounts > 0)):
+        return Attempt.NO_ROOM
+    for one in block.reserved:
+        trial.place(columns[one.pod_class], trial.nodes.static.index[one.node], 1, one.cards)
+    return Attempt.PLACED
 
 
 def places(cycle: Cycle, gang: Gang, key: SchedulingKey, change: Int64s) -> Work[Sequence[Placement]]:

@@ -24,7 +24,7 @@ from t9ksched.engine.placement.scores import FULL, combined, without_cards
 from t9ksched.engine.plugins import BEST, Plugins
 from t9ksched.engine.policy import Policy
 from t9ksched.engine.work import Meter
-from t9ksched.model.cards import CardGrant
+from t9ksched.model.cards import NO_CARDS, CardGrant
 from t9ksched.model.labels import LabelSelector
 from t9ksched.model.podclass import HostPort, PodClass
 
@@ -212,8 +212,10 @@ class Trial:
         """What was placed after a mark and stands, in order."""
         return [entry.placement for entry in self.journal[mark:] if entry.sign > 0]
 
-    def place(self, column: ClassFit, row: int, pods: int) -> None:
-        """Take room for pods of a class on a node. They must fit; the lowest idle cards are theirs."""
+    def place(self, column: ClassFit, row: int, pods: int, planned: CardGrant = NO_CARDS) -> None:
+        """Take room for pods of a class on a node. They must fit; the lowest idle cards are theirs. A single pod gets
+        the parts of divided cards that were `planned` for it.
+        """
         needs = column.card_needs
         if len(needs) == 1:  # what most classes ask for
             ((at, each),) = needs
@@ -221,7 +223,7 @@ class Trial:
         else:
             shares = self.cards.take(needs, row, pods) if needs else ()
         if column.part_needs and column.divides(row):
-            shares = self._divide(column, row, pods, shares)
+            shares = self._divide(column, row, pods, shares, planned)
         self._take(column, row, pods)
         self._write_down(Placement(column, row, pods, shares), 1)
 
@@ -353,11 +355,21 @@ class Trial:
         self.cards.move(column.card_needs, row, shares, sign)
         self._take(column, row, sign * pods, held)
 
-    def _divide(self, column: ClassFit, row: int, pods: int, shares: tuple[Share, ...]) -> tuple[Share, ...]:
-        """Take parts of cards for pods on a node that divides some. `shares` are those of its other cards."""
+    def _divide(
+        self, column: ClassFit, row: int, pods: int, shares: tuple[Share, ...], planned: CardGrant = NO_CARDS
+    ) -> tuple[Share, ...]:
+        """Take parts of cards for pods on a node that divides some. `shares` are those of its other cards; `planned` as
+        in `place`.
+        """
         by_resource = [[share[at] for share in shares] for at in range(len(column.card_names))]
         for at, need in enumerate(column.part_needs):
-            if need is not None and need.on(row):
+            if need is None or not need.on(row):
+                continue
+            if need.of.resource in planned.resources:
+                share = need.share(planned)
+                need.move(self.free[:, row], row, share, 1)
+                by_resource[at] = [share]
+            else:
                 card = self.packing.card(column, row) if self.packing is not None and pods == 1 else None
                 by_resource[at] = list(need.take(self.free[:, row], row, pods, card))
         return tuple(zip(*by_resource, strict=True))
