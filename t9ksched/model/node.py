@@ -10,10 +10,10 @@ from msgspec import structs
 
 from t9ksched.model.card_inventory import INVENTORIES, NOTHING, inventory
 from t9ksched.model.card_links import CardLinks, links_of
-from t9ksched.model.card_models import card_model, named
+from t9ksched.model.card_models import card_memory, card_model, named
 from t9ksched.model.card_requests import SUMS
 from t9ksched.model.card_size import CardSize
-from t9ksched.model.card_slices import CardLayout, part_worths
+from t9ksched.model.card_slices import CardLayout, Unit, part_worths, unit
 from t9ksched.model.card_systems import misread, taken_back
 from t9ksched.model.card_table import CardTable
 from t9ksched.model.cardmode import NOT_READY, WHOLE, layout
@@ -146,6 +146,17 @@ class NodeFacts:
             tuple(sorted((name, _sizes(sizes)) for name, sizes in self.cards.divided.items())),
             tuple(sorted(self.part_worths.items())),
         )
+
+    @property
+    def unit(self) -> Unit:
+        """What one `nvidia.com/gpu` has for certain where cards are not divided by index."""
+        return unit(self.labels, self.layout or self.mode)
+
+    @property
+    def unit_memory(self) -> int | None:
+        """The same in MiB of memory; None where the node does not say it."""
+        clients, memory = self.unit.clients, card_memory(self.labels)
+        return memory // clients if clients and memory is not None else None
 
     @property
     def accelerated(self) -> bool:

@@ -38,8 +38,7 @@ from t9ksched.engine.placement.card_constraints import (
 from t9ksched.engine.placement.class_fit import ClassFit
 from t9ksched.engine.placement.constraints import Constraint, constraints
 from t9ksched.model.card_filter import NO_TYPE, NO_UUID, USE_TYPE, USE_UUID
-from t9ksched.model.card_models import card_memory, card_model
-from t9ksched.model.card_slices import Unit, unit
+from t9ksched.model.card_models import card_model
 from t9ksched.model.cardchoice import POLICIES
 from t9ksched.model.names import MGPU_POLICY
 from t9ksched.model.node import NodeFacts
@@ -243,13 +242,13 @@ def _too_small(column: ClassFit, of: UnitMemory | UnitCores, gone: Mask, among: 
     small = sum(_cards(facts, name) for facts in there for name in resources)
     total = sum(_cards(facts, name) for facts in _facts(column, among) for name in resources)
     if isinstance(of, UnitCores):
-        asked, each, help = f"{of.cores / 10:g} % of the cores", [_unit(one).cores or None for one in there], "cores"
+        asked, each, help = f"{of.cores / 10:g} % of the cores", [one.unit.cores or None for one in there], "cores"
         known = [f"{cores / 10:g} %" for cores in _largest(each)]
     elif of.memory:
-        asked, each, help = f"{of.memory} MiB", list(map(_memory, there)), "memory"
+        asked, each, help = f"{of.memory} MiB", [one.unit_memory for one in there], "memory"
         known = [f"{memory} MiB" for memory in _largest(each)]
     else:
-        asked, each, help = f"{of.percent} % of the memory", [_unit(one).memory for one in there], "memory"
+        asked, each, help = f"{of.percent} % of the memory", [one.unit.memory for one in there], "memory"
         known = [f"{memory * 100 // CARD} %" for memory in _largest(each)]
     best = [f"the largest has {one}" for one in known]
     if unknown := each.count(None):
@@ -258,17 +257,6 @@ def _too_small(column: ClassFit, of: UnitMemory | UnitCores, gone: Mask, among: 
         f"{small}/{total} {of.label}: the pod asks for {asked} of a card, {', '.join(best)}",
         (f"a node with larger ones is added, or ask for less of the {help}",),
     )
-
-
-def _unit(facts: NodeFacts) -> Unit:
-    """What one unit of its accelerators has for certain."""
-    return unit(facts.labels, facts.layout or facts.mode)
-
-
-def _memory(facts: NodeFacts) -> int | None:
-    """MiB that one unit has for certain; None where the node does not say it."""
-    clients, memory = _unit(facts).clients, card_memory(facts.labels)
-    return memory // clients if clients and memory is not None else None
 
 
 def _largest(amounts: list[int | None]) -> list[int]:

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from t9ksched.model.card_filter import CardFilter
-from t9ksched.model.card_models import card_memory, card_model, will_do
-from t9ksched.model.card_slices import unit
+from t9ksched.model.card_models import card_model, will_do
 from t9ksched.model.cardchoice import KINDS, MPS, POLICIES, kind_of, kinds
 from t9ksched.model.cardmode import HAMI, NOT_READY, SHARING
 from t9ksched.model.dra import NOT_SUPPORTED
@@ -191,7 +190,7 @@ class UnitCores:
         """Labels decide, and whether cards are divided."""
 
     def allows(self, facts: NodeFacts) -> bool:
-        return bool(facts.cards.divided) or unit(facts.labels, facts.layout or facts.mode).cores >= self.cores
+        return bool(facts.cards.divided) or facts.unit.cores >= self.cores
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,10 +209,8 @@ class UnitMemory:
     def allows(self, facts: NodeFacts) -> bool:
         if facts.cards.divided:
             return True
-        one = unit(facts.labels, facts.layout or facts.mode)
-        named = card_memory(facts.labels) or 0
-        has = named // one.clients if one.clients else 0
-        return has >= self.memory and one.memory * _PERCENT >= self.percent * CARD
+        has = facts.unit_memory or 0
+        return has >= self.memory and facts.unit.memory * _PERCENT >= self.percent * CARD
 
 
 @dataclass(frozen=True, slots=True)
