@@ -22,20 +22,17 @@ from t9ksched.kube.setup.devices import NOTHING_PUBLISHED, Published, judge_devi
 from t9ksched.kube.setup.findings import Finding, Level
 from t9ksched.kube.setup.rbac import DISPENSABLE, ROLES, Right, rights
 from t9ksched.kube.transport.client import Client
-from t9ksched.model.card_inventory import inventory
-from t9ksched.model.card_links import links_of
-from t9ksched.model.card_systems import misread, taken_back
-from t9ksched.model.cardmode import WHOLE, card_mode, layout
+from t9ksched.model.cardmode import WHOLE
 from t9ksched.model.cards import MOST_INDEXED
-from t9ksched.model.dra import NOT_SUPPORTED, dra_only, handed_out
+from t9ksched.model.dra import NOT_SUPPORTED, dra_only
 from t9ksched.model.errors import Invalid
 from t9ksched.model.hami import Registered
 from t9ksched.model.koordinator import DeviceReport, reported
-from t9ksched.model.names import CORDONED_CARDS_ANNOTATION, GPU_LINKS_ANNOTATION, SCHEDULER_NAME
-from t9ksched.model.node import card_indices, misnamed, no_cards
+from t9ksched.model.names import GPU_LINKS_ANNOTATION, SCHEDULER_NAME
+from t9ksched.model.node import decode_node, node_facts
 from t9ksched.model.pod import container_cards, decode_pod
-from t9ksched.model.quantity import QuantityError, to_units
-from t9ksched.model.readiness import UPGRADE_STATE_LABEL, Failing, unready
+from t9ksched.model.quantity import QuantityError
+from t9ksched.model.readiness import UPGRADE_STATE_LABEL, Failing
 from t9ksched.model.resources import NVIDIA_GPU, is_card_resource
 from t9ksched.model.validators import OPERATOR_NAMESPACES, Validation, failing, validation
 
@@ -211,31 +208,22 @@ def judge_nodes(
     validations = _validations(pods)
     cards = count = 0
     for node in nodes:
-        meta, name = node["metadata"], node["metadata"]["name"]
-        labels, annotations = meta.get("labels") or {}, meta.get("annotations") or {}
-        status = node.get("status") or {}
-        offered = _amounts(status.get("allocatable") or {})
-        given = {name: amount for name, amount in offered.items() if is_card_resource(name)}
-        taken = taken_back(labels, offered)
-        offered = taken.left(offered)
-        given = taken.left(given)
-        mode = layout(labels, annotations, offered)
-        parts = inventory(mode, taken.left(_amounts(status.get("capacity") or {})), offered, annotations, own.get(name))
-        if parts.divided:
-            given = {resource: len(sizes) for resource, sizes in parts.divided.items()}
+        read = decode_node(node)
+        name, labels, annotations = read.metadata.name, read.metadata.labels or {}, read.metadata.annotations or {}
+        fails, claimed = validations.get(name, ()), devices.on(name, labels)
+        facts = node_facts(read, failing=fails, dra=claimed, reported=own.get(name))
+        given = {resource: len(sizes) for resource, sizes in facts.cards.divided.items()}
+        given = given or {each: amount for each, amount in facts.allocatable.items() if is_card_resource(each)}
 
         def say(level: Level, message: str, remedy: str, name: str = name) -> None:
             found.append(Finding("nodes", level, name, message, remedy))
 
-        fails = validations.get(name, ())
-        claimed = devices.on(name, labels)
-        by_dra = handed_out(claimed, offered, divided=bool(parts.divided))
+        gone, by_dra = facts.unready, facts.by_dra
         only = dra_only(by_dra)
-        gone = taken.unready or unready(labels, offered, fails, only) or parts.unready
         if gone is not None:
             meaning = f"{gone.meaning} ({gone.state})" if gone.state else gone.meaning
             say(Level.WARNING, f"its GPUs are not ready and get no pods: {meaning}", gone.remedy)
-        if only is None or gone is not only:
+        if only is None or gone != only:
             for resource, one in by_dra.items():
                 say(Level.WARNING, f"{NOT_SUPPORTED}: {one.words(resource)}", one.remedy(resource))
         for resource, one in claimed.items():
@@ -246,13 +234,10 @@ def judge_nodes(
                     f" (DeviceClass {one.device_class}): two allocators may give the same card to two pods",
                     "leave one of them on the node; pods get cards from the device plugin here",
                 )
-        most = max(given.values(), default=0) or None
-        bad = no_cards(annotations.get(CORDONED_CARDS_ANNOTATION, ""), most)
-        cordons = (misnamed(bad, most),) if bad else ()
-        if said := (*taken.words, *parts.unread, *misread(labels, offered, mode), *cordons):
+        if facts.cards_fault:
             say(
                 Level.WARNING,
-                f"of what it says of its cards this is not followed, and not given: {'; '.join(said)}",
+                f"of what it says of its cards this is not followed, and not given: {facts.cards_fault}",
                 "look at the labels of the node, and at the device plugin (or koordlet) on it",
             )
         if gone is None and fails:
@@ -282,9 +267,9 @@ def judge_nodes(
         if ready.get("status") != "True":
             why = ready.get("message") or ready.get("reason") or "its kubelet says nothing"
             say(Level.WARNING, f"is not ready: {why}", f"kubectl describe node {name}")
-        if (node.get("spec") or {}).get("unschedulable"):
+        if facts.unschedulable:
             say(Level.NOTE, "is cordoned and takes no new pods", f"kubectl uncordon {name}, when that is over")
-        if out := sorted(card_indices(annotations.get(CORDONED_CARDS_ANNOTATION, ""))):
+        if out := [index for index, why in facts.why_cordoned.items() if not why]:
             listed = ", ".join(map(str, out))
             say(
                 Level.NOTE,
@@ -292,21 +277,18 @@ def judge_nodes(
                 " and take no new work",
                 f"t9ksched nodes {name} shows why; uncordon --gpu INDEX, when that is over",
             )
-        if idle := {**parts.unhealthy, **parts.cordoned}:
+        if idle := {**facts.unhealthy, **{index: why for index, why in facts.why_cordoned.items() if why}}:
             listed = ", ".join(f"{index} ({why})" for index, why in sorted(idle.items()))
             say(Level.NOTE, f"of its cards {listed} take no work", "nothing, if that is meant to be so")
-        whole = card_mode(labels, annotations, given) == WHOLE
-        by_index = whole or bool(parts.divided)
-        indexed = {name: count for name, count in given.items() if by_index and 0 < count <= MOST_INDEXED}
-        if fault := links_of(annotations, indexed)[1]:
+        if facts.links_fault:
             say(
                 Level.WARNING,
-                f"its annotation is not followed: {fault}; its cards are given as without links",
+                f"its annotation is not followed: {facts.links_fault}; its cards are given as without links",
                 f"write it as a matrix with a row for each card (nvidia-smi topo -m), or kubectl annotate node {name}"
                 f" {GPU_LINKS_ANNOTATION}-",
             )
         for resource, number in sorted(given.items()):
-            if number > MOST_INDEXED and whole:
+            if number > MOST_INDEXED and facts.mode == WHOLE:
                 say(
                     Level.NOTE,
                     f"offers {number} of {resource}: of more than {MOST_INDEXED} cards none has an index",
@@ -338,17 +320,6 @@ def _validations(pods: Iterable[Object]) -> dict[str, tuple[Failing, ...]]:
         if (one := validation(pod)) is not None:
             found[pod.spec.node_name].append(one)
     return {node: failing(those) for node, those in found.items()}
-
-
-def _amounts(amounts: Object) -> dict[str, int]:
-    """Those that are quantities, in units."""
-    found = {}
-    for resource, amount in amounts.items():
-        try:
-            found[resource] = to_units(resource, amount)
-        except QuantityError:
-            continue
-    return found
 
 
 async def _pods(client: Client) -> list[Finding]:

@@ -103,6 +103,26 @@ def test_nodes(given: Any, level: str, words: str) -> None:
     assert any(found == level and words in message for found, message in told(judge_nodes([given])))
 
 
+SLICED = {"nvidia.com/gpu.product": "A100-SHARED", "nvidia.com/gpu.replicas": "4"}
+
+
+@pytest.mark.parametrize(
+    ("gpus", "labels", "marked", "cordoned", "none"),
+    [
+        (8, PRODUCT, "1,9", "card 1 of it is cordoned", "names '9', which is no card of it (it has 8,"),
+        (32, SLICED, "1", "", "names '1', which is no card of it (it has 0,"),
+        (8, PRODUCT, "x", "", "names 'x', which is no card of it (it has 8,"),
+    ],
+)
+def test_cordons_are_told_as_the_scheduler_follows_them(
+    gpus: int, labels: Any, marked: str, cordoned: str, none: str
+) -> None:
+    found = told(judge_nodes([node(gpus, labels=labels, **{"scheduler.tensorstack.dev__cordoned-cards": marked})]))
+    assert any(level == "warning" and none in message for level, message in found)
+    notes = [message for level, message in found if level == "note" and "cordoned" in message]
+    assert [message.startswith(cordoned) for message in notes] == [True] * bool(cordoned)
+
+
 @pytest.mark.parametrize(
     ("own", "level", "words"),
     [
