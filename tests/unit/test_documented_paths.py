@@ -56,3 +56,12 @@ def test_links_lead_somewhere(page: str) -> None:
 
 def test_the_architecture_page_is_short() -> None:
     assert len((ROOT / "ARCHITECTURE.md").read_text().splitlines()) <= TWO_PAGES
+
+
+def test_every_decision_has_a_number_of_its_own_and_a_row() -> None:
+    folder = ROOT / "docs" / "decisions"
+    pages = sorted(page.name for page in folder.glob("0*.md"))
+    assert [page[:4] for page in pages] == [f"{number:04}" for number in range(1, len(pages) + 1)]
+    assert [(folder / page).read_text()[2:6] for page in pages] == [page[:4] for page in pages]
+    rows = re.findall(r"^\| (\d{4}) \| \[.*\]\((.*)\) \|", (folder / "index.md").read_text(), re.MULTILINE)
+    assert rows == [(page[:4], page) for page in pages]
