@@ -12,7 +12,8 @@ from t9ksched.engine.planner import plan
 from t9ksched.engine.policy import Policy
 from t9ksched.model.koordinator import DeviceReport
 from t9ksched.model.pod import Metadata
-from tests.property.test_part_ledger import ALLOCATED, DEVICES, HamiHistory, History, KoordinatorHistory
+from tests.property.part_systems import ALLOCATED, DEVICES, HamiHistory, KoordinatorHistory
+from tests.property.parts import History
 from tests.unit.scheduler.state.test_state import NOW
 
 HISTORIES, STEPS = 40, 25
