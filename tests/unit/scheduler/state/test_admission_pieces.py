@@ -57,7 +57,7 @@ class World:
         rng, state = self.rng, self.state
         name, of = (f"p{rng.randrange(20)}", "") if rng.random() < 0.5 else (f"g{rng.randrange(10)}-0", "g")
         belongs: dict[str, Any] = {"group": name.partition("-")[0]} if of else {"queue": "q"}
-        match rng.choice(["gone", "bound", "again", "leaving", "late", "ungrouped", "hold", "assumed", ""]):
+        match rng.choice(["gone", "bound", "again", "leaving", "late", "ungrouped", "hold", ""]):
             case "gone":
                 state.remove_pod(f"pod-{name}")
             case "bound":
