@@ -41,7 +41,7 @@ NODES = {
     ),
     "renamed": node(labels=REPLICAS, **{"nvidia.com__gpu.shared": 16}),
     "none": node(),
-    "changing": node(labels={"nvidia.com/mig.config.state": "pending"}, **{"nvidia.com__gpu": 28}),
+    "changing": node(labels=REPLICAS | {"nvidia.com/mig.config.state": "pending"}, **{"nvidia.com__gpu": 28}),
     "upgraded": node(labels={"nvidia.com/gpu-driver-upgrade-state": "drain-required"}, **{"nvidia.com__gpu": 4}),
     "amd": node("", **{"amd.com__gpu": 4}),
     "by index": node(f"{A100}-MIG-1g.5gb", honours=True, **{"nvidia.com__gpu": 28}),
@@ -91,6 +91,7 @@ NODES = {
         # Its device plugin may be starting, and labels and amounts change at different moments.
         ("whole", GPU, "none", ""),
         ("whole", GPU, "changing", ""),
+        ("changing", GPU, "whole", ""),
         # Cards of another vendor, something that the node did not offer, cards that are looked at one by one.
         ("whole", GPU, "amd", ""),
         ("whole", SLICE, "whole", ""),
