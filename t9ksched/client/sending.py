@@ -4,10 +4,9 @@ than most commands do. May be used by several threads.
 
 import ssl
 from collections.abc import Iterator
-from http.client import HTTPException, HTTPMessage
-from typing import IO, Any, Final
-from urllib.error import HTTPError, URLError
-from urllib.request import HTTPRedirectHandler, ProxyHandler, Request, build_opener
+from http.client import HTTPException, HTTPResponse
+from typing import Any, Final
+from urllib.request import HTTPErrorProcessor, ProxyHandler, Request, build_opener
 
 from t9ksched.client.calls import Answer, Call, is_local, problem
 from t9ksched.client.errors import Unreachable
@@ -18,13 +17,15 @@ SILENCE_SECONDS: Final = 45.0
 _PART: Final = 65_536
 
 
-class _NotFollowed(HTTPRedirectHandler):
-    """Follows no redirection: the token would be shown to whatever is there."""
+class _AsItIs(HTTPErrorProcessor):
+    """Takes every answer as it is, whatever its status. No redirection is followed: whatever is there would be shown
+    the token.
+    """
 
-    def redirect_request(
-        self, req: Request, fp: IO[bytes], code: int, msg: str, headers: HTTPMessage, newurl: str
-    ) -> None:
-        return None
+    def http_response(self, request: Request, response: HTTPResponse) -> HTTPResponse:
+        return response
+
+    https_response = http_response
 
 
 class Transport:
@@ -34,7 +35,7 @@ class Transport:
         self.server = server
         self._token = token
         self._timeout = timeout
-        self._opener = build_opener(_NotFollowed, *([ProxyHandler({})] if is_local(server) else []))
+        self._opener = build_opener(_AsItIs, *([ProxyHandler({})] if is_local(server) else []))
 
     def send(self, call: Call) -> Answer:
         """The answer, whatever its status.
@@ -44,10 +45,8 @@ class Transport:
         """
         try:
             with self._open(call, self._timeout) as response:
-                return _answer(response.status, response.headers, response.read())
-        except HTTPError as error:
-            return _read(error)
-        except (URLError, OSError, HTTPException) as error:
+                return _read(response)
+        except (OSError, HTTPException) as error:
             raise unreachable(self.server, error, len(call.body or b"")) from None
 
     def stream(self, call: Call) -> Iterator[bytes]:
@@ -59,11 +58,11 @@ class Transport:
         """
         try:
             with self._open(call, SILENCE_SECONDS) as response:
+                if response.status != 200:
+                    raise problem(_read(response))
                 while part := response.read1(_PART):
                     yield part
-        except HTTPError as error:
-            raise problem(_read(error)) from None
-        except (URLError, OSError, HTTPException) as error:
+        except (OSError, HTTPException) as error:
             raise unreachable(self.server, error) from None
 
     def _open(self, call: Call, timeout: float) -> Any:
@@ -73,13 +72,8 @@ class Transport:
         return self._opener.open(request, timeout=timeout)
 
 
-def _read(error: HTTPError) -> Answer:
-    with error:
-        return _answer(error.code, error.headers, error.read())
-
-
-def _answer(status: int, headers: Any, content: bytes) -> Answer:
-    return Answer(status, {name.lower(): value for name, value in headers.items()}, content)
+def _read(response: HTTPResponse) -> Answer:
+    return Answer(response.status, {name.lower(): value for name, value in response.headers.items()}, response.read())
 
 
 def unreachable(server: str, error: Exception, size: int = 0) -> Unreachable:

@@ -128,16 +128,21 @@ async def test_a_stream_that_breaks_off(sender: Callable[..., Sender]) -> None:
     assert came.startswith(b"id: 1\n")
 
 
-async def test_an_answer_that_breaks_off(sender: Callable[..., Sender]) -> None:
+@pytest.mark.parametrize("status", [200, 500])
+async def test_an_answer_that_breaks_off(sender: Callable[..., Sender], status: int) -> None:
     def half(handler: BaseHTTPRequestHandler) -> None:
-        handler.send_response(200)
+        handler.send_response(status)
         handler.send_header("Content-Length", "100")
         handler.end_headers()
         handler.wfile.write(b"{")
         handler.close_connection = True
 
-    with serving(half) as server, pytest.raises(Unreachable):
-        await sender(server).send(Call("GET", "/x"))
+    with serving(half) as server:
+        asking = sender(server)
+        with pytest.raises(Unreachable):
+            await asking.send(Call("GET", "/x"))
+        if status != 200:
+            assert isinstance((await asking.stream(EVENTS))[1], Unreachable)
 
 
 def plain(handler: BaseHTTPRequestHandler, status: int, body: bytes, **headers: str) -> None:
