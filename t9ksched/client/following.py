@@ -10,7 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from t9ksched.client.calls import Call
-from t9ksched.client.errors import ClientError, Misunderstood, Refused, Unreachable
+from t9ksched.client.errors import Misunderstood, Refused, Unreachable
 from t9ksched.client.models import Event
 from t9ksched.client.sse import MessageReader
 
@@ -45,7 +45,7 @@ class Following:
         self._heard = clock()
         self._breaks = 0
         self._reader = MessageReader()
-        self._over: ClientError | None = None
+        self._over: Refused | None = None
 
     def call(self) -> Call:
         """The request of the next connection, which goes on where the last one ended."""
@@ -58,8 +58,7 @@ class Following:
         """The events that end in a part of the stream.
 
         Raises:
-            Refused: the service ends the stream for good.
-            Unreachable: it ends the stream, and another connection may be made.
+            Misunderstood: it is no stream of events.
         """
         self._heard, self._breaks = self._clock(), 0
         found: list[Event] = []
@@ -98,7 +97,7 @@ def _event(data: str) -> Event:
         raise Misunderstood(f"an event cannot be read: {error}") from None
 
 
-def _end(data: str) -> ClientError | None:
+def _end(data: str) -> Refused | None:
     """Why the service ended a stream: None if another connection may be made."""
     try:
         told = msgspec.json.decode(data, type=dict[str, Any])
