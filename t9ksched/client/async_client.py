@@ -1,7 +1,8 @@
 """The client for programs that run on asyncio: the methods of `Client`, to be awaited."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import aclosing
 from datetime import datetime
 from typing import Any, Self
 
@@ -228,7 +229,7 @@ class AsyncClient:
         namespace: str | None = None,
         name: str | None = None,
         patience: float = PATIENCE_SECONDS,
-    ) -> AsyncIterator[Event]:
+    ) -> AsyncGenerator[Event, None]:
         """What happens to jobs, queues and nodes, as it happens, without an end: from now on, or from behind `after`.
 
         Broken connections and restarted services are gone on from: nothing is left out and nothing comes twice. Only a
@@ -240,9 +241,10 @@ class AsyncClient:
         while True:
             broken: ClientError | None = None
             try:
-                async for part in self._transport.stream(following.call()):
-                    for event in following.heard(part):
-                        yield event
+                async with aclosing(self._transport.stream(following.call())) as parts:
+                    async for part in parts:
+                        for event in following.heard(part):
+                            yield event
             except ClientError as error:
                 broken = error
             await asyncio.sleep(following.broken(broken))

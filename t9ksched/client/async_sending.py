@@ -1,6 +1,6 @@
 """Sends requests on asyncio, by httpx, over connections that are kept."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from typing import Final
 
 import httpx
@@ -39,7 +39,7 @@ class AsyncTransport:
             raise self._unreachable(error, len(call.body or b"")) from None
         return _answer(answer)
 
-    async def stream(self, call: Call) -> AsyncIterator[bytes]:
+    async def stream(self, call: Call) -> AsyncGenerator[bytes, None]:
         """The parts of an answer without an end, as they come.
 
         Raises:

@@ -2,7 +2,7 @@
 
 import asyncio
 import inspect
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -37,14 +37,14 @@ class Program:
         return await asyncio.to_thread(_taken, self.client.events(**named), number)
 
 
-async def _first(stream: AsyncIterator[Event], number: int) -> list[Event]:
+async def _first(stream: AsyncGenerator[Event, None], number: int) -> list[Event]:
     found: list[Event] = []
     async with asyncio.timeout(20):
         async for event in stream:
             found.append(event)
             if len(found) == number:
                 break
-    await stream.aclose()  # type: ignore[attr-defined]
+    await stream.aclose()
     return found
 
 

@@ -1,9 +1,12 @@
 """A place in the stream is kept over breaks, and a stream that ends for good is not asked for again."""
 
+from collections.abc import AsyncGenerator
 from typing import Any
 
 import pytest
 
+from t9ksched.client.async_client import AsyncClient
+from t9ksched.client.calls import Call
 from t9ksched.client.errors import Misunderstood, Refused, Unreachable
 from t9ksched.client.following import Following
 
@@ -87,3 +90,20 @@ def test_an_event_that_is_none() -> None:
     stream, _ = following()
     with pytest.raises(Misunderstood):
         stream.heard(b'id: 5\ndata: {"id":"x"}\n\n')
+
+
+async def test_who_stops_listening_hangs_up_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    hung_up: list[bool] = []
+
+    async def stream(_: Call) -> AsyncGenerator[bytes, None]:
+        try:
+            yield READY + event(7)
+        finally:
+            hung_up.append(True)
+
+    async with AsyncClient("http://127.0.0.1:1", "secret") as client:
+        monkeypatch.setattr(client._transport, "stream", stream)
+        events = client.events()
+        assert (await anext(events)).id == 7
+        await events.aclose()
+        assert hung_up == [True]
