@@ -19,7 +19,7 @@ from api.http.problems import Problem
 from t9ksched.store import Store
 from t9ksched.store.errors import StoreError
 from t9ksched.store.feed import HistoryFeed
-from t9ksched.store.history import Event
+from t9ksched.store.history import ACCEPTED, SUBMITTED, Event
 from t9ksched.store.read_cache import Decided
 
 if TYPE_CHECKING:
@@ -228,7 +228,9 @@ class Hub:
     async def _known(self, found: Sequence[Event]) -> list[Known]:
         """The events with the submitters of their jobs."""
         for event in found:
-            if event.event in ("submitted", "accepted") and event.uid and event.actor:
+            # A submission is the first of a job; an acceptance may follow one by another, whom only history tells.
+            begins = event.event == SUBMITTED or (event.event == ACCEPTED and event.uid in self._owners)
+            if begins and event.uid and event.actor:
                 self._owners[event.uid] = self._owners.get(event.uid, frozenset()) | {event.actor}
         unknown = list(dict.fromkeys(event.uid for event in found if event.uid and event.uid not in self._owners))
         if unknown and self._feed is not None:

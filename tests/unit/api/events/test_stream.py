@@ -196,6 +196,20 @@ async def test_each_sees_what_is_the_users_own(world: World) -> None:
                 assert live[4]["detail"]["by"] is None
 
 
+async def test_a_job_that_others_accept_stays_its_submitters(world: World) -> None:
+    """Also if nobody listened when it was submitted: the scheduler's acceptance is the first that is heard."""
+    await world.store.history.append(Event(event="submitted", uid="u1", actor="ann", name="mine", queue="q"))
+    async with listening(world.user) as reader:
+        await world.store.history.append(Event(event="accepted", uid="u1", actor="scheduler", name="mine", queue="q"))
+        await world.store.history.append(started("mine", uid="u1", actor="scheduler"))
+        await world.store.history.append(started("end", actor="ann"))
+        assert [(one["type"], one["name"]) for one in await reader.events(3)] == [
+            ("accepted", "mine"),
+            ("started", "mine"),
+            ("started", "end"),
+        ]
+
+
 async def test_who_has_nothing_to_be_told_hears_that_the_stream_lives(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
