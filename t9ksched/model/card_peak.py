@@ -4,39 +4,41 @@ As Kubernetes counts the requests of a pod: its main containers and sidecars run
 before them, beside the sidecars that stand before it.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
-from t9ksched.model.card_size import CardSize
-from t9ksched.model.cards import CardPart, CardRequest
+from t9ksched.model.cards import CardPart, CardRequest, ContainerKind
 
-Given = tuple[CardRequest, tuple[int, ...]]
-"""A request and the cards that it gets, by index."""
+_NOTHING = (0, 0, 0)
 
 
 def moments(requests: Sequence[CardRequest]) -> list[tuple[int, ...]]:
     """Which of the requests, by position, are served at one time: each such set. Init containers and sidecars stand in
     the order in which they start.
     """
-    found = [tuple(at for at, one in enumerate(requests) if one.kind != "init")]
+    return _moments([one.kind for one in requests])
+
+
+def _moments(kinds: Sequence[ContainerKind]) -> list[tuple[int, ...]]:
+    found = [tuple(at for at, kind in enumerate(kinds) if kind != "init")]
     beside: list[int] = []
-    for at, one in enumerate(requests):
-        if one.kind == "sidecar":
+    for at, kind in enumerate(kinds):
+        if kind == "sidecar":
             beside.append(at)
-        elif one.kind == "init":
+        elif kind == "init":
             found.append((*beside, at))
     return [moment for moment in found if moment]
 
 
-def peak(given: Sequence[Given], sizes: Sequence[CardSize]) -> Iterator[CardPart]:
-    """The most that a pod has of each card at one of its moments. The requests are for cards of one resource, with
-    these sizes; cards that are not there are left out.
+def peak(containers: Sequence[tuple[ContainerKind, Sequence[CardPart]]]) -> list[CardPart]:
+    """The most that a pod has of each card at one of its moments, in the order of cards; what its containers have is
+    given in the order of `moments`.
     """
-    times = moments([request for request, _ in given])
-    for index in sorted({at for _, indices in given for at in indices if at < len(sizes)}):
-        cores = memory = places = 0
-        for moment in times:
-            parts = [given[at][0].part_of(index, sizes[index]) for at in moment if index in given[at][1]]
-            cores = max(cores, sum(part.cores for part in parts))
-            memory = max(memory, sum(part.memory for part in parts))
-            places = max(places, len(parts))
-        yield CardPart(given[0][0].resource, index, cores, memory, places)
+    most: dict[tuple[str, int], tuple[int, ...]] = {}
+    for moment in _moments([kind for kind, _ in containers]):
+        now: dict[tuple[str, int], tuple[int, ...]] = {}
+        for part in (part for at in moment for part in containers[at][1]):
+            cores, memory, places = now.get((part.resource, part.index), _NOTHING)
+            now[part.resource, part.index] = cores + part.cores, memory + part.memory, places + part.places
+        for card, amounts in now.items():
+            most[card] = tuple(map(max, most.get(card, _NOTHING), amounts))
+    return [CardPart(*card, *amounts) for card, amounts in sorted(most.items())]

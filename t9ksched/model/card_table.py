@@ -2,7 +2,7 @@
 node, for parts of cards on the next, and for a plain number on another.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -87,11 +87,11 @@ class CardTable:
             sizes = self.divided.get(resource, ())
             mine = [(request, at) for request, at in shares if request.resource == resource]
             if len(mine) > 1 and sizes:
-                parts += peak(mine, sizes)
+                parts += peak([(one.kind, _parts(one, at, sizes)) for one, at in mine])
                 given += [(request.container, resource, at) for request, at in mine]
             elif mine:
                 ((request, _),) = mine
-                parts += [request.part_of(at, sizes[at]) for at in grant.indices(resource) if at < len(sizes)]
+                parts += _parts(request, grant.indices(resource), sizes)
         return grant.with_parts(parts, given)
 
     def covers(self, grant: CardGrant) -> bool:
@@ -101,3 +101,8 @@ class CardTable:
     def indexed(self, request: CardRequest) -> bool:
         """Whether the request means cards with indices here; else what it asks for is counted by number."""
         return request.resource in self.counts
+
+
+def _parts(request: CardRequest, indices: Iterable[int], sizes: Sequence[CardSize]) -> list[CardPart]:
+    """What a request gets of these cards, those that are not there left out."""
+    return [request.part_of(at, sizes[at]) for at in indices if at < len(sizes)]

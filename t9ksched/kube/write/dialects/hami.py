@@ -6,14 +6,17 @@ containers first; one without cards leaves its place empty. It is written twice:
 of `devices-to-allocate`, and leaves `devices-allocated`.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
+from msgspec import structs
+
 from t9ksched.kube.write.binding import Protocol
 from t9ksched.kube.write.dialects.dialect import CardDialect
 from t9ksched.kube.write.dialects.hami_lock import ALLOCATING, BIND_PHASE, NodeLock
+from t9ksched.model.card_peak import peak
 from t9ksched.model.card_size import CORES, CardSize
 from t9ksched.model.cards import NO_CARDS, CardGrant, CardPart, ContainerGrant, ContainerKind
 from t9ksched.model.node import NodeFacts
@@ -82,25 +85,9 @@ class HamiDevices(CardDialect):
         given = self._given(pod, text)
         if not given or len(given) != max(len(pod.containers), 1):
             return NO_CARDS
-        beside: list[tuple[CardPart, ...]] = []
-        moments = [[parts for _, kind, parts in given if kind != "init"]]
-        for _, kind, parts in given:
-            if kind == "init":
-                moments.append([*beside, parts])
-            elif kind == "sidecar":
-                beside.append(parts)
-        held: dict[int, CardPart] = {}
-        for moment in moments:
-            for index, part in _sum(moment).items():
-                known = held.get(index, part)
-                held[index] = CardPart(
-                    part.resource,
-                    index,
-                    min(max(known.cores, part.cores), CORES),
-                    max(known.memory, part.memory),
-                    max(known.places, part.places),
-                )
-        return CardGrant.of_parts(held.values(), self._by_container(pod, given))
+        most = peak([(kind, parts) for _, kind, parts in given])
+        held = (structs.replace(part, cores=min(part.cores, CORES)) for part in most)
+        return CardGrant.of_parts(held, self._by_container(pod, given))
 
     @staticmethod
     def _by_container(pod: PodClass, given: list[Given]) -> list[ContainerGrant]:
@@ -144,27 +131,6 @@ class HamiDevices(CardDialect):
 def _cards(text: str) -> list[list[str]]:
     """The cards of each container as the text has them, in an order of their own."""
     return [sorted(one.split(":")) for one in text.split(";")]
-
-
-def _sum(moment: list[tuple[CardPart, ...]]) -> dict[int, CardPart]:
-    found: dict[int, CardPart] = {}
-    for part in _each(moment):
-        if (known := found.get(part.index)) is None:
-            found[part.index] = part
-        else:
-            found[part.index] = CardPart(
-                part.resource,
-                part.index,
-                known.cores + part.cores,
-                known.memory + part.memory,
-                known.places + part.places,
-            )
-    return found
-
-
-def _each(moment: list[tuple[CardPart, ...]]) -> Iterator[CardPart]:
-    for parts in moment:
-        yield from parts
 
 
 @lru_cache(maxsize=_MOST_NODES)
