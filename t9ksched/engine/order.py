@@ -7,18 +7,11 @@ place where they are listed. Before the others of queues with one priority go ga
 
 import heapq
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from typing import Final
 
 from t9ksched.engine.plugins import Plugins
 from t9ksched.engine.policy import Policy
-from t9ksched.engine.work import Meter, Work
 from t9ksched.model.gang import Gang
 from t9ksched.model.queue import QueueSpec
-
-_SOME: Final = 2048
-"""So many gangs are sorted in one step."""
-_A_GANG: Final = 100
-"""Units of work to sort a gang."""
 
 
 def gang_key(gang: Gang) -> tuple[bool, int, int, str, str]:
@@ -27,28 +20,6 @@ def gang_key(gang: Gang) -> tuple[bool, int, int, str, str]:
     The API counts creation in whole seconds; within one the name decides, then the UID.
     """
     return (not gang.refilling, -gang.priority, gang.created, gang.name, gang.uid)
-
-
-def in_order(gangs: Sequence[Gang], meter: Meter) -> Work[list[Gang]]:
-    """The gangs of one queue by `gang_key`, the best one first; sorted in slices."""
-    # Gangs are not compared: their keys differ in the UID, and so do their positions.
-    runs: list[list[tuple[object, ...]]] = []
-    for first in range(0, len(gangs), _SOME):
-        some = gangs[first : first + _SOME]
-        runs.append(sorted((*gang_key(gang), at, gang) for at, gang in enumerate(some, start=first)))
-        meter.spent += _A_GANG * len(some)
-        yield
-    while len(runs) > 1:
-        merged = []
-        for at in range(0, len(runs), 2):
-            both = [*runs[at], *(runs[at + 1] if at + 1 < len(runs) else ())]
-            both.sort()  # two sorted runs are merged, without more comparisons than gangs
-            merged.append(both)
-            meter.spent += 10 * len(both)
-            yield
-        runs = merged
-    found: list[Gang] = [one[-1] for one in runs[0]] if runs else []  # type: ignore[misc]
-    return found
 
 
 def sort_gangs(gangs: list[Gang], policy: Policy, plugins: Plugins, now: int) -> None:

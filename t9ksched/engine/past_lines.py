@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from t9ksched.engine.gang_changes import came_and_went
-from t9ksched.engine.order import gang_key, in_order
+from t9ksched.engine.order import gang_key
+from t9ksched.engine.sorting import sorted_in_slices
 from t9ksched.engine.work import Meter, Work
 from t9ksched.model.gang import Gang
 
@@ -60,7 +61,7 @@ def _changed(line: list[Gang], went: Sequence[Gang], came: Sequence[Gang], meter
         kept = [gang for gang in line if gang.uid not in gone] if gone else line
         meter.spent += _A_GANG * len(kept)
         yield
-        return (yield from in_order([*kept, *came], meter))
+        return (yield from sorted_in_slices([*kept, *came], gang_key, meter))
     found = line.copy()
     for gang in went:
         at = bisect_left(found, gang_key(gang), key=gang_key)

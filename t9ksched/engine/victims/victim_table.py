@@ -5,7 +5,6 @@ of its own. The units of a gang go in their order, highest index first and the i
 is taken from a gang leaves it whole or takes it whole.
 """
 
-from bisect import bisect_right
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from itertools import chain, islice, repeat
@@ -17,15 +16,13 @@ import numpy as np
 from t9ksched.engine.arrays import Indices, Int64s, Mask
 from t9ksched.engine.card_worths import CardWorths
 from t9ksched.engine.nodes import LARGEST, Static
+from t9ksched.engine.sorting import sorted_in_slices
 from t9ksched.engine.work import Meter, Work
 from t9ksched.model.gang import Running, RunningPod
 from t9ksched.model.quantity import CARDS
 
 _SLICE: Final = 4096
 """So many groups or pods are taken in at a time."""
-_PARTS: Final = 16
-_SAMPLES: Final = 16
-"""Groups are parted into so many parts that are sorted one by one; so many uids a part are looked at first."""
 _FEW: Final = 256
 """The same where each of them costs more."""
 _OF_GROUPS: Final = [attrgetter(name) for name in ("priority", "started", "evictions", "guarded", "created", "grace")]
@@ -110,7 +107,7 @@ class VictimTable:
         cards.
         """
         made = cls(running, static, worths)
-        made.groups = yield from _sorted(running, meter)
+        made.groups = yield from sorted_in_slices(running, _UID, meter)
         yield from made._fill(made.groups, meter)
         return made
 
@@ -310,26 +307,6 @@ class VictimTable:
                 meter.spent += 200
                 if not at % 64:
                     yield
-
-
-def _sorted(running: Sequence[Running], meter: Meter) -> Work[list[Running]]:
-    """The groups in order of uids, sorted in slices: first parted by some of the uids, then each part for itself."""
-    some = sorted(map(_UID, running[:: max(1, len(running) // (_SAMPLES * _PARTS))]))
-    bounds = some[_SAMPLES::_SAMPLES]
-    parts: list[list[Running]] = [[] for _ in range(len(bounds) + 1)]
-    for at in range(0, len(running), _SLICE):
-        those = running[at : at + _SLICE]
-        for group in those:
-            parts[bisect_right(bounds, group.uid)].append(group)
-        meter.spent += 30 * len(those)
-        yield
-    found: list[Running] = []
-    for part in parts:
-        part.sort(key=_UID)
-        found += part
-        meter.spent += 30 * len(part)
-        yield
-    return found
 
 
 def distinct(values: Indices) -> Indices:

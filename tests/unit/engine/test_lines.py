@@ -7,7 +7,7 @@ from unittest.mock import patch
 import pytest
 from msgspec import structs
 
-from t9ksched.engine import order, past_lines
+from t9ksched.engine import past_lines, sorting
 from t9ksched.engine.order import gang_key
 from t9ksched.engine.past_lines import PastLines
 from t9ksched.engine.work import Meter, finish
@@ -31,7 +31,10 @@ def uids(lines: PastLines, gangs: tuple[Gang, ...]) -> dict[str, list[str]]:
 def test_the_order_follows_what_comes_goes_and_changes(seed: int) -> None:
     rng = random.Random(seed)
     lines, there, came = PastLines(), list[Gang](), 0
-    with patch.object(past_lines, "_SOME", 4), patch.object(order, "_SOME", 3), patch.object(past_lines, "_FEW", 3):
+    with (
+        patch.multiple(past_lines, _SOME=4, _FEW=3),
+        patch.multiple(sorting, _SLICE=4, _SAMPLES=2),
+    ):
         for _ in range(30):
             for _ in range(rng.choice([0, 0, 1, 2, 9])):
                 came += 1
@@ -67,10 +70,10 @@ def test_a_step_looks_at_a_bounded_number_of_gangs() -> None:
         return gang_key(one)
 
     rng = random.Random(1)
-    there = tuple(gang(f"g{at}", created=rng.randint(0, 1000)) for at in range(500))
-    with patch.object(order, "_SOME", 20), patch.object(past_lines, "_SOME", 20), patch.object(order, "gang_key", key):
+    there = tuple(gang(f"g{at}", created=rng.randint(0, 1000)) for at in range(1000))
+    with patch.object(sorting, "_SLICE", 64), patch.multiple(past_lines, _SOME=64, gang_key=key):
         most, before = 0, 0
         for _ in PastLines().follow(there, Meter()):
             most, before = max(most, asked - before), asked
-    assert asked >= 500
-    assert most <= 20
+    assert asked >= 1000
+    assert most <= 3 * 64 + 1000 // (64 // 16), "some keys are looked at first, and parts are not all of a size"

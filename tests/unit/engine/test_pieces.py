@@ -11,9 +11,10 @@ from msgspec import structs
 
 from t9ksched.engine import explain
 from t9ksched.engine.memory import Memory
-from t9ksched.engine.order import in_order
+from t9ksched.engine.order import gang_key
 from t9ksched.engine.planner import Planner, plan
 from t9ksched.engine.policy import Policy
+from t9ksched.engine.sorting import sorted_in_slices
 from t9ksched.engine.victims.victim_table import VictimTable
 from t9ksched.engine.view import View
 from t9ksched.engine.work import Meter
@@ -92,8 +93,8 @@ def test_a_class_that_is_new_asks_nodes_by_pieces(large: View) -> None:
 
 def test_gangs_are_sorted_by_pieces() -> None:
     gangs = [gang(f"g{at * 7919 % 20_000:05}", "low", 1, of=ONE, created=at % 17) for at in range(20_000)]
-    found, ordered = pieces(in_order(Looked(gangs), Meter()))
-    assert len(ordered) == len(gangs)
+    found, ordered = pieces(sorted_in_slices(Looked(gangs), gang_key, Meter()))
+    assert ordered == sorted(gangs, key=gang_key)
     assert max(found) <= LINES
     assert sum(found) >= len(gangs)
 
