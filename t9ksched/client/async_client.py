@@ -10,12 +10,13 @@ from t9ksched.client.async_sending import AsyncTransport
 from t9ksched.client.calls import JSON, Call, Query
 from t9ksched.client.errors import ClientError, Unreachable
 from t9ksched.client.following import PATIENCE_SECONDS, Following
+from t9ksched.client.goals import Goal
 from t9ksched.client.known import find_by_environment
 from t9ksched.client.models import Event, Explanation, Job, Listed, Node, Queue, Simulation, Submitted, WhoAmI
 from t9ksched.client.operations import Objects, Operation, Operations, Retries, T, Texts
 from t9ksched.client.running import composed
 from t9ksched.client.sending import TIMEOUT_SECONDS
-from t9ksched.client.waiting import Goal, wait
+from t9ksched.client.waiting import wait
 
 
 class AsyncClient:

@@ -7,15 +7,13 @@ of them as tables.
 
 from collections.abc import Iterable
 from datetime import datetime
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import msgspec
 from msgspec import field
 
 from t9ksched.client import html
-
-FINISHED: Final = ("Succeeded", "Failed")
-"""Phases of jobs that have ended."""
+from t9ksched.model.job import FINISHED
 
 
 class Value(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

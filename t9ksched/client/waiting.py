@@ -1,40 +1,25 @@
-"""Waiting for a job: until when, and when there is no use in it any more."""
+"""Waiting for a job: how often it is looked at, and until when."""
 
 import time
 from collections.abc import Callable
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from t9ksched.client.errors import NotFound, NotReached, WaitTimeout
-from t9ksched.client.models import FINISHED, Job
+from t9ksched.client.goals import GOALS, reached
+from t9ksched.client.models import Job
 from t9ksched.client.operations import Operation, Operations
 from t9ksched.client.targets import target_of
+from t9ksched.model.job import TERMINATING
 
-Goal = Literal["running", "succeeded", "failed", "finished", "deleted"]
-GOALS: Final = ("running", "succeeded", "failed", "finished", "deleted")
 FIRST_SECONDS: Final = 0.2
 LONGEST_SECONDS: Final = 2.0
-_TERMINATING: Final = "Terminating"
 
 
-def reached(goal: str, job: Job) -> bool:
-    """Whether the job is where `goal` says. `running` is also reached by a job that has already succeeded.
-
-    Raises:
-        NotReached: it cannot get there any more.
-    """
-    phase = job.phase
-    if goal == "deleted":
-        return False
-    if phase == _TERMINATING:
-        raise NotReached(f"{job} is being deleted and will not be {goal} any more", job)
-    if goal == "finished":
-        return phase in FINISHED
-    if phase.lower() == goal or (goal == "running" and phase == "Succeeded"):
-        return True
-    if phase in FINISHED:
-        why = f": {job.reason.message}" if job.reason is not None and job.reason.message else ""
-        raise NotReached(f"{job} ended as {phase} and will not be {goal} any more{why}", job)
-    return False
+def _not_reached(goal: str, job: Job) -> NotReached:
+    if job.phase == TERMINATING:
+        return NotReached(f"{job} is being deleted and will not be {goal} any more", job)
+    why = f": {job.reason.message}" if job.reason is not None and job.reason.message else ""
+    return NotReached(f"{job} ended as {job.phase} and will not be {goal} any more{why}", job)
 
 
 def wait(
@@ -73,7 +58,10 @@ def wait(
         if on_change is not None and seen != told:
             on_change(seen)
         told = seen
-        if reached(goal, seen):
+        there = reached(goal, seen.phase)
+        if there is None:
+            raise _not_reached(goal, seen)
+        if there:
             return seen
         left = None if end is None else end - clock()
         if left is not None and left <= 0:

@@ -11,8 +11,9 @@ from t9ksched.cli.following import Teller
 from t9ksched.cli.kinds import parse_target
 from t9ksched.cli.options import NamespaceOption, OutputOption, Service, with_service
 from t9ksched.cli.output import Output, console, print_json
+from t9ksched.client import goals
 from t9ksched.model.duration import parse_duration
-from t9ksched.model.job import FINISHED, TERMINATING
+from t9ksched.model.job import TERMINATING
 
 POLL_SECONDS = 0.25
 
@@ -76,23 +77,17 @@ def wait(
 def reached(goal: Goal, job: dict[str, Any]) -> bool:
     """Whether the job is where `goal` says. Raises Failure when it can no longer get there."""
     phase = str(job.get("phase"))
-    if goal is Goal.finished and phase != TERMINATING:
-        return phase in FINISHED
-    if goal is Goal.deleted:
-        return False
-    if goal is Goal.running and phase == "Succeeded":
-        return True
-    if phase.lower() == goal.value:
-        return True
+    there = goals.reached(goal, phase)
+    if there is not None:
+        return there
+    name = f"{job.get('kind')}/{job.get('name')}"
     if phase == TERMINATING:
-        raise Failure(f"{job.get('kind')}/{job.get('name')} is being deleted and will not be {goal.value} any more.")
-    if phase in FINISHED:
-        reason = job.get("reason") or {}
-        raise Failure(
-            f"{job.get('kind')}/{job.get('name')} ended as {phase} and will not be {goal.value} any more.",
-            details=[str(reason["message"])] if reason.get("message") else [],
-        )
-    return False
+        raise Failure(f"{name} is being deleted and will not be {goal.value} any more.")
+    reason = job.get("reason") or {}
+    raise Failure(
+        f"{name} ended as {phase} and will not be {goal.value} any more.",
+        details=[str(reason["message"])] if reason.get("message") else [],
+    )
 
 
 def _seconds(text: str) -> float:
