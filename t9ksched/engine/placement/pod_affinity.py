@@ -15,7 +15,7 @@ from t9ksched.engine.arrays import Int64s, Mask
 from t9ksched.engine.placement.constraints import Selected, Tolerated
 from t9ksched.engine.placement.feasibility import FeasibilityCache
 from t9ksched.engine.placement.scores import POD_AFFINITY, SPREAD, Source, combined
-from t9ksched.engine.placement.standing import COUNTS, HOLDERS, LEAVING, PROMISED, WEIGHTS, Column, Standing
+from t9ksched.engine.placement.standing import COUNTS, HOLDERS, LEAVING, PROMISED, WEIGHTS, Column, Standing, shift
 from t9ksched.model.gang import Gang
 from t9ksched.model.podclass import PodClass
 from t9ksched.model.podrules import PodRules, PodTerm, Spread
@@ -114,11 +114,7 @@ class PodAffinityState:
         moved = self._moved.setdefault(one, {})
         rows = moved.setdefault(what, {})
         for row, number in numbers:
-            found = rows.get(row, 0) + number
-            if found:
-                rows[row] = found
-            else:
-                rows.pop(row, None)
+            shift(rows, row, number)
         if not rows:
             del moved[what]
             if not moved:

@@ -1,7 +1,7 @@
 """Where the pods stand that one term of rules about pods selects: numbers by node, of nodes with such pods only."""
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, TypeVar
 
 import numpy as np
 
@@ -9,6 +9,7 @@ from t9ksched.engine.arrays import Indices, Int64s
 from t9ksched.model.gang import Neighbours
 from t9ksched.model.podrules import PodTerm
 
+K = TypeVar("K", str, int)
 COUNTS: Final = 0
 """Pods that the term selects."""
 LEAVING: Final = 1
@@ -25,8 +26,8 @@ Column = tuple[Indices, Int64s]
 NO_COLUMN: Final[Column] = (np.zeros(0, np.intp), np.zeros(0, np.int64))
 
 
-def shift(numbers: dict[str, int], node: str, by: int) -> None:
-    """Change the number of a node; 0 is not kept."""
+def shift(numbers: dict[K, int], node: K, by: int) -> None:
+    """Change the number of a node, known by name or by row; 0 is not kept."""
     found = numbers.get(node, 0) + by
     if found:
         numbers[node] = found

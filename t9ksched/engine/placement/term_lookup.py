@@ -54,9 +54,6 @@ class TermLookup(Generic[T]):
         self._filed: defaultdict[_Place, dict[T, PodTerm]] = defaultdict(dict)
         self._places: dict[T, tuple[_Place, ...]] = {}
 
-    def __len__(self) -> int:
-        return len(self._places)
-
     def add(self, term: PodTerm, one: T) -> None:
         """File a term; `one` stands for it, and is not known yet."""
         places = () if _selects_none(term) else self._choose(term)
