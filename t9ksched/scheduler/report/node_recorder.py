@@ -11,18 +11,9 @@ from t9ksched.model.node import NodeFacts
 from t9ksched.scheduler.report.job_recorder import moment
 from t9ksched.scheduler.report.sql_writer import SqlWriter
 from t9ksched.scheduler.state.state import ClusterState
+from t9ksched.store import history as events
 from t9ksched.store.errors import StoreError
-from t9ksched.store.history import (
-    NODE_ADDED,
-    NODE_CORDONED,
-    NODE_EVENTS,
-    NODE_NOT_READY,
-    NODE_READY,
-    NODE_REMOVED,
-    NODE_UNCORDONED,
-    Event,
-    History,
-)
+from t9ksched.store.history import Event, History
 
 _MOST_RECALLED: Final = 10_000
 """Events that are looked at to know what was recorded last of nodes."""
@@ -54,7 +45,7 @@ class NodeRecorder:
         self._changed.take()
         self._recorded = {name: _NodeSeen.of(facts) for name, (_, facts) in self._state.node_objects.items()}
         with suppress(StoreError):
-            last = await history.list(events=NODE_EVENTS, limit=_MOST_RECALLED, newest_first=True)
+            last = await history.list(events=events.NODE_EVENTS, limit=_MOST_RECALLED, newest_first=True)
             before = _folded(last[::-1])
             self._recorded |= before
             self._state.feed.nodes.note_all(before)
@@ -66,16 +57,16 @@ class NodeRecorder:
             if there is None:
                 if known is not None:
                     del self._recorded[name]
-                    self._event(NODE_REMOVED, name)
+                    self._event(events.NODE_REMOVED, name)
                 continue
             now = self._recorded[name] = _NodeSeen.of(there[1])
             if known is None:
-                self._event(NODE_ADDED, name)
+                self._event(events.NODE_ADDED, name)
                 known = _NodeSeen()
             if known.ready != now.ready:
-                self._event(NODE_READY if now.ready else NODE_NOT_READY, name)
+                self._event(events.NODE_READY if now.ready else events.NODE_NOT_READY, name)
             if known.schedulable != now.schedulable:
-                self._event(NODE_UNCORDONED if now.schedulable else NODE_CORDONED, name)
+                self._event(events.NODE_UNCORDONED if now.schedulable else events.NODE_CORDONED, name)
 
     def _event(self, event: str, name: str) -> None:
         self._sql_writer.event(
@@ -83,19 +74,19 @@ class NodeRecorder:
         )
 
 
-def _folded(events: list[Event]) -> dict[str, _NodeSeen]:
+def _folded(told: list[Event]) -> dict[str, _NodeSeen]:
     """What each node was like after these events, oldest first; those that were removed are left out."""
     found: dict[str, _NodeSeen] = {}
-    for event in events:
+    for event in told:
         name = event.name or ""
         seen = found.get(name, _NodeSeen())
         match event.event:
-            case "node-removed":
+            case events.NODE_REMOVED:
                 found.pop(name, None)
-            case "node-ready" | "node-not-ready":
-                found[name] = seen._replace(ready=event.event == NODE_READY)
-            case "node-cordoned" | "node-uncordoned":
-                found[name] = seen._replace(schedulable=event.event == NODE_UNCORDONED)
+            case events.NODE_READY | events.NODE_NOT_READY:
+                found[name] = seen._replace(ready=event.event == events.NODE_READY)
+            case events.NODE_CORDONED | events.NODE_UNCORDONED:
+                found[name] = seen._replace(schedulable=event.event == events.NODE_UNCORDONED)
             case _:
                 found[name] = _NodeSeen()
     return found
