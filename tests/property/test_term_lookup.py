@@ -76,6 +76,18 @@ def test_only_terms_under_a_label_of_the_pod_are_asked() -> None:
     assert Asked.count == 1
 
 
+def test_terms_with_many_values_and_namespaces_are_found_by_each() -> None:
+    values, spaces = tuple(f"v{at:03}" for at in range(200)), tuple(f"s{at:03}" for at in range(200))
+    for asked in (LabelSelector((Requirement("app", "In", values),)), LabelSelector(())):
+        lookup: TermLookup[int] = TermLookup()
+        lookup.add(PodTerm((Peers(asked, spaces),), "rack"), 1)
+        for value, space in zip(values, reversed(spaces), strict=True):
+            assert lookup.selecting(space, {"app": value}, {}) == [1]
+        assert lookup.selecting("other", {"app": values[0]}, {}) == []
+        lookup.remove(1)
+        assert not lookup._filed
+
+
 def test_labels_that_terms_ask_for_no_more_are_filed_to_a_bound() -> None:
     filed: PodLookup[int] = PodLookup()
     filed.add(1, "a", {f"k{at}": "x" for at in range(500)})

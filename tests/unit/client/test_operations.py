@@ -108,7 +108,7 @@ def test_a_name_that_is_taken_is_no_submission_in_progress() -> None:
 
 @pytest.mark.parametrize("call", [Call("POST", "/x"), Call("PATCH", "/x"), Call("DELETE", "/x")])
 def test_what_may_have_been_done_is_not_done_again(call: Call) -> None:
-    for answer in (AWAY, no(503)):
+    for answer in (AWAY, no(503), no(409, "Conflict", retry_after="1")):
         carried = Carried([answer])
         with pytest.raises((Unreachable, Refused)):
             carried.out(SERVICE.request(call))

@@ -114,6 +114,17 @@ def test_nodes_that_are_away_are_named_where_without_them_there_is_too_little(st
     assert told(decided(nodes, gang("g", pods=7, gpu=8), running=BUSY[:5])).code is Code.NEVER_FITS
 
 
+def test_nodes_that_take_no_pod_now_say_more_than_that_all_of_them_would_be_too_few() -> None:
+    wanted = roles(2, 1)
+    there = (("zone", "z0"),)
+    members = [structs.replace(one, pod_class=replace(one.pod_class, node_selector=there)) for one in wanted.waiting]
+    asked = structs.replace(wanted, waiting=tuple(members))
+    closed = [replace(one, unschedulable=at % 3 == 0) for at, one in enumerate(POOL)]
+    assert told(decided(POOL, asked, running=())).code is Code.NEVER_FITS
+    reason = told(decided(closed, asked, running=()))
+    assert (reason.code, reason.nodes["unschedulable"]) == (Code.NO_NODE_MATCHES, 2)
+
+
 CHIEFS = [member(f"c{at}", pod_class(cpu=9), "chief") for at in range(3)]
 
 
