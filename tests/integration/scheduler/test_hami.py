@@ -340,11 +340,17 @@ async def theirs(world: World, name: str, node: str, **annotations: str) -> Any:
     return made | {"spec": made["spec"] | {"schedulerName": "hami-scheduler"}}
 
 
-async def test_a_lock_of_another_schedulers_pod_is_waited_for(world: World, start: Start, queue: str) -> None:
+async def locked(world: World) -> str:
+    """A node whose lock another scheduler's pod `other` has."""
     await play(world)
     node = world.nodes[0]
     await world.create(await theirs(world, "other", node))
     await world.client.patch(NODES, node, None, {"metadata": {"annotations": {LOCK: lock_text(world, "other")}}})
+    return node
+
+
+async def test_a_lock_of_another_schedulers_pod_is_waited_for(world: World, start: Start, queue: str) -> None:
+    node = await locked(world)
     async with start() as service:
         await world.create(ask(world, "p", queue, 4000, 25))
 
@@ -359,10 +365,7 @@ async def test_a_lock_of_another_schedulers_pod_is_waited_for(world: World, star
 
 
 async def test_a_node_that_stays_locked_is_avoided_and_told(world: World, start: Start, queue: str) -> None:
-    await play(world)
-    node = world.nodes[0]
-    await world.create(await theirs(world, "other", node))
-    await world.client.patch(NODES, node, None, {"metadata": {"annotations": {LOCK: lock_text(world, "other")}}})
+    node = await locked(world)
     async with start() as service:
         service.executor.turns.timeouts = TurnTimeouts(busy=0.1)
         await world.create(ask(world, "p", queue, 4000, 25))

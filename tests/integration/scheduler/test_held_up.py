@@ -8,7 +8,7 @@ from t9ksched.scheduler.report.observed_job import observed_job
 from t9ksched.scheduler.serve.explaining import explanation
 from t9ksched.scheduler.service import SchedulerService
 from tests.integration.scheduler.conftest import Start
-from tests.integration.scheduler.test_hami import LOCK, ask, given, lock_text, play, theirs
+from tests.integration.scheduler.test_hami import LOCK, ask, given, locked
 from tests.integration.world import World
 
 
@@ -27,10 +27,7 @@ async def explained(service: SchedulerService, world: World, name: str) -> list[
 
 
 async def test_a_pod_before_a_locked_node_says_who_has_it(world: World, start: Start, queue: str) -> None:
-    await play(world)
-    node = world.nodes[0]
-    await world.create(await theirs(world, "other", node))
-    await world.client.patch(NODES, node, None, {"metadata": {"annotations": {LOCK: lock_text(world, "other")}}})
+    node = await locked(world)
     async with start() as service:
         await world.create(ask(world, "p", queue, 4000, 25))
         said = (await world.event(names.EVENT_WAITING, "p"))["message"]
