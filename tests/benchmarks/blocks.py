@@ -23,23 +23,17 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from msgspec import structs
 
-from t9ksched.admission.access import Members
 from t9ksched.engine.memory import Memory
 from t9ksched.engine.nodes import NodeTable
 from t9ksched.engine.planner import Planner
 from t9ksched.engine.policy import Policy
 from t9ksched.engine.view import View
-from t9ksched.model import names
 from t9ksched.model.cards import CardGrant
 from t9ksched.model.gang import Gang, Running
-from t9ksched.model.node import decode_node
-from t9ksched.model.pod import decode_pod
-from t9ksched.model.queue import Queue, parse_queue_spec
 from t9ksched.scheduler.state.snapshot import snapshot
 from t9ksched.scheduler.state.state import ClusterState
 from tests.benchmarks.engine import filling
-from tests.benchmarks.memory import node as a_node
-from tests.benchmarks.memory import pod as a_pod
+from tests.benchmarks.memory import singles as waiting_singles
 from tests.benchmarks.timing import report
 from tests.builders import GPU, gang, node, pod_class, queue, running, view
 
@@ -99,17 +93,8 @@ def seen(watch: Watch, state: ClusterState) -> View:
 
 
 def singles(watch: Watch, part: float) -> Iterator[None]:
-    pods, nodes = int(30_000 * part), int(4_000 * part)
-    state = ClusterState()
-    state.set_queues([Queue("q", parse_queue_spec({}))])
-    state.permit({"q": Members(everyone=True)})
-    for at in range(nodes):
-        state.upsert_node(decode_node(a_node(at)))
-    for at in range(pods):
-        one = a_pod(at, "", cards=True)
-        del one["metadata"]["labels"][names.GROUP_LABEL]
-        one["metadata"]["labels"][names.QUEUE_LABEL] = "q"
-        state.upsert_pod(decode_pod(one))
+    pods = int(30_000 * part)
+    state = waiting_singles(int(4_000 * part), pods)
     yield
     planner = planned(watch, seen(watch, state), Policy(), Memory())
     assert planner.result().stats.placed == pods

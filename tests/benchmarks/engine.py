@@ -18,23 +18,18 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from msgspec import structs
 
-from t9ksched.admission.access import Members
 from t9ksched.engine.memory import Memory
 from t9ksched.engine.nodes import NodeTable
 from t9ksched.engine.planner import Plan, Planner, plan
 from t9ksched.engine.policy import Policy
 from t9ksched.engine.view import QueueState, View
-from t9ksched.model import names
 from t9ksched.model.cards import CardGrant
 from t9ksched.model.gang import Gang
-from t9ksched.model.node import decode_node
-from t9ksched.model.pod import decode_pod
 from t9ksched.model.podrules import parse_rules
-from t9ksched.model.queue import ORDERINGS, Ordering, Queue, parse_queue_spec
+from t9ksched.model.queue import ORDERINGS, Ordering
 from t9ksched.scheduler.state.state import ClusterState
 from tests.benchmarks.memory import NOW
-from tests.benchmarks.memory import node as a_node
-from tests.benchmarks.memory import pod as a_pod
+from tests.benchmarks.memory import singles as waiting_singles
 from tests.benchmarks.timing import Spent, best, report
 from tests.builders import gang, node, pod_class, queue, view
 
@@ -187,17 +182,7 @@ def singles_of_a_state(nodes: int, pods: int, ordering: Ordering) -> dict[str, o
 
     found = []
     for _ in range(4):
-        given = ClusterState()
-        given.set_queues([Queue("q", parse_queue_spec({"ordering": ordering}))])
-        given.permit({"q": Members(everyone=True)})
-        for at in range(nodes):
-            given.upsert_node(decode_node(a_node(at)))
-        for at in range(pods):
-            one = a_pod(at, "", cards=True)
-            del one["metadata"]["labels"][names.GROUP_LABEL]
-            one["metadata"]["labels"][names.QUEUE_LABEL] = "q"
-            given.upsert_pod(decode_pod(one))
-        found.append(best(partial(whole, given), 1))
+        found.append(best(partial(whole, waiting_singles(nodes, pods, ordering=ordering)), 1))
     spent = min(found, key=lambda one: one.cpu)
     return spent.rates(gangs=pods) | {"cpu_us_a_gang": round(spent.cpu / pods * 1e6, 1)}
 

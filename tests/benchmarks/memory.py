@@ -80,6 +80,21 @@ def group(at: int) -> dict[str, Any]:
     return {"metadata": meta, "spec": {"minMember": SIZE, "queue": f"q{at % 8}"}}
 
 
+def singles(nodes: int, pods: int, **spec: Any) -> ClusterState:
+    """Nodes, and single pods with a card each that have just come to the queue `q` of this spec."""
+    state = ClusterState()
+    state.set_queues([Queue("q", parse_queue_spec(spec))])
+    state.permit({"q": Members(everyone=True)})
+    for at in range(nodes):
+        state.upsert_node(decode_node(node(at)))
+    for at in range(pods):
+        one = pod(at, "", cards=True)
+        del one["metadata"]["labels"][names.GROUP_LABEL]
+        one["metadata"]["labels"][names.QUEUE_LABEL] = "q"
+        state.upsert_pod(decode_pod(one))
+    return state
+
+
 def rss() -> int:
     """What the process holds now, in MiB, after everything that can be given back was."""
     gc.collect()

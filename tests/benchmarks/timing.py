@@ -56,12 +56,12 @@ def best(run: Callable[[], object], rounds: int) -> Spent:
     return min(found, key=lambda spent: spent.cpu)
 
 
-def stepped(view: View, policy: Policy, memory: Memory) -> tuple[Plan, dict[str, float]]:
+def stepped(view: View, policy: Policy, memory: Memory, now: int = 0) -> tuple[Plan, dict[str, float]]:
     """The plan of a cycle that is made step by step, as the loop of the scheduler does; CPU milliseconds of all of it
     and of its longest step.
     """
     began = last = process_time()
-    planner = Planner(view, policy, 0, memory)
+    planner = Planner(view, policy, now, memory)
     steps = [process_time() - last]
     done = False
     while not done:
