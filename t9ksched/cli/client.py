@@ -12,11 +12,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from t9ksched.cli.datadir import remembered
+from t9ksched.cli.datadir import unreadable
 from t9ksched.cli.failure import BAD_USAGE, Failure
 from t9ksched.cli.remedies import remedy
 from t9ksched.client.calls import JSON, Call, Query, address, decoded
-from t9ksched.client.errors import Misunderstood, Refused, Unreachable
+from t9ksched.client.errors import ClientError, Misunderstood, Refused, Unreachable
 from t9ksched.client.known import NoService, default_data_dir, find
 from t9ksched.client.sending import Transport
 
@@ -43,8 +43,6 @@ class Client:
         directory = data_dir or default_data_dir()
         if server:
             Client.at(server, "")  # a wrong address is bad usage, whatever else is known
-        if not server or not token:
-            remembered(directory)
         try:
             return Client(*find(server, token, directory))
         except NoService as error:
@@ -52,6 +50,8 @@ class Client:
                 f"No t9ksched service is known here: {error.file} does not exist.",
                 remedy="Start one with `t9ksched up`, or say where it is with --server URL and --token TOKEN.",
             ) from None
+        except ClientError as error:
+            raise unreadable(error) from None
         except ValueError as error:
             raise Failure(f"{directory / 'client.json'}: {error}.", remedy="Start `t9ksched up` again.") from None
 

@@ -24,9 +24,12 @@ def remembered(data_dir: Path) -> ClientFile | None:
     try:
         return ClientFile.read(data_dir)
     except ClientError as error:
-        raise Failure(
-            str(error), remedy="Remove it and start `t9ksched up` again, or pass --server and --token."
-        ) from error
+        raise unreadable(error) from error
+
+
+def unreadable(error: ClientError) -> Failure:
+    """The failure of a `client.json` that cannot be understood."""
+    return Failure(str(error), remedy="Remove it and start `t9ksched up` again, or pass --server and --token.")
 
 
 def lock(data_dir: Path) -> IO[str]:
