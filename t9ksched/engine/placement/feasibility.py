@@ -97,12 +97,15 @@ class FeasibilityCache:
         if found is None:
             static = self._static
             assert static is not None, "follow() comes first"
-            if len(self._columns) >= _MOST_COLUMNS:
-                self._columns.clear()
             found = np.fromiter(evaluate(constraint, static.facts), np.bool_, len(static.facts))
-            self._columns[constraint] = found
-            self.computed += len(static.facts)
+            self._keep(constraint, found)
         return found
+
+    def _keep(self, constraint: Constraint, column: Mask) -> None:
+        if len(self._columns) >= _MOST_COLUMNS:
+            self._columns.clear()
+        self._columns[constraint] = column
+        self.computed += len(column)
 
     def prepare(self, selector: LabelSelector | None, pod_class: PodClass, meter: Meter) -> Work[None]:
         """Compute, in slices, the columns that `allowed` will ask for: of a new class on thousands of nodes each takes
@@ -123,10 +126,7 @@ class FeasibilityCache:
                 yield
                 if self._static is not static:
                     return  # a cycle on other nodes began meanwhile
-            if len(self._columns) >= _MOST_COLUMNS:
-                self._columns.clear()
-            self._columns[constraint] = found
-            self.computed += len(found)
+            self._keep(constraint, found)
 
     def allowed(self, selector: LabelSelector | None, pod_class: PodClass) -> Mask:
         """Nodes on which pods of the class may run in a queue with this selector; not to be written to."""
