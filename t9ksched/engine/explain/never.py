@@ -240,22 +240,21 @@ def away(*columns: ClassFit) -> list[Addition]:
     """Which nodes would match if they were not away, by what keeps them. Of those whose accelerators are not ready
     `inventory` tells.
     """
-    found: dict[str, str] = {}
-    words: dict[str, str] = {}
+    found: dict[str, tuple[str, str]] = {}
     for column in columns:
         left = column.ever & ~column.mask
         facts = column.trial.nodes.static.facts
         for constraint in _states(column):
             gone = left & ~column.trial.feasibility.column(constraint)
             for row in np.flatnonzero(gone).tolist():
-                found.setdefault(facts[row].name, constraint.label)
-                words.setdefault(facts[row].name, _STATES.get(constraint.label) or held_back(facts[row]))
+                word = _STATES.get(constraint.label) or held_back(facts[row])
+                found.setdefault(facts[row].name, (constraint.label, word))
             left = left & ~gone
     if not found:
         return []
-    counts = Counter(found.values())
+    counts = Counter(label for label, _ in found.values())
     states: dict[str, list[str]] = {}
-    for name, word in words.items():
+    for name, (_, word) in found.items():
         states.setdefault(word, []).append(name)
     number = len(found)
     told = f"{number} more {'is' if number == 1 else 'are'} away: {named_by_state(states)}"
