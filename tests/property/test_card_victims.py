@@ -311,6 +311,11 @@ def test_a_search_that_does_not_look_at_every_set_takes_no_victim_of_a_higher_pr
         judge(case(rng, 7), every=False)
 
 
+def test_nodes_without_anybody_to_evict_are_no_trouble_to_a_search() -> None:
+    with patch.object(every_set, "_ALL_SETS", 0):
+        judge(case(random.Random(6833), 7), every=False)
+
+
 @given(st.randoms(use_true_random=True))
 @settings(RELAXED, max_examples=60)
 def test_unlike_pods_start_once_their_victims_have_gone(rng: random.Random) -> None:

@@ -27,10 +27,12 @@ def needed_for_slots(
     """
     goes = np.zeros(len(candidates), np.bool_)
     able = np.ones(len(field.rows), np.bool_)
+    if not len(candidates):
+        return goes, able
     row = field.row[candidates]
     turn = np.lexsort((*reversed(order), row))
     places, begins = np.unique(row[turn], return_index=True)
-    for place, mine in zip(places.tolist(), np.split(turn, begins[1:]) if len(places) else (), strict=True):
+    for place, mine in zip(places.tolist(), np.split(turn, begins[1:]), strict=True):
         at, wants = int(field.rows[place]), int(counts[place]) + 1
         leaves = field.freed[:, candidates[mine]]
         holds = (leaves[need.of.places] > 0).any(axis=0)
