@@ -59,8 +59,8 @@ sbom: $(READY)  ## write a bill of materials (CycloneDX) of what is shipped, fro
 	@$(UV) export --frozen --quiet --no-dev --extra server --format cyclonedx1.5 --preview-features sbom-export --output-file $(SBOM) >/dev/null
 	@echo "$(SBOM)"
 
-clean:  ## remove the environment and every cache
-	@rm -rf .venv dist build .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+clean:  ## remove the environment, the compiled kernel and every cache
+	@rm -rf .venv dist build .mypy_cache .ruff_cache .import_linter_cache .hypothesis t9ksched/engine/kernel/_kernel.*
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # uv reads the index of uv.lock and the system's certificates. Where only pip is told how to reach an index (a mirror,
