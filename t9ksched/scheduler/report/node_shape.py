@@ -1,7 +1,7 @@
 """A node with its cards and their holders, as REST and the CLI show it."""
 
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from t9ksched.engine.nodes import LARGEST
@@ -42,19 +42,8 @@ def node_shape(state: ClusterState, name: str, planned: Sequence[Json] = ()) -> 
             drifts = charge.uid in state.cards.drifting
             drift += drifts
             unknown += state.cards.unknown(charge, facts)
-            parts = {(part.resource, part.index): part for part in charge.cards.parts}
-            given = container_cards(charge)
-            times = Counter((request.resource, index) for request, index in given)
-            for request, index in given:
-                card = request.resource, index
-                part = own_part(request, index, facts) if times[card] > 1 else parts.get(card)
-                holders[card].append(_holder(pod, request.container, drifts, part))
-            for card, part in parts.items():
-                if card not in times:  # under another name than that by which its containers ask
-                    first = next((request.container for request in charge.pod_class.cards), "")
-                    holders[card].append(_holder(pod, first, drifts, part))
-                elif times[card] > 1 and (rest := _for_init(charge, part, facts)) is not None:
-                    holders[card].append(_holder(pod, rest[0], drifts, rest[1]))
+            for resource, index, container, part in _held(charge, facts):
+                holders[resource, index].append(_holder(pod, container, drifts, part))
     limited = {
         resource: amount
         for resource, amount in facts.allocatable.items()
@@ -146,36 +135,49 @@ def _holder(pod: PodRecord, container: str, drifts: bool, part: CardPart | None)
     }
 
 
-def own_part(request: CardRequest, index: int, facts: NodeFacts) -> CardPart | None:
+def _held(charge: Charge, facts: NodeFacts) -> Iterator[tuple[str, int, str, CardPart | None]]:
+    """Resource, index and container of every card that a pod is charged with, and what is held of it; None for all.
+    Where several containers run on a card at one time each is named with its own part. Init containers are named for
+    what is charged beyond that, also of cards on which they alone run.
+    """
+    parts = {(part.resource, part.index): part for part in charge.cards.parts}
+    running: defaultdict[tuple[str, int], list[CardRequest]] = defaultdict(list)
+    before: dict[tuple[str, int], str] = {}
+    for request, indices in charge.cards.split(charge.pod_class.cards):
+        for index in indices:
+            if request.kind == "init":
+                before.setdefault((request.resource, index), request.container)
+            else:
+                running[request.resource, index].append(request)
+    for card, requests in running.items():
+        if len(requests) == 1:
+            yield *card, requests[0].container, parts.get(card)
+            continue
+        own = [_own_part(request, card[1], facts) for request in requests]
+        for request, part in zip(requests, own, strict=True):
+            yield *card, request.container, part
+        if card in before and (rest := _beyond(parts.get(card), own)) is not None:
+            yield *card, before[card], rest
+    for card, container in before.items():
+        if card not in running:
+            yield *card, container, parts.get(card)
+    first = next((request.container for request in charge.pod_class.cards), "")
+    for card, part in parts.items():
+        if card not in running and card not in before:  # under another name than that by which its containers ask
+            yield *card, first, part
+
+
+def _own_part(request: CardRequest, index: int, facts: NodeFacts) -> CardPart | None:
     """What a container has of a card of a node; None where that is whole."""
     sizes = facts.cards.divided.get(request.resource, ())
     return request.part_of(index, sizes[index]) if index < len(sizes) else None
 
 
-def _for_init(charge: Charge, part: CardPart, facts: NodeFacts) -> tuple[str, CardPart] | None:
-    """What a pod is charged of a card for an init container beyond what its other containers have there together, and
-    that container; None where these have as much.
-    """
-    resource, index = part.resource, part.index
-    own = [own_part(one, at, facts) for one, at in container_cards(charge) if (one.resource, at) == (resource, index)]
-    cores = part.cores - sum(one.cores for one in own if one is not None)
-    memory = part.memory - sum(one.memory for one in own if one is not None)
-    if max(cores, memory) <= 0:
+def _beyond(charged: CardPart | None, own: Iterable[CardPart | None]) -> CardPart | None:
+    """What is charged of a card beyond these parts of it; None where that is nothing."""
+    if charged is None:
         return None
-    first = (
-        one.container
-        for one, indices in charge.cards.split(charge.pod_class.cards)
-        if one.kind == "init" and one.resource == resource and index in indices
-    )
-    name = next(first, "")
-    return (name, CardPart(resource, index, max(cores, 0), max(memory, 0))) if name else None
-
-
-def container_cards(charge: Charge) -> list[tuple[CardRequest, int]]:
-    """Request of a container and index for every card that a pod holds; main containers and sidecars first to last."""
-    return [
-        (request, index)
-        for request, indices in charge.cards.split(charge.pod_class.cards)
-        if request.kind != "init"
-        for index in indices
-    ]
+    there = [part for part in own if part is not None]
+    cores = max(charged.cores - sum(part.cores for part in there), 0)
+    memory = max(charged.memory - sum(part.memory for part in there), 0)
+    return CardPart(charged.resource, charged.index, cores, memory) if cores or memory else None
