@@ -157,9 +157,8 @@ class Server:
 
     async def __aexit__(self, *_: object) -> None:
         # Streams have no end of their own: their clients are told first, and come again.
-        if isinstance(self._app, FastAPI) and isinstance(
-            services := getattr(self._app.state, "services", None), Services
-        ):
+        if isinstance(self._app, FastAPI):
+            services: Services = self._app.state.services
             await services.events.close()
         self._server.stop()
         if self._task is not None:
