@@ -8,8 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from t9ksched.model.gang import Gang, Member
+from t9ksched.model.labels import LabelSelector, Requirement
 from t9ksched.model.podclass import PodClass
-from t9ksched.model.podrules import PodRules
+from t9ksched.model.podrules import Peers, PodRules, PodTerm
 from t9ksched.scheduler.observe.informers import decoder
 from t9ksched.scheduler.state.namespaces import NamespaceObject, Namespaces
 from t9ksched.scheduler.state.pod_affinity_index import PodAffinityIndex, own_labels
@@ -116,3 +117,16 @@ def test_the_index_tells_what_a_look_at_all_pods_tells(seed: int, changes: list[
     for change in ("come", *changes):
         getattr(world, change)()
         world.check()
+
+
+def test_pods_of_a_namespace_that_is_labelled_later_are_selected_from_then_on() -> None:
+    world = World(0)
+    around = LabelSelector((Requirement("team", "In", ("a",)),))
+    apart = PodTerm((Peers(LabelSelector(()), (), around),), "rack")
+    world.pods["p"] = PodRecord("p", "ns", "p", True, PodClass(), node="n0")
+    world.pods["rules"] = PodRecord("rules", "other", "rules", True, PodClass(rules=PodRules(apart=(apart,))))
+    for pod in world.pods.values():
+        world.index.seen(pod)
+    for labels, told in (({"team": "b"}, []), ({"team": "a"}, ["ns"]), ({"team": "a", "x": "y"}, ["ns"]), ({}, [])):
+        world.namespaces.upsert(decoder(NamespaceObject)({"metadata": {"name": "ns", "labels": labels}}))
+        assert [one.namespace for one in world.index.present()] == told

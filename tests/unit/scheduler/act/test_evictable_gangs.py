@@ -8,6 +8,7 @@ from t9ksched.scheduler.act.evictable_gangs import EvictableGangs
 from t9ksched.scheduler.observe.informers import decoder
 from t9ksched.scheduler.state.budgets import Budgets, DisruptionBudget
 from t9ksched.scheduler.state.state import ClusterState
+from t9ksched.store.job_overrides import JobControl
 from tests.unit.scheduler.state.test_state import NOW, group, node, pod, state_with
 
 DAY = 86_400 * 1_000_000_000
@@ -85,6 +86,19 @@ def test_evictions_of_a_day_are_counted_and_forgotten() -> None:
     evictable.note("group-g", "somebody", NOW)
     assert [one.evictions for one in evictable.running(NOW)] == [1, 0]
     assert [one.evictions for one in evictable.running(NOW + DAY + 1)] == [0, 0]
+
+
+@pytest.mark.parametrize("between", [True, False])
+def test_a_priority_that_a_manager_changes_while_members_wait_is_told(between: bool) -> None:
+    state, _, evictable = busy()
+    state.upsert_pod(pod("h2", group="h"))
+    assert [one.priority for one in evictable.running(NOW)] == [0, 0]
+    for priority in (7, 3):
+        state.direct({"group-h": JobControl("group-h", priority=priority)})
+        if between:
+            evictable.running(NOW)
+        state.view(NOW)
+        assert [one.priority for one in evictable.running(NOW)] == [0, priority]
 
 
 async def test_what_budgets_would_lose_is_found_in_steps(monkeypatch: pytest.MonkeyPatch) -> None:
