@@ -85,7 +85,6 @@ class HistoryRecorder:
         if told is not None and told.reasons is reasons is gang.reasons and gang.position == position:
             return  # so it is for nearly all of a hundred thousand that wait
         self._state.progress.waits(gang, reasons, position)
-        self._unsaid.pop(uid, None)
         codes = frozenset(str(reason.code) for reason in reasons)
         if codes == {str(Code.GANG_INCOMPLETE)}:
             return  # every job has this reason while its pods are being created; the group's status shows it
@@ -122,15 +121,18 @@ class HistoryRecorder:
             if pod.placed:
                 node = pod.assumed or pod.node
                 nodes[node] = nodes.get(node, 0) + 1
-        if self._state.progress.placed(gang, now):
+        first = self._state.progress.placed(gang, now)
+        if first or (uid in self._unsaid and gang.complete()):  # or in other places than those that were not said yet
             places = ", ".join(f"{node} ×{count}" if count > 1 else node for node, count in sorted(nodes.items()))
-            waited = max(0, now - gang.created) // 1_000_000_000
-            self._note(history.ADMITTED, gang, now, {"nodes": nodes, "waitedSeconds": waited})
+            if first:
+                waited = max(0, now - gang.created) // 1_000_000_000
+                self._note(history.ADMITTED, gang, now, {"nodes": nodes, "waitedSeconds": waited})
             pods = "1 pod" if len(gang.members) == 1 else f"{sum(nodes.values())} pods"
             said = f"{pods} placed on {places}"
             if turns := {pod.name for pod in gang.members.values() if pod.assumed and self._in_turn(pod.assumed)}:
                 self._unsaid[uid] = said, turns
             else:
+                self._unsaid.pop(uid, None)
                 self._events.gang(gang, names.EVENT_SCHEDULED, said)
 
     def _in_turn(self, node: str) -> bool:

@@ -283,3 +283,24 @@ def test_a_gang_that_is_told_the_same_costs_nothing_and_misses_nothing() -> None
     one.recorder.waits("u", why, 2, 6)
     assert one.sql_writer.events == ["waiting"] * 4
     assert record.reasons is why
+
+
+@pytest.mark.parametrize("again", ["busy", "free"])
+def test_a_job_that_is_turned_away_from_a_busy_node_is_told_once_it_is_bound_elsewhere(again: str) -> None:
+    state, events, writer = ClusterState(), EventWriter(), SqlWriter()
+    recorder = HistoryRecorder(state, writer, events, lambda: 1)  # type: ignore[arg-type]
+    recorder._in_turn = lambda node: node.startswith("busy")  # type: ignore[method-assign]
+    see(state)
+    state.view(1)
+    pod = state.pods["u"]
+    for at, node in enumerate(("busy-1", f"{again}-2"), start=1):
+        pod.assumed = node
+        recorder.placed("u", at)
+        if at == 1:
+            pod.assumed = ""
+            recorder.waits("u", (WHY,), 1, at)
+            assert not [message for reason, message in events.written if reason == names.EVENT_SCHEDULED]
+    recorder.bound(state.gangs_by_uid["u"], "p", pod.assumed, {}, 3, None, {})
+    said = [message for reason, message in events.written if reason == names.EVENT_SCHEDULED]
+    assert said == [f"1 pod placed on {again}-2"]
+    assert writer.events.count("admitted") == 1
