@@ -25,6 +25,8 @@ Objects = Mapping[str, Any] | Sequence[Mapping[str, Any]] | str | bytes | Path
 Texts = str | Sequence[str]
 
 WORKLOADS: Final = "/apis/v1/workloads"
+LARGEST_PAGE: Final = 1000
+"""Items of a page that the service gives at most."""
 _YAML: Final = "application/yaml"
 _LATER: Final = (502, 503, 504)
 
@@ -102,7 +104,7 @@ class Operations:
         found: Listed[T] = Listed()
         page: dict[str, Any] = {}
         while True:
-            wanted = {} if limit is None else {"limit": limit - len(found)}
+            wanted = {} if limit is None else {"limit": min(limit - len(found), LARGEST_PAGE)}
             answer = yield from asked(Call("GET", path, {**query, **wanted, **page}), self.retries)
             got: Page[Any] = self._read(answer, Page[kind])  # type: ignore[valid-type]
             found += got.items

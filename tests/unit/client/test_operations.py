@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
+from api.http.paging import MOST
 from t9ksched.client.calls import KEY, Answer, Call
 from t9ksched.client.errors import Misunderstood, NotFound, NotReached, Refused, Unreachable, WaitTimeout
 from t9ksched.client.models import Job
-from t9ksched.client.operations import Operation, Operations, Retries, objects_in
+from t9ksched.client.operations import LARGEST_PAGE, Operation, Operations, Retries, objects_in
 from t9ksched.client.waiting import wait
 
 RETRIES = Retries(times=2, first_seconds=1.0, longest_seconds=8.0, patience_seconds=20.0)
@@ -146,6 +147,14 @@ def test_bodies(tmp_path: Path) -> None:
         "Job",
         "Pod",
     ]
+
+
+def test_a_limit_beyond_a_page_is_asked_for_in_pages() -> None:
+    page = {"items": [JOB] * LARGEST_PAGE, "continue": "x"}
+    carried = Carried([ok(page), ok(page), ok(page)])
+    assert len(carried.out(SERVICE.jobs(2 * LARGEST_PAGE + 5))) >= 2 * LARGEST_PAGE + 5
+    assert [call.query["limit"] for call in carried.calls] == [LARGEST_PAGE, LARGEST_PAGE, 5]
+    assert LARGEST_PAGE == MOST, "what the service gives"
 
 
 def test_pages_are_followed_up_to_the_limit() -> None:
