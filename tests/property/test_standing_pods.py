@@ -19,7 +19,8 @@ from t9ksched.engine.policy import Policy
 from t9ksched.engine.view import View
 from t9ksched.engine.work import Meter, finish
 from t9ksched.model.gang import Gang, Member, Neighbours
-from t9ksched.model.podrules import PodRules, PodTerm
+from t9ksched.model.labels import LabelSelector
+from t9ksched.model.podrules import Peers, PodRules, PodTerm
 from t9ksched.model.reservation import Reservation, ReservationKind
 from tests.builders import node, pod_class, queue, table, view
 from tests.property import ruled_pods
@@ -212,6 +213,23 @@ def test_what_is_kept_is_what_a_look_at_everything_finds(seed: int, changes: lis
         earlier.append((given_view, state, told(given_view, state)))
     for given_view, state, was in earlier:
         assert told(given_view, state) == was, "what a cycle was given stays"
+
+
+def test_a_term_that_keeps_nobody_away_any_more_is_told_so() -> None:
+    """A gang wants to be near what others keep apart from; the others come and go, and have no places."""
+    world, kept = World(0), StandingPods()
+    term = PodTerm((Peers(LabelSelector(()), ("a",)),), "rack")
+
+    def wants(name: str, rules: PodRules) -> Gang:
+        of = replace(pod_class(cpu=1), rules=rules)
+        return Gang(name, f"b/{name}", "q", waiting=(Member(name, f"b/{name}", "", of, ()),), total=1)
+
+    near, others = wants("near", PodRules(together=(term,))), [wants(name, PodRules(apart=(term,))) for name in "xy"]
+    for version, count in enumerate((0, 1, 2, 1, 0, 1), 1):
+        world.gangs = [near, *others[:count]]
+        state = finish(kept.follow(world.view(), Meter(), version))
+        assert state is not None
+        assert state._standing[term].used == bool(count)
 
 
 @given(st.integers(0, 10**9), st.lists(st.sampled_from(CHANGES), min_size=1, max_size=12))
