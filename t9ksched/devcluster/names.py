@@ -14,5 +14,13 @@ RUN_SECONDS_ANNOTATION: Final = f"{DOMAIN}/run-seconds"
 EXIT_CODE_ANNOTATION: Final = f"{DOMAIN}/exit-code"
 STOP_SECONDS_ANNOTATION: Final = f"{DOMAIN}/stop-seconds"
 """How long a deleted pod takes to stop; never longer than its grace period."""
+LOG_LINES_ANNOTATION: Final = f"{DOMAIN}/log-lines"
+"""What each container writes at its start: the lines of this text, or so many lines as it says if it is a number."""
 
-ANNOTATIONS: Final = (RUN_SECONDS_ANNOTATION, EXIT_CODE_ANNOTATION, STOP_SECONDS_ANNOTATION, CARDS_GIVEN_PREFIX)
+ANNOTATIONS: Final = (
+    RUN_SECONDS_ANNOTATION,
+    EXIT_CODE_ANNOTATION,
+    STOP_SECONDS_ANNOTATION,
+    LOG_LINES_ANNOTATION,
+    CARDS_GIVEN_PREFIX,
+)

@@ -9,7 +9,7 @@ time, use `kube.watch.reflector` on top.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
@@ -183,6 +183,17 @@ class InitialEventsPort(Protocol):
         """Every present object as ADDED, a bookmark for which `initial_events_end` holds, then changes as in `watch`.
 
         A server that does not offer it answers BadRequest or Unprocessable, or never sends that bookmark.
+        """
+        ...
+
+
+@runtime_checkable
+class LogPort(Protocol):
+    """An optional ability of a port: what containers have written."""
+
+    def log(self, namespace: str, name: str, query: Mapping[str, str]) -> AsyncIterator[bytes]:
+        """The log of a pod's container, part by part; `query` has the parameters of Kubernetes, such as `container`,
+        `follow` and `tailLines`. With `follow` it ends when the container does.
         """
         ...
 

@@ -10,6 +10,7 @@ from t9ksched.devcluster.apiserver.intake import body_of
 from t9ksched.devcluster.apiserver.kinds import Kind
 from t9ksched.devcluster.apiserver.patching import apply_patch
 from t9ksched.devcluster.apiserver.paths import Target, method_not_allowed
+from t9ksched.devcluster.apiserver.podlogs import PodLogs
 from t9ksched.devcluster.apiserver.requests import ResourceRequests
 from t9ksched.devcluster.apiserver.responses import json_response
 from t9ksched.devcluster.apiserver.status import not_found, unknown_path
@@ -30,6 +31,7 @@ class SubresourceRequests:
 
     def __init__(self, api: Api, requests: ResourceRequests, accounts: AccountTokens | None) -> None:
         self.api = api
+        self._logs = PodLogs(api, requests.faults)
         self._requests = requests
         self._accounts = accounts
 
@@ -68,8 +70,7 @@ class SubresourceRequests:
         if target.subresource == "log":
             if verb != "get":
                 raise method_not_allowed()
-            self.api.get(kind, target.namespace, target.name or "")
-            return web.Response(text="")
+            return await self._logs.answer(request, kind, target)
         if verb != "create":
             raise method_not_allowed()
         if target.subresource == "binding":

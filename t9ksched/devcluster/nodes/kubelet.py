@@ -9,21 +9,21 @@ others should not have bound.
 
 from collections.abc import Collection
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from t9ksched.devcluster.controllers.follow import Follower, Reconciler, split_key
 from t9ksched.devcluster.controllers.timers import Timers
-from t9ksched.devcluster.names import EXIT_CODE_ANNOTATION, RUN_SECONDS_ANNOTATION, STOP_SECONDS_ANNOTATION
-from t9ksched.devcluster.nodes import gpushareplugin, hamiplugin, podstatus
+from t9ksched.devcluster.names import STOP_SECONDS_ANNOTATION
+from t9ksched.devcluster.nodes import gpushareplugin, hamiplugin, images, podstatus
 from t9ksched.devcluster.nodes.deviceplugin import CardsRefused
 from t9ksched.devcluster.nodes.noderoom import NodeRoom, PodRefused
 from t9ksched.devcluster.nodes.podstatus import Run
+from t9ksched.devcluster.nodes.wishes import BadAnnotation, number, timing
 from t9ksched.kube.errors import ApiError, NotFound, Unprocessable
 from t9ksched.kube.port import ClusterPort
 from t9ksched.kube.resources import NODES, PODS
 from t9ksched.model.ordered import OrderedSet
-from t9ksched.model.whole import whole_number
 
 Object = dict[str, Any]
 
@@ -42,10 +42,6 @@ class Refusal(NamedTuple):
     reason: str
     node: str
     message: str
-
-
-class _BadAnnotation(Exception):
-    pass
 
 
 @dataclass
@@ -206,10 +202,13 @@ class Kubelet(Reconciler):
         if life.run is None:
             if not life.ip and not self._admit(key, pod, life, now):
                 return
+            if fault := images.fault_of(pod):
+                life.unwritten = podstatus.unstartable(pod, now, *fault)
+                return
             try:
-                _timing(pod)
-            except _BadAnnotation as error:
-                life.unwritten = podstatus.unstartable(pod, now, str(error))
+                timing(pod)
+            except BadAnnotation as error:
+                life.unwritten = podstatus.unstartable(pod, now, "CreateContainerConfigError", str(error))
                 return
             life.run = Run(now, now)
             life.unwritten = self._running(pod, life)
@@ -235,8 +234,8 @@ class Kubelet(Reconciler):
         """Bring the pod's run up to the present, and set the timer for the next step."""
         assert life.run is not None
         try:
-            seconds, code = _timing(pod)
-        except _BadAnnotation:
+            seconds, code = timing(pod)
+        except BadAnnotation:
             seconds, code = None, 0  # the annotation became invalid after the start: runs until deleted
         policy = pod["spec"].get("restartPolicy") or "Always"
         limit = pod["spec"].get("activeDeadlineSeconds")
@@ -252,7 +251,7 @@ class Kubelet(Reconciler):
                 due = run.stopped + BACKOFF[min(run.restarts, len(BACKOFF) - 1)]
                 if due > now:
                     break
-                life.run = replace(run, since=now, restarts=run.restarts + 1, stopped=None)
+                life.run = run.restart(now)
             else:
                 due = None if seconds is None else run.since + seconds
                 if due is None or due > now:
@@ -261,7 +260,7 @@ class Kubelet(Reconciler):
                     life.unwritten = podstatus.finished(pod, run, due, code)
                     life.over = True
                     return
-                life.run = replace(run, stopped=due, exit_code=code)
+                life.run = run.stop(due, code)
             life.unwritten = self._running(pod, life)
         if limit is not None:
             due = min(due or life.run.started + limit, life.run.started + limit)
@@ -277,7 +276,7 @@ class Kubelet(Reconciler):
 
     async def _stop(self, key: str, pod: Object, life: _Life) -> None:
         now = self.timers.clock()
-        seconds = _number(pod, STOP_SECONDS_ANNOTATION, STOP_SECONDS) if life.run else 0.0
+        seconds = number(pod, STOP_SECONDS_ANNOTATION, STOP_SECONDS) if life.run else 0.0
         grace = pod["metadata"].get("deletionGracePeriodSeconds")
         due = now + (seconds if grace is None else min(seconds, grace))
         life.stop_at = due = due if life.stop_at is None else min(due, life.stop_at)
@@ -327,26 +326,3 @@ def _will(pod: Object) -> tuple[Any, ...]:
     """The fields of a pod on which the kubelet's decisions depend."""
     metadata = pod["metadata"]
     return metadata.get("deletionTimestamp"), metadata.get("annotations"), pod["spec"].get("activeDeadlineSeconds")
-
-
-def _number(pod: Object, annotation: str, default: float) -> float:
-    try:
-        return max(0.0, float((pod["metadata"].get("annotations") or {}).get(annotation, default)))
-    except ValueError:
-        return default
-
-
-def _timing(pod: Object) -> tuple[float | None, int]:
-    """How many seconds the containers run (None until deleted), and the code they exit with."""
-    annotations = pod["metadata"].get("annotations") or {}
-    seconds, code = annotations.get(RUN_SECONDS_ANNOTATION), annotations.get(EXIT_CODE_ANNOTATION, "0")
-    try:
-        length = None if seconds is None else float(seconds)
-    except ValueError:
-        length = -1.0
-    if length is not None and not 0 <= length < 1e9:
-        raise _BadAnnotation(f"annotation {RUN_SECONDS_ANNOTATION}: {seconds!r} is not a number of seconds")
-    number = whole_number(code)
-    if number is None or number > 255:
-        raise _BadAnnotation(f"annotation {EXIT_CODE_ANNOTATION}: {code!r} is not an exit code from 0 to 255")
-    return length, number

@@ -3,7 +3,7 @@
 Each function gives a strategic merge patch of `status`: conditions merge by type, everything else is replaced.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from t9ksched.devcluster.controllers.timers import to_seconds, to_text
@@ -24,6 +24,7 @@ class Run:
         restarts: how often they were restarted.
         stopped: when they last stopped, while they wait to be started again; None while they run.
         exit_code: of the last stop.
+        earlier: from when to when they ran before the last restart; None if that is not known.
     """
 
     started: float
@@ -31,6 +32,16 @@ class Run:
     restarts: int = 0
     stopped: float | None = None
     exit_code: int = 0
+    earlier: tuple[float, float] | None = None
+
+    def stop(self, when: float, exit_code: int) -> "Run":
+        """The run once its containers have stopped."""
+        return replace(self, stopped=when, exit_code=exit_code)
+
+    def restart(self, when: float) -> "Run":
+        """The run once its containers, which had stopped, were started again."""
+        earlier = (self.since, self.stopped or self.since)
+        return replace(self, since=when, restarts=self.restarts + 1, stopped=None, earlier=earlier)
 
 
 def phase_of(pod: Object) -> str:
@@ -53,11 +64,12 @@ def read_run(pod: Object) -> Run | None:
     first = containers[0]
     state, last = first.get("state") or {}, (first.get("lastState") or {}).get("terminated") or {}
     since = to_seconds((state.get("running") or {}).get("startedAt"))
-    restarts = int(first.get("restartCount") or 0)
-    if since is not None:
-        return Run(started, since, restarts, exit_code=int(last.get("exitCode") or 0))
-    stopped = to_seconds(last.get("finishedAt"))
-    return Run(started, started, restarts, stopped or started, int(last.get("exitCode") or 0))
+    restarts, code = int(first.get("restartCount") or 0), int(last.get("exitCode") or 0)
+    before, stopped = to_seconds(last.get("startedAt")), to_seconds(last.get("finishedAt"))
+    if since is None:
+        return Run(started, before or started, restarts, stopped or started, code)
+    earlier = None if before is None or stopped is None else (before, stopped)
+    return Run(started, since, restarts, exit_code=code, earlier=earlier)
 
 
 def _condition(kind: str, status: bool, when: float, reason: str = "") -> Object:
@@ -81,7 +93,10 @@ def _sidecar(container: Object) -> bool:
     return container.get("restartPolicy") == "Always"
 
 
-def _entry(container: Object, uid: str, run: Run | None, state: Object, ready: bool) -> Object:
+def _entry(
+    container: Object, uid: str, run: Run | None, state: Object, ready: bool, last: Object | None = None
+) -> Object:
+    """The status of one container. An end in it names the instance that ended."""
     restarts = run.restarts if run else 0
     entry: Object = {
         "name": container["name"],
@@ -91,11 +106,19 @@ def _entry(container: Object, uid: str, run: Run | None, state: Object, ready: b
         "started": "running" in state,
         "restartCount": restarts,
         "state": state,
-        "lastState": {},
+        "lastState": last or {},
     }
     if run is not None:
-        entry["containerID"] = f"simulated://{uid}/{container['name']}/{restarts}"
+        name = f"simulated://{uid}/{container['name']}"
+        entry["containerID"] = f"{name}/{restarts}"
+        entry["state"] = _named(state, f"{name}/{restarts}")
+        entry["lastState"] = _named(last or {}, f"{name}/{restarts if 'waiting' in state else restarts - 1}")
     return entry
+
+
+def _named(state: Object, container: str) -> Object:
+    """A state; an end with the ID of the container that ended."""
+    return {key: value | {"containerID": container} if key == "terminated" else value for key, value in state.items()}
 
 
 def _ended(since: float, finished: float, code: int) -> Object:
@@ -109,11 +132,16 @@ def _ended(since: float, finished: float, code: int) -> Object:
     }
 
 
-def _inits(pod: Object, run: Run, state: Object, ready: bool) -> list[Object]:
+def _before(run: Run) -> Object:
+    """How the containers ended before their last restart; empty if they were never restarted."""
+    return _ended(*(run.earlier or (run.started, run.since)), run.exit_code) if run.restarts else {}
+
+
+def _inits(pod: Object, run: Run, state: Object, ready: bool, last: Object) -> list[Object]:
     """Init containers succeed the moment they start; sidecars go with the main containers."""
     uid = pod["metadata"]["uid"]
     return [
-        _entry(container, uid, run, state, ready)
+        _entry(container, uid, run, state, ready, last)
         if _sidecar(container)
         else _entry(container, uid, Run(run.started, run.started), _ended(run.started, run.started, 0), True)
         for container in pod["spec"].get("initContainers") or []
@@ -124,16 +152,13 @@ def running(pod: Object, run: Run, ip: str, host_ip: str) -> Object:
     """The status while containers run, or wait to be started again."""
     uid = pod["metadata"]["uid"]
     ready = run.stopped is None
-    last: Object = {}
     if ready:
         state: Object = {"running": {"startedAt": to_text(run.since)}}
-        if run.restarts:
-            last = _ended(run.started, run.since, run.exit_code)
+        last = _before(run)
     else:
         state = {"waiting": {"reason": CRASH_LOOP, "message": "waits before the container is started again"}}
         last = _ended(run.since, run.stopped or run.since, run.exit_code)
     when = run.since if ready else (run.stopped or run.since)
-    entries = [_entry(container, uid, run, state, ready) for container in pod["spec"]["containers"]]
     status: Object = {
         "phase": "Running",
         "startTime": to_text(run.started),
@@ -141,9 +166,9 @@ def running(pod: Object, run: Run, ip: str, host_ip: str) -> Object:
         "podIP": ip,
         "podIPs": [{"ip": ip}],
         "conditions": conditions(pod, ready, when, reason="" if ready else "ContainersNotReady"),
-        "containerStatuses": [{**entry, "lastState": last} for entry in entries],
+        "containerStatuses": [_entry(each, uid, run, state, ready, last) for each in pod["spec"]["containers"]],
     }
-    if inits := _inits(pod, run, state, ready):
+    if inits := _inits(pod, run, state, ready, last):
         status["initContainerStatuses"] = inits
     return status
 
@@ -151,16 +176,16 @@ def running(pod: Object, run: Run, ip: str, host_ip: str) -> Object:
 def finished(pod: Object, run: Run, when: float, code: int, reason: str = "", message: str = "") -> Object:
     """The status of a pod whose containers have ended for good. `reason` names a cause outside the containers."""
     uid = pod["metadata"]["uid"]
-    state = _ended(run.since, when, code)
+    state, last = _ended(run.since, when, code), _before(run)
     failed = code != 0 or bool(reason)
     ending = "PodFailed" if failed else "PodCompleted"
     status: Object = {
         "phase": "Failed" if failed else "Succeeded",
         "startTime": to_text(run.started),
         "conditions": conditions(pod, False, when, reason=ending),
-        "containerStatuses": [_entry(container, uid, run, state, False) for container in pod["spec"]["containers"]],
+        "containerStatuses": [_entry(each, uid, run, state, False, last) for each in pod["spec"]["containers"]],
     }
-    if inits := _inits(pod, run, state, False):
+    if inits := _inits(pod, run, state, False, last):
         status["initContainerStatuses"] = inits
     if reason:
         status |= {"reason": reason, "message": message}
@@ -172,12 +197,12 @@ def refused(pod: Object, when: float, reason: str, message: str) -> Object:
     return {"phase": "Failed", "reason": reason, "message": message, "startTime": to_text(when)}
 
 
-def unstartable(pod: Object, when: float, message: str) -> Object:
+def unstartable(pod: Object, when: float, reason: str, message: str) -> Object:
     """The status of an admitted pod whose containers cannot be created as the pod describes them. A kubelet that was
     restarted tells the same: the pod keeps its start.
     """
     uid = pod["metadata"]["uid"]
-    state = {"waiting": {"reason": "CreateContainerConfigError", "message": message}}
+    state = {"waiting": {"reason": reason, "message": message}}
     return {
         "phase": "Pending",
         "startTime": (pod.get("status") or {}).get("startTime") or to_text(when),

@@ -190,6 +190,10 @@ class Client:
         }
         await self.request("POST", PODS.path(namespace, name, "eviction"), body=_encode(eviction))
 
+    def log(self, namespace: str, name: str, query: Mapping[str, str]) -> AsyncGenerator[bytes, None]:
+        """As `LogPort` says; close it as a `watch`."""
+        return self.requester.stream(PODS.path(namespace, name, "log"), query)
+
     def watch(
         self,
         res: Resource,

@@ -168,6 +168,23 @@ class Requester:
             if response is not None:
                 response.close()
 
+    async def stream(self, path: str, query: Mapping[str, str]) -> AsyncGenerator[bytes, None]:
+        """The parts of a GET's answer as they come, which may have no end: the connection alone says whether the server
+        is still there.
+        """
+        allowed = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS)
+        response: aiohttp.ClientResponse | None = None
+        try:
+            async with asyncio.timeout(self._timeout):
+                response = await self._answer("GET", path, query, None, "", allowed)
+            async for chunk in response.content.iter_any():
+                yield chunk
+        except (aiohttp.ClientError, OSError, TimeoutError) as failure:
+            answers.raise_unanswered(f"GET {path}", failure)
+        finally:
+            if response is not None:
+                response.close()
+
     async def _short(self, method: str, target: str, body: bytes | None, content_type: str, allowed: float) -> bytes:
         """One request by the pool. Renews credentials once at a 401."""
         first = True
