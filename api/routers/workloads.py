@@ -82,7 +82,8 @@ async def submit(
     wish = Wish(namespace, queue, priority, limit, moment, reservation)
     body, documents = await services.bodies.documents(request, caller.user)
     services.allowances.objects(len(documents))
-    items = await aside(services, len(documents), prepare, documents, wish)
+    seed = None if key is None else f"{caller.user}:{key}"
+    items = await aside(services, len(documents), prepare, documents, wish, seed)
     if dry_run:
         await judge(services, caller, items)
         warnings = await about_jobs(services, caller, items)

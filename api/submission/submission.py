@@ -4,6 +4,8 @@ Every document is read, given its namespace, queue and priority, and judged; pod
 judged together with it. Either all can be created, or the error lists the faults of all.
 """
 
+import hashlib
+import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -19,6 +21,7 @@ from t9ksched.admission.podfields import POD_SPEC
 from t9ksched.admission.request import JoinedGroup, least_requests
 from t9ksched.admission.verdict import INVALID_FIELD
 from t9ksched.model.api_resource import Resource
+from t9ksched.model.dns import ended
 from t9ksched.model.errors import FieldError, Invalid
 from t9ksched.model.names import (
     QUEUE_LABEL,
@@ -126,17 +129,21 @@ class Item:
         return total
 
 
-def prepare(documents: Sequence[tuple[str, Any]], wish: Wish) -> list[Item]:
+def prepare(documents: Sequence[tuple[str, Any]], wish: Wish, seed: str | None = None) -> list[Item]:
     """The objects of a request, complete and sound in themselves, in the order in which they must be created.
+
+    Objects with a `generateName` get their names here, so that they can be found again whatever happens while they are
+    created. With a `seed` the same request gets the same names.
 
     Raises:
         Problem: anything is wrong with any of them.
     """
     faults: list[FieldError] = []
     items: list[Item] = []
+    seed = secrets.token_hex() if seed is None else seed
     for prefix, document in documents:
         try:
-            items.append(_item(prefix, document, wish))
+            items.append(_item(prefix, _named(document, f"{seed}:{prefix}"), wish))
         except UnknownKind as error:
             raise Problem("UnknownKind", str(error), _prefixed(prefix, error.errors)) from None
         except Invalid as error:
@@ -228,7 +235,7 @@ def _item(prefix: str, document: Any, wish: Wish) -> Item:
     workload = read(obj)
     assert isinstance(meta, dict), "read() refuses objects without metadata"
     if not workload.name:
-        raise Invalid.at("metadata.name", "is missing: generated names cannot be followed, give the object a name")
+        raise Invalid.at("metadata.name", "is missing: give the object a name, or a generateName")
     if meta.get("ownerReferences"):
         raise Invalid.at("metadata.ownerReferences", "is set by controllers: leave it out")
     form = judge(Request(workload.kind, namespace=workload.namespace, templates=workload.templates), FORM)
@@ -243,6 +250,18 @@ def _item(prefix: str, document: Any, wish: Wish) -> Item:
     path = "queue" if wish.queue is not None else written
     priority_path = "priority" if wish.priority is not None else f"{written.removesuffix('queue')}priority"
     return Item(prefix, obj, resource, workload, path, priority_path)
+
+
+def _named(document: Any, seed: str) -> Any:
+    """The document with the name that its `generateName` stands for, where it has no name."""
+    meta = document.get("metadata") if isinstance(document, dict) else None
+    if not isinstance(meta, dict) or meta.get("name") or not isinstance(begin := meta.get("generateName"), str):
+        return document
+    if not begin:
+        return document
+    number = int.from_bytes(hashlib.sha256(seed.encode()).digest()[:8])
+    rest = {key: value for key, value in meta.items() if key != "generateName"}
+    return document | {"metadata": rest | {"name": ended(begin, number)}}
 
 
 def _join_groups(items: list[Item]) -> None:

@@ -4,19 +4,16 @@ import os
 import secrets
 import shlex
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any
 
+from t9ksched.model.dns import ended
 from t9ksched.workloads.compose.asked import Asked, read_mounts, stem_of
 from t9ksched.workloads.compose.job import Composed, compose
-
-_ALPHABET: Final = "bcdfghjkmnpqrstvwxz2456789"
-"""Without vowels, so that no words come out, and without what looks alike."""
-_END_LENGTH: Final = 5
 
 
 def generated_name(command: Sequence[str]) -> str:
     """What a job without a name is called: the script's name, and a random end."""
-    return f"{stem_of(command)}-{''.join(secrets.choice(_ALPHABET) for _ in range(_END_LENGTH))}"
+    return ended(f"{stem_of(command)}-", secrets.randbits(64))
 
 
 def composed(command: str | Sequence[str], name: str | None, mounts: Sequence[str], **asked: Any) -> Composed:

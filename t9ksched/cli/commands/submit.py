@@ -1,4 +1,4 @@
-"""`t9ksched submit`: hand YAML or JSON files to the service, one object or several a file.
+"""`t9ksched submit`: hand YAML or JSON files to the service, one object or several a file, with fields changed by `--set`.
 
 With `-o json` everything stands in one document on stdout, `{items, warnings, problems}`; a warning or problem names
 its file. Otherwise warnings and refusals go to stderr. A dry run also tells when and where the jobs would start; in
@@ -7,14 +7,18 @@ JSON that is `simulation`.
 
 import sys
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from t9ksched.cli.client import Client
-from t9ksched.cli.failure import REQUEST_FAILED, Failure
+from t9ksched.cli.failure import BAD_USAGE, REQUEST_FAILED, Failure
 from t9ksched.cli.options import OutputOption, Service, with_service
-from t9ksched.cli.output import Output, console, print_failure, print_json, print_warnings
+from t9ksched.cli.output import Output, console, print_failure, print_json, print_warnings, program
+from t9ksched.model.errors import Invalid
+
+if TYPE_CHECKING:
+    from t9ksched.workloads.compose.setting import Setting
 
 _OPTIONS: Final = {"timeLimit": "--time-limit", "startAfter": "--begin", "reservation": "--reservation"}
 
@@ -22,11 +26,19 @@ _OPTIONS: Final = {"timeLimit": "--time-limit", "startAfter": "--begin", "reserv
 @with_service
 def submit(
     service: Service,
+    files: Annotated[
+        list[Path] | None, typer.Argument(metavar="FILE", help="A YAML or JSON file, - for stdin; several do, too.")
+    ] = None,
     file: Annotated[
-        list[Path],
-        typer.Option("-f", "--file", metavar="FILE", help="A YAML or JSON file, - for stdin; may be given repeatedly."),
-    ],
-    more: Annotated[list[Path] | None, typer.Argument(metavar="FILE", help="More files.")] = None,
+        list[Path] | None, typer.Option("-f", "--file", metavar="FILE", help="The same, as kubectl writes it.")
+    ] = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="PATH=VALUE", help="Change a field of the objects, as Helm does; repeatable."),
+    ] = None,
+    set_string: Annotated[
+        list[str] | None, typer.Option(metavar="PATH=VALUE", help="The same with a value that is text.")
+    ] = None,
     queue: Annotated[
         str | None, typer.Option("--queue", metavar="QUEUE", help="Use this queue, whatever the file says.")
     ] = None,
@@ -52,14 +64,20 @@ def submit(
     output: OutputOption = Output.table,
 ) -> None:
     """Submit jobs. The objects of a file are all created or none; the exit code is 1 when a file was refused."""
+    paths = [*(files or []), *(file or [])]
+    if not paths:
+        raise Failure(
+            "No file is named.", remedy=f"Write {program()} submit FILE, or - for standard input.", code=BAD_USAGE
+        )
+    settings = _settings(set_ or [], set_string or [])
     client = service()
     query = {"namespace": namespace, "queue": queue, "priority": priority, "timeLimit": time_limit, "startAfter": begin}
     query["reservation"] = reservation
     done: dict[str, Any] = {"items": [], "warnings": [], "problems": []}
     accepted: list[bytes] = []
-    for path in [*file, *(more or [])]:
+    for path in paths:
         try:
-            content = _content(path)
+            content = _changed(_content(path), settings)
             answer = _send(client, content, query | ({"dryRun": "true"} if dry_run else {}))
         except Failure as failure:
             done["problems"].append({"file": str(path)} | failure.to_dict())
@@ -86,6 +104,47 @@ def _content(path: Path) -> bytes:
         return sys.stdin.buffer.read() if str(path) == "-" else path.read_bytes()
     except OSError as error:
         raise Failure(f"it cannot be read: {error.strerror or error}") from error
+
+
+def _settings(texts: list[str], plain: list[str]) -> "list[Setting]":
+    if not texts and not plain:
+        return []
+    from t9ksched.workloads.compose.setting import read_settings
+
+    try:
+        return read_settings(texts) + read_settings(plain, option="set-string", as_text=True)
+    except Invalid as error:
+        first, *others = (f"--{fault}" for fault in error.errors)
+        raise Failure(
+            first,
+            details=others,
+            remedy="Write it like --set spec.replicaSpecs[0].replicas=4",
+            code=BAD_USAGE,
+        ) from None
+
+
+def _changed(content: bytes, settings: "list[Setting]") -> bytes:
+    """The documents with these changes in each object; as they are where nothing is changed, so that faults are told
+    with their lines.
+    """
+    if not settings:
+        return content
+    from t9ksched.cli.dryrun import objects_of
+    from t9ksched.model.text import YamlFault, write
+    from t9ksched.workloads.compose.setting import change
+
+    try:
+        objects = objects_of([content])
+        for obj in objects:
+            if not isinstance(obj, dict):
+                raise Failure("it holds something that is no object, of which no field can be set.")
+            change(obj, settings)
+    except YamlFault as error:
+        raise Failure(f"it cannot be read: {' '.join(str(error).split())}") from None
+    except Invalid as error:
+        first, *others = (f"--{fault}" for fault in error.errors)
+        raise Failure(first, details=others) from None
+    return "---\n".join(map(write, objects)).encode()
 
 
 def _send(client: Client, content: bytes, query: dict[str, str | int | None]) -> dict[str, Any]:
