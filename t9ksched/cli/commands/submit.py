@@ -1,4 +1,4 @@
-"""`t9ksched submit`: hand YAML or JSON files to the service, one object or several a file, with fields changed by `--set`.
+"""`t9ksched submit`: hand YAML or JSON files to the service, one object or several a file, changed by `--set`.
 
 With `-o json` everything stands in one document on stdout, `{items, warnings, problems}`; a warning or problem names
 its file. Otherwise warnings and refusals go to stderr. A dry run also tells when and where the jobs would start; in

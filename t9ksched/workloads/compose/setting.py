@@ -1,7 +1,7 @@
 """Changes of single fields as `PATH=VALUE`, in the grammar of Helm's `--set`.
 
-Several stand in one text with commas between them. A path is keys with dots between them and indices in brackets:
-`spec.replicaSpecs[0].replicas=4`. A key with dots or slashes stands in brackets, as `metadata.labels[example.com/team]`,
+Several stand in one text with commas between them. A path is keys with dots between them and indices in brackets, as
+`spec.replicaSpecs[0].replicas=4`. A key with dots or slashes stands in brackets, `metadata.labels[example.com/team]`,
 or has a backslash before each dot; a backslash before a comma or a brace makes it part of a value. `{a,b}` is a list,
 `null` removes the field, whole numbers, `true` and `false` are what they say, and everything else is text.
 """
@@ -82,7 +82,7 @@ def _put(obj: dict[str, Any], setting: Setting) -> None:
             place.append(None)
         if last:
             if setting.value is None:
-                place.pop(key) if isinstance(place, list) else place.pop(key, None)
+                _remove(place, key)
             else:
                 place[key] = setting.value
             return
@@ -90,6 +90,13 @@ def _put(obj: dict[str, Any], setting: Setting) -> None:
         if below is None:
             below = place[key] = [] if isinstance(setting.path[at + 1], int) else {}
         place = below
+
+
+def _remove(place: Any, key: Key) -> None:
+    if isinstance(place, dict):
+        place.pop(key, None)
+    else:
+        del place[key]
 
 
 def _fits(place: Any, key: Key, before: tuple[Key, ...]) -> None:
