@@ -192,7 +192,7 @@ FAULTY: list[tuple[str, Json, str, str]] = [
     ("wrong version", pytorch() | {"apiVersion": "v1"}, "UnknownKind", "apiVersion"),
     ("no name", changed(pytorch(), "metadata", {}), "InvalidField", "metadata.name"),
     ("bad name", pytorch("Res Net"), "InvalidField", "metadata.name"),
-    ("generated name", changed(pod("p"), "metadata", {"generateName": "p-"}), "InvalidField", "metadata.name"),
+    ("bad generated name", changed(pod("p"), "metadata", {"generateName": "P_"}), "InvalidField", "metadata.name"),
     ("owner forged", pytorch(ownerReferences=[{"uid": "x"}]), "InvalidField", "metadata.ownerReferences"),
     ("metadata no mapping", pytorch() | {"metadata": "x"}, "InvalidField", "metadata"),
     ("priority too high", changed(pytorch(), f"{BLOCK}.priority", 101), "InvalidField", f"{BLOCK}.priority"),
