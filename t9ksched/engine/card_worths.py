@@ -49,12 +49,9 @@ class CardWorths:
             return 0
         return int(self.on(pod_class)[1][nodes].max(initial=0))
 
-    def fewest_among(self, pod_class: PodClass, nodes: Mask) -> int:
-        """The most that a pod may have on that of these nodes where this is least."""
-        if not pod_class.accelerated:
-            return 0
-        most = self.on(pod_class)[1][nodes]
-        return int(most[most > 0].min()) if most.any() else 0
+    def levels(self, pod_class: PodClass, nodes: Mask) -> tuple[int, ...]:
+        """The most that a pod may have on each of these nodes: each amount once, ascending, without nothing."""
+        return tuple(int(one) for one in np.unique(self.on(pod_class)[1][nodes]) if one > 0)
 
     def most_on(self, pod_class: PodClass, row: int) -> int:
         """The most that a pod may have on the node of this row."""

@@ -1,6 +1,6 @@
 """What the actions of one plan share: the time it is made for, the trial, the ledger, and what is decided so far."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Final
 
@@ -128,6 +128,14 @@ class Cycle:
         found = dict(zip(self.trial.nodes.static.resources, totals, strict=True))
         # No queue is charged for free volumes, so they are no part of a share.
         return {name: amount for name, amount in found.items() if not name.startswith(FREE_PREFIX)}
+
+    def paid(self, demand: Mapping[str, int], placements: Iterable[Placement]) -> Mapping[str, int]:
+        """What a queue pays for pods with these places that asked for `demand`: of cards what they may have there."""
+        worths = self.trial.worths
+        if worths is None or CARDS not in demand:
+            return demand
+        cards = sum(worths.most_on(one.column.pod_class, one.row) * one.pods for one in placements)
+        return {**demand, CARDS: cards}
 
     def unreserved(self, gang: Gang, groups: Sequence[Group] = ()) -> Reason | None:
         """Why the gang may not use the reservation that it names now; None when it may, and where it names none.

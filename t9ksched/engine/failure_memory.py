@@ -20,6 +20,7 @@ from t9ksched.engine.starvation import Starving
 from t9ksched.engine.view import View
 from t9ksched.engine.work import Work
 from t9ksched.model.gang import Gang
+from t9ksched.model.quantity import CARDS
 from t9ksched.model.reasons import Reason
 
 Reasons = tuple[Reason, ...]
@@ -158,6 +159,8 @@ class FailureMemory:
 
     def _compete(self, key: SchedulingKey, ahead: SchedulingKey) -> bool:
         """Whether a key would take what a gang ahead of it waits for: quota it lacks, or room on its nodes."""
+        if ahead.bounded and key.demand.get(CARDS):
+            return True
         over_quota = self.answer(ahead).over_quota
         if over_quota:
             return any(key.demand.get(resource) for resource in over_quota[0].needs)

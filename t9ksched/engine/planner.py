@@ -149,7 +149,8 @@ class Planner:
             yield
 
     def _grow(self, turn: tuple[Gang, list[Member]]) -> Work[bool]:
-        yield from grow(self._cycle, *turn)
+        gang, members = turn
+        yield from grow(self._cycle, gang, self._minima.rest_of(gang, members))
         return True
 
     @property

@@ -63,6 +63,12 @@ class SchedulingKey:
                 self.demand[resource] = self.demand.get(resource, 0) + amount * pods
 
     @property
+    def bounded(self) -> bool:
+        """Whether its pods are for nodes where they have no more of cards than their queue can pay for."""
+        choices = (column.pod_class.choice for column, _ in self.groups)
+        return any(choice is not None and choice.most_cards for choice in choices)
+
+    @property
     def lasting(self) -> tuple[object, ...]:
         """The same in every cycle: the nodes of the queue, and the classes with their numbers."""
         if not self._lasting:
@@ -77,8 +83,8 @@ class SchedulingKey:
 
 
 def fewest_cards(groups: Iterable[Group]) -> int:
-    """What of cards their queue would pay if each pod selected the nodes where that is least."""
-    return sum(column.fewest_cards * pods for column, pods in groups)
+    """What of cards their queue would pay if each pod was where that is least; 0 where no quota counts cards."""
+    return sum(column.card_levels[0] * pods for column, pods in groups if column.card_levels)
 
 
 class SchedulingKeys:

@@ -57,6 +57,8 @@ class CardChoice:
         only: which single cards will do, and which of them are taken; None where the pod does not say.
         of_containers: where several containers ask for cards, those that name models for themselves, and which: beside
             `models` these hold for the cards of that container.
+        most_cards: what it may have of physical cards on its node, in parts of `quantity.CARD`; 0 for any amount. No
+            word of the user: its queue can pay for no more.
     """
 
     models: tuple[tuple[str, ...], ...] = ()
@@ -66,6 +68,7 @@ class CardChoice:
     policy: str = ""
     only: CardFilter | None = None
     of_containers: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    most_cards: int = 0
 
     @property
     def single(self) -> CardFilter | None:

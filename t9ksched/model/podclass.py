@@ -102,7 +102,9 @@ class PodClass:
     @property
     def constraints(self) -> tuple[object, ...]:
         """What decides which nodes are allowed at all, apart from their free room: the key of a feasibility mask."""
+        bounded = self.choice is not None and self.choice.most_cards > 0
         about_cards = (
+            (self.requests, self.cards) if bounded else (),
             self.accelerated,
             self.plain,
             self.several,

@@ -141,7 +141,7 @@ class Allocate:
         placements = trial.since(start)
         cycle.assign(gang, turn.members, placements)
         trial.commit()
-        cycle.ledger.charge(gang.queue, key.demand)
+        cycle.ledger.charge(gang.queue, cycle.paid(key.demand, placements))
         cycle.stats.placed += 1
         if cycle.planned is not None:
             cycle.planned.started(gang, placements)

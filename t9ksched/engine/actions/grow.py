@@ -49,7 +49,7 @@ def grow(cycle: Cycle, gang: Gang, members: Sequence[Member]) -> Work[None]:
             cycle.trial.commit()
             if cycle.planned is not None:
                 cycle.planned.started(gang, placements)
-            cycle.ledger.charge(gang.queue, _times(request, got))
+            cycle.ledger.charge(gang.queue, cycle.paid(_times(request, got), placements))
         if got < len(those) and not left:
             left = len(those) - got
             if behind:

@@ -5,6 +5,7 @@ from typing import Final
 
 from t9ksched.engine import explain
 from t9ksched.engine.actions.action import Action, Turn
+from t9ksched.engine.actions.affordable import Affordable
 from t9ksched.engine.actions.allocate import Allocate
 from t9ksched.engine.actions.await_victims import AwaitVictims
 from t9ksched.engine.actions.one_kind import OneKind
@@ -36,7 +37,9 @@ class Minima:
 
     def __init__(self, cycle: Cycle) -> None:
         self._cycle = cycle
-        self._one_kind = OneKind(cycle) if len(cycle.trial.nodes.static.card_kinds) > 1 else None
+        self._affordable = Affordable.of(cycle)
+        several = len(cycle.trial.nodes.static.card_kinds) > 1
+        self._one_kind = OneKind(cycle, self._affordable) if several else None
         self._actions = [action(cycle) for action in ACTIONS if action.needs in cycle.policy.actions]
         self._planning = [action for action in self._actions if isinstance(action, Reserve)]
         """What is done for a gang that may not start now."""
@@ -53,6 +56,8 @@ class Minima:
         paid = cycle.stats.placed + cycle.stats.preempted
         if self._one_kind is not None:
             gang = yield from self._one_kind.settle(gang)
+        if self._affordable is not None:
+            gang = yield from self._affordable.settle(gang)
         yield from self._judge(gang)
         if cycle.planned is not None:
             cycle.planned.promised.lay((gang.uid,))
@@ -78,6 +83,10 @@ class Minima:
             cycle.stats.judged += len(told)
             for gang, reasons in told:
                 self._stay(gang, reasons)
+
+    def rest_of(self, gang: Gang, members: list[Member]) -> list[Member]:
+        """Members above the minimum of a gang, narrowed to nodes where its queue can pay for them now."""
+        return members if self._affordable is None else self._affordable.above(gang, members)
 
     def without_queue(self, name: str, gangs: Sequence[Gang]) -> None:
         """These gangs, the best one first, name a queue that does not exist."""
@@ -151,7 +160,8 @@ class Minima:
             cycle.planned.lay(hindering)
         if cycle.starving is not None and cycle.starving.has(gang):
             self._collect(cycle.starving, turn)
-        if turn.reasons and self._told_again is not None:
+        steady = self._affordable is None or not self._affordable.differs(key)
+        if turn.reasons and self._told_again is not None and steady:
             self._told_again.learning.learn(gang, key, turn.reasons)
         if turn.reasons and cycle.view.queues[gang.queue].spec.ordering == "Strict":
             cycle.failures.waits(gang.queue, len(self.staying.get(gang.queue, ())) + 1, key)

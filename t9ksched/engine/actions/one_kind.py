@@ -1,8 +1,9 @@
 """One kind of cards for each role: whole cards, MIG slices and shared cards are never mixed among members of a role.
 
 A class of pods that takes several kinds is narrowed to one before its gang is tried: to that of the role's placed
-members, else to the one that a promise or plan of the gang has, else to the first of which there is room now, else to
-the first that could take them all. In a cluster whose cards are all of one kind it is not needed.
+members, else to the one that a promise or plan of the gang has, else to the first for which there is room now and its
+queue can pay, else to the first that could take them all. In a cluster whose cards are all of one kind it is not
+needed.
 """
 
 from collections.abc import Iterator, Mapping
@@ -12,6 +13,7 @@ from typing import Final
 
 from msgspec import structs
 
+from t9ksched.engine.actions.affordable import Affordable
 from t9ksched.engine.actions.fit import fit
 from t9ksched.engine.cycle import Cycle
 from t9ksched.engine.explain.room import impossible
@@ -31,8 +33,9 @@ _CLASSES: Final = 4096
 class OneKind:
     """Narrows the classes of a cycle's gangs."""
 
-    def __init__(self, cycle: Cycle) -> None:
+    def __init__(self, cycle: Cycle, affordable: Affordable | None) -> None:
         self._cycle = cycle
+        self._affordable = affordable
         self._promised: dict[str, set[str]] | None = None
 
     def settle(self, gang: Gang) -> Work[Gang]:
@@ -81,6 +84,11 @@ class OneKind:
         if not members or not enough:
             return False
         cycle = self._cycle
+        if self._affordable is not None:
+            gang = yield from self._affordable.settle(gang)
+            members, _, _ = chosen(gang)
+            if not (yield from self._affordable.pays(gang)):
+                return False
         key = yield from cycle.keys.of(gang, members)
         mark = cycle.trial.mark()
         attempt = yield from fit(cycle, gang, key)
@@ -90,7 +98,7 @@ class OneKind:
     def _could(self, gang: Gang) -> Work[bool]:
         """Whether there would be, if nothing ran."""
         members, _, _ = chosen(gang)
-        if not members:
+        if not members or (self._affordable is not None and not (yield from self._affordable.pays(gang, ever=True))):
             return False
         key = yield from self._cycle.keys.of(gang, members)
         return all(impossible(column, pods) is None for column, pods in key.groups)

@@ -149,6 +149,8 @@ class StartTables:
         if any(amount >= MOST_DEMAND for amount in by_account):
             return TURN
         new = [column for column, _ in groups if column not in self._classes]
+        if any(len(column.card_levels) > 1 for column in new):
+            return TURN
         if not all(map(_is_plain, new)) or (len(self.columns) + len(new)) * self.tables.nodes > _MOST_KEYS:
             return TURN
         for column in new:

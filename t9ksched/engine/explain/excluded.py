@@ -22,6 +22,7 @@ from t9ksched.engine.placement.card_constraints import (
     ONE_EACH,
     OTHER_SYSTEM,
     UNCOUNTED,
+    AtMostCards,
     CardsCounted,
     CountsOne,
     GivesParts,
@@ -39,10 +40,11 @@ from t9ksched.engine.placement.class_fit import ClassFit
 from t9ksched.engine.placement.constraints import Constraint, constraints
 from t9ksched.model.card_filter import NO_TYPE, NO_UUID, USE_TYPE, USE_UUID
 from t9ksched.model.card_models import card_model
+from t9ksched.model.card_worth import worth_on
 from t9ksched.model.cardchoice import POLICIES
 from t9ksched.model.names import MGPU_POLICY
 from t9ksched.model.node import NodeFacts
-from t9ksched.model.quantity import CARD
+from t9ksched.model.quantity import CARD, CARDS, from_units
 from t9ksched.model.reasons import Code, Reason
 
 _WORDS: Final = {
@@ -61,7 +63,9 @@ _WORDS: Final = {
 }
 _SINGULAR: Final = {"are": "is", "do": "does", "have": "has", "divide": "divides", "give": "gives", "share": "shares"}
 _MOST_NAMED: Final = 3
-_CARDS: Final = OfModel | OfKind | OfCards | CountsOne | UnitCores | UnitMemory | OfPolicy | OneEach | GivesParts
+_CARDS: Final = (
+    OfModel | OfKind | OfCards | CountsOne | UnitCores | UnitMemory | OfPolicy | OneEach | GivesParts | AtMostCards
+)
 """Constraints of cards that keep pods from nodes for good."""
 
 
@@ -201,6 +205,8 @@ def _of(
             return _too_small(column, constraint, gone, among)
         case OfPolicy():
             return _other_policy(column, constraint, gone, more)
+        case AtMostCards():
+            return _too_dear(column, constraint, gone, more)
     words = f"{nodes} {more}{_verb(_WORDS[constraint.label], nodes)}"
     if constraint.label == NOT_PREPARED:
         states, helps = unready_nodes(column, gone)
@@ -273,6 +279,18 @@ def _other_policy(column: ClassFit, of: OfPolicy, gone: Mask, more: str) -> tupl
         f" {' or '.join(there[:_MOST_NAMED])}, and the pod takes {of.policy}"
     )
     return words, (f"choose the policy of the nodes by the annotation {MGPU_POLICY}",)
+
+
+def _too_dear(column: ClassFit, of: AtMostCards, gone: Mask, more: str) -> tuple[str, tuple[str, ...]]:
+    """On how many nodes the pod would have more of physical cards than its queue can pay for."""
+    nodes = int(gone.sum())
+    amounts = sorted({worth_on(of.pod_class, facts.card_layout)[1] for facts in _facts(column, gone)})
+    has = " to ".join(dict.fromkeys(from_units(CARDS, one) for one in (amounts[0], amounts[-1])))
+    return (
+        f"on {nodes} {more}{'node' if nodes == 1 else 'nodes'} it would count as {has} cards, more than its queue can"
+        " pay for",
+        ("cards of the queue are given back, or an administrator raises its quota of cards",),
+    )
 
 
 def _facts(column: ClassFit, mask: Mask) -> list[NodeFacts]:

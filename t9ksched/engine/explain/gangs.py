@@ -70,30 +70,37 @@ def too_few(gang: Gang) -> Reason:
 
 
 def quota_exceeded(shortfalls: Sequence[Shortfall], fewest: int = 0) -> Reason:
-    """What the gang asks for is more than what is left of its queue's quota. It would count as `fewest` cards if its
-    pods selected the nodes where it has least of them.
+    """What the gang asks for is more than what is left of its queue's quota. On nodes where its pods have least of
+    cards it would count as `fewest`; if there was room there, and that was left, it would be placed.
     """
     parts, unblocks = [], []
+    needs = {short.resource: short.needs for short in shortfalls}
     for short in shortfalls:
-        left = max(short.has, 0)
+        left, resource = max(short.has, 0), short.resource
+        differs = resource == CARDS and 0 < fewest < short.needs
+        if differs and fewest > short.has:
+            needs[resource] = fewest
+        least = " at least" if needs[resource] < short.needs else ""
         parts.append(
-            f"needs {amount(short.resource, short.needs)}, queue {short.queue!r} has "
-            f"{from_units(short.resource, left)} of {from_units(short.resource, short.nominal)} left"
+            f"needs{least} {amount(resource, needs[resource])}, queue {short.queue!r} has "
+            f"{from_units(resource, left)} of {from_units(resource, short.nominal)} left"
         )
-        if short.resource == CARDS and 0 < fewest < short.needs:
+        if least:
+            parts[-1] += f": it has that where it has least of cards, and {from_units(CARDS, short.needs)} elsewhere"
+        elif differs:
             parts[-1] += (
                 f": it counts as {amount(CARDS, short.needs)}, the most that it may have on any node it may use;"
-                f" on others of these it has {amount(CARDS, fewest)}"
+                f" there is no room for it where it has less, at least {amount(CARDS, fewest)}"
             )
-            unblocks.append(f"select the nodes where it has least (nodeSelector): it counts as {amount(CARDS, fewest)}")
-        if short.needs > short.nominal:
-            unblocks.append(f"ask for less: the whole quota is {amount(short.resource, short.nominal)}")
+            unblocks.append("nodes where it has less have room for it")
+        if needs[resource] > short.nominal:
+            unblocks.append(f"ask for less: the whole quota is {amount(resource, short.nominal)}")
         else:
-            unblocks.append(f"{amount(short.resource, short.needs - short.has)} of the queue is given back")
+            unblocks.append(f"{amount(resource, needs[resource] - short.has)} of the queue is given back")
     return Reason(
         Code.QUOTA_EXCEEDED,
         "; ".join(parts),
-        {short.resource: short.needs for short in shortfalls},
+        needs,
         {short.resource: max(short.has, 0) for short in shortfalls},
         unblocks=(*unblocks, "an administrator raises the quota"),
     )

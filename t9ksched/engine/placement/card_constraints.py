@@ -6,6 +6,7 @@ from typing import Final
 
 from t9ksched.model.card_filter import CardFilter
 from t9ksched.model.card_models import card_model, will_do
+from t9ksched.model.card_worth import worth_on
 from t9ksched.model.cardchoice import KINDS, MPS, POLICIES, kind_of, kinds
 from t9ksched.model.cardmode import HAMI, NOT_READY, SHARING
 from t9ksched.model.dra import NOT_SUPPORTED
@@ -26,6 +27,7 @@ CARD_CORE: Final = "CardInsufficientCore"
 CARD_MEMORY: Final = "CardInsufficientMemory"
 COMPUTE_POLICY: Final = "compute policy"
 NOT_PREPARED: Final = "accelerators not ready"
+QUOTA: Final = "quota of cards"
 _PERCENT: Final = 100
 
 
@@ -228,6 +230,23 @@ class OfPolicy:
 
 
 @dataclass(frozen=True, slots=True)
+class AtMostCards:
+    """Nodes on which a pod of this class has no more of physical cards than its queue can pay for, in parts of `CARD`,
+    whichever cards it gets there.
+    """
+
+    pod_class: PodClass
+    most: int
+    label: str = QUOTA
+
+    def keys(self) -> None:
+        """What decides was read when the node was seen."""
+
+    def allows(self, facts: NodeFacts) -> bool:
+        return worth_on(self.pod_class, facts.card_layout)[1] <= self.most
+
+
+@dataclass(frozen=True, slots=True)
 class CardsKnown:
     """Nodes where the holder of each card is on record."""
 
@@ -265,6 +284,7 @@ CardConstraint = (
     | UnitCores
     | UnitMemory
     | OfPolicy
+    | AtMostCards
     | CardsKnown
     | CardsCounted
 )
@@ -297,3 +317,5 @@ def of_cards(selector: LabelSelector | None, pod_class: PodClass) -> Iterable[Ca
         yield UnitMemory(one.memory, one.percent)
     if pod_class.policy:
         yield OfPolicy(pod_class.policy)
+    if choice is not None and choice.most_cards:
+        yield AtMostCards(pod_class, choice.most_cards)

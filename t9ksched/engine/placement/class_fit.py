@@ -98,6 +98,7 @@ class ClassFit:
         self._empty: tuple[Mask | None, Int64s] | None = None
         self._total_empty: int | None = None
         self._ever: Mask | None = None
+        self._levels: Sequence[int] | None = None
         self._at_best: tuple[Mask | None, Int64s] | None = None
         self.said: dict[int, Reason | None] = {}
         """Why so many of its pods find no room now; filled by `explain`."""
@@ -122,12 +123,16 @@ class ClassFit:
         return self._paid(worths.most_among(self.pod_class, self.mask))
 
     @property
-    def fewest_cards(self) -> int:
-        """What of cards its queue would pay for one pod that selects the nodes where this is least; 0 where no quota
-        counts them.
+    def card_levels(self) -> Sequence[int]:
+        """What a pod may have of cards at most on nodes that could take it, each amount once, ascending; empty where no
+        quota counts cards.
         """
         worths = self.trial.worths
-        return worths.fewest_among(self.pod_class, self.mask) if worths is not None else 0
+        if worths is None or not self.pod_class.accelerated:
+            return ()
+        if self._levels is None:
+            self._levels = worths.levels(self.pod_class, self.able())
+        return self._levels
 
     def demand_on(self, row: int) -> Amounts:
         """The same for a pod on the node of this row."""

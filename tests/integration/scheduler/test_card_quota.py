@@ -9,7 +9,7 @@ from t9ksched.model import names
 from t9ksched.scheduler.service import SchedulerService
 from t9ksched.store.store import Store
 from tests.integration.scheduler.conftest import Start
-from tests.integration.scheduler.test_card_parts import V100S, part
+from tests.integration.scheduler.test_card_parts import CORE, MEMORY, V100S, part
 from tests.integration.scheduler.test_metrics import SECRET, values
 from tests.integration.world import GPU, RUN_LABEL, World
 
@@ -83,3 +83,25 @@ async def test_a_quota_of_slices_and_whole_cards(world: World, start: Start, sto
         await world.client.delete(PODS, "whole", world.namespace, grace=0)
         await world.running("slice")
         assert await told(service, name) == ("1.143", 1.143)
+
+
+async def test_a_part_of_a_card_goes_where_the_quota_pays_for_it(world: World, start: Start, store: Store) -> None:
+    """8,000 MiB are a fourth of a card of 32,510 MiB, and half of one of 16,000 MiB."""
+    labels = {RUN_LABEL: world.run, "vke.node.gpu.schedule": "mgpu"}
+    small = {"cpu": "64", "memory": "256Gi", CORE: "400", MEMORY: "64000"}
+    await world.play(1, allocatable=V100S, labels=labels)
+    await world.play(1, allocatable=small, labels=labels, name=f"{world.run}-a")
+    name = f"{world.run}-cards"
+    quota = {"quota": {"requests": {"cards": "0.495"}}}
+    await store.queues.create(name, {}, world.queue_spec | quota, {"everyone": True})
+    async with start():
+        made = [part(world, one, 10, 8_000, name) for one in ("one", "two", "three")]
+        await world.create(made[0])
+        await world.running("one")
+        await world.create(made[1])
+        await world.running("two")
+        pods = [await world.client.get(PODS, one, world.namespace) for one in ("one", "two")]
+        assert {pod["spec"]["nodeName"] for pod in pods} == {world.nodes[0]}
+        await world.create(made[2])
+        said = (await world.event(names.EVENT_WAITING, "three"))["message"]
+        assert "needs 0.246 cards" in said

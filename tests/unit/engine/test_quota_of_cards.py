@@ -15,7 +15,7 @@ from t9ksched.model.node import NodeFacts
 from t9ksched.model.podclass import PodClass
 from t9ksched.model.quantity import CARD, CARDS
 from tests.builders import GPU, divided_node, gang, node, pod_class, queue, running, shared_class, view
-from tests.unit.engine.deciding import codes, decide, starts
+from tests.unit.engine.deciding import decide, starts
 
 SLICE = "nvidia.com/mig-1g.5gb"
 
@@ -47,34 +47,6 @@ def test_a_quota_of_the_resource_as_asked_holds_beside_it() -> None:
     found = decide(view([divided_node("d", 2)], gangs, {"q": queue(quota={CARDS: 3, GPU: 2})}))
     assert starts(found) == ["g0", "g1"]
     assert "needs 1 × nvidia.com/gpu" in found.waiting[0].reasons[0].message
-
-
-def test_until_it_has_a_node_a_part_counts_as_on_the_smallest_card_that_it_may_use() -> None:
-    small, large = divided_node("a-small", 1, memory=16_000), divided_node("b-large", 1, memory=64_000)
-    asked = shared_class(0, 8_000)
-    assert codes(decide(view([small, large], [gang("g", of=asked)], {"q": queue(quota={CARDS: "0.4"})}))) == {
-        "g": ["QuotaExceeded"]
-    }
-    only = queue(quota={CARDS: "0.4"}, selector={"kubernetes.io/hostname": "b-large"})
-    assert starts(decide(view([small, large], [gang("g", of=asked)], {"q": only}))) == ["g"]
-
-
-def test_a_part_that_may_be_whole_cards_is_told_that_it_counts_as_those() -> None:
-    whole = node("w", gpu=4, labels={"nvidia.com/gpu.memory": "40000"})
-    nodes, asked = [divided_node("d", 2, memory=16_000), whole], shared_class(0, 4_000, cards=2)
-    quota = {CARDS: 1}
-    (waiting,) = decide(view(nodes, [gang("g", of=asked)], {"q": queue(quota=quota)})).waiting
-    reason = waiting.reasons[0]
-    assert reason.message == (
-        "needs 2 cards, queue 'q' has 1 of 1 left: it counts as 2 cards, the most that it may have on any node it may"
-        " use; on others of these it has 0.5 cards"
-    )
-    says = "select the nodes where it has least (nodeSelector): it counts as 0.5 cards"
-    assert reason.unblocks[0] == says
-    only = replace(asked, node_selector=(("kubernetes.io/hostname", "d"),))
-    assert starts(decide(view(nodes, [gang("g", of=only)], {"q": queue(quota=quota)}))) == ["g"]
-    (waiting,) = decide(view(nodes[1:], [gang("g", of=asked)], {"q": queue(quota=quota)})).waiting
-    assert "counts as" not in waiting.reasons[0].message, "nowhere it has less"
 
 
 def test_the_share_of_cards_may_be_the_dominant_one() -> None:
