@@ -18,6 +18,7 @@ from api.routers import (
     joblist,
     metrics,
     nodes,
+    pods,
     queues,
     reservations,
     reviews,
@@ -35,6 +36,7 @@ from t9ksched import version
 _ROUTERS = (
     workloads.router,
     joblist.router,
+    pods.router,
     queues.users,
     queues.admin,
     stops.users,

@@ -8,9 +8,16 @@ from t9ksched.model.api_resource import Resource
 
 
 async def cluster_allows(
-    services: Services, caller: Caller, verb: str, resource: Resource, namespace: str, name: str = ""
+    services: Services,
+    caller: Caller,
+    verb: str,
+    resource: Resource,
+    namespace: str,
+    name: str = "",
+    subresource: str = "",
 ) -> bool:
-    """Whether the cluster lets the caller do this to the object of that name; without a name, to any of the namespace.
+    """Whether the cluster lets the caller do this to the object of that name, or to a part of it; without a name, to
+    any of the namespace.
 
     A cluster without authorisation lets every user do everything.
 
@@ -18,6 +25,7 @@ async def cluster_allows(
         ApiError: the cluster did not answer.
     """
     attributes = {"namespace": namespace, "verb": verb, "group": resource.group, "resource": resource.plural}
+    named = {"name": name, "subresource": subresource}
     review = {
         "apiVersion": SUBJECTACCESSREVIEWS.api_version,
         "kind": SUBJECTACCESSREVIEWS.kind,
@@ -25,7 +33,7 @@ async def cluster_allows(
         "spec": {
             "user": caller.user,
             "groups": [*sorted(caller.groups), "system:authenticated"],
-            "resourceAttributes": attributes | ({"name": name} if name else {}),
+            "resourceAttributes": attributes | {key: value for key, value in named.items() if value},
         },
     }
     try:

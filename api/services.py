@@ -10,6 +10,7 @@ from api import readiness
 from api.allowances import NO_LIMITS, Allowances, Limits
 from api.events.hub import Hub
 from api.http.bodies import Bodies
+from api.http.streams import OpenStreams
 from api.leader import Leader
 from api.namespaces import Namespaces
 from api.probe import Probe
@@ -46,6 +47,11 @@ class Services:
     def events(self) -> Hub:
         """Tells what happens to all who listen."""
         return Hub(self.store)
+
+    @cached_property
+    def log_streams(self) -> OpenStreams:
+        """The logs that are being read."""
+        return OpenStreams("logs", most_a_user=64, most=1024)
 
     @cached_property
     def allowances(self) -> Allowances:

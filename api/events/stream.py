@@ -15,14 +15,13 @@ from api.events.listener import Listener
 from api.events.sight import EventSight
 from api.http.middleware import HEAD
 from api.http.problems import invalid
+from api.http.streams import HEADERS
 from api.services import Services
 from t9ksched.model.errors import FieldError
 
 MEDIA: Final = "text/event-stream"
 _AHEAD: Final = 10_000
 """By how many ids another replica may be ahead of this one, and much more than that."""
-_HEADERS: Final = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-"""A proxy must neither keep nor hold back what is told."""
 
 _After = Annotated[
     int | None,
@@ -52,7 +51,7 @@ class _EventStream(StreamingResponse):
     """A stream that leaves the hub, however it ends."""
 
     def __init__(self, hub: Hub, listener: Listener) -> None:
-        super().__init__(listener.told(), headers=_HEADERS, media_type=MEDIA)
+        super().__init__(listener.told(), headers=HEADERS, media_type=MEDIA)
         self._hub = hub
         self._listener = listener
 
@@ -70,7 +69,7 @@ async def streamed(request: Request, services: Services, caller: Caller, wanted:
         Problem: there is no such place, or there are too many streams.
     """
     if request.scope.get(HEAD):
-        head = Response(status_code=200, headers=_HEADERS, media_type=MEDIA)
+        head = Response(status_code=200, headers=HEADERS, media_type=MEDIA)
         del head.headers["content-length"]
         return head
     hub = services.events

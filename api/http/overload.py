@@ -14,6 +14,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from api.http.bodies import has_body
 from api.http.problems import Problem
+from api.http.streams import is_stream
 from api.services import Services
 from t9ksched.serving import EXEMPT_PATHS
 from t9ksched.serving.overload import MOST_SENDING, WAIT_SECONDS, ConcurrencyLimiter, State, Ticket
@@ -23,7 +24,6 @@ log = structlog.get_logger("api")
 
 REFUSED: Final = "t9ksched.refused"
 """Key in the scope of a refused request: such a request gets no line of its own in the log."""
-_STREAM: Final = b"text/event-stream"
 _PROMPT_SECONDS: Final = 0.1
 """A request whose body does not arrive, or whose answer the client does not take, for so long does not count as being
 in work while it waits."""
@@ -109,10 +109,10 @@ class _Passage:
     async def send(self, message: Message) -> None:
         """A part of the answer.
 
-        A stream of events does not count as being in work, nor does reading the unread rest of a body, which may take
+        A stream does not count as being in work, nor does reading the unread rest of a body, which may take
         seconds to arrive, nor an answer in parts of which the client does not take one at once, such as a file.
         """
-        if message["type"] == "http.response.start" and (self._awaits_body or _streams(message)):
+        if message["type"] == "http.response.start" and (self._awaits_body or is_stream(message)):
             self.leave()
         began = time.monotonic()
         untaken = asyncio.get_running_loop().call_later(_PROMPT_SECONDS, self._leave_untaken, began)
@@ -128,10 +128,6 @@ class _Passage:
         """
         self._blocked += time.monotonic() - began
         self.leave()
-
-
-def _streams(message: Message) -> bool:
-    return any(name == b"content-type" and value.startswith(_STREAM) for name, value in message["headers"])
 
 
 def _caller(scope: Scope) -> str:

@@ -15,6 +15,8 @@ from typing import Final
 from anyio import to_thread
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from api.http.streams import is_stream
+
 Headers = list[tuple[bytes, bytes]]
 LEAST: Final = 1024
 """Bytes of the smallest answer that is compressed: a smaller one fits into one packet anyhow."""
@@ -23,7 +25,6 @@ _ASIDE: Final = 128 * 1024
 _LEVEL: Final = 1
 """Answers are made anew each time: higher levels save a tenth of the bytes for three times the work."""
 _COMPRESSED: Final = (b"application/json", b"application/problem+json", b"text/")
-_STREAM: Final = b"text/event-stream"
 _CACHED: Final = (b"cache-control", b"private, no-cache")
 _VARY: Final = b"Authorization, Accept-Encoding"
 _DROPPED: Final = (b"content-length", b"content-type")
@@ -47,7 +48,7 @@ class Representation:
 
         async def whole(message: Message) -> None:
             nonlocal start
-            if message["type"] == "http.response.start" and not _in_parts(message):
+            if message["type"] == "http.response.start" and not is_stream(message):
                 start = message
                 return
             if start is not None:
@@ -67,10 +68,6 @@ def takes_gzip(accepted: bytes) -> bool:
         if name.strip() == b"gzip":
             return weight.strip().removeprefix(b"q=").strip() not in (b"0", b"0.0", b"0.00", b"0.000")
     return False
-
-
-def _in_parts(start: Message) -> bool:
-    return any(name == b"content-type" and value.startswith(_STREAM) for name, value in start["headers"])
 
 
 async def _represented(

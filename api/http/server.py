@@ -160,6 +160,7 @@ class Server:
         if isinstance(self._app, FastAPI):
             services: Services = self._app.state.services
             await services.events.close()
+            await services.log_streams.close()
         self._server.stop()
         if self._task is not None:
             with contextlib.suppress(asyncio.CancelledError):

@@ -101,7 +101,7 @@ async def update(namespace: str, kind: str, name: str, request: Request, service
     if faults:
         raise invalid(faults)
     seconds = limit_seconds(str(limit_text(str(text))))
-    resource, job = await _seen(services, caller, namespace, kind, name)
+    resource, job = await seen(services, caller, namespace, kind, name)
     record = caller.decided.queues.get(str(job.get("queue")))
     if message := limit_fault(str(text), rules_of(record)[0] if record is not None else None):
         raise invalid([FieldError("timeLimit", message)])
@@ -188,7 +188,7 @@ def _comes_back(job: dict[str, Any]) -> bool:
     return job["kind"] == "PodGroup" and (job.get("reason") or {}).get("code") == Code.TIME_LIMIT_EXCEEDED
 
 
-async def _seen(
+async def seen(
     services: Services, caller: Caller, namespace: str, kind: str, name: str
 ) -> tuple[Resource, dict[str, Any]]:
     """The job, if the caller may see it.

@@ -158,6 +158,32 @@ class Explanation(Shape):
     stopped: list[dict[str, Any]] = []
 
 
+class JobPodShape(Shape):
+    """A pod of a job. `rank` is its place among those that run the same program; null for the launcher of the others,
+    and for a pod whose place another one has taken.
+
+    `reason` says what keeps it from running (such as `ImagePullBackOff`), or how it failed.
+    """
+
+    name: str
+    uid: str
+    rank: int | None = Field(description="its place among those that run the same program")
+    part: str = Field(description="the replica type or role that it has in the job; empty if there are none")
+    node: str | None = Field(description="where it is; null while it waits for a node")
+    phase: Literal["Pending", "Running", "Succeeded", "Failed", "Unknown"]
+    restarts: int = Field(description="how often its containers were started anew")
+    startedAt: str | None = Field(description="when its node took it on (RFC 3339, UTC), null before")
+    containers: list[str] = Field(description="their names; the first one is meant where none is named")
+    logged: bool = Field(description="whether one of its containers has run, so that there is a log")
+    reason: ReasonShape | None
+
+
+class JobPods(Shape):
+    """The pods of a job: its launcher, then by rank, then those whose place others have taken."""
+
+    items: list[JobPodShape]
+
+
 class PriorityBody(BaseModel):
     """The new priority of a waiting job within its queue."""
 

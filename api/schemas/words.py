@@ -238,6 +238,7 @@ DESCRIPTIONS: Final[dict[str, str]] = {
     "why": "the reason that was given",
 }
 PARAMETERS: Final[dict[str, str]] = {
+    "pod": "name of a pod of the job",
     "namespace": "Of the job",
     "kind": "Of the job, such as PyTorchTrainingJob, in any case, singular or plural",
     "name": "Its name",

@@ -187,13 +187,21 @@ class InitialEventsPort(Protocol):
         ...
 
 
+class Parts(Protocol):
+    """A body that comes in parts, perhaps without an end; close it."""
+
+    def __aiter__(self) -> AsyncIterator[bytes]: ...
+
+    async def aclose(self) -> None: ...
+
+
 @runtime_checkable
 class LogPort(Protocol):
     """An optional ability of a port: what containers have written."""
 
-    def log(self, namespace: str, name: str, query: Mapping[str, str]) -> AsyncIterator[bytes]:
-        """The log of a pod's container, part by part; `query` has the parameters of Kubernetes, such as `container`,
-        `follow` and `tailLines`. With `follow` it ends when the container does.
+    async def log(self, namespace: str, name: str, query: Mapping[str, str]) -> Parts:
+        """The log of a pod's container; `query` has the parameters of Kubernetes, such as `container`, `follow` and
+        `tailLines`. With `follow` it ends when the container does.
         """
         ...
 

@@ -41,10 +41,8 @@ async def started(world: World, name: str, *containers: str, **annotations: str)
 
 
 async def text(client: Client, world: World, name: str, **query: Any) -> str:
-    parts = [
-        part async for part in client.log(world.namespace, name, {key: str(value) for key, value in query.items()})
-    ]
-    return b"".join(parts).decode()
+    stream = await client.log(world.namespace, name, {key: str(value) for key, value in query.items()})
+    return b"".join([part async for part in stream]).decode()
 
 
 async def test_lines_are_chosen_by_number_age_and_bytes(world: World, client: Client) -> None:
@@ -76,10 +74,11 @@ async def test_followers_are_told_until_the_container_ends(world: World, client:
 
 async def test_a_follower_of_a_pod_that_is_deleted_is_let_go(world: World, client: Client) -> None:
     await started(world, "a", **{LINES: "hello"})
-    async with asyncio.timeout(60), aclosing(client.log(world.namespace, "a", {"follow": "true"})) as stream:
-        assert await anext(stream) == b"hello\n"
+    async with asyncio.timeout(60), aclosing(await client.log(world.namespace, "a", {"follow": "true"})) as stream:
+        parts = aiter(stream)
+        assert await anext(parts) == b"hello\n"
         await client.delete(PODS, "a", world.namespace)
-        assert [part async for part in stream] == []
+        assert [part async for part in parts] == []
 
 
 async def test_one_of_several_containers_must_be_named(world: World, client: Client) -> None:

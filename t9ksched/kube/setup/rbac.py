@@ -141,6 +141,7 @@ ROLES: Final[dict[str, tuple[Rule, ...]]] = {
     API: (
         Rule("", ("namespaces",), ("get", "list"), "sees which queues a namespace may use"),
         Rule("", ("pods",), ("get", "list", "create", "delete"), "submits, shows and cancels them"),
+        Rule("", ("pods/log",), ("get",), "shows logs to users whom the cluster lets read them"),
         Rule("batch", ("jobs",), ("get", "create", "delete"), "submits, shows and cancels them"),
         Rule(SCHEDULER_GROUP, ("podgroups",), ("get", "create", "delete"), "submits, shows and cancels them"),
         *_of_kinds(

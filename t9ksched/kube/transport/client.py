@@ -16,7 +16,7 @@ from t9ksched.kube.port import BOOKMARK, Object, ObjectList, Page, WatchEvent
 from t9ksched.kube.resources import PODS
 from t9ksched.kube.transport.credentials import Credentials
 from t9ksched.kube.transport.lists import named, read_page
-from t9ksched.kube.transport.requester import Requester
+from t9ksched.kube.transport.requester import BodyStream, Requester
 from t9ksched.model.api_resource import Resource
 
 MERGE_PATCH = "application/merge-patch+json"
@@ -190,9 +190,9 @@ class Client:
         }
         await self.request("POST", PODS.path(namespace, name, "eviction"), body=_encode(eviction))
 
-    def log(self, namespace: str, name: str, query: Mapping[str, str]) -> AsyncGenerator[bytes, None]:
-        """As `LogPort` says; close it as a `watch`."""
-        return self.requester.stream(PODS.path(namespace, name, "log"), query)
+    async def log(self, namespace: str, name: str, query: Mapping[str, str]) -> BodyStream:
+        """As `LogPort` says."""
+        return await self.requester.stream(PODS.path(namespace, name, "log"), query)
 
     def watch(
         self,

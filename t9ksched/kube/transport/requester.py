@@ -40,6 +40,27 @@ _HEADERS = {
 _plain_target = re.compile(r"[!-~]+").fullmatch
 
 
+class BodyStream:
+    """An answer's body as it comes, part by part. `aclose` ends it early, and does nothing once it has ended."""
+
+    def __init__(self, what: str, response: aiohttp.ClientResponse) -> None:
+        self._what = what
+        self._response = response
+
+    async def __aiter__(self) -> AsyncGenerator[bytes, None]:
+        try:
+            async for chunk in self._response.content.iter_any():
+                yield chunk
+        except (aiohttp.ClientError, OSError, TimeoutError) as failure:
+            answers.raise_unanswered(self._what, failure)
+        finally:
+            self._response.close()
+
+    async def aclose(self) -> None:
+        """Close the connection."""
+        self._response.close()
+
+
 class Requester:
     """Sends requests. `connections` is the most in flight, `timeout` the seconds that one may take, `write_timeout` the
     same for writes.
@@ -168,22 +189,17 @@ class Requester:
             if response is not None:
                 response.close()
 
-    async def stream(self, path: str, query: Mapping[str, str]) -> AsyncGenerator[bytes, None]:
-        """The parts of a GET's answer as they come, which may have no end: the connection alone says whether the server
-        is still there.
+    async def stream(self, path: str, query: Mapping[str, str]) -> BodyStream:
+        """The answer to a GET once its head says success; it may have no end, and its connection alone says whether the
+        server is still there. Close it.
         """
         allowed = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS)
-        response: aiohttp.ClientResponse | None = None
+        what = f"GET {path}"
         try:
             async with asyncio.timeout(self._timeout):
-                response = await self._answer("GET", path, query, None, "", allowed)
-            async for chunk in response.content.iter_any():
-                yield chunk
+                return BodyStream(what, await self._answer("GET", path, query, None, "", allowed))
         except (aiohttp.ClientError, OSError, TimeoutError) as failure:
-            answers.raise_unanswered(f"GET {path}", failure)
-        finally:
-            if response is not None:
-                response.close()
+            answers.raise_unanswered(what, failure)
 
     async def _short(self, method: str, target: str, body: bytes | None, content_type: str, allowed: float) -> bytes:
         """One request by the pool. Renews credentials once at a 401."""

@@ -26,6 +26,7 @@ from t9ksched.devcluster.cluster import DevCluster
 from t9ksched.devcluster.nodes.nodefile import nodes_from
 from t9ksched.kube.resources import (
     ALL,
+    CLUSTERROLEBINDINGS,
     CLUSTERROLES,
     CONFIGMAPS,
     EVENTS,
@@ -56,6 +57,7 @@ from tests.integration.scheduler.koordinator import serve
 from tests.integration.world import GPU, RUN_LABEL, TIMEOUT, World
 from tests.unit.api.world import Client as Rest
 from tests.unit.api.world import ScriptedLeader
+from tests.unit.api.world import pod as plain_pod
 from tests.unit.workloads.builders import mpi_v1, notebook, pytorch
 
 ANNOUNCED = {
@@ -436,6 +438,25 @@ async def test_without_a_right_its_request_is_refused(stage: Stage, role: str) -
         await admin.patch(CLUSTERROLES, role, None, {"rules": whole["rules"]})
 
 
+async def read_a_log(stage: Stage, admin: Rest) -> None:
+    """Submit a pod to the default scheduler, and read what it writes, as a user whom the cluster lets read it."""
+    client, api_group = stage.world.client, "rbac.authorization.k8s.io"
+    rules = [{"apiGroups": [""], "resources": ["pods/log"], "verbs": ["get"]}]
+    await client.create(CLUSTERROLES, {"metadata": {"name": "reader"}, "rules": rules})
+    role = {"apiGroup": api_group, "kind": "ClusterRole", "name": "reader"}
+    subjects = [{"apiGroup": api_group, "kind": "User", "name": "admin"}]
+    binding = {"metadata": {"name": "reader"}, "roleRef": role, "subjects": subjects}
+    await client.create(CLUSTERROLEBINDINGS, binding)
+    assert (await admin("POST", "/apis/v1/workloads", plain_pod("talks", ours=False, gpus=0))).status == 201
+    async with asyncio.timeout(TIMEOUT):
+        while True:
+            found = await admin("GET", "/apis/v1/workloads/default/pod/talks/log")
+            if found.status != 409:
+                break
+            await asyncio.sleep(0.05)
+    assert (found.status, b"simulated" in found.body) == (200, True)
+
+
 async def test_every_right_of_the_rest_service_is_used(stage: Stage, tmp_path: Path) -> None:
     texts = [
         path.read_text()
@@ -456,6 +477,7 @@ async def test_every_right_of_the_rest_service_is_used(stage: Stage, tmp_path: P
                     address = f"/apis/v1/workloads/{job['namespace']}/{job['kind']}/{job['name']}"
                     assert (await admin("GET", address)).status == 200, address
                     assert (await admin("DELETE", address)).status == 200, address
+            await read_a_log(stage, admin)
             assert (await ann("POST", "/apis/v1/workloads", texts[0])).status == 403
             assert (await ann("GET", "/apis/v1/queues")).status == 200
             assert (await admin("GET", "/readyz")).body is not None

@@ -10,11 +10,12 @@ from collections.abc import Iterator
 
 import pytest
 
+from t9ksched.kube.resources import PODS
 from t9ksched.model.reservation_form import parse_reservation
 from t9ksched.store.acceptances import Acceptance
 from tests.kinds import PYTORCHTRAININGJOBS
 from tests.unit.api.test_jobs import live
-from tests.unit.api.world import Answer, Client, Json, World, pytorch
+from tests.unit.api.world import Answer, Client, Json, World, pod, pytorch
 
 ROLES = ("admin", "boss", "ann", "eye")
 PUBLIC = {"/healthz", "/readyz", "/version", "/apis/v1/version", "/docs"}
@@ -48,6 +49,9 @@ TABLE: dict[tuple[str, str], tuple[str, str]] = {
     ("DELETE", JOB): ("+++F", "+--F"),
     ("GET", JOB + "/explanation"): ("++++", "+---"),
     ("GET", JOB + "/history"): ("++++", "+---"),
+    ("GET", JOB + "/pods"): ("++++", "+---"),
+    ("GET", JOB + "/log"): ("++++", "+---"),
+    ("GET", JOB + "/pods/{pod}/log"): ("++++", "+---"),
     ("POST", JOB + "/actions/hold"): ("++FF", "+---"),
     ("POST", JOB + "/actions/release"): ("++FF", "+---"),
     ("POST", JOB + "/actions/prioritise"): ("++FF", "+---"),
@@ -116,6 +120,7 @@ async def callers(world: World) -> dict[str, Client]:
         made = await world.kube.create(
             PYTORCHTRAININGJOBS, pytorch(f"of-{submitter}", queue=queue, namespace="default"), "default"
         )
+        await world.kube.create(PODS, _member(made), "default")
         job = live(f"of-{submitter}", uid=made["metadata"]["uid"], submitter=submitter, queue=queue, phase="Pending")
         job |= {"kind": "PyTorchTrainingJob"}
         world.leader.job_list.append(job)
@@ -125,6 +130,18 @@ async def callers(world: World) -> dict[str, Client]:
         "admin": world.admin,
         "nobody": world.nobody,
     }
+
+
+def _member(job: Json) -> Json:
+    """A pod of the job."""
+    name, uid = job["metadata"]["name"], job["metadata"]["uid"]
+    made = pod(f"{name}-node-0")
+    made["metadata"] |= {
+        "namespace": "default",
+        "labels": {"tensorstack.dev/owner-name": name},
+        "ownerReferences": [{"kind": job["kind"], "name": name, "uid": uid, "controller": True}],
+    }
+    return made
 
 
 def _accepted(job: Json) -> Acceptance:
@@ -142,7 +159,7 @@ async def ask(client: Client, method: str, path: str, queue: str, job: str) -> A
     """The request, about that queue and that job where it is about one."""
     values = {"namespace": "default", "kind": "pytorchtrainingjob", "what": "scheduling", "name": queue}
     if path.startswith(JOB):
-        values["name"] = job
+        values |= {"name": job, "pod": f"{job}-node-0"}
     elif "/nodes/{name}" in path:
         values |= {"name": "n1", "index": "0"}
     elif path.startswith((TOKENS, RESERVATIONS)):

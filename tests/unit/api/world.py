@@ -1,8 +1,9 @@
 """What stands behind and before the service in tests: a cluster in memory, a scripted leader, an HTTP client."""
 
+import asyncio
 import copy
 import uuid
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -35,6 +36,18 @@ class MemoryCluster:
         self.calls: list[tuple[str, str, str]] = []
         self.faults: Callable[[str, Resource, str], ApiError | tuple[ApiError, bool] | None] = lambda *_: None
         self.answers: dict[str, Json] = {}
+        self.reviews: list[Json] = []
+        """What was asked of the answers, without those of namespaces."""
+        self.logs: dict[str, list[bytes] | ApiError] = {}
+        """Of pods, by name: the parts that come, or the refusal."""
+        self.log_queries: list[tuple[str, dict[str, str]]] = []
+
+    async def log(self, namespace: str, name: str, query: Mapping[str, str]) -> "Parts":
+        self.log_queries.append((f"{namespace}/{name}", dict(query)))
+        found = self.logs[name]
+        if isinstance(found, ApiError):
+            raise found
+        return Parts(found, endless=query.get("follow") == "true")
 
     def names(self) -> set[str]:
         return {f"{obj['kind']}/{obj['metadata']['name']}" for obj in self.objects.values()}
@@ -70,6 +83,7 @@ class MemoryCluster:
 
     async def create(self, res: Resource, obj: Json, namespace: str | None = None, *, dry_run: bool = False) -> Json:
         if res.kind in self.answers:
+            self.reviews.append(obj)
             return obj | self.answers[res.kind]
         name = obj["metadata"].get("name", "")
         late = self._fault("dry-run" if dry_run else "create", res, name)
@@ -112,6 +126,24 @@ class MemoryCluster:
             return self.objects[str(res), namespace, name]
         except KeyError:
             raise NotFound(404, "NotFound", f'{res} "{name}" not found', {"name": name, "kind": res.plural}) from None
+
+
+class Parts:
+    """A log that comes in parts, and goes on without a word if it is endless, until it is closed."""
+
+    def __init__(self, parts: list[bytes], *, endless: bool) -> None:
+        self.parts = parts
+        self.endless = endless
+        self.closed = asyncio.Event()
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        for part in self.parts:
+            yield part
+        if self.endless:
+            await self.closed.wait()
+
+    async def aclose(self) -> None:
+        self.closed.set()
 
 
 class ScriptedLeader:
