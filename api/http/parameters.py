@@ -34,6 +34,7 @@ ReservationName = Annotated[
 _CHECKS: Final[dict[str, tuple[Callable[[str], object], str]]] = {
     "namespace": (is_label, "a namespace: use at most 63 of a-z, 0-9 and -, a letter or digit at both ends"),
     "name": (is_subdomain, "a name: use at most 253 of a-z, 0-9, - and ., a letter or digit at both ends"),
+    "pod": (is_subdomain, "the name of a pod: use at most 253 of a-z, 0-9, - and ., a letter or digit at both ends"),
     "queue": (is_label, "the name of a queue: use at most 63 of a-z, 0-9 and -, a letter or digit at both ends"),
     "reservation": (is_label, "the name of a reservation: use at most 63 of a-z, 0-9 and -"),
     "kind": (_KIND.fullmatch, "a kind: use letters and digits"),
