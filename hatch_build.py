@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 FOLDER = Path("t9ksched/engine/kernel")
-SOURCE, LIBRARY = FOLDER / "kernel.c", FOLDER / "_kernel.so"
+LIBRARY = FOLDER / "_kernel.so"
 FLAGS = ("-std=gnu11", "-O3", "-fwrapv", "-Wall", "-Wextra", "-fPIC", "-shared", "-s")
 
 
@@ -38,13 +38,13 @@ def compiler() -> list[str] | None:
 
 def build(root: Path) -> str:
     """Compile the kernel under `root`; why it is not there, empty where it is."""
-    source, library = root / SOURCE, root / LIBRARY
+    library = root / LIBRARY
     command = compiler()
     if command is None:
         return "there is no C compiler (cc, gcc, clang, or the package ziglang)"
     made = library.with_suffix(".new")
-    define = f'-DSOURCE="{_digest(source)}"'
-    arguments = [*command, *FLAGS, define, "-o", str(made), str(source)]
+    define = f'-DSOURCE="{_digest(root)}"'
+    arguments = [*command, *FLAGS, define, "-o", str(made), *map(str, _sources(root))]
     try:
         done = subprocess.run(arguments, capture_output=True, text=True, check=False)
     except OSError as error:
@@ -57,17 +57,21 @@ def build(root: Path) -> str:
 
 
 def is_built(root: Path) -> bool:
-    """Whether a library of this source and for this machine is there."""
+    """Whether a library of these sources and for this machine is there."""
     try:
         library = ctypes.CDLL(str(root / LIBRARY))
         library.source.restype = ctypes.c_char_p
-        return bool(library.source() == _digest(root / SOURCE).encode())
+        return bool(library.source() == _digest(root).encode())
     except (OSError, AttributeError):
         return False
 
 
-def _digest(source: Path) -> str:
-    return hashlib.sha256(source.read_bytes()).hexdigest()
+def _sources(root: Path) -> list[Path]:
+    return sorted((root / FOLDER).glob("*.c"))
+
+
+def _digest(root: Path) -> str:
+    return hashlib.sha256(b"".join(source.read_bytes() for source in _sources(root))).hexdigest()
 
 
 def ship(root: Path, version: str, build_data: dict[str, Any]) -> str:

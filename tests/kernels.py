@@ -11,6 +11,7 @@ from t9ksched.engine.actions import starting_runs
 from t9ksched.engine.kernel.native import Chosen, Native, native
 from t9ksched.engine.kernel.reference import Reference
 from t9ksched.engine.kernel.tables import Kernel
+from t9ksched.engine.placement import class_keys, packing
 
 KERNELS = ("reference", "native")
 REQUIRED = "T9KSCHED_TEST_NATIVE"
@@ -39,5 +40,15 @@ def running(kernel: Kernel | None, after: int = 0) -> Iterator[None]:
         patch.object(starting_runs, "_AFTER", after),
         patch.object(starting_runs, "_FEW", 0),
         patch.object(starting_runs, "kernel", lambda: Chosen(kernel, "")),
+    ):
+        yield
+
+
+@contextmanager
+def scoring(kernel: Kernel) -> Iterator[None]:
+    """With this kernel for the scores of nodes."""
+    with (
+        patch.object(class_keys, "kernel", lambda: Chosen(kernel, "")),
+        patch.object(packing, "kernel", lambda: Chosen(kernel, "")),
     ):
         yield

@@ -13,6 +13,7 @@ import numpy as np
 
 from t9ksched.engine.arrays import Indices, Int64s, Mask
 from t9ksched.engine.cards import bits, how_many
+from t9ksched.engine.kernel.key_tables import PartColumns
 from t9ksched.model.card_filter import CardFilter
 from t9ksched.model.card_size import CORES
 from t9ksched.model.card_table import CardTable
@@ -113,6 +114,11 @@ class DividedCards:
         memory = free[self.memory][:, where] * CORES // np.maximum(self.size[:, where], 1)
         return np.maximum(np.minimum(free[self.cores][:, where], memory), 0)
 
+    def part_free_on(self, left: Int64s, row: int) -> list[int]:
+        """The same of each card of one node, of which `left` is the column."""
+        columns = zip(left[self.cores].tolist(), left[self.memory].tolist(), self.size[:, row].tolist(), strict=True)
+        return [max(min(cores, memory * CORES // max(size, 1)), 0) for cores, memory, size in columns]
+
 
 class PartNeed:
     """What one pod of a class needs of the divided cards of one resource: as much of each of `count` cards.
@@ -199,6 +205,20 @@ class PartNeed:
             groups = (group if rows is None else group[:, rows] for group in self.groups)
             found = np.logical_or.reduce([(fits & group).sum(axis=0) >= self.count for group in groups])
         return found if of.everywhere else found | ~(of.nodes if rows is None else of.nodes[rows])
+
+    @cached_property
+    def columns(self) -> PartColumns | None:
+        """The same as numbers for machine code; None where cards are in groups."""
+        if self.groups:
+            return None
+        of = self.of
+        cores, memory, places = (
+            np.arange(each.start, each.stop, each.step) for each in (of.cores, of.memory, of.places)
+        )
+        wanted = np.ascontiguousarray(self.memory)
+        return PartColumns(
+            self.count, max(self.cores, 1), (cores, memory, places), wanted, of.nodes, everywhere=of.everywhere
+        )
 
     def _pods_of(self, fits: Int64s, rows: Indices | None) -> Int64s:
         """As `_pods`, on nodes of these rows (None for all): every pod has cards of one group, if there are groups."""

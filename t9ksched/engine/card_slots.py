@@ -62,6 +62,9 @@ class SlotNeed:
         self._fits: dict[State, bool] = {}
         self._pods: dict[State, int] = {}
 
+    columns: Final = None
+    """See `PartNeed`: there are none for parts of several containers."""
+
     @property
     def smallest(self) -> PartNeed:
         """What the container needs that needs least."""

@@ -8,7 +8,8 @@ import numpy as np
 from t9ksched.engine.arrays import Indices, Int64s
 from t9ksched.engine.blocks import NEVER_ENDS, Block
 from t9ksched.engine.nodes import LARGEST
-from t9ksched.engine.placement.class_fit import NEVER, ClassFit
+from t9ksched.engine.placement.class_fit import ClassFit
+from t9ksched.engine.placement.class_keys import NEVER
 from t9ksched.engine.placement.trial import Placement
 from t9ksched.engine.profiles import NOW, SPARE, Profiles
 

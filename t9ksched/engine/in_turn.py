@@ -14,7 +14,8 @@ import numpy as np
 from t9ksched.engine.arrays import Int64s
 from t9ksched.engine.blocks import Block
 from t9ksched.engine.changes import Changes
-from t9ksched.engine.placement.class_fit import NEVER, ClassFit
+from t9ksched.engine.placement.class_fit import ClassFit
+from t9ksched.engine.placement.class_keys import NEVER
 from t9ksched.engine.placement.trial import Placement, Trial
 from t9ksched.engine.scheduling_key import SchedulingKey
 from t9ksched.engine.timeline import Timeline

@@ -21,7 +21,7 @@ from t9ksched.model.gang import Member
 from t9ksched.model.podclass import PodClass
 from t9ksched.model.queue import Ordering, QueueSpec
 from tests.builders import GPU, gang, pod_class
-from tests.kernels import KERNELS, kernel_named, running
+from tests.kernels import KERNELS, kernel_named, running, scoring
 from tests.property.crowded import Crowded
 from tests.property.scenes import NOW, Scene, facts
 
@@ -107,9 +107,9 @@ def compare(kernel: str, scenes: str, first: int, end: int) -> int:
         scene, turns, runs = make(seed), Memory(), Memory()
         for cycle in range(CYCLES):
             view = scene.view()
-            with running(None):
+            with scoring(kernel_named("reference")), running(None):
                 expected = plan(view, scene.policy, NOW, turns)
-            with running(watched, after=cycle % 2):
+            with scoring(kernel_named(kernel)), running(watched, after=cycle % 2):
                 found = in_slices(view, scene.policy, runs)
             assert found.to_bytes() == expected.to_bytes(), f"scene {seed} of {scenes}, cycle {cycle}"
             assert runs.failures.tried == turns.failures.tried

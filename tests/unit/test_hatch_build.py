@@ -29,7 +29,8 @@ BUILD = module()
 def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A tree with the source alone; the script thinks that it stands there."""
     (tmp_path / BUILD.FOLDER).mkdir(parents=True)
-    shutil.copy(ROOT / BUILD.SOURCE, tmp_path / BUILD.SOURCE)
+    for source in (ROOT / BUILD.FOLDER).glob("*.c"):
+        shutil.copy(source, tmp_path / BUILD.FOLDER)
     monkeypatch.setattr(BUILD, "__file__", str(tmp_path / "hatch_build.py"))
     monkeypatch.setattr(sys, "argv", ["hatch_build.py"])
     return tmp_path
@@ -67,11 +68,12 @@ def test_a_compiler_that_fails_is_told_and_leaves_nothing(
 ) -> None:
     monkeypatch.setenv("CC", command)
     assert why in BUILD.build(tree)
-    assert [path.name for path in (tree / BUILD.FOLDER).iterdir()] == ["kernel.c"]
+    assert {path.suffix for path in (tree / BUILD.FOLDER).iterdir()} == {".c"}
 
 
-def test_a_library_is_made_once_for_each_source(
-    tree: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("changed", ["kernel.c", "packing.c"])
+def test_a_library_is_made_once_for_the_same_sources(
+    changed: str, tree: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     if BUILD.compiler() is None:
         pytest.skip("there is no C compiler: `make native` installs one")
@@ -80,7 +82,7 @@ def test_a_library_is_made_once_for_each_source(
     assert BUILD.is_built(tree)
     monkeypatch.setattr(BUILD, "build", lambda root: pytest.fail("it is there"))
     assert BUILD.main() == 0
-    with (tree / BUILD.SOURCE).open("a") as source:
+    with (tree / BUILD.FOLDER / changed).open("a") as source:
         source.write("/* changed */\n")
     assert not BUILD.is_built(tree)
 

@@ -1,8 +1,8 @@
-"""The native kernel: `kernel.c`, compiled when the package was installed, called through ctypes.
+"""The native kernel: the C files of this folder, compiled when the package was installed, called through ctypes.
 
-A library that was made of another `kernel.c` than the one beside it is not used. Nothing depends on whether there is
-one, but how long a cycle takes. A run holds no lock of the interpreter, and touches nothing but the tables of its
-cycle, which looked at all that it reads.
+A library that was made of other files than those beside it is not used. Nothing depends on whether there is one, but
+how long a cycle takes. A call holds no lock of the interpreter, and touches nothing but its tables, which looked at all
+that it reads.
 """
 
 import ctypes
@@ -17,6 +17,11 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from t9ksched.engine.arrays import Int64s
+from t9ksched.engine.kernel import native_keys, native_packing
+from t9ksched.engine.kernel.key_tables import KeyTables
+from t9ksched.engine.kernel.native_keys import NativeKeys
+from t9ksched.engine.kernel.native_packing import NativePacking
+from t9ksched.engine.kernel.packing_tables import PackingTables
 from t9ksched.engine.kernel.reference import Reference
 from t9ksched.engine.kernel.tables import Kernel, Run, Stop, Tables, most_starts
 
@@ -25,7 +30,8 @@ SWITCH: Final = "T9KSCHED_NATIVE"
 process that plans.
 """
 LIBRARY: Final = Path(__file__).with_name("_kernel.so")
-SOURCE: Final = Path(__file__).with_name("kernel.c")
+FOLDER: Final = Path(__file__).parent
+"""Where its sources are."""
 _NUMBERS = "nodes accounts queues fills first_comparator second_comparator"
 _NODES = "free base idle"
 _CLASSES = "keys gains biases masks needs_first need_rows need_amounts card_rows card_counts seen touched"
@@ -53,6 +59,15 @@ class Native:
         self._run = library.run
         self._run.restype = None
         self._run.argtypes = (ctypes.POINTER(_Struct),)
+        self._points, self._keys = native_packing.declare(library), native_keys.declare(library)
+
+    def packing(self, tables: PackingTables) -> NativePacking:
+        """See `Kernel`."""
+        return NativePacking(self._points, tables)
+
+    def keys(self, tables: KeyTables) -> NativeKeys:
+        """See `Kernel`."""
+        return NativeKeys(self._keys, tables)
 
     def run(self, tables: Tables) -> Run:
         """See `Kernel`."""
@@ -177,8 +192,8 @@ def native() -> Native | str:
         made_of: bytes = library.source()
     except (OSError, AttributeError) as error:
         return f"it cannot be loaded: {error}"
-    if made_of.decode() != sha256(SOURCE.read_bytes()).hexdigest():
-        return f"it was compiled of another {SOURCE.name}"
+    if made_of.decode() != sha256(b"".join(each.read_bytes() for each in sorted(FOLDER.glob("*.c")))).hexdigest():
+        return "it was compiled of other sources"
     return Native(library)
 
 

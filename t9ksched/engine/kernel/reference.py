@@ -6,6 +6,8 @@ from typing import Final
 import numpy as np
 
 from t9ksched.engine.arrays import Int64s
+from t9ksched.engine.kernel.key_tables import KeyTables
+from t9ksched.engine.kernel.packing_tables import PackingTables
 from t9ksched.engine.kernel.tables import (
     ABSENT,
     NEVER,
@@ -34,6 +36,12 @@ class Reference:
     def run(self, tables: Tables) -> Run:
         """See `Kernel`."""
         return _OneRun(tables).run(most_starts(tables, _MOST_STARTS))
+
+    def packing(self, tables: PackingTables) -> None:
+        """See `Kernel`: numpy does it in `placement/packing.py`."""
+
+    def keys(self, tables: KeyTables) -> None:
+        """See `Kernel`: numpy does it in `placement/class_fit.py`."""
 
 
 class _OneRun:

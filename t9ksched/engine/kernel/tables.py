@@ -12,9 +12,11 @@ from enum import IntEnum
 from typing import Any, Final, NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
 
 from t9ksched.engine.arrays import Int64s, Mask, Masks
+from t9ksched.engine.kernel.checks import inside, machine
+from t9ksched.engine.kernel.key_tables import KeyTables, KeyWriter
+from t9ksched.engine.kernel.packing_tables import PackingPoints, PackingTables
 
 NEVER: Final = int(np.iinfo(np.int64).min)
 """Key of a node on which no pod of a class fits."""
@@ -119,9 +121,9 @@ class Queues:
         self.kind_of: Int64s = np.full(int(lines.sum()), TURN, np.int64)
         self.times_of: Int64s = np.ones(len(self.kind_of), np.int64)
         for array in (self.priorities, self.limited, self.left, self.line_first):
-            _machine(array, np.int64, len(lines))
+            machine(array, np.int64, len(lines))
         for array in (self.caps, self.held, self.measures):
-            _machine(array, np.int64, len(lines), self.accounts)
+            machine(array, np.int64, len(lines), self.accounts)
 
     @property
     def accounts(self) -> int:
@@ -184,9 +186,9 @@ class Tables:
 
     def __post_init__(self) -> None:
         self.touched: Int64s = np.zeros(_SPARE * max(self.nodes, self.most_places), np.int64)
-        _machine(self.free, np.int64, len(self.free), self.nodes)
-        _machine(self.base, np.int64, self.nodes)
-        _machine(self.idle, np.uint64, len(self.idle), self.nodes)
+        machine(self.free, np.int64, len(self.free), self.nodes)
+        machine(self.base, np.int64, self.nodes)
+        machine(self.idle, np.uint64, len(self.idle), self.nodes)
         if not 0 < self.most_places <= MOST_PLACES:
             raise ValueError(f"a run has 1 to {MOST_PLACES} places")
 
@@ -206,13 +208,13 @@ class Tables:
         """A new class, as `FitClass` says; its position."""
         key = np.empty(self.nodes + -(-self.nodes // BLOCK), np.int64)
         for array in (gain,) if bias is None else (gain, bias):
-            _machine(array, np.int64, self.nodes)
-        _machine(mask, np.bool_, self.nodes)
-        _inside([at for at, _ in needs], len(self.free))
+            machine(array, np.int64, self.nodes)
+        machine(mask, np.bool_, self.nodes)
+        inside([at for at, _ in needs], len(self.free))
         if any(amount <= 0 for _, amount in needs):
             raise ValueError("an amount is not positive")
         if cards is not None:
-            _inside([cards[0]], len(self.idle))
+            inside([cards[0]], len(self.idle))
         self.classes.append(FitClass(key, gain, bias, mask, needs, cards))
         if len(self.classes) > len(self.seen):
             self.seen = np.append(self.seen, np.full_like(self.seen, STALE))
@@ -220,7 +222,7 @@ class Tables:
 
     def add_kind(self, parts: Sequence[tuple[int, int]], demand: Sequence[int]) -> int:
         """A new kind, as `GangKind` says; its position."""
-        _inside([number for number, _ in parts], len(self.classes))
+        inside([number for number, _ in parts], len(self.classes))
         if min((pods for _, pods in parts), default=0) <= 0 or len(demand) != self.queues.accounts:
             raise ValueError("a kind has pods, and pays into every account")
         if not all(0 <= amount < MOST_DEMAND for amount in demand):
@@ -232,7 +234,7 @@ class Tables:
         """What the next gangs of a queue ask for of which that is not known, the best one last."""
         queues = self.queues
         end = int(queues.known[queue])
-        _inside([kind for kind in kinds if kind != TURN], len(self.kinds))
+        inside([kind for kind in kinds if kind != TURN], len(self.kinds))
         for kind, count in zip(kinds, times, strict=True):
             if kind != TURN and not 0 < count * self.kinds[kind].pods <= self.most_places:
                 raise ValueError("a gang has too many pods for one run")
@@ -245,7 +247,7 @@ class Tables:
 
     def touch(self, rows: Sequence[int]) -> None:
         """The room on these nodes is another one. Called before a run, with the rows that others changed."""
-        _inside(rows, self.nodes)
+        inside(rows, self.nodes)
         # What one run takes, and gives back of the last gang, must find room behind them.
         if self.touched_count + len(rows) + 2 * self.most_places > len(self.touched):
             self.touched_count = 0
@@ -253,18 +255,6 @@ class Tables:
             return
         self.touched[self.touched_count : self.touched_count + len(rows)] = rows
         self.touched_count += len(rows)
-
-
-def _machine(array: NDArray[Any], dtype: DTypeLike, *shape: int) -> None:
-    """Machine code reads the array as a row of such numbers."""
-    if array.dtype != dtype or array.shape != shape or not array.flags.c_contiguous:
-        raise ValueError(f"an array is {array.dtype} {array.shape}, in place of {np.dtype(dtype)} {shape} in one piece")
-
-
-def _inside(positions: Sequence[int], count: int) -> None:
-    """All of these exist among so many."""
-    if len(positions) and not 0 <= min(positions) <= max(positions) < count:
-        raise ValueError(f"a position is not among {count}")
 
 
 def most_starts(tables: Tables, most: int) -> int:
@@ -279,4 +269,12 @@ class Kernel(Protocol):
         """Let the next gang of the best queue start, then of the queue that is best then, and so on, as long as each
         starts for certain: room and quota are there for all its pods.
         """
+        ...
+
+    def packing(self, tables: PackingTables) -> PackingPoints | None:
+        """What finds the points of packing on these tables, as long as they stand; None where numpy is to."""
+        ...
+
+    def keys(self, tables: KeyTables) -> KeyWriter | None:
+        """What finds the keys of a class on these tables, as long as they stand; None where numpy is to."""
         ...

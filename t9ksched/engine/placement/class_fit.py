@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from t9ksched.engine.arrays import Indices, Int64s, Mask
+from t9ksched.engine.arrays import Int64s, Mask
 from t9ksched.engine.card_needs import grant_of, move_parts, part_needs
 from t9ksched.engine.cards import Share, granted, share_of
 from t9ksched.engine.nodes import LARGEST
+from t9ksched.engine.placement.class_keys import NEVER, ClassKeys
 from t9ksched.engine.placement.class_rooms import ClassRooms
 from t9ksched.engine.placement.packing_shapes import Asked
 from t9ksched.engine.placement.pod_affinity import NO_CONTRIBUTION, ClassAffinity
@@ -31,8 +32,6 @@ if TYPE_CHECKING:
     from t9ksched.engine.placement.trial import Trial
 
 Amounts = tuple[tuple[str, int], ...]
-NEVER: Final = np.iinfo(np.int64).min
-"""Key of a node on which no pod of the class fits."""
 _MOST: Final = 1 << 31
 _FEW: Final = 6
 """Up to so many touched nodes are refreshed one by one, more in one sweep."""
@@ -89,6 +88,7 @@ class ClassFit:
         self._gain: Int64s | None = None
         self._key: Int64s | None = None
         self._bias: Int64s | None = None
+        self._keys = ClassKeys(self)
         self._class_rooms = ClassRooms(self)
         self._rooms_state = -1
         self._rooms: Int64s | None = None
@@ -219,6 +219,7 @@ class ClassFit:
         self._mask = self._gain = self._key = self._bias = self._rooms = self._empty = None
         self._ever = self._at_best = None
         self._class_rooms.drop()
+        self._keys.drop()
         self.away = None
         self._seen = -1
         self._kept = False
@@ -236,16 +237,16 @@ class ClassFit:
         if self._key is None:
             self.gains()
             self._key = np.full(len(self.trial.nodes), NEVER, np.int64)
-            self._sweep(None)
+            self._keys.write(self._key, None)
         elif not fresh:
             return self._key
         elif fresh * 4 > len(self._key):
-            self._sweep(None)
+            self._keys.write(self._key, None)
         elif fresh <= _FEW and self.trial.packing is None:
             for row in touched[self._seen :]:
                 self._key[row] = self.score(row) if self._class_rooms.one(row) > 0 else NEVER
         else:
-            self._sweep(np.array(touched[self._seen :], np.intp))
+            self._keys.write(self._key, np.array(touched[self._seen :], np.intp))
         self._seen = len(touched)
         return self._key
 
@@ -366,31 +367,6 @@ class ClassFit:
         """Nodes that could take one pod if nothing ran there, shape (nodes,)."""
         able: Mask = self.rooms_empty() > 0
         return able
-
-    def _sweep(self, rows: Indices | None) -> None:
-        trial, key, gain = self.trial, self._key, self._gain
-        assert key is not None
-        assert gain is not None
-        if not self.known:
-            return
-        trial.meter.spent += (len(key) if rows is None else len(rows)) * (2 + len(self.needs))
-        here: slice | Indices = slice(None) if rows is None else rows
-        fits = self.mask[here].copy()
-        for at, amount in self.needs:
-            fits &= trial.free[at][here] >= amount
-        for parts in self.divided:
-            fits &= parts.fits(trial.free, rows)
-        score = trial.base[here] + gain[here]
-        if self._bias is not None:
-            score += self._bias[here]
-        if trial.packing is not None:
-            score += trial.packing.points(self)[here]
-        score[~fits] = NEVER
-        key[here] = score
-        if self.ports:
-            for row in (np.flatnonzero(fits) if rows is None else rows[fits]).tolist():
-                if self.ports_taken(row):
-                    key[row] = NEVER
 
     def ports_taken(self, row: int) -> bool:
         """Whether a node's open host ports collide with those of the class."""

@@ -14,7 +14,8 @@ import numpy as np
 
 from t9ksched.engine.arrays import Int64s
 from t9ksched.engine.card_needs import take_parts
-from t9ksched.engine.placement.class_fit import NEVER, ClassFit
+from t9ksched.engine.placement.class_fit import ClassFit
+from t9ksched.engine.placement.class_keys import NEVER
 from t9ksched.engine.placement.search import search
 from t9ksched.engine.placement.trial import Trial
 from t9ksched.engine.work import Effort, Work

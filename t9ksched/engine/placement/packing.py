@@ -16,7 +16,10 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from t9ksched.engine.arrays import Indices, Int64s
-from t9ksched.engine.placement.packing_shapes import SCALE, Asked, Shapes, Sums, fgd, prior
+from t9ksched.engine.kernel.native import chosen as kernel
+from t9ksched.engine.kernel.packing_tables import AskedPod, PackingPoints, PackingTables
+from t9ksched.engine.placement.free_cards import FreeCards
+from t9ksched.engine.placement.packing_shapes import FGD_STEPS, SCALE, Asked, Shapes, Sums, fgd, prior
 from t9ksched.engine.placement.scores import FULL
 from t9ksched.engine.policy import Packing
 from t9ksched.engine.usual_pods import Counted
@@ -35,70 +38,18 @@ _MOST_CLASSES: Final = 512
 """Losses of so many classes are kept."""
 _MOST_STATES: Final = 8
 """More states than this for each node are forgotten."""
-_AMOUNTS: Final = (("cpu", 0), ("memory", 20))
-"""Resources besides cards, and how many binary places of them are left out: cpu is in millicores, memory in MiB."""
-_MOST: Final = 1 << 29
-"""More of cpu or memory is cut off, so that products stay inside 64 bits."""
 _FGD: Final = FULL // 100
 _BY_AMOUNT: Final = ("best-fit", "spread")
-
-
-class _Free:
-    """What is free on the nodes: millicores, MiB, and thousandths of each card, shape (nodes, cards)."""
-
-    def __init__(self, trial: "Trial", free: Int64s, *, empty: bool = False) -> None:
-        """As these columns of amounts have it. With `empty` no card that is given whole is held."""
-        self._trial = trial
-        parts = self._parts(free, slice(None), empty=empty)
-        self.cards: Int64s = np.zeros((len(trial.nodes), sum(map(len, parts))), np.int64)
-        self._write(parts, slice(None))
-        self.cpu, self.memory = (self._amounts(name, free, shift) for name, shift in _AMOUNTS)
-
-    def _parts(self, free: Int64s, rows: "slice | Indices", *, empty: bool = False) -> list[Int64s]:
-        """What is free of each card, by resource: each of shape (cards, nodes), always as many cards."""
-        static = self._trial.nodes.static
-        parts = [of.part_free(free, rows) for of in static.divided.values()]
-        if static.cards.indexed.any():
-            parts += self._trial.cards.thousandths(rows, static.cards, empty=empty)
-        return parts
-
-    def _write(self, parts: list[Int64s], rows: "slice | Indices") -> None:
-        at = 0
-        for part in parts:
-            self.cards[rows, at : at + len(part)] = part.T
-            at += len(part)
-
-    def _amounts(self, name: str, free: Int64s, shift: int) -> Int64s:
-        at = self._trial.resource_rows.get(name)
-        return (
-            np.zeros(free.shape[1], np.int64)
-            if at is None
-            else np.minimum(np.maximum(free[at], 0), _MOST << shift) >> shift
-        )
-
-    def renew(self, rows: Indices) -> None:
-        """Take in what is free on these nodes now."""
-        trial = self._trial
-        free = trial.free
-        for (name, shift), column in zip(_AMOUNTS, (self.cpu, self.memory), strict=True):
-            if (at := trial.resource_rows.get(name)) is None:
-                continue
-            if len(rows) == 1:  # what most placements change
-                column[rows[0]] = min(max(int(free[at, rows[0]]), 0), _MOST << shift) >> shift
-            else:
-                column[rows] = np.minimum(np.maximum(free[at, rows], 0), _MOST << shift) >> shift
-        where = _where(rows)
-        self._write(self._parts(free, where), where)
-
-    def unlike(self, other: "_Free") -> Indices:
-        """The nodes that have something else free."""
-        differ = (self.cpu != other.cpu) | (self.memory != other.memory) | (self.cards != other.cards).any(axis=1)
-        return np.flatnonzero(differ)
 
 
 def _where(rows: Indices) -> "slice | Indices":
     """The same rows, of which a single one is a slice: no array is copied then."""
     return slice(int(rows[0]), int(rows[0]) + 1) if len(rows) == 1 else rows
+
+
+def _step(asked: Asked) -> int:
+    """Losses of a pod of this class that differ by less count as the same, in thousandths of cards times `SCALE`."""
+    return max(_STEP, asked.demand // 8) * SCALE
 
 
 class CardPacking:
@@ -113,25 +64,31 @@ class CardPacking:
         """The number of each state that nodes were in."""
         self._unnoted: set[int] = set()
         """Nodes that are in other states since these were noted."""
+        self._native: PackingPoints | None = None
+        """Finds the points in place of numpy; then neither sums nor states are kept."""
 
     def begin(self, trial: "Trial", policy: Packing, usual: Counted) -> None:
         """A cycle begins on this trial. `usual` are the pods that have arrived so far."""
         usual = () if policy.rule in _BY_AMOUNT else policy.shapes or usual
-        static, free = trial.nodes.static, _Free(trial, trial.free)
+        static, free = trial.nodes.static, FreeCards(trial, trial.free)
         self._trial, self._touched = trial, len(trial.touched)
         anew = static is not self._source or policy != self._policy
         if anew:
             self._source, self._policy = static, policy
-            self._empty = _Free(trial, static.allocatable, empty=True)
+            self._empty = FreeCards(trial, static.allocatable, empty=True)
             self._prior = prior(trial)
             self._version: Int64s = np.zeros(len(trial.nodes), np.int64)
             self._free = free
         else:
             moved, self._free = self._free.unlike(free), free
             self._changed(moved)
-        if anew or (usual is not self._usual and usual != self._usual):
-            self._learn(trial, policy, usual)
+        learned = anew or (usual is not self._usual and usual != self._usual)
         self._usual = usual
+        if learned:
+            self._learn(trial, policy, usual)
+        self._native = None if policy.rule in _BY_AMOUNT else kernel().kernel.packing(self._tables())
+        if learned and self._native is None:
+            self._look_at_all()
 
     def _learn(self, trial: "Trial", policy: Packing, usual: Counted) -> None:
         counted = usual if policy.shapes or policy.rule in _BY_AMOUNT else (*self._prior, *usual)
@@ -139,22 +96,38 @@ class CardPacking:
         if self._shapes.limited:
             self._shapes.weigh_by_capacity(self._empty.cpu, self._empty.memory, self._empty.cards)
         self._losses.clear()
-        self._sums = self._shapes.sums(self._free.cards)
+        self._value: Int64s = np.zeros_like(self._version)
+        self._valued: Int64s = np.full_like(self._version, -1)
+
+    def _look_at_all(self) -> None:
+        """Find what numpy keeps of each node: its sums, its value and its state."""
         everywhere = np.arange(len(self._version))
-        self._value = self._shapes.value(everywhere, self._free.cpu, self._free.memory, self._sums)
-        self._valued = self._version.copy()
+        self._sums = self._shapes.sums(self._free.cards)
+        self._value[:] = self._shapes.value(everywhere, self._free.cpu, self._free.memory, self._sums)
+        self._valued[:] = self._version
         self._kind = self._shapes.kinds()
         self._states.clear()
         self._state: Indices = np.zeros(len(everywhere), np.intp)
         self._note_states(everywhere)
 
+    def _tables(self) -> PackingTables:
+        """What machine code finds the points from, as long as neither nodes nor shapes are others."""
+        free, of, weight = self._free, self._shapes, self._policy.weight
+        wants = of.size_of, of.cpu, of.memory, of.cards, of.per_core, of.per_mib, of.weights
+        versions = self._version, self._valued, self._value
+        scores = FULL * _HALF, _HALF, _FGD, weight
+        return PackingTables(
+            free.cpu, free.memory, free.cards, *versions, of.sizes, *wants, FGD_STEPS, of.limited, of.whole, *scores
+        )
+
     def _changed(self, rows: Indices) -> None:
         """These nodes have something else free."""
         if len(rows):
-            free, where = self._free, _where(rows)
+            where = _where(rows)
             self._version[where] += 1
-            self._sums.share[where], self._sums.cards[where] = self._shapes.sums(free.cards[where])
-            self._unnoted.update(rows.tolist())
+            if self._native is None:
+                self._sums.share[where], self._sums.cards[where] = self._shapes.sums(self._free.cards[where])
+                self._unnoted.update(rows.tolist())
 
     def _note_states(self, rows: Indices) -> None:
         """These nodes are in other states: what decides losses there, whichever node it is."""
@@ -184,6 +157,12 @@ class CardPacking:
             size = len(self._version)
             known = self._losses[key] = np.zeros(size, np.int64), np.full(size, -1, np.int64)
         points, seen = known
+        if self._native is not None:
+            asked = column.asked
+            self._native.renew(
+                AskedPod(asked.cpu, asked.memory, asked.cards, asked.each, _step(asked)), column.mask, seen, points
+            )
+            return points
         stale = ((seen != self._version) & column.mask).nonzero()[0]
         if len(stale):
             seen[stale] = self._version[stale]
@@ -229,7 +208,7 @@ class CardPacking:
         if shapes.limited:
             shapes.take(sums, cards, asked, None)
             lost = self._lost(rows, cpu, memory, sums)
-            found[fits] = FULL * _HALF // (_HALF + np.maximum(lost, 0) // (max(_STEP, asked.demand // 8) * SCALE))
+            found[fits] = FULL * _HALF // (_HALF + np.maximum(lost, 0) // _step(asked))
         elif not asked.partly:
             shapes.take(sums, cards, asked, None)
             found[fits] = _FGD * self._fgd(asked, rows, cpu, memory, sums)
@@ -287,8 +266,12 @@ class CardPacking:
         rows = np.array([row])
         cpu, memory, cards = free.cpu[rows] - asked.cpu, free.memory[rows] - asked.memory, free.cards[rows]
 
+        now = self._shapes.sums(cards)
+        self._value[rows] = self._shapes.value(rows, free.cpu[rows], free.memory[rows], now)
+        self._valued[rows] = self._version[rows]
+
         def points(at: int) -> int:
-            sums = Sums(self._sums.share[rows], self._sums.cards[rows])
+            sums = Sums(now.share.copy(), now.cards.copy())
             self._shapes.take(sums, cards, asked, at)
             return int(self._fgd(asked, rows, cpu, memory, sums)[0])
 

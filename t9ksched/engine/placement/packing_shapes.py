@@ -104,6 +104,11 @@ class Shapes:
     Attributes:
         limited: cores and memory count before they run out.
         whole: the sum of all weights.
+        sizes: the sizes of parts that shapes ask for, in order, shape (sizes,).
+        size_of: which of these each shape asks for; all that follow have shape (shapes,), too.
+        cpu, memory, cards: what it asks for.
+        per_core, per_mib: what one core, or one MiB, serves, in thousandths of cards times 2**`_FIXED`.
+        weights: its weight on each node, shape (nodes, shapes).
     """
 
     def __init__(self, counted: Sequence[tuple[PodClass, int]], trial: "Trial", *, limited: bool) -> None:
@@ -117,28 +122,28 @@ class Shapes:
         weighed = [(of, Asked.of(of), weight) for (of, _), weight in zip(kept, weights, strict=True)]
         useful = [one for one in weighed if one[1].cards]
         shapes = [asked for _, asked, _ in useful]
-        self._sizes = np.array(sorted({one.each for one in shapes}), np.int64)
-        self._size_of = np.searchsorted(self._sizes, [one.each for one in shapes]).astype(np.intp)
-        self._cpu = np.array([one.cpu for one in shapes], np.int64)
-        self._memory = np.array([one.memory for one in shapes], np.int64)
-        self._cards = np.array([one.cards for one in shapes], np.int64)
-        self._several = bool((self._cards > 1).any())
+        self.sizes = np.array(sorted({one.each for one in shapes}), np.int64)
+        self.size_of = np.searchsorted(self.sizes, [one.each for one in shapes]).astype(np.intp)
+        self.cpu = np.array([one.cpu for one in shapes], np.int64)
+        self.memory = np.array([one.memory for one in shapes], np.int64)
+        self.cards = np.array([one.cards for one in shapes], np.int64)
+        self._several = bool((self.cards > 1).any())
         more, of_all = _REACH
         self._demand = [one.demand for one in shapes]
         reach = np.array([more * demand << _FIXED for demand in self._demand], np.int64)
-        self._per_core: Int64s = reach // (of_all * np.maximum(self._cpu, 1))
-        self._per_mib: Int64s = reach // (of_all * np.maximum(self._memory, 1))
+        self.per_core: Int64s = reach // (of_all * np.maximum(self.cpu, 1))
+        self.per_mib: Int64s = reach // (of_all * np.maximum(self.memory, 1))
         masks = [trial.allowed(None, of) & _have_cards(of, trial) for of, _, _ in useful]
         # Contiguous by nodes: a few of them are taken again and again.
         self._masks: Mask = np.ascontiguousarray(np.array(masks, np.bool_).reshape(len(useful), len(trial.nodes)).T)
-        self._weights: Int64s = np.where(self._masks, np.array([weight for *_, weight in useful], np.int64), 0)
+        self.weights: Int64s = np.where(self._masks, np.array([weight for *_, weight in useful], np.int64), 0)
 
     def weigh_by_capacity(self, cpu: Int64s, memory: Int64s, cards: Int64s) -> None:
         """Weigh each shape by how few of the cards can serve it, on empty nodes with these amounts, and more where what
         may run on no other nodes asks for much of them.
         """
         capacities = np.where(self._masks, self._usable(cpu, memory, self.sums(cards)), 0).sum(axis=0).tolist()
-        weights, whole = self._weights.max(axis=0, initial=0).tolist(), int(cards.sum())
+        weights, whole = self.weights.max(axis=0, initial=0).tolist(), int(cards.sum())
         asked = [weight * demand for weight, demand in zip(weights, self._demand, strict=True)]
         scarce = [
             weight * whole // max(capacity, 1) * crowded >> PLACES
@@ -148,7 +153,7 @@ class Shapes:
         ]
         # Shapes that almost no node serves would outweigh all others, and leave 64 bits.
         most = min(_MOST_SCARCE * max(sum(scarce) // max(len(scarce), 1), 1), _LARGEST)
-        self._weights = np.where(self._masks, np.array([min(one, most) for one in scarce], np.int64), 0)
+        self.weights = np.where(self._masks, np.array([min(one, most) for one in scarce], np.int64), 0)
 
     def kinds(self) -> Indices:
         """Numbers of kinds of nodes, shape (nodes,): on those of one kind all shapes weigh the same."""
@@ -158,7 +163,7 @@ class Shapes:
 
     def sums(self, cards: Int64s) -> Sums:
         """The sums of nodes with these cards, shape (nodes, cards)."""
-        fits = cards[:, :, None] >= self._sizes
+        fits = cards[:, :, None] >= self.sizes
         return Sums(np.einsum("ncs,nc->ns", fits, cards), fits.sum(axis=1))
 
     def take(self, sums: Sums, cards: Int64s, asked: Asked, at: int | None) -> None:
@@ -176,7 +181,7 @@ class Shapes:
             rows = np.arange(len(cards))
             before = cards[rows, on][:, None]
             after = before - asked.each
-            had, has = before >= self._sizes, after >= self._sizes
+            had, has = before >= self.sizes, after >= self.sizes
             sums.share[:] += after * has - before * had
             sums.cards[:] += has.astype(np.int64) - had
             if asked.cards > 1:
@@ -184,34 +189,35 @@ class Shapes:
 
     def _usable(self, cpu: Int64s, memory: Int64s, sums: Sums) -> Int64s:
         """What each shape can use of nodes in these states, were they allowed, shape (nodes, shapes)."""
-        usable: Int64s = sums.share.take(self._size_of, axis=1)
-        fit = cpu[:, None] >= self._cpu
+        usable: Int64s = sums.share.take(self.size_of, axis=1)
+        fit = cpu[:, None] >= self.cpu
         if self.limited:
-            served = memory[:, None] * self._per_mib
-            np.minimum(served, cpu[:, None] * self._per_core, out=served)
+            served = memory[:, None] * self.per_mib
+            np.minimum(served, cpu[:, None] * self.per_core, out=served)
             served >>= _FIXED
             np.minimum(usable, served, out=usable)
-            fit &= memory[:, None] >= self._memory
+            fit &= memory[:, None] >= self.memory
         if self._several:
-            fit &= sums.cards.take(self._size_of, axis=1) >= self._cards
+            fit &= sums.cards.take(self.size_of, axis=1) >= self.cards
         usable *= fit
         return usable
 
     def value(self, rows: Indices, cpu: Int64s, memory: Int64s, sums: Sums) -> Int64s:
         """The value of nodes in these states, in thousandths of cards times `SCALE`."""
         usable = self._usable(cpu, memory, sums)
-        found: Int64s = np.einsum("ns,ns->n", usable, self._weights.take(rows, axis=0))
+        found: Int64s = np.einsum("ns,ns->n", usable, self.weights.take(rows, axis=0))
         return found
 
 
-_FGD_STEPS: Final = np.array(
+FGD_STEPS: Final = np.array(
     [ceil(CORES * SCALE * log(step / (_FGD_SCORES - step))) for step in range(1, _FGD_SCORES)], np.int64
 )
+"""The gains, in thousandths of cards times `SCALE`, from which on FGD's score is one more."""
 
 
 def fgd(gained: Int64s) -> Int64s:
     """The score of FGD, 100 / (1 + e^-d) cut off to whole numbers, where fragmentation falls by `d` cards."""
-    return np.searchsorted(_FGD_STEPS, gained, side="right").astype(np.int64)
+    return np.searchsorted(FGD_STEPS, gained, side="right").astype(np.int64)
 
 
 def prior(trial: "Trial") -> list[tuple[PodClass, int]]:

@@ -10,7 +10,8 @@ from typing import Final
 import numpy as np
 
 from t9ksched.engine.arrays import Int64s
-from t9ksched.engine.placement.class_fit import NEVER, ClassFit
+from t9ksched.engine.placement.class_fit import ClassFit
+from t9ksched.engine.placement.class_keys import NEVER
 from t9ksched.engine.placement.trial import Trial
 from t9ksched.engine.work import Effort, Work
 

@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 
 from t9ksched.engine.kernel import native as natives
+from t9ksched.engine.kernel.key_tables import KeyTables, PartColumns
 from t9ksched.engine.kernel.native import SWITCH, Native, chosen, native
+from t9ksched.engine.kernel.packing_tables import PackingTables
 from t9ksched.engine.kernel.reference import Reference
 from t9ksched.engine.kernel.tables import ABSENT, MOST_DEMAND, MOST_PLACES, TURN, Comparator, Queues, Run, Stop, Tables
 from tests.kernels import kernel_named
@@ -35,7 +37,7 @@ def another_library(tmp_path: Path) -> dict[str, Path]:
 def another_source(tmp_path: Path) -> dict[str, Path]:
     kernel_named("native")
     (tmp_path / "kernel.c").write_text("/* changed */")
-    return {"SOURCE": tmp_path / "kernel.c"}
+    return {"FOLDER": tmp_path}
 
 
 @pytest.mark.parametrize(
@@ -44,7 +46,7 @@ def another_source(tmp_path: Path) -> dict[str, Path]:
         (no_library, "it is not compiled"),
         (broken_library, "it cannot be loaded"),
         (another_library, "it cannot be loaded"),
-        (another_source, "it was compiled of another kernel.c"),
+        (another_source, "it was compiled of other sources"),
     ],
 )
 def test_without_a_library_of_this_source_plans_run_on_numpy(
@@ -108,6 +110,33 @@ def add(**other: Any) -> Callable[[], int]:
     return lambda: tables().add(**given | other)
 
 
+ONES = np.ones(NODES, np.bool_)
+
+
+def keys(**other: Any) -> Callable[[], KeyTables]:
+    given = {"free": zeros(2, NODES), "base": zeros(NODES), "gain": zeros(NODES), "bias": None, "mask": ONES}
+    return lambda: KeyTables(**given | {"needs": [(0, 1)], "parts": None} | other)
+
+
+def parts(**other: Any) -> Callable[[], KeyTables]:
+    given = {"count": 1, "cores": 1, "rows": (zeros(3),) * 3, "wanted": zeros(3, NODES), "divide": ONES}
+    return lambda: keys(parts=PartColumns(**given | {"everywhere": True} | other))()
+
+
+def packed(**other: Any) -> Callable[[], PackingTables]:
+    of_nodes = dict.fromkeys(("cpu", "memory", "version", "valued", "value"), zeros(NODES))
+    of_shapes = dict.fromkeys(("size_of", "shape_cpu", "shape_memory", "shape_cards", "per_core", "per_mib"), zeros(4))
+    more = {"cards": zeros(NODES, 8), "size": np.arange(3), "weights": zeros(NODES, 4), "step": zeros(9)}
+    scores = dict.fromkeys(("limited", "whole", "full", "half", "unit", "weight"), 1)
+    return lambda: PackingTables(**of_nodes | of_shapes | more | scores | other)
+
+
+def written(points: Any = None, rows: Any = None, key: Any = None) -> Callable[[], object]:
+    made = kernel_named("native").keys(keys()())
+    assert made is not None
+    return lambda: made.write(points, rows, zeros(NODES) if key is None else key)
+
+
 REFUSED: dict[str, Callable[[], object]] = {
     "free with gaps": lambda: tables(free=(zeros(2, 2 * NODES) + 9)[:, ::2]),
     "free of other nodes": lambda: tables(free=zeros(2, NODES - 1)),
@@ -141,7 +170,40 @@ REFUSED: dict[str, Callable[[], object]] = {
     "a longer line": lambda: queues().shrink([4, 5]),
     "lines of other queues": lambda: queues().shrink([3]),
     "a line of less than nothing": lambda: queues().shrink([-1, 5]),
+    "keys on free room with gaps": keys(free=zeros(2, 2 * NODES)[:, ::2]),
+    "keys with a gain of other nodes": keys(gain=zeros(NODES - 1)),
+    "keys with a bias of fractions": keys(bias=np.zeros(NODES)),
+    "keys with a mask of numbers": keys(mask=zeros(NODES)),
+    "keys of a resource beyond": keys(needs=[(2, 1)]),
+    "parts of a resource beyond": parts(rows=(zeros(3), zeros(3), zeros(3) + 2)),
+    "parts of cards with unlike columns": parts(rows=(zeros(3), zeros(2), zeros(3))),
+    "parts of other nodes": parts(wanted=zeros(3, NODES - 1)),
+    "parts where nobody knows": parts(divide=zeros(NODES)),
+    "packing of other nodes": packed(memory=zeros(NODES - 1)),
+    "packing on cards with gaps": packed(cards=zeros(NODES, 16)[:, ::2]),
+    "packing of a size beyond": packed(size_of=zeros(4) + 3),
+    "packing of sizes without order": packed(size=np.arange(3)[::-1].copy()),
+    "packing with weights of other shapes": packed(weights=zeros(NODES, 5)),
 }
+WRITTEN: dict[str, dict[str, Any]] = {
+    "a row beyond": {"rows": np.array([0, NODES])},
+    "a row before": {"rows": np.array([-1])},
+    "rows of half numbers": {"rows": np.array([0], np.int32)},
+    "points of other nodes": {"points": zeros(NODES - 1)},
+    "a key of other nodes": {"key": zeros(NODES - 1)},
+}
+
+
+def test_tables_that_are_right_are_taken() -> None:
+    keys()()
+    parts()()
+    packed()()
+
+
+@pytest.mark.parametrize("case", WRITTEN)
+def test_machine_code_writes_no_keys_but_of_nodes_that_exist(case: str) -> None:
+    with pytest.raises(ValueError):
+        written(**WRITTEN[case])()
 
 
 @pytest.mark.parametrize("case", REFUSED)

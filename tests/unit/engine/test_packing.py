@@ -1,6 +1,7 @@
 """Packing of cards against a plain reading of its two rules, pod by pod, and what it does where they say little."""
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from math import exp, isqrt
 from random import Random
@@ -16,8 +17,16 @@ from t9ksched.simulation.fill import POLICIES, capacity_of, drawn, fgd, fill, gi
 from t9ksched.simulation.openb import FillNode, FillPod
 from tests.builders import gang, pod_class, queue, table
 from tests.examples import part
+from tests.kernels import KERNELS, kernel_named, scoring
 
 SCALE = 1 << 20
+
+
+@pytest.fixture(autouse=True, params=KERNELS)
+def kernel(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Each test with the scores of numpy and with those of machine code."""
+    with scoring(kernel_named(request.param)):
+        yield
 
 
 @dataclass
