@@ -19,6 +19,7 @@ from t9ksched.model.dns import is_label, is_subdomain
 from t9ksched.model.errors import FieldError
 from t9ksched.model.timelimit import limit_seconds
 from t9ksched.model.wall_clock import parse_moment
+from t9ksched.workloads.dependencies import MOST, read_after, written
 
 _KIND: Final = re.compile(r"[A-Za-z][A-Za-z0-9]{0,62}")
 _SHOWN: Final = 100
@@ -30,6 +31,18 @@ StartAfter = Annotated[
 ]
 ReservationName = Annotated[
     str | None, Query(description="Use this reservation and no other room; wins over the object's own", max_length=63)
+]
+After = Annotated[
+    list[str] | None,
+    Query(
+        max_length=MOST,
+        description="A job of the namespace that must have succeeded before, such as Job/prep, or have ended, such as"
+        " Job/prep:any; repeatable; wins over the object's own",
+    ),
+]
+AfterCancel = Annotated[
+    bool | None,
+    Query(alias="afterCancel", description="End it once what it waits for can never come; wins over the object's own"),
 ]
 _CHECKS: Final[dict[str, tuple[Callable[[str], object], str]]] = {
     "namespace": (is_label, "a namespace: use at most 63 of a-z, 0-9 and -, a letter or digit at both ends"),
@@ -100,6 +113,20 @@ def moment_text(text: str | None, path: str) -> str | None:
         except ValueError as error:
             raise invalid([FieldError(path, str(error))]) from None
     return text
+
+
+def after_text(texts: list[str] | None) -> str | None:
+    """The jobs that are waited for, as annotations name them.
+
+    Raises:
+        Problem: one of the texts names none.
+    """
+    if texts is None:
+        return None
+    try:
+        return written(read_after(",".join(texts)))
+    except ValueError as error:
+        raise invalid([FieldError("after", str(error))]) from None
 
 
 def among(description: str, values: Sequence[str]) -> Any:

@@ -18,10 +18,11 @@ from api.http.parameters import limit_text
 from api.http.problems import Problem, invalid
 from api.http.responses import BODY, Json, answer, at, body_of, documented
 from api.leader import LeaderAway
-from api.routers.workloads import from_cluster, is_held, not_found
+from api.routers.workloads import is_held
 from api.schemas import ControlShape, PriorityBody, UpdateBody
 from api.services import Given, Services
 from api.submission.kinds import addressed
+from api.submission.lookup import from_cluster, not_found
 from t9ksched.admission.rules import limit_fault
 from t9ksched.model.api_resource import Resource
 from t9ksched.model.errors import FieldError, faulty

@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from api.auth import User, guarded
 from api.authorization import JobAccess
-from api.http.parameters import ReservationName, StartAfter, limit_text, moment_text
+from api.http.parameters import After, AfterCancel, ReservationName, StartAfter, after_text, limit_text, moment_text
 from api.http.problems import Problem
 from api.http.responses import BODY, Json, answer, body_of, documented
 from api.schemas import Simulation, SimulationBody
@@ -46,12 +46,14 @@ async def simulate(
     ] = None,
     start_after: StartAfter = None,
     reservation: ReservationName = None,
+    after: After = None,
+    after_cancel: AfterCancel = None,
 ) -> Response:
     _, documents = await services.bodies.documents(request, caller.user)
     if len(documents) != 1 or not isinstance(documents[0][1], dict):
         raise Problem("Malformed", "the body must be one JSON or YAML mapping")
     limit, moment = limit_text(time_limit), moment_text(start_after, "startAfter")
-    wish = Wish(namespace, queue, priority, limit, moment, reservation)
+    wish = Wish(namespace, queue, priority, limit, moment, reservation, after_text(after), after_cancel)
     asked = read(documents[0][1], caller, wish)
     jobs = await judged(services, caller, asked, wish)
     accepted = [one.item for one in jobs if one.refusal is None]

@@ -17,8 +17,8 @@ from api.auth import Actor, Caller, User, guarded
 from api.authorization import JobAccess
 from api.http.aside import aside
 from api.http.paging import EventLimit, Paged
-from api.http.parameters import ReservationName, StartAfter, limit_text, moment_text
-from api.http.problems import Problem, from_kube
+from api.http.parameters import After, AfterCancel, ReservationName, StartAfter, after_text, limit_text, moment_text
+from api.http.problems import Problem
 from api.http.responses import BODY, Json, answer, body_of, documented
 from api.job_from_object import from_event, from_object
 from api.leader import LeaderAway
@@ -29,20 +29,18 @@ from api.services import Given, Services
 from api.submission.advice import about_jobs
 from api.submission.cancelling import delete_job, delete_own_members, not_cancelled, until_noticed
 from api.submission.creation import Creation, try_out
+from api.submission.dependencies import see_dependencies
 from api.submission.judging import judge
-from api.submission.kinds import ACCEPTED, addressed, owner_of
+from api.submission.kinds import ACCEPTED, addressed
+from api.submission.lookup import from_cluster, see
 from api.submission.repeats import REPEATING, Key, checked, once, place_of_submission
 from api.submission.submission import Item, Wish, prepare
-from t9ksched.kube.errors import ApiError, NotFound
 from t9ksched.kube.resources import PODGROUPS
-from t9ksched.model.api_resource import Resource
-from t9ksched.model.errors import Invalid
 from t9ksched.model.job import FINISHED, TERMINATING
 from t9ksched.model.names import SCHEDULER_NAME
 from t9ksched.store import history
 from t9ksched.store.history import Event
 from t9ksched.store.repeats import Attempt
-from t9ksched.workloads.read import read
 from t9ksched.workloads.shape import Workload
 
 router = guarded("/apis/v1/workloads", "workloads")
@@ -74,18 +72,21 @@ async def submit(
     ] = None,
     start_after: StartAfter = None,
     reservation: ReservationName = None,
+    after: After = None,
+    after_cancel: AfterCancel = None,
     dry_run: Annotated[bool, Query(alias="dryRun", description="Check everything, create nothing")] = False,
     _key: Key = None,
 ) -> Response:
     key = checked(request)
     limit, moment = limit_text(time_limit), moment_text(start_after, "startAfter")
-    wish = Wish(namespace, queue, priority, limit, moment, reservation)
+    wish = Wish(namespace, queue, priority, limit, moment, reservation, after_text(after), after_cancel)
     body, documents = await services.bodies.documents(request, caller.user)
     services.allowances.objects(len(documents))
     seed = None if key is None else f"{caller.user}:{key}"
     items = await aside(services, len(documents), prepare, documents, wish, seed)
     if dry_run:
         await judge(services, caller, items)
+        await see_dependencies(services, caller, items)
         warnings = await about_jobs(services, caller, items)
         return answer(_submission(caller, items, warnings, await try_out(services, items)))
     act = partial(_submit, services, caller, items, hashlib.sha256(body).hexdigest())
@@ -101,6 +102,7 @@ async def _submit(
         await creation.resume()
         try:
             await judge(services, caller, items)
+            await see_dependencies(services, caller, items)
         except Problem as problem:
             # What was created whole was accepted before it was created; only its record was lost.
             if not all(creation.left):
@@ -135,7 +137,7 @@ async def get(namespace: str, kind: str, name: str, services: Given, caller: Use
     except LeaderAway as away:
         job, headers = None, away.age_header(away.age)
     job = job or (await from_cluster(services, resource, namespace, name))[0]
-    await _see(services, caller, job, resource, name)
+    await see(services, caller, job, resource, name)
     return answer(job | ({"held": True} if is_held(caller, job) else {}), headers=headers)
 
 
@@ -150,7 +152,7 @@ async def explain(namespace: str, kind: str, name: str, services: Given, caller:
     explanation = await services.leader.explanation(namespace, resource.kind, name)
     if explanation is None:
         explanation = _unseen(*await from_cluster(services, resource, namespace, name))
-    job_access = await _see(services, caller, explanation.get("job") or {"namespace": namespace}, resource, name)
+    job_access = await see(services, caller, explanation.get("job") or {"namespace": namespace}, resource, name)
     holders = explanation.get("holders") or []
     if holders:
         redaction = await Redaction.of(services, job_access)
@@ -181,7 +183,7 @@ async def events(
     )
     if not found and after == 0:
         job, _ = await from_cluster(services, resource, namespace, name)
-        await _see(services, caller, job, resource, name)
+        await see(services, caller, job, resource, name)
         if job["kind"] != resource.kind:
             found = await services.store.history.list(
                 namespace=namespace, kind=job["kind"], name=job["name"], limit=limit, seen_by=job_access.visibility
@@ -205,7 +207,7 @@ async def cancel(namespace: str, kind: str, name: str, services: Given, caller: 
     resource = addressed(kind)
     try:
         job, _ = await from_cluster(services, resource, namespace, name)
-        await _see(services, caller, job, resource, name)
+        await see(services, caller, job, resource, name)
     except Problem as problem:
         if problem.code != "NotFound" or resource != PODGROUPS:
             raise
@@ -222,19 +224,6 @@ async def cancel(namespace: str, kind: str, name: str, services: Given, caller: 
     await until_noticed(services, resource, job)
     shown = job if job["phase"] in FINISHED else job | {"phase": TERMINATING}
     return answer(shown | {"warnings": [each.to_json() for each in kept]})
-
-
-async def _see(services: Services, caller: Caller, job: Json, resource: Resource, name: str) -> JobAccess:
-    """Raise the problem of a job that does not exist unless the caller may see the job."""
-    job_access = await JobAccess.of(services, caller)
-    seen = job_access.see(job)
-    if not seen and job.get("uid") and job.get("submitter") is None:
-        # The leader knows an object before it knows its submitter.
-        accepted = await services.store.acceptances.get(job["uid"])
-        seen = accepted is not None and job_access.see(job | {"submitter": accepted.submitter})
-    if not seen:
-        raise not_found(resource, str(job.get("namespace")), name)
-    return job_access
 
 
 async def _note_refusal(services: Services, caller: Caller, items: list[Item], digest: str, problem: Problem) -> None:
@@ -264,46 +253,6 @@ async def _note_refusal(services: Services, caller: Caller, items: list[Item], d
 def _submitted(item: Item, obj: _Object, caller: Caller) -> Json:
     job = from_object(obj, item.workload, None, [member.workload for member in item.members])
     return job | {"submitter": caller.user}
-
-
-def not_found(resource: Resource, namespace: str, name: str) -> Problem:
-    """The problem of a job that does not exist or that the caller may not see."""
-    return Problem("NotFound", f"there is no {resource.kind}/{name} in the namespace {namespace!r}")
-
-
-async def from_cluster(services: Services, resource: Resource, namespace: str, name: str) -> tuple[Json, Workload]:
-    """The job of an object as the cluster has it; for a PodGroup that a job owns, that job.
-
-    Kinds that are not submitted here are not read either: their jobs are what the leader tells.
-    """
-    if resource.kind not in ACCEPTED:
-        known = await services.leader.job(namespace, resource.kind, name)
-        if known is None:
-            raise not_found(resource, namespace, name)
-        return known, Workload(resource.kind, resource.api_version, namespace, name, "", "", 0, ())
-    try:
-        obj = await services.kube.get(resource, name, namespace)
-        if resource == PODGROUPS and (above := owner_of(obj)) is not None:
-            resource, name = above
-            obj = await services.kube.get(resource, name, namespace)
-    except NotFound as error:
-        raise not_found(resource, namespace, name) from error
-    except ApiError as error:
-        raise from_kube(error, f"{resource.kind}/{name} in the namespace {namespace!r}") from error
-    obj |= {"apiVersion": resource.api_version, "kind": resource.kind}
-    try:
-        workload = read(obj)
-    except Invalid:
-        # Not created by this service, and faulty: only its name can be shown.
-        workload = Workload(resource.kind, resource.api_version, namespace, name, "", "", 0, ())
-    uid = obj["metadata"]["uid"]
-    acceptance = await services.store.acceptances.get(uid)
-    job = from_object(obj, workload, acceptance)
-    if acceptance is None:
-        # Another scheduler places it: nothing was accepted, but the submitter is on record if this service created it.
-        submitted = await services.store.history.list(uid=uid, event=history.SUBMITTED, limit=1)
-        job["submitter"] = submitted[0].actor if submitted else None
-    return job, workload
 
 
 def _unseen(job: Json, workload: Workload) -> Json:

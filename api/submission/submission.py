@@ -24,6 +24,8 @@ from t9ksched.model.api_resource import Resource
 from t9ksched.model.dns import ended
 from t9ksched.model.errors import FieldError, Invalid
 from t9ksched.model.names import (
+    AFTER_ANNOTATION,
+    AFTER_CANCEL_ANNOTATION,
     QUEUE_LABEL,
     RESERVATION_ANNOTATION,
     SCHEDULER_NAME,
@@ -52,6 +54,8 @@ class Wish:
     time_limit: str | None = None
     start_after: str | None = None
     reservation: str | None = None
+    after: str | None = None
+    after_cancel: bool | None = None
 
     def annotations(self) -> dict[str, str]:
         """What it asks for by annotations of the jobs."""
@@ -59,6 +63,8 @@ class Wish:
             TIME_LIMIT_ANNOTATION: self.time_limit,
             START_AFTER_ANNOTATION: self.start_after,
             RESERVATION_ANNOTATION: self.reservation,
+            AFTER_ANNOTATION: self.after,
+            AFTER_CANCEL_ANNOTATION: None if self.after_cancel is None else str(self.after_cancel).lower(),
         }
         return {annotation: text for annotation, text in asked.items() if text is not None}
 

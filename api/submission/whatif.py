@@ -18,6 +18,7 @@ from api.queueshapes import patched_spec
 from api.services import Services
 from api.submission.advice import about_jobs, about_queue
 from api.submission.creation import try_out
+from api.submission.dependencies import see_dependencies
 from api.submission.judging import judge
 from api.submission.submission import Item, Wish, prepare
 from t9ksched.model.duration import parse_duration
@@ -28,7 +29,7 @@ from t9ksched.store.queues import QueueRecord
 _FIELDS: Final = ("submit", "change", "horizon")
 _CHANGES: Final = ("queues", "nodesGone", "nodesAdded", "policy")
 _HORIZON: Final = timedelta(days=7)
-_PARAMETERS: Final = {"time_limit": "timeLimit", "start_after": "startAfter"}
+_PARAMETERS: Final = {"time_limit": "timeLimit", "start_after": "startAfter", "after_cancel": "afterCancel"}
 """Parameters that are named otherwise than the fields of a `Wish`."""
 _FARTHEST: Final = timedelta(days=90)
 REFUSALS: Final = frozenset(
@@ -187,6 +188,7 @@ async def judged(services: Services, caller: Caller, asked: Asked, wish: Wish) -
     if asked.queues:
         queues = {**caller.decided.queues, **asked.queues}
         caller = replace(caller, decided=replace(caller.decided, queues=queues))
+    await see_dependencies(services, caller, items)
     found = []
     for item in items:
         if item.group is not None:

@@ -25,6 +25,7 @@ CONTENT: Final[Phase] = (
     rules.time_limit_allowed,
     rules.signal_readable,
     rules.start_time_readable,
+    rules.dependencies_readable,
     forms.claims_supported,
     forms.card_shares_supported,
     forms.card_parts_meaningful,

@@ -26,10 +26,17 @@ from t9ksched.model.card_worth import least_cards
 from t9ksched.model.cardchoice import WHOLE_CARDS, card_choice, kinds
 from t9ksched.model.duration import parse_duration
 from t9ksched.model.errors import FieldError, child
-from t9ksched.model.names import SIGNAL_BEFORE_ANNOTATION, START_AFTER_ANNOTATION, TIME_LIMIT_ANNOTATION
+from t9ksched.model.names import (
+    AFTER_ANNOTATION,
+    AFTER_CANCEL_ANNOTATION,
+    SIGNAL_BEFORE_ANNOTATION,
+    START_AFTER_ANNOTATION,
+    TIME_LIMIT_ANNOTATION,
+)
 from t9ksched.model.quantity import CARDS, from_units
 from t9ksched.model.queue import Queue, closed_to_new, queue_missing
 from t9ksched.model.wall_clock import parse_moment
+from t9ksched.workloads.dependencies import read_after
 
 _SHOWN = 10
 
@@ -182,6 +189,26 @@ def start_time_readable(request: Request) -> Verdict:
         except ValueError as error:
             faults.append(FieldError(child(path, START_AFTER_ANNOTATION), str(error)))
     return invalid(faults, "write a time with its offset, such as 2030-01-31T20:00:00+08:00") if faults else ALLOWED
+
+
+def dependencies_readable(request: Request) -> Verdict:
+    """The jobs that a job waits for, if it names any, can be waited for, and stand on the job's own object, where they
+    are read.
+    """
+    faults = []
+    for path, annotations in _annotations(request):
+        text, cancel = annotations.get(AFTER_ANNOTATION), annotations.get(AFTER_CANCEL_ANNOTATION)
+        if text is not None and path != request.annotations_path and text != request.annotations.get(AFTER_ANNOTATION):
+            told = f"is not read here: write it into {request.annotations_path}"
+            faults.append(FieldError(child(path, AFTER_ANNOTATION), told))
+        elif text is not None:
+            try:
+                read_after(str(text))
+            except ValueError as error:
+                faults.append(FieldError(child(path, AFTER_ANNOTATION), str(error)))
+        if cancel is not None and str(cancel) not in ("true", "false"):
+            faults.append(FieldError(child(path, AFTER_CANCEL_ANNOTATION), f"{cancel!r} is neither 'true' nor 'false'"))
+    return invalid(faults, "write jobs of the namespace, such as Job/prep, MPIJob/walk:any") if faults else ALLOWED
 
 
 def _annotations(request: Request) -> Iterator[tuple[str, Mapping[str, object]]]:

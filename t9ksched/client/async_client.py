@@ -13,7 +13,7 @@ from t9ksched.client.following import PATIENCE_SECONDS, Following
 from t9ksched.client.goals import Goal
 from t9ksched.client.known import find_by_environment
 from t9ksched.client.models import Event, Explanation, Job, Listed, Node, Queue, Simulation, Submitted, WhoAmI
-from t9ksched.client.operations import Objects, Operation, Operations, Retries, T, Texts
+from t9ksched.client.operations import Earlier, Objects, Operation, Operations, Retries, T, Texts
 from t9ksched.client.running import composed
 from t9ksched.client.sending import TIMEOUT_SECONDS
 from t9ksched.client.waiting import wait
@@ -61,6 +61,8 @@ class AsyncClient:
         time_limit: str | None = None,
         begin: datetime | str | None = None,
         reservation: str | None = None,
+        after: Earlier | None = None,
+        after_cancel: bool | None = None,
         dry_run: bool = False,
         key: str | None = None,
     ) -> Submitted:
@@ -81,6 +83,8 @@ class AsyncClient:
                 timeLimit=time_limit,
                 startAfter=begin,
                 reservation=reservation,
+                after=after,
+                afterCancel=after_cancel,
             )
         )
 
@@ -109,6 +113,8 @@ class AsyncClient:
         time_limit: str | None = None,
         begin: datetime | str | None = None,
         reservation: str | None = None,
+        after: Earlier | None = None,
+        after_cancel: bool | None = None,
         dry_run: bool = False,
         key: str | None = None,
     ) -> Job:
@@ -149,6 +155,8 @@ class AsyncClient:
                 timeLimit=time_limit,
                 startAfter=begin,
                 reservation=reservation,
+                after=after,
+                afterCancel=after_cancel,
             )
         )
         return found.items[0]
@@ -276,6 +284,8 @@ class AsyncClient:
         time_limit: str | None = None,
         begin: datetime | str | None = None,
         reservation: str | None = None,
+        after: Earlier | None = None,
+        after_cancel: bool | None = None,
     ) -> Simulation:
         """What would happen if these objects were submitted, or if queues, nodes or the policy were others; nothing
         changes. `change` is written as the reference of `/apis/v1/simulate` says.
@@ -291,6 +301,8 @@ class AsyncClient:
                 timeLimit=time_limit,
                 startAfter=begin,
                 reservation=reservation,
+                after=after,
+                afterCancel=after_cancel,
             )
         )
 

@@ -11,7 +11,7 @@ from t9ksched.client.following import PATIENCE_SECONDS, Following
 from t9ksched.client.goals import Goal
 from t9ksched.client.known import find_by_environment
 from t9ksched.client.models import Event, Explanation, Job, Listed, Node, Queue, Simulation, Submitted, WhoAmI
-from t9ksched.client.operations import Objects, Operation, Operations, Retries, T, Texts
+from t9ksched.client.operations import Earlier, Objects, Operation, Operations, Retries, T, Texts
 from t9ksched.client.running import composed
 from t9ksched.client.sending import TIMEOUT_SECONDS, Transport
 from t9ksched.client.waiting import wait
@@ -62,6 +62,8 @@ class Client:
         time_limit: str | None = None,
         begin: datetime | str | None = None,
         reservation: str | None = None,
+        after: Earlier | None = None,
+        after_cancel: bool | None = None,
         dry_run: bool = False,
         key: str | None = None,
     ) -> Submitted:
@@ -82,6 +84,8 @@ class Client:
                 timeLimit=time_limit,
                 startAfter=begin,
                 reservation=reservation,
+                after=after,
+                afterCancel=after_cancel,
             )
         )
 
@@ -110,6 +114,8 @@ class Client:
         time_limit: str | None = None,
         begin: datetime | str | None = None,
         reservation: str | None = None,
+        after: Earlier | None = None,
+        after_cancel: bool | None = None,
         dry_run: bool = False,
         key: str | None = None,
     ) -> Job:
@@ -150,6 +156,8 @@ class Client:
                 timeLimit=time_limit,
                 startAfter=begin,
                 reservation=reservation,
+                after=after,
+                afterCancel=after_cancel,
             )
         )
         return found.items[0]
@@ -275,6 +283,8 @@ class Client:
         time_limit: str | None = None,
         begin: datetime | str | None = None,
         reservation: str | None = None,
+        after: Earlier | None = None,
+        after_cancel: bool | None = None,
     ) -> Simulation:
         """What would happen if these objects were submitted, or if queues, nodes or the policy were others; nothing
         changes. `change` is written as the reference of `/apis/v1/simulate` says.
@@ -290,6 +300,8 @@ class Client:
                 timeLimit=time_limit,
                 startAfter=begin,
                 reservation=reservation,
+                after=after,
+                afterCancel=after_cancel,
             )
         )
 

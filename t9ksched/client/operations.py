@@ -23,6 +23,8 @@ Operation = Generator[Call | float, Answer | None, T]
 Objects = Mapping[str, Any] | Sequence[Mapping[str, Any]] | str | bytes | Path
 """One Kubernetes object or several; YAML or JSON as text; a file of either."""
 Texts = str | Sequence[str]
+Earlier = Job | str | Sequence[Job | str]
+"""Jobs that another waits for; as a text `job/prep`, or `job/prep:any` for however it ends."""
 
 WORKLOADS: Final = "/apis/v1/workloads"
 LARGEST_PAGE: Final = 1000
@@ -217,5 +219,9 @@ def _body(objects: Objects) -> tuple[bytes, str]:
 
 
 def _plain(value: Any) -> Any:
-    """A value of a query as the service takes it."""
+    """A value of a query as the service takes it; jobs by their names."""
+    if isinstance(value, Job):
+        return str(value)
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return [_plain(one) for one in value]
     return value.isoformat() if isinstance(value, datetime) else value

@@ -28,6 +28,8 @@ class Code(StrEnum):
     PLANNED_START = "PlannedStart"
     START_TIME_NOT_REACHED = "StartTimeNotReached"
     """It may start at a later time: that was asked for, or the reservation that it asks for has not begun."""
+    DEPENDENCY_NOT_MET = "DependencyNotMet"
+    """A job that it waits for has not ended, or not as it wants."""
     OUTSIDE_WINDOW = "OutsideWindow"
     """Its queue starts jobs only at certain times."""
     VOLUME_NOT_BOUND = "VolumeNotBound"

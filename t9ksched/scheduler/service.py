@@ -35,6 +35,8 @@ from t9ksched.scheduler.decide.loop import Loop
 from t9ksched.scheduler.decide.plugins import PluginWatch, Slow, installed
 from t9ksched.scheduler.keep.cordon_keeper import CordonKeeper
 from t9ksched.scheduler.keep.database_sync import DatabaseSync, Restored
+from t9ksched.scheduler.keep.dependency_end import DependencyEnd
+from t9ksched.scheduler.keep.dependency_keeper import DependencyKeeper
 from t9ksched.scheduler.keep.forecast_keeper import ForecastKeeper
 from t9ksched.scheduler.keep.housekeeping import Housekeeping, Sweep
 from t9ksched.scheduler.keep.late_starts import Timeouts
@@ -161,11 +163,13 @@ class SchedulerService:
         stopper = Stopper(client, clock, self._most_grace)
         durations = MaxDurationKeeper(self.state, stopper, events, self._recorder, clock)
         clearing = RoomClearing(self.state, self._evictor, clock, self._most_grace)
-        sweeps: list[Sweep] = []
+        end = None if observe else DependencyEnd(self.state, stopper, self._recorder)
+        dependencies = DependencyKeeper(self.state, store, end, clock)
+        sweeps = [Sweep("dependencies", 1, dependencies.sweep)]
         if not observe:
             timeouts = Timeouts(self._start_timeout, self._most_grace, options.gang_recovery_timeout)
             timekeeper = TimeKeeper(client, self.state, stopper, self._recorder, events, store.runs, clock, timeouts)
-            sweeps = [
+            sweeps += [
                 Sweep("gangs", 5, integrity.sweep),
                 Sweep("durations", 1, durations.sweep),
                 Sweep("time limits", 1, timekeeper.sweep),
@@ -211,6 +215,7 @@ class SchedulerService:
             self._directions,
             self._promises,
             self._plans,
+            dependencies,
             self._reservations,
             self._cordons,
             self._cards,

@@ -202,6 +202,20 @@ class Jobs:
             yield piece
             last = piece[-1].uid
 
+    async def get(self, uid: str) -> JobRecord | None:
+        """The job of that UID, also one that is gone."""
+        rows = await self._database.fetch(select(*_COLUMNS).where(job.c.uid == uid))
+        return _record(rows[0]) if rows else None
+
+    async def gone(self, namespace: str, kind: str, name: str, since: datetime) -> JobRecord | None:
+        """Of the jobs of that name whose objects went at `since` or later, the one that went first; None if none
+        did.
+        """
+        named = (job.c.namespace == namespace) & (job.c.kind == kind) & (job.c.name == name)
+        query = select(*_COLUMNS).where(named, job.c.deleted_at >= since).order_by(job.c.deleted_at).limit(1)
+        rows = await self._database.fetch(query)
+        return _record(rows[0]) if rows else None
+
     async def run_times(self, most: int) -> builtins.list[tuple[Likeness, float]]:
         """How many seconds the jobs ran that ended last, and what they were like; jobs without a submitter, or that
         never ran, are left out.

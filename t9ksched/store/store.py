@@ -16,6 +16,7 @@ from t9ksched.store.bindings import Bindings
 from t9ksched.store.card_cordons import CardCordons
 from t9ksched.store.changes import Changes
 from t9ksched.store.database import Database
+from t9ksched.store.dependencies import Dependencies
 from t9ksched.store.errors import SchemaMismatch, StoreError
 from t9ksched.store.feed import HistoryFeed
 from t9ksched.store.fence import Fence
@@ -57,6 +58,7 @@ class Store:
         self.jobs = Jobs(database)
         self.controls = Controls(database)
         self.stops = Stops(database)
+        self.dependencies = Dependencies(database)
         self.promises = Promises(database)
         self.reservations = AdvanceReservations(database)
         self.card_cordons = CardCordons(database)

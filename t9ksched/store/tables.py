@@ -25,6 +25,11 @@ Serial = BigInteger().with_variant(Integer, "sqlite")
 """SQLite counts rows by itself only in a column declared INTEGER."""
 
 
+def _large(*columns: str) -> list[Column[Any]]:
+    """Numbers such as moments in nanoseconds since the epoch."""
+    return [Column(name, BigInteger, nullable=False) for name in columns]
+
+
 queue = Table(
     "queue",
     metadata,
@@ -136,23 +141,30 @@ job_run = Table(
     "job_run",
     metadata,
     Column("uid", String(36), primary_key=True),
-    Column("bound_at", BigInteger, nullable=False),
-    Column("ran_at", BigInteger, nullable=False),
+    *_large("bound_at", "ran_at"),
     Column("near", Boolean, nullable=False),
     Column("missed", Integer, nullable=False),
-    Column("missed_at", BigInteger, nullable=False),
-    Column("retry_at", BigInteger, nullable=False),
+    *_large("missed_at", "retry_at"),
     Column("why", Text, nullable=False),
     Column("ended_at", BigInteger, nullable=False),
     Column("ended_code", String(40), nullable=False),
     Column("ended_limit", BigInteger),
     Column("message", Text, nullable=False),
     Column("limit", BigInteger),
-    Column("limit_at", BigInteger, nullable=False),
-    Column("reserved_until", BigInteger, nullable=False),
+    *_large("limit_at", "reserved_until"),
     Column("ended_asked", BigInteger),
 )
 """Since when a job runs and how its last run ended; times in nanoseconds since the epoch, limits in seconds."""
+
+job_dependency = Table(
+    "job_dependency",
+    metadata,
+    Column("uid", String(36), primary_key=True),
+    Column("target", String(320), primary_key=True),
+    Column("target_uid", String(36), nullable=False),
+    *_large("met_at"),
+)
+"""What a job waits for, by the job's UID: the job that a name meant, and since when it is over (0 while it is not)."""
 
 stop = Table(
     "stop",
@@ -177,8 +189,7 @@ promise = Table(
     Column("since", Moment, nullable=False),
     Column("until", Moment, nullable=False),
 )
-"""Room that victims are leaving, for so many pods alike on a node, by the UID of the gang that they were evicted
-for."""
+"""Room that victims leave, for so many pods alike on a node, by the UID of the gang that they were evicted for."""
 
 planned_start = Table(
     "planned_start",
@@ -186,8 +197,7 @@ planned_start = Table(
     Column("owner", String(36), primary_key=True),
     Column("queue", String(63), nullable=False),
     Column("rank", Integer, nullable=False),
-    Column("begins", BigInteger, nullable=False),
-    Column("ends", BigInteger, nullable=False),
+    *_large("begins", "ends"),
     Column("places", JSON, nullable=False),
 )
 """When and where a waiting gang is to start, by its UID; times in nanoseconds since the epoch, `ends` 0 for never."""
@@ -197,19 +207,15 @@ forecast = Table(
     metadata,
     Column("uid", String(36), primary_key=True),
     Column("queue", String(63), nullable=False),
-    Column("first_at", BigInteger, nullable=False),
-    Column("first_earliest", BigInteger, nullable=False),
-    Column("first_latest", BigInteger, nullable=False),
+    *_large("first_at", "first_earliest", "first_latest"),
     Column("first_basis", String(10), nullable=False),
-    Column("last_at", BigInteger, nullable=False),
-    Column("last_earliest", BigInteger, nullable=False),
-    Column("last_latest", BigInteger, nullable=False),
+    *_large("last_at", "last_earliest", "last_latest"),
     Column("last_basis", String(10), nullable=False),
     Column("started_at", BigInteger, nullable=False),
     Column("settled_at", BigInteger, nullable=False, index=True),
 )
-"""The first and the last forecast of a job's start by its UID, and when it started; times in nanoseconds since the
-epoch. `settled_at` is 0 while the job waits; `started_at` stays 0 if it never starts."""
+"""The first and the last forecast of a job's start by its UID, and when it started, in nanoseconds since the epoch.
+`settled_at` is 0 while the job waits; `started_at` stays 0 if it never starts."""
 
 binding = Table(
     "binding",
@@ -283,9 +289,7 @@ usage_sum = Table(
     Column("namespace", String(63), primary_key=True),
     Column("model", String(253), primary_key=True),
     Column("resource", String(253), primary_key=True),
-    Column("amount", BigInteger, nullable=False),
-    Column("held", BigInteger, nullable=False),
-    Column("jobs", BigInteger, nullable=False),
+    *_large("amount", "held", "jobs"),
 )
 """Card-microseconds of a day (UTC) by spans that are over, of them those before the job ran, and jobs (each counted
 once a month)."""
@@ -303,8 +307,8 @@ idempotency_key = Table(
     Column("status", Integer),
     Column("answer", Text),
 )
-"""Requests that users may repeat: SHA-256 of the key and of what was asked, and the answer once there is one. Until
-then the attempt `claim` works on it, which is taken for lost after `until`."""
+"""Requests that users may repeat: SHA-256 of the key and of what was asked, and the answer once there is one. Until then
+the attempt `claim` works on it, which is taken for lost after `until`."""
 
 outbox = Table(
     "outbox",

@@ -115,8 +115,8 @@ class Model:
         assert record.started == nanoseconds(status.get("startTime", ""))
         assert (record.owner and record.owner.uid) == owner
         assert record.orphaned == (owner is not None and not meta.get("ownerReferences"))
-        assert record.limit_text == annotations(raw).get(names.TIME_LIMIT_ANNOTATION, "")
-        assert record.start_text == annotations(raw).get(names.START_AFTER_ANNOTATION, "")
+        assert record.asks.limit == annotations(raw).get(names.TIME_LIMIT_ANNOTATION, "")
+        assert record.asks.start == annotations(raw).get(names.START_AFTER_ANNOTATION, "")
         assert record.active_deadline == spec.get("activeDeadlineSeconds")
         assert record.system == (spec.get("priority", 0) >= 2_000_000_000)
         assert record.evicted == (pod.disruption not in OTHERS)
@@ -232,8 +232,8 @@ class Model:
         assert (gang.uid, gang.created) == (meta["uid"], nanoseconds(meta["creationTimestamp"]))
         keys = [key.strip() for key in annotations(raw).get(names.TOPOLOGY_KEY_ANNOTATION, "").split(",")]
         assert gang.levels == (tuple(key for key in keys if key) or ("kubernetes.io/hostname",))
-        assert gang.limit_text == annotations(raw).get(names.TIME_LIMIT_ANNOTATION, "")
-        assert gang.start_text == annotations(raw).get(names.START_AFTER_ANNOTATION, "")
+        assert gang.asks.limit == annotations(raw).get(names.TIME_LIMIT_ANNOTATION, "")
+        assert gang.asks.start == annotations(raw).get(names.START_AFTER_ANNOTATION, "")
         alone = self._state.acceptances.get(gang.uid)
         owner = None if alone is not None and alone.by_itself else controller(meta).get("uid")
         assert (gang.owner and gang.owner.uid) == owner

@@ -98,14 +98,14 @@ class Told:
     def jobs(self) -> None:
         """A job's phase is made of its groups' members, of its object, and of its being deleted."""
         state = self.state
-        found: dict[str, Any] = {uid: [(job.phase, job.limit_text)] for uid, job in state.jobs.items()}
+        found: dict[str, Any] = {uid: [(job.phase, job.asks.limit)] for uid, job in state.jobs.items()}
         for gang in state.gangs.values():
             pods = sorted(
                 (pod.uid, pod.phase, pod.node, pod.assumed, pod.deleting, pod.role) for pod in gang.members.values()
             )
             uid = gang.owner.uid if gang.owner else gang.uid
             if uid:
-                found.setdefault(uid, []).append((gang.key, gang.uid, gang.queue, gang.spec, gang.limit_text, pods))
+                found.setdefault(uid, []).append((gang.key, gang.uid, gang.queue, gang.spec, gang.asks.limit, pods))
         for uid, parts in found.items():
             parts.sort(key=str)
             parts.append(uid in state.deleted)

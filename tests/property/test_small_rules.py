@@ -450,7 +450,7 @@ class Graph:
         assert (found is not None) == (known is not None)
         if known is None or found is None:
             return
-        assert (found.kind, found.name, found.limit_text) == (known["kind"], f"name-{uid}", known["limit"])
+        assert (found.kind, found.name, found.asks.limit) == (known["kind"], f"name-{uid}", known["limit"])
         assert found.created == (datetime(2026, 1, 1, tzinfo=UTC).timestamp() + known["created"]) * 1e9
         assert (found.above and found.above.uid) == known["above"]
         wanted = found.wanted

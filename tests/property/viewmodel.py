@@ -242,8 +242,8 @@ class Views:
     def _asked(self, gang: GangRecord) -> int:
         """The latest moment that is asked for and can be read; a job of ours has its own."""
         job, root = self.state.jobs.get(job_of(gang)), self.state.owners.root(gang).owner
-        others = [one.start_text for one in (job, root, gang, *gang.members.values()) if one is not None]
-        texts = [job.start_text] if job is not None and job.kind != "Job" else others
+        others = [one.asks.start for one in (job, root, gang, *gang.members.values()) if one is not None]
+        texts = [job.asks.start] if job is not None and job.kind != "Job" else others
         return max((nanoseconds(text) for text in texts if text.startswith("2")), default=0)
 
     def _too_many(self, gang: GangRecord) -> Reason | None:

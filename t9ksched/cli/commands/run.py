@@ -13,16 +13,22 @@ from t9ksched.cli.following import follow
 from t9ksched.cli.kinds import Target
 from t9ksched.cli.options import OutputOption, Service, with_service
 from t9ksched.cli.output import Output, console, paragraph, print_json, print_warnings, program
+from t9ksched.cli.starting import OF_PARAMETERS, PANEL, AfterCancelOption, AfterOption, after_query
 from t9ksched.client.running import generated_name
 from t9ksched.model.errors import Invalid
-from t9ksched.model.names import RESERVATION_ANNOTATION, START_AFTER_ANNOTATION, TIME_LIMIT_ANNOTATION
+from t9ksched.model.names import (
+    AFTER_ANNOTATION,
+    AFTER_CANCEL_ANNOTATION,
+    RESERVATION_ANNOTATION,
+    START_AFTER_ANNOTATION,
+    TIME_LIMIT_ANNOTATION,
+)
 from t9ksched.model.resources import NVIDIA_GPU
 from t9ksched.workloads.compose.asked import Asked, read_annotations, read_environment, read_mounts
 from t9ksched.workloads.compose.job import Composed, compose
 from t9ksched.workloads.queueing import annotate
 
 _ASK_FOR: Final = "What it asks for"
-_WHERE: Final = "Where and when"
 _ANNOTATIONS: Final = {
     "timeLimit": TIME_LIMIT_ANNOTATION,
     "startAfter": START_AFTER_ANNOTATION,
@@ -82,24 +88,26 @@ def run(
     retries: Annotated[
         int, typer.Option(metavar="N", help="Make failed pods again so often.", rich_help_panel=_ASK_FOR)
     ] = 0,
-    queue: Annotated[str, typer.Option(metavar="QUEUE", help="Which queue pays.", rich_help_panel=_WHERE)] = "",
+    queue: Annotated[str, typer.Option(metavar="QUEUE", help="Which queue pays.", rich_help_panel=PANEL)] = "",
     priority: Annotated[
         int | None,
-        typer.Option(min=0, max=100, help="The order among jobs of the queue.", rich_help_panel=_WHERE),
+        typer.Option(min=0, max=100, help="The order among jobs of the queue.", rich_help_panel=PANEL),
     ] = None,
     namespace: Annotated[
-        str | None, typer.Option("-n", "--namespace", metavar="NS", help="The namespace.", rich_help_panel=_WHERE)
+        str | None, typer.Option("-n", "--namespace", metavar="NS", help="The namespace.", rich_help_panel=PANEL)
     ] = None,
     time_limit: Annotated[
-        str | None, typer.Option(metavar="T", help="End it after so long, such as 4h.", rich_help_panel=_WHERE)
+        str | None, typer.Option(metavar="T", help="End it after so long, such as 4h.", rich_help_panel=PANEL)
     ] = None,
     begin: Annotated[
         str | None,
-        typer.Option(metavar="T", help="Start it no earlier: a moment with its zone.", rich_help_panel=_WHERE),
+        typer.Option(metavar="T", help="Start it no earlier: a moment with its zone.", rich_help_panel=PANEL),
     ] = None,
     reservation: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Use this reservation.", rich_help_panel=_WHERE)
+        str | None, typer.Option(metavar="NAME", help="Use this reservation.", rich_help_panel=PANEL)
     ] = None,
+    after: AfterOption = None,
+    after_cancel: AfterCancelOption = False,
     follow_it: Annotated[
         bool, typer.Option("--follow", help="Tell what happens until it ends; exit 1 if it fails.")
     ] = False,
@@ -141,6 +149,7 @@ def run(
     except Invalid as error:
         raise _usage(error) from None
     query = {"namespace": namespace, "timeLimit": time_limit, "startAfter": begin, "reservation": reservation}
+    query |= after_query(after, cancel=after_cancel)
     send(service(), composed, query, output, follow_it=follow_it, dry_run=dry_run)
 
 
@@ -149,7 +158,7 @@ def send(
 ) -> None:
     """Submit what was composed, or try it. Raises Failure when it is refused, or when it is followed and fails."""
     options = {path: f"--{word}" for path, word in composed.fields.items()}
-    options |= {"timeLimit": "--time-limit", "startAfter": "--begin", "reservation": "--reservation"}
+    options |= OF_PARAMETERS
     table = output is Output.table
     for note in composed.notes if table else ():
         paragraph(console(sys.stderr), f"note: {note}")
@@ -193,8 +202,12 @@ def _foretell(
 
 
 def _with_times(obj: dict[str, Any], query: dict[str, Any]) -> dict[str, Any]:
-    """The object as the service creates it: with its limit, start and reservation."""
+    """The object as the service creates it: with its limit, its start, its reservation and what it waits for."""
     shown = copy.deepcopy(obj)
+    if query["after"]:
+        annotate(shown, AFTER_ANNOTATION, ", ".join(query["after"]))
+    if query["afterCancel"]:
+        annotate(shown, AFTER_CANCEL_ANNOTATION, "true")
     for word, annotation in _ANNOTATIONS.items():
         if query[word] is not None:
             annotate(shown, annotation, str(query[word]))

@@ -7,7 +7,7 @@ JSON that is `simulation`.
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -15,12 +15,11 @@ from t9ksched.cli.client import Client
 from t9ksched.cli.failure import BAD_USAGE, REQUEST_FAILED, Failure
 from t9ksched.cli.options import OutputOption, Service, with_service
 from t9ksched.cli.output import Output, console, print_failure, print_json, print_warnings, program
+from t9ksched.cli.starting import OF_PARAMETERS, AfterCancelOption, AfterOption, after_query
 from t9ksched.model.errors import Invalid
 
 if TYPE_CHECKING:
     from t9ksched.workloads.compose.setting import Setting
-
-_OPTIONS: Final = {"timeLimit": "--time-limit", "startAfter": "--begin", "reservation": "--reservation"}
 
 
 @with_service
@@ -58,6 +57,8 @@ def submit(
     reservation: Annotated[
         str | None, typer.Option("--reservation", metavar="NAME", help="Use this reservation and no other room.")
     ] = None,
+    after: AfterOption = None,
+    after_cancel: AfterCancelOption = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Judge it, tell when and where it would start, and create nothing.")
     ] = False,
@@ -71,8 +72,8 @@ def submit(
         )
     settings = _settings(set_ or [], set_string or [])
     client = service()
-    query = {"namespace": namespace, "queue": queue, "priority": priority, "timeLimit": time_limit, "startAfter": begin}
-    query["reservation"] = reservation
+    query: dict[str, Any] = {"namespace": namespace, "queue": queue, "priority": priority, "timeLimit": time_limit}
+    query |= {"startAfter": begin, "reservation": reservation} | after_query(after, cancel=after_cancel)
     done: dict[str, Any] = {"items": [], "warnings": [], "problems": []}
     accepted: list[bytes] = []
     for path in paths:
@@ -147,15 +148,17 @@ def _changed(content: bytes, settings: "list[Setting]") -> bytes:
     return "---\n".join(map(write, objects)).encode()
 
 
-def _send(client: Client, content: bytes, query: dict[str, str | int | None]) -> dict[str, Any]:
+def _send(client: Client, content: bytes, query: dict[str, Any]) -> dict[str, Any]:
     """Submit what a file holds; `items` of the answer are the jobs it became, `warnings` what is odd about them."""
     yaml = "application/yaml"
-    answer = client.call("POST", "/apis/v1/workloads", raw=content, content_type=yaml, query=query, options=_OPTIONS)
+    answer = client.call(
+        "POST", "/apis/v1/workloads", raw=content, content_type=yaml, query=query, options=OF_PARAMETERS
+    )
     return dict(answer.body)
 
 
 def _foretell(
-    client: Client, accepted: list[bytes], query: dict[str, str | int | None], done: dict[str, Any], output: Output
+    client: Client, accepted: list[bytes], query: dict[str, Any], done: dict[str, Any], output: Output
 ) -> None:
     """Tell when and where what would be accepted would start."""
     from t9ksched.cli.dryrun import objects_of, show, simulate

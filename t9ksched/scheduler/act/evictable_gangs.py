@@ -17,7 +17,7 @@ from t9ksched.scheduler.state.change_feed import Cursor
 from t9ksched.scheduler.state.guarded_groups import GuardedGroups
 from t9ksched.scheduler.state.objects import natural
 from t9ksched.scheduler.state.records import GangRecord
-from t9ksched.scheduler.state.start_times import start_asked
+from t9ksched.scheduler.state.start_times import age_from
 from t9ksched.scheduler.state.state import ClusterState
 from t9ksched.store.history import PREEMPTED, History
 
@@ -179,7 +179,7 @@ class EvictableGangs:
             queue=gang.queue,
             pods=tuple(pods),
             priority=gang.priority,
-            created=max(gang.created, start_asked(state, gang).at),
+            created=max(gang.created, age_from(state, gang)),
             started=started,
             min_member=gang.minimum.members,
             roles=gang.minimum.roles,

@@ -13,6 +13,7 @@ from t9ksched.scheduler.act.cardkeeper import CardKeeper
 from t9ksched.scheduler.act.preemption import Evictor
 from t9ksched.scheduler.act.promises import PromiseKeeper
 from t9ksched.scheduler.keep.cordon_keeper import CordonKeeper
+from t9ksched.scheduler.keep.dependency_keeper import DependencyKeeper
 from t9ksched.scheduler.keep.overrides import Overrides
 from t9ksched.scheduler.keep.plan_keeper import PlanKeeper
 from t9ksched.scheduler.keep.queue_sync import QueueSync
@@ -40,6 +41,7 @@ class Restored:
     overrides: Overrides
     promises: PromiseKeeper
     plans: PlanKeeper
+    dependencies: DependencyKeeper
     reservations: ReservationKeeper
     cordons: CordonKeeper
     cards: CardKeeper
@@ -86,6 +88,7 @@ class DatabaseSync:
             await parts.overrides.load()
             await parts.promises.restore(self._clock())
             await parts.plans.restore()
+            await parts.dependencies.restore()
             await parts.reservations.load()
             await parts.cordons.load()
             await parts.cards.restore()

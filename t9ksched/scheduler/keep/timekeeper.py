@@ -145,7 +145,7 @@ class TimeKeeper:
         clock.unsure = False
         if clock.run.ended_code == Code.TIME_LIMIT_EXCEEDED:
             job = state.jobs.get(uid)
-            clock.look_at(job.limit_text if job is not None else gangs[0].limit_text if gangs else "", now)
+            clock.look_at(job.asks.limit if job is not None else gangs[0].asks.limit if gangs else "", now)
         due, end = self._due(clock, gangs, holding, holds, limit, now)
         if not due and not clock.refills and gangs and not gangs[0].reservation:
             self._rests.note(clock, end, now)

@@ -39,6 +39,7 @@ from t9ksched.scheduler.observe.stepwise import Stepwise
 from t9ksched.scheduler.observe.unheard import read_unheard
 from t9ksched.scheduler.report.ended import had
 from t9ksched.scheduler.report.restarts import restarts_of
+from t9ksched.scheduler.state.asks import asks_of
 from t9ksched.scheduler.state.budgets import DisruptionBudget
 from t9ksched.scheduler.state.job_record import JobRecord
 from t9ksched.scheduler.state.namespaces import NamespaceObject
@@ -141,9 +142,7 @@ def job_record(job: JobObject, kind: Resource) -> JobRecord:
         message=str(done.get("message") or ""),
         finished=nanoseconds(str(done.get("lastTransitionTime") or "")),
         labels=meta.labels or {},
-        limit_text=str((meta.annotations or {}).get(names.TIME_LIMIT_ANNOTATION, "")),
-        start_text=str((meta.annotations or {}).get(names.START_AFTER_ANNOTATION, "")),
-        reservation_text=str((meta.annotations or {}).get(names.RESERVATION_ANNOTATION, "")),
+        asks=asks_of(meta.annotations),
         deadline=_deadline(job.spec if native else job.spec.get("runPolicy") or {}),
         wants_pods=not (done or meta.deletion_timestamp or _paused(job.spec)),
         started=nanoseconds(str(job.status.get("startTime") or "")),

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from t9ksched.model.job import TERMINATING
+from t9ksched.model.names import AFTER_ANNOTATION
 from t9ksched.model.reasons import Code, Reason
 from t9ksched.model.timelimit import written
 from t9ksched.scheduler.report.observed_job import ObservedJob, ended_owner, groups_of
@@ -40,6 +41,8 @@ def why_ended(state: ClusterState, uid: str) -> Reason | None:
         return None
     code = Code(clock.run.ended_code)
     helps = "the job is resumed"
+    if code is Code.DEPENDENCY_NOT_MET:
+        helps = f"its annotation {AFTER_ANNOTATION} is changed, and the job is resumed"
     if code is Code.TIME_LIMIT_EXCEEDED:
         helps = f"the job is resumed with a time limit other than {written(clock.run.ended_limit)}"
     return Reason(code, clock.run.message, unblocks=(helps,))
@@ -54,6 +57,8 @@ def _phase(state: ClusterState, uid: str, record: JobRecord | None, gangs: Itera
     ended = clock.run.ended_code if clock is not None else ""
     if clock is not None and any(pod.holds and pod.uid not in clock.evicted for pod in pods):
         ended = ""
+    if ended == Code.DEPENDENCY_NOT_MET:
+        return FINISHED[1]  # it never ran, and is not to: that its owner is only paused tells nobody
     if record is not None and record.phase:
         # One that is resumed as it was stays ended: nothing of it starts before it has another limit.
         kind = record.api_version.rpartition("/")[0], record.kind

@@ -174,6 +174,9 @@ class AdmissionPass:
         if record.acceptance is None:
             self._state.waiting_jobs.let_in(record)
             self._state.gate.accept(record, now)
+        if (unmet := self._state.dependencies.refusal(record)) is not None:
+            self._state.refused(record, unmet)
+            return None
         if (early := too_early(self._state, record, now)) is not None:
             self._state.refused(record, early)
             self.ends.append(record.start_after)

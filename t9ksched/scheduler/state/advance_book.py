@@ -224,11 +224,11 @@ class AdvanceBook:
     def asked(self, gang: GangRecord) -> str:
         """The reservation that the group's job asks for, by annotation; empty for none."""
         job = self._state.jobs.get(job_of(gang))
-        if job is not None and job.reservation_text:
-            return job.reservation_text
-        if gang.reservation_text:
-            return gang.reservation_text
-        return next((pod.reservation_text for pod in gang.members.values() if pod.reservation_text), "")
+        if job is not None and job.asks.reservation:
+            return job.asks.reservation
+        if gang.asks.reservation:
+            return gang.asks.reservation
+        return next((pod.asks.reservation for pod in gang.members.values() if pod.asks.reservation), "")
 
     def started(self, gang: GangRecord, now: int) -> None:
         """The group got places: without a limit of its own it may use the rest of the reservation that it names."""

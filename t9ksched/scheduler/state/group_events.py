@@ -7,6 +7,7 @@ from t9ksched.model import names
 from t9ksched.model.errors import Invalid
 from t9ksched.model.pod import Metadata, OwnerReference
 from t9ksched.model.podgroup import PodGroupSpec
+from t9ksched.scheduler.state.asks import asks_of
 from t9ksched.scheduler.state.minimum import Minimum
 from t9ksched.scheduler.state.objects import PodGroupObject, is_true, levels, nanoseconds, true_condition
 from t9ksched.scheduler.state.places import Place
@@ -61,9 +62,7 @@ class GroupEvents:
             self._state.announced.note(meta.uid, meta.annotations)
         gang.created = nanoseconds(meta.creation_timestamp)
         gang.levels = levels((meta.annotations or {}).get(names.TOPOLOGY_KEY_ANNOTATION, ""))
-        gang.limit_text = (meta.annotations or {}).get(names.TIME_LIMIT_ANNOTATION, "")
-        gang.start_text = (meta.annotations or {}).get(names.START_AFTER_ANNOTATION, "")
-        gang.reservation_text = (meta.annotations or {}).get(names.RESERVATION_ANNOTATION, "")
+        gang.asks = asks_of(meta.annotations)
         owner = self.owner_of(meta)
         claimed_by = meta.controller.title if meta.controller is not None and owner is None else ""
         if gang.claimed_by != claimed_by:

@@ -34,6 +34,7 @@ class JobEvents:
         known = self._state.jobs.get(job.uid)
         job.labels = self._state._sharing.labels(dict(job.labels))
         self._state.jobs[job.uid] = job
+        self._state.job_names[job.namespace, job.kind, job.name] = job.uid
         if job.phase == "Paused":
             self._state.clocks.lost(job.uid)
         if not job.wants_pods and self._state.refills.of_job(job.uid):
@@ -43,7 +44,7 @@ class JobEvents:
                 if gang.virtual and gang.spec.priority != job.priority:
                     gang.spec = replace(gang.spec, priority=job.priority)
                     self._state.changes.gang_changed(gang)
-                elif job.start_text or job.reservation_text or gang.start_after or job.deadline is not None:
+                elif any(job.asks.about_starts) or gang.start_after or gang.asked.after or job.deadline is not None:
                     self._state.changes.gang_changed(gang)  # the job's own annotation counts, and its deadline
         elif _timing(known) != _timing(job):
             for gang in self._state.gangs_of_owner(job.uid):
@@ -56,6 +57,10 @@ class JobEvents:
         self.remove_owner(uid)
         known = self._state.jobs.pop(uid, None)
         if known is not None:
+            title = known.namespace, known.kind, known.name
+            if self._state.job_names.get(title) == uid:
+                del self._state.job_names[title]
+            self._state.dependencies.gone(uid, known.phase)
             if known.phase in FINISHED:
                 self._state.deleted.discard(uid)  # it ended before: its pods say how
             self._state.feed.jobs.note(uid)

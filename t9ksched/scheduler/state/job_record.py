@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from t9ksched.model.podclass import PodClass
+from t9ksched.scheduler.state.asks import NOTHING_ASKED, Asks
 
 
 class Had(NamedTuple):
@@ -40,12 +41,8 @@ class JobRecord:
     phase: str
     message: str = ""
     finished: int = 0
-    limit_text: str = ""
-    """Its annotation `time-limit`."""
-    start_text: str = ""
-    """Its annotation `start-after`."""
-    reservation_text: str = ""
-    """Its annotation `reservation`."""
+    asks: Asks = NOTHING_ASKED
+    """What its annotations ask."""
     deadline: int | None = None
     """Its activeDeadlineSeconds, which its own controller enforces."""
     wants_pods: bool = True
@@ -66,8 +63,3 @@ class JobRecord:
     """Of its object; callers must not change them."""
     restarts: Restarts | None = None
     """Members that ended and were made anew, as its controller counts, if any."""
-
-    @property
-    def asks(self) -> tuple[str, ...]:
-        """What its annotations ask of the scheduler."""
-        return self.limit_text, self.start_text, self.reservation_text

@@ -38,10 +38,10 @@ def limit_asked(known: Known, gang: GangRecord) -> Asked:
     """
     job = known.jobs.get(job_of(gang))
     if job is not None and job.kind != "Job":
-        return asked((job.limit_text,))
-    texts = [pod.limit_text for pod in gang.members.values() if pod.limit_text]
+        return asked((job.asks.limit,))
+    texts = [pod.asks.limit for pod in gang.members.values() if pod.asks.limit]
     owner = known.owners.root(gang).owner if gang.owner is not None else None
-    return asked((job.limit_text if job else "", owner.limit_text if owner else "", gang.limit_text, *texts))
+    return asked((job.asks.limit if job else "", owner.asks.limit if owner else "", gang.asks.limit, *texts))
 
 
 def own_limit(known: Known, gang: GangRecord) -> int | None:
@@ -144,7 +144,7 @@ def limit_of(known: Known, gangs: Iterable[GangRecord], job_uid: str) -> TimeLim
     if job is not None:
         limits.append(job.deadline)
         if not limits[:-1]:  # nothing is made of it yet
-            requested = asked((job.limit_text,)).seconds
+            requested = asked((job.asks.limit,)).seconds
             limits.append(known.clocks.limit(job_uid, control, [requested]))
             lengths.append(_seconds(known.queues.get(job.queue or "")))
     if shortest(limits) is None and (ended := known.clocks.ended_by(job_uid, control)) is not None:

@@ -14,10 +14,11 @@ import msgspec
 
 from t9ksched.model.api_resource import Resource
 from t9ksched.model.errors import Invalid
-from t9ksched.model.names import SCHEDULER_API, SCHEDULER_NAME, START_AFTER_ANNOTATION, TIME_LIMIT_ANNOTATION
+from t9ksched.model.names import SCHEDULER_API, SCHEDULER_NAME
 from t9ksched.model.ordered import OrderedSet
 from t9ksched.model.pod import OwnerReference
 from t9ksched.model.quantity import QuantityError
+from t9ksched.scheduler.state.asks import NOTHING_ASKED, Asks, asks_of
 from t9ksched.scheduler.state.objects import JobObject, nanoseconds
 from t9ksched.scheduler.state.records import GangRecord
 from t9ksched.workloads.read import read
@@ -60,10 +61,8 @@ class Owner(msgspec.Struct, eq=False):
     """Its spec as JSON."""
     created: int = 0
     """Nanoseconds since 1970; 0 if it is not known."""
-    limit_text: str = ""
-    """Its annotation `time-limit`."""
-    start_text: str = ""
-    """Its annotation `start-after`."""
+    asks: Asks = NOTHING_ASKED
+    """What its annotations ask."""
     _wanted: Wanted | None = None
     _read: bool = False
 
@@ -129,14 +128,12 @@ class Owners:
             self.remove(meta.uid)
             return
         text = _encode(obj.spec)
-        annotations = meta.annotations or {}
-        limit = str(annotations.get(TIME_LIMIT_ANNOTATION, ""))
-        start = str(annotations.get(START_AFTER_ANNOTATION, ""))
+        asks = asks_of(meta.annotations)
         known = self._known.get(meta.uid)
         above = meta.controller
         if known is not None:
-            was = (known.text, known.limit_text, known.start_text, known.above)
-            if was == (text, limit, start, above):
+            was = (known.text, known.asks, known.above)
+            if was == (text, asks, above):
                 return
         if known is not None and known.above != above:
             self._not_below(known)
@@ -149,8 +146,7 @@ class Owners:
             above,
             text,
             nanoseconds(meta.creation_timestamp),
-            limit,
-            start,
+            asks,
         )
         self._known[meta.uid] = owner
         if owner.kind == _BETWEEN and above is not None:

@@ -13,6 +13,7 @@ from t9ksched.model.errors import Invalid
 from t9ksched.model.pod import OwnerReference, Pod
 from t9ksched.model.quantity import QuantityError
 from t9ksched.model.reasons import Code, Reason
+from t9ksched.scheduler.state.asks import asks_of
 from t9ksched.scheduler.state.objects import nanoseconds
 from t9ksched.scheduler.state.pod_blockers import gates
 from t9ksched.scheduler.state.records import FINISHED, PodRecord
@@ -58,13 +59,10 @@ class PodEvents:
         annotations = pod.metadata.annotations or NOTHING
         if known is None and uid not in self._state.acceptances:
             self._state.announced.note(uid, annotations)
-        limit_text = annotations.get(names.TIME_LIMIT_ANNOTATION, "")
-        start_text = annotations.get(names.START_AFTER_ANNOTATION, "")
-        reservation_text = annotations.get(names.RESERVATION_ANNOTATION, "")
-        asks = limit_text, start_text, reservation_text
-        if asks != (record.limit_text, record.start_text, record.reservation_text):
-            sooner = asks[1:] != (record.start_text, record.reservation_text)
-            record.limit_text, record.start_text, record.reservation_text = map(intern, asks)
+        asks = asks_of(annotations)
+        if asks != record.asks:
+            sooner = asks.about_starts != record.asks.about_starts
+            record.asks = asks
             self._state.changes.gang_changed(record.gang)
             if sooner and record.ours:
                 self._state.wake()
@@ -158,6 +156,7 @@ class PodEvents:
         if record is None:
             return
         self._state.node_events.validator_gone(uid)
+        self._state.dependencies.gone(uid, record.phase)
         if self._state._pods_by_name.get((record.namespace, record.name)) == uid:
             del self._state._pods_by_name[record.namespace, record.name]
         self._state.affinity_index.gone(uid)

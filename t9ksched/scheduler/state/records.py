@@ -14,6 +14,7 @@ from t9ksched.model.pod import OwnerReference
 from t9ksched.model.podclass import PodClass
 from t9ksched.model.podgroup import PodGroupSpec
 from t9ksched.model.reasons import Reason
+from t9ksched.scheduler.state.asks import NOTHING_ASKED, Asks
 from t9ksched.scheduler.state.member_classes import card_nodes, off, taking, unrecorded
 from t9ksched.scheduler.state.minimum import Minimum
 from t9ksched.scheduler.state.objects import HOSTNAME, natural
@@ -64,12 +65,8 @@ class PodRecord(msgspec.Struct, eq=False):
     """The group it is a member of; None for another scheduler's pod, and for a stranger that is not shown yet."""
     outside: "GangRecord | None" = None
     """The group that it names and may not join."""
-    limit_text: str = ""
-    """Its annotation `time-limit`."""
-    start_text: str = ""
-    """Its annotation `start-after`."""
-    reservation_text: str = ""
-    """Its annotation `reservation`."""
+    asks: Asks = NOTHING_ASKED
+    """What its annotations ask."""
     active_deadline: int | None = None
     """Its activeDeadlineSeconds, which its kubelet enforces."""
     grace: int = DEFAULT_GRACE
@@ -134,16 +131,16 @@ class GangRecord(msgspec.Struct, eq=False):
     virtual: bool = False
     spec: PodGroupSpec = msgspec.field(default_factory=PodGroupSpec)
     spec_faults: str = ""
-    limit_text: str = ""
-    """The annotation `time-limit` of the PodGroup."""
-    start_text: str = ""
-    """The annotation `start-after` of the PodGroup."""
+    asks: Asks = NOTHING_ASKED
+    """What the annotations of the PodGroup ask."""
     start_after: int = 0
-    """The moment before which it does not start, by the annotations as they were when it was looked at last."""
+    """The moment before which it does not start, by the annotations as they were when it was looked at last, or since
+    which the jobs that it waited for are over."""
     start_seen: int = -1
     """Its change counter at that time."""
-    reservation_text: str = ""
-    """The annotation `reservation` of the PodGroup."""
+    asked: Asks = NOTHING_ASKED
+    """What the object that users made of its job asks, as it was when its change counter was `asked_seen`."""
+    asked_seen: int = -1
     levels: tuple[str, ...] = (HOSTNAME,)
     """Node labels, narrow to wide, that `topologyPolicy` speaks of."""
     created: int = 0
@@ -239,8 +236,7 @@ class GangRecord(msgspec.Struct, eq=False):
 
     def terms(self) -> tuple[object, ...]:
         """The fields of its PodGroup on which its members' admission depends."""
-        texts = self.limit_text, self.start_text
-        return self.uid, self.created, self.levels, self.owner, self.spec, self.spec_faults, texts
+        return self.uid, self.created, self.levels, self.owner, self.spec, self.spec_faults, self.asks
 
     def living(self) -> Iterable[PodRecord]:
         """Members that count: not failed, and not going away without a place."""

@@ -7,7 +7,7 @@ annotation. Before it the job is in no order, has no plan and passes or blocks n
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from t9ksched.model.names import START_AFTER_ANNOTATION
 from t9ksched.model.reasons import Code, Reason
@@ -17,12 +17,16 @@ from t9ksched.scheduler.state.objects import timestamp
 from t9ksched.scheduler.state.owners import Owners
 from t9ksched.scheduler.state.records import GangRecord, job_of
 
+if TYPE_CHECKING:
+    from t9ksched.scheduler.state.dependencies import Dependencies
+
 
 class KnownJobs(Protocol):
     """The part of the scheduler's state that is read here."""
 
     jobs: dict[str, JobRecord]
     owners: Owners
+    dependencies: "Dependencies"
 
     def gangs_of_owner(self, uid: str) -> list[GangRecord]:
         """The groups whose controlling owner has this UID."""
@@ -50,10 +54,10 @@ def start_asked(known: KnownJobs, gang: GangRecord) -> StartAsked:
     """
     job = known.jobs.get(job_of(gang))
     if job is not None and job.kind != "Job":
-        return _latest((job.start_text,))
+        return _latest((job.asks.start,))
     owner = known.owners.root(gang).owner if gang.owner is not None else None
-    texts = dict.fromkeys(pod.start_text for pod in gang.members.values() if pod.start_text)
-    return _latest((job.start_text if job else "", owner.start_text if owner else "", gang.start_text, *texts))
+    texts = dict.fromkeys(pod.asks.start for pod in gang.members.values() if pod.asks.start)
+    return _latest((job.asks.start if job else "", owner.asks.start if owner else "", gang.asks.start, *texts))
 
 
 def _latest(texts: Iterable[str]) -> StartAsked:
@@ -74,14 +78,21 @@ def _read(text: str) -> int | str:
         return f"the annotation {START_AFTER_ANNOTATION} is ignored: {error}"
 
 
+def age_from(known: KnownJobs, gang: GangRecord) -> int:
+    """From when the age of a group counts if it was created earlier: the moment that it asked for, or the one at which
+    the jobs that it waited for were over.
+    """
+    return max(start_asked(known, gang).at, known.dependencies.met_at(gang))
+
+
 def too_early(known: KnownJobs, gang: GangRecord, now: int) -> Reason | None:
     """Why the group does not start yet; None when it may. What has begun to run is not held up.
 
-    The group is told the moment that it has asked for, which its age counts from.
+    The group is told the moment from which its age counts.
     """
     if gang.start_seen != gang.changes:
         gang.start_seen = gang.changes
-        at = start_asked(known, gang).at
+        at = age_from(known, gang)
         if at != gang.start_after:
             gang.start_after, gang.stale = at, True
     if gang.start_after <= now or has_begun(known, gang):

@@ -31,6 +31,7 @@ from t9ksched.scheduler.state.changes import Changes
 from t9ksched.scheduler.state.charges import Charges
 from t9ksched.scheduler.state.clocks import Clocks
 from t9ksched.scheduler.state.counts import Counts
+from t9ksched.scheduler.state.dependencies import Dependencies
 from t9ksched.scheduler.state.dra_devices import DraDevices
 from t9ksched.scheduler.state.enforced_ends import EnforcedEnds
 from t9ksched.scheduler.state.first_moments import first_moment
@@ -99,6 +100,8 @@ class ClusterState:
         self.gangs_by_uid: dict[str, GangRecord] = {}
         self.queues: dict[str, Queue] = {}
         self.jobs: dict[str, JobRecord] = {}
+        self.job_names: dict[tuple[str, str, str], str] = {}
+        """UIDs of jobs by namespace, kind and name."""
         self.deleted: set[str] = set()
         """UIDs of objects that are being deleted, or gone while pods of theirs are still there."""
         self.acceptances: dict[str, Acceptance] = {}
@@ -120,6 +123,7 @@ class ClusterState:
         )
         self.reservations = ReservationBook(self.refills, refused, on_change)
         self.advance = AdvanceBook(self)
+        self.dependencies = Dependencies(self)
         self.forecasts = ForecastBook(self.reservations, lambda gang, now: first_moment(self, gang, now))
         self.counts = Counts()
         self.usual = UsualPods()

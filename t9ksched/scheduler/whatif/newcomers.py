@@ -18,7 +18,9 @@ from t9ksched.model.gang import Gang, Member
 from t9ksched.model.pod import Pod, decode_pod
 from t9ksched.model.queue import Queue, QueueSpec
 from t9ksched.model.reasons import Code, Reason
+from t9ksched.scheduler.keep.waited_for import foreseen
 from t9ksched.scheduler.observe.informers import job_record
+from t9ksched.scheduler.state.dependencies import root_asks, unreadable
 from t9ksched.scheduler.state.enforced_ends import EnforcedEnds
 from t9ksched.scheduler.state.job_record import JobRecord
 from t9ksched.scheduler.state.limits import limit_agreed
@@ -119,12 +121,24 @@ async def newcomers(
             if not record.uid:
                 one.joins = (record.namespace, record.name)
             made = _gang(record, item, whose, state, ends, now)
+            if (unmet := _waits_for(record, state, known, now)) is not None:
+                one.reasons = (unmet,)
+                continue  # when it starts depends on how others end
             if made is not None:
                 one.gangs.append(made)
             if (early := too_early(state, record, now)) is not None:
                 one.reasons, one.later = (early,), record.start_after
             await asyncio.sleep(0)
     return found
+
+
+def _waits_for(record: GangRecord, state: ClusterState, known: ClusterState, now: int) -> Reason | None:
+    """Which jobs of the cluster the group's job would wait for; None for a job that waits for none."""
+    text = root_asks(state, record).after
+    try:
+        return foreseen(known, record.namespace, text, now).reason if text else None
+    except ValueError as error:
+        return unreadable(text, str(error)).reason
 
 
 def _gang(

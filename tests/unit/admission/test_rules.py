@@ -7,7 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from t9ksched.admission import Request, Verdict, judge, rules
-from t9ksched.model.names import SIGNAL_BEFORE_ANNOTATION, START_AFTER_ANNOTATION, TIME_LIMIT_ANNOTATION
+from t9ksched.model.names import (
+    AFTER_ANNOTATION,
+    AFTER_CANCEL_ANNOTATION,
+    SIGNAL_BEFORE_ANNOTATION,
+    START_AFTER_ANNOTATION,
+    TIME_LIMIT_ANNOTATION,
+)
 from t9ksched.model.queue import Queue, parse_queue_spec
 from t9ksched.workloads.shape import Template
 
@@ -214,6 +220,33 @@ def test_a_start_time_is_a_moment(text: object, allowed: bool) -> None:
         )
         faults = [fault.path for fault in verdict.errors if START_AFTER_ANNOTATION in fault.path]
         assert faults == ([] if allowed else [f"{place}.annotations[{START_AFTER_ANNOTATION}]"])
+
+
+@pytest.mark.parametrize(
+    ("text", "inside", "cancel", "paths"),
+    [
+        ("Job/prep, mpijob/walk:any", None, None, []),
+        ("Job/prep", "Job/prep", "true", []),
+        ("prep", None, "false", ["metadata"]),
+        ("Notebook/lab", "Notebook/lab", None, ["metadata", "spec.template.metadata"]),
+        (None, "Job/prep", None, ["spec.template.metadata"]),
+        ("Job/a", "Job/prep", None, ["spec.template.metadata"]),
+        (5, None, None, ["metadata"]),
+    ],
+)
+def test_what_a_job_waits_for_stands_on_the_job(text: object, inside: object, cancel: object, paths: list[str]) -> None:
+    given = {AFTER_ANNOTATION: text, AFTER_CANCEL_ANNOTATION: cancel}
+    annotations = {key: value for key, value in given.items() if value is not None}
+    own = {} if inside is None else {"annotations": {AFTER_ANNOTATION: inside}}
+    part = Template("", 1, 1, own, {}, "spec.template.spec")
+    verdict = rules.dependencies_readable(Request("Job/j", "q", "queue", templates=(part,), annotations=annotations))
+    assert [fault.path for fault in verdict.errors] == [f"{path}.annotations[{AFTER_ANNOTATION}]" for path in paths]
+
+
+@pytest.mark.parametrize(("text", "allowed"), [("true", True), ("false", True), ("yes", False), ("", False)])
+def test_whether_it_is_ended_is_said_by_true_or_false(text: str, allowed: bool) -> None:
+    verdict = rules.dependencies_readable(Request("Job/j", "q", "queue", annotations={AFTER_CANCEL_ANNOTATION: text}))
+    assert verdict.allowed is allowed
 
 
 def test_resource_claims_are_refused() -> None:

@@ -6,7 +6,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
+import msgspec
 import pytest
 
 from api.http.paging import MOST
@@ -147,6 +149,16 @@ def test_bodies(tmp_path: Path) -> None:
         "Job",
         "Pod",
     ]
+
+
+def test_jobs_that_are_waited_for_are_named() -> None:
+    job = msgspec.convert(JOB, Job)
+    for after, words in ((job, [str(job)]), ("job/a:any", ["job/a:any"]), ([job, "job/a"], [str(job), "job/a"])):
+        carried = Carried([ok({"items": []}, 201)])
+        carried.out(SERVICE.submit({}, None, False, after=after, afterCancel=True))
+        (call,) = carried.calls
+        query = parse_qs(urlsplit(call.url("http://x")).query)
+        assert query == {"after": words, "afterCancel": ["true"]}
 
 
 def test_a_limit_beyond_a_page_is_asked_for_in_pages() -> None:

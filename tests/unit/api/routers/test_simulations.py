@@ -169,10 +169,11 @@ async def test_names_that_nothing_has_are_warnings(world: World, queues: None) -
 
 async def test_what_is_said_of_objects_needs_some(world: World, queues: None) -> None:
     asked = "namespace=ml&queue=a100&priority=1&timeLimit=2h&startAfter=2090-01-01T00:00:00Z&reservation=r"
+    asked += "&after=Job/a&afterCancel=false"
     found = await world.admin("POST", f"{PATH}?{asked}", {"change": {"nodesGone": ["n1"]}})
     assert (found.status, [path.removeprefix("query.") for path in found.paths]) == (
         422,
-        ["namespace", "queue", "priority", "timeLimit", "startAfter", "reservation"],
+        ["namespace", "queue", "priority", "timeLimit", "startAfter", "reservation", "after", "afterCancel"],
     )
 
 

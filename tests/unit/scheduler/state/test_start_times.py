@@ -8,6 +8,7 @@ from t9ksched.kube.resources import DEPLOYMENTS, REPLICASETS
 from t9ksched.model import names
 from t9ksched.model.pod import OwnerReference
 from t9ksched.model.reasons import Code
+from t9ksched.scheduler.state.asks import Asks
 from t9ksched.scheduler.state.job_record import JobRecord
 from t9ksched.scheduler.state.objects import nanoseconds
 from t9ksched.scheduler.state.records import GangRecord
@@ -27,7 +28,7 @@ def asking(obj: Any, text: str) -> Any:
 
 
 def job(kind: str, text: str = "") -> JobRecord:
-    return JobRecord("job", "batch/v1", kind, "ns", "job", 0, "q", 0, "Pending", start_text=text)
+    return JobRecord("job", "batch/v1", kind, "ns", "job", 0, "q", 0, "Pending", asks=Asks(start=text))
 
 
 def owned(made: Any, uid: str, kind: str = "Job") -> Any:

@@ -1,0 +1,36 @@
+"""Options of `run` and `submit` about when jobs start, and the parameters of the service that they fill."""
+
+from typing import Annotated, Any, Final
+
+import typer
+
+from t9ksched.model.errors import child
+from t9ksched.model.names import AFTER_ANNOTATION, AFTER_CANCEL_ANNOTATION
+
+OF_PARAMETERS: Final = {
+    "timeLimit": "--time-limit",
+    "startAfter": "--begin",
+    "reservation": "--reservation",
+    "after": "--after",
+    "afterCancel": "--after-cancel",
+    child("metadata.annotations", AFTER_ANNOTATION): "--after",
+    child("metadata.annotations", AFTER_CANCEL_ANNOTATION): "--after-cancel",
+}
+"""The options by the parameters, and by the annotations, that the service names in its faults."""
+PANEL: Final = "Where and when"
+AfterOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="KIND/NAME[:any]",
+        help="Start it once that job succeeded, with :any once it ended; repeatable.",
+        rich_help_panel=PANEL,
+    ),
+]
+AfterCancelOption = Annotated[
+    bool, typer.Option("--after-cancel", help="End it once what it waits for can never come.", rich_help_panel=PANEL)
+]
+
+
+def after_query(after: list[str] | None, *, cancel: bool) -> dict[str, Any]:
+    """What the service is told of jobs that are waited for."""
+    return {"after": after or None, "afterCancel": True if cancel else None}
