@@ -307,8 +307,8 @@ idempotency_key = Table(
     Column("status", Integer),
     Column("answer", Text),
 )
-"""Requests that users may repeat: SHA-256 of the key and of what was asked, and the answer once there is one. Until then
-the attempt `claim` works on it, which is taken for lost after `until`."""
+"""Requests that users may repeat: SHA-256 of the key and of what was asked, and the answer once there is one. Until
+then the attempt `claim` works on it, which is taken for lost after `until`."""
 
 outbox = Table(
     "outbox",
