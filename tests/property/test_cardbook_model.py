@@ -66,6 +66,10 @@ def words(cards: int) -> str:
     return f"{','.join(str(card) for card in range(64) if cards >> card & 1)} of {GPU}" if cards else "no cards"
 
 
+def quoted(text: str | None) -> str:
+    return repr(text if text is None or len(text) <= 100 else f"{text[:100]}…")
+
+
 class History:
     """The book with the tables it reads, and beside it what was told."""
 
@@ -85,8 +89,8 @@ class History:
         """Rows of SQL that the book was given, and whose pod it has not seen bound."""
         self.adopting = True
         self.drifting: dict[str, str] = {}
-        self.known: set[str] = set()
-        """UIDs that people were told of."""
+        self.known: dict[str, tuple[str, tuple[str | None, ...]]] = {}
+        """What people were told of pods, by UID, and what their annotations said."""
         self.untold: list[tuple[str, str]] = []
         self.drifts = self.book.drifts.follow()
         self.over: list[str] = []
@@ -230,7 +234,7 @@ class History:
     def _ended(self, uid: str) -> None:
         self.rows.pop(uid, None)
         self.drifting.pop(uid, None)
-        self.known.discard(uid)
+        self.known.pop(uid, None)
 
     def ends(self) -> None:
         uid = self._some()
@@ -321,36 +325,43 @@ class History:
         if record is None or not record.node or not record.ours:
             return
         told = self.told[uid]
-        key = names.GPU_INDEX_PREFIX + self.rng.choice("ab")
+        key = names.GPU_INDEX_PREFIX + self.rng.choice("abc")
         if self.rng.random() < 0.4:
-            told.notes[key] = self.rng.choice(("0", "1", "0,1", "x" * 120, ""))
+            told.notes[key] = self.rng.choice(("0", "1", "0,1", "x" * 120, "x" * 119 + "y", ""))
         elif self.rng.random() < 0.4:
             told.notes.pop(key, None)
         elif (held := self.held.get(uid)) is not None:
+            told.notes.clear()
             self._annotate(uid, held.cards)
-        if uid in self.held and told.count:
-            what = self._wrong(uid)
+        if uid in self.held and self.held[uid].node in self.nodes:
+            what, which = self._wrong(uid)
             if what:
-                self._differs(uid, what)
-            else:
-                self.drifting.pop(uid, None)
+                self._differs(uid, what, which)
+            elif self.drifting.pop(uid, None):
+                self.known.pop(uid)
         self.book.look(record, told.notes)
 
-    def _wrong(self, uid: str) -> str:
+    def _wrong(self, uid: str) -> tuple[str, tuple[str | None, ...]]:
         held, told = self.held[uid], self.told[uid]
         if self._unknown(uid):
-            return f"which cards of node {held.node} it holds is not on record"
+            return f"which cards of node {held.node} it holds is not on record", ()
         those = [card for card in range(64) if held.cards >> card & 1]
-        if not those:
-            return ""
+        found, says = [], []
+        written = set()
         for name, count in zip("ab", told.asks, strict=False):
             text, those = ",".join(map(str, those[:count])), those[count:]
             key = names.GPU_INDEX_PREFIX + name
             said = told.notes.get(key)
+            if text:
+                written.add(key)
             if text and said != text:
-                word = "is gone" if said is None else f"says {said[:100]!r}"
-                return f"annotation {key} {word}, on record is {text!r}"
-        return ""
+                word = "is gone" if said is None else f"says {quoted(said)}"
+                found.append(f"annotation {key} {word}, on record is {text!r}")
+                says.append(said)
+        for key in sorted(told.notes.keys() - written):
+            says.append(told.notes[key])
+            found.append(f"annotation {key} says {quoted(says[-1])}, on record is no card by it: remove the annotation")
+        return "; ".join(found), tuple(says)
 
     def foreign(self) -> None:
         """A node tells which cards it gave another scheduler's pod; what the dev cluster notes is not read."""
@@ -442,10 +453,10 @@ class History:
         has = self.nodes[held.node][1].cards.counts.get(GPU, 0)
         return bool(self.pods[uid].ours and has and self._honours(held.node) and held.cards >> has)
 
-    def _differs(self, uid: str, what: str) -> None:
+    def _differs(self, uid: str, what: str, which: tuple[str | None, ...] = ()) -> None:
         self.drifting[uid] = what
-        if uid not in self.known:
-            self.known.add(uid)
+        if self.known.get(uid) != (what, which):
+            self.known[uid] = what, which
             self.untold.append((uid, what))
 
     def _said(self, name: str) -> None:

@@ -106,7 +106,9 @@ DATABASE_AWAY: Final = Family(
     "t9ksched_database_away", "gauge", "1 while the database does not answer, so that new groups wait, else 0."
 )
 CARD_DRIFT: Final = Family(
-    "t9ksched_card_drift_pods", "gauge", "Bound pods whose annotations do not name the cards that they hold on record."
+    "t9ksched_card_drift_pods",
+    "gauge",
+    "Bound pods whose annotations do not name the cards that they hold on record, or name others.",
 )
 CARDS_MISHELD: Final = Family(
     "t9ksched_cards_misheld_pods",

@@ -20,8 +20,9 @@ from t9ksched.model.node import Node, NodeFacts
 from t9ksched.model.podclass import PodClass
 from t9ksched.model.resources import is_accelerator
 from t9ksched.scheduler.state.card_audit import LAID_OUT, doubt, exchanged
+from t9ksched.scheduler.state.card_evidence import difference
 from t9ksched.scheduler.state.card_moves import CardMoves
-from t9ksched.scheduler.state.card_rows import expected, row_of
+from t9ksched.scheduler.state.card_rows import row_of
 from t9ksched.scheduler.state.change_feed import Log
 from t9ksched.scheduler.state.charges import Charge, Charges
 from t9ksched.scheduler.state.records import PodRecord
@@ -30,8 +31,6 @@ from t9ksched.store.bindings import CardBinding
 ReadCards = Callable[[PodClass, Mapping[str, str], CardDialect], CardGrant]
 _A_STEP: Final = 200
 """Pods whose rows are made at a time, at 10 to 20 µs each."""
-_SHOWN: Final = 100
-"""Characters of an annotation that are quoted."""
 
 
 class CardBook:
@@ -62,8 +61,8 @@ class CardBook:
         self.drifting: dict[str, str] = {}
         """Differences of pods' annotations from the record, by UID, as sentences for users."""
         self.drifts: Log[tuple[PodRecord, str]] = Log()
-        """Pods whose annotation differs from the record, each once."""
-        self._told: set[str] = set()
+        """Pods whose annotations differ from the record, each difference once as long as it lasts."""
+        self._told: dict[str, tuple[str, int]] = {}
         self.unwritten: set[str] = set()
         """UIDs of pods whose placement is decided and whose cards are not recorded yet."""
         self.unanswered: dict[str, None] = {}
@@ -309,7 +308,7 @@ class CardBook:
         self._recorded.pop(record.uid, None)
         self._taken.pop(record.uid, None)
         self.drifting.pop(record.uid, None)
-        self._told.discard(record.uid)
+        self._told.pop(record.uid, None)
         self._hear(record.uid, pending=False)
         self.moves.forget(record.uid)
 
@@ -325,23 +324,22 @@ class CardBook:
     def look(self, record: PodRecord, annotations: Mapping[str, str]) -> None:
         """Compare a bound pod's annotations with the record."""
         pod_class, charge = record.pod_class, self._charges.get(record.uid)
-        if pod_class is None or not pod_class.cards or charge is None:
+        known = self._nodes.get(charge.node) if charge is not None else None
+        if pod_class is None or charge is None or known is None:
             return
-        known = self._nodes.get(charge.node)
-        dialect = self._dialect(charge.node)
-        if dialect.protocol is not None:
+        dialect = dialect_of(known[1])
+        if dialect.protocol is not None and pod_class.cards:
             self._hear(record.uid, dialect.unanswered(annotations))
-        if known is not None and self.unknown(charge, known[1]):
+        if self.unknown(charge, known[1]):
             self._differs(record, _no_record(charge.node))
             return
-        if known is not None and exchanged(charge, known[1]):
+        if exchanged(charge, known[1]):
             return  # the audit tells it: what the annotations should say is not known any more
-        for key, text in expected(dialect, pod_class, charge.cards):
-            if (said := annotations.get(key)) is None or not dialect.agrees(key, said, text):
-                word = "is gone" if said is None else f"says {said[:_SHOWN]!r}"
-                self._differs(record, f"annotation {key} {word}, on record is {text!r}")
-                return
-        self.drifting.pop(record.uid, None)
+        what, which = difference(dialect, pod_class, charge.cards, annotations)
+        if what:
+            self._differs(record, what, which)
+        elif self.drifting.pop(record.uid, None) is not None:
+            self._told.pop(record.uid, None)  # what is forged anew is told anew
 
     def listen(self, uid: str, tell: Callable[[], None] | None) -> None:
         """Call `tell` whenever the annotations of this bound pod were seen, or its end; None for no more."""
@@ -359,10 +357,11 @@ class CardBook:
         if (tell := self._listening.get(uid)) is not None:
             tell()
 
-    def _differs(self, record: PodRecord, what: str) -> None:
+    def _differs(self, record: PodRecord, what: str, which: int = 0) -> None:
+        """`which` tells differences apart that are told in the same words."""
         self.drifting[record.uid] = what
-        if record.uid not in self._told:
-            self._told.add(record.uid)
+        if self._told.get(record.uid) != (what, which):
+            self._told[record.uid] = what, which
             self.drifts.add((record, what))
 
 

@@ -46,6 +46,12 @@ class CardDialect(ABC):
         """Whether an annotation that `write` gave means the same as the one that is there."""
         return said == written
 
+    def leaves(self, key: str, said: str, written: Mapping[str, str]) -> bool:
+        """Whether an annotation that names cards, and is none of those that last, may say this of a pod for which a
+        binding wrote these: the node changes it.
+        """
+        return False
+
     def unanswered(self, annotations: Mapping[str, str]) -> bool:
         """Whether the node is still to say whether it gave a bound pod its cards."""
         return False

@@ -30,6 +30,8 @@ OF_POD: Final = "ALIYUN_COM_GPU_MEM_POD"
 OF_CARD: Final = "ALIYUN_COM_GPU_MEM_DEV"
 ASSIGNED: Final = "ALIYUN_COM_GPU_MEM_ASSIGNED"
 ASSUME_TIME: Final = "ALIYUN_COM_GPU_MEM_ASSUME_TIME"
+WORDS: Final = (INDEX, OF_POD, OF_CARD, ASSIGNED, ASSUME_TIME)
+"""Annotations by which the device plugin finds the pod for which a kubelet asks."""
 _ENDED: Final = ("Succeeded", "Failed")
 _WAITS: Final = "false"
 
@@ -98,6 +100,9 @@ class GpuShare(CardDialect):
         if index is None or not amount or index >= len(self.cards) or amount > self.cards[index].memory:
             return NO_CARDS
         return CardGrant.of_parts([CardPart(GPUSHARE_MEMORY, index, 0, amount * self.cards[index].unit)])
+
+    def leaves(self, key: str, said: str, written: Mapping[str, str]) -> bool:
+        return key in (ASSIGNED, ASSUME_TIME)
 
     def unanswered(self, annotations: Mapping[str, str]) -> bool:
         return annotations.get(ASSIGNED) == _WAITS

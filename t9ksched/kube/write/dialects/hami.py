@@ -27,6 +27,8 @@ from t9ksched.model.whole import whole_number
 VGPU_NODE: Final = "hami.io/vgpu-node"
 TO_ALLOCATE: Final = "hami.io/vgpu-devices-to-allocate"
 ALLOCATED: Final = "hami.io/vgpu-devices-allocated"
+WORDS: Final = (VGPU_NODE, TO_ALLOCATE, ALLOCATED, BIND_PHASE)
+"""Annotations by which nodes and schedulers of HAMi take a pod for the holder of cards."""
 _VENDOR: Final = "NVIDIA"
 _PERCENT: Final = 100
 _THOUSANDTHS: Final = CORES // _PERCENT
@@ -123,6 +125,12 @@ class HamiDevices(CardDialect):
     def agrees(self, key: str, said: str, written: str) -> bool:
         """The order of a container's cards means nothing: it is that of their indices when they were given."""
         return said == written or (key == ALLOCATED and len(said) == len(written) and _cards(said) == _cards(written))
+
+    def leaves(self, key: str, said: str, written: Mapping[str, str]) -> bool:
+        if key != TO_ALLOCATE:
+            return key == BIND_PHASE
+        left, given = ([one for each in _cards(text) for one in each] for text in (said, written.get(ALLOCATED, "")))
+        return not set(left) - {"", *given}
 
     def unanswered(self, annotations: Mapping[str, str]) -> bool:
         return annotations.get(BIND_PHASE) == ALLOCATING
