@@ -263,7 +263,7 @@ def node_facts(
     if mode in INVENTORIES:
         parts = inventory(mode, taken.left(_units(node.status.capacity)), allocatable, annotations, reported)
     by_dra = handed_out(dra, allocatable, divided=bool(parts.divided))
-    why_not = taken.unready or unready(labels, allocatable, failing, dra_only(by_dra))
+    why_not = taken.unready or unready(labels, allocatable, failing, dra_only(by_dra), annotations)
     by_index = mode == WHOLE and (why_not is None or why_not.layout)
     whole = {name: count for name, count in allocatable.items() if by_index and is_card_resource(name) and count}
     cards = {name: count for name, count in whole.items() if count <= MOST_INDEXED}

@@ -34,10 +34,19 @@ _UPGRADE_FAILED: Final = (
     "its driver could not be upgraded",
     "look at the driver pod on the node; once it runs, set the label to upgrade-done",
 )
+SAFE_LOAD_ANNOTATION: Final = "nvidia.com/gpu-driver-upgrade.driver-wait-for-safe-load"
+"""Its driver waits until the operator has emptied the node (pkg/upgrade of NVIDIA/k8s-operator-libs)."""
+_WAITS_TO_LOAD: Final = (
+    "its driver is to be loaded as soon as the GPU operator has emptied the node, and whoever has GPUs then loses them",
+    "wait until the GPU operator has loaded the driver",
+)
 _UPGRADING: Final = ("its driver is being upgraded", "wait until the GPU operator has upgraded the driver")
+_SHOWN: Final = 63
 _LOGS: Final = "look at the logs of these pods on the node"
 _WORKS: Final = ("", "upgrade-done", "upgrade-required")
-"""States in which the driver works. With `upgrade-required` a node waits its turn, perhaps for days."""
+"""States in which the driver works. With `upgrade-required` a node waits its turn, perhaps for days, or for ever where
+it is left out of upgrades; the operator does nothing to it before `cordon-required`.
+"""
 
 
 class Failing(NamedTuple):
@@ -83,12 +92,16 @@ def has_hardware(labels: Mapping[str, str]) -> bool:
 
 
 def unready(
-    labels: Mapping[str, str], has: Mapping[str, int], failing: Sequence[Failing] = (), by_dra: Unready | None = None
+    labels: Mapping[str, str],
+    has: Mapping[str, int],
+    failing: Sequence[Failing] = (),
+    by_dra: Unready | None = None,
+    annotations: Mapping[str, str] | None = None,
 ) -> Unready | None:
     """Why the accelerators of a node are not ready; None where they are, or where it has none.
 
     Args:
-        labels: of the node.
+        labels, annotations: of the node.
         has: its allocatable amounts.
         failing: validations of the GPU operator that fail on the node.
         by_dra: what is so where its accelerators are handed out by DRA.
@@ -98,6 +111,8 @@ def unready(
         return Unready(f"{MIG_STATE_LABEL}={state}", meaning, remedy)
     if labels.get(_PLUGIN) == _PAUSED:
         return Unready(f"{_PLUGIN}={_PAUSED}", *_MIG_STATES["pending"])
+    if waits := (annotations or {}).get(SAFE_LOAD_ANNOTATION):
+        return Unready(f"{SAFE_LOAD_ANNOTATION}={waits[:_SHOWN]}", *_WAITS_TO_LOAD, layout=True)
     if (state := labels.get(UPGRADE_STATE_LABEL, "")) not in _WORKS:
         meaning, remedy = _UPGRADE_FAILED if state == "upgrade-failed" else _UPGRADING
         return Unready(f"{UPGRADE_STATE_LABEL}={state}", meaning, remedy, layout=True)

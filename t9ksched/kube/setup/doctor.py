@@ -246,7 +246,7 @@ def judge_nodes(
                 f"offers cards, but {', '.join(map(str, fails))}",
                 "look at the logs of these pods on the node",
             )
-        if labels.get(UPGRADE_STATE_LABEL) == "upgrade-required":
+        if labels.get(UPGRADE_STATE_LABEL) == "upgrade-required" and gone is None:
             say(
                 Level.NOTE,
                 f"waits for its turn to get another driver ({UPGRADE_STATE_LABEL}=upgrade-required): its GPUs get pods"

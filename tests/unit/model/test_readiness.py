@@ -16,6 +16,21 @@ UPGRADING = (
 )
 
 
+@pytest.mark.parametrize("state", ["", "upgrade-required", "upgrade-done", "cordon-required"])
+def test_a_driver_that_waits_until_the_node_is_empty_keeps_pods_away_in_every_state(state: str) -> None:
+    safe = "nvidia.com/gpu-driver-upgrade.driver-wait-for-safe-load"
+    found = unready({UPGRADE: state}, {GPU: 8}, annotations={safe: "true"})
+    assert found is not None
+    assert str(found).startswith(f"{safe}=true: its driver is to be loaded")
+    assert found.layout, "its cards keep their indices"
+    node = {
+        "metadata": {"name": "n", "labels": {UPGRADE: state}, "annotations": {safe: "true"}},
+        "status": {"allocatable": {GPU: "8"}},
+    }
+    assert node_facts(decode_node(node)).mode == "NotReady"
+    assert unready({}, {GPU: 8}, annotations={safe: ""}) is None
+
+
 @pytest.mark.parametrize(
     ("labels", "gpus", "says"),
     [

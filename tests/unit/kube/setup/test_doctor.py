@@ -70,6 +70,15 @@ def told(findings: list[Finding]) -> list[tuple[str, str]]:
         (node(8, labels=PRODUCT | {UPGRADE: "upgrade-failed"}), "warning", "its driver could not be upgraded"),
         (node(8, labels=PRODUCT | {UPGRADE: "upgrade-required"}), "note", "waits for its turn to get another driver"),
         (
+            node(
+                8,
+                labels=PRODUCT | {UPGRADE: "upgrade-required"},
+                **{"nvidia.com__gpu-driver-upgrade.driver-wait-for-safe-load": "true"},
+            ),
+            "warning",
+            "its driver is to be loaded as soon as the GPU operator has emptied the node",
+        ),
+        (
             node(8, labels=PRODUCT, **{"scheduler.tensorstack.dev__cordoned-cards": "5,1"}),
             "note",
             "cards 1, 5 of it",
