@@ -1,9 +1,10 @@
 """Finds cards for the containers of one pod, each of which needs parts of certain sizes.
 
 Containers may have parts of one card; the cards of one container are different ones. Main containers and sidecars hold
-theirs at one time, an init container before (`model.card_peak`), so that it takes nothing more of a card on which a
-main one has as much. The search is exact up to a bound: large parts first, each on the fullest card that suffices, and
-back where the rest does not fit. Cards that are alike are tried once.
+theirs at one time, an init container before (`model.card_peak`), so that of one and the same card they take no more
+than the larger part. The search is exact up to a bound: large parts first, each where the pod takes least more, then on
+the fullest card that suffices, and back where the rest does not fit. Of what it finds that counts of which a pod takes
+least in all: cores, then memory. Cards that are alike are tried once.
 """
 
 from collections.abc import Sequence
@@ -16,6 +17,8 @@ from t9ksched.model.cards import CardRequest, SharedCards
 
 _MOST_VISITS: Final = 4096
 """So many cards are tried for a pod: then it counts as not fitting."""
+_MOST_BETTER: Final = 64
+"""So many more are tried for an arrangement that takes less than the first."""
 _MOST_USAGES: Final = 1 << 14
 Amounts = tuple[int, int, int]
 """Of one card: thousandths of its cores, MiB, places."""
@@ -27,7 +30,6 @@ class Slots:
     Attributes:
         counts: cards of each request.
         cores: thousandths of each of these.
-        before: whether a request is served before the main containers run, and gives its cards back then.
         order: the requests in the order in which they get cards.
     """
 
@@ -36,14 +38,9 @@ class Slots:
         self.cores = tuple(
             one.cores if isinstance(one, SharedCards) and one.cores < CORES else CORES for one in requests
         )
-        self.before = tuple(one.kind == "init" for one in requests)
         self._moments = moments(requests)
         sizes = [
-            (
-                self.before[at],
-                -self.cores[at],
-                *((-one.memory, -one.memory_percent) if isinstance(one, SharedCards) else ()),
-            )
+            (-self.cores[at], *((-one.memory, -one.memory_percent) if isinstance(one, SharedCards) else ()))
             for at, one in enumerate(requests)
         ]
         self.order = sorted(range(len(requests)), key=lambda at: (sizes[at], at))
@@ -64,6 +61,21 @@ class Slots:
                 places = max(places, len(there))
             found = self._usages[key] = cores, mebibytes, places
         return found
+
+    def least(self, memory: Sequence[int]) -> tuple[int, int]:
+        """The cores and the MiB that a pod takes in all at the least, whichever cards it gets; `memory` is the least
+        that each request takes of one.
+        """
+        return self._least(self.cores), self._least(memory)
+
+    def _least(self, each: Sequence[int]) -> int:
+        at_once = max(sum(self.counts[at] * each[at] for at in moment) for moment in self._moments)
+        # The cards of a request are different ones.
+        by_card = (
+            max(need for need, count in zip(each, self.counts, strict=True) if count > nth)
+            for nth in range(max(self.counts))
+        )
+        return max(at_once, sum(by_card))
 
     def fits(self, left: Amounts, on: int, memory: tuple[int, ...]) -> bool:
         """Whether a card with so much left has room for these requests; one that reserves no cores runs where some are
@@ -99,14 +111,36 @@ class SlotSearch:
         self._sign = -1 if spread else 1
         self._on = [0] * len(left)
         self._visits = 0
+        self._most = _MOST_VISITS
+        self._best: tuple[tuple[int, int], list[int]] | None = None
 
     def found(self) -> list[int] | None:
         """Which requests get each card, as masks; None where they do not all find theirs."""
-        return self._on if self._place(0) else None
+        self._place(0)
+        return self._best[1] if self._best is not None else None
+
+    def _taken(self) -> tuple[int, int]:
+        """What the requests that have cards take in all: cores and MiB."""
+        those = [self._slots.usage(on, wanted) for on, wanted in zip(self._on, self._wanted, strict=True) if on]
+        return sum(cores for cores, *_ in those), sum(memory for _, memory, _ in those)
+
+    def _complete(self) -> bool:
+        """All requests have cards. Returns whether it goes no better."""
+        taken = self._taken()
+        if self._best is None or taken < self._best[0]:
+            self._best = taken, self._on.copy()
+            least = [min(self._wanted[at][request] for at in self._among) for request in range(len(self._slots.counts))]
+            if taken <= self._slots.least(least):
+                return True
+        if self._most == _MOST_VISITS:  # the first one
+            self._most = min(self._most, self._visits + _MOST_BETTER)
+        return False
 
     def _place(self, nth: int) -> bool:
         if nth == len(self._slots.order):
-            return True
+            return self._complete()
+        if self._best is not None and self._taken() >= self._best[0]:
+            return False
         request = self._slots.order[nth]
         bit, on = 1 << request, self._on
         able = [at for at in self._among if self._slots.fits(self._left[at], on[at] | bit, self._wanted[at])]
@@ -126,7 +160,7 @@ class SlotSearch:
                 continue
             tried.add(alike)
             self._visits += 1
-            if self._visits > _MOST_VISITS:
+            if self._visits > self._most:
                 return False
             on[at] |= bit
             if self._choose(nth, able, position + 1, missing - 1):
@@ -134,13 +168,18 @@ class SlotSearch:
             on[at] &= ~bit
         return False
 
-    def _rank(self, at: int, request: int) -> tuple[bool, int, int, int]:
-        """Cards that the pod has anyway come first for what is served before; then the fullest."""
+    def _rank(self, at: int, request: int) -> tuple[int, int, int, int, int]:
+        """Cards of which the pod has as much anyway at other moments come first; then the fullest."""
         slots, on, wanted = self._slots, self._on[at], self._wanted[at]
-        has = slots.usage(on, wanted)
-        grows = slots.before[request] and slots.usage(on | 1 << request, wanted) != has
+        has, then = slots.usage(on, wanted), slots.usage(on | 1 << request, wanted)
         cores, memory, _ = self._left[at]
-        return grows, self._sign * (cores - has[0]), self._sign * (memory - has[1]), at
+        return (
+            then[0] - has[0] - slots.cores[request],
+            then[1] - has[1] - wanted[request],
+            self._sign * (cores - has[0]),
+            self._sign * (memory - has[1]),
+            at,
+        )
 
 
 def taken(left: Int64s, of: tuple[slice, slice, slice], at: int, amounts: Amounts, sign: int) -> None:

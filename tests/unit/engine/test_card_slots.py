@@ -2,11 +2,16 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import combinations, product
 
 import msgspec
 import pytest
+from hypothesis import given as drawn
+from hypothesis import settings
+from hypothesis import strategies as st
 from msgspec import structs
 
+from t9ksched.engine.card_slot_search import Slots, SlotSearch
 from t9ksched.engine.plan import Plan
 from t9ksched.engine.planner import plan
 from t9ksched.engine.policy import Policy
@@ -313,3 +318,86 @@ def test_many_pods_and_states_are_counted_as_they_are_placed() -> None:
     parts = [part for one in found.assignments for part in one.grant.parts]
     assert sum(part.cores for part in parts) <= 6000
     assert not start(asked, nodes, pods=13).assignments
+
+
+def _free(node: NodeFacts, *cards: tuple[int, int]) -> Running:
+    """What else runs there, so that of each card so much is left: thousandths of the cores and MiB."""
+    parts = [
+        CardPart(GPU, at, 1000 - cores, size.memory - memory)
+        for at, ((cores, memory), size) in enumerate(zip(cards, node.cards.divided[GPU], strict=True))
+    ]
+    made = running("other", "q", [node.name], of=shared_class(0, 1))
+    return structs.replace(made, pods=(structs.replace(made.pods[0], cards=CardGrant.of_parts(parts)),))
+
+
+@pytest.mark.parametrize(
+    ("asked", "left", "wanted"),
+    [
+        # The init container needs most: the main one runs on its card, and the fuller one stays whole.
+        (of((300, 100), (600, 100, "init")), [(400, 9000), (700, 9000)], {"a": (1,), "b": (1,)}),
+        (of((300, 100), (600, 100, "sidecar")), [(400, 9000), (700, 9000)], {"a": (0,), "b": (1,)}),
+        (of((0, 2000), (0, 5000, "init")), [(1000, 3000), (1000, 6000)], {"a": (1,), "b": (1,)}),
+        # The card of the init container is too small for the main one: another, which suffices for both.
+        (of((300, 9000), (600, 100, "init")), [(700, 5000), (900, 9500)], {"a": (1,), "b": (1,)}),
+        # Several main ones, as far as they run on what the init container had.
+        (
+            of((400, 100), (400, 100), (800, 100, "init")),
+            [(400, 9000), (1000, 9000), (800, 9000)],
+            {"a": (2,), "b": (2,), "c": (2,)},
+        ),
+        (
+            of((500, 100), (500, 100), (800, 100, "init")),
+            [(500, 9000), (1000, 9000)],
+            {"a": (1,), "b": (1,), "c": (1,)},
+        ),
+        # Two init containers, of which one needs the cores and one the memory.
+        (
+            of((100, 100), (500, 100, "init"), (100, 8000, "init")),
+            [(500, 5000), (100, 8000), (600, 9000)],
+            {"a": (2,), "b": (2,), "c": (2,)},
+        ),
+        # A main one on two cards, of which the init container has one.
+        (of((300, 100, "main", 2), (600, 100, "init")), [(300, 900), (350, 900), (700, 900)], {"a": (0, 2), "b": (2,)}),
+    ],
+)
+def test_containers_of_different_moments_share_cards(
+    asked: PodClass, left: list[tuple[int, int]], wanted: dict[str, tuple[int, ...]]
+) -> None:
+    node = divided_node("n", len(left), memory=10_000)
+    assert given(start(asked, [node], running=[_free(node, *left)]))["p-0"] == wanted
+
+
+_ASKED = st.lists(
+    st.tuples(
+        st.sampled_from([0, 100, 300, 500, 700]),
+        st.sampled_from([100, 3000, 6000]),
+        st.sampled_from(["main", "init", "sidecar"]),
+        st.integers(1, 2),
+    ),
+    min_size=2,
+    max_size=3,
+)
+
+
+@settings(max_examples=300)
+@drawn(
+    _ASKED, st.lists(st.tuples(st.sampled_from([0, 200, 400, 700, 1000]), st.integers(0, 9000)), min_size=1, max_size=3)
+)
+def test_a_pod_takes_as_little_as_it_can(asked: list[Asked], left: list[tuple[int, int]]) -> None:
+    made = of(*asked)
+    slots = Slots(made.cards)
+    wanted = [tuple(one.memory for one in made.cards)] * len(left)  # type: ignore[attr-defined]
+    cards = [(cores, memory, 9) for cores, memory in left]
+    best = None
+    for on in product(*(combinations(range(len(left)), one.count) for one in made.cards)):
+        masks = [sum(1 << at for at, those in enumerate(on) if card in those) for card in range(len(left))]
+        if all(slots.fits(cards[at], mask, wanted[at]) for at, mask in enumerate(masks) if mask):
+            usages = [slots.usage(mask, wanted[0]) for mask in masks]
+            taken = sum(one[0] for one in usages), sum(one[1] for one in usages)
+            best = taken if best is None else min(best, taken)
+    found = SlotSearch(slots, cards, wanted, range(len(left))).found()
+    if found is None:
+        assert best is None
+        return
+    usages = [slots.usage(mask, wanted[0]) for mask in found]
+    assert (sum(one[0] for one in usages), sum(one[1] for one in usages)) == best
