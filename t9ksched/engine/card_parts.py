@@ -65,6 +65,8 @@ class DividedCards:
         self._tables = tables
         self._needs: dict[tuple[int, CardRequest, CardFilter | None], PartNeed] = {}
         self._slots: dict[tuple[tuple[CardRequest, ...], CardFilter | None], Any] = {}
+        self._kinds: dict[tuple[bytes, int, bool], int] = {}
+        self._kind_of: dict[int, int] = {}
 
     def need(self, count: int, request: CardRequest, only: CardFilter | None = None) -> "PartNeed":
         """What a pod needs that asks so for `count` cards, `only` of these; kept, because every cycle asks for the
@@ -96,6 +98,14 @@ class DividedCards:
         for row, sizes in enumerate(self._cards):
             for at, size in enumerate(sizes):
                 found[at, row] = not only.allows(size.model, size.uuid)
+        return found
+
+    def kind(self, row: int) -> int:
+        """A number that nodes have in common which divide such cards alike."""
+        found = self._kind_of.get(row)
+        if found is None:
+            cards = self.size[:, row].tobytes(), int(self.unit[row]), bool(self.nodes[row])
+            found = self._kind_of[row] = self._kinds.setdefault(cards, len(self._kinds))
         return found
 
     @cached_property
@@ -287,6 +297,12 @@ class PartNeed:
             self.move(left, row, 1 << card, 1)
             yield 1 << card
             return
+        if pods == 1 and self.count == 1 and not self.groups:
+            at = self._one(left, row, spread=spread)
+            if at is not None:
+                self.move(left, row, 1 << at, 1)
+            yield 0 if at is None else 1 << at
+            return
         order = _most if self.count > 1 and pods > 1 else _emptiest if spread else _fullest
         for _ in range(pods):
             cards = self._open(left, row, pods) if self.groups else self._cards(left, row)
@@ -294,6 +310,20 @@ class PartNeed:
             mask = sum(1 << at for *_, at in cards)
             self.move(left, row, mask, 1)
             yield mask
+
+    def _one(self, left: Int64s, row: int, *, spread: bool) -> int | None:
+        """The fullest card of a node on which a part fits, or with `spread` the emptiest; None where none."""
+        of, asked = self.of, max(self.cores, 1)
+        columns = (left[of.cores], left[of.memory], left[of.places], self.memory[:, row])
+        able = [
+            (cores, memory, at)
+            for at, (cores, memory, places, wanted) in enumerate(zip(*(each.tolist() for each in columns), strict=True))
+            if cores >= asked and memory >= wanted and places > 0
+        ]
+        if not able:
+            return None
+        *_, at = max(able, key=lambda card: (*card[:2], -card[2])) if spread else min(able)
+        return at
 
     def move(self, left: Int64s, row: int, mask: int, sign: int, held: bool = False) -> None:
         """Take a part of each of these cards of a node (sign 1), or give it back (-1); `left` as for `take`. Cards that

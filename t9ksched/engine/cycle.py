@@ -265,8 +265,7 @@ class Cycle:
                 for member in islice(those, pods):
                     write(Assignment(uid, member.uid, node, generation))
                 continue
-            # Where cards are divided, the same share of nodes with unlike cards is not the same grant.
-            written = {} if column.part_needs and column.divides(row) else column.written
+            written = column.written_on(row)
             for member, share in zip(islice(those, pods), shares, strict=True):
                 cards = written.get(share)
                 if cards is None:

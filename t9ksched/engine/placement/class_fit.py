@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from t9ksched.engine.placement.trial import Trial
 
 Amounts = tuple[tuple[str, int], ...]
+Written = tuple[tuple[ContainerGrant, ...], CardGrant]
+"""The cards of a pod, by container and as a whole."""
 _MOST: Final = 1 << 31
 _FEW: Final = 6
 """Up to so many touched nodes are refreshed one by one, more in one sweep."""
@@ -81,8 +83,9 @@ class ClassFit:
         if pod_affinity is not None and self.ruled:
             self.terms = pod_affinity.of((*(rules.terms if rules else ()), *pod_class.counted))
         """The terms that this depends on."""
-        self.written: dict[Share, tuple[tuple[ContainerGrant, ...], CardGrant]] = {}
-        """What pods with a share are given, by container and as a whole; filled by the planner."""
+        self.written: dict[Share, Written] = {}
+        """What pods with a share are given where no cards are divided that they ask for; filled by the planner."""
+        self._written: dict[tuple[int, ...], dict[Share, Written]] = {}
         self._seen = -1
         self._mask: Mask | None = None
         self._gain: Int64s | None = None
@@ -267,6 +270,14 @@ class ClassFit:
     def divides(self, row: int) -> bool:
         """Whether the node of this row divides cards that the class asks for."""
         return any(parts.on(row) for parts in self.divided)
+
+    def written_on(self, row: int) -> dict[Share, Written]:
+        """What pods with a share on a node are given, filled by the planner: where cards are divided, a share of nodes
+        with unlike cards is not the same grant.
+        """
+        if not self.divided:
+            return self.written
+        return self._written.setdefault(tuple(parts.of.kind(row) for parts in self.divided), {})
 
     def grant(self, row: int, share: Share) -> CardGrant:
         """The cards of a pod with this share on a node."""
