@@ -37,19 +37,23 @@ class NativeKeys:
         addresses = (0 if one is None else address(one) for one in columns)
         self._struct = _Keys(*counts, *addresses)
         self._address = ctypes.byref(self._struct)
+        self._latest: tuple[Int64s | None, Int64s, int | None, int] | None = None
+        """The latest points and keys, and where they are: mostly the same are asked for again."""
 
     def write(self, points: Int64s | None, rows: Indices | None, key: Int64s) -> None:
         """See `KeyWriter`."""
-        machine(key, np.int64, self._nodes)
-        count = self._nodes
+        if self._latest is None or self._latest[0] is not points or self._latest[1] is not key:
+            machine(key, np.int64, self._nodes)
+            if points is not None:
+                machine(points, np.int64, self._nodes)
+            self._latest = points, key, None if points is None else address(points), address(key)
+        *_, at, into = self._latest
+        count, where = self._nodes, None
         if rows is not None:
             count = len(rows)
             machine(rows, np.int64, count)
-        if points is not None:
-            machine(points, np.int64, self._nodes)
-        at = None if points is None else address(points)
-        where = None if rows is None else address(rows)
-        if not self._function(self._address, at, where, count, address(key)):
+            where = address(rows)
+        if not self._function(self._address, at, where, count, into):
             raise ValueError("a row does not exist")
 
 

@@ -1,6 +1,8 @@
 """The points of packing in machine code: `packing.c`, called through ctypes."""
 
 import ctypes
+from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -42,13 +44,18 @@ class NativePacking:
         self._struct = _Packing(*counts, *scores, *map(address, self._held.values()))
         self._address = ctypes.byref(self._struct)
 
-    def renew(self, asked: AskedPod, mask: Mask, seen: Int64s, points: Int64s) -> None:
+    def renewal(self, asked: AskedPod, mask: Mask, seen: Int64s, points: Int64s) -> Callable[[], None]:
         """See `PackingPoints`."""
         machine(mask, np.bool_, self._nodes)
         machine(seen, np.int64, self._nodes)
         machine(points, np.int64, self._nodes)
-        arrays = address(mask), address(seen), address(points)
-        self._points(self._address, _Asked(*asked), *arrays)
+        call = partial(self._points, self._address, _Asked(*asked), address(mask), address(seen), address(points))
+        held = self._held, mask, seen, points
+
+        def renew(held: object = held) -> None:
+            call()
+
+        return renew
 
 
 def declare(library: ctypes.CDLL) -> Any:

@@ -4,6 +4,7 @@
 another shape or type, or a position that does not exist, is a ValueError.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -84,6 +85,8 @@ class AskedPod(NamedTuple):
 class PackingPoints(Protocol):
     """Finds the points of nodes on some tables."""
 
-    def renew(self, asked: AskedPod, mask: Mask, seen: Int64s, points: Int64s) -> None:
-        """Write the points of the nodes of this mask that are not seen as they are now; all three of shape (nodes,)."""
+    def renewal(self, asked: AskedPod, mask: Mask, seen: Int64s, points: Int64s) -> Callable[[], None]:
+        """What writes the points of the nodes of this mask that are not seen as they are when it is called; all three
+        of shape (nodes,).
+        """
         ...

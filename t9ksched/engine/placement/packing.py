@@ -11,11 +11,13 @@ again when the class is asked for. Where these are many, as after what is usual 
 is looked at for all that are in it.
 """
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from t9ksched.engine.arrays import Indices, Int64s
+from t9ksched.engine.arrays import Indices, Int64s, Mask
 from t9ksched.engine.kernel.native import chosen as kernel
 from t9ksched.engine.kernel.packing_tables import AskedPod, PackingPoints, PackingTables
 from t9ksched.engine.placement.free_cards import FreeCards
@@ -52,6 +54,23 @@ def _step(asked: Asked) -> int:
     return max(_STEP, asked.demand // 8) * SCALE
 
 
+@dataclass(slots=True)
+class _Losses:
+    """What is kept of a class.
+
+    Attributes:
+        points: what packing adds to the score of each node.
+        seen: of which version of each node this is.
+        mask, by: the nodes on which `renew`, which is machine code, brings this up to date, and whose it is.
+    """
+
+    points: Int64s
+    seen: Int64s
+    mask: Mask | None = None
+    by: PackingPoints | None = None
+    renew: Callable[[], None] = lambda: None
+
+
 class CardPacking:
     """The values of nodes across cycles; one follows one live table of nodes. It holds what can be found again."""
 
@@ -59,7 +78,7 @@ class CardPacking:
         self._usual: Counted = ()
         self._policy = Packing()
         self._source: object = None
-        self._losses: dict[tuple[object, ...], tuple[Int64s, Int64s]] = {}
+        self._losses: dict[tuple[object, ...], _Losses] = {}
         self._states: dict[bytes, int] = {}
         """The number of each state that nodes were in."""
         self._unnoted: set[int] = set()
@@ -155,13 +174,15 @@ class CardPacking:
             if len(self._losses) >= _MOST_CLASSES:
                 self._losses.pop(next(iter(self._losses)))
             size = len(self._version)
-            known = self._losses[key] = np.zeros(size, np.int64), np.full(size, -1, np.int64)
-        points, seen = known
+            known = self._losses[key] = _Losses(np.zeros(size, np.int64), np.full(size, -1, np.int64))
+        points, seen = known.points, known.seen
         if self._native is not None:
-            asked = column.asked
-            self._native.renew(
-                AskedPod(asked.cpu, asked.memory, asked.cards, asked.each, _step(asked)), column.mask, seen, points
-            )
+            if known.mask is not column.mask or known.by is not self._native:
+                known.mask, known.by = column.mask, self._native
+                asked = column.asked
+                pod = AskedPod(asked.cpu, asked.memory, asked.cards, asked.each, _step(asked))
+                known.renew = self._native.renewal(pod, column.mask, seen, points)
+            known.renew()
             return points
         stale = ((seen != self._version) & column.mask).nonzero()[0]
         if len(stale):
