@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from api.http.problems import from_kube
+from api.http.problems import Problem, from_kube
 from api.services import Services
 from t9ksched.kube.errors import ApiError, NotFound
 from t9ksched.kube.resources import PODS
@@ -25,6 +25,8 @@ _COMPLETION_INDEX: Final = "batch.kubernetes.io/job-completion-index"
 _DEFAULT_CONTAINER: Final = "kubectl.kubernetes.io/default-container"
 _LAUNCHER: Final = "launcher"
 _CREATING: Final = ("ContainerCreating", "PodInitializing")
+_MOST_TOLD: Final = 3
+"""Pods of which an explanation says what keeps them."""
 _DIGITS: Final = re.compile(r"(\d+)")
 
 
@@ -108,6 +110,22 @@ async def pods_of(services: Services, job: Mapping[str, Any]) -> list[JobPod]:
     except ApiError as error:
         raise from_kube(error, f"pods of {job['kind']}/{job['name']}") from error
     return ranked(found, str(job["kind"]), max(1, (job.get("members") or {}).get("min") or 1))
+
+
+async def kept_from_running(services: Services, explanation: Mapping[str, Any]) -> list[Object]:
+    """What keeps pods that have a place from running, as their nodes say: an image that cannot be pulled, say."""
+    job = explanation.get("job") or {}
+    if explanation.get("verdict") != "Placed" or job.get("phase") == "Running":
+        return []
+    try:
+        pods = await pods_of(services, job)
+    except Problem:
+        return []  # what the leader says is told all the same
+    found = {one.name: why for one in pods if one.pod["spec"].get("nodeName") and (why := one.reason) is not None}
+    return [
+        {"code": why["code"], "message": f"pod {name}: {why['message']}", "needs": None, "has": None, "nodes": None}
+        for name, why in list(found.items())[:_MOST_TOLD]
+    ]
 
 
 async def _read(services: Services, job: Mapping[str, Any]) -> list[Object]:

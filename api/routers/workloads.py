@@ -21,6 +21,7 @@ from api.http.parameters import After, AfterCancel, ReservationName, StartAfter,
 from api.http.problems import Problem
 from api.http.responses import BODY, Json, answer, body_of, documented
 from api.job_from_object import from_event, from_object
+from api.jobpods import kept_from_running
 from api.leader import LeaderAway
 from api.queueshapes import stops_now
 from api.redaction import Redaction, name_others
@@ -157,7 +158,8 @@ async def explain(namespace: str, kind: str, name: str, services: Given, caller:
     if holders:
         redaction = await Redaction.of(services, job_access)
         holders = [redaction.holder(one) for one in holders]
-    return answer(explanation | {"holders": holders, "stopped": stops_now(caller)})
+    reasons = explanation.get("reasons") or await kept_from_running(services, explanation)
+    return answer(explanation | {"reasons": reasons, "holders": holders, "stopped": stops_now(caller)})
 
 
 @router.get(

@@ -44,6 +44,7 @@ _COMMANDS: Final = (
     _Command("jobs", "jobs:jobs", _DAY),
     _Command("explain", "explain:explain", _DAY),
     _Command("wait", "wait:wait", _DAY),
+    _Command("logs", "logs:logs", _DAY),
     _Command("timeline", "timeline:timeline", _DAY),
     _Command("update", "control:update", _DAY),
     _Command("cancel", "cancel:cancel", _DAY),

@@ -6,7 +6,8 @@ a server that does not answer with how to start one. Nothing is sent twice: a pe
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -68,7 +69,8 @@ class Client:
             ) from None
 
     @cached_property
-    def _transport(self) -> Transport:
+    def transport(self) -> Transport:
+        """What sends its requests."""
         return Transport(self.server, self.token)
 
     def get(self, path: str, **query: str | int | None) -> Any:
@@ -107,11 +109,18 @@ class Client:
         of the query is filled by the option of its name.
         """
         data = raw if raw is not None else None if body is None else json.dumps(body).encode()
-        try:
-            answer = self._transport.send(Call(method, path, query or {}, data, content_type, headers or {})).checked()
+        with self.failures(path, options or {}):
+            answer = self.transport.send(Call(method, path, query or {}, data, content_type, headers or {})).checked()
             found = decode(answer.content) if decode is not None else decoded(answer, self.server)
+        return Answer(answer.status, answer.headers, found)
+
+    @contextmanager
+    def failures(self, path: str, options: Mapping[str, str]) -> Iterator[None]:
+        """Raise errors of the client as failures of requests for that path; `options` as in `call`."""
+        try:
+            yield
         except Refused as refused:
-            raise _refusal(path, refused, options or {}) from None
+            raise _refusal(path, refused, options) from None
         except Unreachable as error:
             raise _unreachable(error) from None
         except Misunderstood:
@@ -119,7 +128,6 @@ class Client:
                 f"{self.server} answered with something that is not JSON.",
                 remedy="Is this the address of a t9ksched service? Check --server.",
             ) from None
-        return Answer(answer.status, answer.headers, found)
 
 
 def _unreachable(error: Unreachable) -> Failure:

@@ -7,7 +7,7 @@
     client.wait(job)
 
 Nothing of the service is imported here: the base package has all that it needs. Begin with `client.py`; what each
-method does is in `operations.py`, `waiting.py` and `following.py`, which do no input or output.
+method does is in `operations.py`, `waiting.py`, `following.py` and `logs.py`, which do no input or output.
 """
 
 from importlib import import_module
@@ -29,7 +29,9 @@ if TYPE_CHECKING:
     from t9ksched.client.models import Explanation as Explanation
     from t9ksched.client.models import Job as Job
     from t9ksched.client.models import Listed as Listed
+    from t9ksched.client.models import LogLine as LogLine
     from t9ksched.client.models import Node as Node
+    from t9ksched.client.models import Pod as Pod
     from t9ksched.client.models import Queue as Queue
     from t9ksched.client.models import Simulation as Simulation
     from t9ksched.client.models import Submitted as Submitted
@@ -50,7 +52,19 @@ _PLACES: Final = {
         "WaitTimeout",
     ),
     "known": ("NoService",),
-    "models": ("Event", "Explanation", "Job", "Listed", "Node", "Queue", "Simulation", "Submitted", "WhoAmI"),
+    "models": (
+        "Event",
+        "Explanation",
+        "Job",
+        "Listed",
+        "LogLine",
+        "Node",
+        "Pod",
+        "Queue",
+        "Simulation",
+        "Submitted",
+        "WhoAmI",
+    ),
     "operations": ("Retries",),
 }
 _MODULES: Final = {name: module for module, names in _PLACES.items() for name in names}

@@ -5,12 +5,26 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Self
 
+from t9ksched.client import logs
 from t9ksched.client.calls import JSON, Call, Query
-from t9ksched.client.errors import ClientError, Unreachable
+from t9ksched.client.carrying import carry_out, lines
+from t9ksched.client.errors import ClientError
 from t9ksched.client.following import PATIENCE_SECONDS, Following
 from t9ksched.client.goals import Goal
 from t9ksched.client.known import find_by_environment
-from t9ksched.client.models import Event, Explanation, Job, Listed, Node, Queue, Simulation, Submitted, WhoAmI
+from t9ksched.client.models import (
+    Event,
+    Explanation,
+    Job,
+    Listed,
+    LogLine,
+    Node,
+    Pod,
+    Queue,
+    Simulation,
+    Submitted,
+    WhoAmI,
+)
 from t9ksched.client.operations import Earlier, Objects, Operation, Operations, Retries, T, Texts
 from t9ksched.client.running import composed
 from t9ksched.client.sending import TIMEOUT_SECONDS, Transport
@@ -257,6 +271,34 @@ class Client:
                 broken = error
             time.sleep(following.broken(broken))
 
+    def pods(self, job: Job | str, *, namespace: str | None = None) -> Listed[Pod]:
+        """The pods of a job, its launcher first, then by rank, with what keeps each from running."""
+        return self._do(logs.pods(self._operations, job, namespace))
+
+    def logs(
+        self,
+        job: Job | str,
+        *,
+        namespace: str | None = None,
+        rank: int | None = None,
+        pod: str | None = None,
+        container: str | None = None,
+        follow: bool = False,
+        tail: int | None = None,
+        since: datetime | float | None = None,
+        previous: bool = False,
+        on_wait: logs.Waits | None = None,
+    ) -> Iterator[LogLine]:
+        """What a pod of a job has written: the launcher, else rank 0, unless a `rank` or a `pod` is named. `tail` is a
+        number of lines, `since` a moment or so many seconds, `previous` the run before the last restart.
+
+        With `follow` it goes on until the job is over: it waits for the pod to start (`on_wait` is told of it),
+        survives breaks, and goes on with the pod that takes its place; no line comes twice.
+        """
+        wish = logs.LogWish(rank, pod, container, tail, since, previous, on_wait)
+        operation = logs.lines(self._operations, job, namespace, wish, follow_it=follow)
+        yield from lines(self._transport, operation)
+
     def queues(
         self, *, namespace: str | None = None, label: Texts | None = None, managed: bool = False
     ) -> Listed[Queue]:
@@ -329,20 +371,4 @@ class Client:
         )
 
     def _do(self, operation: Operation[T]) -> T:
-        """Carry out an operation."""
-        try:
-            step = next(operation)
-            while True:
-                if isinstance(step, Call):
-                    try:
-                        answer = self._transport.send(step)
-                    except Unreachable as error:
-                        step = operation.throw(error)
-                    else:
-                        step = operation.send(answer)
-                else:
-                    time.sleep(step)
-                    step = operation.send(None)
-        except StopIteration as end:
-            result: T = end.value
-            return result
+        return carry_out(self._transport, operation)

@@ -127,6 +127,41 @@ class Job(Value, frozen=True, kw_only=True):
         return self.phase == "Succeeded"
 
 
+class Pod(Value, frozen=True, kw_only=True):
+    """A pod of a job. `rank` is its place among those that run the same program; None for the launcher of the others,
+    and for a pod whose place another one has taken. `reason` says what keeps it from running, or how it failed.
+    """
+
+    name: str
+    uid: str
+    rank: int | None = None
+    part: str = ""
+    node: str | None = None
+    phase: str = "Pending"
+    restarts: int = 0
+    started_at: datetime | None = None
+    containers: list[str] = []
+    logged: bool = False
+    reason: Reason | None = None
+
+    @property
+    def finished(self) -> bool:
+        """Whether it has ended for good."""
+        return self.phase in FINISHED
+
+
+class LogLine(Value, frozen=True, kw_only=True):
+    """A line that a pod has written; `time` is None where the cluster did not tell it."""
+
+    pod: str
+    rank: int | None = None
+    time: datetime | None = None
+    text: str = ""
+
+    def __str__(self) -> str:
+        return self.text
+
+
 class Explanation(Value, frozen=True, kw_only=True):
     """Why a job is where it is, who holds what it needs, and what would let it start."""
 

@@ -51,6 +51,11 @@ class Retries:
         return min(self.longest_seconds, self.first_seconds * 2.0**attempt)
 
 
+def resumed(operation: Generator[Any, Any, Any], outcome: Answer | Unreachable | None) -> Any:
+    """The next step of an operation, once its last one had this outcome. Raises StopIteration with its value."""
+    return operation.throw(outcome) if isinstance(outcome, Unreachable) else operation.send(outcome)
+
+
 def asked(call: Call, retries: Retries) -> Operation[Answer]:
     """The answer to a request, which is a success.
 

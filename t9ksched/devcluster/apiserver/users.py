@@ -20,17 +20,23 @@ _CLOSED: Final = "closed"
 """Value of the annotation `ROLE` of a namespace whose binding was deleted."""
 _RBAC: Final = "rbac.authorization.k8s.io"
 _VERBS: Final = ["create", "delete", "get", "list", "patch", "update", "watch"]
-_RULES: Final = [
+_FORMER: Final = [
     {"apiGroups": [""], "resources": ["pods", "services", "configmaps", "persistentvolumeclaims"], "verbs": _VERBS},
     {"apiGroups": ["batch", "apps", BATCH_GROUP, PLATFORM_GROUP], "resources": ["*"], "verbs": _VERBS},
     {"apiGroups": [SCHEDULER_GROUP], "resources": ["podgroups"], "verbs": _VERBS},
+]
+"""What former releases granted."""
+_RULES: Final = [
+    *_FORMER,
+    {"apiGroups": [""], "resources": ["pods/log"], "verbs": ["get"]},
 ]
 
 
 def open_to_users(api: Api) -> None:
     """Grant it in the namespaces that there are, and in each that will be made.
 
-    A role or a binding that exists stays as an administrator left it: one without subjects closes its namespace. A
+    A role or a binding that exists stays as an administrator left it, but a role that is as a former release made it
+    becomes as this one makes it: a binding without subjects closes its namespace. A
     binding that is deleted is not made again: its namespace is annotated with that. The grant of all namespaces that
     former releases made is taken back.
     """
@@ -38,8 +44,11 @@ def open_to_users(api: Api) -> None:
     if ROLE in api.collection(everywhere).entries:
         api.delete(everywhere, None, ROLE)
     roles = api.kind(_RBAC, "v1", "clusterroles")
-    if ROLE not in api.collection(roles).entries:
+    known = api.collection(roles).entries.get(ROLE)
+    if known is None:
         api.create(roles, None, {"metadata": {"name": ROLE}, "rules": _RULES})
+    elif known.object.get("rules") == _FORMER:
+        api.edit(roles, known, lambda role: role.update(rules=_RULES))
     for entry in list(api.collection(api.kind("", "v1", "namespaces")).entries.values()):
         _open(api, entry.object)
 

@@ -237,3 +237,16 @@ async def test_only_so_many_logs_are_open(world: World) -> None:
             if (await session.head(url, headers=headers)).status != 429:
                 break
             await asyncio.sleep(0.01)
+
+
+async def test_an_explanation_says_what_keeps_pods_with_a_place_from_running(world: World) -> None:
+    job = await submitted(world)
+    await member(world, job, 0, {"waiting": {"reason": "ImagePullBackOff", "message": "no such host"}})
+    await member(world, job, 1)
+    known = job | {"phase": "Pending", "submitter": "ann"}
+    told = {"job": known, "verdict": "Placed", "reasons": [], "holders": []}
+    world.leader.explanations["default/PyTorchTrainingJob/resnet"] = told
+    (reason,) = (await world.user("GET", f"{JOB}/explanation")).body["reasons"]
+    assert (reason["code"], reason["message"]) == ("ImagePullBackOff", "pod resnet-node-0: no such host")
+    world.leader.explanations["default/PyTorchTrainingJob/resnet"] = told | {"job": known | {"phase": "Running"}}
+    assert (await world.user("GET", f"{JOB}/explanation")).body["reasons"] == []

@@ -161,3 +161,22 @@ async def test_a_namespace_that_is_deleted_goes_whole(api: Api) -> None:
         pass
     assert "before" not in api.storage.collection("namespaces").entries
     assert not any(key.startswith("before/") for key in api.storage.collection(f"rolebindings.{RBAC}").entries)
+
+
+def test_a_role_of_a_former_release_is_brought_up_to_date_and_an_administrators_is_not(api: Api) -> None:
+    def may_read_logs() -> bool:
+        wanted = Attributes("get", "", "pods", "log", namespace="default")
+        return Authorizer(api.storage).allows(MALLORY, wanted)
+
+    open_to_users(api)
+    assert may_read_logs()
+    kind = api.kind(RBAC, "v1", "clusterroles")
+    entry = api.collection(kind).entries[ROLE]
+    mine = [rule for rule in entry.object["rules"] if rule["resources"] != ["pods/log"]]
+    api.edit(kind, entry, lambda role: role.update(rules=mine))
+    assert not may_read_logs()
+    open_to_users(api)
+    assert may_read_logs()
+    api.edit(kind, api.collection(kind).entries[ROLE], lambda role: role.update(rules=mine[:1]))
+    open_to_users(api)
+    assert not may_read_logs()

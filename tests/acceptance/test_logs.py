@@ -1,0 +1,142 @@
+"""`t9ksched logs` and the logs of the Python client, from outside."""
+
+import asyncio
+import json
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from t9ksched.client import AsyncClient, Client
+from tests.acceptance.conftest import Up, environment, until
+
+RUN, LINES = "devcluster.tensorstack.dev/run-seconds", "devcluster.tensorstack.dev/log-lines"
+POD = "/api/v1/namespaces/default/pods"
+
+
+@pytest.fixture(scope="module")
+def gang(up: Up) -> Iterator[str]:
+    """A job of two pods that have written two lines each."""
+    words = ("--image", "i", "--replicas", "2", "--name", "talks", "--annotation", f"{LINES}=one\ntwo [red]")
+    up.must("run", *words, "--", "train.py")
+    up.must("wait", "pj/talks", "--for", "running")
+    yield "pj/talks"
+    up.must("cancel", "pj/talks", "--yes")
+    until(lambda: up.pods() == [], "no pods")
+
+
+def test_lines_of_one_pod_and_of_all(up: Up, gang: str) -> None:
+    assert up.must("logs", gang) == "one\ntwo [red]\n"
+    assert up.must("logs", gang, "--rank", "1", "--tail", "1") == "two [red]\n"
+    assert up.must("logs", gang, "--all", "--tail", "1").splitlines() == ["  0 | two [red]", "  1 | two [red]"]
+    assert up.must("logs", gang, "--rank", "0-1", "--tail", "1").splitlines() == ["  0 | two [red]", "  1 | two [red]"]
+    assert re.fullmatch(
+        r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ two \[red\]\n", up.must("logs", gang, "--timestamps", "--tail", "1")
+    )
+    assert up.must("logs", gang, "--since", "1h", "-c", "pytorch") == "one\ntwo [red]\n"
+    told = [json.loads(line) for line in up.must("logs", gang, "--all", "--tail", "1", "-o", "json").splitlines()]
+    assert [(one["pod"], one["rank"], one["text"]) for one in told] == [
+        ("talks-worker-0", 0, "two [red]"),
+        ("talks-worker-1", 1, "two [red]"),
+    ]
+    assert {tuple(one) for one in told} == {("pod", "rank", "time", "text")}
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "told"),
+    [
+        (("pj/talks", "--rank", "7"), 1, "has no pod of that rank: it has the ranks 0 to 1"),
+        (("pj/talks", "--rank", "x"), 2, "'x' is no rank"),
+        (("pj/talks", "--rank", "3-1"), 2, "ends before it begins"),
+        (("pj/talks", "--rank", "1", "--all"), 2, "contradict"),
+        (("pj/talks", "-f", "--previous"), 2, "cannot be followed"),
+        (("pj/talks", "--previous"), 1, "previous terminated container"),
+        (("pj/talks", "--since", "yesterday"), 2, "--since yesterday"),
+        (("pj/talks", "--container", "x"), 1, "--container: 'x' is no container"),
+        (("pj/talks", "--tail", "-1"), 2, "--tail"),
+        (("talks",), 2, "does not name an object"),
+        (("pj/nope",), 1, "NotFound"),
+        (("pj/nope", "-f"), 1, "NotFound"),
+        (("pj/talks", "--token", "wrong"), 1, "Unauthenticated"),
+        (("pj/talks", "--server", "http://127.0.0.1:1"), 1, "Nothing answers"),
+    ],
+)
+def test_what_cannot_be_read_is_told(up: Up, gang: str, words: tuple[str, ...], code: int, told: str) -> None:
+    done = up.cli("logs", *words)
+    assert (done.code, done.out, told in done.err) == (code, "", True), done.err
+
+
+def test_what_never_ran_says_why(up: Up) -> None:
+    up.must("run", "--image", "registry.invalid/torch:1", "--name", "pulls", "--", "true")
+    try:
+        until(lambda: "ImagePullBackOff" in up.cli("logs", "job/pulls").err, "why there is no log")
+        done = up.cli("logs", "job/pulls")
+        assert (done.code, "no such host" in done.err, "t9ksched explain Job/pulls" in done.err) == (1, True, True)
+        assert "ImagePullBackOff: pod pulls-" in up.must("explain", "job/pulls")
+    finally:
+        up.must("cancel", "job/pulls", "--yes")
+
+
+def test_a_followed_log_goes_on_with_the_pod_that_takes_the_place_of_another(up: Up) -> None:
+    up.must("run", "--image", "i", "--replicas", "2", "--name", "moves", "--annotation", f"{LINES}=begun", "--", "a.py")
+    up.must("wait", "pj/moves", "--for", "running")
+    command = [sys.executable, "-m", "t9ksched", "logs", "-f", "pj/moves", "--all"]
+    process = subprocess.Popen(
+        command, env=environment(up.data_dir), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    try:
+        assert sorted(process.stdout.readline() for _ in range(2)) == ["  0 | begun\n", "  1 | begun\n"]
+        up.kube("DELETE", f"{POD}/moves-worker-1")
+        assert process.stdout.readline() == "  1 | begun\n"
+        up.must("cancel", "pj/moves", "--yes")
+        rest, told = process.communicate(timeout=120)
+        assert (rest, process.returncode) == ("", 0), told
+        assert re.fullmatch(r"pod moves-worker-1 on \S+ takes the place of the one before\n", told), told
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_ctrl_c_ends_a_followed_log_without_a_traceback(up: Up, gang: str) -> None:
+    for words in (("-f",), ("-f", "--all")):
+        process = subprocess.Popen(
+            [sys.executable, "-m", "t9ksched", "logs", gang, *words],
+            env=environment(up.data_dir),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        assert process.stdout is not None
+        assert process.stdout.readline()
+        process.send_signal(signal.SIGINT)
+        _, told = process.communicate(timeout=60)
+        assert "Traceback" not in told
+        assert process.returncode in (1, 130)
+
+
+def test_the_python_client_follows_a_job_from_before_its_start_to_its_end(up: Up) -> None:
+    waits: list[str] = []
+    client = Client(up.server, up.token)
+    job = client.run("true", image="i", name="sdk", annotations={RUN: "2"})
+    try:
+        lines = list(client.logs(job, follow=True, on_wait=lambda known, pod: waits.append(known.phase)))
+        assert [line.text for line in lines] == ["simulated: true", "step 1"]
+        assert [line.rank for line in lines] == [0, 0]
+        assert lines[0].time is not None
+        (pod,) = client.pods(job)
+        assert (pod.phase, pod.finished, pod.rank) == ("Succeeded", True, 0)
+        assert [str(line) for line in client.logs("job/sdk", tail=1)] == ["step 1"]
+
+        async def again() -> list[str]:
+            async with AsyncClient(up.server, up.token) as other:
+                assert [one.name for one in await other.pods(job)] == [pod.name]
+                return [line.text async for line in other.logs(job, follow=True)]
+
+        assert asyncio.run(again()) == ["simulated: true", "step 1"]
+    finally:
+        client.cancel(job)
+    assert waits
