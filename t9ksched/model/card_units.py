@@ -16,14 +16,27 @@ from t9ksched.model.node import NodeFacts
 from t9ksched.model.podclass import PodClass
 from t9ksched.model.resources import is_accelerator, is_card_resource
 
-WHOLE: Final = "a whole card"
-_PART: Final = "a part of a card"
+WHOLE: Final = "card"
+"""Such words are kept in SQL (`store/bindings.py`); `_words` has those for people."""
+_PART: Final = "part"
+_SLICE_OF: Final = "slice"
+_TURN: Final = "turn"
+_MPS: Final = "mps"
+_ONE: Final = "one"
+_FOR_PEOPLE: Final = {
+    WHOLE: "a whole card",
+    _PART: "a part of a card",
+    _SLICE_OF: "a MIG slice",
+    _TURN: "a turn on a card",
+    _MPS: "a part of a card by MPS",
+    _ONE: "one",
+}
 _SLICE: Final = re.compile(r"-MIG-(?P<profile>[^-]+)")
 _SHARED: Final = ".shared"
 _NVIDIA: Final = ("nvidia.com/", "vke.volcengine.com/", "aliyun.com/gpu", "koordinator.sh/gpu")
 """Names under which cards of NVIDIA are offered."""
 Units = tuple[tuple[str, str], ...]
-"""By resource, what one of it is."""
+"""By resource, what one of it is: a word, with `:` what it is of, and with `@` among how many it is shared."""
 
 
 def units(facts: NodeFacts | None, pod_class: PodClass, cards: CardGrant) -> Units:
@@ -52,7 +65,7 @@ def reshaped(facts: NodeFacts, had: Units) -> str:
         if facts.allocatable.get(name):
             unit = _unit(facts, name)
             if unit and unit != was:
-                return f"one {name}, which it holds, was {was} and is {unit} of node {facts.name} now"
+                return f"one {name}, which it holds, was {_words(was)} and is {_words(unit)} of node {facts.name} now"
         elif others := sorted(other for other in facts.allocatable if other != name and _alike(facts, name, other)):
             return f"node {facts.name} offers no {name} any more, which it holds, and offers {others[0]} instead"
     return ""
@@ -69,17 +82,24 @@ def _unit(facts: NodeFacts, resource: str) -> str:
         return ""
     sharers = replicas(facts.labels, resource, facts.layout)
     if not is_card_resource(resource.removesuffix(_SHARED)):
-        what = f"one {resource}"  # the name says which slice
+        what = f"{_ONE}:{resource}"  # the name says which slice
     elif facts.layout == "MIGSingle":
         found = _SLICE.search(card_model(facts.labels) or "")
-        what = f"a MIG slice {found['profile']}" if found else "a MIG slice"
+        what = f"{_SLICE_OF}:{found['profile']}" if found else _SLICE_OF
     elif facts.layout == "MPS":
-        what = "a part of a card by MPS"
+        what = _MPS
     elif facts.layout == "TimeSliced" or resource.endswith(_SHARED):
-        what = "a turn on a card"
+        what = _TURN
     else:
         return WHOLE
-    return f"{what}, shared by {sharers}" if sharers > 1 else what
+    return f"{what}@{sharers}" if sharers > 1 else what
+
+
+def _words(unit: str) -> str:
+    what, _, sharers = unit.partition("@")
+    kind, _, of = what.partition(":")
+    words = f"{_FOR_PEOPLE.get(kind, kind)} {of}".strip()
+    return f"{words}, shared by {sharers}" if sharers else words
 
 
 def _alike(facts: NodeFacts, one: str, other: str) -> bool:

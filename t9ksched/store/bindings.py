@@ -32,7 +32,9 @@ class CardBinding(msgspec.Struct, frozen=True, kw_only=True):
     """The cards of one pod, which may be none. `honoured` when its node gave containers the cards that are named to it;
     else the indices are what was intended. `parts` has what the pod has of each card where its node divides cards; None
     elsewhere, and in rows of earlier releases: all are whole there. `devices` has the UUIDs of its cards, as far as its
-    node said them when they were given; None in rows of earlier releases too.
+    node said them when they were given; None in rows of earlier releases too. `units` has what one of each of its
+    accelerators was on its node (`model.card_units`), and `worth` how much of physical cards it has, in parts of
+    `quantity.CARD`: a node may be laid out anew. None where that was not known, and in rows of earlier releases.
 
     `group_name` is the PodGroup in its namespace of which it is a member (empty: it came without one), `role` its role
     there, `queue` the queue that pays, `job_uid` the UID of the job that it was placed in
@@ -48,6 +50,8 @@ class CardBinding(msgspec.Struct, frozen=True, kw_only=True):
     """What earlier releases wrote of each card, in percent: always all."""
     parts: list[CardPart] | None = None
     devices: list[CardIdentity] | None = None
+    units: list[tuple[str, str]] | None = None
+    worth: int | None = None
     honoured: bool
     at: datetime
     group_name: str | None = None
@@ -132,4 +136,5 @@ def _card_binding(row: RowMapping) -> CardBinding:
     parts = values["parts"] and msgspec.convert(values["parts"], list[CardPart])
     devices = values["devices"] and msgspec.convert(values["devices"], list[CardIdentity])
     cards = msgspec.convert(values["cards"], Cards)
-    return CardBinding(**values | {"cards": cards, "parts": parts, "devices": devices})
+    units = values["units"] and msgspec.convert(values["units"], list[tuple[str, str]])
+    return CardBinding(**values | {"cards": cards, "parts": parts, "devices": devices, "units": units})

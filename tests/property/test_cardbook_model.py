@@ -245,13 +245,13 @@ class History:
     def goes(self) -> None:
         uid = self._some()
         if uid:
-            record, told = self.pods[uid], self.told[uid]
+            record = self.pods[uid]
             if not record.finished:
                 self._released(uid)
             self._ended(uid)
             self.book.gone(record)
             grouped = record.gang is not None and not record.gang.virtual
-            if record.ours and record.pod_class is not None and (told.count or grouped):
+            if record.ours and record.pod_class is not None and (record.pod_class.accelerated or grouped):
                 self.over.append(uid)
             del self.pods[uid], self.told[uid]
 

@@ -1,7 +1,9 @@
 """Keeps in SQL which cards each pod was given: written before the pod is bound where its node honours indices.
 
 Decisions of one moment share one transaction, and so do the ends of pods. Where the node's device plugin chooses, the
-indices are only intended: their rows are written within a second, and nothing waits for them. A row says too to which
+indices are only intended: their rows are written within a second, and nothing waits for them. Slices, turns and parts
+that a device plugin chooses are written before too, because a node may be laid out anew at any time; without the
+database such pods are bound all the same, for they are counted by number. A row says too to which
 group the pod belongs, so members of a group have one also without cards; nothing waits for those. A row of a pod that
 was never bound is harmless: it speaks of that pod's UID on that node, and goes when the pod does. But the pod must not
 be bound there to other cards before that row is replaced: a scheduler that starts would believe it.
@@ -88,7 +90,9 @@ class CardKeeper:
 
     async def _note_missing(self, now: int) -> None:
         """Prepare rows for bound pods that have none yet, also for those that have ended."""
-        for count, record in enumerate(self._state.places.take_missing(), start=1):
+        missing = {record.uid: record for record in self._state.places.take_missing()}
+        missing |= {record.uid: record for record in self._state.cards.take_unsaid()}
+        for count, record in enumerate(missing.values(), start=1):
             if count % _A_STEP == 0:
                 await asyncio.sleep(0)
             if self._state.pods.get(record.uid) is not record:
@@ -98,8 +102,9 @@ class CardKeeper:
                 self._waiting.setdefault(record.uid, row_of(record, charge, now))
 
     def note(self, pods: Iterable[str], now: int) -> bool:
-        """Prepare rows for what was decided about these pods, which are charged. Returns whether the rows must be
-        written before the pods are bound. `now` in nanoseconds since the epoch.
+        """Prepare rows for what was decided about these pods, which are charged. Returns whether the rows are to be
+        written before the pods are bound: those of cards by index must be, those of slices, turns and the like as long
+        as the database answers. `now` in nanoseconds since the epoch.
         """
         urgent = False
         state = self._state
@@ -110,7 +115,13 @@ class CardKeeper:
                 if charge.cards and charge.sure:
                     state.cards.unwritten.add(uid)
                     urgent = True
+                elif charge.units and not charge.cards:
+                    urgent = urgent or not state.outage.away
         return urgent
+
+    def must(self, pods: Iterable[str]) -> bool:
+        """Whether one of these pods must not be bound before its row is written, which is not."""
+        return not self._state.cards.unwritten.isdisjoint(pods)
 
     async def write(self) -> bool:
         """Write the prepared rows; whether all of them are written."""
@@ -224,5 +235,7 @@ class CardKeeper:
 
 
 def _recorded(record: PodRecord, charge: Charge | None) -> bool:
-    """Whether a bound pod has a row: it holds cards that are known, or is a member of a group."""
-    return bool(charge is not None and charge.cards) or (record.gang is not None and not record.gang.virtual)
+    """Whether a bound pod has a row: it holds cards or slices that are known, or is a member of a group."""
+    return bool(charge is not None and (charge.cards or charge.units)) or (
+        record.gang is not None and not record.gang.virtual
+    )

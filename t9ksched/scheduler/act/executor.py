@@ -165,7 +165,11 @@ class Executor:
                 written = await self._cards.write()
                 for bindings in gangs:
                     pods = [binding.uid for binding in bindings]
-                    if written or (self._finishes(bindings) and not self._cards.contradicted(pods)):
+                    if (
+                        written
+                        or not self._cards.must(pods)
+                        or (self._finishes(bindings) and not self._cards.contradicted(pods))
+                    ):
                         self._begin(bindings)
                     else:
                         self._cards.withdraw(pods, self._clock())

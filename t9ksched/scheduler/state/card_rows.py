@@ -2,13 +2,34 @@
 
 from datetime import UTC, datetime
 from functools import lru_cache
+from typing import NamedTuple
 
 from t9ksched.kube.write.dialects.dialect import CardDialect
+from t9ksched.model.card_identity import Identities
+from t9ksched.model.card_units import Units
 from t9ksched.model.cards import CardGrant
 from t9ksched.model.podclass import PodClass
 from t9ksched.scheduler.state.charges import Charge
 from t9ksched.scheduler.state.records import PodRecord, job_of
 from t9ksched.store.bindings import CardBinding
+
+
+class OnRecord(NamedTuple):
+    """What a row says of the cards of a pod besides which they are. False when nothing."""
+
+    devices: Identities = ()
+    units: Units = ()
+    worth: int = 0
+
+    @classmethod
+    def of(cls, row: CardBinding | None) -> "OnRecord":
+        """What this row says."""
+        if row is None:
+            return cls()
+        return cls(tuple(row.devices or ()), tuple(row.units or ()), row.worth or 0)
+
+    def __bool__(self) -> bool:
+        return any(self)
 
 
 def row_of(record: PodRecord, charge: Charge | None, now: int) -> CardBinding:
@@ -25,6 +46,8 @@ def row_of(record: PodRecord, charge: Charge | None, now: int) -> CardBinding:
         cards=list(given),
         parts=list(charge.cards.parts) if charge is not None and charge.cards.parts else None,
         devices=list(charge.devices) if charge is not None and charge.devices else None,
+        units=list(charge.units) if charge is not None and charge.units else None,
+        worth=charge.worth if charge is not None and charge.units else None,
         honoured=charge is not None and charge.sure,
         at=_moment(now // 1_000_000),
         group_name=None if gang is None else "" if gang.virtual else gang.name,

@@ -12,7 +12,6 @@ from typing import Final
 
 from t9ksched.kube.write.dialects.dialect import CardDialect
 from t9ksched.kube.write.dialects.table import dialect_of
-from t9ksched.model.card_identity import Identities
 from t9ksched.model.card_requests import SUMS, cards_of
 from t9ksched.model.card_units import reshaped
 from t9ksched.model.cards import NO_CARDS, CardGrant
@@ -22,7 +21,7 @@ from t9ksched.model.resources import is_accelerator
 from t9ksched.scheduler.state.card_audit import LAID_OUT, doubt, exchanged
 from t9ksched.scheduler.state.card_evidence import difference
 from t9ksched.scheduler.state.card_moves import CardMoves
-from t9ksched.scheduler.state.card_rows import row_of
+from t9ksched.scheduler.state.card_rows import OnRecord, row_of
 from t9ksched.scheduler.state.change_feed import Log
 from t9ksched.scheduler.state.charges import Charge, Charges
 from t9ksched.scheduler.state.records import PodRecord
@@ -63,6 +62,8 @@ class CardBook:
         self.drifts: Log[tuple[PodRecord, str]] = Log()
         """Pods whose annotations differ from the record, each difference once as long as it lasts."""
         self._told: dict[str, tuple[str, int]] = {}
+        self.unsaid: dict[str, None] = {}
+        """UIDs of bound pods with accelerators of which it is not on record what one of each is."""
         self.unwritten: set[str] = set()
         """UIDs of pods whose placement is decided and whose cards are not recorded yet."""
         self.unanswered: dict[str, None] = {}
@@ -79,15 +80,18 @@ class CardBook:
         assert pod_class is not None
         row = self._recorded.pop(record.uid, None)
         cards, sure = self._held(record, pod_class, annotations, row)
-        devices = () if row is None or row.node != record.node else tuple(row.devices or ())
-        self._enter(record, pod_class, queue, cards, sure, devices)
+        self._enter(record, pod_class, queue, cards, sure, row)
         for node in {record.node} if before is None else {record.node, before.node}:
             self._settle(node)
 
     def _enter(
-        self, record: PodRecord, of: PodClass, queue: str, cards: CardGrant, sure: bool, devices: Identities
+        self, record: PodRecord, of: PodClass, queue: str, cards: CardGrant, sure: bool, row: CardBinding | None
     ) -> None:
-        self._charges.charge(record.uid, record.node, of, queue, cards, sure=sure, devices=devices)
+        devices, units, worth = OnRecord.of(row if row is not None and row.node == record.node else None)
+        if of.accelerated and not units:
+            self.unsaid[record.uid] = None
+        given = units, worth
+        self._charges.charge(record.uid, record.node, of, queue, cards, sure=sure, devices=devices, given=given)
         charge, known = self._charges.get(record.uid), self._nodes.get(record.node)
         if devices and charge is not None and known is not None:
             self.moves.follow(known[1], [charge])
@@ -254,13 +258,31 @@ class CardBook:
             else:
                 continue
             del self._taken[uid]
-            devices = () if row is None else tuple(row.devices or ())
-            self._enter(record, charge.pod_class, charge.queue, cards, sure, devices)
+            self._enter(record, charge.pod_class, charge.queue, cards, sure, row)
             has = self._charges.get(uid)  # by the indices of now, as annotations were read
             if row is not None and row.node == record.node and has is not None and has.cards != charge.cards:
                 self._differs(record, f"its annotations say {charge.cards}, on record is {has.cards}")
             self._settle(charge.node)
             self._found(uid, charge.node)
+        for uid in [uid for uid in self.unsaid if uid in rows]:
+            record, charge, row = self._pods.get(uid), self._charges.get(uid), rows[uid]
+            if record is not None and charge is not None and record.node == row.node and row.units:
+                self._recorded.pop(uid, None)
+                del self.unsaid[uid]
+                self._enter(record, charge.pod_class, charge.queue, charge.cards, charge.sure, row)
+                self._settle(charge.node)
+
+    def take_unsaid(self) -> list[PodRecord]:
+        """Bound pods of which it is not on record what one of each of their accelerators is, and it is known now."""
+        found = []
+        for uid in list(self.unsaid):
+            record, charge = self._pods.get(uid), self._charges.get(uid)
+            if record is None or charge is None:
+                del self.unsaid[uid]
+            elif charge.units:
+                del self.unsaid[uid]
+                found.append(record)
+        return found
 
     def _found(self, uid: str, node: str) -> None:
         """Which cards a pod on the node holds may be known now."""
@@ -307,6 +329,7 @@ class CardBook:
         """
         self._recorded.pop(record.uid, None)
         self._taken.pop(record.uid, None)
+        self.unsaid.pop(record.uid, None)
         self.drifting.pop(record.uid, None)
         self._told.pop(record.uid, None)
         self._hear(record.uid, pending=False)
@@ -316,7 +339,7 @@ class CardBook:
         """There is no such pod any more."""
         self.ended(record)
         grouped = record.gang is not None and not record.gang.virtual
-        if record.ours and record.pod_class is not None and (record.pod_class.cards or grouped):
+        if record.ours and record.pod_class is not None and (record.pod_class.accelerated or grouped):
             self.over.append(record.uid)
 
     # Evidence

@@ -75,21 +75,24 @@ class Charges:
         *,
         sure: bool = True,
         devices: Identities = (),
+        given: tuple[Units, int] | None = None,
     ) -> None:
         """Charge a pod; an equal charge stays as it is, another one of the same pod is replaced.
 
         `cards` are empty when it is unknown which cards it holds: then they are counted only. Without `devices` its
-        cards are those that the node has under these indices now.
+        cards are those that the node has under these indices now. `given` are its units and its worth on record;
+        without, they are what the node says now.
         """
         known = self._by_pod.get(uid)
         if cards.parts and not devices:
             same = known is not None and known.node == node and known.cards == cards
             devices = known.devices if known is not None and same else self._devices(node, cards)
-        had = known.units if known is not None and known.node == node else ()
+        before = (known.units, known.worth) if known is not None and known.node == node else ((), 0)
+        had, was = given if given is not None and given[0] else before
         had = had or self._units(node, pod_class, cards)
         worth = self._worth(node, pod_class, cards)
-        if known is not None and known.node == node and self._reshaped(node, had):
-            worth = known.worth
+        if was and (node not in self._nodes or self._reshaped(node, had)):
+            worth = was
         wanted = Charge(uid, node, pod_class, cards, queue, sure, worth=worth, devices=devices, units=had)
         if known is not None:
             wanted.applied = known.applied

@@ -107,7 +107,7 @@ def test_what_was_given_is_compared_with_what_is_offered(was: str, name: str, no
 def test_cards_by_index_are_whole_ones_wherever_they_are() -> None:
     cards = CardGrant.of({GPU: (0, 1)})
     for facts in (None, NODES["single"], NODES["none"]):
-        assert units(facts, asks(), cards) == ((GPU, "a whole card"),)
+        assert units(facts, asks(), cards) == ((GPU, "card"),)
     parts = CardGrant.of_parts([CardPart(GPU, 0, 500, 10)])
     assert "was a part of a card and is a whole card" in reshaped(NODES["whole"], units(None, asks(), parts))
     assert not reshaped(NODES["whole"], units(None, asks(), CardGrant.of_parts([CardPart(GPU, 0, 1000, 10)])))

@@ -125,6 +125,30 @@ async def test_a_backup_does_not_say_that_it_knows_every_bound_pod(tmp_path: Pat
         assert original.execute("SELECT count(*) FROM meta WHERE key = 'bindings'").fetchone() == (1,)
 
 
+async def test_what_a_slice_was_is_kept_and_goes_with_a_downgrade(address: str) -> None:
+    """An earlier release finds no rows of single pods that have no cards by index: it knew none."""
+    of_group = structs.replace(
+        row("b"), cards=[], units=[(GPU, "slice:1g.5gb")], worth=144_000, group_name="g", role=""
+    )
+    single = structs.replace(of_group, pod_uid="c", group_name="")
+    async with await Store.open(address) as store:
+        await store.bindings.put([row("a"), of_group, single])
+        assert await store.bindings.all() == [row("a"), of_group, single]
+    revisions = schema.revisions()
+    schema.downgrade(address, revisions[revisions.index("0032") - 1])
+    engine = create_engine(urls.for_sync(urls.parse(address)))
+    with engine.connect() as connection:
+        found = [dict(each) for each in connection.execute(text("SELECT * FROM binding ORDER BY pod_uid")).mappings()]
+    engine.dispose()
+    assert [(each["pod_uid"], "units" in each, "worth" in each) for each in found] == [
+        ("a", False, False),
+        ("b", False, False),
+    ]
+    schema.upgrade(address)
+    async with await Store.open(address) as store:
+        assert await store.bindings.all() == [row("a"), structs.replace(of_group, units=None, worth=None)]
+
+
 async def test_parts_are_kept_and_those_of_older_rows_are_none(address: str) -> None:
     part = CardPart("vke.volcengine.com/mgpu-core", 3, 600, 20_000)
     device = CardIdentity(part.resource, 3, "GPU-3")
