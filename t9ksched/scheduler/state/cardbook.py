@@ -269,20 +269,23 @@ class CardBook:
             if record is not None and charge is not None and record.node == row.node and row.units:
                 self._recorded.pop(uid, None)
                 del self.unsaid[uid]
-                self._enter(record, charge.pod_class, charge.queue, charge.cards, charge.sure, row)
+                self._charges.charge(
+                    uid,
+                    charge.node,
+                    charge.pod_class,
+                    charge.queue,
+                    charge.cards,
+                    sure=charge.sure,
+                    devices=charge.devices,
+                    given=(tuple(row.units), row.worth or 0),
+                )
                 self._settle(charge.node)
 
     def take_unsaid(self) -> list[PodRecord]:
         """Bound pods of which it is not on record what one of each of their accelerators is, and it is known now."""
-        found = []
-        for uid in list(self.unsaid):
-            record, charge = self._pods.get(uid), self._charges.get(uid)
-            if record is None or charge is None:
-                del self.unsaid[uid]
-            elif charge.units:
-                del self.unsaid[uid]
-                found.append(record)
-        return found
+        known = {uid: self._charges.get(uid) for uid in self.unsaid if uid in self._pods}
+        self.unsaid = {uid: None for uid, charge in known.items() if charge is not None and not charge.units}
+        return [self._pods[uid] for uid, charge in known.items() if charge is not None and charge.units]
 
     def _found(self, uid: str, node: str) -> None:
         """Which cards a pod on the node holds may be known now."""

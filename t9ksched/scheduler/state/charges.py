@@ -88,10 +88,11 @@ class Charges:
             same = known is not None and known.node == node and known.cards == cards
             devices = known.devices if known is not None and same else self._devices(node, cards)
         before = (known.units, known.worth) if known is not None and known.node == node else ((), 0)
-        had, was = given if given is not None and given[0] else before
+        on_record = given is not None and bool(given[0])
+        had, was = given if given is not None and on_record else before
         had = had or self._units(node, pod_class, cards)
         worth = self._worth(node, pod_class, cards)
-        if was and (node not in self._nodes or self._reshaped(node, had)):
+        if was and (self._reshaped(node, had) or (on_record and node not in self._nodes)):
             worth = was
         wanted = Charge(uid, node, pod_class, cards, queue, sure, worth=worth, devices=devices, units=had)
         if known is not None:
