@@ -135,6 +135,18 @@ def held(pod_class: PodClass, facts: NodeFacts | None, grant: CardGrant) -> int:
     return sum(exact.get(name, most) for name, _, most in _by_resource(pod_class, facts.card_layout))
 
 
+def by_model(facts: NodeFacts, grant: CardGrant) -> dict[str, tuple[int, tuple[int, ...]]]:
+    """What a pod has of divided cards of a node whose models are known one by one, by model: how much, and of which."""
+    found: dict[str, tuple[int, tuple[int, ...]]] = {}
+    for part in grant.parts:
+        sizes = facts.cards.divided.get(part.resource, ())
+        if part.index < len(sizes):
+            size = sizes[part.index]
+            worth, cards = found.get(size.model, (0, ()))
+            found[size.model] = worth + _of_part(part, size), (*cards, part.index)
+    return found
+
+
 def _offers(facts: NodeFacts, resource: str) -> bool:
     """Whether the node has whole cards of a resource that have no indices."""
     return is_card_resource(resource) and bool(facts.allocatable.get(resource))

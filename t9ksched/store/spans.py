@@ -46,11 +46,16 @@ _LONGEST: Final = 253
 _MICROSECOND: Final = timedelta(microseconds=1)
 
 
+OfModel = tuple[str, int, tuple[int, ...]]
+"""A model, what a pod has of cards of it, in parts of `quantity.CARD`, and which these are."""
+
+
 class Span(msgspec.Struct):
     """One pod on its cards; those without an index are negative numbers.
 
-    `worth` is what it has of all of them together, in parts of `quantity.CARD`; None where they are whole. `ran` is
-    when its job ran with it, `ended` when it gave them back; None: not yet.
+    `worth` is what it has of all of them together, in parts of `quantity.CARD`; None where they are whole. `models` has
+    that model by model, with the cards, where they are of several; then `model` names all of these. `ran` is when its
+    job ran with it, `ended` when it gave them back; None: not yet.
     """
 
     uid: str
@@ -67,6 +72,7 @@ class Span(msgspec.Struct):
     ran: datetime | None = None
     ended: datetime | None = None
     worth: int | None = None
+    models: tuple[OfModel, ...] | None = None
     stored: bool = False
     """Whether the database has it as open."""
     changed: bool = False
@@ -161,6 +167,7 @@ class Fold:
             bound=event.at,
             ran=event.at if job.running else None,
             worth=_worth(event, len(cards)),
+            models=_models(event),
         )
 
     @staticmethod
@@ -200,6 +207,25 @@ def _worth(event: Event, cards: int) -> int | None:
     told = event.detail.get(history.PHYSICAL)
     worth = cards * quantity.CARD if told is None else round(told * quantity.CARD)
     return worth if worth != cards * quantity.CARD else None
+
+
+def _models(event: Event) -> tuple[OfModel, ...] | None:
+    """What a pod has of cards of each model, None where these are of one."""
+    told = event.detail.get(history.MODELS) or ()
+    found = [(str(model), round(worth * quantity.CARD), tuple(sorted(cards))) for model, worth, cards in told]
+    return tuple(found) if len(found) > 1 else None
+
+
+def of_each_model(span: Span) -> Iterable[Span]:
+    """The span, cut into one for each model of its cards. Every sum is made of these, so that all are the same sum."""
+    if not span.models:
+        return (span,)
+    return [
+        msgspec.structs.replace(
+            span, model=model, cards=cards, worth=None if worth == len(cards) * quantity.CARD else worth, models=None
+        )
+        for model, worth, cards in span.models
+    ]
 
 
 def says_nothing(event: Event) -> bool:
@@ -263,8 +289,9 @@ def sums(closed: Iterable[Span], jobs: Mapping[str, Job]) -> dict[SumKey, Amount
     for span in closed:
         assert span.ended is not None
         job = jobs[span.uid]
-        for piece in pieces(span, None, span.ended):
-            key = (piece.day, span.queue, span.submitter, span.namespace, span.model, span.resource)
+        parts = ((one.model, piece) for one in of_each_model(span) for piece in pieces(one, None, span.ended))
+        for model, piece in parts:
+            key = (piece.day, span.queue, span.submitter, span.namespace, model, span.resource)
             total = found[key]
             total.amount += piece.amount
             total.held += piece.held
@@ -307,7 +334,7 @@ def table(
     """
     found: defaultdict[GroupKey, Amount] = defaultdict(Amount)
     marked: set[Hashable] = {None}
-    for span in spans:
+    for span in chain.from_iterable(map(of_each_model, spans)):
         for piece in pieces(span, since, until):
             groups = {name: KEYS[name](span, piece) for name in by if name != CARD}
             for card in span.cards if CARD in by else (None,):

@@ -245,12 +245,11 @@ usage_job = Table(
     Column("running", Boolean, nullable=False),
     Column("months", JSON, nullable=False),
 )
-"""What must be remembered of jobs that have cards, to go on counting them. A single pod that holds cards and held none
-before has none: its open span says the same."""
+"""What must be remembered of jobs that have cards, to go on counting them; of single pods their open span says it."""
 
 
 def _span_columns(*, key: bool) -> list[Column[Any]]:
-    """Of a pod on its cards; `job` is `Kind/name`, `submitter` is the user on record, `worth` null for whole cards."""
+    """Of a pod on its cards; `job` is `Kind/name`, `worth` is null for whole cards, `models` for cards of one model."""
     return [
         Column("uid", String(36), primary_key=key, nullable=False),
         Column("pod", String(253), primary_key=key, nullable=False),
@@ -263,6 +262,7 @@ def _span_columns(*, key: bool) -> list[Column[Any]]:
         Column("worth", BigInteger),
         Column("resource", String(253), nullable=False),
         Column("model", String(253), nullable=False),
+        Column("models", JSON(none_as_null=True)),
         Column("bound_at", Moment, nullable=False),
         Column("ran_at", Moment),
     ]

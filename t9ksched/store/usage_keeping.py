@@ -200,7 +200,9 @@ def span_of(row: RowMapping) -> Span:
     values = {name: row[name] for name in _STATE}
     bound, ran = values.pop("bound_at"), values.pop("ran_at")
     ended = row.get("ended_at")
-    return Span(**values | {"cards": tuple(values["cards"])}, bound=bound, ran=ran, ended=ended)
+    models = values["models"] and tuple((model, worth, tuple(cards)) for model, worth, cards in values["models"])
+    read = {"cards": tuple(values["cards"]), "models": models}
+    return Span(**values | read, bound=bound, ran=ran, ended=ended)
 
 
 class _JobRow(NamedTuple):

@@ -15,6 +15,7 @@ from msgspec import structs
 from t9ksched.kube.write.dialects.table import dialect_of
 from t9ksched.model import names
 from t9ksched.model.card_models import card_model, whole_model
+from t9ksched.model.card_worth import by_model
 from t9ksched.model.node import NodeFacts
 from t9ksched.model.quantity import CARD
 from t9ksched.model.reasons import Code, Reason
@@ -31,6 +32,7 @@ from t9ksched.scheduler.state.records import GangRecord, PodRecord
 from t9ksched.scheduler.state.state import ClusterState
 from t9ksched.store import history
 from t9ksched.store.history import Event
+from t9ksched.store.spans import UNKNOWN
 
 JOB_PERIOD: Final = 1.0
 _ACCEPTING_PAUSE: Final = 0.02
@@ -179,6 +181,8 @@ class HistoryRecorder:
             detail |= {"counted": counted, "mode": facts.mode}
         if charge is not None and charge.worth:
             detail[history.PHYSICAL] = round(charge.worth / CARD, 7)
+            if models := _of_models(facts, charge, detail):
+                detail[history.MODELS] = models
         if charge is not None and charge.cards.parts:
             detail["parts"] = [list(structs.astuple(part)) for part in charge.cards.parts]
         self._note(history.BOUND, gang, now, detail, record.placed_in if record else "")
@@ -347,6 +351,26 @@ def _model(facts: NodeFacts, charge: Charge | None) -> str | None:
     parts = charge.cards.parts if charge is not None else ()
     single = {facts.cards.model(part.resource, part.index) for part in parts} - {""}
     return " + ".join(sorted(single)) or whole_model(card_model(facts.labels) or "") or None
+
+
+def _of_models(facts: NodeFacts | None, charge: Charge, detail: Json) -> list[list[object]]:
+    """How much of cards of each model a pod has, and which; nothing where they are of one model."""
+    known = by_model(facts, charge.cards) if facts is not None and charge.cards.parts else {}
+    whole = (facts and whole_model(card_model(facts.labels) or "")) or UNKNOWN
+    # Whole cards besides are of the model that the node's label says.
+    indices = {index for which in detail["cards"].values() for index in which}
+    others = indices.difference(*(cards for _, cards in known.values()))
+    rest = charge.worth - sum(worth for worth, _ in known.values())
+    found: dict[str, tuple[int, set[int]]] = {}
+    if rest > 0 and not others:
+        return []  # of cards without indices besides, which are not told apart
+    more = [(whole, (rest, tuple(others)))] if others else []
+    for model, (worth, cards) in (*known.items(), *more):
+        before, those = found.get(model or whole, (0, set()))
+        found[model or whole] = before + worth, those.union(cards)
+    if len(found) < 2:
+        return []
+    return [[model, round(worth / CARD, 7), sorted(cards)] for model, (worth, cards) in sorted(found.items())]
 
 
 def _job(gang: GangRecord) -> str:

@@ -1,11 +1,14 @@
 """Nodes with cards of several models, over HTTP: pods get those that they ask for, and usage counts them by model."""
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from t9ksched.kube.resources import PODS
 from t9ksched.model import names
+from t9ksched.model.quantity import CARD
+from t9ksched.store.spans import HOUR
 from t9ksched.store.store import Store
 from tests.integration.scheduler import koordinator
 from tests.integration.scheduler.conftest import Start
@@ -58,6 +61,29 @@ async def test_pods_get_cards_of_the_model_that_they_ask_for(
         while spans.keys() != {"h", "a"}:
             spans = {span.pod: span.model for span in await charged(store)}
         assert spans == {"h": H100, "a": A100}
+
+
+async def test_gpu_hours_of_a_pod_on_cards_of_two_models_are_told_by_model(
+    world: World, start: Start, queue: str, store: Store
+) -> None:
+    """10,000 MiB are a fourth of the one card, and an eighth of the other; by every grouping it is the same sum."""
+    await play(world)
+    async with start():
+        await world.create(ask(world, "both", queue, 10_000, gpus=2))
+        await world.running("both")
+        await unlocked(world)
+        (span,) = await charged(store)
+    assert span.models == ((A100, CARD // 4, (0,)), (H100, CARD // 8, (1,)))
+    end = span.bound + timedelta(hours=8)
+
+    async def hours(*by: str) -> dict[tuple[str, ...], float]:
+        found = await store.usage.report(by, since=None, until=end, now=end)
+        return {key: amount.amount / HOUR for key, amount in found.items()}
+
+    node = world.nodes[0]
+    assert await hours("model") == {(A100,): 2, (H100,): 1}
+    assert await hours("queue") == {(queue,): 3}
+    assert await hours("model", "card") == {(A100, f"{node}#0"): 2, (H100, f"{node}#1"): 1}
 
 
 async def test_a_device_of_koordinator_may_name_the_model_of_each_card(world: World, start: Start, queue: str) -> None:

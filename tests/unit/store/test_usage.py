@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import structs
-from sqlalchemy import create_engine, func, select
+from sqlalchemy import create_engine, func, select, text
 
 from t9ksched.store import Store, schema, urls
 from t9ksched.store.history import CLOCK_SET, Event, Visibility
@@ -163,8 +163,10 @@ def test_the_sum_over_anything_is_the_sum_over_cards(spans: list[Span], since: f
     assert cards[1] <= cards[0]
 
 
-def history(seed: int, jobs: int = 12) -> list[Event]:
-    """A random history of some months, in the order in which it would be written."""
+def history(seed: int, jobs: int = 12, *, several: bool = False) -> list[Event]:
+    """A random history of some months, in the order in which it would be written; with `several` pods have parts of
+    cards, some of cards of two models.
+    """
     random = Random(seed)
     events: list[Event] = []
     for number in range(jobs):
@@ -181,6 +183,16 @@ def history(seed: int, jobs: int = 12) -> list[Event]:
                 cards = sorted(random.sample(range(8), random.randint(0, 3)))
                 detail |= {"node": random.choice(["n1", "n2"]), "cards": {"c": cards}, "resource": "nvidia.com/gpu"}
                 detail |= {"model": random.choice(["A", "B"])}
+                if several and len(cards) > 1:
+                    worths = [
+                        [one, round(random.randint(1, len(those) * 8) / 8, 7), those]
+                        for one, those in (("A", cards[:1]), ("B", cards[1:]))
+                    ]
+                    detail |= {
+                        "model": "A + B",
+                        "models": worths,
+                        "physicalCards": sum(worth for _, worth, _ in worths),
+                    }
             if kind == "preempted" and random.random() < 0.5:
                 detail = {}
             events.append(Event(event=kind, at=at(now), actor="scheduler", detail=detail, **head))
@@ -214,7 +226,7 @@ async def reported(store: Store, by: str, since: float | None, until: float) -> 
 
 @pytest.mark.parametrize("seed", [0, 1, 2, *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(3, 30))])
 async def test_sums_kept_while_writing_are_those_of_the_whole_history(store: Store, seed: int) -> None:
-    events, random = history(seed), Random(seed)
+    events, random = history(seed, several=bool(seed % 2)), Random(seed)
     left, spans = list(events), folded(events)
     while left:
         size = random.choice([1, 2, 5, 40])
@@ -229,7 +241,7 @@ async def test_sums_kept_while_writing_are_those_of_the_whole_history(store: Sto
 
 
 async def test_retention_by_age_loses_no_hour(store: Store) -> None:
-    events = history(3)
+    events = history(3, several=True)
     await store.history.append_many(events)
     before = {by: await reported(store, by, None, 5000) for by in SUMMED}
     edge = await reported(store, "queue", 100.5, 5000)
@@ -311,6 +323,37 @@ async def test_a_second_pod_of_a_job_is_remembered_with_the_first(store: Store) 
         await store.history.append_many([Event(event=event, at=at(hour), detail=detail, **head)])
     found = await store.usage.report(["queue"], since=None, until=at(9), now=at(9))
     assert found == {("q",): Amount(3 * HOUR, 3 * HOUR, 1)}
+
+
+def both(pod: str = "p") -> dict[str, Any]:
+    models = [["A", 0.25, [0]], ["B", 0.5, [3]]]
+    return {"pod": pod, "node": "n", "cards": {"c": [0, 3]}, "model": "A + B", "physicalCards": 0.75, "models": models}
+
+
+async def test_a_pod_on_cards_of_two_models_counts_under_each_with_its_part(address: str) -> None:
+    async with await Store.open(address) as store:
+        await store.history.append_many([one(0, "bound", both()), one(2, "started", {})])
+
+        async def hours(now: float, *by: str) -> dict[tuple[str, ...], tuple[float, float, int]]:
+            found = await store.usage.report(by, since=None, until=at(now), now=at(now))
+            return {key: (each.amount / HOUR, each.held / HOUR, each.jobs) for key, each in found.items()}
+
+        assert await hours(8, "model") == {("A",): (2, 0.5, 1), ("B",): (4, 1, 0)}, "a job counts once"
+        assert await hours(8, "job") == {("ml/Pod/u",): (6, 1.5, 1)}
+        assert await hours(8, CARD, "model") == {("n#0", "A"): (2, 0.5, 1), ("n#3", "B"): (4, 1, 1)}
+    schema.downgrade(address, schema.revisions()[schema.revisions().index("0033") - 1])
+    engine = create_engine(urls.for_sync(urls.parse(address)))
+    with engine.connect() as connection:
+        (row,) = connection.execute(text("SELECT * FROM usage_open")).mappings()
+        assert (row["model"], "models" in row) == ("A + B", False)
+    engine.dispose()
+    schema.upgrade(address)
+    async with await Store.open(address) as store:
+        assert await hours(8, "model") == {("A + B",): (6, 1.5, 1)}
+        await store.history.append_many([one(10, "released", {"pod": "p"}), one(10, "bound", both("r"))])
+        await store.history.append_many([one(14, "finished", {})])
+        assert await hours(20, "model") == {("A + B",): (7.5, 1.5, 1), ("A",): (1, 0, 0), ("B",): (2, 0, 0)}
+        assert await hours(20, "queue") == {("q",): (10.5, 1.5, 1)}
 
 
 async def test_every_user_sees_their_own(store: Store) -> None:
