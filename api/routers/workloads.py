@@ -85,13 +85,22 @@ async def submit(
     services.allowances.objects(len(documents))
     seed = None if key is None else f"{caller.user}:{key}"
     items = await aside(services, len(documents), prepare, documents, wish, seed)
-    if dry_run:
-        await judge(services, caller, items)
-        await see_dependencies(services, caller, items)
-        warnings = await about_jobs(services, caller, items)
-        return answer(_submission(caller, items, warnings, await try_out(services, items)))
+    if dry_run or key is None:
+        return await submit_items(services, caller, items, body, dry_run=dry_run)
     act = partial(_submit, services, caller, items, hashlib.sha256(body).hexdigest())
-    return await (act() if key is None else once(services, caller, request, key, body, len(items), act))
+    return await once(services, caller, request, key, body, len(items), act)
+
+
+async def submit_items(
+    services: Services, caller: Caller, items: list[Item], body: bytes, *, dry_run: bool
+) -> Response:
+    """Create the objects of a submission, or with `dry_run` only see that they would be."""
+    if not dry_run:
+        return await _submit(services, caller, items, hashlib.sha256(body).hexdigest())
+    await judge(services, caller, items)
+    await see_dependencies(services, caller, items)
+    warnings = await about_jobs(services, caller, items)
+    return answer(_submission(caller, items, warnings, await try_out(services, items)))
 
 
 async def _submit(

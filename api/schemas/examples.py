@@ -151,6 +151,7 @@ EXAMPLES: Final[dict[str, Any]] = {
     "resource": "nvidia.com/gpu",
     "resourceShapeProfile": "",
     "revision": 12,
+    "replicas": 4,
     "JobPodShape.part": "node",
     "JobPodShape.rank": 0,
     "JobPodShape.restarts": 0,

@@ -111,6 +111,18 @@ class Cancelled(Job):
     warnings: list[WarningShape] = []
 
 
+class ChangedJob(Job):
+    """A job that was told to pause, to run on, or to have another size; `warnings` say what stands in the way."""
+
+    warnings: list[WarningShape] = []
+
+
+class ScaleBody(BaseModel):
+    """How many replicas a job is to have."""
+
+    replicas: int = Field(ge=0, le=100_000, description="pods that run the job's program")
+
+
 class Submitted(Shape):
     """The jobs of a submission, in the order of its documents but PodGroups first, and what is odd about them."""
 

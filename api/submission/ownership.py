@@ -38,8 +38,10 @@ class Kept(NamedTuple):
         return {"path": "", "message": f"Pod/{self.pod} stays: {self.why}", "nearest": None}
 
 
-async def check_job(services: Services, caller: Caller, resource: Resource, job: Mapping[str, Any]) -> None:
-    """Check that the caller may have the job's own object deleted.
+async def check_job(
+    services: Services, caller: Caller, resource: Resource, job: Mapping[str, Any], verb: str = "delete"
+) -> None:
+    """Check that the caller may have the job's own object deleted, or changed: `verb` is `patch` then.
 
     Raises:
         Problem: the caller may not.
@@ -48,13 +50,14 @@ async def check_job(services: Services, caller: Caller, resource: Resource, job:
     whose = job.get("submitter")
     if caller.rules(job.get("queue")) or whose == caller.user:
         return
-    if await cluster_allows(services, caller, "delete", resource, job["namespace"], job["name"]):
+    if await cluster_allows(services, caller, verb, resource, job["namespace"], job["name"]):
         return
     title = f"{resource.kind}/{job['name']}"
+    deed = "change" if verb == "patch" else verb
     known = f"it was submitted by {whose!r}" if whose else "it is not known who submitted it"
     raise Problem(
         "Forbidden",
-        f"{caller.user!r} may not delete {title} in the namespace {job['namespace']!r}: {known}",
+        f"{caller.user!r} may not {deed} {title} in the namespace {job['namespace']!r}: {known}",
         remedy=f"ask {whose!r}, or a manager of the queue {job.get('queue')!r}" if whose else "ask an administrator",
     )
 

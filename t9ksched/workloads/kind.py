@@ -36,6 +36,23 @@ class Stop:
 
 
 @dataclass(frozen=True, slots=True)
+class Scale:
+    """Where an object says how many replicas it is to have while it runs: keys that lead there.
+
+    Attributes:
+        path: to the number.
+        least: to the smallest number; empty: 1.
+        most: to the largest number; empty: any.
+        enabled: to a flag without which it cannot be scaled.
+    """
+
+    path: tuple[str, ...]
+    least: tuple[str, ...] = ()
+    most: tuple[str, ...] = ()
+    enabled: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Kind:
     """One kind of workload.
 
@@ -51,6 +68,7 @@ class Kind:
         followed: `job` if the scheduler lists such objects with their state, `owner` if it follows them for the sake of
             the pods that they own, `no` if it learns of them by their pods alone.
         stop: how an object is stopped; None for a kind that can only be deleted.
+        scale: how it is scaled while it runs; None for a kind that is not.
         endless: whether its pods are replaced until it is stopped.
     """
 
@@ -63,6 +81,7 @@ class Kind:
     submitted: bool = False
     followed: Literal["no", "job", "owner"] = "no"
     stop: Stop | None = None
+    scale: Scale | None = None
     endless: bool = False
 
     @property

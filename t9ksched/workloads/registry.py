@@ -11,7 +11,7 @@ from typing import Final
 
 from t9ksched.model.api_resource import Resource
 from t9ksched.model.names import BATCH_GROUP, PLATFORM_GROUP, SCHEDULER_GROUP
-from t9ksched.workloads.kind import Kind, Stop
+from t9ksched.workloads.kind import Kind, Scale, Stop
 
 _TEMPLATE: Final = ("spec", "template")
 
@@ -26,6 +26,15 @@ _PAUSED_WORD: Final = Stop({"spec": {"runMode": "paused"}}, {"spec": {"runMode":
 _TO_NOTHING: Final = Stop({"spec": {"replicas": 0}})
 _SCALED: Final = Stop({"spec": {"replicas": 0}}, subresource="scale")
 """By the subresource, with which nothing else of the object can be written."""
+
+
+_ELASTIC: Final = Scale(
+    ("spec", "elastic", "expectedReplicas"),
+    ("spec", "elastic", "minReplicas"),
+    ("spec", "elastic", "maxReplicas"),
+    ("spec", "elastic", "enabled"),
+)
+_PARALLEL: Final = Scale(("spec", "parallelism"), most=("spec", "completions"))
 
 
 def _batch(kind: str) -> Resource:
@@ -45,6 +54,7 @@ ROWS: Final = (
         controller="pytorch:CONTROLLER",
         followed="job",
         stop=_PAUSED,
+        scale=_ELASTIC,
     ),
     Kind(_batch("TensorFlowTrainingJob"), "replicajobs:read_tensorflow_job", short=("tj", "tftj"), stop=_PAUSED),
     Kind(_batch("XGBoostTrainingJob"), "replicajobs:read_xgboost_job", short=("xj", "xgbj"), stop=_PAUSED),
@@ -103,6 +113,7 @@ ROWS: Final = (
         submitted=True,
         followed="job",
         stop=_SUSPENDED,
+        scale=_PARALLEL,
     ),
     Kind(
         Resource("apps", "v1", "deployments", "Deployment"),

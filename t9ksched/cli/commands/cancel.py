@@ -2,14 +2,15 @@
 
 import sys
 from collections.abc import Callable, Iterable
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from t9ksched.cli.consequences import of_cancelling
 from t9ksched.cli.failure import BAD_USAGE, Failure
 from t9ksched.cli.kinds import Target, parse_target
 from t9ksched.cli.options import NamespaceOption, Service, with_service
-from t9ksched.cli.output import console, print_warnings
+from t9ksched.cli.output import console, paragraph, print_warnings
 
 
 @with_service
@@ -22,9 +23,12 @@ def cancel(
     """Delete jobs with their pods, services and groups."""
     client = service()
     wanted = [parse_target(target, namespace) for target in targets]
-    if unknown := _refused(wanted, lambda target: client.get(target.path)):
+    jobs: list[dict[str, Any]] = []
+    if unknown := _refused(wanted, lambda target: jobs.append(client.get(target.path))):
         raise _failed("Nothing was cancelled", unknown, "Repeat with jobs that are there: t9ksched jobs")
     if not yes:
+        for line in (line for job in jobs for line in of_cancelling(job)):
+            paragraph(console(), line)
         confirm(f"Delete {', '.join(map(str, wanted))} in namespace {namespace}, with everything they own?")
 
     def delete(target: Target) -> None:

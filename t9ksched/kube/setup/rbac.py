@@ -147,6 +147,10 @@ ROLES: Final[dict[str, tuple[Rule, ...]]] = {
         *_of_kinds(
             lambda row: row.controlled or row.submitted, ("get", "create", "delete"), "submits, shows and cancels them"
         ),
+        Rule("batch", ("jobs",), ("patch",), "suspends, resumes and scales them"),
+        *_of_kinds(
+            lambda row: row.controlled and (row.stop or row.scale), ("patch",), "pauses, resumes and scales them"
+        ),
         Rule("authorization.k8s.io", ("subjectaccessreviews",), ("create",), "asks what a user may do in the cluster"),
     ),
 }

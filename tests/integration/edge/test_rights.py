@@ -476,6 +476,9 @@ async def test_every_right_of_the_rest_service_is_used(stage: Stage, tmp_path: P
                 for job in made.body["items"]:
                     address = f"/apis/v1/workloads/{job['namespace']}/{job['kind']}/{job['name']}"
                     assert (await admin("GET", address)).status == 200, address
+                    if job["kind"] not in ("Pod", "PodGroup"):
+                        assert (await admin("POST", f"{address}/actions/pause")).status == 200, address
+                        assert (await admin("POST", f"{address}/actions/resume")).status == 200, address
                     assert (await admin("DELETE", address)).status == 200, address
             await read_a_log(stage, admin)
             assert (await ann("POST", "/apis/v1/workloads", texts[0])).status == 403

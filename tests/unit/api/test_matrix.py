@@ -56,6 +56,10 @@ TABLE: dict[tuple[str, str], tuple[str, str]] = {
     ("POST", JOB + "/actions/release"): ("++FF", "+---"),
     ("POST", JOB + "/actions/prioritise"): ("++FF", "+---"),
     ("POST", JOB + "/actions/update"): ("+++F", "+--F"),
+    ("POST", JOB + "/actions/pause"): ("+++F", "+--F"),
+    ("POST", JOB + "/actions/resume"): ("+++F", "+--F"),
+    ("POST", JOB + "/actions/scale"): ("+++F", "+--F"),
+    ("POST", JOB + "/actions/resubmit"): ("+++F", "+--F"),
     ("GET", "/apis/v1/nodes"): ("++++", "++++"),
     ("GET", "/apis/v1/nodes/{name}"): ("++++", "++++"),
     ("PUT", "/apis/v1/admin/nodes/{name}/cards/{index}"): ("+FFF", "+FFF"),
@@ -85,6 +89,7 @@ BODIES: dict[tuple[str, str], Json] = {
     ("POST", TOKENS): {"name": "new"},
     ("POST", JOB + "/actions/prioritise"): {"priority": 3},
     ("POST", JOB + "/actions/update"): {"timeLimit": "2h"},
+    ("POST", JOB + "/actions/scale"): {"replicas": 2},
     ("PUT", "/apis/v1/admin/stops/{what}"): {},
     ("PUT", "/apis/v1/admin/nodes/{name}/cards/{index}"): {"cordoned": True},
     ("POST", RESERVATIONS): {

@@ -106,6 +106,16 @@ class MemoryCluster:
             raise late
         return copy.deepcopy(made)
 
+    async def patch(self, res: Resource, name: str, namespace: str | None, body: Json, **_: Any) -> Json:
+        late = self._fault("patch", res, name)
+        obj = self._find(res, name, namespace)
+        if body.get("metadata", {}).get("uid") not in (None, obj["metadata"]["uid"]):
+            raise Conflict(409, "Conflict", "another object of that name")
+        merge(obj, body)
+        if late:
+            raise late
+        return copy.deepcopy(obj)
+
     async def delete(
         self, res: Resource, name: str, namespace: str | None = None, *, uid: str | None = None, **_: Any
     ) -> Json:
@@ -126,6 +136,17 @@ class MemoryCluster:
             return self.objects[str(res), namespace, name]
         except KeyError:
             raise NotFound(404, "NotFound", f'{res} "{name}" not found', {"name": name, "kind": res.plural}) from None
+
+
+def merge(obj: Json, patch: Json) -> None:
+    """Change an object by a JSON merge patch."""
+    for key, value in patch.items():
+        if isinstance(value, dict):
+            merge(obj.setdefault(key, {}), value)
+        elif value is None:
+            obj.pop(key, None)
+        else:
+            obj[key] = value
 
 
 class Parts:

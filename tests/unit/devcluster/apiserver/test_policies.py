@@ -112,6 +112,10 @@ NODE: Object = {
 CORDONS = {"scheduler.tensorstack.dev/cordoned-cards": "3", "scheduler.tensorstack.dev/cordoned-cards-recorded": "1:3"}
 CORDONED = but(NODE, metadata__annotations={"mine": "1"} | CORDONS)
 
+RESUMED = {"debug": {"enabled": False}, "pause": {"enabled": False}}
+ELASTIC = {"minReplicas": 1, "maxReplicas": 4, "expectedReplicas": 2}
+ELASTIC_JOB = but(TRAINING, spec__elastic=ELASTIC)
+
 ADMITTED: list[tuple[str, str, str, Object | None, Object | None]] = [
     (SCHEDULER, "CREATE", "pods/binding", BINDING, None),
     (SCHEDULER, "CREATE", "pods/binding", but(BINDING, metadata__annotations=None), None),
@@ -127,6 +131,13 @@ ADMITTED: list[tuple[str, str, str, Object | None, Object | None]] = [
     (SCHEDULER, "UPDATE", "batch:jobs", but(JOB, spec__suspend=True), JOB),
     (SCHEDULER, "UPDATE", "batch:jobs", but(JOB, spec__suspend=True), but(JOB, spec__suspend=False)),
     (SCHEDULER, "UPDATE", TRAININGS, but(TRAINING, spec__runMode=PAUSED), TRAINING),
+    (API, "UPDATE", "batch:jobs", but(JOB, spec__suspend=True), JOB),
+    (API, "UPDATE", "batch:jobs", but(JOB, spec__suspend=False), but(JOB, spec__suspend=True)),
+    (API, "UPDATE", "batch:jobs", but(JOB, spec__parallelism=9), JOB),
+    (API, "UPDATE", TRAININGS, but(TRAINING, spec__runMode=PAUSED), TRAINING),
+    (API, "UPDATE", TRAININGS, but(TRAINING, spec__runMode=RESUMED), but(TRAINING, spec__runMode=PAUSED)),
+    (API, "UPDATE", TRAININGS, but(TRAINING, spec__elastic=ELASTIC | {"expectedReplicas": 3}), ELASTIC_JOB),
+    (API, "UPDATE", PLATFORM + "notebooks", but(JOB, spec__suspend=True), JOB),
     (SCHEDULER, "UPDATE", TRAININGS, but(JOB, spec__runMode={"pause": {"enabled": True}}), JOB),
     (SCHEDULER, "UPDATE", PLATFORM + "notebooks", but(JOB, spec__suspend=True), JOB),
     (SCHEDULER, "UPDATE", PLATFORM + "mlservices", but(JOB, spec__runMode="paused"), but(JOB, spec__runMode="running")),
@@ -235,6 +246,27 @@ DENIED: list[tuple[str, str, str, Object | None, Object | None, str]] = [
     (SCHEDULER, "UPDATE", "batch:jobs", but(JOB, spec__template={}, spec__suspend=True), JOB, "but whether it runs"),
     (SCHEDULER, "UPDATE", "batch:jobs", but(JOB, spec__parallelism=None), JOB, "but whether it runs"),
     (SCHEDULER, "UPDATE", "batch:jobs", but(JOB, metadata__labels={"a": "c"}), JOB, "labels, annotations"),
+    (API, "UPDATE", "batch:jobs", but(JOB, spec__template={}), JOB, "whether it runs and its size"),
+    (API, "UPDATE", "batch:jobs", but(JOB, spec__parallelism=None), JOB, "whether it runs and its size"),
+    (API, "UPDATE", "batch:jobs", but(JOB, metadata__labels={"a": "c"}), JOB, "labels, annotations"),
+    (
+        API,
+        "UPDATE",
+        TRAININGS,
+        but(TRAINING, spec__runMode={"pause": {"enabled": True}, "debug": {}}),
+        TRAINING,
+        "run mode",
+    ),
+    (
+        API,
+        "UPDATE",
+        TRAININGS,
+        but(TRAINING, spec__runMode=PAUSED | {"pause": {"enabled": True, "resumeSpecs": []}}),
+        TRAINING,
+        "run mode",
+    ),
+    (API, "UPDATE", TRAININGS, but(TRAINING, spec__elastic=ELASTIC | {"maxReplicas": 9}), ELASTIC_JOB, "elastic job"),
+    (API, "UPDATE", TRAININGS, but(TRAINING, spec__elastic=ELASTIC), TRAINING, "elastic job"),
     (
         SCHEDULER,
         "UPDATE",

@@ -1,0 +1,124 @@
+"""Pausing, resuming and scaling jobs that run, and what is submitted again of a job that was."""
+
+from typing import Any
+
+import pytest
+
+from t9ksched.model.errors import Invalid
+from t9ksched.workloads.registry import KINDS
+from t9ksched.workloads.resubmission import anew
+from t9ksched.workloads.runmode import NotScalable, can_pause, is_paused, scaled
+
+Object = dict[str, Any]
+ELASTIC = {"enabled": True, "minReplicas": 2, "maxReplicas": 6, "expectedReplicas": 4}
+
+
+def obj(
+    kind: str, name: str = "a", labels: Object | None = None, annotations: Object | None = None, **spec: Any
+) -> Object:
+    meta = {
+        "name": name,
+        "namespace": "ml",
+        "uid": "u",
+        "resourceVersion": "7",
+        "ownerReferences": [{"uid": "x"}],
+        "labels": labels or {},
+        "annotations": annotations or {},
+    }
+    return {"kind": kind, "metadata": meta, "spec": spec, "status": {"phase": "Failed"}}
+
+
+@pytest.mark.parametrize(
+    ("kind", "paused", "running"),
+    [
+        ("PyTorchTrainingJob", {"runMode": {"pause": {"enabled": True}, "debug": {}}}, {"runMode": {"debug": {}}}),
+        ("MPIJob", {"runMode": {"pause": {"enabled": True}}}, {"runMode": {"pause": {"enabled": False}}}),
+        ("Notebook", {"suspend": True}, {}),
+        ("Job", {"suspend": True}, {"suspend": False}),
+    ],
+)
+def test_what_can_be_paused(kind: str, paused: Object, running: Object) -> None:
+    row = KINDS[kind]
+    assert can_pause(row)
+    assert is_paused(obj(kind, **paused), row)
+    assert not is_paused(obj(kind, **running), row)
+    again = anew(obj(kind, **paused), row, "b")["spec"]
+    assert not is_paused({"spec": again}, row), "a copy runs"
+    assert ("debug" in again.get("runMode", {})) == ("debug" in paused.get("runMode", {}))
+
+
+@pytest.mark.parametrize("kind", ["Pod", "PodGroup", "Deployment", "SimpleMLService"])
+def test_what_cannot_be_paused(kind: str) -> None:
+    assert not can_pause(KINDS[kind])
+
+
+def test_sizes() -> None:
+    pytorch, job = KINDS["PyTorchTrainingJob"], KINDS["Job"]
+    patch, before = scaled(obj("PyTorchTrainingJob", elastic=ELASTIC), pytorch, 6)
+    assert (patch, before) == ({"spec": {"elastic": {"expectedReplicas": 6}}}, 4)
+    assert scaled(obj("Job", parallelism=2), job, 9) == ({"spec": {"parallelism": 9}}, 2)
+    assert scaled(obj("Job"), job, 1) == ({"spec": {"parallelism": 1}}, None)
+    for kind, spec, replicas, told in (
+        ("PyTorchTrainingJob", {"elastic": ELASTIC}, 7, "7 is out of range: this job may have from 2 to 6"),
+        ("PyTorchTrainingJob", {"elastic": ELASTIC}, 1, "from 2 to 6"),
+        ("Job", {"completions": 3}, 4, "from 1 to 3"),
+        ("Job", {}, 0, "1 or more"),
+    ):
+        with pytest.raises(Invalid, match=told):
+            scaled(obj(kind, **spec), KINDS[kind], replicas)
+    for kind, spec in (
+        ("PyTorchTrainingJob", {}),
+        ("PyTorchTrainingJob", {"elastic": ELASTIC | {"enabled": False}}),
+        ("MPIJob", {}),
+        ("Pod", {}),
+    ):
+        with pytest.raises(NotScalable):
+            scaled(obj(kind, **spec), KINDS[kind], 3)
+
+
+def test_a_copy_of_a_batch_job_has_nothing_of_the_server() -> None:
+    labels = {"team": "a", "controller-uid": "u", "batch.kubernetes.io/job-name": "a"}
+    annotations = {
+        "note": "x",
+        "batch.kubernetes.io/job-tracking": "",
+        "kubectl.kubernetes.io/last-applied-configuration": "{}",
+        "scheduler.tensorstack.dev/submitted-by": "ann",
+        "scheduler.tensorstack.dev/submission": "s",
+        "scheduler.tensorstack.dev/time-limit": "4h",
+    }
+    pods = {
+        "metadata": {"labels": {"job-name": "a", "app": "x"}, "creationTimestamp": None},
+        "spec": {"containers": []},
+    }
+    selector = {"matchLabels": {"controller-uid": "u"}}
+    made = anew(obj("Job", "a-k2x9c", labels, annotations, template=pods, selector=selector), KINDS["Job"], None)
+    assert made == {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {
+            "namespace": "ml",
+            "generateName": "a-",
+            "labels": {"team": "a"},
+            "annotations": {"note": "x", "scheduler.tensorstack.dev/time-limit": "4h"},
+        },
+        "spec": {"template": {"metadata": {"labels": {"app": "x"}}, "spec": {"containers": []}}},
+    }
+
+
+def test_a_copy_of_a_pod_has_no_node_no_cards_and_no_token() -> None:
+    token = {"name": "kube-api-access-x", "mountPath": "/var/run/secrets/kubernetes.io/serviceaccount"}
+    data = {"name": "data", "mountPath": "/data"}
+    container = {"name": "main", "volumeMounts": [token, data]}
+    cards = {"scheduler.tensorstack.dev/gpu-index-container-main": "0", "vke.volcengine.com/assumed": "1"}
+    volumes = [{"name": "kube-api-access-x"}, {"name": "data"}]
+    spec = {"nodeName": "n1", "containers": [container], "volumes": volumes}
+    made = anew(obj("Pod", annotations=cards, **spec), KINDS["Pod"], "b")
+    assert made["metadata"] == {"namespace": "ml", "name": "b"}
+    assert made["spec"] == {"containers": [{"name": "main", "volumeMounts": [data]}], "volumes": [{"name": "data"}]}
+
+
+def test_a_gang_made_by_hand_is_no_whole_job() -> None:
+    member = obj("Pod", labels={"scheduler.tensorstack.dev/group-name": "g"})
+    for kind, one in (("PodGroup", obj("PodGroup")), ("Pod", member)):
+        with pytest.raises(Invalid, match="made by hand"):
+            anew(one, KINDS[kind], None)
