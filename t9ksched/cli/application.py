@@ -45,6 +45,7 @@ _COMMANDS: Final = (
     _Command("explain", "explain:explain", _DAY),
     _Command("wait", "wait:wait", _DAY),
     _Command("logs", "logs:logs", _DAY),
+    _Command("exec", "exec:exec_", _DAY),
     _Command("history", "history:history", _DAY),
     _Command("timeline", "timeline:timeline", _DAY),
     _Command("pause", "running:pause", _DAY),

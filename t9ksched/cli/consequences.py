@@ -1,6 +1,7 @@
 """What a change of a job means for its gang, in sentences that are said before it is made."""
 
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 from t9ksched.model.job import FINISHED
@@ -34,6 +35,18 @@ def of_pausing(job: Json) -> list[str]:
         f"{_title(job)}: {told}",
         f"  Resumed, it waits in queue {job.get('queue') or 'of another scheduler'} for room again and starts {whole}.",
     ]
+
+
+def of_limiting(job: Json, seconds: int, now: datetime | None = None) -> list[str]:
+    """What a time limit that has passed already means for a job; nothing for any other limit."""
+    try:
+        began = datetime.fromisoformat(str(job.get("startedAt")))
+    except ValueError:
+        return []
+    ran = int(((now or datetime.now(UTC)) - began).total_seconds())
+    if not is_up(job) or ran < seconds:
+        return []
+    return [f"{_title(job)} has run for {ran} s already, and is ended at once: {_stopped(job)}"]
 
 
 def of_scaling(job: Json, replicas: int) -> list[str]:

@@ -49,6 +49,12 @@ def _service(server: ServerOption = None, token: TokenOption = None, data_dir: D
     return partial(Client.find, server, token, data_dir)
 
 
+def data_dir_of(service: Service) -> Path | None:
+    """The data directory that the options name; None for the user's."""
+    found: Path | None = service.args[-1] if isinstance(service, partial) else None
+    return found
+
+
 def with_service(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command the options that name a service; what they name comes to it as `service`."""
     own, naming = signature(command).parameters, signature(_service).parameters

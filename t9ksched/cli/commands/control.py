@@ -5,9 +5,12 @@ from typing import Annotated, Any
 
 import typer
 
+from t9ksched.cli.commands.cancel import confirm
+from t9ksched.cli.consequences import of_limiting
 from t9ksched.cli.kinds import parse_target
 from t9ksched.cli.options import NamespaceOption, OutputOption, Service, with_service
-from t9ksched.cli.output import Output, console, print_json, print_warnings
+from t9ksched.cli.output import Output, console, paragraph, print_json, print_warnings
+from t9ksched.model.timelimit import limit_seconds
 
 Targets = Annotated[list[str], typer.Argument(metavar="KIND/NAME", help="Such as pj/resnet.")]
 
@@ -56,11 +59,29 @@ def update(
         typer.Option("--time-limit", metavar="T", help="The new limit, such as 2h; 0 for none."),
     ],
     namespace: NamespaceOption = "default",
+    yes: Annotated[bool, typer.Option("-y", "--yes", help="Do not ask.")] = False,
     output: OutputOption = Output.table,
 ) -> None:
     """Change the time limit of jobs. Yours you may shorten; managers of the queue may lengthen it too."""
+    if not yes:
+        _ask(service, targets, namespace, time_limit)
     says = "has no time limit of its own now" if time_limit == "0" else f"has the time limit {time_limit} now"
     _decide(targets, namespace, "update", {"timeLimit": time_limit}, says, output, service)
+
+
+def _ask(service: Service, targets: Iterable[str], namespace: str, limit: str) -> None:
+    """Ask about jobs that have run for as long as the new limit: they are ended at once."""
+    try:
+        seconds = limit_seconds(limit)
+    except ValueError:
+        return  # the service says what is wrong with it
+    client, over = service(), list[str]()
+    for target in (parse_target(text, namespace) for text in targets):
+        over += of_limiting(client.get(target.path), seconds) if seconds else []
+    for line in over:
+        paragraph(console(), line)
+    if over:
+        confirm("Set the limit?")
 
 
 def _decide(

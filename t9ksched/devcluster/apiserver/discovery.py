@@ -10,6 +10,7 @@ Object = dict[str, Any]
 _SUBRESOURCE: Final = {
     "binding": ("", "v1", "Binding", ("create",)),
     "eviction": ("policy", "v1", "Eviction", ("create",)),
+    "exec": ("", "v1", "PodExecOptions", ("create", "get")),
     "log": ("", "", "Pod", ("get",)),
     "finalize": ("", "", "", ("update",)),
     "scale": ("autoscaling", "v1", "Scale", STATUS_VERBS),
@@ -36,7 +37,7 @@ VERSION: Final = {
 def subresources(kind: Kind) -> tuple[str, ...]:
     """The subresources of a kind, those of pods that are not plain writes included."""
     if kind.plural == "pods" and not kind.group:
-        return ("binding", "eviction", "log", "status")
+        return ("binding", "eviction", "exec", "log", "status")
     return kind.subresources
 
 

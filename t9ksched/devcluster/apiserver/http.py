@@ -104,12 +104,14 @@ class Frontend:
         if target is None or not target.resource:
             return await self._plain(request, path, user)
         verb = verb_of(request.method, target, request.query)
-        self._authorizer.check(
-            user,
-            Attributes(
-                verb, target.group, target.resource, target.subresource, target.namespace or "", target.name or ""
-            ),
-        )
+        # Whoever runs a command by a WebSocket, which is a GET, needs the right to create one too.
+        for each in (verb, "create") if verb == "get" and target.subresource == "exec" else (verb,):
+            self._authorizer.check(
+                user,
+                Attributes(
+                    each, target.group, target.resource, target.subresource, target.namespace or "", target.name or ""
+                ),
+            )
         acting = ACTING.set(user)
         try:
             return await self._resource(request, target, verb, user)

@@ -10,6 +10,7 @@ from t9ksched.devcluster.apiserver.intake import body_of
 from t9ksched.devcluster.apiserver.kinds import Kind
 from t9ksched.devcluster.apiserver.patching import apply_patch
 from t9ksched.devcluster.apiserver.paths import Target, method_not_allowed
+from t9ksched.devcluster.apiserver.podexec import PodExec
 from t9ksched.devcluster.apiserver.podlogs import PodLogs
 from t9ksched.devcluster.apiserver.requests import ResourceRequests
 from t9ksched.devcluster.apiserver.responses import json_response
@@ -32,13 +33,14 @@ class SubresourceRequests:
     def __init__(self, api: Api, requests: ResourceRequests, accounts: AccountTokens | None) -> None:
         self.api = api
         self._logs = PodLogs(api, requests.faults)
+        self._exec = PodExec(api, requests.faults)
         self._requests = requests
         self._accounts = accounts
 
     async def answer(self, request: web.BaseRequest, kind: Kind, target: Target, verb: str) -> web.StreamResponse:
         """A request about a subresource."""
         name = target.subresource
-        if kind.plural == "pods" and not kind.group and name in ("binding", "eviction", "log"):
+        if kind.plural == "pods" and not kind.group and name in ("binding", "eviction", "exec", "log"):
             return await self._pod_subresource(request, kind, target, verb)
         if name not in kind.subresources:
             self.api.get(kind, target.namespace, target.name or "")
@@ -67,6 +69,10 @@ class SubresourceRequests:
     async def _pod_subresource(
         self, request: web.BaseRequest, kind: Kind, target: Target, verb: str
     ) -> web.StreamResponse:
+        if target.subresource == "exec":
+            if verb not in ("get", "create"):
+                raise method_not_allowed()
+            return await self._exec.answer(request, kind, target)
         if target.subresource == "log":
             if verb != "get":
                 raise method_not_allowed()

@@ -6,7 +6,7 @@ knows what it was for: `requester.py` lists how a request may end.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -15,6 +15,7 @@ from t9ksched.kube.errors import ApiError, Expired
 from t9ksched.kube.port import BOOKMARK, Object, ObjectList, Page, WatchEvent
 from t9ksched.kube.resources import PODS
 from t9ksched.kube.transport.credentials import Credentials
+from t9ksched.kube.transport.exec_stream import PROTOCOLS, ExecStream
 from t9ksched.kube.transport.lists import named, read_page
 from t9ksched.kube.transport.requester import BodyStream, Requester
 from t9ksched.model.api_resource import Resource
@@ -193,6 +194,13 @@ class Client:
     async def log(self, namespace: str, name: str, query: Mapping[str, str]) -> BodyStream:
         """As `LogPort` says."""
         return await self.requester.stream(PODS.path(namespace, name, "log"), query)
+
+    async def exec(self, namespace: str, name: str, query: Sequence[tuple[str, str]]) -> ExecStream:
+        """Run a command in a pod's container; `query` has the parameters of Kubernetes: each word of the command as
+        `command`, `container`, `stdin`, `stdout`, `stderr` and `tty`.
+        """
+        path = PODS.path(namespace, name, "exec")
+        return ExecStream(f"exec in pod {name}", await self.requester.socket(path, query, PROTOCOLS))
 
     def watch(
         self,

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import re
 import socket
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from typing import Any
 from urllib.parse import urlencode
 
@@ -201,6 +201,37 @@ class Requester:
         except (aiohttp.ClientError, OSError, TimeoutError) as failure:
             answers.raise_unanswered(what, failure)
 
+    async def socket(
+        self, path: str, query: Sequence[tuple[str, str]], protocols: Sequence[str]
+    ) -> aiohttp.ClientWebSocketResponse:
+        """A WebSocket with one of these protocols. Close it."""
+        what = f"GET {path}"
+        if self._session is None:
+            raise Unreachable(f"{what}: the client is closed")
+        first = True
+        while True:
+            authorization = await self._credentials.authorization()
+            if self._generation != self._credentials.generation:
+                self._connect()
+            try:
+                async with asyncio.timeout(self._timeout):
+                    opened: aiohttp.ClientWebSocketResponse = await self._session.ws_connect(
+                        URL(f"{self._base}{path}?{urlencode(query)}", encoded=True),
+                        protocols=protocols,
+                        headers={"Authorization": authorization} if authorization else {},
+                        max_msg_size=0,
+                        **self._extra,
+                    )
+                    return opened
+            except aiohttp.WSServerHandshakeError as refused:
+                if refused.status == 401 and first and await self._credentials.refresh(authorization):
+                    first = False
+                    continue
+                await self._long("GET", path, list(query), None, "", self._timeout)  # says why
+                raise Unreachable(f"{what}: the server opens no WebSocket: {refused.message}") from refused
+            except (aiohttp.ClientError, OSError, TimeoutError) as failure:
+                answers.raise_unanswered(what, failure)
+
     async def _short(self, method: str, target: str, body: bytes | None, content_type: str, allowed: float) -> bytes:
         """One request by the pool. Renews credentials once at a 401."""
         first = True
@@ -231,7 +262,7 @@ class Requester:
         self,
         method: str,
         path: str,
-        query: Mapping[str, str] | None,
+        query: Mapping[str, str] | Sequence[tuple[str, str]] | None,
         body: bytes | None,
         content_type: str,
         timeout: float,
@@ -250,7 +281,7 @@ class Requester:
         self,
         method: str,
         path: str,
-        query: Mapping[str, str] | None,
+        query: Mapping[str, str] | Sequence[tuple[str, str]] | None,
         body: bytes | None,
         content_type: str,
         allowed: aiohttp.ClientTimeout,

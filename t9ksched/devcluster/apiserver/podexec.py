@@ -1,0 +1,134 @@
+"""`…/pods/NAME/exec`: a command in a container, over a WebSocket whose messages begin with the number of their channel
+(`v4.channel.k8s.io`, and `v5` with the end of standard input). The older SPDY is not spoken: clients try this first.
+"""
+
+import asyncio
+import contextlib
+from typing import Any, Final
+
+import msgspec
+from aiohttp import WSMsgType, web
+
+from t9ksched.devcluster.apiserver.api import Api
+from t9ksched.devcluster.apiserver.kinds import Kind
+from t9ksched.devcluster.apiserver.nodeagents import container_of, reach_node
+from t9ksched.devcluster.apiserver.paths import Target
+from t9ksched.devcluster.apiserver.status import bad_request, internal
+from t9ksched.devcluster.faults.faults import Faults
+from t9ksched.devcluster.nodes.containershell import NoSuchCommand, Shell
+
+Object = dict[str, Any]
+PROTOCOLS: Final = ("v5.channel.k8s.io", "v4.channel.k8s.io")
+STDIN, STDOUT, STDERR, ERROR, RESIZE, CLOSE = 0, 1, 2, 3, 4, 255
+_TRUE: Final = ("true", "1")
+
+
+class PodExec:
+    """Answers requests for commands in containers."""
+
+    def __init__(self, api: Api, faults: Faults) -> None:
+        self._api = api
+        self._faults = faults
+
+    async def answer(self, request: web.BaseRequest, kind: Kind, target: Target) -> web.StreamResponse:
+        """One command, until it ends or the client leaves."""
+        query = request.query
+        pod = self._api.get(kind, target.namespace, target.name or "").object
+        container = container_of(pod, query.get("container", ""))
+        if not any(query.get(name) in _TRUE for name in ("stdin", "stdout", "stderr")):
+            raise bad_request("you must specify at least 1 of stdin, stdout, stderr")
+        command = query.getall("command", [])
+        if not command:
+            raise bad_request("you must specify at least 1 command for the container")
+        if not pod["spec"].get("nodeName"):
+            raise bad_request(f"pod {target.name} does not have a host assigned")
+        reach_node(self._api, self._faults, pod, f"/exec/{target.namespace}/{target.name}/{container}")
+        if not _runs(pod, container):
+            raise internal(f'unable to upgrade connection: container not found ("{container}")')
+        socket = web.WebSocketResponse(protocols=PROTOCOLS)
+        if not socket.can_prepare(request).ok:
+            raise bad_request("Upgrade request required")
+        await socket.prepare(request)
+        session = _Session(socket, tty=query.get("tty") in _TRUE, stdin=query.get("stdin") in _TRUE)
+        with contextlib.suppress(ConnectionError):
+            await session.run(pod, container, command)
+        await socket.close()
+        return socket
+
+
+class _Session:
+    """One command and its channels."""
+
+    def __init__(self, socket: web.WebSocketResponse, *, tty: bool, stdin: bool) -> None:
+        self._socket = socket
+        self._tty = tty
+        self._typed: asyncio.Queue[bytes] = asyncio.Queue(64)
+        self._open = stdin
+        if not stdin:
+            self._typed.put_nowait(b"")
+
+    async def run(self, pod: Object, container: str, command: list[str]) -> None:
+        """Carry out the command, and tell how it ended."""
+        errors = STDOUT if self._tty else STDERR
+        shell = Shell(
+            pod,
+            container,
+            self._read,
+            lambda data: self._send(STDOUT, data),
+            lambda data: self._send(errors, data),
+            terminal=self._tty,
+        )
+        running = asyncio.create_task(shell.run(command))
+        listening = asyncio.create_task(self._listen())
+        try:
+            await asyncio.wait((running, listening), return_when=asyncio.FIRST_COMPLETED)
+            if running.done():
+                await self._send(ERROR, msgspec.json.encode(_status(running, command[0])))
+        finally:
+            for task in (running, listening):
+                task.cancel()
+            await asyncio.gather(running, listening, return_exceptions=True)
+
+    async def _listen(self) -> None:
+        """Take what the client sends, until it leaves."""
+        async for message in self._socket:
+            if message.type is not WSMsgType.BINARY or not message.data:
+                continue
+            channel, data = message.data[0], message.data[1:]
+            if channel == STDIN and data and self._open:
+                await self._typed.put(data)
+            elif channel == CLOSE and data[:1] == bytes([STDIN]) and self._open:
+                self._open = False
+                await self._typed.put(b"")
+
+    async def _read(self) -> bytes:
+        return await self._typed.get()
+
+    async def _send(self, channel: int, data: bytes) -> None:
+        await self._socket.send_bytes(bytes([channel]) + data)
+
+
+def _status(ended: "asyncio.Task[int]", name: str) -> Object:
+    """How a command ended, as the error channel tells it."""
+    error = ended.exception()
+    if isinstance(error, NoSuchCommand):
+        text = f'exec: "{name}": executable file not found in $PATH'
+        told = f"Internal error occurred: error executing command in container: failed to exec in container: {text}"
+        return {"metadata": {}, "status": "Failure", "reason": "InternalError", "message": told, "code": 500}
+    if error is not None:
+        raise error
+    code = ended.result()
+    if code == 0:
+        return {"metadata": {}, "status": "Success"}
+    return {
+        "metadata": {},
+        "status": "Failure",
+        "reason": "NonZeroExitCode",
+        "message": f"command terminated with non-zero exit code: exit status {code}",
+        "details": {"causes": [{"reason": "ExitCode", "message": str(code)}]},
+    }
+
+
+def _runs(pod: Object, container: str) -> bool:
+    statuses = (pod.get("status") or {}).get("containerStatuses") or ()
+    return any(one.get("name") == container and "running" in (one.get("state") or {}) for one in statuses)
