@@ -113,10 +113,16 @@ def _hami(capacity: Amounts, allocatable: Amounts, annotations: Texts, own: Own)
         fault = f"its annotation {hami.REGISTER} cannot be read: {cards.faults[0]}"
         return Inventory({}, fault, look, unread=cards.faults)
     out = dict.fromkeys(hami.cordoned(annotations.get(hami.CORDON, ""), cards.sizes), hami.CORDON)
-    fault = ""
+    fault, unread = "", cards.faults
+    has, places = (
+        max(capacity.get(NVIDIA_GPU, 0), allocatable.get(NVIDIA_GPU, 0)),
+        sum(one.places for one in cards.sizes),
+    )
     if not allocatable.get(NVIDIA_GPU):
         fault = f"it registers cards, and its device plugin offers no {NVIDIA_GPU} now"
-    return Inventory({NVIDIA_GPU: cards.sizes}, fault, look if fault else "", out, cards.unhealthy, cards.faults)
+    elif places > has:
+        unread += (f"it registers places for {places} containers, and offers {has} of {NVIDIA_GPU}: no more are given",)
+    return Inventory({NVIDIA_GPU: cards.sizes}, fault, look if fault else "", out, cards.unhealthy, unread)
 
 
 def _gpushare(capacity: Amounts, allocatable: Amounts, annotations: Texts, own: Own) -> Inventory:

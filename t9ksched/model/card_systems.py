@@ -39,7 +39,10 @@ _SHOWN: Final = 63
 _STRATEGIES: Final = ("", "none", "time-slicing", "mps")
 _AMOUNTS: Final = re.compile(r"nvidia\.com/[^/]+\.(?P<what>memory|count|replicas)")
 _OF_WHAT: Final = {"memory": "MiB", "count": "cards"}
-_POSITIVE: Final = ("nvidia.com/gpu.count", "nvidia.com/gpu.memory")
+_COUNT: Final = "nvidia.com/gpu.count"
+_STRATEGY: Final = "nvidia.com/gpu.sharing-strategy"
+_MIG_CAPABLE: Final = "nvidia.com/mig.capable"
+_POSITIVE: Final = (_COUNT, "nvidia.com/gpu.memory")
 _VRAM: Final = "amd.com/gpu.vram"
 
 
@@ -91,9 +94,11 @@ def taken_back(labels: Mapping[str, str], has: Mapping[str, int]) -> TakenBack:
     return TakenBack(frozenset(off), tuple(words), unready)
 
 
-def misread(labels: Mapping[str, str], has: Mapping[str, int], mode: str) -> Iterator[str]:
+def misread(
+    labels: Mapping[str, str], has: Mapping[str, int], mode: str, capacity: Mapping[str, int] | None = None
+) -> Iterator[str]:
     """What cannot be read of the labels about the cards of a node that offers some, in a sentence each. `mode` as in
-    `model.cardmode`.
+    `model.cardmode`; `has` is what is allocatable.
     """
     policy = labels.get(MGPU_POLICY)
     if mode == "MGPU" and policy and policy not in POLICIES:
@@ -101,9 +106,26 @@ def misread(labels: Mapping[str, str], has: Mapping[str, int], mode: str) -> Ite
         yield f"its label {MGPU_POLICY} is {policy!r}, none of {known}: parts of its cards are given to nobody"
     if any(amount and name.startswith("nvidia.com/") for name, amount in has.items()):
         yield from _of_nvidia(labels)
+        yield from _contradicted(labels, has, mode, {} if capacity is None else capacity)
     vram = labels.get(_VRAM)
     if vram is not None and has.get("amd.com/gpu") and not whole_number(vram.removesuffix("G")):
         yield f"its label {_VRAM} is {vram!r}, no number of GiB: how large its cards are is not known"
+
+
+def _contradicted(
+    labels: Mapping[str, str], has: Mapping[str, int], mode: str, capacity: Mapping[str, int]
+) -> Iterator[str]:
+    """Labels that can be read, and cannot be of what the node offers."""
+    told, offers = labels.get(_COUNT, ""), max(capacity.get(NVIDIA_GPU, 0), has.get(NVIDIA_GPU, 0))
+    if mode == "Whole" and capacity.get(NVIDIA_GPU) and offers < (whole_number(told) or 0) <= LARGEST_MIB:
+        yield f"its label {_COUNT} is {told!r}, and it has {offers} of {NVIDIA_GPU}: no more are given"
+    # Feature discovery says 0 of cards with MIG, and where nothing is shared.
+    if labels.get(_MIG_CAPABLE) == "true" or labels.get(_STRATEGY) == "none":
+        return
+    for label in sorted(label for label in labels if label.endswith(".replicas") and whole_number(labels[label]) == 0):
+        resource = label.removesuffix(".replicas")
+        if has.get(resource) or has.get(f"{resource}.shared"):
+            yield f"its label {label} is '0', no number of replicas"
 
 
 def _of_nvidia(labels: Mapping[str, str]) -> Iterator[str]:

@@ -260,8 +260,9 @@ def node_facts(
     allocatable = taken.left(allocatable) if taken.resources else allocatable
     mode = layout(labels, annotations, allocatable)
     parts = NOTHING
+    capacity = _units(node.status.capacity)
     if mode in INVENTORIES:
-        parts = inventory(mode, taken.left(_units(node.status.capacity)), allocatable, annotations, reported)
+        parts = inventory(mode, taken.left(capacity), allocatable, annotations, reported)
     by_dra = handed_out(dra, allocatable, divided=bool(parts.divided))
     why_not = taken.unready or unready(labels, allocatable, failing, dra_only(by_dra), annotations)
     by_index = mode == WHOLE and (why_not is None or why_not.layout)
@@ -308,7 +309,7 @@ def node_facts(
         links_fault=links_fault,
         by_dra=by_dra,
         unhealthy=parts.unhealthy,
-        cards_fault="; ".join((*taken.words, *parts.unread, *misread(labels, allocatable, mode))),
+        cards_fault="; ".join((*taken.words, *parts.unread, *misread(labels, allocatable, mode, capacity))),
     )
     wrong = no_cards(annotations.get(CORDONED_CARDS_ANNOTATION, ""), facts.card_count, cordons)
     return replace(facts, cards_fault=_and_cordons(facts, wrong)) if wrong else facts

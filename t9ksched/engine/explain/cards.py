@@ -127,6 +127,7 @@ class _Lacking:
         self.used = bool(((free[of.cores] < empty[of.cores]) | (free[of.places] < empty[of.places]))[:, rows].any())
         self.withdrawn_would_do = withdrawn > 0 and self._would_do(placed)
         self._others = self._whole(column, free, among)
+        self._beside = self._has_whole(column)
 
     def _would_do(self, placed: Mask) -> bool:
         """Whether some node has cards enough if those are counted that take no work now."""
@@ -137,6 +138,11 @@ class _Lacking:
             if back and (self._slots or int(placed[:, at].sum()) + back >= self._need.count):
                 return True
         return False
+
+    def _has_whole(self, column: ClassFit) -> bool:
+        """Whether some node offers such cards whole, or slices of them, which is told apart."""
+        at = column.trial.resource_rows[self._need.of.resource]
+        return bool(((column.trial.nodes.static.allocatable[at] > 0) & ~self._need.of.nodes).any())
 
     def _whole(self, column: ClassFit, free: Int64s, among: Mask) -> str:
         """How many cards nodes have that give the same resource whole, in words; empty where none does."""
@@ -169,7 +175,8 @@ class _Lacking:
             most = max(int(self._memory[self._with_cores].max()), 0)
             best.append(f"of cards with the cores the best has {most} MiB free")
         if self.counts[MEMORY] and not (self._usable & (self._size >= self._asked)).any():
-            best = [f"the largest has {int(self._size[self._usable].max(initial=0))} MiB"]
+            apart = "divided one " if self._beside else ""
+            best = [f"the largest {apart}has {int(self._size[self._usable].max(initial=0))} MiB"]
         return best
 
     def _each(self) -> str:

@@ -256,7 +256,8 @@ def _too_small(column: ClassFit, of: UnitMemory | UnitCores, gone: Mask, among: 
     else:
         asked, each, help = f"{of.percent} % of the memory", [one.unit.memory for one in there], "memory"
         known = [f"{memory * 100 // CARD} %" for memory in _largest(each)]
-    best = [f"the largest has {one}" for one in known]
+    apart = "undivided one " if any(need.of.nodes.any() for need in column.divided) else ""
+    best = [f"the largest {apart}has {one}" for one in known]
     if unknown := each.count(None):
         best.append(f"{counted(unknown, 'node')} {_verb('do', unknown)} not say how much theirs have")
     return (

@@ -328,7 +328,7 @@ class HistoryRecorder:
             for each in self._misread_links.take()
         ]
         found += [
-            (names.EVENT_CARDS_IGNORED, "part of the inventory", *each, "what cannot be read is not given")
+            (names.EVENT_CARDS_IGNORED, "part of the inventory", *each, _NOT_GIVEN)
             for each in self._misread_cards.take()
         ]
         for count, (event, what, node, uid, fault, effect) in enumerate(found, start=1):
@@ -344,6 +344,12 @@ class HistoryRecorder:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout_at(due):
                 await self._work.wait()
+
+
+_NOT_GIVEN: Final = (
+    "what cannot be read is not given, the other cards are; look at the labels and annotations of the node and at its"
+    " device plugin (t9ksched doctor)"
+)
 
 
 def _model(facts: NodeFacts, charge: Charge | None) -> str | None:

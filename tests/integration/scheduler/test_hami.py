@@ -523,6 +523,15 @@ async def test_a_register_that_means_nothing_is_told_and_gives_no_cards(
         await given(world, "p")
 
 
+async def test_more_places_than_the_device_plugin_offers_are_told(world: World, start: Start, queue: str) -> None:
+    await play(world, register(2, c0={"count": 100}))
+    async with start():
+        said = (await world.event(names.EVENT_CARDS_IGNORED, world.nodes[0], "default"))["message"]
+        assert "it registers places for 110 containers, and offers 20 of nvidia.com/gpu: no more are given" in said
+        await world.create(*(ask(world, f"p{at}", queue, 12_000, 80) for at in range(2)))
+        assert sorted(await given(world, "p0", "p1")) == ["GPU-0,NVIDIA,12000,80:", "GPU-1,NVIDIA,12000,80:"]
+
+
 @pytest.mark.parametrize(
     ("card", "said"),
     [
@@ -532,6 +541,7 @@ async def test_a_register_that_means_nothing_is_told_and_gives_no_cards(
         ({"index": 1}, "has the index 1 of a card before it"),
         ({"id": "GPU-1"}, "its UUID is another card's"),
         ({"id": "GPU;,:"}, "'GPU;,:' is no UUID"),
+        ({"count": -1}, "count -1 is not a number from 0"),
     ],
 )
 async def test_of_a_node_with_one_card_that_cannot_be_read_the_others_are_given(
@@ -540,7 +550,9 @@ async def test_of_a_node_with_one_card_that_cannot_be_read_the_others_are_given(
     cards = json.loads(register(3, c0=card))
     await play(world, json.dumps([cards[1], cards[0], cards[2]]), cards=3)
     async with start() as service:
-        assert said in (await world.event(names.EVENT_CARDS_IGNORED, world.nodes[0], "default"))["message"]
+        told = (await world.event(names.EVENT_CARDS_IGNORED, world.nodes[0], "default"))["message"]
+        assert said in told
+        assert "look at the labels and annotations of the node and at its device plugin" in told
         await world.create(*(ask(world, f"p{at}", queue, 12_000, 80) for at in range(2)))
         assert sorted(await given(world, "p0", "p1")) == ["GPU-1,NVIDIA,12000,80:", "GPU-2,NVIDIA,12000,80:"]
         shape = node_shape(service.state, world.nodes[0])

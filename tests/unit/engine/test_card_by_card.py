@@ -212,7 +212,10 @@ WORDS: dict[str, tuple[list[NodeFacts], PodClass, Code, list[str]]] = {
         [hami(), whole()],
         pod(**{GPU: 1}, annotations=LARGE),
         Code.NEVER_FITS,
-        ["3/3 CardInsufficientMemory; the largest has 32768 MiB", "; 8/11 CardInsufficientMemory: the pod asks for"],
+        [
+            "3/3 CardInsufficientMemory; the largest divided one has 32768 MiB",
+            "the largest undivided one has 81920 MiB",
+        ],
     ),
     "ours: no one knows how large": (
         [whole("")],

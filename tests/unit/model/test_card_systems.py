@@ -76,6 +76,16 @@ def test_whole_cards_beside_shares_of_no_number_of_cards_stay_usable() -> None:
     [
         ({"nvidia.com/gpu.memory": "81920", "nvidia.com/gpu.count": "8"}, {GPU: 8}, "Whole", ""),
         ({"nvidia.com/gpu.replicas": "0", "nvidia.com/gpu.sharing-strategy": "none"}, {GPU: 8}, "Whole", ""),
+        ({"nvidia.com/gpu.replicas": "0", "nvidia.com/mig.capable": "true"}, {GPU: 8}, "Whole", ""),
+        ({"nvidia.com/gpu.replicas": "0"}, {GPU: 0, "nvidia.com/mig-1g.5gb": 7}, "MIGMixed", ""),
+        ({"nvidia.com/gpu.replicas": "0"}, {GPU: 8}, "Whole", "gpu.replicas is '0', no number of replicas"),
+        (
+            {"nvidia.com/gpu.replicas": "0", "nvidia.com/gpu.sharing-strategy": "time-slicing"},
+            {"nvidia.com/gpu.shared": 8},
+            "TimeSliced",
+            "gpu.replicas is '0', no number of replicas",
+        ),
+        ({"nvidia.com/mig-1g.5gb.replicas": "0"}, {"nvidia.com/mig-1g.5gb": 7}, "MIGMixed", "1g.5gb.replicas is '0'"),
         ({"nvidia.com/gpu.memory": "x"}, {GPU: 8}, "Whole", "gpu.memory is 'x', no number of MiB"),
         ({"nvidia.com/gpu.memory": "9" * 19}, {GPU: 8}, "Whole", "no number of MiB"),
         ({"nvidia.com/gpu.memory": "-1"}, {GPU: 8}, "Whole", "no number of MiB"),
@@ -105,6 +115,23 @@ def test_labels_that_cannot_be_read_are_told_and_cards_stay(
     assert told in found.cards_fault
     assert bool(told) == bool(found.cards_fault)
     assert tuple(misread(labels, has, mode)) == ((found.cards_fault,) if told else ())
+
+
+@pytest.mark.parametrize(
+    ("count", "capacity", "has", "told"),
+    [("100", 8, 8, True), ("8", 8, 7, False), ("8", 8, 8, False), ("4", 8, 8, False), ("100", 0, 8, False)],
+)
+def test_a_number_of_cards_that_the_node_does_not_have_is_told(count: str, capacity: int, has: int, told: bool) -> None:
+    """A card that does not work is missing in what is allocatable; without a capacity nothing is known."""
+    fault = "its label nvidia.com/gpu.count is '100', and it has 8 of nvidia.com/gpu: no more are given"
+    labels = {"nvidia.com/gpu.count": count}
+    assert tuple(misread(labels, {GPU: has}, "Whole", {GPU: capacity})) == ((fault,) if told else ())
+    raw = {
+        "metadata": {"name": "n", "labels": labels},
+        "status": {"allocatable": {GPU: has}, "capacity": {GPU: capacity}},
+    }
+    found = node_facts(decode_node(raw))
+    assert (found.cards_fault, found.cards.counts) == (fault if told else "", {GPU: has})
 
 
 @pytest.mark.parametrize("memory", ["9" * 19, "9" * 40, "-5", "٣"])
