@@ -22,6 +22,7 @@ from api.http.aside import aside
 from api.http.problems import Problem, from_kube
 from api.http.responses import Json
 from api.services import Services
+from api.submission.files import keep_files, try_out_files
 from api.submission.findings import carries, find, remove
 from api.submission.recording import Records, answered, intents, records
 from api.submission.submission import Item, Object
@@ -53,6 +54,7 @@ async def try_out(services: Services, items: Sequence[Item]) -> list[Object]:
             tried.append(await services.kube.create(item.resource, item.obj, item.workload.namespace, dry_run=True))
         except ApiError as error:
             raise from_kube(error, item.what, item.prefix) from error
+        await try_out_files(services, item)
     return tried
 
 
@@ -134,9 +136,12 @@ class Creation:
         try:
             async with self._alive():
                 for place, item in enumerate(self._items):
-                    if self._made[place] is None:
+                    made = self._made[place]
+                    if made is None or item.files:
                         self._see_that_it_is_mine()
-                        self._made[place] = await self._create_one(item, self._entry.mark(place))
+                        if made is None:
+                            made = self._made[place] = await self._create_one(item, self._entry.mark(place))
+                        await keep_files(self._services, item, made)
                         if place % _NOTED_EACH == _NOTED_EACH - 1:
                             await self._note()
             self._see_that_it_is_mine()

@@ -16,7 +16,7 @@ from t9ksched import admission
 from t9ksched.admission.judge import ENTRY
 from t9ksched.admission.request import JoinedGroup
 from t9ksched.kube.errors import NotFound
-from t9ksched.kube.resources import PODGROUPS
+from t9ksched.kube.resources import CONFIGMAPS, PODGROUPS
 from t9ksched.model.errors import child
 from t9ksched.model.names import DEFAULT_QUEUE, GROUP_LABEL
 from t9ksched.model.quantity import to_units
@@ -31,7 +31,9 @@ async def judge(services: Services, caller: Caller, items: list[Item]) -> None:
     await services.allowances.waiting(
         caller.user, Counter(item.workload.queue for item in items if item.is_job and item.workload.queue)
     )
-    for resource, namespace in {(item.resource, item.workload.namespace) for item in items}:
+    created = {(item.resource, item.workload.namespace) for item in items}
+    created |= {(CONFIGMAPS, item.workload.namespace) for item in items if item.files}
+    for resource, namespace in created:
         await may_create(services, caller, resource, namespace)
     await _join_existing_groups(services, caller, items)
     named = {item.workload.queue for item in items if item.ours}

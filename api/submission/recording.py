@@ -37,6 +37,7 @@ def intents(items: Sequence[Item], caller: Caller, now: datetime) -> list[Intent
             acceptance=_acceptance(item, caller, now),
             ours=item.ours,
             group=None if item.group is None else places[id(item.group)],
+            files=tuple(file.name for file in item.files),
         )
         for item in items
     ]

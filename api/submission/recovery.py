@@ -14,6 +14,7 @@ from typing import Final
 import structlog
 
 from api.services import Services
+from api.submission.files import have_files
 from api.submission.findings import find, remove
 from api.submission.kinds import ACCEPTED
 from api.submission.recording import answered, records
@@ -78,7 +79,8 @@ class Recovery:
             return
         found = await find(self._services, entry)
         there = [obj for obj in found if obj is not None]
-        if entry.state == outbox.CHECKING and len(there) == len(found) and await self._record(entry, there):
+        whole = entry.state == outbox.CHECKING and len(there) == len(found)
+        if whole and await have_files(self._services, entry, there) and await self._record(entry, there):
             return
         left = await remove(self._services, entry, found)
         now = self._clock()

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from api.http.problems import Problem, invalid, refused
+from api.submission.configmaps import File, give_files, is_config_map, read_file
 from api.submission.kinds import accepted, queue_path
 from t9ksched.admission import Request, judge
 from t9ksched.admission.access import Access
@@ -75,6 +76,7 @@ class Item:
 
     `members` of a PodGroup are the pods of it in the same request; `joins` is the PodGroup of the cluster that a pod
     names. `access` says whether the caller may use the queue; None for what another object pays for, or nothing.
+    `files` are ConfigMaps of the same request that belong to it.
     """
 
     prefix: str
@@ -87,6 +89,7 @@ class Item:
     joins: JoinedGroup | None = None
     members: list["Item"] = field(default_factory=list)
     group: "Item | None" = None
+    files: list[File] = field(default_factory=list)
 
     @property
     def what(self) -> str:
@@ -146,9 +149,13 @@ def prepare(documents: Sequence[tuple[str, Any]], wish: Wish, seed: str | None =
     """
     faults: list[FieldError] = []
     items: list[Item] = []
+    files: list[File] = []
     seed = secrets.token_hex() if seed is None else seed
     for prefix, document in documents:
         try:
+            if is_config_map(document):
+                files.append(read_file(prefix, document, wish.namespace))
+                continue
             items.append(_item(prefix, _named(document, f"{seed}:{prefix}"), wish))
         except UnknownKind as error:
             raise Problem("UnknownKind", str(error), _prefixed(prefix, error.errors)) from None
@@ -161,6 +168,10 @@ def prepare(documents: Sequence[tuple[str, Any]], wish: Wish, seed: str | None =
             faults.append(FieldError(f"{item.prefix}metadata.name", f"{item.what} is in the request twice"))
         seen.add(key)
     _join_groups(items)
+    if items or not files:
+        faults += give_files(items, files)
+    elif not faults:
+        faults.append(FieldError(f"{files[0].prefix}kind", "a ConfigMap is submitted with the job that mounts it"))
     for item in items:
         for annotation, text in wish.annotations().items():
             if item.is_job:

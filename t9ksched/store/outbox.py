@@ -56,6 +56,7 @@ class Intent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         acceptance: what is recorded of it, but for the object's UID and the groups of its submitter.
         ours: whether our scheduler places it; of others the submission alone is recorded.
         group: the place of its PodGroup in the submission, if that is part of it.
+        files: the names of the ConfigMaps that come with it and belong to it.
     """
 
     kind: str
@@ -64,6 +65,7 @@ class Intent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     acceptance: Acceptance
     ours: bool = True
     group: int | None = None
+    files: tuple[str, ...] = ()
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):

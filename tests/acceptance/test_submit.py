@@ -1,5 +1,6 @@
 """`t9ksched submit`: files by name or on standard input, generated names, fields changed on the way."""
 
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,9 +17,15 @@ GENERATED = POD.replace("name: nvidia-smi", "generateName: smi-", 1)
 @pytest.fixture(autouse=True)
 def _tidy(up: Up) -> Iterator[None]:
     yield
-    if there := [f"pod/{pod['metadata']['name']}" for pod in up.pods()]:
-        up.must("cancel", *there, "--yes")
-    until(lambda: not up.pods() and up.held() == 0, "free cards")
+    until(lambda: _clear(up), "an empty cluster")
+
+
+def _clear(up: Up) -> bool:
+    """Cancel what is there; whether nothing was."""
+    jobs = json.loads(up.must("jobs", "-o", "json"))["items"]
+    if there := [f"{job['kind']}/{job['name']}" for job in jobs if job["phase"] != "Terminating"]:
+        up.cli("cancel", *there, "--yes")
+    return not there and not up.pods() and up.held() == 0
 
 
 def names(told: str) -> list[str]:
@@ -59,6 +66,65 @@ def test_fields_are_changed_in_every_object(up: Up) -> None:
         assert pod["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpu"] == "2"
 
 
+SCRIPT = """#!/bin/bash
+#SBATCH --job-name=fit --nodes=2 --gres=gpu:A100:2 --time=30
+#SBATCH --partition=a100
+#SBATCH --mail-user=a@b
+srun python train.py
+"""
+
+
+def test_a_script_runs_as_a_gang_and_is_told_line_by_line(up: Up, tmp_path: Path) -> None:
+    file = tmp_path / "fit.sh"
+    file.write_text(SCRIPT)
+    done = up.cli("submit", str(file), "--image", "i", "--args", "a 'b c'")
+    assert (done.code, "no counterpart: no mail is sent" in done.err) == (0, True), done.err
+    (name,) = names(done.out)
+    told = json.loads(up.must("wait", name, "--for", "running", "--timeout", "150s", "-o", "json"))
+    assert (told["kind"], told["queue"], told["gpus"], told["timeLimit"]["seconds"]) == (
+        "PyTorchTrainingJob",
+        "a100",
+        4,
+        1800,
+    )
+    assert len({pod["spec"]["nodeName"] for pod in up.pods()}) == 2
+    place = "/api/v1/namespaces/default/configmaps"
+    (kept,) = [one for one in up.kube("GET", place)[1]["items"] if one["metadata"]["name"].startswith("fit-")]
+    assert kept["data"]["script"] == SCRIPT
+    assert f"{kept['metadata']['ownerReferences'][0]['kind']}/{kept['metadata']['ownerReferences'][0]['name']}" == name
+    up.must("cancel", name, "--yes")
+    path = f"{place}/{kept['metadata']['name']}"
+    until(lambda: up.kube("GET", path)[1].get("message"), "the end of its ConfigMap")
+
+
+def test_the_yaml_of_a_script_is_a_file_that_can_be_submitted(up: Up) -> None:
+    shown = up.must("submit", "-", "--image", "i", "--dry-run", stdin=SCRIPT)
+    assert "would start at once" in shown
+    yaml = shown[: shown.index("\nPyTorchTrainingJob/")]
+    assert "  script: |\n    #!/bin/bash\n    #SBATCH" in yaml
+    assert len(names(up.must("submit", "-", stdin=yaml))) == 1
+
+
+def test_what_a_script_becomes_as_json(up: Up) -> None:
+    told = json.loads(up.must("submit", "-", "--image", "i", "--dry-run", "-o", "json", stdin=SCRIPT))
+    (lines,) = [one["lines"] for one in told["translations"]]
+    assert {(one["line"], one["written"], one["counterpart"]) for one in lines} >= {
+        (2, "--nodes=2", True),
+        (4, "--mail-user=a@b", False),
+    }
+
+
+def test_exclusive_nodes_have_no_other_job(up: Up) -> None:
+    alone = SCRIPT.replace("--nodes=2", "--exclusive --nodelist=a100-0")
+    (name,) = names(up.must("submit", "-", "--image", "i", stdin=alone))
+    up.must("wait", name, "--for", "running", "--timeout", "150s")
+    up.must("submit", "-", stdin=POD)
+    up.must("wait", "pod/nvidia-smi", "--for", "running", "--timeout", "150s")
+    nodes = {pod["metadata"]["name"]: pod["spec"]["nodeName"] for pod in up.pods()}
+    assert nodes.pop("nvidia-smi") != "a100-0"
+    assert set(nodes.values()) == {"a100-0"}
+
+
 @pytest.mark.parametrize(
     ("words", "stdin", "code", "told"),
     [
@@ -68,6 +134,24 @@ def test_fields_are_changed_in_every_object(up: Up) -> None:
         (("-", "--set", "spec.x=1"), "a: [", 1, "-: it cannot be read"),
         (("-", "--set", "spec.x=1"), "- 1", 1, "it holds something that is no object"),
         (("-",), "", 1, "Malformed"),
+        (("-",), SCRIPT, 1, "-: --image is missing: name the container image"),
+        (("-", "--image", "i", "-e", "x y"), SCRIPT, 1, "-: --env: 'x y' is no variable"),
+        (("-", "--image", "i", "--args", "'"), SCRIPT, 1, '-: --args "\'" cannot be taken apart'),
+        (("-", "--image", "i", "--set", "kind.x=1"), SCRIPT, 1, "--set: kind.x cannot be set"),
+        (
+            ("-", "--image", "i"),
+            SCRIPT.replace("a100\n", "no\n"),
+            1,
+            "line 3, --partition=no: queue 'no' does not exist",
+        ),
+        (("-", "--image", "i"), SCRIPT.replace("--time=30", "--time=x"), 1, "line 2: --time=x: 'x' is no time"),
+        (
+            ("-", "--image", "i"),
+            SCRIPT.replace("--time=30", "--hold"),
+            1,
+            "line 2: --hold: a job cannot be submitted held",
+        ),
+        (("-", "--image", "i"), SCRIPT.replace("--time=30", "-C nix"), 1, "no node has the feature 'nix'"),
         (("/nonexistent.yaml",), "", 1, "/nonexistent.yaml: it cannot be read: No such file"),
     ],
 )

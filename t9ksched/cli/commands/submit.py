@@ -1,13 +1,14 @@
-"""`t9ksched submit`: hand YAML or JSON files to the service, one object or several a file, changed by `--set`.
+"""`t9ksched submit`: hand YAML or JSON files to the service, one object or several a file, changed by `--set`; or
+scripts with `#SBATCH` lines, which are translated first.
 
 With `-o json` everything stands in one document on stdout, `{items, warnings, problems}`; a warning or problem names
 its file. Otherwise warnings and refusals go to stderr. A dry run also tells when and where the jobs would start; in
-JSON that is `simulation`.
+JSON that is `simulation`. What became of the lines of scripts is `translations`.
 """
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 
 import typer
 
@@ -20,6 +21,15 @@ from t9ksched.model.errors import Invalid
 
 if TYPE_CHECKING:
     from t9ksched.workloads.compose.setting import Setting
+
+_SCRIPT_OPTIONS: Final = {
+    "queue": "--queue",
+    "timeLimit": "--time-limit",
+    "startAfter": "--begin",
+    "reservation": "--reservation",
+    "after": "--after",
+}
+_SCRIPTS: Final = "Of scripts with #SBATCH lines"
 
 
 @with_service
@@ -59,12 +69,30 @@ def submit(
     ] = None,
     after: AfterOption = None,
     after_cancel: AfterCancelOption = False,
+    image: Annotated[
+        str, typer.Option("--image", metavar="IMAGE", help="Where it runs.", rich_help_panel=_SCRIPTS)
+    ] = "",
+    mount: Annotated[
+        list[str] | None,
+        typer.Option(metavar="CLAIM:/PATH[:ro]", help="A volume claim; repeatable.", rich_help_panel=_SCRIPTS),
+    ] = None,
+    env: Annotated[
+        list[str] | None,
+        typer.Option(
+            "-e", "--env", metavar="K[=V]", help="A variable, or yours; repeatable.", rich_help_panel=_SCRIPTS
+        ),
+    ] = None,
+    args: Annotated[
+        str, typer.Option("--args", metavar="TEXT", help="What the script is given.", rich_help_panel=_SCRIPTS)
+    ] = "",
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Judge it, tell when and where it would start, and create nothing.")
     ] = False,
     output: OutputOption = Output.table,
 ) -> None:
-    """Submit jobs. The objects of a file are all created or none; the exit code is 1 when a file was refused."""
+    """Submit jobs. The objects of a file are all created or none; the exit code is 1 when a file was refused. A script
+    with #SBATCH lines is translated, and what became of each line is told.
+    """
     paths = [*(files or []), *(file or [])]
     if not paths:
         raise Failure(
@@ -74,12 +102,19 @@ def submit(
     client = service()
     query: dict[str, Any] = {"namespace": namespace, "queue": queue, "priority": priority, "timeLimit": time_limit}
     query |= {"startAfter": begin, "reservation": reservation} | after_query(after, cancel=after_cancel)
+    beside = _Beside(image, args, mount or [], env or [], namespace, priority, query)
     done: dict[str, Any] = {"items": [], "warnings": [], "problems": []}
     accepted: list[bytes] = []
     for path in paths:
+        options = OF_PARAMETERS
         try:
-            content = _changed(_content(path), settings)
-            answer = _send(client, content, query | ({"dryRun": "true"} if dry_run else {}))
+            content = _content(path)
+            if content.startswith(b"#!"):
+                content, options = _translated(client, path, content, beside, done, table=output is Output.table)
+            content = _changed(content, settings)
+            if dry_run and options is not OF_PARAMETERS and output is Output.table:
+                typer.echo(content.decode())
+            answer = _send(client, content, query | ({"dryRun": "true"} if dry_run else {}), options)
         except Failure as failure:
             done["problems"].append({"file": str(path)} | failure.to_dict())
             if output is Output.table:
@@ -148,12 +183,54 @@ def _changed(content: bytes, settings: "list[Setting]") -> bytes:
     return "---\n".join(map(write, objects)).encode()
 
 
-def _send(client: Client, content: bytes, query: dict[str, Any]) -> dict[str, Any]:
+class _Beside(NamedTuple):
+    """What is said of scripts beside what stands in them."""
+
+    image: str
+    args: str
+    mount: list[str]
+    env: list[str]
+    namespace: str | None
+    priority: int | None
+    query: dict[str, str | int | None]
+
+
+def _translated(
+    client: Client, path: Path, content: bytes, beside: _Beside, done: dict[str, Any], *, table: bool
+) -> tuple[bytes, dict[str, str]]:
+    """The YAML of a script's objects, and which line filled which field; tells what became of its lines."""
+    from t9ksched.cli import scripts
+
+    query = beside.query
+    translation = scripts.translated(
+        client,
+        path,
+        content,
+        scripts.Beside(
+            image=beside.image,
+            arguments=beside.args,
+            mounts=beside.mount,
+            environment=beside.env,
+            namespace=beside.namespace,
+            priority=beside.priority,
+            options={"--image": beside.image} | {word: query[name] for name, word in _SCRIPT_OPTIONS.items()},
+        ),
+    )
+    lines = [one.to_dict() for one in translation.told]
+    done.setdefault("translations", []).append({"file": str(path), "lines": lines})
+    if table:
+        scripts.tell(path, translation, console(sys.stderr))
+    return scripts.yaml_of(translation).encode(), OF_PARAMETERS | {
+        f"[0].{field}": said for field, said in translation.fields.items()
+    }
+
+
+def _send(
+    client: Client, content: bytes, query: dict[str, str | int | None], options: dict[str, str]
+) -> dict[str, Any]:
     """Submit what a file holds; `items` of the answer are the jobs it became, `warnings` what is odd about them."""
     yaml = "application/yaml"
-    answer = client.call(
-        "POST", "/apis/v1/workloads", raw=content, content_type=yaml, query=query, options=OF_PARAMETERS
-    )
+    answer = client.call("POST", "/apis/v1/workloads", raw=content, content_type=yaml, query=query, options=options)
     return dict(answer.body)
 
 

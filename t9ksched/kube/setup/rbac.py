@@ -144,6 +144,7 @@ ROLES: Final[dict[str, tuple[Rule, ...]]] = {
         Rule("", ("pods/log",), ("get",), "shows logs to users whom the cluster lets read them"),
         Rule("batch", ("jobs",), ("get", "create", "delete"), "submits, shows and cancels them"),
         Rule(SCHEDULER_GROUP, ("podgroups",), ("get", "create", "delete"), "submits, shows and cancels them"),
+        Rule("", ("configmaps",), ("get", "create"), "keeps the script of a job, and sees whether it is there"),
         *_of_kinds(
             lambda row: row.controlled or row.submitted, ("get", "create", "delete"), "submits, shows and cancels them"
         ),

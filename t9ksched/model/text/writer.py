@@ -14,7 +14,8 @@ class _Dumper(_BASE):  # type: ignore[misc]
 
 
 def _text(dumper: Any, text: str) -> Any:
-    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=None if _is_plain(text) else "'")
+    style = "|" if "\n" in text else None if _is_plain(text) else "'"
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
 
 
 def _is_plain(text: str) -> bool:

@@ -124,9 +124,16 @@ class MemoryCluster:
         if uid not in (None, found["metadata"]["uid"]):
             raise Conflict(409, "Conflict", "another object of that name")
         del self.objects[str(res), namespace, name]
+        self._collect(found["metadata"]["uid"])
         if late:
             raise late
         return found
+
+    def _collect(self, owner: str) -> None:
+        """Delete what an object that is gone owned."""
+        for key, obj in list(self.objects.items()):
+            if any(one.get("uid") == owner for one in obj["metadata"].get("ownerReferences") or ()):
+                del self.objects[key]
 
     def _namespace(self, name: str) -> Json:
         return {"metadata": {"name": name} | self.namespace_meta.get(name, {})}
@@ -348,6 +355,19 @@ def pod_group(name: str, *, queue: str = "a100", minimum: int = 2) -> Json:
     """A PodGroup made by hand."""
     kind = {"apiVersion": "scheduler.tensorstack.dev/v1beta1", "kind": "PodGroup"}
     return kind | {"metadata": {"name": name}, "spec": {"queue": queue, "minMember": minimum}}
+
+
+def config_map(name: str, **data: str) -> Json:
+    """A ConfigMap."""
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": data or {"script": "true"}}
+
+
+def mounting(job: Json, name: str) -> Json:
+    """The job, or pod, whose pods mount a ConfigMap."""
+    spec = job["spec"]
+    pod_spec = spec["replicaSpecs"][0]["template"]["spec"] if "replicaSpecs" in spec else spec
+    pod_spec["volumes"] = [{"name": "files", "configMap": {"name": name}}]
+    return job
 
 
 def documents(*objects: Json) -> str:
