@@ -28,6 +28,8 @@ class _Command(NamedTuple):
     more: tuple[str, ...] = ()
     greedy: bool = False
     """Whether all words from the first that is no option belong to another command."""
+    foreign: bool = False
+    """Whether it is another program's command: it is not listed, and takes whatever words that one takes."""
 
     def load(self) -> object:
         for other in self.more:
@@ -71,6 +73,10 @@ _COMMANDS: Final = (
     _Command("scheduler", "roles:scheduler", _OPERATE),
     _Command("controller", "roles:controller", _OPERATE),
     _Command("api", "roles:api", _OPERATE),
+    *(
+        _Command(name, f"slurm:{name}", _DAY, foreign=True)
+        for name in ("sbatch", "srun", "squeue", "scancel", "sinfo", "sacct", "scontrol")
+    ),
 )
 
 
@@ -90,8 +96,12 @@ def application(word: str = "") -> typer.Typer:
         if isinstance(loaded, typer.Typer):
             app.add_typer(loaded, name=command.name, rich_help_panel=command.panel)
         else:
-            settings = {"allow_interspersed_args": not command.greedy}
-            app.command(command.name, rich_help_panel=command.panel, context_settings=settings)(loaded)  # type: ignore[type-var]
+            settings: dict[str, object] = {"allow_interspersed_args": not (command.greedy or command.foreign)}
+            if command.foreign:
+                settings |= {"ignore_unknown_options": True, "help_option_names": ["--help"]}
+            app.command(  # type: ignore[type-var]
+                command.name, rich_help_panel=command.panel, context_settings=settings, hidden=command.foreign
+            )(loaded)
     return app
 
 

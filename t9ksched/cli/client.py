@@ -6,20 +6,23 @@ a server that does not answer with how to start one. Nothing is sent twice: a pe
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from t9ksched.cli.datadir import unreadable
-from t9ksched.cli.failure import BAD_USAGE, Failure
+from t9ksched.cli.failure import BAD_USAGE, Away, Failure
 from t9ksched.cli.remedies import remedy
 from t9ksched.client.calls import JSON, Call, Query, address, decoded
 from t9ksched.client.errors import ClientError, Misunderstood, Refused, Unreachable
 from t9ksched.client.known import NoService, default_data_dir, find
 from t9ksched.client.sending import Transport
+
+if TYPE_CHECKING:
+    from t9ksched.cli.changes import Changes
 
 
 @dataclass(frozen=True)
@@ -73,7 +76,13 @@ class Client:
         """What sends its requests."""
         return Transport(self.server, self.token)
 
-    def get(self, path: str, **query: str | int | None) -> Any:
+    def changes(self, **filters: Any) -> "Changes":
+        """What happens from now on, as far as it passes the filters of `/apis/v1/events`."""
+        from t9ksched.cli.changes import Changes
+
+        return Changes(self.server, self.token, filters)
+
+    def get(self, path: str, **query: str | int | Sequence[str] | None) -> Any:
         """GET and decode; query values that are None are left out."""
         return self.call("GET", path, query=query).body
 
@@ -139,7 +148,7 @@ def _unreachable(error: Unreachable) -> Failure:
         )
     if not error.trusted:
         return Failure(f"{error.server} is not trusted: {error.why}", remedy="Check its certificate.")
-    return Failure(
+    return Away(
         f"Nothing answers at {error.server} ({error.why}).",
         remedy="Start a service with `t9ksched up`, or say where it runs with --server URL.",
     )

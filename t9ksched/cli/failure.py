@@ -30,3 +30,7 @@ class Failure(Exception):
     def to_dict(self) -> dict[str, object]:
         """As `-o json` shows it; `code` is the service's code, empty when it was not the service that refused."""
         return {"code": self.name, "message": self.message, "details": list(self.details), "remedy": self.remedy}
+
+
+class Away(Failure):
+    """No answer came: the service may be there again soon."""

@@ -1,5 +1,6 @@
 """Following a job: its phase, its place in the queue and the reason why it waits, told whenever one of them changes."""
 
+import sys
 import time
 from typing import Any, Final
 
@@ -7,12 +8,13 @@ from rich.console import Console
 from rich.text import Text
 
 from t9ksched.cli.client import Client
-from t9ksched.cli.failure import Failure
+from t9ksched.cli.failure import Away, Failure
 from t9ksched.cli.kinds import Target
 from t9ksched.cli.output import ahead, console, paragraph
 from t9ksched.model.job import FINISHED
 
-POLL_SECONDS: Final = 0.5
+PATIENCE_SECONDS: Final = 120.0
+"""How long a service may be away while a job is followed."""
 PHASE_STYLES: Final = {
     "Running": "green",
     "Terminating": "magenta",
@@ -57,22 +59,61 @@ class Teller:
         paragraph(self._out, line)
 
 
+class Watch:
+    """One job, looked at whenever something may have changed.
+
+    A service that does not answer for a while is waited for, once the job was seen.
+    """
+
+    def __init__(self, client: Client, target: Target, teller: Teller | None = None) -> None:
+        self._client = client
+        self._target = target
+        self._teller = teller
+        self._seen = False
+        self._away_since: float | None = None
+        self._changes = client.changes(about="job", namespace=target.namespace, name=target.name)
+
+    def look(self) -> dict[str, Any] | None:
+        """The job as it is now, told to people; None while the service is away.
+
+        Raises:
+            Failure: it is not there, or the service stays away.
+        """
+        try:
+            job: dict[str, Any] = self._client.get(self._target.path)
+        except Away as away:
+            now = time.monotonic()
+            since = now if self._away_since is None else self._away_since
+            if not self._seen or now - since > PATIENCE_SECONDS:
+                raise
+            if self._away_since is None:
+                self._away_since = now
+                paragraph(console(sys.stderr), f"{away.message} Waiting for it…")
+            return None
+        self._seen, self._away_since = True, None
+        if self._teller is not None:
+            self._teller.tell(job)
+        return job
+
+    def wait(self, most: float = float("inf")) -> None:
+        """Come back when it is time to look again, after so many seconds at most."""
+        self._changes.wait(most)
+
+
 def follow(client: Client, target: Target, *, quiet: bool = False) -> dict[str, Any]:
     """Tell what becomes of a job until it has ended; the job then.
 
     Raises:
         Failure: it was deleted meanwhile, or the service does not answer any more.
     """
-    teller = Teller(console())
+    watch = Watch(client, target, None if quiet else Teller(console()))
     while True:
         try:
-            job: dict[str, Any] = client.get(target.path)
+            job = watch.look()
         except Failure as failure:
             if failure.name == "NotFound":
                 raise Failure(f"{target} was deleted before it ended.", name=failure.name) from None
             raise
-        if not quiet:
-            teller.tell(job)
-        if job.get("phase") in FINISHED:
+        if job is not None and job.get("phase") in FINISHED:
             return job
-        time.sleep(POLL_SECONDS)
+        watch.wait()

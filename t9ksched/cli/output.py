@@ -83,17 +83,27 @@ def _lines(rows: Table) -> str | None:
     right = [column.justify == "right" for column in rows.columns]
     if any("\n" in cell for column in columns for cell in column):
         return None
-    # Characters of Chinese and such are two columns wide, and few others are not one.
-    sizes = [[len(cell) if cell.isascii() else cell_len(cell) for cell in column] for column in columns]
-    widths = [max(column) for column in sizes]
-    lines = []
-    for cells, used in zip(zip(*columns, strict=True), zip(*sizes, strict=True), strict=True):
+    rows_of_cells = list(zip(*columns, strict=True))
+    return "".join(f"{line}\n" for line in lines_of(rows_of_cells, right))
+
+
+def cells_of(text: str) -> int:
+    """How many columns of a terminal a text takes: characters of Chinese and such take two, and few others not one."""
+    return len(text) if text.isascii() else cell_len(text)
+
+
+def lines_of(rows: Sequence[Sequence[str]], right: Sequence[bool], gap: int = 3) -> list[str]:
+    """The lines of a table; `right` says of each column whether its cells stand to the right."""
+    sizes = [[cells_of(cell) for cell in row] for row in rows]
+    widths = [max(column) for column in zip(*sizes, strict=True)]
+    between, lines = " " * gap, []
+    for cells, used in zip(rows, sizes, strict=True):
         parts = []
         for cell, size, width, is_right in zip(cells, used, widths, right, strict=True):
             space = " " * (width - size)
             parts.append(space + cell if is_right else cell + space)
-        lines.append("   ".join(parts) + "\n")
-    return "".join(lines)
+        lines.append(between.join(parts))
+    return lines
 
 
 def _plain(cell: object) -> str:

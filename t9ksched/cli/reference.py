@@ -32,7 +32,7 @@ def reference() -> str:
 
 def _commands(app: typer.Typer, path: str) -> Iterator[tuple[str, Callable[..., Any]]]:
     for command in app.registered_commands:
-        if command.callback:
+        if command.callback and not command.hidden:
             yield f"{path} {command.name or command.callback.__name__.rstrip('_')}", command.callback
     for group in app.registered_groups:
         if group.typer_instance:

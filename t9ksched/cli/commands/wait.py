@@ -7,15 +7,13 @@ from typing import Annotated, Any
 import typer
 
 from t9ksched.cli.failure import BAD_USAGE, Failure
-from t9ksched.cli.following import Teller
+from t9ksched.cli.following import Teller, Watch
 from t9ksched.cli.kinds import parse_target
 from t9ksched.cli.options import NamespaceOption, OutputOption, Service, with_service
 from t9ksched.cli.output import Output, console, print_json
 from t9ksched.client import goals
 from t9ksched.model.duration import parse_duration
 from t9ksched.model.job import TERMINATING
-
-POLL_SECONDS = 0.25
 
 
 class Goal(StrEnum):
@@ -41,33 +39,30 @@ def wait(
     that has already succeeded.
     """
     wanted = parse_target(target, namespace)
-    client = service()
     end = time.monotonic() + _seconds(timeout)
     job: dict[str, Any] | None = None
     out = console()
-    teller = Teller(out) if output is Output.table and out.is_terminal else None
+    watch = Watch(service(), wanted, Teller(out) if output is Output.table and out.is_terminal else None)
     while True:
         try:
-            job = client.get(wanted.path)
+            seen = watch.look()
         except Failure as failure:
-            if failure.name != "NotFound":
-                raise
-            if goal is Goal.deleted:
+            if failure.name == "NotFound" and goal is Goal.deleted:
                 job = None
                 break
             raise
-        if teller is not None and job is not None:
-            teller.tell(job)
-        if job is not None and reached(goal, job):
+        job = seen or job
+        if seen is not None and reached(goal, seen):
             break
-        if time.monotonic() >= end:
+        left = end - time.monotonic()
+        if left <= 0:
             reason = (job or {}).get("reason") or {}
             raise Failure(
                 f"{wanted} is not {goal.value} after {timeout}; it is {(job or {}).get('phase')}.",
                 details=[f"{reason['code']}: {reason['message']}"] if reason.get("code") else [],
                 remedy=f"See why: t9ksched explain {wanted} -n {namespace}",
             )
-        time.sleep(POLL_SECONDS)
+        watch.wait(left)
     if output is Output.json:
         print_json(job)
     else:

@@ -56,7 +56,8 @@ from tests.integration.edge.test_volumes import claim, local_volume, storage_cla
 from tests.integration.scheduler.koordinator import serve
 from tests.integration.world import GPU, RUN_LABEL, TIMEOUT, World
 from tests.unit.api.world import Client as Rest
-from tests.unit.api.world import ScriptedLeader
+from tests.unit.api.world import ScriptedLeader, config_map, mounting
+from tests.unit.api.world import documents as stream
 from tests.unit.api.world import pod as plain_pod
 from tests.unit.workloads.builders import mpi_v1, notebook, pytorch
 
@@ -480,6 +481,10 @@ async def test_every_right_of_the_rest_service_is_used(stage: Stage, tmp_path: P
                         assert (await admin("POST", f"{address}/actions/pause")).status == 200, address
                         assert (await admin("POST", f"{address}/actions/resume")).status == 200, address
                     assert (await admin("DELETE", address)).status == 200, address
+            for name, status in (("one", 201), ("two", 409)):
+                pod = mounting(plain_pod(name, ours=False, gpus=0), "files")
+                made = await admin("POST", "/apis/v1/workloads", stream(config_map("files"), pod))
+                assert made.status == status, made.body
             await read_a_log(stage, admin)
             assert (await ann("POST", "/apis/v1/workloads", texts[0])).status == 403
             assert (await ann("GET", "/apis/v1/queues")).status == 200

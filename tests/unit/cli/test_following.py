@@ -1,13 +1,14 @@
 """Following a job: a line for each change, until it ends or is deleted."""
 
 import io
+import itertools
 
 import pytest
 from rich.console import Console
 
 from t9ksched.cli import following
 from t9ksched.cli.client import Client
-from t9ksched.cli.failure import Failure
+from t9ksched.cli.failure import Away, Failure
 from t9ksched.cli.following import Teller, follow
 from t9ksched.cli.kinds import Target
 from tests.unit.cli.conftest import Service
@@ -44,6 +45,34 @@ def test_a_job_that_has_ended_is_followed_no_further(service: Service, capsys: p
 
 def test_a_job_that_is_deleted_meanwhile(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     service.answers[f"GET {JOB.path}"] = 200, {"kind": "Job", "name": "fit", "phase": "Running"}
-    monkeypatch.setattr(following.time, "sleep", lambda _: service.answers.clear())
+    monkeypatch.setattr(following.Watch, "wait", lambda *_: service.answers.clear())
     with pytest.raises(Failure, match="Job/fit was deleted before it ended"):
         follow(Client.at(service.url, ""), JOB, quiet=True)
+
+
+def test_a_service_that_is_away_for_a_while_is_waited_for(
+    service: Service, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    service.answers[f"GET {JOB.path}"] = 200, {"kind": "Job", "name": "fit", "phase": "Succeeded"}
+    client, looks = Client.at(service.url, ""), iter(["Running", None, None, "Succeeded"])
+
+    def get(_: Client, path: str) -> dict[str, object]:
+        phase = next(looks)
+        if phase is None:
+            raise Away("Nothing answers.")
+        return {"kind": "Job", "name": "fit", "phase": phase}
+
+    monkeypatch.setattr(Client, "get", get)
+    monkeypatch.setattr(following.Watch, "wait", lambda *_: None)
+    assert follow(client, JOB)["phase"] == "Succeeded"
+    told = capsys.readouterr()
+    assert told.out == "Job/fit is Running: 0 of 0 run\nJob/fit is Succeeded\n"
+    assert told.err == "Nothing answers. Waiting for it…\n"
+    looks = iter(["Running", *[None] * 3])
+    moments = itertools.count(0.0, 100.0)
+    monkeypatch.setattr(following.time, "monotonic", lambda: next(moments))
+    with pytest.raises(Away):
+        follow(client, JOB, quiet=True)
+    looks = iter([None])
+    with pytest.raises(Away):
+        follow(client, JOB, quiet=True)

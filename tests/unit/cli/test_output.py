@@ -47,25 +47,6 @@ def test_times_ahead(moment: str | None, text: str) -> None:
     assert ahead(moment, NOW) == text
 
 
-@pytest.mark.parametrize("planned", [True, False])
-def test_the_planned_start_has_a_column_where_something_is_planned(planned: bool) -> None:
-    out = Console(file=io.StringIO(), width=240)
-    plan = {"at": "2000-01-01T00:00:00Z", "firm": True, "nodes": ["n0"]} if planned else None
-    job = {"namespace": "default", "kind": "MPIJob", "name": "walk", "phase": "Pending", "plannedStart": plan}
-    show([job, job | {"name": "run", "plannedStart": None}], out)
-    head, first, second = out.file.getvalue().splitlines()  # type: ignore[attr-defined]
-    assert ("PLANNED" in head.split()) == planned
-    assert first.split()[7:] == (["–", "now"] if planned else ["–"])
-    assert second.split()[7:] == (["–", "–"] if planned else ["–"])
-
-
-def test_a_tentative_start_is_told_as_expected() -> None:
-    out = Console(file=io.StringIO(), width=240)
-    plan = {"at": "2000-01-01T00:00:00Z", "firm": False, "nodes": []}
-    show([{"namespace": "default", "kind": "MPIJob", "name": "walk", "phase": "Pending", "plannedStart": plan}], out)
-    assert "expected now (tentative)" in out.file.getvalue()  # type: ignore[attr-defined]
-
-
 NO_WIDTH = ["Cs", "Cc", "Cf", "Co", "Cn", "Mn", "Me"]
 CELLS = st.text(st.characters(exclude_categories=NO_WIDTH), max_size=8) | st.sampled_from(
     ["中文", "a\nb", "[bold]x", "é"]
