@@ -10,7 +10,7 @@ PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # Tests start hundreds of short processes: they must not compile the program anew each time.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help demo up test check native soak reference audit sbom clean
+.PHONY: help demo up test check native soak reference man audit sbom clean
 .DEFAULT_GOAL := help
 
 help:  ## show these targets
@@ -49,6 +49,11 @@ reference: $(READY)  ## write docs/reference/ anew: commands, REST and metrics f
 	@$(BIN)/python -m t9ksched.cli.settingsreference > docs/reference/settings.md
 	@$(BIN)/python -m api.reference > docs/reference/rest.md
 	@$(BIN)/python -m t9ksched.scheduler.report.families > docs/reference/metrics.md
+
+MAN ?= dist/man/man1
+man: $(READY)  ## write man pages of all commands; MAN=FOLDER
+	@$(BIN)/python -m t9ksched.cli.manpages $(MAN)
+	@echo "$(MAN)"
 
 audit: $(READY)  ## ask the OSV database about every package that uv.lock names (needs a network)
 	@$(UV) audit --frozen --preview-features audit

@@ -41,6 +41,10 @@ def main() -> None:
     if sys.argv[1:] == ["--version"]:
         sys.stdout.write(f"t9ksched {version()}\n")
         return
+    if os.environ.get("_T9KSCHED_COMPLETE"):
+        from t9ksched.cli import completion
+
+        completion.run()
     try:
         with loading():
             from t9ksched.cli.application import application

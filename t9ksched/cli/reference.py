@@ -9,6 +9,8 @@ from typing import Any, Union, get_args, get_origin
 import typer
 from typer.models import ArgumentInfo, OptionInfo
 
+from t9ksched.cli.examples import shown as examples_of
+
 HEAD = """# Command reference
 
 Written by `make reference` from the commands themselves. Exit codes: 0 done, 1 the request failed, 2 bad usage.
@@ -22,24 +24,32 @@ def reference() -> str:
     from t9ksched.cli.application import application
 
     parts = [HEAD]
-    for path, function in _commands(application(), "t9ksched"):
+    for path, function in commands_of(application(), "t9ksched"):
         parts += [f"## `{path}`\n", f"{inspect.getdoc(function)}\n"]
+        if examples := examples_of(path.removeprefix("t9ksched ")):
+            parts += ["```\n" + "\n".join(examples) + "\n```\n"]
         rows = [_row(parameter) for parameter in inspect.signature(function, eval_str=True).parameters.values()]
         if rows:
             parts += ["| Parameter | Meaning |\n|---|---|\n" + "\n".join(rows) + "\n"]
     return "\n".join(parts)
 
 
-def _commands(app: typer.Typer, path: str) -> Iterator[tuple[str, Callable[..., Any]]]:
+def commands_of(app: typer.Typer, path: str) -> Iterator[tuple[str, Callable[..., Any]]]:
+    """Each listed command with the words that lead to it, those of groups one by one."""
     for command in app.registered_commands:
         if command.callback and not command.hidden:
             yield f"{path} {command.name or command.callback.__name__.rstrip('_')}", command.callback
     for group in app.registered_groups:
         if group.typer_instance:
-            yield from _commands(group.typer_instance, f"{path} {group.name}")
+            yield from commands_of(group.typer_instance, f"{path} {group.name}")
 
 
 def _row(parameter: inspect.Parameter) -> str:
+    return "| `{}` | {} |".format(*(cell.replace("|", r"\|") for cell in parameter_row(parameter)))
+
+
+def parameter_row(parameter: inspect.Parameter) -> tuple[str, str]:
+    """How a parameter is written, and what it means."""
     kind, info = _annotation(parameter.annotation)
     optional = parameter.default is not inspect.Parameter.empty
     many = get_origin(kind) is list
@@ -57,7 +67,7 @@ def _row(parameter: inspect.Parameter) -> str:
     if optional and parameter.default not in (None, False):
         notes.append(f"default `{getattr(parameter.default, 'value', parameter.default)}`")
     text = (info.help or "") + (f" ({'; '.join(notes)})" if notes else "")
-    return "| `{}` | {} |".format(*(cell.replace("|", r"\|") for cell in (shown, text)))
+    return shown, text
 
 
 def _annotation(annotation: Any) -> tuple[Any, OptionInfo | ArgumentInfo]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from t9ksched.cli.application import _COMMANDS
+from t9ksched.cli.application import COMMANDS
 from t9ksched.cli.main import SERVER_PACKAGES
 from tests.acceptance.base_only import ROOT, importable
 from tests.acceptance.conftest import EXAMPLES, TIMEOUT_SECONDS, Done, Up, environment, until
@@ -35,7 +35,7 @@ def test_a_day_of_a_user_and_of_an_administrator(up: Up, tmp_path: Path) -> None
         assert done.code == 0, (arguments, done.err)
         return done.out
 
-    names = {command.name for command in _COMMANDS}
+    names = {command.name for command in COMMANDS}
     listed = must("--help")
     assert names <= set(re.findall(r"[a-z-]+", listed))
     queue = tmp_path / "queues.yaml"

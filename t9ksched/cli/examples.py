@@ -1,0 +1,56 @@
+"""Examples of commands, for `--help`, the reference and man pages. A test holds each to the options that there are."""
+
+from typing import Final
+
+EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
+    "demo": ("demo", "demo --preset sharing"),
+    "up": ("up", "up --nodes nodes.yaml --port 0 -o json", "up --kubeconfig ~/.kube/config --observe"),
+    "run": (
+        "run --gpus 4 --image pytorch/pytorch --queue a100 -- python train.py --epochs 10",
+        "run --gpus 8 --replicas 2 --image IMAGE --time-limit 4h --follow -- torchrun train.py",
+        "run --gpus 1 --image IMAGE --dry-run -- python train.py",
+    ),
+    "submit": (
+        "submit job.yaml --queue a100 --time-limit 4h",
+        "submit job.yaml --set spec.replicaSpecs[0].replicas=4 --dry-run",
+        "submit train.sh --image pytorch/pytorch --mount home:/home",
+    ),
+    "jobs": (
+        "jobs --mine",
+        "jobs --queue a100 --phase Pending --sort pos",
+        "jobs -o custom-columns=JOB,WHO:.submitter",
+    ),
+    "explain": ("explain pj/resnet", "explain job/fit -n vision -o json"),
+    "wait": ("wait pj/resnet --for running --timeout 10m", "wait job/fit --for succeeded"),
+    "timeline": ("timeline", "timeline --by queues --hours 48"),
+    "update": ("update pj/resnet --time-limit 2h",),
+    "cancel": ("cancel pj/resnet", "cancel job/fit job/test -n vision --yes"),
+    "completion": ("completion bash > ~/.local/share/bash-completion/completions/t9ksched", "completion fish"),
+    "hold": ("hold pj/resnet",),
+    "release": ("release pj/resnet",),
+    "prioritise": ("prioritise pj/resnet --priority 50",),
+    "nodes": ("nodes", "nodes a100-0", "nodes a100-0 cordon --gpu 3 --why 'ECC errors'"),
+    "queues": (
+        "queues list",
+        "queues create a100 --quota nvidia.com/gpu=32 --for-namespace vision",
+        "queues drain a100",
+    ),
+    "reservations": ("reservations list",),
+    "usage": ("usage --by month", "usage --by user -o json"),
+    "forecast-accuracy": ("forecast-accuracy",),
+    "stop-scheduling": ("stop-scheduling --for 1h --why 'new switches'", "stop-scheduling --resume"),
+    "token": ("token create ann", "token list"),
+    "simulate": ("simulate replay --jobs trace.swf --format swf --cluster 64x8 --policy easy",),
+    "snapshot": ("snapshot > now.json",),
+    "doctor": ("doctor",),
+    "db": ("db current", "db upgrade"),
+    "scheduler": ("scheduler",),
+    "controller": ("controller",),
+    "api": ("api",),
+}
+"""By command, without the program's name."""
+
+
+def shown(name: str) -> list[str]:
+    """The examples of a command, as they are typed; none for one that has none."""
+    return [f"t9ksched {one}" for one in EXAMPLES.get(name, ())]
