@@ -55,6 +55,7 @@ COMMANDS: Final = (
     _Command("logs", "logs:logs", _DAY),
     _Command("exec", "exec:exec_", _DAY),
     _Command("history", "history:history", _DAY),
+    _Command("top", "top:top", _DAY),
     _Command("timeline", "timeline:timeline", _DAY),
     _Command("pause", "running:pause", _DAY),
     _Command("resume", "running:resume", _DAY),

@@ -23,6 +23,7 @@ EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
     "explain": ("explain pj/resnet", "explain job/fit -n vision -o json"),
     "wait": ("wait pj/resnet --for running --timeout 10m", "wait job/fit --for succeeded"),
     "logs": ("logs pj/resnet -f", "logs pj/resnet --all --since 10m"),
+    "top": ("top", "top --mine --queue a100"),
     "timeline": ("timeline", "timeline --by queues --hours 48"),
     "update": ("update pj/resnet --time-limit 2h",),
     "cancel": ("cancel pj/resnet", "cancel job/fit job/test -n vision --yes"),

@@ -146,12 +146,14 @@ def table_lines(
     return lines_of(rows, [column.right for column in columns], gap)
 
 
+def short_name(job: Job) -> str:
+    """`pj/resnet`: a job by the short name of its kind."""
+    kind = str(job.get("kind"))
+    return f"{_SHORT.get(kind, kind.lower())}/{job.get('name')}"
+
+
 def _cell(job: Job, column: Column, *, short: bool) -> str:
-    text = column.shown(job)
-    if short and column.name == "JOB":
-        kind, _, name = text.partition("/")
-        return f"{_SHORT.get(kind, kind.lower())}/{name}"
-    return text
+    return short_name(job) if short and column.name == "JOB" else column.shown(job)
 
 
 def _width(widths: Sequence[int]) -> int:

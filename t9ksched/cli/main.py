@@ -32,6 +32,8 @@ SERVER_PACKAGES = frozenset(
     }
 )
 """What the extra `server` of the package adds, as it is imported."""
+EXTRAS = {"textual": "top"}
+"""What single commands need beyond that, by the extra that adds it."""
 _INTERRUPTED = 130
 """The exit code of what Ctrl-C ended, as shells have it."""
 
@@ -74,13 +76,18 @@ def main() -> None:
 
 
 def _without_service(error: Exception) -> Failure | None:
-    """The failure of a command that needs the service where the base package is installed alone; None of any other."""
+    """The failure of a command that needs more than what is installed here; None of any other error."""
     package = (error.name or "").partition(".")[0] if isinstance(error, ModuleNotFoundError) else ""
-    if package not in SERVER_PACKAGES:
+    if package in SERVER_PACKAGES:
+        extra, what = "server", "the service"
+    elif package in EXTRAS:
+        extra, what = EXTRAS[package], package
+    else:
         return None
     return Failure(
-        f"This command needs the service, which is not installed here: there is no {package}.",
-        remedy="Install it: pip install 't9ksched[server]'",
+        f"This command needs {what}, which is not installed here"
+        + (f": there is no {package}." if what != package else "."),
+        remedy=f"Install it: pip install 't9ksched[{extra}]'",
         code=BAD_USAGE,
     )
 
