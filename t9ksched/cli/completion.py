@@ -20,6 +20,7 @@ VARIABLE: Final = "_T9KSCHED_COMPLETE"
 """By this variable the shell's function asks: `complete_bash` and so on."""
 _OF_METAVARS: Final = {
     "KIND/NAME": "jobs",
+    "[KIND/NAME]": "jobs",
     "KIND/NAME[:any]": "jobs",
     "QUEUE": "queues",
     "NODE": "nodes",

@@ -82,8 +82,7 @@ def squeue(arguments: Arguments = None) -> None:
             case "p" | "partition":
                 ours += _each("--queue", value)
             case "t" | "states":
-                states = [_STATES.get(one.upper(), one) for one in (value or "").split(",") if one.lower() != "all"]
-                ours += [word for one in dict.fromkeys(states) for word in ("--phase", one)]
+                ours += [word for one in _states(value) for word in ("--phase", one)]
             case "j" | "jobs":
                 _answer("squeue", ["t9ksched", "explain", _job(value)])
             case "i" | "iterate":
@@ -96,7 +95,7 @@ def squeue(arguments: Arguments = None) -> None:
 def scancel(arguments: Arguments = None) -> None:
     """Slurm's scancel is `t9ksched cancel KIND/NAME` here."""
     _, rest = _taken(arguments, "AnpqRstuwM")
-    _answer("scancel", ["t9ksched", "cancel", *([_job(one) for one in rest] or ["KIND/NAME"])], _NAMED)
+    _answer("scancel", ["t9ksched", "cancel", *_jobs(rest)], _NAMED)
 
 
 def sinfo(arguments: Arguments = None) -> None:
@@ -107,16 +106,20 @@ def sinfo(arguments: Arguments = None) -> None:
 
 
 def sacct(arguments: Arguments = None) -> None:
-    """Slurm's sacct is `t9ksched jobs --all` here, and `t9ksched usage` for GPU-hours."""
+    """Slurm's sacct is `t9ksched history` here, and `t9ksched usage` for GPU-hours."""
     given, _ = _taken(arguments, "ujSEsoArNngM")
-    ours = ["t9ksched", "jobs", "--all"]
+    ours = ["t9ksched", "history"]
     for option, value in given:
         if option in ("j", "jobs"):
-            _answer("sacct", ["t9ksched", "explain", _job(value)])
+            _answer("sacct", ["t9ksched", "history", _job(value)])
         if option in ("u", "user"):
             ours += _each("--user", value)
         elif option in ("r", "partition"):
             ours += _each("--queue", value)
+        elif option in ("s", "state"):
+            ours += _each("--phase", ",".join(_states(value)))
+        elif option in ("S", "starttime"):
+            ours += ["--since", value or "7d"]
     _answer("sacct", ours, "GPU-hours by user, queue and month: t9ksched usage --by month")
 
 
@@ -129,6 +132,7 @@ def scontrol(arguments: Arguments = None) -> None:
     _answer("scontrol", ours or ["t9ksched", "--help"], "" if ours else unknown)
 
 
+_VERBS: Final = {"suspend": "pause", "resume": "resume", "requeue": "resubmit"}
 _NAMED: Final = "Jobs are named, not numbered: t9ksched jobs --mine shows yours"
 
 
@@ -149,7 +153,9 @@ def _controlled(verb: str, rest: Sequence[str]) -> Words | None:
             "config": ["t9ksched", "doctor"],
         }.get(first)
     if verb in ("hold", "uhold", "release"):
-        return ["t9ksched", verb.removeprefix("u"), *(map(_job, rest) or ["KIND/NAME"])]
+        return ["t9ksched", verb.removeprefix("u"), *_jobs(rest)]
+    if verb in _VERBS:
+        return ["t9ksched", _VERBS[verb], *_jobs(rest)]
     if verb == "update" and "jobid" in pairs:
         if "priority" in pairs:
             return ["t9ksched", "prioritise", _job(pairs["jobid"]), "--priority", "0…100"]
@@ -193,6 +199,12 @@ _LONG: Final = frozenset(
 """Options that have a value also without `=`."""
 
 
+def _states(value: str | None) -> list[str]:
+    """The phases that states of Slurm are, each once."""
+    states = [_STATES.get(one.upper(), one) for one in (value or "").split(",") if one.lower() != "all"]
+    return list(dict.fromkeys(states))
+
+
 def _each(option: str, value: str | None) -> Words:
     return [word for one in (value or "NAME").split(",") for word in (option, one)]
 
@@ -211,6 +223,10 @@ def _value(option: str, text: str) -> str:
         return words.begin(text, datetime.now().astimezone()) or "now" if option == "--begin" else text
     except ValueError:
         return text
+
+
+def _jobs(texts: Sequence[str]) -> Words:
+    return [_job(one) for one in texts] or ["KIND/NAME"]
 
 
 def _option(name: str) -> str:
