@@ -6,6 +6,7 @@ least that it may have there: a quota holds whichever cards pods get.
 
 from collections.abc import Sequence
 from functools import cached_property
+from typing import Final
 
 import numpy as np
 
@@ -14,6 +15,10 @@ from t9ksched.model.card_slices import CardLayout
 from t9ksched.model.card_worth import worth_on
 from t9ksched.model.node import NodeFacts
 from t9ksched.model.podclass import PodClass
+
+
+_MOST: Final = 1 << 62
+"""More than any quota counts: a pod may ask for any number."""
 
 
 class CardWorths:
@@ -39,7 +44,10 @@ class CardWorths:
         known = self._known.get(pod_class)
         if known is None:
             layouts, kind = self.kinds
-            amounts = np.array([worth_on(pod_class, one) for one in layouts], np.int64).reshape(-1, 2)
+            each = (
+                (min(least, _MOST), min(most, _MOST)) for least, most in (worth_on(pod_class, one) for one in layouts)
+            )
+            amounts = np.array(list(each), np.int64).reshape(-1, 2)
             known = self._known[pod_class] = amounts[kind, 0], amounts[kind, 1]
         return known
 

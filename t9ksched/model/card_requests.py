@@ -139,7 +139,7 @@ def _hami(asking: Asking, annotations: Mapping[str, str]) -> Iterator[CardReques
         if HAMI_CORES not in asked:
             cores = _PERCENT  # all of the memory, and nothing said of the cores, is the whole card
     count = asking.amounts.get(NVIDIA_GPU, 0)
-    yield _part(asking, NVIDIA_GPU, count or 1, cores, memory, percent, implied=not count)
+    yield _part(asking, NVIDIA_GPU, count or 1, cores, memory, percent, HAMI_MEMORY, implied=not count)
 
 
 def _mgpu(asking: Asking, annotations: Mapping[str, str]) -> Iterator[CardRequest]:
@@ -165,7 +165,7 @@ def _mgpu(asking: Asking, annotations: Mapping[str, str]) -> Iterator[CardReques
         return
     if memory_each < _LEAST_MGPU:
         raise Fault(MGPU_MEMORY, f"a part of a card has at least {_LEAST_MGPU} MiB, this has {memory_each}")
-    yield _part(asking, MGPU_CORE, count, each, memory_each, 0)
+    yield _part(asking, MGPU_CORE, count, each, memory_each, 0, MGPU_MEMORY)
 
 
 def _mgpu_count(text: str, asking: Asking) -> int:
@@ -224,7 +224,8 @@ def _koordinator(asking: Asking, annotations: Mapping[str, str]) -> Iterator[Car
         if amount // count > _PERCENT:
             raise Fault(name, f"{amount} on {count} cards is {amount // count} on each, and a card has {_PERCENT}")
     each = -(-memory // (count * _MIB))
-    yield _part(asking, KOORDINATOR_CORE, count, core // count, each, 0 if memory else percent // count)
+    percent = 0 if memory else percent // count
+    yield _part(asking, KOORDINATOR_CORE, count, core // count, each, percent, KOORDINATOR_MEMORY)
 
 
 def _annotated(asking: Asking, annotations: Mapping[str, str]) -> Iterator[CardRequest]:
@@ -255,19 +256,28 @@ def _annotated(asking: Asking, annotations: Mapping[str, str]) -> Iterator[CardR
             raise Fault(cores_key, f"{cores_text[:SHOWN]!r} must be a whole percentage from 1 to {_PERCENT}")
         cores = percent
     # Cores alone: as large a part of the memory, so that a card's parts fill both alike.
-    yield _part(asking, NVIDIA_GPU, count, cores, memory, 0 if memory else cores)
+    yield _part(asking, NVIDIA_GPU, count, cores, memory, 0 if memory else cores, memory_key)
 
 
 DIALECTS: Final[tuple[Reader, ...]] = (_hami, _mgpu, _gpushare, _koordinator, _annotated)
 
 
 def _part(
-    asking: Asking, resource: str, count: int, cores: int, memory: int, percent: int, *, implied: bool = False
+    asking: Asking,
+    resource: str,
+    count: int,
+    cores: int,
+    memory: int,
+    percent: int,
+    said_by: str = "",
+    *,
+    implied: bool = False,
 ) -> CardRequest:
+    """`said_by` is what says the memory, if that is not the resource."""
     if cores == _PERCENT and not memory and resource != NVIDIA_GPU:  # whose units are slices on some nodes
         return WholeCards(asking.name, resource, count, asking.kind)
     if memory > _LARGEST:
-        raise Fault(resource, f"{memory} MiB is more than any card has")
+        raise Fault(said_by or resource, f"{memory} MiB is more than any card has")
     count = _count(count, resource)
     return SharedCards(asking.name, resource, count, asking.kind, cores * _THOUSANDTHS, memory, percent, implied)
 

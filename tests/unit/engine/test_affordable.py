@@ -194,3 +194,11 @@ def test_gangs_of_several_kinds_are_kept_within_the_quota(
 def test_a_pod_that_asks_for_no_cards_is_not_held_against_them() -> None:
     assert starts(decide(view([WHOLE], [gang("g", of=pod_class(cpu=1))], with_quota(0)))) == ["g"]
     assert CardChoice().most_cards == 0
+
+
+@pytest.mark.parametrize("count", [10**15, 10**18, 2**63 - 1])
+def test_a_pod_that_asks_for_more_cards_than_can_be_counted_waits(count: int) -> None:
+    huge = gang("huge", of=pod_class(gpu=count))
+    found = decide(view([WHOLE, SMALL], [huge, gang("g", of=shared_class(0, 4_000))], with_quota(1)))
+    assert starts(found) == ["g"]
+    assert codes(found)["huge"][0] == "QuotaExceeded"

@@ -88,7 +88,7 @@ LIMITS = "spec.containers[0].resources.limits"
         ({"core": 200, "memory": 1024}, {}, f"{LIMITS}[vke.volcengine.com/mgpu-memory]", "is left out"),
         ({"core": 6500}, {}, f"{LIMITS}[vke.volcengine.com/mgpu-core]", "65 cards"),
         ({"core": 10**18}, {}, f"{LIMITS}[vke.volcengine.com/mgpu-core]", "cards: a container can have"),
-        ({"core": 50, "memory": 1 << 60}, {}, f"{LIMITS}[vke.volcengine.com/mgpu-core]", "more than any card has"),
+        ({"core": 50, "memory": 1 << 60}, {}, f"{LIMITS}[vke.volcengine.com/mgpu-memory]", "more than any card has"),
         ({"core": 100}, {COUNTS: "3"}, f"{LIMITS}[vke.volcengine.com/mgpu-core]", "cannot be divided by the 3 cards"),
         ({"core": 90, "memory": 1000}, {COUNTS: "3"}, f"{LIMITS}[vke.volcengine.com/mgpu-memory]", "1000 cannot"),
         ({"core": 60, "memory": 300}, {COUNTS: "2"}, f"{LIMITS}[vke.volcengine.com/mgpu-memory]", "this has 150"),
