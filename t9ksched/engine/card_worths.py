@@ -16,7 +16,6 @@ from t9ksched.model.card_worth import worth_on
 from t9ksched.model.node import NodeFacts
 from t9ksched.model.podclass import PodClass
 
-
 _MOST: Final = 1 << 62
 """More than any quota counts: a pod may ask for any number."""
 

@@ -121,7 +121,8 @@ class FutureCharges:
         for account, resource, nominal, held in self._limits(queue):
             if (needs := demand.get(resource, 0)) > 0:
                 at, paid = self._paid(account, resource, held)[2]
-                found.append((at, paid + needs <= nominal))
+                # The demand may have more than 64 bits, the difference is compared all the same.
+                found.append((at, paid <= nominal - needs))
         return found
 
     def affords(self, block: Block, *, laid: bool) -> bool:

@@ -202,3 +202,23 @@ def test_a_pod_that_asks_for_more_cards_than_can_be_counted_waits(count: int) ->
     found = decide(view([WHOLE, SMALL], [huge, gang("g", of=shared_class(0, 4_000))], with_quota(1)))
     assert starts(found) == ["g"]
     assert codes(found)["huge"][0] == "QuotaExceeded"
+
+
+@pytest.mark.parametrize("policy", [Policy(planning=Planning()), Policy(actions=("allocate", "preempt"))])
+@pytest.mark.parametrize(
+    "of_", [pod_class(gpu=10**18), pod_class(gpu=2**63 - 1), shared_class(0, 10**18), shared_class(1000, 0, 10**18)]
+)
+@pytest.mark.parametrize("quota", [{}, {CARDS: 1}, {CARDS: 1, GPU: 4}])
+def test_no_number_of_cards_ends_a_cycle(policy: Policy, of_: PodClass, quota: dict[str, int]) -> None:
+    """Others start, and what runs stays, whatever plans and searches for victims there are."""
+    queues = {"q": queue(quota=quota, priority=9), "low": queue(quota=quota)}
+    gangs = [gang("huge", pods=3, of=of_, min_member=least, priority=5) for least in (1, 3)]
+    given_ = view(
+        [WHOLE, LARGE],
+        [*gangs, gang("g", "low", gpu=1)],
+        queues,
+        running=[holder("r", [0], shared_class(0, 64_000), LARGE, "low")],
+    )
+    found = decide(given_, policy)
+    assert starts(found) == ["g"]
+    assert not found.evictions
