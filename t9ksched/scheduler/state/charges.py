@@ -154,6 +154,7 @@ class Charges:
     def node_appeared(self, node: str) -> None:
         """Apply what waited for this node, or follow a change of it."""
         for charge in list(self.on_node(node)):
+            self._divide(charge)
             self._apply(charge)
             # While its cards are not ready, or are laid out anew, they are called otherwise: pods have what they had.
             worth = self._worth(node, charge.pod_class, charge.cards) or charge.worth
@@ -169,6 +170,19 @@ class Charges:
         """The node's columns are gone; its charges wait in case it comes back."""
         for charge in self.on_node(node):
             charge.applied = False
+
+    def _divide(self, charge: Charge) -> None:
+        """Its node may divide cards that it gave whole when the pod got them: these are all of their parts now."""
+        if charge.cards.parts or not charge.cards or charge.node not in self._nodes:
+            return
+        cards = self._nodes.facts(charge.node).cards.divide(charge.pod_class.cards, charge.cards)
+        if cards == charge.cards:
+            return
+        if charge.applied:
+            self._nodes.discharge(self._nodes.row(charge.node), charge.pod_class, charge.cards)
+            charge.applied = False
+        charge.cards = cards
+        self.moved(charge.node)
 
     def _apply(self, charge: Charge) -> None:
         if charge.applied or charge.node not in self._nodes:

@@ -1,5 +1,6 @@
 """Pods of other schedulers on nodes that divide cards: what they have is read, and a node gives nothing until it is."""
 
+import json
 from typing import Any
 
 import pytest
@@ -32,6 +33,24 @@ def divided(cards: int = 2, *, offered: bool = True) -> Any:
     status = {"allocatable": allocatable, "capacity": amounts, "conditions": ready}
     meta = {"name": "n1", "uid": "n1", "labels": {"vke.node.gpu.schedule": "mgpu"}}
     return decode_node({"metadata": meta, "spec": {}, "status": status})
+
+
+def of_hami() -> Any:
+    """The same node, under HAMi."""
+    one = {"count": 10, "devmem": 16000, "devcore": 100, "type": "NVIDIA-Tesla T4", "mode": "hami-core", "health": True}
+    register = json.dumps([one | {"id": f"GPU-{index}", "index": index} for index in range(2)])
+    amounts = {"cpu": "64", "memory": "256Gi", "pods": "110", "nvidia.com/gpu": "20"}
+    status = {"allocatable": amounts, "conditions": [{"type": "Ready", "status": "True"}]}
+    annotations = {names.CARD_MODE_ANNOTATION: names.HONOURS_INDEX, "hami.io/node-nvidia-register": register}
+    return decode_node({"metadata": {"name": "n1", "uid": "n1", "annotations": annotations}, "status": status})
+
+
+def part_of_hami(name: str, memory: int) -> Any:
+    limits = {"nvidia.com/gpu": "1", "nvidia.com/gpumem": str(memory)}
+    meta = {"name": name, "namespace": "ns", "uid": name, "creationTimestamp": CREATED}
+    meta |= {"labels": {names.QUEUE_LABEL: "q"}}  # type: ignore[dict-item]
+    containers = [{"name": "main", "resources": {"limits": limits, "requests": limits}}]
+    return decode_pod({"metadata": meta, "spec": {"schedulerName": names.SCHEDULER_NAME, "containers": containers}})
 
 
 def pod(name: str, core: int, memory: int, *, foreign: bool = False, phase: str = "Pending", cards: str = "") -> Any:
@@ -122,6 +141,25 @@ def test_cards_that_were_given_whole_before_a_node_divided_them_may_be_any(ours:
     assert placed(state) == {}
     state.remove_pod("pod-before")
     assert placed(state) == {"part": (0,)}
+
+
+@pytest.mark.parametrize("bound", [True, False])
+def test_a_card_that_was_given_whole_is_whole_when_its_node_divides_its_cards(bound: bool) -> None:
+    """HAMi keeps indices and the name of the resource: the pod has all of its card, and others get parts of the other."""
+    state = state_with(undivided())
+    state.upsert_pod(whole("before", 1, queue="q"))
+    assert [one.grant.indices("nvidia.com/gpu") for one in decide(state)] == [(0,)]
+    if bound:
+        state.upsert_pod(whole("before", 1, queue="q", node="n1", cards="0", phase="Running"))
+    state.upsert_node(of_hami())
+    assert not state.node_objects["n1"][1].unsure
+    for name in "abcd":
+        state.upsert_pod(part_of_hami(name, 5000))
+    found = {one.pod: one.grant.indices("nvidia.com/gpu") for one in decide(state)}
+    assert found == dict.fromkeys("abc", (1,))
+    state.remove_pod("pod-before")
+    assert [one.grant.indices("nvidia.com/gpu") for one in decide(state)] == [(0,)]
+    assert all(amount >= 0 for amount in state.nodes.used("n1").values())
 
 
 def test_divided_cards_that_were_given_before_a_node_gave_whole_ones_may_be_any() -> None:
