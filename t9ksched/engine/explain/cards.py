@@ -68,10 +68,13 @@ def _lacking(column: ClassFit, free: Int64s, among: Mask) -> "_Lacking | None":
     rows = column.trial.resource_rows
     sums = {rows.get(name) for name in SUMS}
     divided = {rows.get(need.of.resource): need.of.nodes for need in column.divided}
+    offered = column.trial.nodes.static.allocatable
     for at, units in column.needs:
         if at in divided:
             able &= (free[at] >= units) | divided[at]  # their number is that of the places of all cards
-        elif at not in sums:
+        elif at in sums:
+            able &= offered[at] > 0  # how much of it tells nothing of one card
+        else:
             able &= free[at] >= units
     for need in column.divided:
         on = np.flatnonzero(able & need.of.nodes)

@@ -226,6 +226,13 @@ def _no_single_node(column: ClassFit, match: int) -> Reason:
     at_most = {name: int(free[rows[name], row]) for name, units in pod_class.requests if units}
     if (reason := short_of(pod_class, match, at_most, CLOSEST)) is not None:
         return reason
+    if not column.ports:
+        return Reason(
+            Code.INSUFFICIENT_RESOURCES,
+            f"needs {wants(pod_class)} on one node; {matching(match)}, and none has the cards for it",
+            nodes={"match": match, "fit": 0},
+            unblocks=("room is given back on the matching nodes",),
+        )
     return Reason(
         Code.INSUFFICIENT_RESOURCES,
         f"its host ports are taken wherever it would fit; {matching(match)}",

@@ -64,7 +64,7 @@ def koordinator(*broken: int) -> NodeFacts:
         for at in range(2)
     ]
     own = reported(msgspec.convert({"metadata": {"name": "k"}, "spec": {"devices": devices}}, DeviceReport))
-    return made("k", {f"{KOORD}/gpu-core": 200, f"{KOORD}/gpu-memory-ratio": 200}, reported=own)
+    return made("k", {f"{KOORD}/gpu": 200, f"{KOORD}/gpu-core": 200, f"{KOORD}/gpu-memory-ratio": 200}, reported=own)
 
 
 def whole(memory: str = "81920") -> NodeFacts:
@@ -195,6 +195,12 @@ WORDS: dict[str, tuple[list[NodeFacts], PodClass, Code, list[str]]] = {
         pod(**{f"{KOORD}/gpu-core": 50, f"{KOORD}/gpu-memory-ratio": 50}),
         Code.INSUFFICIENT_RESOURCES,
         ["needs 50 % of the cores and 50 % of the memory on one card", "2/2 CardNotHealth"],
+    ),
+    "Koordinator: whole ones, one is not healthy": (
+        [koordinator(0)],
+        pod(**{f"{KOORD}/gpu": 200}),
+        Code.INSUFFICIENT_RESOURCES,
+        ["needs 2 whole cards of a node; 1/2 CardNotHealth, 1/2 AllocatedCardsInsufficientRequest"],
     ),
     "ours: no card so large, divided": (
         [hami()],
