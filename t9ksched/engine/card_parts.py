@@ -135,7 +135,9 @@ class PartNeed:
 
     Attributes:
         cores: thousandths of each card.
+        whole: whether it takes all of each.
         percent: of the memory of each card, where it asks so; else 0.
+        least: MiB that a card must have, where it asks so; else 0. Shape as `memory`.
         memory: MiB on each, shape (cards, nodes) as `DividedCards.size`: on cards of another size a percentage is
             another amount, on cards that will not do it is `LARGEST`.
         only: which cards will do; None for any.
@@ -151,11 +153,15 @@ class PartNeed:
         numbers = np.unique(of.numa) if together else ()
         self.groups: tuple[Mask, ...] = tuple(of.numa == number for number in numbers) if len(numbers) > 1 else ()
         self.cores, wanted, percent = CORES, 0, 100
-        if isinstance(request, SharedCards) and request.cores < CORES:
-            self.cores, wanted, percent = request.cores, request.memory, request.memory_percent
-        self.percent = 0 if wanted else percent or 100
-        self.memory: Int64s = np.minimum(np.full_like(of.size, wanted) * of.unit, LARGEST - 1)
-        if not wanted:
+        if isinstance(request, SharedCards):
+            self.cores, wanted, percent = min(request.cores, CORES), request.memory, request.memory_percent
+        self.whole = self.cores >= CORES
+        self.percent = 100 if self.whole else 0 if wanted else percent or 100
+        self.least: Int64s = np.minimum(np.full_like(of.size, wanted) * of.unit, LARGEST - 1)
+        self.memory: Int64s = self.least
+        if self.whole:  # nobody else uses what it leaves, and it must be as large as it says
+            self.memory = np.maximum(self.least, np.maximum(of.size, 1))
+        elif not wanted:
             self.memory = -(-np.maximum(of.size, 1) * self.percent // 100)
 
     def on(self, row: int) -> bool:

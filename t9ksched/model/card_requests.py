@@ -161,7 +161,7 @@ def _mgpu(asking: Asking, annotations: Mapping[str, str]) -> Iterator[CardReques
     if each == _PERCENT:
         if memory and count > 1:
             raise Fault(MGPU_MEMORY, f"is left out where {MGPU_CORE} is above {_PERCENT}: whole cards are meant")
-        yield WholeCards(asking.name, MGPU_CORE, _count(count, MGPU_CORE), asking.kind)
+        yield _part(asking, MGPU_CORE, _count(count, MGPU_CORE), _PERCENT, memory, 0)
         return
     if memory_each < _LEAST_MGPU:
         raise Fault(MGPU_MEMORY, f"a part of a card has at least {_LEAST_MGPU} MiB, this has {memory_each}")

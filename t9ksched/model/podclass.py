@@ -10,6 +10,7 @@ from typing import NamedTuple
 from weakref import WeakKeyDictionary, ref
 
 from t9ksched.model.card_requests import MGPU_CORE
+from t9ksched.model.card_size import CORES
 from t9ksched.model.cardchoice import POLICIES, CardChoice
 from t9ksched.model.cards import CardRequest, SharedCards
 from t9ksched.model.labels import NodeSelector
@@ -152,7 +153,8 @@ class PodClass:
     @cached_property
     def policy(self) -> str:
         """How nodes of mGPU must share the cores of their cards for it; empty if it asks for no parts of them."""
-        if not any(isinstance(each, SharedCards) and each.resource == MGPU_CORE for each in self.cards):
+        parts = (each for each in self.cards if isinstance(each, SharedCards) and each.cores < CORES)
+        if not any(each.resource == MGPU_CORE for each in parts):
             return ""
         return (self.choice.policy if self.choice is not None else "") or POLICIES[0]
 

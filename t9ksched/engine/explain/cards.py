@@ -17,7 +17,6 @@ from t9ksched.engine.explain.words import amount, counted
 from t9ksched.engine.placement.card_constraints import CARD_MEMORY, CARD_TYPE, CARD_UUID
 from t9ksched.engine.placement.class_fit import ClassFit
 from t9ksched.model.card_requests import SUMS
-from t9ksched.model.card_size import CORES
 from t9ksched.model.node import NodeFacts
 from t9ksched.model.reasons import Code, Reason
 
@@ -166,7 +165,7 @@ class _Lacking:
             best.append(f"{self._full} {'has' if self._full == 1 else 'have'} no place for another container")
         cards = f"for container {self._alone} {cards}" if self._alone else cards
         found = f"needs {self._each()}; {cards}{tail}" + (f"; {', '.join(best)}" if best else "")
-        return found + (self._others if need.cores >= CORES or need.count > 1 or self._slots else "")
+        return found + (self._others if need.whole or need.count > 1 or self._slots else "")
 
     def _best(self) -> list[str]:
         """What the cards have at best of what others lack."""
@@ -186,23 +185,32 @@ class _Lacking:
         need = self._need
         if self._slots is not None:
             return f"{', '.join(self._containers(self._slots))} on cards of one node"
-        if need.cores >= CORES:
-            each = "a whole card" if need.count == 1 else f"{need.count} whole cards"
+        if need.whole:
+            each = ("a whole card" if need.count == 1 else f"{need.count} whole cards") + self._least(need)
         else:
-            part = _part(need, self._asked[self._usable if self._usable.any() else self._meant])
+            part = _part(need, self._wanted(need))
             each = f"{part} on each of {need.count} cards" if need.count > 1 else f"{part} on one card"
         return each + (" that are attached to one NUMA node" if need.groups else "") + " of a node"
 
     def _containers(self, slots: SlotNeed) -> Iterator[str]:
         """What each container asks for."""
         for request, one in zip(slots.requests, slots.each, strict=True):
-            asked = one.memory[:, self._rows]
-            part = (
-                "a whole card"
-                if one.cores >= CORES
-                else _part(one, asked[self._usable if self._usable.any() else self._meant])
-            )
+            part = f"a whole card{self._least(one)}" if one.whole else _part(one, self._wanted(one))
             yield f"{part}{f' of each of {one.count}' if one.count > 1 else ''} for container {request.container}"
+
+    def _wanted(self, need: PartNeed) -> Int64s:
+        """The memory in MiB that is wanted of cards that will do, of such as can be used if there are any."""
+        asked = need.memory[:, self._rows]
+        meant = asked < LARGEST
+        for those in (meant & self._usable, meant):
+            if those.any():
+                return asked[those]
+        return need.least[:, self._rows]
+
+    def _least(self, need: PartNeed) -> str:
+        """How much memory whole cards must have, in words; empty where that is not said."""
+        least = int(need.least[:, self._rows].max(initial=0))
+        return f" with {least} MiB" + (" each" if need.count > 1 else "") if least else ""
 
     def _named(self, word: str, what: str) -> list[str]:
         """Which cards take no work for that cause, and why, if there are such."""

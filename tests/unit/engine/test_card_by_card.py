@@ -202,6 +202,24 @@ WORDS: dict[str, tuple[list[NodeFacts], PodClass, Code, list[str]]] = {
         Code.INSUFFICIENT_RESOURCES,
         ["needs 2 whole cards of a node; 1/2 CardNotHealth, 1/2 AllocatedCardsInsufficientRequest"],
     ),
+    "HAMi: all cores of a card that is too small": (
+        [hami()],
+        pod(**{GPU: 1, "nvidia.com/gpumem": 40000, "nvidia.com/gpucores": 100}),
+        Code.NEVER_FITS,
+        ["needs a whole card with 40000 MiB of a node; 3/3 CardInsufficientMemory; the largest has 32768 MiB"],
+    ),
+    "mGPU: all cores of a card that is too small": (
+        [mgpu()],
+        share(100, 40000),
+        Code.NEVER_FITS,
+        ["needs a whole card with 40000 MiB of a node; 4/4 CardInsufficientMemory; the largest has 32510 MiB"],
+    ),
+    "ours: whole cards that are too small": (
+        [hami()],
+        pod(**{GPU: 2}, annotations={f"{OURS}/gpu-memory": "40000Mi", f"{OURS}/gpu-cores": "100"}),
+        Code.NEVER_FITS,
+        ["needs 2 whole cards with 40000 MiB each of a node; 3/3 CardInsufficientMemory"],
+    ),
     "ours: no card so large, divided": (
         [hami()],
         pod(**{GPU: 1}, annotations=LARGE),

@@ -39,7 +39,7 @@ MGPU = "vke.volcengine.com/mgpu-core"
         ({"core": 30, "memory": 1024}, {}, part(MGPU, 1, 30, 1024)),
         ({"core": 99, "memory": 256}, {}, part(MGPU, 1, 99, 256)),
         ({"core": 100}, {}, WholeCards("main", MGPU, 1)),
-        ({"core": 100, "memory": 1024}, {}, WholeCards("main", MGPU, 1)),
+        ({"core": 100, "memory": 1024}, {}, part(MGPU, 1, 100, 1024)),
         ({"core": 300}, {}, WholeCards("main", MGPU, 3)),
         ({"core": 120, "memory": 2048}, {COUNTS: "2"}, part(MGPU, 2, 60, 1024)),
         ({"core": 200}, {COUNTS: "2"}, WholeCards("main", MGPU, 2)),

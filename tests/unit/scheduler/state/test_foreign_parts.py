@@ -145,7 +145,7 @@ def test_cards_that_were_given_whole_before_a_node_divided_them_may_be_any(ours:
 
 @pytest.mark.parametrize("bound", [True, False])
 def test_a_card_that_was_given_whole_is_whole_when_its_node_divides_its_cards(bound: bool) -> None:
-    """HAMi keeps indices and the name of the resource: the pod has all of its card, and others get parts of the other."""
+    """HAMi keeps indices and the resource: the pod has all of its card, and others get parts of the other one."""
     state = state_with(undivided())
     state.upsert_pod(whole("before", 1, queue="q"))
     assert [one.grant.indices("nvidia.com/gpu") for one in decide(state)] == [(0,)]
