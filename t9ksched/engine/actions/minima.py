@@ -55,6 +55,9 @@ class Minima:
         cycle = self._cycle
         paid = cycle.stats.placed + cycle.stats.preempted
         if self._one_kind is not None:
+            if (mixed := self._one_kind.mixed(gang)) is not None:
+                self._never(gang, mixed)
+                return False
             gang = yield from self._one_kind.settle(gang)
         if self._affordable is not None:
             gang = yield from self._affordable.settle(gang)
@@ -90,14 +93,17 @@ class Minima:
 
     def without_queue(self, name: str, gangs: Sequence[Gang]) -> None:
         """These gangs, the best one first, name a queue that does not exist."""
-        reasons = (explain.queue_not_found(name),)
-        self._cycle.stats.judged += len(gangs)
         for gang in gangs:
-            members, rest, enough = chosen(gang)
-            if members or not enough:
-                self._stay(gang, reasons)
-            elif rest:
-                self._cycle.short.append(Waiting(gang.uid, reasons))
+            self._never(gang, explain.queue_not_found(name))
+
+    def _never(self, gang: Gang, reason: Reason) -> None:
+        """No turn of the gang would end otherwise."""
+        self._cycle.stats.judged += 1
+        members, rest, enough = chosen(gang)
+        if members or not enough:
+            self._stay(gang, (reason,))
+        elif rest:
+            self._cycle.short.append(Waiting(gang.uid, (reason,)))
 
     def _judge(self, gang: Gang) -> Work[None]:
         cycle = self._cycle

@@ -13,6 +13,7 @@ from typing import Final
 
 from msgspec import structs
 
+from t9ksched.engine import explain
 from t9ksched.engine.actions.affordable import Affordable
 from t9ksched.engine.actions.fit import fit
 from t9ksched.engine.cycle import Cycle
@@ -24,6 +25,7 @@ from t9ksched.model.cardchoice import KINDS, CardChoice, kind_of, kinds
 from t9ksched.model.gang import Gang
 from t9ksched.model.labels import LabelSelector
 from t9ksched.model.podclass import PodClass
+from t9ksched.model.reasons import Reason
 
 Narrowing = Mapping[str, str]
 """Kind of cards by role."""
@@ -58,6 +60,20 @@ class OneKind:
                 return narrow
         return found[0][1]
 
+    def mixed(self, gang: Gang) -> Reason | None:
+        """Why no kind of cards will do for all members of some role; None where one will do."""
+        selector = self._cycle.view.queues[gang.queue].spec.node_selector
+        nodes, placed = self._cycle.trial.nodes.static, dict(gang.card_nodes)
+        wanted: dict[str, set[tuple[str, ...]]] = {}
+        for role, of in {(one.role, one.pod_class) for one in gang.waiting if one.pod_class.plain}:
+            wanted.setdefault(role, set()).add(_kinds(of, selector))
+        for role, each in sorted(wanted.items()):
+            if (node := placed.get(role)) is not None and node in nodes.index:
+                each.add((kind_of(nodes.facts[nodes.index[node]].mode, plain=True),))
+            if len(each) > 1 and not set.intersection(*map(set, each)):
+                return explain.kinds_mixed(role, [kind for kind in KINDS if any(kind in those for those in each)])
+        return None
+
     def _options(self, gang: Gang) -> dict[str, list[str]]:
         """The kinds that will do for each role with waiting members that take several, in order."""
         nodes, feasibility = self._cycle.trial.nodes.static, self._cycle.trial.feasibility
@@ -65,10 +81,14 @@ class OneKind:
         total, placed = dict(gang.total_roles), dict(gang.card_nodes)
         options: dict[str, list[str]] = {}
         classes = {(one.role, id(one.pod_class)): (one.role, one.pod_class) for one in gang.waiting}
-        for role, pod_class in classes.values():
-            wanted = _kinds(pod_class, selector) if pod_class.plain else ()
+        plain = [(role, of, _kinds(of, selector)) for role, of in classes.values() if of.plain]
+        common: dict[str, set[str]] = {}
+        for role, _, wanted in plain:
+            common[role] = common.get(role, set(wanted)).intersection(wanted)
+        for role, pod_class, wanted in plain:
             if len(wanted) < 2 or (total.get(role, 0) < 2 and role not in placed):
                 continue
+            wanted = tuple(kind for kind in wanted if kind in common[role])
             if (node := placed.get(role)) is not None and node in nodes.index:
                 kept = kind_of(nodes.facts[nodes.index[node]].mode, plain=True)
                 options[role] = [kept] if kept in wanted else list(wanted[:1])

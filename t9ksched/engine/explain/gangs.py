@@ -69,6 +69,19 @@ def too_few(gang: Gang) -> Reason:
     )
 
 
+def kinds_mixed(role: str, kinds: Sequence[str]) -> Reason:
+    """No kind of cards will do for all members of a role."""
+    of = f"role {role!r}" if role else "the gang"
+    return Reason(
+        Code.CARD_TYPE_MISMATCH,
+        f"pods of {of} ask for cards of different kinds, {' and '.join(kinds)}: members of one role take one kind",
+        unblocks=(
+            "ask for one gpu-mode in all pods of the role",
+            "give those of another kind a role of their own",
+        ),
+    )
+
+
 def quota_exceeded(shortfalls: Sequence[Shortfall], fewest: int = 0) -> Reason:
     """What the gang asks for is more than what is left of its queue's quota. On nodes where its pods have least of
     cards it would count as `fewest`; if there was room there, and that was left, it would be placed.

@@ -260,3 +260,17 @@ def test_roles_may_differ_in_kind() -> None:
     free = [member(f"f{at}", asks(mode="any", models=(("A40",),)), "free") for at in range(2)]
     found = decide(view(nodes, [gang("a", members=[*slices, *free])], {"q": queue()}))
     assert {one.pod: one.node for one in found.assignments} == {"s0": "mig", "s1": "mig", "f0": "a40", "f1": "a40"}
+
+
+@pytest.mark.parametrize("role", ["", "worker"])
+def test_a_role_whose_members_ask_for_different_kinds_waits(role: str) -> None:
+    pods = [member("a", asks(mode="whole"), role), member("b", asks(mode="slice"), role)]
+    plan = decide(view(MIXED, [gang("g", members=pods)], {"q": queue()}))
+    assert not plan.assignments
+    (reason,) = plan.waiting[0].reasons
+    assert reason.code == "CardTypeMismatch"
+    assert "ask for cards of different kinds, whole and slice" in reason.message
+    apart = [structs.replace(one, role=one.uid) for one in pods]
+    assert starts(decide(view(MIXED, [gang("g", members=apart)], {"q": queue()}))) == ["g"]
+    alike = [member("a", asks(mode="any"), role), member("b", asks(mode="slice"), role)]
+    assert kinds_of(decide(view(MIXED, [gang("g", members=alike)], {"q": queue()}))) == {"g": {"mig"}}
