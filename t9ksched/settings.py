@@ -11,6 +11,7 @@ from pydantic import Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from t9ksched.model.leadership import DURATION, LEAST, Timing
+from t9ksched.model.outbound import Network, parse_network
 
 PREFIX = "T9KSCHED_"
 
@@ -78,6 +79,12 @@ class Settings(BaseSettings):
     """Names of further resources whose units are whole cards, separated by commas."""
     scheduler_conf: Path | None = None
     """A file with the `scheduler.conf`, followed while the scheduler runs, in place of the ConfigMap."""
+    notify_networks: Annotated[tuple[Network, ...], NoDecode] = ()
+    """Networks beyond the public ones to which notifications may go, such as `10.1.0.0/16`, separated by commas."""
+    notify_services: Annotated[tuple[str, ...], NoDecode] = ("slack", "dingtalk", "wecombot", "feishu", "lark")
+    """Services that users may name for notifications, as Apprise calls them; of most others users choose the host."""
+    notify_mail: SecretStr | None = None
+    """The mail server for notifications, such as `mailtos://USER:PASSWORD@HOST?from=ADDRESS`; by default none."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     """Which messages are logged: these and worse ones."""
     log_format: Literal["console", "json"] = "console"
@@ -88,11 +95,19 @@ class Settings(BaseSettings):
         """The times of a leadership."""
         return Timing.of(self.lease_seconds)
 
-    @field_validator("card_resources", mode="before")
+    @field_validator("notify_networks", mode="before")
     @classmethod
-    def _split(cls, value: Any) -> Any:
+    def _networks(cls, value: Any) -> Any:
+        try:
+            return tuple(map(parse_network, _split(value))) if isinstance(value, str) else value
+        except ValueError:
+            raise ValueError("must be networks such as 10.1.0.0/16, separated by commas") from None
+
+    @field_validator("card_resources", "notify_services", mode="before")
+    @classmethod
+    def _names(cls, value: Any) -> Any:
         """A comma-separated text, as variables have it."""
-        return tuple(name.strip() for name in value.split(",") if name.strip()) if isinstance(value, str) else value
+        return _split(value) if isinstance(value, str) else value
 
     @field_validator("internal_secret", "admin_token")
     @classmethod
@@ -116,3 +131,7 @@ class Settings(BaseSettings):
                 for fault in error.errors(include_input=False, include_url=False)
             ]
             raise SettingsError("; ".join(faults)) from None
+
+
+def _split(value: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in value.split(",") if name.strip())

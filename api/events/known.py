@@ -22,6 +22,7 @@ _RESERVATIONS: Final = frozenset(
         *history.OUTCOMES,
     }
 )
+_NOTIFICATIONS: Final = frozenset({history.NOTIFICATION_ADDED, history.NOTIFICATION_DELETED})
 _SERVICE: Final = frozenset({history.STOPPED, history.RESUMED, history.CLOCK_SET})
 PUBLIC: Final = frozenset({*QUEUES, *NODES})
 """Events that others may see too, without who did it and with what."""
@@ -30,6 +31,7 @@ _ABOUT: Final[Mapping[str, tuple[About, str]]] = {
     **dict.fromkeys(NODES, ("node", "Node")),
     **dict.fromkeys(_TOKENS, ("token", "Token")),
     **dict.fromkeys(_RESERVATIONS, ("reservation", "Reservation")),
+    **dict.fromkeys(_NOTIFICATIONS, ("service", "Notification")),
     **dict.fromkeys(_SERVICE, ("service", "Scheduler")),
 }
 

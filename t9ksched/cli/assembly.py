@@ -6,6 +6,9 @@ from api.allowances import Limits
 from api.leader import HttpLeader
 from api.services import Services
 from t9ksched.kube.port import ClusterPort
+from t9ksched.notify.sending import sender
+from t9ksched.notify.services import Services as Messaging
+from t9ksched.notify.webhook import Webhooks
 from t9ksched.scheduler.options import SchedulerOptions
 from t9ksched.scheduler.service import SchedulerService
 from t9ksched.scheduler.state.waitinglimits import WaitingLimits
@@ -28,6 +31,9 @@ def scheduler_of(
             retention=timedelta(days=settings.retention_days),
             scheduler_conf=settings.scheduler_conf,
             observe=observe,
+            send=sender(
+                Webhooks(settings.notify_networks), Messaging(settings.notify_services, _mail_server(settings))
+            ),
             waiting=WaitingLimits(settings.max_waiting_jobs_per_user, settings.max_waiting_jobs_per_queue),
         ),
     )
@@ -47,3 +53,7 @@ def services_of(settings: Settings, store: Store, client: ClusterPort, leader: H
 def limits_of(settings: Settings) -> ConnectionLimits:
     """The limits of connections to each server of the process."""
     return ConnectionLimits(settings.max_connections, settings.max_connections_per_address)
+
+
+def _mail_server(settings: Settings) -> str | None:
+    return settings.notify_mail.get_secret_value() if settings.notify_mail is not None else None

@@ -67,7 +67,8 @@ def meanings() -> dict[str, str]:
 def _rows() -> Iterator[tuple[str, str, str, str]]:
     said = meanings()
     for name, field in Settings.model_fields.items():
-        default = "" if field.default in (None, ()) else f"`{field.default}`"
+        usual = ",".join(field.default) if isinstance(field.default, tuple) else field.default
+        default = "" if usual in (None, "") else f"`{usual}`"
         yield f"`{PREFIX}{name.upper()}`", _value(field), default, said[name]
     for name, value, default, meaning in _OTHERS:
         yield f"`{PREFIX}{name}`", value, f"`{default}`" if default else "", meaning

@@ -5,6 +5,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from t9ksched.engine.policy import Policy
+from t9ksched.notify.sending import Send, to_the_public
 from t9ksched.scheduler.act.gang_timeouts import GANG_BIND_TIMEOUT_SECONDS
 from t9ksched.scheduler.state.refill import GANG_RECOVERY_TIMEOUT_SECONDS
 from t9ksched.scheduler.state.waitinglimits import NO_LIMITS, WaitingLimits
@@ -24,6 +25,7 @@ class SchedulerOptions:
         gang_recovery_timeout: seconds that the room of lost members is kept for their gang.
         observe: plan and explain, and write nothing to the cluster.
         waiting: limits of jobs that wait, by queue and by user.
+        send: sends a notification.
     """
 
     listen: tuple[str, int] = ("127.0.0.1", 0)
@@ -35,3 +37,4 @@ class SchedulerOptions:
     gang_recovery_timeout: int = GANG_RECOVERY_TIMEOUT_SECONDS
     observe: bool = False
     waiting: WaitingLimits = NO_LIMITS
+    send: Send = field(default_factory=to_the_public)

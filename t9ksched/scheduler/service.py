@@ -42,6 +42,7 @@ from t9ksched.scheduler.keep.housekeeping import Housekeeping, Sweep
 from t9ksched.scheduler.keep.late_starts import Timeouts
 from t9ksched.scheduler.keep.leadership import Leadership
 from t9ksched.scheduler.keep.max_duration import MaxDurationKeeper
+from t9ksched.scheduler.keep.notifier import Notifier
 from t9ksched.scheduler.keep.overrides import Overrides
 from t9ksched.scheduler.keep.plan_keeper import PlanKeeper
 from t9ksched.scheduler.keep.queue_sync import QueueSync
@@ -188,6 +189,7 @@ class SchedulerService:
         )
         if self.clocks is not None:
             self.clocks.on_jump.append(self._clock_set)
+        self._notifier = Notifier(store.notifications, options.send, self.state.notified, clock)
         self._feeds = Informers(client, self.state, self._projection, self._seen)
         self._jobs = JobIndex(self.state)
         judge = ReservationJudge(self.state, store, clearing, self._end_rules, clock).judge
@@ -331,6 +333,7 @@ class SchedulerService:
                     self.executor.turns.resume()
                 tasks.create_task(self.loop.run())
                 tasks.create_task(self.forecaster.run())
+                tasks.create_task(self._notifier.run())
                 self._housekeeping.start()
                 self.loop.wake()
                 self.ready.set()

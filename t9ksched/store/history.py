@@ -62,6 +62,11 @@ START_TIMED_OUT: Final = "start-timed-out"
 DEPENDENCY_NOT_MET: Final = "dependency-not-met"
 """A job was ended because what it waited for can never come."""
 PLAN_MOVED: Final = "plan-moved"
+TIME_LIMIT_NEAR: Final = "time-limit-near"
+"""A job is ended by its time limit in a few minutes."""
+NOTIFICATION_ADDED: Final = "notification-added"
+"""A user or a manager of a queue named an address that is told what happens; its detail has no secret."""
+NOTIFICATION_DELETED: Final = "notification-deleted"
 STOPPED: Final = "stopped"
 RESUMED: Final = "resumed"
 RESERVATION_CREATED: Final = "reservation-created"
@@ -106,6 +111,8 @@ AUDITED: Final = frozenset(
         RESERVATION_DELETED,
         CARD_CORDONED,
         CARD_UNCORDONED,
+        NOTIFICATION_ADDED,
+        NOTIFICATION_DELETED,
     }
 )
 """Events that are administrative changes."""

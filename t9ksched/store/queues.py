@@ -22,6 +22,7 @@ from t9ksched.store.bulk import Statement
 from t9ksched.store.database import Database
 from t9ksched.store.errors import RevisionChanged, RowExists, RowMissing
 from t9ksched.store.history import Event
+from t9ksched.store.notifications import forget_queue
 from t9ksched.store.rows import insert_new
 from t9ksched.store.tables import queue
 
@@ -148,7 +149,7 @@ class Queues:
         )
 
     async def delete(self, name: str, expected: int | None = None, *, by: str | None = None) -> QueueRecord:
-        """Remove a queue; as it was.
+        """Remove a queue, and where those who manage it wanted to be told; as it was.
 
         Raises:
             RowMissing, RevisionChanged: as `edit`.
@@ -157,6 +158,7 @@ class Queues:
             before = await _require(connection, name, expected)
             await changes.append(connection, "queue", name)
             await connection.execute(delete(queue).where(queue.c.name == name))
+            await forget_queue(connection, name)
             await _note(connection, history.QUEUE_DELETED, by, before, None)
             return before
 

@@ -26,6 +26,8 @@ from t9ksched.store.instance import Instances
 from t9ksched.store.job_overrides import Controls, Stops
 from t9ksched.store.jobs import JobRecord, Jobs
 from t9ksched.store.meta import Meta
+from t9ksched.store.notification_filling import enqueue
+from t9ksched.store.notifications import Notifications
 from t9ksched.store.outbox import Outbox
 from t9ksched.store.planned_starts import PlannedStarts
 from t9ksched.store.promises import Promises
@@ -68,6 +70,7 @@ class Store:
         self.runs = Runs(database)
         self.repeats = Repeats(database)
         self.outbox = Outbox(database)
+        self.notifications = Notifications(database)
         self.changes = Changes(database)
         self.instances = Instances(database)
         self.meta = Meta(database)
@@ -100,8 +103,8 @@ class Store:
         return Store(Fence(self.database, epoch))
 
     async def tell(self, accepted: Sequence[Acceptance], events: Sequence[Event], jobs: Sequence[JobRecord]) -> None:
-        """Write what a scheduler found at one moment, in one transaction: all or nothing. Its acceptances are not
-        announced in the change log, because it alone would read them there.
+        """Write what a scheduler found at one moment, and what is to be sent because of it, in one transaction: all or
+        nothing. Its acceptances are not announced in the change log, because it alone would read them there.
 
         Raises:
             StoreError: nothing was written.
@@ -111,6 +114,7 @@ class Store:
             self.acceptances.add(connection, accepted)
             self.history.add(connection, events)
             self.jobs.put(connection, jobs)
+            enqueue(connection, events)
 
         await self.database.transact(write)
 

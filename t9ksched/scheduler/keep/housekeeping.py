@@ -113,7 +113,7 @@ class Housekeeping:
 
     async def clean_up(self) -> None:
         """Drop what is older than the retention: history, jobs that are gone, changes that every process has read; and
-        answers to requests that may be repeated, which have a retention of their own.
+        answers to requests that may be repeated, and notifications, which have a retention of their own.
         """
         now = datetime.fromtimestamp(self._clock() / 1e9, UTC)
         before = now - self._retention
@@ -125,6 +125,7 @@ class Housekeeping:
             await self._store.changes.purge(before)
             await self._store.forecasts.purge(round(before.timestamp() * 1e9))
             await self._store.repeats.purge(now)
+            await self._store.notifications.purge(now)
             await self._forget_what_is_gone()
             if self._cards is not None:
                 await self._cards.forget_lost()

@@ -270,7 +270,7 @@ class TimeKeeper:
         if own is not None and own.seconds > NEAR_SECONDS and not run.near and now >= own.at - NEAR_SECONDS * SECOND:
             clock.set(near=True)
             text = f"it reaches its {own.limit} at {timestamp(own.at)} and is ended then"
-            self._events.gang(gangs[0], names.EVENT_TIME_LIMIT_NEAR, text)
+            self._recorder.ends_soon(gangs[0], text, now)
         return [], end
 
     def _end(

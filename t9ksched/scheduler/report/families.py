@@ -127,6 +127,17 @@ PLUGIN_FAILURES: Final = Family(
 PLUGIN_SLOW: Final = Family(
     "t9ksched_plugin_slow_answers_total", "counter", "Answers of a plugin that took longer than 50 ms.", ("plugin",)
 )
+NOTIFICATIONS: Final = Family(
+    "t9ksched_notifications_total",
+    "counter",
+    "Attempts to send a notification that succeeded or failed, and notifications that were given up (`dropped`).",
+    ("outcome",),
+)
+NOTIFICATIONS_WAITING: Final = Family(
+    "t9ksched_notifications_waiting",
+    "gauge",
+    "Notifications that are still to be sent, also those that wait to be tried again.",
+)
 
 FAMILIES: Final = (
     LEADING,
@@ -151,6 +162,8 @@ FAMILIES: Final = (
     CONFIGURATION_REFUSED,
     PLUGIN_FAILURES,
     PLUGIN_SLOW,
+    NOTIFICATIONS,
+    NOTIFICATIONS_WAITING,
 )
 """In the order of the page."""
 

@@ -224,6 +224,11 @@ class HistoryRecorder:
             self._events.gang(gang, notice, message, warning=True)
         self.jobs.tell(identity(gang)[0], due=True)  # a single pod is gone in a moment, its end unrecorded
 
+    def ends_soon(self, gang: GangRecord, message: str, now: int) -> None:
+        """The job of a group is ended by its time limit in a few minutes."""
+        self._note(history.TIME_LIMIT_NEAR, gang, now, {"message": message})
+        self._events.gang(gang, names.EVENT_TIME_LIMIT_NEAR, message)
+
     def turned_away(self, refused: TurnedAway, now: int) -> None:
         """A node did not admit a member that was bound to it."""
         detail = {"pod": refused.pod, "node": refused.node, "message": refused.why}

@@ -15,6 +15,7 @@ from t9ksched.model.volumes import counts_volumes
 from t9ksched.scheduler.report import families
 from t9ksched.scheduler.report.families import Family
 from t9ksched.scheduler.report.queuestatus import allocated
+from t9ksched.scheduler.state.notified import OUTCOMES
 from t9ksched.scheduler.state.state import ClusterState
 from t9ksched.store.job_overrides import STOPPABLE
 
@@ -56,6 +57,8 @@ async def exposition(
         families.CONFIGURATION_REFUSED: iter([((), int(configuration_refused))]),
         families.PLUGIN_FAILURES: (((name,), count) for name, count in sorted((plugin_failures or {}).items())),
         families.PLUGIN_SLOW: (((name,), count) for name, count in sorted((plugin_slow or {}).items())),
+        families.NOTIFICATIONS: (((outcome,), state.notified.told[outcome]) for outcome in OUTCOMES),
+        families.NOTIFICATIONS_WAITING: iter([((), state.notified.waiting)]),
     }
     for family, found in samples.items():
         lines += family.head(openmetrics)

@@ -45,6 +45,7 @@ from t9ksched.scheduler.state.membership import Membership
 from t9ksched.scheduler.state.namespaces import Namespaces
 from t9ksched.scheduler.state.node_backoff import NodeBackoff
 from t9ksched.scheduler.state.node_events import NodeEvents
+from t9ksched.scheduler.state.notified import Notified
 from t9ksched.scheduler.state.outage import Outage
 from t9ksched.scheduler.state.owners import Owners
 from t9ksched.scheduler.state.places import Places
@@ -126,6 +127,7 @@ class ClusterState:
         self.dependencies = Dependencies(self)
         self.forecasts = ForecastBook(self.reservations, lambda gang, now: first_moment(self, gang, now))
         self.counts = Counts()
+        self.notified = Notified()
         self.usual = UsualPods()
         """The pods of this scheduler that were seen, since it started, by class."""
         self.clocks = Clocks()

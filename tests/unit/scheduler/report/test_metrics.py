@@ -43,6 +43,8 @@ def known_world() -> ClusterState:
     state.forecasts.judge(Outcome(Forecast(0, 5_000_000_000, 5_000_000_000, "plan"), 2_500_000_000))
     state.forecasts.judge(Outcome(Forecast(0), 1))
     state.charges.queue_used["q"]["attachable-volumes-csi-disk"] = 3
+    state.notified.told.update(sent=3, failed=1)
+    state.notified.waiting = 2
     state.stops = (Stop("preemption", None, "ann", datetime(2026, 1, 1, tzinfo=UTC)),)
     return state
 
@@ -104,6 +106,10 @@ KNOWN: Samples = {
     ("t9ksched_configuration_refused", ()): 1,
     ("t9ksched_plugin_failures_total", (("plugin", ODD),)): 3,
     ("t9ksched_plugin_slow_answers_total", (("plugin", "slow"),)): 7,
+    ("t9ksched_notifications_total", (("outcome", "sent"),)): 3,
+    ("t9ksched_notifications_total", (("outcome", "failed"),)): 1,
+    ("t9ksched_notifications_total", (("outcome", "dropped"),)): 0,
+    ("t9ksched_notifications_waiting", ()): 2,
 }
 
 
