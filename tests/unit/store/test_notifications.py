@@ -308,4 +308,4 @@ async def test_the_tables_go_with_their_rows_and_come_back_empty(address: str) -
         assert count == 1
 
 
-REVISION = "0032"
+REVISION = "0034"
