@@ -171,6 +171,7 @@ ADMITTED: list[tuple[str, str, str, Object | None, Object | None]] = [
     (CONTROLLER, "DELETE", "pods", None, OWNED),
     (CONTROLLER, "CREATE", "scheduler.tensorstack.dev:podgroups", EXPANSION.podgroup, None),
     (API, "CREATE", "pods", POD, None),
+    (API, "CREATE", "configmaps", CONFIG, None),
     (API, "DELETE", "pods", None, POD),
     ("kubernetes-admin", "UPDATE", "pods/status", but(POD, status__phase="Failed"), POD),
     (
@@ -341,6 +342,7 @@ DENIED: list[tuple[str, str, str, Object | None, Object | None, str]] = [
     (CONTROLLER, "UPDATE", "secrets", SECRET, SECRET, "no other Secret"),
     (CONTROLLER, "DELETE", "secrets", None, SECRET, "no other Secret"),
     (API, "CREATE", "pods", but(POD, spec__nodeName="n"), None, "names its node"),
+    (API, "CREATE", "configmaps", {"metadata": META}, None, "only ConfigMaps that belong to a job"),
     (USER, "CREATE", "pods", JOBS_POD, None, _FORGED),
     (API, "CREATE", "pods", JOBS_POD, None, _FORGED),
     (USER, "UPDATE", "pods", JOBS_POD, POD, _FORGED),
