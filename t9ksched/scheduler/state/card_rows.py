@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from t9ksched.kube.write.dialects.dialect import CardDialect
 from t9ksched.model.card_identity import Identities
@@ -12,6 +12,9 @@ from t9ksched.model.podclass import PodClass
 from t9ksched.scheduler.state.charges import Charge
 from t9ksched.scheduler.state.records import PodRecord, job_of
 from t9ksched.store.bindings import CardBinding
+
+_MOST: Final = (1 << 63) - 1
+"""What a column of SQL holds: a pod that was bound past the scheduler may ask for any number."""
 
 
 class OnRecord(NamedTuple):
@@ -47,7 +50,7 @@ def row_of(record: PodRecord, charge: Charge | None, now: int) -> CardBinding:
         parts=list(charge.cards.parts) if charge is not None and charge.cards.parts else None,
         devices=list(charge.devices) if charge is not None and charge.devices else None,
         units=list(charge.units) if charge is not None and charge.units else None,
-        worth=charge.worth if charge is not None and charge.units else None,
+        worth=min(charge.worth, _MOST) if charge is not None and charge.units else None,
         honoured=charge is not None and charge.sure,
         at=_moment(now // 1_000_000),
         group_name=None if gang is None else "" if gang.virtual else gang.name,

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from t9ksched.model.quantity import CARD
+from t9ksched.scheduler.state.card_rows import row_of
 from t9ksched.scheduler.state.state import ClusterState
 from t9ksched.store.bindings import CardBinding
 from tests.unit.scheduler.state.test_state import node, pod, state_with
@@ -75,6 +76,14 @@ def test_without_it_a_pod_has_what_its_node_is(rows: dict[str, CardBinding]) -> 
     assert state.cards.take_unsaid() == []
     state.upsert_node(WHOLE)
     assert held(state) == (((GPU, "slice:1g.5gb"),), CARD // 7)
+
+
+def test_a_pod_that_was_bound_with_any_number_has_a_row_that_can_be_written() -> None:
+    state = state_with(SLICED)
+    state.upsert_pod(pod("p", 10**18, node="n1", queue="q"))
+    (record,) = state.cards.take_unsaid()
+    made = row_of(record, state.charges.get(record.uid), 0)
+    assert made.worth == 2**63 - 1
 
 
 def test_what_is_not_known_yet_is_recorded_when_it_is() -> None:
