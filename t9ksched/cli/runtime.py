@@ -23,11 +23,13 @@ from t9ksched.cli.assembly import limits_of, scheduler_of, services_of
 from t9ksched.cli.datadir import database_url, lock, remembered
 from t9ksched.cli.failure import BAD_USAGE, Failure
 from t9ksched.cli.foreign import failures, first_cause
+from t9ksched.cli.here import check_nodes, this_machine
 from t9ksched.cli.leading import SCHEDULER_LEASE, leading
 from t9ksched.client.known import ClientFile
 from t9ksched.controller.service import Controllers
 from t9ksched.devcluster.agents import Agents
 from t9ksched.devcluster.cluster import DevCluster
+from t9ksched.devcluster.local.machine import Machine
 from t9ksched.devcluster.names import ANNOTATIONS
 from t9ksched.devcluster.nodes.presets import load_nodes
 from t9ksched.kube.port import ClusterPort
@@ -51,7 +53,8 @@ STOP_SECONDS = 5.0
 class Plan:
     """What to start. `nodes` is a preset or a file for the dev cluster, unused with a `kubeconfig` of a real one.
 
-    With `observe` nothing of that cluster is changed: no controllers, no custom kinds, no lease, no event.
+    With `here` the cluster's one node is this machine, and containers are processes on it. With `observe` nothing of a
+    real cluster is changed: no controllers, no custom kinds, no lease, no event.
     """
 
     data_dir: Path
@@ -60,17 +63,21 @@ class Plan:
     nodes: str = "demo"
     kubeconfig: Path | None = None
     observe: bool = False
+    here: bool = False
 
 
 @dataclass(frozen=True)
 class Running:
-    """Where what was started answers. `cluster` is the dev cluster's URL, None on a real cluster."""
+    """Where what was started answers. `cluster` is the dev cluster's URL, None on a real cluster; `machine` is this
+    one if it is a node.
+    """
 
     server: str
     token: str
     kubeconfig: Path
     data_dir: Path
     cluster: str | None
+    machine: Machine | None = None
 
     def to_json(self) -> dict[str, str]:
         """What programs read."""
@@ -127,7 +134,7 @@ async def _start(plan: Plan, stack: AsyncExitStack) -> Running:
     add_card_resources(*settings.card_resources)
     if plan.observe:
         _check_observer(plan)
-    nodes = [] if plan.kubeconfig else load_nodes(plan.nodes)
+    nodes = [] if plan.kubeconfig or plan.here else load_nodes(plan.nodes)
     stack.enter_context(lock(plan.data_dir))
     listener = stack.enter_context(listen(settings.host, plan.port))
     store = await stack.enter_async_context(
@@ -135,13 +142,19 @@ async def _start(plan: Plan, stack: AsyncExitStack) -> Running:
     )
     token = await _admin_token(plan, store)
 
-    kubeconfig, dev = plan.kubeconfig, None
+    kubeconfig, dev, machine = plan.kubeconfig, None, None
+    if plan.here:
+        machine = await this_machine(plan.data_dir, settings)
     if kubeconfig is None:
         kubeconfig = plan.data_dir / "kubeconfig"
         also_read(*ANNOTATIONS)
         dev = DevCluster(plan.data_dir / "cluster", nodes, open_to_users=True, limits=limits_of(settings))
+        dev.machine_logs = machine.runtime.root if machine else None
         await dev.start()
         stack.push_async_callback(dev.stop)
+        await check_nodes(dev.port_api, machine, plan.data_dir)
+        if machine is not None:
+            await machine.register(dev.port_api)
         dev.write_kubeconfig(kubeconfig)
     client: ClusterPort = await stack.enter_async_context(
         connect(kubeconfig, write_timeout=None if dev else settings.timing.write_seconds)
@@ -157,7 +170,7 @@ async def _start(plan: Plan, stack: AsyncExitStack) -> Running:
 
     parts = await stack.enter_async_context(asyncio.TaskGroup())
     if dev is not None:
-        agents = Agents(dev.port_api, faults=dev.faults)
+        agents = Agents(dev.port_api, faults=dev.faults, machine=machine)
         stack.push_async_callback(_stop, parts.create_task(agents.run(), name="agents"))
         await agents.synced()
     secret = settings.internal_secret.get_secret_value() if settings.internal_secret else secrets.token_urlsafe(32)
@@ -178,7 +191,7 @@ async def _start(plan: Plan, stack: AsyncExitStack) -> Running:
         await controllers.ready.wait()
     await _until_ready(server, token)
     ClientFile(server, token).write(plan.data_dir)
-    return Running(server, token, kubeconfig, plan.data_dir, dev.url if dev else None)
+    return Running(server, token, kubeconfig, plan.data_dir, dev.url if dev else None, machine)
 
 
 def _check_observer(plan: Plan) -> None:

@@ -18,8 +18,11 @@ from t9ksched.devcluster.controllers.timers import Clock, Timers, system_clock
 from t9ksched.devcluster.controllers.volumes import Provisioner, VolumeBinder
 from t9ksched.devcluster.controllers.workloads import DeploymentController, ReplicaSetController, StatefulSetController
 from t9ksched.devcluster.faults.faults import Faults
+from t9ksched.devcluster.local.kubelet import LocalKubelet
+from t9ksched.devcluster.local.machine import Machine
 from t9ksched.devcluster.nodes.heartbeat import Heartbeat
-from t9ksched.devcluster.nodes.kubelet import Kubelet, Refusal
+from t9ksched.devcluster.nodes.kubelet import Kubelet
+from t9ksched.devcluster.nodes.podagent import Refusal
 from t9ksched.kube.errors import AlreadyExists
 from t9ksched.kube.port import ClusterPort
 from t9ksched.kube.resources import NODES
@@ -42,10 +45,12 @@ class Agents:
         clock: Clock = system_clock,
         controllers: bool = True,
         faults: Faults | None = None,
+        machine: Machine | None = None,
     ) -> None:
         """`nodes` are the names the kubelet plays, None for every node. On a server that has controllers and a default
         scheduler of its own, `controllers` is false: then the nodes' leases are kept, and volumes are made but not
-        bound. `faults` silences nodes and puts kubelets' clocks off.
+        bound. `faults` silences nodes and puts kubelets' clocks off. With a `machine` its processes are what runs, and
+        no node is simulated.
         """
         faults = faults or Faults()
         self._follower = Follower(port)
@@ -54,9 +59,13 @@ class Agents:
         self.auditor = AuditWatcher(self._follower)
         self._node_timers = Timers(faults.clock(clock))
         names = None if nodes is None else list(nodes)
-        self.kubelet = Kubelet(
-            port, self._follower, self._node_timers, names, silent=faults.silent, broken=faults.broken
-        )
+        self.kubelet: Kubelet | LocalKubelet
+        if machine is not None:
+            self.kubelet = LocalKubelet(port, self._follower, self._node_timers, machine)
+        else:
+            self.kubelet = Kubelet(
+                port, self._follower, self._node_timers, names, silent=faults.silent, broken=faults.broken
+            )
         self._reconcilers: list[Reconciler] = [self.kubelet]
         self._heartbeat: Heartbeat | None = None
         if controllers:

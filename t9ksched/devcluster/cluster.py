@@ -56,6 +56,9 @@ class DevCluster:
         controllers: whether the garbage collector and the namespace controller run.
         open_to_users: whether every authenticated user may work in all namespaces but the system's.
         limits: of its connections.
+
+    Attributes:
+        machine_logs: where the containers of a node that is this machine are kept, with their logs; set before `start`.
     """
 
     def __init__(
@@ -77,6 +80,7 @@ class DevCluster:
         self._users = dict(users or {})
         self._controllers = controllers
         self._open_to_users = open_to_users
+        self.machine_logs: Path | None = None
         self._limits = limits or ConnectionLimits()
         self.faults = Faults()
         self._journal: Journal | None = None
@@ -135,7 +139,7 @@ class DevCluster:
         users = {**self._users, self.token: User("admin", (MASTERS,))}
         accounts = AccountTokens(storage, self.token)
         authenticator = Authenticator(users, accounts.find)
-        self._frontend = Frontend(api, authenticator, Authorizer(storage), self.faults, accounts)
+        self._frontend = Frontend(api, authenticator, Authorizer(storage), self.faults, accounts, self.machine_logs)
 
     async def _serve(self, listener: socket.socket) -> None:
         assert self._frontend is not None

@@ -35,7 +35,8 @@ NOT_RUN: Final = {
 _SHELL: Final = """set -eu
 t9ksched() {
     if [ "$1" = up ]; then
-        "$PYTHON" -I -S "$FORKED" "$FORKS" t9ksched up --port 0 >up.log 2>&1 &
+        shift
+        "$PYTHON" -I -S "$FORKED" "$FORKS" t9ksched up --port 0 "$@" >up.log 2>&1 &
         echo $! >up.pid
         while [ ! -f "$T9KSCHED_DATA_DIR/client.json" ]; do kill -0 $(cat up.pid); sleep 0.1; done
         return

@@ -1,6 +1,7 @@
 """`t9ksched up`: everything in one process."""
 
 import asyncio
+import getpass
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -8,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
+from t9ksched.cli.failure import BAD_USAGE, Failure
 from t9ksched.cli.heap import loading
 from t9ksched.cli.options import DataDirOption, OutputOption, SchedulerConfOption
 from t9ksched.cli.output import Output, console, example, print_json, program
@@ -15,6 +17,7 @@ from t9ksched.client.known import default_data_dir
 
 if TYPE_CHECKING:
     from t9ksched.cli.runtime import Plan, Running
+    from t9ksched.devcluster.local.machine import Machine
 
 
 def up(
@@ -42,6 +45,12 @@ def up(
     kubeconfig: Annotated[
         Path | None, typer.Option("--kubeconfig", metavar="PATH", help="Use this cluster instead of the dev cluster.")
     ] = None,
+    here: Annotated[
+        bool,
+        typer.Option(
+            "--here", help="The one node is this machine: jobs are processes here, run as you. This is no sandbox."
+        ),
+    ] = False,
     observe: Annotated[
         bool,
         typer.Option(
@@ -62,13 +71,19 @@ def up(
         from t9ksched.cli.runtime import Plan
         from t9ksched.settings import Settings
 
+    if here and (kubeconfig or observe or nodes != "demo"):
+        raise Failure(
+            "--here is a cluster of its own: --nodes, --kubeconfig and --observe name another.",
+            remedy="Leave one of them out.",
+            code=BAD_USAGE,
+        )
     with failures():
         given = {"db": db, "scheduler_conf": scheduler_conf}
         settings = Settings.load(**{name: value for name, value in given.items() if value})
     configure(settings, quiet=output is Output.table)
     directory = data_dir or settings.data_dir or default_data_dir()
     place = directory.expanduser().absolute()
-    plan = Plan(place, settings, settings.port if port is None else port, nodes, kubeconfig, observe)
+    plan = Plan(place, settings, settings.port if port is None else port, nodes, kubeconfig, observe, here)
     raise typer.Exit(run_until_stopped(_serve(plan, output)))
 
 
@@ -92,13 +107,44 @@ def _welcome(up: "Running", *, observes: bool) -> None:
     if sys.stdout.isatty():
         lines.append(("token", up.token))
     out.print("t9ksched is ready.\n", style="bold")
+    if up.machine is not None:
+        _tell_of(up.machine)
     if observes:
         out.print("It plans and explains, and changes nothing in the cluster.\n")
     for name, value in lines:
         out.print(Text.assemble((f"  {name:<11}", "dim"), value), soft_wrap=True)
     out.print("\nIn another terminal:\n")
     where = "" if up.data_dir == default_data_dir() else f" --data-dir {up.data_dir}"
-    submit = () if observes else (f"submit -f {example('pytorch.yaml')} --queue default",)
+    work = "local/gang.yaml" if up.machine is not None else "pytorch.yaml"
+    submit = () if observes else (f"submit -f {example(work)} --queue default",)
     for command in ("nodes", *submit, "jobs"):
         out.print(f"  {program()} {command}{where}", soft_wrap=True)
-    out.print("\nCtrl-C stops it; the next start goes on from there.", style="dim")
+    end = "" if up.machine is None else " Processes of jobs run on meanwhile."
+    out.print(f"\nCtrl-C stops it; the next start goes on from there.{end}", style="dim")
+
+
+def _tell_of(machine: "Machine") -> None:
+    """What is to be known of a node that is this machine."""
+    amounts = machine.node()["status"]["allocatable"]
+    cards = f"{len(machine.cards)} x {machine.cards[0].model}" if machine.cards else "no cards"
+    out, user = console(), getpass.getuser()
+    out.print(
+        f"The node is this machine, {machine.name}: {amounts['cpu']} CPUs, {int(amounts['memory'][:-2]) >> 10} GiB,"
+        f" {cards}.\nJobs are processes of user {user}, who may do all that {user} may: this is no sandbox. Images are"
+        " not used.\n"
+    )
+    kinds = machine.limits.kinds
+    notes = [
+        f"limits: {' and '.join(kinds)}, by cgroups" if kinds else "limits of CPU and memory are not kept (no cgroups)"
+    ]
+    if machine.no_mounts:
+        notes.append(
+            f"no mounts for processes ({machine.no_mounts}): names of pods become addresses in what jobs are told"
+        )
+    if machine.kept:
+        notes.append(f"found again: {machine.kept} processes of jobs that run on")
+    if machine.lost:
+        notes.append(f"ended: what was left of {machine.lost} that nothing watched over any more")
+    for note in (*notes, *machine.notes):
+        out.print(f"  {note}", style="dim", soft_wrap=True)
+    out.print()

@@ -7,6 +7,7 @@ a missing resource as the API server does. `middleware` is where faults can be p
 
 import logging
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any, Final
 
 from aiohttp import web
@@ -57,6 +58,7 @@ class Frontend:
         authorizer: Authorizer,
         faults: Faults | None = None,
         accounts: AccountTokens | None = None,
+        machine_logs: Path | None = None,
     ) -> None:
         self.api = api
         self.faults = faults or Faults()
@@ -67,7 +69,7 @@ class Frontend:
         self._discovery = Discovery(api.registry)
         self._openapi = OpenApi(api.registry)
         self.requests = ResourceRequests(api, self.faults)
-        self._subresources = SubresourceRequests(api, self.requests, accounts)
+        self._subresources = SubresourceRequests(api, self.requests, accounts, machine_logs)
         self.lab = FaultLab(api, self.faults, self.requests.watches)
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:

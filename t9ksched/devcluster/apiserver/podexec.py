@@ -15,6 +15,7 @@ from t9ksched.devcluster.apiserver.nodeagents import container_of, reach_node
 from t9ksched.devcluster.apiserver.paths import Target
 from t9ksched.devcluster.apiserver.status import bad_request, internal
 from t9ksched.devcluster.faults.faults import Faults
+from t9ksched.devcluster.local.runtime import ID_PREFIX
 from t9ksched.devcluster.nodes.containershell import NoSuchCommand, Shell
 
 Object = dict[str, Any]
@@ -45,6 +46,10 @@ class PodExec:
         reach_node(self._api, self._faults, pod, f"/exec/{target.namespace}/{target.name}/{container}")
         if not _runs(pod, container):
             raise internal(f'unable to upgrade connection: container not found ("{container}")')
+        if _is_process(pod, container):
+            raise bad_request(
+                f"container {container} is a process of this machine: commands are run beside it, not in it"
+            )
         socket = web.WebSocketResponse(protocols=PROTOCOLS)
         if not socket.can_prepare(request).ok:
             raise bad_request("Upgrade request required")
@@ -127,6 +132,11 @@ def _status(ended: "asyncio.Task[int]", name: str) -> Object:
         "message": f"command terminated with non-zero exit code: exit status {code}",
         "details": {"causes": [{"reason": "ExitCode", "message": str(code)}]},
     }
+
+
+def _is_process(pod: Object, container: str) -> bool:
+    statuses = (pod.get("status") or {}).get("containerStatuses") or ()
+    return any(one.get("name") == container and str(one.get("containerID")).startswith(ID_PREFIX) for one in statuses)
 
 
 def _runs(pod: Object, container: str) -> bool:

@@ -3,11 +3,14 @@
 Parameters, answers and words of refusals are those of kube-apiserver and kubelet.
 """
 
+import asyncio
 import contextlib
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import islice
+from pathlib import Path
 from typing import Any, Final
 
 from aiohttp import web
@@ -19,11 +22,15 @@ from t9ksched.devcluster.apiserver.options import integer
 from t9ksched.devcluster.apiserver.paths import Target
 from t9ksched.devcluster.apiserver.status import Cause, bad_request, bad_value, invalid, not_allowed
 from t9ksched.devcluster.faults.faults import Faults
+from t9ksched.devcluster.local.logfile import LogLine, LogReader
+from t9ksched.devcluster.local.runtime import ID_PREFIX, folder_of
 from t9ksched.devcluster.nodes.containerlog import ContainerLog, Instance, NotReadable, again, instance_of
 
 Object = dict[str, Any]
 _LINES_A_WRITE: Final = 500
 _LONGEST_SLEEP: Final = 60.0
+_LOOK_SECONDS: Final = 0.2
+"""Between two looks at a log that a process writes."""
 _FALSE: Final = ("false", "0")
 
 
@@ -90,8 +97,9 @@ def _moment(text: str) -> float | None:
 class PodLogs:
     """Answers requests for logs."""
 
-    def __init__(self, api: Api, faults: Faults) -> None:
+    def __init__(self, api: Api, faults: Faults, machine_logs: Path | None = None) -> None:
         self._api = api
+        self._machine_logs = machine_logs
         self._faults = faults
         self._clock = faults.clock(time.time)
 
@@ -114,7 +122,10 @@ class PodLogs:
         if request.method == "HEAD":
             return response
         with contextlib.suppress(ConnectionError):
-            await self._send(_Writer(response, wanted), wanted, kind, target, container, instance)
+            if self._machine_logs is not None and instance.id.startswith(ID_PREFIX):
+                await self._copy(_Writer(response, wanted), wanted, kind, target, container, instance)
+            else:
+                await self._send(_Writer(response, wanted), wanted, kind, target, container, instance)
             await response.write_eof()
         return response
 
@@ -147,6 +158,29 @@ class PodLogs:
             sent = max(sent, count)
             await collection.changed(place, min(_LONGEST_SLEEP, max(0.01, log.due(sent) - self._clock())))
 
+    async def _copy(
+        self,
+        writer: "_Writer",
+        wanted: LogOptions,
+        kind: Kind,
+        target: Target,
+        container: str,
+        instance: Instance,
+    ) -> None:
+        """The log of a process, as `_send` sends one that is simulated."""
+        assert self._machine_logs is not None
+        collection, key = self._api.collection(kind), kind.key(target.namespace, target.name or "")
+        reader = LogReader(folder_of(self._machine_logs, instance.id), wanted.tail, wanted.since)
+        try:
+            while True:
+                entry = collection.entries.get(key)
+                seen = again(entry.object, container, instance) if entry is not None else None
+                if not await writer.copy(reader.lines()) or not wanted.follow or seen is None or seen.ended is not None:
+                    return
+                await asyncio.sleep(_LOOK_SECONDS)
+        finally:
+            reader.close()
+
 
 class _Writer:
     """Writes lines as they are wanted, no more bytes than that."""
@@ -160,13 +194,26 @@ class _Writer:
         """Write the lines from one index to before another; False when there is no room for more."""
         for first in range(start, end, _LINES_A_WRITE):
             data = "".join(self._texts(log, first, min(end, first + _LINES_A_WRITE))).encode()
-            if self._left is not None:
-                data = data[: self._left]
-                self._left -= len(data)
-            await self._response.write(data)
-            if self._left == 0:
+            if not await self._put(data):
                 return False
         return True
+
+    async def copy(self, lines: Iterator[LogLine]) -> bool:
+        """Write lines as they are; False when there is no room for more."""
+        while block := list(islice(lines, _LINES_A_WRITE)):
+            data = b"".join(
+                b"%b %b" % (line.stamp.encode(), line.text) if self._timestamps else line.text for line in block
+            )
+            if not await self._put(data):
+                return False
+        return True
+
+    async def _put(self, data: bytes) -> bool:
+        if self._left is not None:
+            data = data[: self._left]
+            self._left -= len(data)
+        await self._response.write(data)
+        return self._left != 0
 
     def _texts(self, log: ContainerLog, start: int, end: int) -> Iterator[str]:
         for at, text in log.written(start, end):

@@ -1,5 +1,6 @@
 """Requests about parts of objects: status, scale, binding, eviction, tokens and finalizers."""
 
+from pathlib import Path
 from typing import Any, Final
 
 from aiohttp import web
@@ -30,9 +31,15 @@ _CREATED: Final = {
 class SubresourceRequests:
     """Answers requests about subresources, by `requests` where they are read and written as their object is."""
 
-    def __init__(self, api: Api, requests: ResourceRequests, accounts: AccountTokens | None) -> None:
+    def __init__(
+        self,
+        api: Api,
+        requests: ResourceRequests,
+        accounts: AccountTokens | None,
+        machine_logs: Path | None = None,
+    ) -> None:
         self.api = api
-        self._logs = PodLogs(api, requests.faults)
+        self._logs = PodLogs(api, requests.faults, machine_logs)
         self._exec = PodExec(api, requests.faults)
         self._requests = requests
         self._accounts = accounts

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from t9ksched.devcluster.nodes import deviceplugin, koordinatorhook
-from t9ksched.devcluster.nodes.deviceplugin import CardsRefused, Rack
+from t9ksched.devcluster.nodes.deviceplugin import CardsRefused, Given, Rack
 from t9ksched.devcluster.nodes.gpushareplugin import GpuShareCards
 from t9ksched.devcluster.nodes.hamiplugin import HamiCards
 from t9ksched.devcluster.nodes.mgpuplugin import MgpuCards
@@ -191,6 +191,15 @@ class NodeRoom:
         for port in wanted.host_ports:
             if any(port.conflicts(other) for occupant in self.occupants.values() for other in occupant.ports):
                 raise PodRefused("NodePorts", f"port {port.port}/{port.protocol} of node {name} is taken")
+
+
+def cards_of(pod: Object) -> Given:
+    """The cards that each container of a pod that runs here has, as its annotations say.
+
+    Raises:
+        PodRefused: the pod cannot be read.
+    """
+    return deviceplugin.recorded(_annotations(pod), _read(pod).cards)
 
 
 def _annotations(pod: Object) -> Mapping[str, str]:

@@ -77,16 +77,21 @@ def _condition(kind: str, status: bool, when: float, reason: str = "") -> Object
     return {**found, "reason": reason} if reason else found
 
 
-def conditions(pod: Object, ready: bool, when: float, reason: str = "") -> list[Object]:
+def conditions(pod: Object, ready: bool, when: float, reason: str = "", *, initialized: bool = True) -> list[Object]:
     """Those of the kubelet's conditions that change; merged by type, those of others stay."""
-    before = {entry["type"]: entry.get("status") for entry in (pod.get("status") or {}).get("conditions") or []}
+    known = {entry["type"]: entry for entry in (pod.get("status") or {}).get("conditions") or []}
+    before = {kind: entry.get("status") for kind, entry in known.items()}
     own = [
-        _condition("Initialized", True, when),
+        _condition("Initialized", initialized, when, "" if initialized else "ContainersNotInitialized"),
         _condition("Ready", ready, when, reason),
         _condition("ContainersReady", ready, when, reason),
         _condition("PodScheduled", True, when),
     ]
-    return [entry for entry in own if before.get(entry["type"]) != entry["status"]]
+    changed = [entry for entry in own if before.get(entry["type"]) != entry["status"]]
+    for entry in changed:
+        if "reason" not in entry and known.get(entry["type"], {}).get("reason"):
+            entry["reason"] = None  # taken away by the patch
+    return changed
 
 
 def _sidecar(container: Object) -> bool:
