@@ -12,6 +12,8 @@ from fastapi import FastAPI
 from api.schemas import (
     AccessQuestion,
     CardBody,
+    ExecBody,
+    ExecPart,
     MembersBody,
     PriorityBody,
     ProblemShape,
@@ -41,6 +43,8 @@ _BODIES: Final = (
     AccessQuestion,
     PriorityBody,
     UpdateBody,
+    ExecBody,
+    ExecPart,
     ScaleBody,
     StopBody,
     CardBody,

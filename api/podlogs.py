@@ -5,7 +5,7 @@ each holds a connection to the API server.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -63,6 +63,17 @@ async def still_allowed(services: Services, caller: Caller, subresource: str, ve
         return True
 
 
+async def until_refused(
+    services: Services, caller: Caller, subresource: str, verb: str, job_pod: JobPod, end: Callable[[], Awaitable[None]]
+) -> None:
+    """Review the caller's right each minute, and end what relies on it once it is gone."""
+    while True:
+        await asyncio.sleep(REVIEW_SECONDS)
+        if not await still_allowed(services, caller, subresource, verb, job_pod):
+            await end()
+            return
+
+
 class LogResponse(StreamingResponse):
     """The log of one container as it comes."""
 
@@ -84,7 +95,9 @@ class LogResponse(StreamingResponse):
 
     async def _told(self) -> AsyncGenerator[bytes, None]:
         """The parts, until they end or the caller may not read them any more."""
-        review = asyncio.create_task(self._reviewed())
+        review = asyncio.create_task(
+            until_refused(self._services, self._caller, "log", "get", self._pod, self._parts.aclose)
+        )
         try:
             async for part in self._parts:
                 yield part
@@ -94,13 +107,6 @@ class LogResponse(StreamingResponse):
             log.info("a log broke off", pod=self._pod.name, error=str(error))
         finally:
             review.cancel()
-
-    async def _reviewed(self) -> None:
-        while True:
-            await asyncio.sleep(REVIEW_SECONDS)
-            if not await still_allowed(self._services, self._caller, "log", "get", self._pod):
-                await self._parts.aclose()
-                return
 
 
 async def opened(services: Services, caller: Caller, job_pod: JobPod, query: Mapping[str, str]) -> LogResponse:

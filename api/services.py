@@ -32,6 +32,8 @@ class Services:
     max_body_bytes: int = 4 * 1024 * 1024
     limits: Limits = NO_LIMITS
     max_requests_at_once: int = 64
+    exec_allowed: bool = False
+    """Whether commands are run in pods of jobs."""
 
     @cached_property
     def limiter(self) -> ConcurrencyLimiter:
@@ -52,6 +54,11 @@ class Services:
     def log_streams(self) -> OpenStreams:
         """The logs that are being read."""
         return OpenStreams("logs", most_a_user=64, most=1024)
+
+    @cached_property
+    def exec_streams(self) -> OpenStreams:
+        """The commands that run."""
+        return OpenStreams("commands", most_a_user=16, most=256)
 
     @cached_property
     def allowances(self) -> Allowances:

@@ -57,6 +57,8 @@ class Settings(BaseSettings):
     """The secret that scheduler and REST share, at least 16 characters; a single process makes its own."""
     admin_token: SecretStr | None = None
     """The administrator's token at the first start, at least 16 characters; by default a random one is made."""
+    rest_exec: bool = False
+    """Whether REST runs commands in pods of jobs, for users whom the cluster lets do it (`deploy/overlays/exec`)."""
     retention_days: int = Field(default=90, ge=1)
     """How many days the history of jobs, and jobs that are gone, are kept."""
     max_body_bytes: int = Field(default=4 * 1024 * 1024, ge=1024)

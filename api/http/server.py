@@ -161,6 +161,7 @@ class Server:
             services: Services = self._app.state.services
             await services.events.close()
             await services.log_streams.close()
+            await services.exec_streams.close()
         self._server.stop()
         if self._task is not None:
             with contextlib.suppress(asyncio.CancelledError):

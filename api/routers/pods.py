@@ -7,15 +7,17 @@ from typing import Annotated, Any, Final
 from fastapi import Depends, Query, Request
 from starlette.responses import Response
 
-from api.auth import Caller, User, guarded
+from api.auth import Actor, Caller, User, guarded
 from api.http.middleware import HEAD
 from api.http.parameters import moment_text
 from api.http.problems import Problem, invalid
-from api.http.responses import answer, documented
+from api.http.responses import BODY, answer, body_of, documented
 from api.jobpods import JobPod, pods_of
+from api.podexec import MEDIA as EXEC_MEDIA
+from api.podexec import check_place, started
 from api.podlogs import MEDIA, opened
 from api.routers.jobactions import seen
-from api.schemas import JobPods
+from api.schemas import ExecBody, ExecPart, JobPods
 from api.services import Given, Services
 from t9ksched.model.errors import FieldError
 
@@ -30,6 +32,14 @@ _RIGHTS: Final = (
 )
 _TEXT: Final[dict[int | str, dict[str, Any]]] = {
     200: {"description": "The log, as it was written", "content": {MEDIA: {"schema": {"type": "string"}}}}
+}
+
+
+_OUTPUT: Final[dict[int | str, dict[str, Any]]] = {
+    200: {
+        "description": "What the command writes, a line of JSON each, and last how it ended",
+        "content": {EXEC_MEDIA: {"schema": {"$ref": f"#/components/schemas/{ExecPart.__name__}"}}},
+    }
 }
 
 
@@ -134,13 +144,82 @@ async def job_log(
     rank: Annotated[int | None, Query(ge=0, lt=_MOST, description="Which pod")] = None,
 ) -> Response:
     found, title = await _pods(services, caller, namespace, kind, name)
+    return await _log(request, services, caller, _of_rank(found, rank, title), asked)
+
+
+@router.post(
+    "/exec",
+    operation_id="execInJob",
+    summary="Run a command in a pod of a job",
+    description="Only where the administrator has turned it on (`deploy/overlays/exec`), in pods of jobs on record"
+    " outside system namespaces, and if the cluster lets the caller `create` `pods/exec`: it is asked at the start and"
+    " each minute. Every command is audited. The answer has a line of JSON for each part of output, as it comes, and"
+    " last how the command ended; there is no terminal.",
+    responses=documented({}, 403, 404, 409, *BODY, 422, 503) | _OUTPUT,
+    response_class=Response,
+    openapi_extra=body_of(ExecBody),
+)
+async def run_command(
+    request: Request,
+    namespace: str,
+    kind: str,
+    name: str,
+    services: Given,
+    caller: Actor,
+    rank: Annotated[int | None, Query(ge=0, lt=_MOST, description="In which pod; absent: the first")] = None,
+) -> Response:
+    body = await services.bodies.mapping(request, caller.user)
+    command, container, stdin = _command(body)
+    _, job = await seen(services, caller, namespace, kind, name)
+    await check_place(services, job)
+    title = f"{job['kind']}/{job['name']}"
+    chosen = _of_rank(await pods_of(services, job), rank, title)
+    asked = LogQuery(container, {}, {}).of(chosen)
+    return await started(services, caller, job, chosen, command, asked["container"], stdin)
+
+
+def _command(body: Mapping[str, Any]) -> tuple[list[str], str, str]:
+    """The words, the container and the input that a body names.
+
+    Raises:
+        Problem: it names none, or something else.
+    """
+    faults = [
+        FieldError(key, "is unknown: the fields are command, container and stdin")
+        for key in body
+        if key not in ("command", "container", "stdin")
+    ]
+    command, container, stdin = body.get("command"), body.get("container", ""), body.get("stdin", "")
+    if (
+        not isinstance(command, list)
+        or not command
+        or len(command) > 1000
+        or not all(isinstance(word, str) for word in command)
+    ):
+        faults.append(FieldError("command", "is no list of words, the program first"))
+    faults += [
+        FieldError(key, "is no text")
+        for key, value in (("container", container), ("stdin", stdin))
+        if not isinstance(value, str)
+    ]
+    if faults:
+        raise invalid(faults)
+    return list(command or ()), str(container), str(stdin)
+
+
+def _of_rank(found: list[JobPod], rank: int | None, title: str) -> JobPod:
+    """The pod of that rank, without one the first.
+
+    Raises:
+        Problem: there is none.
+    """
     chosen = next(iter(found), None) if rank is None else next((one for one in found if one.rank == rank), None)
-    if chosen is None:
-        there = [one.rank for one in found if one.rank is not None]
-        if not there or rank is None:
-            raise _no_pods(title)
-        raise invalid([FieldError("query.rank", f"{rank} is none: {title} has the ranks 0 to {max(there)}")])
-    return await _log(request, services, caller, chosen, asked)
+    if chosen is not None:
+        return chosen
+    there = [one.rank for one in found if one.rank is not None]
+    if not there or rank is None:
+        raise _no_pods(title)
+    raise invalid([FieldError("query.rank", f"{rank} is none: {title} has the ranks 0 to {max(there)}")])
 
 
 async def _pods(services: Services, caller: Caller, namespace: str, kind: str, name: str) -> tuple[list[JobPod], str]:

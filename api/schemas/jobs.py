@@ -196,6 +196,23 @@ class JobPods(Shape):
     items: list[JobPodShape]
 
 
+class ExecBody(BaseModel):
+    """A command that is run in a pod of a job; `stdin` is given to it whole."""
+
+    command: list[str] = Field(min_length=1, max_length=1000, description="its words, the program first")
+    container: str = Field(default="", max_length=63, description="which one; absent: the pod's main container")
+    stdin: str = Field(default="", description="what it reads")
+
+
+class ExecPart(Shape):
+    """A line of the answer to a command: what it wrote, in base64, or last how it ended."""
+
+    stream: Literal["stdout", "stderr"] | None = Field(default=None, description="where it was written")
+    data: str | None = Field(default=None, description="what was written, in base64")
+    exitCode: int | None = Field(default=None, description="how the command ended; the last line has it")
+    error: str | None = Field(default=None, description="why it was not run, or broke off, in place of that")
+
+
 class PriorityBody(BaseModel):
     """The new priority of a waiting job within its queue."""
 

@@ -47,7 +47,9 @@ def services_of(settings: Settings, store: Store, client: ClusterPort, leader: H
         settings.max_waiting_jobs_per_user,
         settings.max_waiting_jobs_per_queue,
     )
-    return Services(store, client, leader, settings.max_body_bytes, limits, settings.max_requests_at_once)
+    return Services(
+        store, client, leader, settings.max_body_bytes, limits, settings.max_requests_at_once, settings.rest_exec
+    )
 
 
 def limits_of(settings: Settings) -> ConnectionLimits:

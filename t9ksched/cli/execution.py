@@ -14,9 +14,10 @@ from typing import Any
 
 from t9ksched.cli.failure import Failure
 from t9ksched.kube.errors import ApiError
+from t9ksched.kube.port import STDERR
 from t9ksched.kube.resources import PODS
 from t9ksched.kube.transport.config import ConfigError, connect
-from t9ksched.kube.transport.exec_stream import STDERR, ExecStream
+from t9ksched.kube.transport.exec_stream import ExecStream
 
 _PART = 65_536
 

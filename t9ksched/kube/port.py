@@ -9,7 +9,7 @@ time, use `kube.watch.reflector` on top.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
@@ -202,6 +202,38 @@ class LogPort(Protocol):
     async def log(self, namespace: str, name: str, query: Mapping[str, str]) -> Parts:
         """The log of a pod's container; `query` has the parameters of Kubernetes, such as `container`, `follow` and
         `tailLines`. With `follow` it ends when the container does.
+        """
+        ...
+
+
+STDOUT, STDERR = 1, 2
+"""Channels of a command's output."""
+
+
+class Executing(Protocol):
+    """A command that runs: iterate over what it writes, as pairs of a channel and bytes; then `exit_code` is how it
+    ended. Close it.
+    """
+
+    def __aiter__(self) -> AsyncIterator[tuple[int, bytes]]: ...
+
+    @property
+    def exit_code(self) -> int: ...
+
+    async def write(self, data: bytes) -> None: ...
+
+    async def end_input(self) -> None: ...
+
+    async def aclose(self) -> None: ...
+
+
+@runtime_checkable
+class ExecPort(Protocol):
+    """An optional ability of a port: commands in containers."""
+
+    async def exec(self, namespace: str, name: str, query: Sequence[tuple[str, str]]) -> Executing:
+        """Run a command in a pod's container; `query` has the parameters of Kubernetes: each word of the command as
+        `command`, `container`, `stdin`, `stdout`, `stderr` and `tty`.
         """
         ...
 

@@ -56,6 +56,8 @@ JOB_PAUSED: Final = "job-paused"
 JOB_RESUMED: Final = "job-resumed"
 JOB_SCALED: Final = "job-scaled"
 """A user's own changes of a job, as deleting it is: no administrative ones."""
+JOB_EXEC: Final = "job-exec"
+"""A command was run in a pod of a job."""
 TIME_LIMIT_EXCEEDED: Final = "time-limit-exceeded"
 MAX_DURATION_EXCEEDED: Final = "max-duration-exceeded"
 START_TIMED_OUT: Final = "start-timed-out"
@@ -104,6 +106,7 @@ AUDITED: Final = frozenset(
         JOB_RELEASED,
         JOB_PRIORITISED,
         JOB_LIMITED,
+        JOB_EXEC,
         STOPPED,
         RESUMED,
         RESERVATION_CREATED,

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from t9ksched.kube.errors import ApiError, BadRequest, Forbidden, NotFound
+from t9ksched.kube.port import STDERR, STDOUT
 from t9ksched.kube.resources import CLUSTERROLES, PODS
 from t9ksched.kube.setup.rbac import API
 from t9ksched.kube.transport.client import Client
-from t9ksched.kube.transport.exec_stream import STDERR, STDOUT
 from tests.integration.world import KUBECONFIG, World, new_world
 
 pytestmark = [

@@ -196,9 +196,7 @@ class Client:
         return await self.requester.stream(PODS.path(namespace, name, "log"), query)
 
     async def exec(self, namespace: str, name: str, query: Sequence[tuple[str, str]]) -> ExecStream:
-        """Run a command in a pod's container; `query` has the parameters of Kubernetes: each word of the command as
-        `command`, `container`, `stdin`, `stdout`, `stderr` and `tty`.
-        """
+        """As `ExecPort` says."""
         path = PODS.path(namespace, name, "exec")
         return ExecStream(f"exec in pod {name}", await self.requester.socket(path, query, PROTOCOLS))
 

@@ -12,9 +12,10 @@ import aiohttp
 import msgspec
 
 from t9ksched.kube.errors import ApiError, Unreachable
+from t9ksched.kube.port import STDERR, STDOUT
 
 PROTOCOLS: Final = ("v5.channel.k8s.io", "v4.channel.k8s.io")
-_STDIN, STDOUT, STDERR, _ERROR, _RESIZE, _CLOSE = 0, 1, 2, 3, 4, 255
+_STDIN, _ERROR, _RESIZE, _CLOSE = 0, 3, 4, 255
 
 
 class ExecStream:

@@ -52,6 +52,7 @@ TABLE: dict[tuple[str, str], tuple[str, str]] = {
     ("GET", JOB + "/pods"): ("++++", "+---"),
     ("GET", JOB + "/log"): ("++++", "+---"),
     ("GET", JOB + "/pods/{pod}/log"): ("++++", "+---"),
+    ("POST", JOB + "/exec"): ("FFFF", "F--F"),
     ("POST", JOB + "/actions/hold"): ("++FF", "+---"),
     ("POST", JOB + "/actions/release"): ("++FF", "+---"),
     ("POST", JOB + "/actions/prioritise"): ("++FF", "+---"),
@@ -90,6 +91,7 @@ BODIES: dict[tuple[str, str], Json] = {
     ("POST", JOB + "/actions/prioritise"): {"priority": 3},
     ("POST", JOB + "/actions/update"): {"timeLimit": "2h"},
     ("POST", JOB + "/actions/scale"): {"replicas": 2},
+    ("POST", JOB + "/exec"): {"command": ["ls"]},
     ("PUT", "/apis/v1/admin/stops/{what}"): {},
     ("PUT", "/apis/v1/admin/nodes/{name}/cards/{index}"): {"cordoned": True},
     ("POST", RESERVATIONS): {

@@ -140,7 +140,9 @@ async def test_a_token_limited_to_another_queue_is_good_for_nothing_here(
     expected["POST", JOBS] = "F"
     if role == "eye":
         actions = ("update", "pause", "resume", "scale", "resubmit")  # a viewer is told before anything is looked at
-        expected |= {("DELETE", JOB): "F"} | {("POST", f"{JOB}/actions/{one}"): "F" for one in actions}
+        expected |= {("DELETE", JOB): "F", ("POST", f"{JOB}/exec"): "F"} | {
+            ("POST", f"{JOB}/actions/{one}"): "F" for one in actions
+        }
     assert await cells(narrow, "own", f"of-{role}") == expected
     assert [one["name"] for one in (await narrow("GET", "/apis/v1/queues")).body["items"]] == ["default"]
     assert (await narrow("GET", JOBS)).body["items"] == []

@@ -3,7 +3,7 @@
 import asyncio
 import copy
 import uuid
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -13,7 +13,7 @@ import yaml
 
 from api.leader import LeaderAway
 from t9ksched.admission.oddities import Vocabulary
-from t9ksched.kube.errors import AlreadyExists, ApiError, Conflict, NotFound
+from t9ksched.kube.errors import AlreadyExists, ApiError, Conflict, NotFound, Unreachable
 from t9ksched.kube.port import ObjectList
 from t9ksched.kube.resources import NAMESPACES
 from t9ksched.model.api_resource import Resource
@@ -40,6 +40,8 @@ class MemoryCluster:
         """What was asked of the answers, without those of namespaces."""
         self.logs: dict[str, list[bytes] | ApiError] = {}
         """Of pods, by name: the parts that come, or the refusal."""
+        self.commands: list[tuple[str, list[tuple[str, str]]]] = []
+        self.running = Command()
         self.log_queries: list[tuple[str, dict[str, str]]] = []
 
     async def log(self, namespace: str, name: str, query: Mapping[str, str]) -> "Parts":
@@ -48,6 +50,10 @@ class MemoryCluster:
         if isinstance(found, ApiError):
             raise found
         return Parts(found, endless=query.get("follow") == "true")
+
+    async def exec(self, namespace: str, name: str, query: Sequence[tuple[str, str]]) -> "Command":
+        self.commands.append((f"{namespace}/{name}", list(query)))
+        return self.running
 
     def names(self) -> set[str]:
         return {f"{obj['kind']}/{obj['metadata']['name']}" for obj in self.objects.values()}
@@ -143,6 +149,32 @@ class MemoryCluster:
             return self.objects[str(res), namespace, name]
         except KeyError:
             raise NotFound(404, "NotFound", f'{res} "{name}" not found', {"name": name, "kind": res.plural}) from None
+
+
+class Command:
+    """A command that writes what the test says, and ends, or goes on until it is closed."""
+
+    def __init__(self, output: Sequence[tuple[int, bytes]] = (), exit_code: int = 0, *, endless: bool = False) -> None:
+        self.output, self.exit_code, self.endless = output, exit_code, endless
+        self.typed = b""
+        self.closed = asyncio.Event()
+
+    async def __aiter__(self) -> AsyncIterator[tuple[int, bytes]]:
+        await asyncio.sleep(0.02)  # it reads first
+        for part in self.output:
+            yield part
+        if self.endless:
+            await self.closed.wait()
+            raise Unreachable("closed", sent=True)
+
+    async def write(self, data: bytes) -> None:
+        self.typed += data
+
+    async def end_input(self) -> None:
+        self.typed += b"<end>"
+
+    async def aclose(self) -> None:
+        self.closed.set()
 
 
 def merge(obj: Json, patch: Json) -> None:
@@ -307,7 +339,7 @@ class Client:
         async with self.session.request(method, self.url + path, headers=sent, **kind) as response:
             # A stream has no end.
             raw = b"" if response.content_type == "text/event-stream" else await response.read()
-            is_json = response.content_type.endswith("json")
+            is_json = response.content_type.endswith("json") and not response.content_type.endswith("x-ndjson")
             return Answer(
                 response.status, response.headers, await response.json(content_type=None) if raw and is_json else raw
             )

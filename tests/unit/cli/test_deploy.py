@@ -40,6 +40,22 @@ def test_commands_and_variables_exist(name: str, container: dict[str, Any]) -> N
             assert variable["name"].removeprefix(PREFIX).lower() in Settings.model_fields
 
 
+def test_the_overlay_for_commands_adds_a_right_and_a_variable_that_exists() -> None:
+    overlay = BASE.parent / "overlays" / "exec"
+    settings = yaml.safe_load((overlay / "kustomization.yaml").read_text())
+    assert settings["resources"] == ["../../base", "rbac.yaml"]
+    assert all((overlay / name).exists() for name in settings["resources"])
+    (change,) = (one for patch in settings["patches"] for one in yaml.safe_load(patch["patch"]))
+    name = change["value"]["name"]
+    assert name.removeprefix(PREFIX).lower() in Settings.model_fields
+    assert Settings.model_fields[name.removeprefix(PREFIX).lower()].default is False
+    role, binding = yaml.safe_load_all((overlay / "rbac.yaml").read_text())
+    assert role["rules"] == [{"apiGroups": [""], "resources": ["pods/exec"], "verbs": ["create", "get"]}]
+    assert binding["roleRef"]["name"] == role["metadata"]["name"]
+    accounts = {item["metadata"]["name"] for item in _objects("ServiceAccount")}
+    assert {one["name"] for one in binding["subjects"]} <= accounts
+
+
 def test_every_role_has_an_account_with_rights() -> None:
     accounts = {item["metadata"]["name"] for item in _objects("ServiceAccount")}
     used = {item["spec"]["template"]["spec"]["serviceAccountName"] for item in _objects("Deployment")}
