@@ -24,7 +24,7 @@ from t9ksched.model.names import is_system_namespace
 from t9ksched.store import history
 from t9ksched.store.history import Event
 
-MEDIA: Final = "application/x-ndjson"
+MEDIA: Final = "text/plain"
 _RIGHT: Final = ("exec", "create")
 _SHOWN: Final = 100
 _LOST: Final = "the right to run commands here was taken away"

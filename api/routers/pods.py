@@ -17,7 +17,7 @@ from api.podexec import MEDIA as EXEC_MEDIA
 from api.podexec import check_place, started
 from api.podlogs import MEDIA, opened
 from api.routers.jobactions import seen
-from api.schemas import ExecBody, ExecPart, JobPods
+from api.schemas import ExecBody, JobPods
 from api.services import Given, Services
 from t9ksched.model.errors import FieldError
 
@@ -38,7 +38,7 @@ _TEXT: Final[dict[int | str, dict[str, Any]]] = {
 _OUTPUT: Final[dict[int | str, dict[str, Any]]] = {
     200: {
         "description": "What the command writes, a line of JSON each, and last how it ended",
-        "content": {EXEC_MEDIA: {"schema": {"$ref": f"#/components/schemas/{ExecPart.__name__}"}}},
+        "content": {EXEC_MEDIA: {"schema": {"type": "string"}, "example": '{"exitCode":0}\n'}},
     }
 }
 
@@ -153,8 +153,8 @@ async def job_log(
     summary="Run a command in a pod of a job",
     description="Only where the administrator has turned it on (`deploy/overlays/exec`), in pods of jobs on record"
     " outside system namespaces, and if the cluster lets the caller `create` `pods/exec`: it is asked at the start and"
-    " each minute. Every command is audited. The answer has a line of JSON for each part of output, as it comes, and"
-    " last how the command ended; there is no terminal.",
+    " each minute. Every command is audited. The answer has a line of JSON (`ExecPart`) for each part of output,"
+    " as it comes, and last how the command ended; there is no terminal.",
     responses=documented({}, 403, 404, 409, *BODY, 422, 503) | _OUTPUT,
     response_class=Response,
     openapi_extra=body_of(ExecBody),

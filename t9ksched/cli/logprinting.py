@@ -23,8 +23,6 @@ _COLOURS: Final = (
     "bright_blue",
     "red",
 )
-_NAME: Final = 12
-"""Characters of a pod's name, from its end, where it has no rank."""
 
 
 class LinePrinter:
@@ -66,7 +64,7 @@ class LinePrinter:
     def _prefix(self, line: LogLine) -> str:
         key = (line.rank, line.pod)
         if key not in self._prefixes:
-            name = f"{line.rank:>3}" if line.rank is not None else line.pod[-_NAME:]
+            name = f"{line.rank:>3}" if line.rank is not None else line.pod
             colour = "bold" if line.rank is None else _COLOURS[line.rank % len(_COLOURS)]
             with self._out.capture() as shown:
                 self._out.print(Text(f"{name} |", style=colour), end=" ")

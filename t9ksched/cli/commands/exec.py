@@ -1,6 +1,10 @@
-"""`t9ksched exec`: a command in a pod of a job, with the kubeconfig of the user: the cluster asks for the right."""
+"""`t9ksched exec`: a command in a pod of a job, with the kubeconfig of the user; where there is none, by the service,
+if its administrator lets it.
+"""
 
 import asyncio
+import base64
+import json
 import os
 import sys
 from pathlib import Path
@@ -8,10 +12,12 @@ from typing import Annotated, Any
 
 import typer
 
+from t9ksched.cli.client import Client
 from t9ksched.cli.failure import BAD_USAGE, Failure
 from t9ksched.cli.kinds import Target, parse_target
 from t9ksched.cli.options import NamespaceOption, Service, data_dir_of, with_service
 from t9ksched.cli.output import program
+from t9ksched.client.calls import Call
 from t9ksched.client.known import default_data_dir
 
 
@@ -39,17 +45,20 @@ def exec_(
     namespace: NamespaceOption = "default",
 ) -> None:
     """Run a command in a pod of a job that runs. Exits as the command does. The cluster must let you `create`
-    `pods/exec`.
+    `pods/exec`. Without a kubeconfig the service runs it, where its administrator lets it, without a terminal.
     """
-    from t9ksched.cli.execution import run_in_pod
-
     wanted = parse_target(target, namespace)
     if tty and not (stdin and sys.stdin.isatty()):
         text = "-t needs -i, and a terminal." if sys.stdin.isatty() else "-t needs a terminal, and this is none."
         raise Failure(text, remedy="Leave out -t.", code=BAD_USAGE)
     client = service()
-    config = _kubeconfig(kubeconfig, data_dir_of(service))
+    config = _kubeconfig(kubeconfig, data_dir_of(service), needed=tty)
     pod = _pod(client.get(f"{wanted.path}/pods")["items"], wanted, rank, container)
+    if config is None:
+        body = {"command": command} | ({"container": container} if container else {})
+        raise typer.Exit(_by_service(client, wanted, rank, body, stdin=stdin))
+    from t9ksched.cli.execution import run_in_pod
+
     query = [("command", word) for word in command]
     query += [("container", container or pod["containers"][0]), ("stdout", "true")]
     query += [(name, "true") for name, given in (("stdin", stdin), ("tty", tty), ("stderr", not tty)) if given]
@@ -81,13 +90,34 @@ def _pod(pods: list[dict[str, Any]], target: Target, rank: int | None, container
     return pod
 
 
-def _kubeconfig(given: Path | None, data_dir: Path | None) -> Path:
-    """The kubeconfig to use. Raises Failure when there is none."""
+def _by_service(client: Client, target: Target, rank: int | None, body: dict[str, Any], *, stdin: bool) -> int:
+    """The exit code of a command that the service runs. Raises Failure when it does not run it."""
+    if stdin:
+        body["stdin"] = sys.stdin.read()
+    path = f"{target.path}/exec"
+    call = Call("POST", path, {"rank": rank}, json.dumps(body).encode())
+    rest = b""
+    with client.failures(path, {}):
+        for part in client.transport.stream(call):
+            *lines, rest = (rest + part).split(b"\n")
+            for told in map(json.loads, lines):
+                if told.get("error"):
+                    raise Failure(f"The command broke off: {told['error']}")
+                if "exitCode" in told:
+                    return int(told["exitCode"])
+                out = sys.stderr.buffer if told["stream"] == "stderr" else sys.stdout.buffer
+                out.write(base64.b64decode(told["data"]))
+                out.flush()
+    raise Failure("The service left before the command ended.")
+
+
+def _kubeconfig(given: Path | None, data_dir: Path | None, *, needed: bool) -> Path | None:
+    """The kubeconfig to use; None if there is none and it is not needed. Raises Failure when it is."""
     named = os.environ.get("KUBECONFIG", "").split(os.pathsep)[0]
     own = (data_dir or default_data_dir()) / "kubeconfig"
     places = [given] if given else [*([Path(named)] if named else []), own, Path.home() / ".kube" / "config"]
     found = next((place for place in places if place.exists()), None)
-    if found is None:
+    if found is None and (given or needed):
         raise Failure(
             f"There is no kubeconfig at {' or '.join(map(str, places))}.",
             remedy="Commands are run with your own rights in the cluster: name your kubeconfig by --kubeconfig FILE.",

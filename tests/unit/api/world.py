@@ -339,7 +339,7 @@ class Client:
         async with self.session.request(method, self.url + path, headers=sent, **kind) as response:
             # A stream has no end.
             raw = b"" if response.content_type == "text/event-stream" else await response.read()
-            is_json = response.content_type.endswith("json") and not response.content_type.endswith("x-ndjson")
+            is_json = response.content_type.endswith("json")
             return Answer(
                 response.status, response.headers, await response.json(content_type=None) if raw and is_json else raw
             )
