@@ -44,6 +44,15 @@ AfterCancel = Annotated[
     bool | None,
     Query(alias="afterCancel", description="End it once what it waits for can never come; wins over the object's own"),
 ]
+InArray = Annotated[
+    str | None,
+    Query(
+        alias="array",
+        max_length=2000,
+        description="Make of the one object a job for each of these indices, such as 0-99, 1,3,5 or 0-98:2; with %8"
+        " behind them 8 run at once at the most. Each is called NAME-INDEX, and has its index in T9K_ARRAY_INDEX",
+    ),
+]
 _CHECKS: Final[dict[str, tuple[Callable[[str], object], str]]] = {
     "namespace": (is_label, "a namespace: use at most 63 of a-z, 0-9 and -, a letter or digit at both ends"),
     "name": (is_subdomain, "a name: use at most 253 of a-z, 0-9, - and ., a letter or digit at both ends"),

@@ -7,6 +7,7 @@ shown from its own object.
 """
 
 import hashlib
+import secrets
 from functools import partial
 from typing import Annotated, Any
 
@@ -17,7 +18,16 @@ from api.auth import Actor, Caller, User, guarded
 from api.authorization import JobAccess
 from api.http.aside import aside
 from api.http.paging import EventLimit, Paged
-from api.http.parameters import After, AfterCancel, ReservationName, StartAfter, after_text, limit_text, moment_text
+from api.http.parameters import (
+    After,
+    AfterCancel,
+    InArray,
+    ReservationName,
+    StartAfter,
+    after_text,
+    limit_text,
+    moment_text,
+)
 from api.http.problems import Problem
 from api.http.responses import BODY, Json, answer, body_of, documented
 from api.job_from_object import from_event, from_object
@@ -28,6 +38,7 @@ from api.redaction import Redaction, name_others
 from api.schemas import Cancelled, Explanation, HistoryPage, Job, Shape, Submitted
 from api.services import Given, Services
 from api.submission.advice import about_jobs
+from api.submission.arrays import asked_array, expanded, see_that_ours
 from api.submission.cancelling import delete_job, delete_own_members, not_cancelled, until_noticed
 from api.submission.creation import Creation, try_out
 from api.submission.dependencies import see_dependencies
@@ -75,16 +86,23 @@ async def submit(
     reservation: ReservationName = None,
     after: After = None,
     after_cancel: AfterCancel = None,
+    in_array: InArray = None,
     dry_run: Annotated[bool, Query(alias="dryRun", description="Check everything, create nothing")] = False,
     _key: Key = None,
 ) -> Response:
     key = checked(request)
     limit, moment = limit_text(time_limit), moment_text(start_after, "startAfter")
     wish = Wish(namespace, queue, priority, limit, moment, reservation, after_text(after), after_cancel)
+    array = asked_array(in_array)
     body, documents = await services.bodies.documents(request, caller.user)
-    services.allowances.objects(len(documents))
+    services.allowances.objects(len(documents) if array is None else len(array.indices))
     seed = None if key is None else f"{caller.user}:{key}"
+    if array is not None:
+        seed = secrets.token_hex() if seed is None else seed
+        documents = await aside(services, len(array.indices), expanded, documents, array, seed)
     items = await aside(services, len(documents), prepare, documents, wish, seed)
+    if array is not None:
+        see_that_ours(items)
     if dry_run or key is None:
         return await submit_items(services, caller, items, body, dry_run=dry_run)
     act = partial(_submit, services, caller, items, hashlib.sha256(body).hexdigest())

@@ -120,8 +120,10 @@ class Creation:
         """
         if len(self._items) > 1:
             missing = [item for item, obj in zip(self._items, self._made, strict=True) if obj is None]
+            # Elements of an array have one document, and differ in their numbers only: the first is tried.
+            differing = list({item.prefix: item for item in reversed(missing)}.values())[::-1]
             try:
-                await try_out(self._services, missing)
+                await try_out(self._services, differing)
             except Problem as problem:
                 raise await self.undo(problem) from problem
         if self._entry is None:

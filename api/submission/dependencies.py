@@ -6,6 +6,7 @@ What is refused here can still come about by the annotation alone; then the job 
 from collections.abc import Iterator, Sequence
 
 from api.auth import Caller
+from api.authorization import JobAccess
 from api.http.problems import Problem, invalid
 from api.services import Services
 from api.submission.lookup import from_cluster, see
@@ -70,6 +71,7 @@ def _name(item: Item) -> _Name:
 
 
 async def _is_there(services: Services, caller: Caller, name: _Name) -> bool:
+    """Whether the caller may see a job of that name, or an element of the array of that name."""
     namespace, kind, called = name
     resource = KINDS[kind].resource
     try:
@@ -78,5 +80,6 @@ async def _is_there(services: Services, caller: Caller, name: _Name) -> bool:
     except Problem as problem:
         if problem.code != "NotFound":
             raise
-        return False
+        access = await JobAccess.of(services, caller)
+        return any(access.see(row.shape) for row in await services.store.jobs.elements(namespace, kind, called))
     return True

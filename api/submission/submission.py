@@ -156,7 +156,7 @@ def prepare(documents: Sequence[tuple[str, Any]], wish: Wish, seed: str | None =
             if is_config_map(document):
                 files.append(read_file(prefix, document, wish.namespace))
                 continue
-            items.append(_item(prefix, _named(document, f"{seed}:{prefix}"), wish))
+            items.append(_item(prefix, named(document, f"{seed}:{prefix}"), wish))
         except UnknownKind as error:
             raise Problem("UnknownKind", str(error), _prefixed(prefix, error.errors)) from None
         except Invalid as error:
@@ -269,7 +269,7 @@ def _item(prefix: str, document: Any, wish: Wish) -> Item:
     return Item(prefix, obj, resource, workload, path, priority_path)
 
 
-def _named(document: Any, seed: str) -> Any:
+def named(document: Any, seed: str) -> Any:
     """The document with the name that its `generateName` stands for, where it has no name."""
     meta = document.get("metadata") if isinstance(document, dict) else None
     if not isinstance(meta, dict) or meta.get("name") or not isinstance(begin := meta.get("generateName"), str):

@@ -26,6 +26,7 @@ CONTENT: Final[Phase] = (
     rules.signal_readable,
     rules.start_time_readable,
     rules.dependencies_readable,
+    rules.array_readable,
     forms.claims_supported,
     forms.card_shares_supported,
     forms.card_parts_meaningful,

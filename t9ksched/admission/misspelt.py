@@ -32,10 +32,11 @@ _METADATA: Final = (
     "selfLink",
     "uid",
 )
-_LABELS: Final = (names.QUEUE_LABEL, names.GROUP_LABEL, names.ROLE_LABEL)
+_LABELS: Final = (names.QUEUE_LABEL, names.GROUP_LABEL, names.ROLE_LABEL, names.ARRAY_LABEL)
 _ANNOTATIONS: Final = (
     names.AFTER_ANNOTATION,
     names.AFTER_CANCEL_ANNOTATION,
+    names.ARRAY_ANNOTATION,
     names.SIGNAL_BEFORE_ANNOTATION,
     names.START_AFTER_ANNOTATION,
     names.TIME_LIMIT_ANNOTATION,

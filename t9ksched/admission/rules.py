@@ -29,6 +29,7 @@ from t9ksched.model.errors import FieldError, child
 from t9ksched.model.names import (
     AFTER_ANNOTATION,
     AFTER_CANCEL_ANNOTATION,
+    ARRAY_ANNOTATION,
     SIGNAL_BEFORE_ANNOTATION,
     START_AFTER_ANNOTATION,
     TIME_LIMIT_ANNOTATION,
@@ -36,6 +37,7 @@ from t9ksched.model.names import (
 from t9ksched.model.quantity import CARDS, from_units
 from t9ksched.model.queue import Queue, closed_to_new, queue_missing
 from t9ksched.model.wall_clock import parse_moment
+from t9ksched.workloads.arrays import read_element
 from t9ksched.workloads.dependencies import read_after
 
 _SHOWN = 10
@@ -189,6 +191,18 @@ def start_time_readable(request: Request) -> Verdict:
         except ValueError as error:
             faults.append(FieldError(child(path, START_AFTER_ANNOTATION), str(error)))
     return invalid(faults, "write a time with its offset, such as 2030-01-31T20:00:00+08:00") if faults else ALLOWED
+
+
+def array_readable(request: Request) -> Verdict:
+    """The array that a job says it is an element of, if it says so, is one."""
+    if (text := request.annotations.get(ARRAY_ANNOTATION)) is None:
+        return ALLOWED
+    try:
+        read_element(str(text))
+    except ValueError as error:
+        fault = FieldError(child(request.annotations_path, ARRAY_ANNOTATION), str(error))
+        return invalid([fault], "submit one object with ?array=0-99%8, or write sweep[7]%8")
+    return ALLOWED
 
 
 def dependencies_readable(request: Request) -> Verdict:

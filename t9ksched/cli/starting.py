@@ -13,6 +13,7 @@ OF_PARAMETERS: Final = {
     "reservation": "--reservation",
     "after": "--after",
     "afterCancel": "--after-cancel",
+    "array": "--array",
     child("metadata.annotations", AFTER_ANNOTATION): "--after",
     child("metadata.annotations", AFTER_CANCEL_ANNOTATION): "--after-cancel",
 }
@@ -23,6 +24,14 @@ AfterOption = Annotated[
     typer.Option(
         metavar="KIND/NAME[:any]",
         help="Start it once that job succeeded, with :any once it ended; repeatable.",
+        rich_help_panel=PANEL,
+    ),
+]
+ArrayOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="0-99%8",
+        help="A job for each index (1,3,5-9:2 too), 8 at once; each has T9K_ARRAY_INDEX.",
         rich_help_panel=PANEL,
     ),
 ]

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Self
+from typing import Any, Self, Unpack
 
 from t9ksched.client import logs
 from t9ksched.client.calls import JSON, Call, Query
@@ -26,7 +26,7 @@ from t9ksched.client.models import (
     WhoAmI,
 )
 from t9ksched.client.operations import Earlier, Objects, Operation, Operations, Retries, T, Texts
-from t9ksched.client.running import composed
+from t9ksched.client.running import Words, run
 from t9ksched.client.sending import TIMEOUT_SECONDS, Transport
 from t9ksched.client.waiting import wait
 
@@ -78,6 +78,7 @@ class Client:
         reservation: str | None = None,
         after: Earlier | None = None,
         after_cancel: bool | None = None,
+        array: str | None = None,
         dry_run: bool = False,
         key: str | None = None,
     ) -> Submitted:
@@ -100,6 +101,7 @@ class Client:
                 reservation=reservation,
                 after=after,
                 afterCancel=after_cancel,
+                array=array,
             )
         )
 
@@ -140,11 +142,12 @@ class Client:
         Raises:
             ValueError: what is asked for contradicts itself.
         """
-        made = composed(
+        submitted = run(
+            self._operations,
             command,
-            name,
-            mounts,
+            None,
             image=image,
+            name=name,
             namespace=namespace,
             queue=queue,
             gpus=gpus,
@@ -155,26 +158,30 @@ class Client:
             torchrun=torchrun,
             cpu=cpu,
             memory=memory,
-            environment=env or {},
-            annotations=annotations or {},
+            mounts=mounts,
+            env=env,
+            annotations=annotations,
             workdir=workdir,
             retries=retries,
             priority=priority,
+            time_limit=time_limit,
+            begin=begin,
+            reservation=reservation,
+            after=after,
+            after_cancel=after_cancel,
+            dry_run=dry_run,
+            key=key,
         )
-        found = self._do(
-            self._operations.submit(
-                made.obj,
-                key,
-                dry_run,
-                namespace=namespace,
-                timeLimit=time_limit,
-                startAfter=begin,
-                reservation=reservation,
-                after=after,
-                afterCancel=after_cancel,
-            )
-        )
-        return found.items[0]
+        return (self._do(submitted)).items[0]
+
+    def run_array(self, command: str | Sequence[str], array: str, **words: Unpack[Words]) -> list[Job]:
+        """As `run`, a job for each index of `array`, which is written as `0-99`, `1,3,5-9:2` or `0-99%8`, with which 8
+        run at once at the most. Each has its index in `T9K_ARRAY_INDEX`, and is a job by itself.
+
+        Raises:
+            ValueError: what is asked for contradicts itself.
+        """
+        return (self._do(run(self._operations, command, array, **words))).items
 
     def jobs(
         self,

@@ -3,12 +3,15 @@
 import os
 import secrets
 import shlex
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, Final, Required, TypedDict, Unpack
 
+from t9ksched.client.models import Submitted
+from t9ksched.client.operations import Earlier, Operation, Operations
 from t9ksched.model.dns import ended
 from t9ksched.workloads.compose.asked import Asked, read_mounts, stem_of
-from t9ksched.workloads.compose.job import Composed, compose
+from t9ksched.workloads.compose.job import compose
 
 
 def generated_name(command: Sequence[str]) -> str:
@@ -16,11 +19,68 @@ def generated_name(command: Sequence[str]) -> str:
     return ended(f"{stem_of(command)}-", secrets.randbits(64))
 
 
-def composed(command: str | Sequence[str], name: str | None, mounts: Sequence[str], **asked: Any) -> Composed:
-    """The object for a command; a text is split into words as a shell does.
+class Words(TypedDict, total=False):
+    """What `run` takes besides the command, in its words."""
+
+    image: Required[str]
+    name: str | None
+    namespace: str | None
+    queue: str
+    gpus: int
+    gpu_model: str
+    gpu_memory: str
+    gpu_cores: str
+    replicas: int | None
+    torchrun: bool
+    cpu: str
+    memory: str
+    mounts: Sequence[str]
+    env: Mapping[str, str] | None
+    annotations: Mapping[str, str] | None
+    workdir: str
+    retries: int
+    priority: int | None
+    time_limit: str | None
+    begin: datetime | str | None
+    reservation: str | None
+    after: Earlier | None
+    after_cancel: bool | None
+    dry_run: bool
+    key: str | None
+
+
+_SENT: Final = {
+    "namespace": "namespace",
+    "time_limit": "timeLimit",
+    "begin": "startAfter",
+    "reservation": "reservation",
+    "after": "after",
+    "after_cancel": "afterCancel",
+}
+"""Words that are parameters of the submission; the others are about the object."""
+
+
+def run(
+    operations: Operations, command: str | Sequence[str], array: str | None, **words: Unpack[Words]
+) -> Operation[Submitted]:
+    """Submit the job of a command, or an array of them; a text is split into words as a shell does.
 
     Raises:
         ValueError: what is asked for contradicts itself; it says which words do.
     """
-    words = tuple(shlex.split(command) if isinstance(command, str) else map(os.fspath, command))
-    return compose(Asked(name=name or generated_name(words), command=words, mounts=read_mounts(mounts), **asked))
+    given: dict[str, Any] = dict(words)
+    wish = {parameter: given.pop(word, None) for word, parameter in _SENT.items()}
+    key, dry_run = given.pop("key", None), given.pop("dry_run", False)
+    split = tuple(shlex.split(command) if isinstance(command, str) else map(os.fspath, command))
+    made = compose(
+        Asked(
+            name=given.pop("name", None) or generated_name(split),
+            command=split,
+            namespace=wish["namespace"],
+            mounts=read_mounts(given.pop("mounts", ())),
+            environment=given.pop("env", None) or {},
+            annotations=given.pop("annotations", None) or {},
+            **given,
+        )
+    )
+    return operations.submit(made.obj, key, dry_run, **wish, array=array)

@@ -30,6 +30,8 @@ class Code(StrEnum):
     """It may start at a later time: that was asked for, or the reservation that it asks for has not begun."""
     DEPENDENCY_NOT_MET = "DependencyNotMet"
     """A job that it waits for has not ended, or not as it wants."""
+    ARRAY_LIMIT = "ArrayLimit"
+    """As many elements of its array run as may at once."""
     OUTSIDE_WINDOW = "OutsideWindow"
     """Its queue starts jobs only at certain times."""
     VOLUME_NOT_BOUND = "VolumeNotBound"

@@ -30,6 +30,7 @@ from sqlalchemy import (
     update,
 )
 
+from t9ksched.model.names import ARRAY_LABEL
 from t9ksched.model.run_times import Likeness
 from t9ksched.store import conditions
 from t9ksched.store.bulk import Bulk
@@ -215,6 +216,18 @@ class Jobs:
         query = select(*_COLUMNS).where(named, job.c.deleted_at >= since).order_by(job.c.deleted_at).limit(1)
         rows = await self._database.fetch(query)
         return _record(rows[0]) if rows else None
+
+    async def elements(
+        self, namespace: str, kind: str, array: str, gone_since: datetime | None = None
+    ) -> builtins.list[JobRecord]:
+        """The elements of an array that are there, or with `gone_since` those whose objects went then or later: jobs
+        that carry its label, called `ARRAY-INDEX`.
+        """
+        there = job.c.deleted_at.is_(None) if gone_since is None else job.c.deleted_at >= gone_since
+        mine = (job.c.namespace == namespace) & (job.c.kind == kind) & there
+        query = select(*_COLUMNS).where(mine, job.c.name.startswith(f"{array}-", autoescape=True))
+        rows = map(_record, await self._database.fetch(query.order_by(job.c.uid)))
+        return [row for row in rows if (row.shape.get("labels") or {}).get(ARRAY_LABEL) == array]
 
     async def run_times(self, most: int) -> builtins.list[tuple[Likeness, float]]:
         """How many seconds the jobs ran that ended last, and what they were like; jobs without a submitter, or that

@@ -6,6 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
+from t9ksched.cli.arrays import elements
+from t9ksched.cli.client import Client
 from t9ksched.cli.consequences import of_cancelling
 from t9ksched.cli.failure import BAD_USAGE, Failure
 from t9ksched.cli.kinds import Target, parse_target
@@ -20,24 +22,53 @@ def cancel(
     namespace: NamespaceOption = "default",
     yes: Annotated[bool, typer.Option("-y", "--yes", help="Do not ask.")] = False,
 ) -> None:
-    """Delete jobs with their pods, services and groups."""
+    """Delete jobs with their pods, services and groups; the name of an array stands for all its elements."""
     client = service()
-    wanted = [parse_target(target, namespace) for target in targets]
+    wanted: list[Target] = []
+    names: list[str] = []
     jobs: list[dict[str, Any]] = []
-    if unknown := _refused(wanted, lambda target: jobs.append(client.get(target.path))):
+    of_arrays: set[Target] = set()
+
+    def find(target: Target) -> None:
+        found = _meant(client, target)
+        those = [Target(target.namespace, target.kind, str(job["name"])) for job in found]
+        wanted.extend(those)
+        if those == [target]:
+            names.append(str(target))
+            jobs.extend(found)
+        else:
+            names.append(f"{len(found)} jobs of the array {target}")
+            of_arrays.update(those)
+
+    if unknown := _refused([parse_target(target, namespace) for target in targets], find):
         raise _failed("Nothing was cancelled", unknown, "Repeat with jobs that are there: t9ksched jobs")
     if not yes:
         for line in (line for job in jobs for line in of_cancelling(job)):
             paragraph(console(), line)
-        confirm(f"Delete {', '.join(map(str, wanted))} in namespace {namespace}, with everything they own?")
+        confirm(f"Delete {', '.join(names)} in namespace {namespace}, with everything they own?")
 
     def delete(target: Target) -> None:
-        answer = client.delete(target.path)
+        try:
+            answer = client.delete(target.path)
+        except Failure as failure:
+            if failure.name == "NotFound" and target in of_arrays:
+                return  # it went by itself meanwhile
+            raise
         console().print(f"{target} is being deleted")
         print_warnings((answer or {}).get("warnings") or (), str(target))
 
     if kept := _refused(wanted, delete):
         raise _failed(f"{len(kept)} of {len(wanted)} jobs were not cancelled", kept, "")
+
+
+def _meant(client: Client, target: Target) -> list[dict[str, Any]]:
+    """The job of that name, else the elements of that array. Raises Failure where there are none."""
+    try:
+        return [client.get(target.path)]
+    except Failure as failure:
+        if failure.name != "NotFound" or not (jobs := elements(client, target.namespace, target.kind, target.name)):
+            raise
+        return jobs
 
 
 def _refused(targets: Iterable[Target], act: Callable[[Target], object]) -> list[Failure]:

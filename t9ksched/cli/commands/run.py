@@ -7,23 +7,27 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from t9ksched.cli.arrays import elements_of, named
+from t9ksched.cli.arrays import follow as follow_array
 from t9ksched.cli.client import Client
 from t9ksched.cli.failure import BAD_USAGE, Failure
 from t9ksched.cli.following import follow
 from t9ksched.cli.kinds import Target
 from t9ksched.cli.options import OutputOption, Service, with_service
 from t9ksched.cli.output import Output, console, paragraph, print_json, print_warnings, program
-from t9ksched.cli.starting import OF_PARAMETERS, PANEL, AfterCancelOption, AfterOption, after_query
+from t9ksched.cli.starting import OF_PARAMETERS, PANEL, AfterCancelOption, AfterOption, ArrayOption, after_query
 from t9ksched.client.running import generated_name
 from t9ksched.model.errors import Invalid
 from t9ksched.model.names import (
     AFTER_ANNOTATION,
     AFTER_CANCEL_ANNOTATION,
+    ARRAY_INDEX_VARIABLE,
     RESERVATION_ANNOTATION,
     START_AFTER_ANNOTATION,
     TIME_LIMIT_ANNOTATION,
 )
 from t9ksched.model.resources import NVIDIA_GPU
+from t9ksched.workloads.arrays import read_array
 from t9ksched.workloads.compose.asked import Asked, read_annotations, read_environment, read_mounts
 from t9ksched.workloads.compose.job import Composed, compose
 from t9ksched.workloads.queueing import annotate
@@ -34,6 +38,8 @@ _ANNOTATIONS: Final = {
     "startAfter": START_AFTER_ANNOTATION,
     "reservation": RESERVATION_ANNOTATION,
 }
+_ASKED: Final = 10
+"""Elements of an array of which a dry run tells when they would start."""
 _TEXTS: Final = ("env", "mount", "annotation")
 
 
@@ -106,6 +112,7 @@ def run(
     reservation: Annotated[
         str | None, typer.Option(metavar="NAME", help="Use this reservation.", rich_help_panel=PANEL)
     ] = None,
+    array: ArrayOption = None,
     after: AfterOption = None,
     after_cancel: AfterCancelOption = False,
     follow_it: Annotated[
@@ -149,7 +156,7 @@ def run(
     except Invalid as error:
         raise _usage(error) from None
     query = {"namespace": namespace, "timeLimit": time_limit, "startAfter": begin, "reservation": reservation}
-    query |= after_query(after, cancel=after_cancel)
+    query |= after_query(after, cancel=after_cancel) | {"array": array}
     send(service(), composed, query, output, follow_it=follow_it, dry_run=dry_run)
 
 
@@ -162,8 +169,11 @@ def send(
     table = output is Output.table
     for note in composed.notes if table else ():
         paragraph(console(sys.stderr), f"note: {note}")
+    of_array = elements_of(composed.obj, query["array"]) if query["array"] is not None else []
     if dry_run and table:
-        _print_yaml(_with_times(composed.obj, query))
+        if of_array:
+            typer.echo(f"# The first of {len(of_array)}; each has its index in {ARRAY_INDEX_VARIABLE}")
+        _print_yaml(_with_times((of_array or [composed.obj])[0], query))
     answer = client.call(
         "POST",
         "/apis/v1/workloads",
@@ -171,28 +181,44 @@ def send(
         query=query | ({"dryRun": "true"} if dry_run else {}),
         options=options,
     ).body
-    job = answer["items"][0]
+    jobs = answer["items"]
     if table:
         print_warnings(answer["warnings"])
     if dry_run:
-        _foretell(client, composed, query, answer, table=table)
+        _foretell(client, composed, of_array, query, answer, table=table)
         return
     if table:
-        place = f"queue {job['queue']} (namespace {job['namespace']})"
-        console().print(f"{job['kind']}/{job['name']} submitted to {place}")
-    ended = follow(client, Target(job["namespace"], job["kind"], job["name"]), quiet=not table) if follow_it else job
+        place = f"queue {jobs[0]['queue']} (namespace {jobs[0]['namespace']})"
+        console().print(f"{named(jobs)} submitted to {place}")
+    if follow_it:
+        jobs = _followed(client, jobs, quiet=not table)
     if not table:
-        print_json({"items": [ended], "warnings": answer["warnings"]})
-    if follow_it and ended.get("phase") != "Succeeded":
+        print_json({"items": jobs, "warnings": answer["warnings"]})
+    if follow_it and any(job.get("phase") != "Succeeded" for job in jobs):
         raise typer.Exit(1)
 
 
+def _followed(client: Client, jobs: list[dict[str, Any]], *, quiet: bool) -> list[dict[str, Any]]:
+    if len(jobs) > 1:
+        return follow_array(client, jobs, quiet=quiet)
+    (job,) = jobs
+    return [follow(client, Target(job["namespace"], job["kind"], job["name"]), quiet=quiet)]
+
+
 def _foretell(
-    client: Client, composed: Composed, query: dict[str, Any], answer: dict[str, Any], *, table: bool
+    client: Client,
+    composed: Composed,
+    of_array: list[dict[str, Any]],
+    query: dict[str, Any],
+    answer: dict[str, Any],
+    *,
+    table: bool,
 ) -> None:
+    """Tell when it would start; of an array, the first elements that may run at once."""
     from t9ksched.cli.dryrun import show, simulate
 
-    found, why = simulate(client, [composed.obj], query)
+    first = of_array[: min(read_array(query["array"]).most or _ASKED, _ASKED)] if of_array else [composed.obj]
+    found, why = simulate(client, first, {name: value for name, value in query.items() if name != "array"})
     if not table:
         print_json(answer | {"object": composed.obj, "simulation": found})
     elif found is None:

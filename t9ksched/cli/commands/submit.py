@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 
 import typer
 
+from t9ksched.cli.arrays import elements_of, named
 from t9ksched.cli.client import Client
 from t9ksched.cli.failure import BAD_USAGE, REQUEST_FAILED, Failure
 from t9ksched.cli.options import OutputOption, Service, with_service
 from t9ksched.cli.output import Output, console, print_failure, print_json, print_warnings, program
-from t9ksched.cli.starting import OF_PARAMETERS, AfterCancelOption, AfterOption, after_query
+from t9ksched.cli.starting import OF_PARAMETERS, AfterCancelOption, AfterOption, ArrayOption, after_query
 from t9ksched.model.errors import Invalid
 
 if TYPE_CHECKING:
@@ -67,6 +68,7 @@ def submit(
     reservation: Annotated[
         str | None, typer.Option("--reservation", metavar="NAME", help="Use this reservation and no other room.")
     ] = None,
+    array: ArrayOption = None,
     after: AfterOption = None,
     after_cancel: AfterCancelOption = False,
     image: Annotated[
@@ -102,6 +104,7 @@ def submit(
     client = service()
     query: dict[str, Any] = {"namespace": namespace, "queue": queue, "priority": priority, "timeLimit": time_limit}
     query |= {"startAfter": begin, "reservation": reservation} | after_query(after, cancel=after_cancel)
+    query |= {"array": array}
     beside = _Beside(image, args, mount or [], env or [], namespace, priority, query)
     done: dict[str, Any] = {"items": [], "warnings": [], "problems": []}
     accepted: list[bytes] = []
@@ -124,8 +127,8 @@ def submit(
         done["items"] += answer["items"]
         done["warnings"] += [{"file": str(path)} | warning for warning in answer["warnings"]]
         if output is Output.table:
-            for job in answer["items"]:
-                _tell(job, dry_run)
+            for jobs in [answer["items"]] if array is not None else [[job] for job in answer["items"]]:
+                _tell(jobs, dry_run)
             print_warnings(answer["warnings"], f"{path}: ")
     if dry_run and accepted:
         _foretell(client, accepted, query, done, output)
@@ -240,7 +243,10 @@ def _foretell(
     """Tell when and where what would be accepted would start."""
     from t9ksched.cli.dryrun import objects_of, show, simulate
 
-    found, why = simulate(client, objects_of(accepted), query)
+    objects = objects_of(accepted)
+    if query["array"] is not None:
+        objects = [elements_of(obj, query["array"])[0] for obj in objects]
+    found, why = simulate(client, objects, {name: value for name, value in query.items() if name != "array"})
     done["simulation"] = found
     if found is None:
         warning = {"path": "simulation", "message": why, "nearest": None}
@@ -262,9 +268,9 @@ def _placed(failure: Failure, path: Path) -> Failure:
     )
 
 
-def _tell(job: dict[str, Any], dry_run: bool) -> None:
-    out = console()
-    name = f"{job.get('kind')}/{job.get('name')}"
+def _tell(jobs: list[dict[str, Any]], dry_run: bool) -> None:
+    """Say in one line that a job, or all elements of an array, were submitted."""
+    out, job, name = console(), jobs[0], named(jobs)
     verb = "would be accepted" if dry_run else "submitted"
     if queue := job.get("queue"):
         out.print(f"{name} {verb} to queue {queue} (namespace {job.get('namespace')})")

@@ -1,38 +1,31 @@
-"""Finds out what became of the jobs that others wait for, and keeps that in SQL.
+"""Says of jobs that wait for others whether they may start, and keeps in SQL what was found out.
 
-A name means the job of that name that is there when the waiting job is created, else the next one that comes. Which one
-it was, and that it ended as was wanted, is written down once and holds from then on, whatever becomes of it later. That
-a job can never start is found anew as long as it waits, for its annotation may be edited.
-
-With the database away this goes on in memory, except for jobs of which only the database knows the end: they are asked
-for again.
+A name means the job of that name that is there when the waiting job is created, else the next one that comes; where
+there is none, all elements of the array of that name. Which job it was, and that all ended as was wanted, is written
+down once and holds from then on, whatever becomes of it later. That a job can never start is found anew as long as it
+waits, for its annotation may be edited. With the database away this goes on in memory.
 """
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Callable, Iterable
-from datetime import UTC, datetime
+from collections.abc import Callable
 from typing import Final
 
 import structlog
 
 from t9ksched.scheduler.keep.dependency_end import DependencyEnd
-from t9ksched.scheduler.keep.waited_for import Waiter, Want, looked_at, named, verdict
+from t9ksched.scheduler.keep.targets import Targets, title_of
+from t9ksched.scheduler.keep.waited_for import Target, Waiter, Want, verdict
 from t9ksched.scheduler.state.dependencies import root_asks, unreadable
-from t9ksched.scheduler.state.records import FINISHED
 from t9ksched.scheduler.state.state import ClusterState
 from t9ksched.store.dependencies import Waited
 from t9ksched.store.errors import StoreError
 from t9ksched.store.store import Store
-from t9ksched.workloads.dependencies import circle, read_after
+from t9ksched.workloads.dependencies import read_after
 
 log = structlog.get_logger(__name__)
 
 _A_SLICE: Final = 200
-_SECOND: Final = 1_000_000_000
-_LONGEST_PAUSE_NS: Final = 60 * _SECOND
-"""Between two questions to the database after a job that was deleted before it was seen."""
-_MOST_DOUBLED: Final = 6
 
 
 class DependencyKeeper:
@@ -46,11 +39,10 @@ class DependencyKeeper:
         self._end = end
         self._clock = clock
         self._changed = state.feed.jobs.follow()
+        self._targets = Targets(state, store.jobs, clock)
         self._waiters: dict[str, Waiter] = {}
-        self._waited_by: defaultdict[str, dict[str, None]] = defaultdict(dict)
-        """Jobs that wait, by UID of what they wait for."""
-        self._unresolved: dict[str, None] = {}
-        """Jobs that wait for one that is not there, or of which the database was to be asked."""
+        self._again: dict[str, None] = {}
+        """Jobs that are looked at in the next sweep though nothing of them changed."""
         self._kept: defaultdict[str, dict[str, Waited]] = defaultdict(dict)
         """What SQL has, by UID of the job that waits and the name that it gives."""
         self._unwritten: dict[tuple[str, str], Waited] = {}
@@ -71,10 +63,10 @@ class DependencyKeeper:
         state = self._state
         if state.outage.unread:
             return  # what was found before is in the database
-        look = dict.fromkeys(self._changed.take())
-        affected = {uid: None for changed in look for uid in self._waited_by.get(changed, ())}
-        affected |= {uid: None for uid in look if uid in self._waiters}
-        affected |= state.dependencies.take_unread() | self._unresolved
+        changed = self._changed.take()
+        affected = await self._targets.follow(changed)
+        affected |= {uid: None for uid in changed if uid in self._waiters}
+        affected |= state.dependencies.take_unread() | self._again
         if self._fresh:
             self._fresh = False
             affected |= dict.fromkeys(self._kept)
@@ -87,37 +79,36 @@ class DependencyKeeper:
     async def _look(self, uid: str) -> None:
         """Find out what one job waits for, and tell the state."""
         gangs = self._state.groups_of(uid)
-        if not gangs:
-            if not self._state.knows(uid):
+        asks = root_asks(self._state, gangs[0]) if gangs else None
+        if asks is None or not asks.after:
+            if gangs or not self._state.knows(uid):
                 self._forget(uid)
             return
-        asks = root_asks(self._state, gangs[0])
         waiter = self._waiters.get(uid)
-        if not asks.after:
-            self._forget(uid)
-            return
         if waiter is None or waiter.text != asks.after:
             try:
-                waiter = self._begin(uid, asks.after)
+                waiter = await self._begin(uid, asks.after)
             except ValueError as error:
                 self._forget(uid)
                 self._state.dependencies.tell(uid, unreadable(asks.after, str(error)))
                 return
-        for want in waiter.wants:
+        for want in waiter.open:
             await self._find(waiter, want)
-        self._unresolved.pop(uid, None)
-        if any(not want.target_uid or want.asking for want in waiter.wants if not want.met_at):
-            self._unresolved[uid] = None
         if not waiter.checked:
             waiter.checked = True
             self._look_for_circle(waiter)
         told = verdict(waiter)
         self._state.dependencies.tell(uid, told)
+        again = any(want.target is None or want.asking for want in waiter.open)
         wants_end = asks.cancel.strip().lower() == "true"
-        if self._end is not None and await self._end.settle(uid, told, ask=wants_end, now=self._clock()):
-            self._unresolved[uid] = None  # tried again
+        if self._end is not None:
+            again = await self._end.settle(uid, told, ask=wants_end, now=self._clock()) or again
+        if again:
+            self._again[uid] = None
+        else:
+            self._again.pop(uid, None)
 
-    def _begin(self, uid: str, text: str) -> Waiter:
+    async def _begin(self, uid: str, text: str) -> Waiter:
         """A job waits, or waits for something else than before.
 
         Raises:
@@ -128,110 +119,63 @@ class DependencyKeeper:
         gang = self._state.groups_of(uid)[0]
         job = self._state.jobs.get(uid)
         created = job.created if job is not None else gang.created
-        waiter = Waiter(uid, gang.namespace, created, text, tuple(map(Want, dependencies)))
+        waiter = self._waiters[uid] = Waiter(uid, gang.namespace, created, text, tuple(map(Want, dependencies)))
         for want in waiter.wants:
             if (row := self._kept.get(uid, {}).get(want.dependency.title)) is not None:
-                want.target_uid, want.met_at = row.target_uid, row.met_at
-                self._follow(waiter, want)
-        self._waiters[uid] = waiter
+                want.met_at = row.met_at
+                if row.target_uid and not row.met_at:
+                    await self._targets.mean(waiter, want, row.target_uid)
         return waiter
 
     async def _find(self, waiter: Waiter, want: Want) -> None:
-        """Bring what is known of one job that is waited for up to date."""
-        if want.met_at:
-            return
-        if not want.target_uid:
-            await self._resolve(waiter, want)
-        if want.target_uid and not want.gone:
-            await self._see(want)
-        if want.met:
+        """Bring what is known of one name up to date."""
+        if await self._targets.find(waiter, want):
+            waiter.checked = False
+            self._keep(waiter, want)
+        if want.met(waiter.created):
             want.met_at = self._clock()
             self._keep(waiter, want)
 
-    async def _resolve(self, waiter: Waiter, want: Want) -> None:
-        """Find which job is meant."""
-        found = named(self._state, waiter.namespace, want.dependency)
-        if found is None or found[1] > waiter.created:
-            # One that was there before may have gone while no scheduler ran, or in the last second.
-            if (found is not None or self._clock() >= want.ask_at) and not await self._ask_for_gone(waiter, want):
-                return
-            if want.target_uid:
-                return
-        if found is not None:
-            want.target_uid = found[0]
-            self._follow(waiter, want)
-            self._keep(waiter, want)
-            waiter.checked = False
-
-    def _near(self, waiter: Waiter) -> Iterable[Waiter]:
-        """Every job that waits and on which this one waits, directly or by way of others."""
-        found = {waiter.uid: waiter}
-        ahead = [waiter]
-        while ahead:
-            for want in ahead.pop().open:
-                other = self._waiters.get(want.target_uid)
-                if other is not None and other.uid not in found:
-                    found[other.uid] = other
-                    ahead.append(other)
-        return found.values()
-
     def _look_for_circle(self, waiter: Waiter) -> None:
         """Jobs that wait for one another are all told so."""
-        way = circle({one.uid: [each.target_uid for each in one.open] for one in self._near(waiter)}, waiter.uid)
-        titles = {uid: self._title(uid) for uid in way}
+        way = self._way_back(waiter.uid)
+        titles = {uid: title_of(self._state, uid) for uid in way}
         for at, uid in enumerate(way):
             self._waiters[uid].circle = tuple(titles[other] for other in (*way[at:], *way[: at + 1]))
             if uid != waiter.uid:
                 self._state.dependencies.look_again(uid)
+            for other in self._targets.waiting_for(uid):  # they may be in a circle with it, too
+                if not self._waiters[other].circle and other not in titles:
+                    self._waiters[other].checked = False
+                    self._state.dependencies.look_again(other)
 
-    def _title(self, uid: str) -> str:
-        job = self._state.jobs.get(uid)
-        if job is not None:
-            return f"{job.kind}/{job.name}"
-        gang = self._state.gangs_by_uid.get(uid)
-        return "" if gang is None else f"{'Pod' if gang.virtual else 'PodGroup'}/{gang.name}"
-
-    async def _ask_for_gone(self, waiter: Waiter, want: Want) -> bool:
-        """Ask the database for a job of the name that has gone since the waiting one was created; False if it does not
-        answer.
+    def _way_back(self, start: str) -> tuple[str, ...]:
+        """The jobs by way of which a job waits for itself, itself first; none if it does not. What many wait for is
+        looked at once.
         """
-        since = datetime.fromtimestamp(waiter.created // _SECOND, UTC)
-        one = want.dependency
-        try:
-            row = await self._store.jobs.gone(waiter.namespace, one.kind, one.name, since)
-        except StoreError:
-            want.asking = True
-            return False
-        want.asking = False
-        want.ask_at = self._clock() + min(_LONGEST_PAUSE_NS, _SECOND << min(want.questions, _MOST_DOUBLED))
-        want.questions += 1
-        if row is not None:
-            want.target_uid, want.seen, want.gone = row.uid, row.phase, True
-            self._keep(waiter, want)
-        return True
-
-    async def _see(self, want: Want) -> None:
-        """How the job is now that is waited for, or how it was when it was deleted."""
-        if looked_at(self._state, want):
-            return
-        phase = self._state.dependencies.end_of(want.target_uid)
-        if phase in FINISHED or want.seen in FINISHED:
-            want.seen, want.gone, want.asking = phase if phase in FINISHED else want.seen, True, False
-            return
-        try:
-            row = await self._store.jobs.get(want.target_uid)
-        except StoreError:
-            want.asking = True  # it may be written there that it succeeded
-            return
-        want.seen, want.gone, want.asking = row.phase if row is not None else phase or "", True, False
-
-    def _follow(self, waiter: Waiter, want: Want) -> None:
-        if not want.met_at and want.target_uid:
-            self._waited_by[want.target_uid][waiter.uid] = None
-            self._state.dependencies.watch(want.target_uid)
+        came: dict[str, str] = {}
+        ahead, seen = [start], set[Target]()
+        while ahead:
+            at = ahead.pop()
+            for target in [want.target for want in self._waiters[at].open]:
+                if target is None or target in seen:
+                    continue
+                if start in target.parts:
+                    way = [at]
+                    while way[-1] != start:
+                        way.append(came[way[-1]])
+                    return tuple(reversed(way))
+                seen.add(target)
+                for uid in target.parts:
+                    if uid in self._waiters and uid not in came:
+                        came[uid] = at
+                        ahead.append(uid)
+        return ()
 
     def _keep(self, waiter: Waiter, want: Want) -> None:
-        row = Waited(uid=waiter.uid, target=want.dependency.title, target_uid=want.target_uid, met_at=want.met_at)
+        target = want.target
+        uid = next(iter(target.parts)) if target is not None and not target.array else ""
+        row = Waited(uid=waiter.uid, target=want.dependency.title, target_uid=uid, met_at=want.met_at)
         if self._kept[waiter.uid].get(row.target) != row:
             self._kept[waiter.uid][row.target] = row
             self._unwritten[row.uid, row.target] = row
@@ -240,7 +184,7 @@ class DependencyKeeper:
         """A job waits for nothing any more, or is gone."""
         self._leave(uid)
         self._state.dependencies.forget(uid)
-        self._unresolved.pop(uid, None)
+        self._again.pop(uid, None)
         if self._kept.pop(uid, None):
             self._gone[uid] = None
             self._unwritten = {key: row for key, row in self._unwritten.items() if key[0] != uid}
@@ -250,13 +194,7 @@ class DependencyKeeper:
         waiter = self._waiters.pop(uid, None)
         if waiter is None:
             return
-        for want in waiter.wants:
-            waiting = self._waited_by.get(want.target_uid)
-            if waiting is not None:
-                waiting.pop(uid, None)
-                if not waiting:
-                    del self._waited_by[want.target_uid]
-                    self._state.dependencies.watch_no_more(want.target_uid)
+        self._targets.leave(waiter)
         if waiter.circle:
             for other in self._waiters.values():
                 if set(other.circle) == set(waiter.circle):

@@ -1,73 +1,145 @@
-"""What one job waits for, what is known of that, and the sentence that says so."""
+"""What jobs wait for, what is known of that, and the sentence that says so."""
 
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
 
 from t9ksched.model.names import AFTER_ANNOTATION
 from t9ksched.model.reasons import Code, Reason
-from t9ksched.scheduler.report.job_phase import phase_now, why_ended
 from t9ksched.scheduler.state.dependencies import Verdict
-from t9ksched.scheduler.state.records import FINISHED, job_of
-from t9ksched.scheduler.state.state import ClusterState
-from t9ksched.workloads.dependencies import ANY, Dependency, read_after
+from t9ksched.scheduler.state.records import FINISHED
+from t9ksched.workloads.dependencies import ANY, Dependency
 
+Key = str | tuple[str, str, str]
+"""UID of a job; of an array the namespace, the kind and the name."""
 _SUCCEEDED: Final = FINISHED[0]
 _SHOWN: Final = 3
 
 
 @dataclass(slots=True)
-class Want:
-    """A job that another waits for, and what is known of it.
+class Part:
+    """A job that is waited for, by itself or as an element of an array; `title` is its name for people.
 
     Attributes:
-        target_uid: of the job that is meant; empty while there is none.
         seen: the phase in which it was seen last.
         stopped: which limit ended it, if one did and it may be resumed.
-        gone: its object is gone.
+        gone_at: when its object was found to be gone, in nanoseconds since the epoch; 0 while it is there.
+    """
+
+    title: str
+    seen: str = ""
+    stopped: str = ""
+    gone_at: int = 0
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether it ended well."""
+        return self.seen == _SUCCEEDED
+
+    @property
+    def ended(self) -> bool:
+        """Whether it ended, however that was."""
+        return self.seen in FINISHED or bool(self.gone_at or self.stopped)
+
+    @property
+    def never(self) -> str:
+        """Why it can never succeed; empty while it can."""
+        if self.succeeded:
+            return ""
+        if self.seen in FINISHED:
+            return f"{self.title} failed"
+        if self.gone_at:
+            return f"{self.title} was deleted before it succeeded"
+        return f"{self.title} was ended: {self.stopped}" if self.stopped else ""
+
+
+class Tally(NamedTuple):
+    """How many parts of a target there are, and how they ended; `never` says of some why they cannot succeed."""
+
+    total: int
+    succeeded: int
+    ended: int
+    never: tuple[str, ...]
+
+
+@dataclass(slots=True, eq=False)
+class Target:
+    """What some jobs wait for: a job, or an array with its elements by UID. All that wait for it share it."""
+
+    key: Key
+    array: bool = False
+    parts: dict[str, Part] = field(default_factory=dict)
+    waiters: dict[str, None] = field(default_factory=dict)
+    _tally: Tally | None = None
+
+    def changed(self) -> None:
+        """Something of it changed."""
+        self._tally = None
+
+    def tally(self, since: int) -> Tally:
+        """How it is for a job that was created then: elements that were gone before do not count."""
+        if any(part.gone_at and part.gone_at < since for part in self.parts.values()):
+            return _counted([part for part in self.parts.values() if not part.gone_at or part.gone_at >= since])
+        if self._tally is None:
+            self._tally = _counted(list(self.parts.values()))
+        return self._tally
+
+
+def _counted(parts: list[Part]) -> Tally:
+    never = tuple(why for part in parts if (why := part.never))
+    return Tally(len(parts), sum(part.succeeded for part in parts), sum(part.ended for part in parts), never)
+
+
+@dataclass(slots=True)
+class Want:
+    """One name that a job waits for.
+
+    Attributes:
+        target: what the name means; None while there is nothing of that name.
         met_at: since when it need not be waited for; 0 while it must.
-        ask_at: when the database is asked again for one that has gone, after so many `questions`.
+        ask_at: when the database is asked again for what has gone, after so many `questions`.
         asking: it has not answered.
     """
 
     dependency: Dependency
-    target_uid: str = ""
-    seen: str = ""
-    stopped: str = ""
-    gone: bool = False
+    target: Target | None = None
     met_at: int = 0
     ask_at: int = 0
     questions: int = 0
     asking: bool = False
 
-    @property
-    def met(self) -> bool:
-        """Whether it ended as is wanted."""
-        if not self.target_uid:
+    def met(self, since: int) -> bool:
+        """Whether all of it ended as is wanted, for a job that was created then."""
+        tally = self.target.tally(since) if self.target is not None else None
+        if tally is None or not tally.total:
             return False
-        if self.seen == _SUCCEEDED:
-            return True
-        return self.dependency.condition == ANY and (self.seen in FINISHED or self.gone or bool(self.stopped))
+        return tally.total == (tally.ended if self.dependency.condition == ANY else tally.succeeded)
 
-    @property
-    def never(self) -> str:
+    def never(self, since: int) -> tuple[str, ...]:
         """Why it can never be as is wanted; empty while it can."""
-        one = self.dependency
-        if not self.target_uid or self.met:
-            return ""
-        if self.seen in FINISHED:
-            return f"{one.title} failed"
-        if self.gone:
-            return f"{one.title} was deleted before it succeeded"
-        return f"{one.title} was ended: {self.stopped}" if self.stopped else ""
+        if self.dependency.condition == ANY or self.target is None:
+            return ()
+        return self.target.tally(since).never
 
-    @property
-    def waits(self) -> str:
+    def waits(self, since: int) -> str:
         """What is waited for."""
         one = self.dependency
         what = f"{one.title} to end" if one.condition == ANY else f"{one.title} to succeed"
-        if not self.target_uid:
+        tally = self.target.tally(since) if self.target is not None else None
+        if self.target is None or tally is None or not tally.total:
             return f"{what}, of which there is none yet"
-        return f"{what}, which is {self.seen or 'Pending'}"
+        if self.target.array:
+            done = tally.ended if one.condition == ANY else tally.succeeded
+            return f"{what}: {done} of its {tally.total} elements have"
+        (part,) = self.target.parts.values()
+        return f"{what}, which is {part.seen or 'Pending'}"
+
+    @property
+    def helps(self) -> str:
+        """What would end the wait."""
+        one = self.dependency
+        if self.target is None:
+            return f"{one.title} is submitted"
+        return f"{one.title} ends" if one.condition == ANY else f"{one.title} succeeds"
 
 
 @dataclass(slots=True)
@@ -91,51 +163,13 @@ class Waiter:
         return [want for want in self.wants if not want.met_at]
 
 
-def named(state: ClusterState, namespace: str, one: Dependency) -> tuple[str, int] | None:
-    """UID of the job of that name, and when it was created; None if there is none."""
-    if one.kind == "Pod":
-        pod = state.pods.get(state._pods_by_name.get((namespace, one.name), ""))
-        return None if pod is None else (pod.uid, pod.created)
-    if one.kind == "PodGroup":
-        gang = state.gangs.get((namespace, one.name))
-        return None if gang is None or not gang.uid else (job_of(gang), gang.created)
-    job = state.jobs.get(state.job_names.get((namespace, one.kind, one.name), ""))
-    return None if job is None else (job.uid, job.created)
-
-
-def looked_at(state: ClusterState, want: Want) -> bool:
-    """Note how the job is now that is waited for; False if it is gone."""
-    pod = state.pods.get(want.target_uid) if want.dependency.kind == "Pod" else None
-    phase = pod.phase if pod is not None else phase_now(state, want.target_uid)
-    if phase is None:
-        return False
-    stopped = why_ended(state, want.target_uid)
-    want.seen, want.stopped = phase, "" if stopped is None or phase in FINISHED else stopped.message
-    return True
-
-
-def foreseen(state: ClusterState, namespace: str, text: str, now: int) -> Verdict:
-    """What would hold for a job that were submitted now with this annotation; `now` is in nanoseconds since the epoch.
-
-    Raises:
-        ValueError: the text names no jobs.
-    """
-    waiter = Waiter("", namespace, now, text, tuple(map(Want, read_after(text))))
-    for want in waiter.wants:
-        if (found := named(state, namespace, want.dependency)) is not None:
-            want.target_uid = found[0]
-            looked_at(state, want)
-        want.met_at = now if want.met else 0
-    return verdict(waiter)
-
-
 def verdict(waiter: Waiter) -> Verdict:
     """What holds for a job that waits."""
-    left = waiter.open
+    left, since = waiter.open, waiter.created
     if not left:
         return Verdict(waiter.text, met_at=max((want.met_at for want in waiter.wants), default=0))
     edit = f"its annotation {AFTER_ANNOTATION} is changed"
-    never = [why for want in left if (why := want.never)]
+    never = [why for want in left for why in want.never(since)]
     if waiter.circle:
         way = " waits for ".join(waiter.circle)
         reason = Reason(Code.DEPENDENCY_NOT_MET, f"it can never start: it waits for itself ({way})", unblocks=(edit,))
@@ -144,18 +178,11 @@ def verdict(waiter: Waiter) -> Verdict:
         message = f"it can never start: it waits for others to succeed, and {_listed(never, '; ')}"
         cancel = "it is cancelled: t9ksched cancel KIND/NAME"
         return Verdict(waiter.text, Reason(Code.DEPENDENCY_NOT_MET, message, unblocks=(edit, cancel)), never=True)
-    message = f"it waits for {_listed([want.waits for want in left], '; for ')}"
-    helps = tuple(_helps(want) for want in left[:_SHOWN])
+    message = f"it waits for {_listed([want.waits(since) for want in left], '; for ')}"
+    helps = tuple(want.helps for want in left[:_SHOWN])
     of = len(waiter.wants)
     needs, has = ({"jobs": of}, {"jobs": of - len(left)}) if of > 1 else ({}, {})
     return Verdict(waiter.text, Reason(Code.DEPENDENCY_NOT_MET, message, needs=needs, has=has, unblocks=helps))
-
-
-def _helps(want: Want) -> str:
-    one = want.dependency
-    if not want.target_uid:
-        return f"{one.title} is submitted"
-    return f"{one.title} ends" if one.condition == ANY else f"{one.title} succeeds"
 
 
 def _listed(texts: list[str], between: str) -> str:

@@ -7,7 +7,7 @@ from typing import Final
 
 from t9ksched.model.errors import child
 from t9ksched.model.job import TERMINATING, JobReason
-from t9ksched.model.names import START_AFTER_ANNOTATION, TIME_LIMIT_ANNOTATION
+from t9ksched.model.names import ARRAY_ANNOTATION, START_AFTER_ANNOTATION, TIME_LIMIT_ANNOTATION
 from t9ksched.model.reasons import Code, Reason
 from t9ksched.scheduler.report.ended import failure
 from t9ksched.scheduler.report.job_phase import goes_on, phase, why_ended
@@ -152,6 +152,8 @@ def _warnings(view: ObservedJob, state: ClusterState) -> list[Json]:
     start = child("metadata.annotations", START_AFTER_ANNOTATION)
     found = [(limit, limit_warning(state, gang)) for gang in view.gangs]
     found += [(start, start_asked(state, gang).fault) for gang in view.gangs]
+    array = child("metadata.annotations", ARRAY_ANNOTATION)
+    found += [(array, state.arrays.fault(gang)) for gang in view.gangs]
     found += [("", text) for gang in view.gangs[:_MOST_WARNED] for text in ignored(gang)]
     if (elsewhere := _elsewhere(view, state)) is not None:
         found.append(("spec", elsewhere.message))

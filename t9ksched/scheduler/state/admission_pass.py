@@ -84,6 +84,7 @@ class AdmissionPass:
     def _judge_all(self, seen: _Seen, now: int) -> Generator[None, None, None]:
         """Judge each group once."""
         self._state.gate.begin()
+        self._state.arrays.begin()
         self._state.node_backoff.forget(now)
         self._state.preemption_backoff.forget(now)
         yield from self._state.changes.settling()
@@ -202,6 +203,9 @@ class AdmissionPass:
                 record.lasts, record.user, record.stale = lasts, user, True
         if queue is not None and queue.spec.start_windows:
             self._follow_windows(queue, now)
+        if (full := self._state.arrays.refusal(record)) is not None:
+            self._state.refused(record, full)
+            return None
         self._state.advance.read(record)
         return record.snapshot()
 

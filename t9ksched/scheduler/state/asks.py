@@ -16,6 +16,7 @@ class Asks(NamedTuple):
         reservation: `reservation`.
         after: `after`, the jobs that it waits for.
         cancel: `after-cancel`, whether it is ended once these can never be as it wants them.
+        array: `array`, what it is an element of.
     """
 
     limit: str = ""
@@ -23,6 +24,7 @@ class Asks(NamedTuple):
     reservation: str = ""
     after: str = ""
     cancel: str = ""
+    array: str = ""
 
     @property
     def about_starts(self) -> tuple[str, ...]:
@@ -37,6 +39,7 @@ _KEYS: Final = (
     names.RESERVATION_ANNOTATION,
     names.AFTER_ANNOTATION,
     names.AFTER_CANCEL_ANNOTATION,
+    names.ARRAY_ANNOTATION,
 )
 
 

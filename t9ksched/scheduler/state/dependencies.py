@@ -120,8 +120,8 @@ def root_asks(state: "ClusterState", gang: GangRecord) -> Asks:
     if job is not None:
         return job.asks
     owner = state.owners.root(gang).owner if gang.owner is not None else None
-    found = (one for one in (owner, gang, *gang.members.values()) if one is not None and one.asks.after)
-    return next((one.asks for one in found), NOTHING_ASKED)
+    found = (one.asks for one in (owner, gang, *gang.members.values()) if one is not None)
+    return next((asks for asks in found if asks.after or asks.array), NOTHING_ASKED)
 
 
 def unreadable(text: str, why: str) -> Verdict:

@@ -22,6 +22,7 @@ from t9ksched.scheduler.state.admission_pass import AdmissionPass
 from t9ksched.scheduler.state.advance_book import AdvanceBook
 from t9ksched.scheduler.state.agreements import Agreements
 from t9ksched.scheduler.state.announced import Announced
+from t9ksched.scheduler.state.arrays import Arrays
 from t9ksched.scheduler.state.assumptions import Assumptions
 from t9ksched.scheduler.state.budgets import Budgets
 from t9ksched.scheduler.state.card_audit import CardAudit
@@ -133,6 +134,7 @@ class ClusterState:
         self.clocks = Clocks()
         self.feed = ChangeFeed()
         self.progress = Progress(self.feed)
+        self.arrays = Arrays(self)
         self.put_there: dict[str, dict[str, str]] = {}
         """The nodes of such pods by UID, by UID of their owner."""
         self.departures: dict[str, int] = {}

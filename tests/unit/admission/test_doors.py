@@ -403,7 +403,7 @@ async def test_rest_refuses_more_than_one_turn_on_a_card_and_the_scheduler_takes
 def test_every_rule_has_a_row() -> None:
     """Rules about annotations are in `test_rules.py`: the scheduler tells their faults as warnings."""
     elsewhere = {"jobs_could_wait", "time_limit_allowed", "signal_readable", "start_time_readable", "node_left_open"}
-    elsewhere |= {"dependencies_readable"}
+    elsewhere |= {"dependencies_readable", "array_readable"}
     elsewhere |= {"shared_cards_one_each"}
     rows = {case.rule for case in CASES} | elsewhere
     rows |= {"jobs_may_wait", "queue_permitted", "priority_permitted", "group_joinable", "namespace_for_users"}

@@ -11,6 +11,7 @@ import pytest
 import t9ksched.client
 from api import schemas
 from t9ksched.client import AsyncClient, Client, Event, Job, Listed, Node, Queue, models
+from t9ksched.client.running import Words
 
 NOT_OF_REST = {"Job": {"deletedAt", "held", "warnings"}, "Queue": {"access"}}
 """Fields of some answers alone."""
@@ -63,6 +64,11 @@ def test_both_clients_are_used_alike() -> None:
             assert inspect.iscoroutinefunction(getattr(AsyncClient, name)), name
         if name != "close":
             assert inspect.getdoc(getattr(Client, name)) == inspect.getdoc(getattr(AsyncClient, name)), name
+
+
+def test_an_array_is_asked_for_in_the_words_of_a_job() -> None:
+    words = inspect.signature(Client.run).parameters
+    assert list(Words.__annotations__) == [name for name in words if name not in ("self", "command")]
 
 
 def test_all_that_is_public_is_there() -> None:

@@ -4,9 +4,11 @@ from datetime import timedelta
 
 from msgspec import structs
 
+from t9ksched.model.names import ARRAY_LABEL
 from t9ksched.store import Store, schema
 from t9ksched.store.dependencies import Waited
-from tests.unit.store.test_jobs import AT, record
+from t9ksched.store.jobs import JobRecord
+from tests.unit.store.test_jobs import AT, SHAPE, record
 
 ROWS = [
     Waited(uid="a", target="Job/x", target_uid="x1", met_at=5),
@@ -56,3 +58,27 @@ async def test_of_a_name_the_job_that_went_first_since_then(store: Store) -> Non
     assert found is not None
     assert (found.name, found.deleted_at) == ("prep", None)
     assert await store.jobs.get("nobody") is None
+
+
+async def test_elements_of_an_array_are_found_by_its_label_and_their_names(store: Store) -> None:
+    def element(at: int, name: str, array: str | None) -> JobRecord:
+        shape = SHAPE | ({} if array is None else {"labels": {ARRAY_LABEL: array}})
+        return structs.replace(record(at), name=name, shape=shape)
+
+    await store.jobs.put_many(
+        [
+            element(0, "a_b-0", "a_b"),
+            element(1, "a_b-1", "a_b"),
+            element(2, "a_b-2", None),
+            element(3, "axb-3", "a_b"),
+            element(4, "a_b-c-4", "a_b-c"),
+        ]
+    )
+    await store.jobs.mark_deleted(["u001"], AT)
+    job = record(0)
+
+    async def found(hours: int | None) -> list[str]:
+        since = None if hours is None else AT + timedelta(hours=hours)
+        return [row.uid for row in await store.jobs.elements(job.namespace, job.kind, "a_b", since)]
+
+    assert [await found(hours) for hours in (None, -1, 0, 1)] == [["u000"], ["u001"], ["u001"], []]

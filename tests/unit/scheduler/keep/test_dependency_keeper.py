@@ -1,5 +1,6 @@
 """Jobs that wait for others: which job a name means, what ends the wait, and what is never waited for again."""
 
+from types import SimpleNamespace
 from typing import Any
 from unittest.mock import AsyncMock, Mock
 
@@ -55,10 +56,18 @@ class Rows:
         self._answer()
         return next((Mock(uid=uid, phase=phase) for uid_, phase in self.jobs_gone.values() if uid_ == uid), None)
 
+    async def elements(self, namespace: str, kind: str, array: str, since: Any) -> Any:
+        self._answer()
+        return [
+            SimpleNamespace(uid=uid, phase=phase, kind=kind, name=name.partition("/")[2], deleted_at=since)
+            for name, (uid, phase) in self.jobs_gone.items()
+            if name.startswith(f"{kind}/{array}-")
+        ]
+
     async def gone(self, namespace: str, kind: str, name: str, since: Any) -> Any:
         self._answer()
         found = self.jobs_gone.get(f"{kind}/{name}")
-        return found and Mock(uid=found[0], phase=found[1])
+        return found and Mock(uid=found[0], phase=found[1], deleted_at=since)
 
 
 class Played:
@@ -392,3 +401,89 @@ async def test_an_end_that_the_cluster_refuses_is_tried_again(played: Played) ->
     await played.starts()
     assert played.stopper.stop.call_count > tried
     assert played.recorder.ended.call_count == 1
+
+
+def element(played: Played, at: int, phase: str = "", uid: str = "", created: int = CAME) -> None:
+    """An element of the array `sweep`."""
+    asks = Asks(array=f"sweep[{at}]")
+    name = f"sweep-{at}"
+    played.state.upsert_job(JobRecord(uid or name, "batch/v1", "Job", "ns", name, created, "q", 0, phase, asks=asks))
+
+
+async def test_all_elements_of_an_array_are_waited_for(played: Played) -> None:
+    for at in range(3):
+        element(played, at, "Running")
+    played.job("b", after="Job/sweep")
+    played.job("c", after="Job/sweep:any")
+    assert await played.starts() == []
+    assert played.why("b") == "it waits for Job/sweep to succeed: 0 of its 3 elements have"
+    element(played, 0, "Succeeded")
+    element(played, 1, "Failed")
+    assert await played.starts() == []
+    assert played.why("b") == "it can never start: it waits for others to succeed, and Job/sweep-1 failed"
+    assert played.why("c") == "it waits for Job/sweep to end: 2 of its 3 elements have"
+    element(played, 2, "Running")
+    played.state.remove_job("sweep-2")
+    assert await played.starts() == ["c"]
+    assert {(row.target_uid, row.met_at > 0) for row in played.rows.kept.values()} == {("", False), ("", True)}
+
+
+async def test_an_array_waits_for_an_array_element_by_element(played: Played) -> None:
+    for at in range(20):
+        element(played, at, "Running")
+    for at in range(20):
+        played.job(f"next-{at}", after="Job/sweep")
+    assert await played.starts() == []
+    for at in range(20):
+        element(played, at, "Succeeded")
+        assert len(await played.starts()) == (20 if at == 19 else 0)
+
+
+async def test_elements_that_went_while_no_scheduler_ran_are_found_in_the_database(played: Played) -> None:
+    element(played, 0, "Running")
+    played.job("b", after="Job/sweep")
+    await played.starts()
+    played.start()
+    await played.keeper.restore()
+    played.rows.jobs_gone = {"Job/sweep-0": ("sweep-0", "Succeeded"), "Job/sweep-1": ("sweep-1", "Running")}
+    played.job("b", after="Job/sweep")
+    played.job("c", after="Job/sweep:any")
+    assert await played.starts() == ["c"]
+    assert played.why("b").endswith("and Job/sweep-1 was deleted before it succeeded")
+
+
+async def test_elements_that_went_before_a_job_was_created_are_none_of_its(played: Played) -> None:
+    for at in range(2):
+        element(played, at, "Running")
+    played.job("old", after="Job/sweep")
+    await played.starts()
+    played.state.remove_job("sweep-0")
+    await played.starts()
+    assert played.why("old").startswith("it can never start")
+    played.now += 60 * SECOND
+    played.job("new", after="Job/sweep", at=played.now)
+    element(played, 0, "Running", uid="again", created=played.now)
+    assert await played.starts() == []
+    assert played.why("new") == "it waits for Job/sweep to succeed: 0 of its 2 elements have"
+    element(played, 0, "Succeeded", uid="again", created=played.now)
+    element(played, 1, "Succeeded")
+    assert await played.starts() == ["new"]
+
+
+async def test_a_job_of_the_name_comes_before_an_array(played: Played) -> None:
+    element(played, 0, "Running")
+    played.job("sweep", "Succeeded")
+    played.job("b", after="Job/sweep")
+    assert await played.starts() == ["b"]
+
+
+async def test_arrays_that_wait_for_one_another_are_told(played: Played) -> None:
+    for name, other in (("x", "y"), ("y", "x")):
+        for at in range(2):
+            uid = f"{name}-{at}"
+            asks = Asks(array=f"{name}[{at}]", after=f"Job/{other}")
+            played.state.upsert_job(JobRecord(uid, "batch/v1", "Job", "ns", uid, CAME, "q", 0, "", asks=asks))
+            played.state.upsert_pod(owned(pod(f"{uid}-p", queue="q"), uid))
+    assert await played.starts() == []
+    for uid in ("x-0", "x-1", "y-0", "y-1"):
+        assert played.why(uid).startswith("it can never start: it waits for itself (Job/")

@@ -1,0 +1,84 @@
+"""Arrays for people: one line for all elements, and following them until all have ended."""
+
+import time
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any, Final
+
+from rich.text import Text
+
+from t9ksched.cli.client import Client
+from t9ksched.cli.failure import BAD_USAGE, Failure
+from t9ksched.cli.following import PHASE_STYLES
+from t9ksched.cli.output import console, paragraph
+from t9ksched.model.job import FINISHED
+from t9ksched.model.names import ARRAY_LABEL
+
+Json = dict[str, Any]
+_POLL_SECONDS: Final = 1.0
+_WORDS: Final = {"Pending": "wait", "Running": "run", "Succeeded": "succeeded", "Failed": "failed"}
+_GONE: Final = "deleted"
+
+
+def elements_of(obj: Json, text: str) -> list[Json]:
+    """The objects that the service makes of one. Raises Failure (bad usage) for a text that names no array."""
+    from t9ksched.workloads.arrays import elements as made
+    from t9ksched.workloads.arrays import read_array
+
+    try:
+        return made(obj, read_array(text))
+    except ValueError as error:
+        raise Failure(f"--array: {error}", code=BAD_USAGE) from None
+
+
+def named(jobs: Sequence[Json]) -> str:
+    """Several elements in one name."""
+    first, last = jobs[0], jobs[-1]
+    if len(jobs) == 1:
+        return f"{first['kind']}/{first['name']}"
+    return f"{len(jobs)} jobs, {first['kind']}/{first['name']} to {last['name']},"
+
+
+def follow(client: Client, jobs: Sequence[Json], *, quiet: bool = False) -> list[Json]:
+    """Tell how many elements run and have ended, until all have; the elements then. One that was deleted meanwhile is
+    as it was seen last.
+    """
+    array = (jobs[0].get("labels") or {}).get(ARRAY_LABEL, "")
+    seen: dict[str, Json] = {str(job["uid"]): dict(job) for job in jobs}
+    told: Counter[str] = Counter()
+    there: set[str] = set()
+    while True:
+        listed = {str(job["uid"]): job for job in elements(client, jobs[0]["namespace"], jobs[0]["kind"], array)}
+        there |= listed.keys() & seen.keys()
+        seen |= {uid: job for uid, job in listed.items() if uid in seen}
+        counts = Counter(
+            _GONE if uid in there and uid not in listed and job["phase"] not in FINISHED else str(job["phase"])
+            for uid, job in seen.items()
+        )
+        if counts != told and not quiet:
+            _tell(array, counts)
+        told = counts
+        if all(phase in (*FINISHED, _GONE) for phase in counts):
+            return list(seen.values())
+        time.sleep(_POLL_SECONDS)
+
+
+def elements(client: Client, namespace: str, kind: str, array: str) -> list[Json]:
+    """The elements of an array that you may see, page by page."""
+    head = {"namespace": namespace, "kind": kind, "label": f"{ARRAY_LABEL}={array}"}
+    found: list[Json] = []
+    after: str | None = None
+    while True:
+        page = client.get("/apis/v1/workloads", **head, limit=1000, **({"continue": after} if after else {}))
+        found += page["items"]
+        if not (after := page.get("continue")):
+            return found
+
+
+def _tell(array: str, counts: Counter[str]) -> None:
+    line = Text.assemble((f"array {array}", "bold"), ": ")
+    order = [*_WORDS, *sorted(counts.keys() - _WORDS.keys())]
+    parts = [(f"{counts[phase]} {_WORDS.get(phase, phase)}", phase) for phase in order if counts[phase]]
+    for at, (text, phase) in enumerate(parts):
+        line.append(f"{', ' if at else ''}").append(text, PHASE_STYLES.get(phase, ""))
+    paragraph(console(), line)

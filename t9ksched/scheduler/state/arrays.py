@@ -1,0 +1,141 @@
+"""Job arrays: of each no more elements run at once than it says.
+
+An element that may not start yet is in no order and holds up no other job. Which elements run is known by the change
+feed of jobs; those that a pass lets the engine see count as if they ran. Elements of another submitter do not count:
+anybody may write the name of an array into a job.
+"""
+
+from collections import Counter, defaultdict
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from t9ksched.model.names import ARRAY_ANNOTATION
+from t9ksched.model.reasons import Code, Reason
+from t9ksched.scheduler.state.records import GangRecord, job_of
+from t9ksched.workloads.arrays import Element, read_element
+
+if TYPE_CHECKING:
+    from t9ksched.scheduler.state.state import ClusterState
+
+_Key = tuple[str, str]
+"""Namespace and name of an array."""
+
+
+class Arrays:
+    """The elements of arrays by UID of their jobs."""
+
+    def __init__(self, state: "ClusterState") -> None:
+        self._state = state
+        self._changed = state.feed.jobs.follow()
+        self._of: dict[str, _Key] = {}
+        self._elements: defaultdict[_Key, dict[str, None]] = defaultdict(dict)
+        self._running: defaultdict[_Key, dict[str, None]] = defaultdict(dict)
+        self._shown: dict[str, None] = {}
+        self._counts: dict[tuple[_Key, str], Counter[str]] = {}
+
+    def begin(self) -> None:
+        """A pass over what waits begins."""
+        self.follow()
+        self._shown.clear()
+        self._counts.clear()
+
+    def follow(self) -> None:
+        """Take in what changed."""
+        for uid in self._changed.take():
+            self._look(uid)
+
+    def elements(self, namespace: str, array: str) -> list[str]:
+        """UIDs of the elements of an array that are there."""
+        self.follow()
+        return list(self._elements.get((namespace, array), ()))
+
+    def refusal(self, gang: GangRecord) -> Reason | None:
+        """Why the group may not start yet; None when it may, and then it counts as one that runs."""
+        text = gang.asked.array
+        element = _read(text) if text else None
+        if not isinstance(element, Element) or element.most is None:
+            return None
+        uid, key = job_of(gang), (gang.namespace, element.array)
+        if uid in self._shown or uid in self._running.get(key, ()):
+            return None
+        count = self._count(key, gang)
+        if count.total() < element.most:
+            count["first"] += 1
+            self._shown[uid] = None
+            return None
+        others = f", and {count['first']} come first" if count["first"] else ""
+        message = (
+            f"at most {element.most} elements of its array {element.array!r} run at once: {count['run']} do{others}"
+        )
+        helps = ("another element of the array ends", f"its annotation {ARRAY_ANNOTATION} has a larger number behind %")
+        return Reason(Code.ARRAY_LIMIT, message, {"elements": 1}, {"elements": 0}, unblocks=helps)
+
+    def fault(self, gang: GangRecord) -> str:
+        """Why what the group's annotation says of an array is ignored; empty where nothing is."""
+        found = _read(gang.asked.array) if gang.asked.array else None
+        return found if isinstance(found, str) else ""
+
+    def _count(self, key: _Key, gang: GangRecord) -> Counter[str]:
+        """How many elements of the array, of the same submitter, `run`, or come `first` in this pass."""
+        whose = self._state.permissions.submitter(gang) or ""
+        count = self._counts.get((key, whose))
+        if count is None:
+            count = self._counts[key, whose] = Counter()
+            for uid in self._running.get(key, ()):
+                others = self._state.groups_of(uid)
+                if others and (self._state.permissions.submitter(others[0]) or "") == whose:
+                    count["run"] += 1
+        return count
+
+    def _look(self, uid: str) -> None:
+        text = self._text(uid)
+        element = _read(text) if text else None
+        gangs = self._state.groups_of(uid) if isinstance(element, Element) else []
+        job = self._state.jobs.get(uid)
+        namespace = job.namespace if job is not None else gangs[0].namespace if gangs else ""
+        key = (namespace, element.array) if isinstance(element, Element) and namespace else None
+        before = self._of.get(uid)
+        if before is not None and before != key:
+            del self._of[uid]
+            _leave(self._elements, before, uid)
+            _leave(self._running, before, uid)
+        if key is None:
+            return
+        self._of[uid] = key
+        self._elements[key][uid] = None
+        if any(map(_runs, gangs)):
+            self._running[key][uid] = None
+        else:
+            _leave(self._running, key, uid)
+
+    def _text(self, uid: str) -> str:
+        job = self._state.jobs.get(uid)
+        if job is not None:
+            return job.asks.array
+        gang = self._state.gangs_by_uid.get(uid)
+        if gang is None or gang.owner is not None:
+            return ""
+        found = (one.asks.array for one in (gang, *(gang.members.values() if gang.virtual else ())) if one.asks.array)
+        return next(found, "")
+
+
+def _runs(gang: GangRecord) -> bool:
+    """Whether it has places, or room is kept for members that it lost."""
+    return gang.lost or any(pod.assumed or (pod.node and not pod.finished) for pod in gang.members.values())
+
+
+def _leave(index: defaultdict[_Key, dict[str, None]], key: _Key, uid: str) -> None:
+    found = index.get(key)
+    if found is not None:
+        found.pop(uid, None)
+        if not found:
+            del index[key]
+
+
+@lru_cache(maxsize=4096)
+def _read(text: str) -> Element | str:
+    """What an annotation says; or why it is ignored."""
+    try:
+        return read_element(text)
+    except ValueError as error:
+        return f"the annotation {ARRAY_ANNOTATION} is ignored: {error}"

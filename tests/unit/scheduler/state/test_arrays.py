@@ -1,0 +1,170 @@
+"""Arrays: how many elements run at once, whatever is placed, refused, ended or started again meanwhile."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from t9ksched.model import names
+from t9ksched.model.reasons import Code
+from t9ksched.scheduler.state.asks import Asks
+from t9ksched.scheduler.state.job_record import JobRecord
+from t9ksched.scheduler.state.state import ClusterState
+from t9ksched.store.acceptances import Acceptance
+from tests.unit.scheduler.state.test_start_times import owned
+from tests.unit.scheduler.state.test_state import NOW, decide, group, node, pod, state_with
+
+
+def element(state: ClusterState, name: str, text: str = "sweep%2", phase: str = "", **of_pod: Any) -> None:
+    """A batch Job with a pod."""
+    state.upsert_job(JobRecord(name, "batch/v1", "Job", "ns", name, 0, "q", 0, phase, asks=Asks(array=text)))
+    state.upsert_pod(owned(pod(f"{name}-p", queue="q", **of_pod), name))
+
+
+def shown(state: ClusterState) -> list[str]:
+    return [gang.name.removeprefix("ns/").removesuffix("-p") for gang in state.view(NOW).gangs]
+
+
+def started(state: ClusterState) -> list[str]:
+    found = {one.pod.removesuffix("-p").removeprefix("pod-") for one in decide(state)}
+    state.settle()
+    return sorted(found)
+
+
+def test_no_more_elements_than_the_limit_are_seen_by_the_engine() -> None:
+    state = state_with(node("n1"))
+    for at in range(5):
+        element(state, f"e{at}")
+    element(state, "other", "else%1")
+    element(state, "free", "sweep")
+    assert shown(state) == ["e0", "e1", "other", "free"]
+    (gang,) = state.gangs_of_owner("e2")
+    (reason,) = gang.reasons
+    assert (reason.code, gang.position, reason.refused) == (Code.ARRAY_LIMIT, None, False)
+    assert reason.message == "at most 2 elements of its array 'sweep' run at once: 0 do, and 2 come first"
+    assert shown(state) == ["e0", "e1", "other", "free"], "the same in the next cycle"
+
+
+def test_what_has_places_counts_until_it_has_ended() -> None:
+    state = state_with(node("n1"))
+    for at in range(4):
+        element(state, f"e{at}")
+    assert started(state) == ["e0", "e1"]
+    assert shown(state) == []
+    (gang,) = state.gangs_of_owner("e3")
+    assert gang.reasons[0].message == "at most 2 elements of its array 'sweep' run at once: 2 do"
+    for phase, more in (("Running", []), ("Succeeded", ["e2"])):
+        state.upsert_pod(owned(pod("e0-p", queue="q", node="n1", phase=phase), "e0"))
+        assert shown(state) == more
+
+
+def test_an_element_that_gives_its_place_back_makes_room_for_another() -> None:
+    state = state_with(node("n1"))
+    for at in range(3):
+        element(state, f"e{at}", "sweep%1")
+    assert started(state) == ["e0"]
+    state.remove_pod("pod-e0-p")
+    state.remove_job("e0")
+    assert shown(state) == ["e1"]
+
+
+def test_what_may_not_start_for_another_reason_takes_nobodys_turn() -> None:
+    state = state_with(node("n1"))
+    for at in range(3):
+        element(state, f"e{at}", "sweep%1")
+    asks = Asks(array="sweep%1", start="2099-01-01T00:00:00Z")
+    state.upsert_job(JobRecord("e0", "batch/v1", "Job", "ns", "e0", 0, "q", 0, "", asks=asks))
+    assert shown(state) == ["e1"]
+
+
+def test_the_limit_may_be_edited() -> None:
+    state = state_with(node("n1"))
+    for at in range(3):
+        element(state, f"e{at}", "sweep%1")
+    assert shown(state) == ["e0"]
+    state.upsert_job(JobRecord("e1", "batch/v1", "Job", "ns", "e1", 0, "q", 0, "", asks=Asks(array="sweep%2")))
+    assert shown(state) == ["e0", "e1"]
+
+
+def test_another_submitters_elements_do_not_count() -> None:
+    state = state_with(node("n1"))
+    for name, user in (("a", "ann"), ("b", "bob"), ("c", "ann")):
+        head: dict[str, Any] = {"kind": "Job", "namespace": "ns", "name": name, "queue": "q"}
+        state.accept(Acceptance(uid=name, submitter=user, **head))
+        element(state, name, "sweep%1")
+    assert shown(state) == ["a", "b"]
+
+
+def test_namespaces_have_arrays_of_their_own() -> None:
+    state = state_with(node("n1"))
+    element(state, "a", "sweep%1")
+    other = owned(pod("b-p", queue="q"), "b")
+    other.metadata.namespace = "ml"
+    state.upsert_job(JobRecord("b", "batch/v1", "Job", "ml", "b", 0, "q", 0, "", asks=Asks(array="sweep%1")))
+    state.upsert_pod(other)
+    assert len(state.view(NOW).gangs) == 2
+
+
+def test_groups_and_pods_may_be_elements() -> None:
+    state = state_with(node("n1"))
+    for name in "ab":
+        made = group(name, 1)
+        made.metadata.annotations = {names.ARRAY_ANNOTATION: "sweep%1"}
+        state.upsert_group(made)
+        state.upsert_pod(pod(f"{name}-p", group=name))
+    alone = pod("c", queue="q")
+    alone.metadata.annotations = {names.ARRAY_ANNOTATION: "sweep%2"}
+    state.upsert_pod(alone)
+    assert [gang.name for gang in state.view(NOW).gangs] == ["ns/a", "ns/c"]
+
+
+@pytest.mark.parametrize("text", ["Sweep%1", "sweep%0", "sweep[x]%1"])
+def test_what_cannot_be_read_holds_nobody_up_and_is_told(text: str) -> None:
+    state = state_with(node("n1"))
+    for name in "ab":
+        element(state, name, text)
+    assert shown(state) == ["a", "b"]
+    (gang,) = state.gangs_of_owner("a")
+    assert state.arrays.fault(gang).startswith(f"the annotation {names.ARRAY_ANNOTATION} is ignored: ")
+
+
+def test_a_state_that_is_built_anew_knows_what_runs() -> None:
+    state = state_with(node("n1"))
+    element(state, "e2")
+    for at in range(2):
+        element(state, f"e{at}", phase="Running", node="n1")
+    assert shown(state) == []
+    assert set(state.arrays.elements("ns", "sweep")) == {"e0", "e1", "e2"}
+    assert state.arrays.elements("ml", "sweep") == []
+
+
+STEPS = st.lists(st.tuples(st.sampled_from(["comes", "plans", "ends", "goes"]), st.integers(0, 7)), max_size=30)
+
+
+@given(STEPS, st.integers(1, 3))
+@settings(max_examples=60, deadline=None)
+def test_never_do_more_run_than_may(steps: list[tuple[str, int]], most: int) -> None:
+    """Against a count over all pods."""
+    state = state_with(node("n1"))
+    there: dict[str, str] = {}
+    for step, at in steps:
+        name = f"e{at}"
+        if step == "comes" and name not in there:
+            element(state, name, f"sweep%{most}")
+            there[name] = "Pending"
+        elif step == "plans":
+            waiting = sum(phase == "Pending" for phase in there.values())
+            free = most - sum(phase == "Running" for phase in there.values())
+            seen = shown(state)
+            assert len(seen) == min(waiting, free)
+            for each in started(state):
+                state.upsert_pod(owned(pod(f"{each}-p", queue="q", node="n1", phase="Running"), each))
+                there[each] = "Running"
+        elif step == "ends" and there.get(name) == "Running":
+            state.upsert_pod(owned(pod(f"{name}-p", queue="q", node="n1", phase="Succeeded"), name))
+            there[name] = "Succeeded"
+        elif step == "goes" and name in there:
+            state.remove_pod(f"pod-{name}-p")
+            state.remove_job(name)
+            del there[name]
