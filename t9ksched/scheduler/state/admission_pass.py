@@ -84,10 +84,10 @@ class AdmissionPass:
     def _judge_all(self, seen: _Seen, now: int) -> Generator[None, None, None]:
         """Judge each group once."""
         self._state.gate.begin()
-        self._state.arrays.begin()
         self._state.node_backoff.forget(now)
         self._state.preemption_backoff.forget(now)
         yield from self._state.changes.settling()
+        yield from self._state.arrays.begin()
         self.ends = self._state.membership.show(now)
         self._windowed.clear()
         self._state.accept_running(now)

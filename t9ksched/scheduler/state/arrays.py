@@ -1,13 +1,15 @@
 """Job arrays: of each no more elements run at once than it says.
 
-An element that may not start yet is in no order and holds up no other job. Which elements run is known by the change
-feed of jobs; those that a pass lets the engine see count as if they ran. Elements of another submitter do not count:
+An element that may not start yet is in no order and holds up no other job. Elements that changed are looked at when a
+pass begins; those that it lets the engine see count as if they ran. Elements of another submitter do not count:
 anybody may write the name of an array into a job.
 """
 
 from collections import Counter, defaultdict
+from collections.abc import Iterator
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from itertools import islice
+from typing import TYPE_CHECKING, Final
 
 from t9ksched.model.names import ARRAY_ANNOTATION
 from t9ksched.model.reasons import Code, Reason
@@ -17,6 +19,7 @@ from t9ksched.workloads.arrays import Element, read_element
 if TYPE_CHECKING:
     from t9ksched.scheduler.state.state import ClusterState
 
+_LOOKED_AT_ONCE: Final = 500
 _Key = tuple[str, str]
 """Namespace and name of an array."""
 
@@ -26,27 +29,41 @@ class Arrays:
 
     def __init__(self, state: "ClusterState") -> None:
         self._state = state
-        self._changed = state.feed.jobs.follow()
+        self._changed: dict[str, None] = {}
         self._of: dict[str, _Key] = {}
         self._elements: defaultdict[_Key, dict[str, None]] = defaultdict(dict)
         self._running: defaultdict[_Key, dict[str, None]] = defaultdict(dict)
         self._shown: dict[str, None] = {}
         self._counts: dict[tuple[_Key, str], Counter[str]] = {}
 
-    def begin(self) -> None:
-        """A pass over what waits begins."""
-        self.follow()
+    def note(self, uid: str) -> None:
+        """The job of that UID says that it is an element, or something changed of one that said so."""
+        self._changed[uid] = None
+
+    def touch(self, uid: str) -> None:
+        """Something of a job changed; most are elements of nothing."""
+        if uid in self._of:
+            self._changed[uid] = None
+
+    def begin(self) -> Iterator[None]:
+        """A pass over what waits begins; in steps, of which the last takes in what changed meanwhile."""
+        while len(self._changed) > _LOOKED_AT_ONCE:
+            for uid in list(islice(self._changed, _LOOKED_AT_ONCE)):
+                del self._changed[uid]
+                self._look(uid)
+            yield
+        self._follow()
         self._shown.clear()
         self._counts.clear()
 
-    def follow(self) -> None:
-        """Take in what changed."""
-        for uid in self._changed.take():
+    def _follow(self) -> None:
+        changed, self._changed = self._changed, {}
+        for uid in changed:
             self._look(uid)
 
     def elements(self, namespace: str, array: str) -> list[str]:
         """UIDs of the elements of an array that are there."""
-        self.follow()
+        self._follow()
         return list(self._elements.get((namespace, array), ()))
 
     def refusal(self, gang: GangRecord) -> Reason | None:
@@ -90,8 +107,10 @@ class Arrays:
     def _look(self, uid: str) -> None:
         text = self._text(uid)
         element = _read(text) if text else None
-        gangs = self._state.groups_of(uid) if isinstance(element, Element) else []
+        gangs = self._state.groups_of(uid) if isinstance(element, Element) or uid in self._of else []
         job = self._state.jobs.get(uid)
+        if element is None and job is None and any(map(_runs, gangs)):
+            return  # its object is gone, and its pods still end
         namespace = job.namespace if job is not None else gangs[0].namespace if gangs else ""
         key = (namespace, element.array) if isinstance(element, Element) and namespace else None
         before = self._of.get(uid)

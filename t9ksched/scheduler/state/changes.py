@@ -54,6 +54,7 @@ class Changes:
         """Something changed that users see of the job that the group belongs to."""
         if uid := gang.owner.uid if gang.owner else gang.uid:
             self._state.feed.jobs.note(uid)
+            self._state.arrays.touch(uid)
         else:
             self._state.feed.nameless.note(gang.key)
 

@@ -63,6 +63,8 @@ class GroupEvents:
         gang.created = nanoseconds(meta.creation_timestamp)
         gang.levels = levels((meta.annotations or {}).get(names.TOPOLOGY_KEY_ANNOTATION, ""))
         gang.asks = asks_of(meta.annotations)
+        if gang.asks.array:
+            self._state.arrays.note(meta.uid)
         owner = self.owner_of(meta)
         claimed_by = meta.controller.title if meta.controller is not None and owner is None else ""
         if gang.claimed_by != claimed_by:

@@ -51,6 +51,8 @@ class JobEvents:
                 self._state.changes.gang_changed(gang)  # it may be paused, start or end at another time, or resume
             self._state.wake()
         self._state.feed.jobs.note(job.uid)
+        if job.asks.array or (known is not None and known.asks.array):
+            self._state.arrays.note(job.uid)
 
     def remove(self, uid: str) -> None:
         """A job's object is gone."""
@@ -61,6 +63,7 @@ class JobEvents:
             if self._state.job_names.get(title) == uid:
                 del self._state.job_names[title]
             self._state.dependencies.gone(uid, known.phase)
+            self._state.arrays.touch(uid)
             if known.phase in FINISHED:
                 self._state.deleted.discard(uid)  # it ended before: its pods say how
             self._state.feed.jobs.note(uid)

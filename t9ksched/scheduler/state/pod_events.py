@@ -63,6 +63,8 @@ class PodEvents:
         if asks != record.asks:
             sooner = asks.about_starts != record.asks.about_starts
             record.asks = asks
+            if asks.array:
+                self._state.arrays.note(uid)
             self._state.changes.gang_changed(record.gang)
             if sooner and record.ours:
                 self._state.wake()

@@ -64,8 +64,9 @@ def test_an_element_that_gives_its_place_back_makes_room_for_another() -> None:
     for at in range(3):
         element(state, f"e{at}", "sweep%1")
     assert started(state) == ["e0"]
-    state.remove_pod("pod-e0-p")
     state.remove_job("e0")
+    assert shown(state) == [], "its pod still ends"
+    state.remove_pod("pod-e0-p")
     assert shown(state) == ["e1"]
 
 
