@@ -109,11 +109,11 @@ class Arrays:
         element = _read(text) if text else None
         gangs = self._state.groups_of(uid) if isinstance(element, Element) or uid in self._of else []
         job = self._state.jobs.get(uid)
-        if element is None and job is None and any(map(_runs, gangs)):
-            return  # its object is gone, and its pods still end
         namespace = job.namespace if job is not None else gangs[0].namespace if gangs else ""
         key = (namespace, element.array) if isinstance(element, Element) and namespace else None
         before = self._of.get(uid)
+        if before is not None and element is None and job is None and any(map(_runs, gangs)):
+            key = before  # its object is gone, and its pods still end
         if before is not None and before != key:
             del self._of[uid]
             _leave(self._elements, before, uid)
