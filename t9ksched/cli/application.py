@@ -48,6 +48,7 @@ COMMANDS: Final = (
     _Command("demo", "demo:demo", _START),
     _Command("up", "up:up", _START),
     _Command("run", "run:run", _DAY, greedy=True),
+    _Command("profile", "profile:app", _DAY),
     _Command("submit", "submit:submit", _DAY),
     _Command("jobs", "jobs:jobs", _DAY),
     _Command("explain", "explain:explain", _DAY),

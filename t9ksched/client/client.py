@@ -109,7 +109,8 @@ class Client:
         self,
         command: str | Sequence[str],
         *,
-        image: str,
+        image: str = "",
+        profile: str | None = None,
         name: str | None = None,
         namespace: str | None = None,
         queue: str = "",
@@ -137,7 +138,8 @@ class Client:
     ) -> Job:
         """Run a command on cards, as `t9ksched run` does: one pod is a Job; replicas, torchrun or a priority make it a
         PyTorchTrainingJob, whose pods start together or not at all. Cards are those of each replica; a mount is written
-        `CLAIM:/path` or `CLAIM:/path:ro`.
+        `CLAIM:/path` or `CLAIM:/path:ro`. What is left out is as the `profile` says, or the one that T9KSCHED_PROFILE
+        names in the environment.
 
         Raises:
             ValueError: what is asked for contradicts itself.
@@ -147,6 +149,7 @@ class Client:
             command,
             None,
             image=image,
+            profile=profile,
             name=name,
             namespace=namespace,
             queue=queue,

@@ -5,12 +5,13 @@ import secrets
 import shlex
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any, Final, Required, TypedDict, Unpack
+from typing import Any, Final, TypedDict, Unpack
 
 from t9ksched.client.models import Submitted
 from t9ksched.client.operations import Earlier, Operation, Operations
+from t9ksched.client.profiles import filled, of_environment
 from t9ksched.model.dns import ended
-from t9ksched.workloads.compose.asked import Asked, read_mounts, stem_of
+from t9ksched.workloads.compose.asked import Asked, read_environment, read_mounts, stem_of
 from t9ksched.workloads.compose.job import compose
 
 
@@ -22,7 +23,8 @@ def generated_name(command: Sequence[str]) -> str:
 class Words(TypedDict, total=False):
     """What `run` takes besides the command, in its words."""
 
-    image: Required[str]
+    image: str
+    profile: str | None
     name: str | None
     namespace: str | None
     queue: str
@@ -59,6 +61,19 @@ _SENT: Final = {
 }
 """Words that are parameters of the submission; the others are about the object."""
 
+_LEFT_OUT: Final[dict[str, Any]] = {
+    **dict.fromkeys(("image", "queue", "gpu_model", "gpu_memory", "gpu_cores", "cpu", "memory", "workdir"), ""),
+    **dict.fromkeys(("gpus", "retries"), 0),
+    "torchrun": False,
+    "mounts": (),
+}
+"""What a word is that is left out, where that is not None."""
+
+
+def _variables(env: Mapping[str, str | None]) -> dict[str, str]:
+    """Those of a profile without a value have that of this environment."""
+    return read_environment([name if text is None else f"{name}={text}" for name, text in env.items()], os.environ)
+
 
 def run(
     operations: Operations, command: str | Sequence[str], array: str | None, **words: Unpack[Words]
@@ -68,7 +83,9 @@ def run(
     Raises:
         ValueError: what is asked for contradicts itself; it says which words do.
     """
-    given: dict[str, Any] = dict(words)
+    said = {word: value for word, value in words.items() if value != _LEFT_OUT.get(word)}
+    given = filled(said, of_environment(words.get("profile")))
+    given.pop("profile", None)
     wish = {parameter: given.pop(word, None) for word, parameter in _SENT.items()}
     key, dry_run = given.pop("key", None), given.pop("dry_run", False)
     split = tuple(shlex.split(command) if isinstance(command, str) else map(os.fspath, command))
@@ -78,7 +95,8 @@ def run(
             command=split,
             namespace=wish["namespace"],
             mounts=read_mounts(given.pop("mounts", ())),
-            environment=given.pop("env", None) or {},
+            image=given.pop("image", ""),
+            environment=_variables(given.pop("env", None) or {}),
             annotations=given.pop("annotations", None) or {},
             **given,
         )

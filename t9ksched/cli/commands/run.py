@@ -10,12 +10,14 @@ import typer
 from t9ksched.cli.arrays import elements_of, named
 from t9ksched.cli.arrays import follow as follow_array
 from t9ksched.cli.client import Client
-from t9ksched.cli.failure import BAD_USAGE, Failure
+from t9ksched.cli.commands.profile import used
 from t9ksched.cli.following import follow
+from t9ksched.cli.jobwords import Words, in_environment, usage, with_words
 from t9ksched.cli.kinds import Target
 from t9ksched.cli.options import OutputOption, Service, with_service
-from t9ksched.cli.output import Output, console, paragraph, print_json, print_warnings, program
+from t9ksched.cli.output import Output, console, paragraph, print_json, print_warnings
 from t9ksched.cli.starting import OF_PARAMETERS, PANEL, AfterCancelOption, AfterOption, ArrayOption, after_query
+from t9ksched.client.profiles import VARIABLE, filled
 from t9ksched.client.running import generated_name
 from t9ksched.model.errors import Invalid
 from t9ksched.model.names import (
@@ -26,13 +28,11 @@ from t9ksched.model.names import (
     START_AFTER_ANNOTATION,
     TIME_LIMIT_ANNOTATION,
 )
-from t9ksched.model.resources import NVIDIA_GPU
 from t9ksched.workloads.arrays import read_array
-from t9ksched.workloads.compose.asked import Asked, read_annotations, read_environment, read_mounts
+from t9ksched.workloads.compose.asked import Asked, read_mounts
 from t9ksched.workloads.compose.job import Composed, compose
 from t9ksched.workloads.queueing import annotate
 
-_ASK_FOR: Final = "What it asks for"
 _ANNOTATIONS: Final = {
     "timeLimit": TIME_LIMIT_ANNOTATION,
     "startAfter": START_AFTER_ANNOTATION,
@@ -40,77 +40,30 @@ _ANNOTATIONS: Final = {
 }
 _ASKED: Final = 10
 """Elements of an array of which a dry run tells when they would start."""
-_TEXTS: Final = ("env", "mount", "annotation")
 
 
 @with_service
+@with_words
 def run(
     service: Service,
+    context: typer.Context,
+    words: Words,
     command: Annotated[list[str], typer.Argument(metavar="-- CMD…", help="What runs in each replica.")],
     name: Annotated[
         str | None, typer.Option("--name", metavar="NAME", help="Of the job (default: the script's, and a random end).")
     ] = None,
-    image: Annotated[str, typer.Option("--image", metavar="IMAGE", help="The container image.")] = "",
-    gpus: Annotated[
-        int, typer.Option("--gpus", metavar="N", help="Cards of each replica.", rich_help_panel=_ASK_FOR)
-    ] = 0,
-    gpu_model: Annotated[
-        str, typer.Option(metavar="MODEL", help="Models that will do, such as A100,H100.", rich_help_panel=_ASK_FOR)
-    ] = "",
-    gpu_memory: Annotated[
-        str, typer.Option(metavar="SIZE", help="A part of each card: its memory.", rich_help_panel=_ASK_FOR)
-    ] = "",
-    gpu_cores: Annotated[
-        str, typer.Option(metavar="PERCENT", help="A part of each card: its cores.", rich_help_panel=_ASK_FOR)
-    ] = "",
-    gpu_resource: Annotated[
-        str, typer.Option(metavar="RESOURCE", help="The name that cards have.", rich_help_panel=_ASK_FOR)
-    ] = NVIDIA_GPU,
-    replicas: Annotated[
-        int | None, typer.Option(metavar="N", help="Pods that start together.", rich_help_panel=_ASK_FOR)
-    ] = None,
-    torchrun: Annotated[
-        bool, typer.Option("--torchrun", help="Start it by torchrun, a process a card.", rich_help_panel=_ASK_FOR)
-    ] = False,
-    cpu: Annotated[str, typer.Option(metavar="CPU", help="Such as 8 or 500m.", rich_help_panel=_ASK_FOR)] = "",
-    memory: Annotated[str, typer.Option(metavar="SIZE", help="Such as 64Gi.", rich_help_panel=_ASK_FOR)] = "",
-    mount: Annotated[
-        list[str] | None,
-        typer.Option(metavar="CLAIM:/PATH[:ro]", help="A volume claim; repeatable.", rich_help_panel=_ASK_FOR),
-    ] = None,
-    env: Annotated[
-        list[str] | None,
+    profile: Annotated[
+        str | None,
         typer.Option(
-            "-e", "--env", metavar="K[=V]", help="A variable, or yours; repeatable.", rich_help_panel=_ASK_FOR
+            "--profile",
+            envvar=VARIABLE,
+            metavar="NAME",
+            help="Fill what is left out from this profile (default: the one called default).",
         ),
-    ] = None,
-    workdir: Annotated[
-        str, typer.Option(metavar="/PATH", help="The directory to run in.", rich_help_panel=_ASK_FOR)
-    ] = "",
-    annotation: Annotated[
-        list[str] | None,
-        typer.Option(metavar="KEY=VALUE", help="An annotation of the pods; repeatable.", rich_help_panel=_ASK_FOR),
-    ] = None,
-    retries: Annotated[
-        int, typer.Option(metavar="N", help="Make failed pods again so often.", rich_help_panel=_ASK_FOR)
-    ] = 0,
-    queue: Annotated[str, typer.Option(metavar="QUEUE", help="Which queue pays.", rich_help_panel=PANEL)] = "",
-    priority: Annotated[
-        int | None,
-        typer.Option(min=0, max=100, help="The order among jobs of the queue.", rich_help_panel=PANEL),
-    ] = None,
-    namespace: Annotated[
-        str | None, typer.Option("-n", "--namespace", metavar="NS", help="The namespace.", rich_help_panel=PANEL)
-    ] = None,
-    time_limit: Annotated[
-        str | None, typer.Option(metavar="T", help="End it after so long, such as 4h.", rich_help_panel=PANEL)
     ] = None,
     begin: Annotated[
         str | None,
         typer.Option(metavar="T", help="Start it no earlier: a moment with its zone.", rich_help_panel=PANEL),
-    ] = None,
-    reservation: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Use this reservation.", rich_help_panel=PANEL)
     ] = None,
     array: ArrayOption = None,
     after: AfterOption = None,
@@ -128,35 +81,23 @@ def run(
 
     t9ksched run --gpus 4 --image IMAGE -- python train.py --epochs 10
     """
+    asked = filled(words, used(profile, context.params.get("data_dir")))
+    query = {"namespace": asked.get("namespace"), "timeLimit": asked.pop("time_limit", None), "startAfter": begin}
+    query |= {"reservation": asked.pop("reservation", None)}
+    query |= after_query(after, cancel=after_cancel) | {"array": array}
     try:
         composed = compose(
             Asked(
                 name=name or generated_name(command),
                 command=tuple(command),
-                image=image,
-                namespace=namespace,
-                gpus=gpus,
-                gpu_resource=gpu_resource,
-                gpu_model=gpu_model,
-                gpu_memory=gpu_memory,
-                gpu_cores=gpu_cores,
-                replicas=replicas,
-                cpu=cpu,
-                memory=memory,
-                queue=queue,
-                priority=priority,
-                torchrun=torchrun,
-                retries=retries,
-                workdir=workdir,
-                environment=read_environment(env or (), os.environ),
-                mounts=read_mounts(mount or ()),
-                annotations=read_annotations(annotation or ()),
+                image=asked.pop("image", ""),
+                environment=in_environment(asked.pop("env", {}), os.environ.items()),
+                mounts=read_mounts(asked.pop("mounts", ())),
+                **asked,
             )
         )
     except Invalid as error:
-        raise _usage(error) from None
-    query = {"namespace": namespace, "timeLimit": time_limit, "startAfter": begin, "reservation": reservation}
-    query |= after_query(after, cancel=after_cancel) | {"array": array}
+        raise usage(error) from None
     send(service(), composed, query, output, follow_it=follow_it, dry_run=dry_run)
 
 
@@ -244,15 +185,3 @@ def _print_yaml(obj: dict[str, Any]) -> None:
     from t9ksched.model.text import write
 
     typer.echo(write(obj))
-
-
-def _usage(error: Invalid) -> Failure:
-    faults = [f"{_word(fault.path)} {fault.message}" for fault in error.errors]
-    return Failure(faults[0], details=faults[1:], remedy=f"See {program()} run --help", code=BAD_USAGE)
-
-
-def _word(path: str) -> str:
-    """The word that a fault is about; a colon where the fault begins with its text."""
-    if path == "command":
-        return "the command"
-    return f"--{path}:" if path in _TEXTS else f"--{path}"
