@@ -237,6 +237,18 @@ async def test_a_restart_remembers_which_job_was_meant(played: Played) -> None:
     assert played.why("b").endswith("Job/a was deleted before it succeeded")
 
 
+async def test_a_restart_means_the_same_job_though_nothing_else_is_known_of_it(played: Played) -> None:
+    played.job("a", "Running")
+    played.job("b", after="Job/a")
+    await played.starts()
+    played.start()
+    await played.keeper.restore()
+    played.job("a", "Succeeded", uid="a2", at=CAME + SECOND)
+    played.job("b", after="Job/a")
+    assert await played.starts() == []
+    assert played.why("b").endswith("Job/a was deleted before it succeeded")
+
+
 async def test_rows_go_with_the_job_that_waited(played: Played) -> None:
     played.job("a", "Running")
     played.job("b", after="Job/a")
@@ -389,6 +401,27 @@ async def test_what_has_begun_is_neither_held_up_nor_ended(played: Played) -> No
     played.state.upsert_job(JobRecord("b", "batch/v1", "Job", "ns", "b", CAME, "q", 0, "Running", asks=asks))
     await played.starts()
     assert not played.stopper.stop.called
+
+
+async def test_what_begins_before_its_wait_can_never_end_is_not_ended(played: Played) -> None:
+    played.job("a", "Running")
+    uid = played.job("b", after="Job/a", cancel="true")
+    await played.starts()
+    played.state.upsert_pod(owned(pod("b-p", queue="q", node="n1", phase="Running"), uid))  # another bound it
+    played.job("a", "Failed")
+    await played.starts()
+    assert not played.stopper.stop.called
+    played.state.upsert_pod(owned(pod("b-q", queue="q"), uid))
+    assert [gang.name for gang in played.state.view(played.now).gangs] == ["ns/b-q"], "a pod beside one that runs"
+
+
+async def test_an_edit_counts_before_anybody_looked_at_it(played: Played) -> None:
+    played.job("a", "Succeeded")
+    played.job("b", after="Job/a")
+    assert await played.starts() == ["b"]
+    asks = Asks(after="Job/other")
+    played.state.upsert_job(JobRecord("b", "batch/v1", "Job", "ns", "b", CAME, "q", 0, "", asks=asks))
+    assert played.state.view(played.now).gangs == ()
 
 
 async def test_an_end_that_the_cluster_refuses_is_tried_again(played: Played) -> None:

@@ -94,7 +94,21 @@ def test_another_submitters_elements_do_not_count() -> None:
         head: dict[str, Any] = {"kind": "Job", "namespace": "ns", "name": name, "queue": "q"}
         state.accept(Acceptance(uid=name, submitter=user, **head))
         element(state, name, "sweep%1")
-    assert shown(state) == ["a", "b"]
+    assert started(state) == ["a", "b"]
+    for name, user in (("d", "bob"), ("e", "cat")):
+        state.accept(Acceptance(uid=name, submitter=user, kind="Job", namespace="ns", name=name, queue="q"))
+        element(state, name, "sweep%1")
+    assert shown(state) == ["e"]
+
+
+def test_a_second_look_in_the_same_pass_takes_no_second_turn() -> None:
+    state = state_with(node("n1"))
+    for at in range(2):
+        element(state, f"e{at}", "sweep%1")
+    assert shown(state) == ["e0"]
+    first, second = (state.gangs_of_owner(f"e{at}")[0] for at in range(2))
+    assert state.arrays.refusal(first) is None
+    assert state.arrays.refusal(second) is not None
 
 
 def test_namespaces_have_arrays_of_their_own() -> None:
