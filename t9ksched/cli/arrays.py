@@ -3,6 +3,7 @@
 import time
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from rich.text import Text
@@ -17,6 +18,7 @@ from t9ksched.model.names import ARRAY_LABEL
 Json = dict[str, Any]
 _POLL_SECONDS: Final = 1.0
 _WORDS: Final = {"Pending": "wait", "Running": "run", "Succeeded": "succeeded", "Failed": "failed"}
+_SECONDS_EACH: Final = 0.2
 _GONE: Final = "deleted"
 
 
@@ -29,6 +31,11 @@ def elements_of(obj: Json, text: str) -> list[Json]:
         return made(obj, read_array(text))
     except ValueError as error:
         raise Failure(f"--array: {error}", code=BAD_USAGE) from None
+
+
+def patient(client: Client, elements: int) -> Client:
+    """A client that waits longer for an answer about so many jobs, which are made one after the other."""
+    return replace(client, timeout=client.timeout + elements * _SECONDS_EACH)
 
 
 def named(jobs: Sequence[Json]) -> str:

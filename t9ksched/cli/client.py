@@ -19,7 +19,7 @@ from t9ksched.cli.remedies import remedy
 from t9ksched.client.calls import JSON, Call, Query, address, decoded
 from t9ksched.client.errors import ClientError, Misunderstood, Refused, Unreachable
 from t9ksched.client.known import NoService, default_data_dir, find
-from t9ksched.client.sending import Transport
+from t9ksched.client.sending import TIMEOUT_SECONDS, Transport
 
 if TYPE_CHECKING:
     from t9ksched.cli.changes import Changes
@@ -40,6 +40,8 @@ class Client:
 
     server: str
     token: str = ""
+    timeout: float = TIMEOUT_SECONDS
+    """Seconds that an answer may take."""
 
     @staticmethod
     def find(server: str | None, token: str | None, data_dir: Path | None) -> "Client":
@@ -74,7 +76,7 @@ class Client:
     @cached_property
     def transport(self) -> Transport:
         """What sends its requests."""
-        return Transport(self.server, self.token)
+        return Transport(self.server, self.token, self.timeout)
 
     def changes(self, **filters: Any) -> "Changes":
         """What happens from now on, as far as it passes the filters of `/apis/v1/events`."""

@@ -2,7 +2,8 @@
 
 import sys
 from collections.abc import Callable, Iterable
-from typing import Annotated, Any
+from concurrent.futures import ThreadPoolExecutor
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -13,6 +14,9 @@ from t9ksched.cli.failure import BAD_USAGE, Failure
 from t9ksched.cli.kinds import Target, parse_target
 from t9ksched.cli.options import NamespaceOption, Service, with_service
 from t9ksched.cli.output import console, paragraph, print_warnings
+
+_AT_ONCE: Final = 8
+"""Elements of an array that are deleted at once."""
 
 
 @with_service
@@ -27,18 +31,20 @@ def cancel(
     wanted: list[Target] = []
     names: list[str] = []
     jobs: list[dict[str, Any]] = []
-    of_arrays: set[Target] = set()
+    arrays: dict[Target, list[Target]] = {}
 
     def find(target: Target) -> None:
-        found = _meant(client, target)
-        those = [Target(target.namespace, target.kind, str(job["name"])) for job in found]
-        wanted.extend(those)
-        if those == [target]:
-            names.append(str(target))
-            jobs.extend(found)
-        else:
+        try:
+            jobs.append(client.get(target.path))
+        except Failure as failure:
+            found = elements(client, target.namespace, target.kind, target.name) if failure.name == "NotFound" else []
+            if not found:
+                raise
+            arrays[target] = [Target(target.namespace, target.kind, str(job["name"])) for job in found]
             names.append(f"{len(found)} jobs of the array {target}")
-            of_arrays.update(those)
+        else:
+            wanted.append(target)
+            names.append(str(target))
 
     if unknown := _refused([parse_target(target, namespace) for target in targets], find):
         raise _failed("Nothing was cancelled", unknown, "Repeat with jobs that are there: t9ksched jobs")
@@ -48,27 +54,28 @@ def cancel(
         confirm(f"Delete {', '.join(names)} in namespace {namespace}, with everything they own?")
 
     def delete(target: Target) -> None:
-        try:
-            answer = client.delete(target.path)
-        except Failure as failure:
-            if failure.name == "NotFound" and target in of_arrays:
-                return  # it went by itself meanwhile
-            raise
+        answer = client.delete(target.path)
         console().print(f"{target} is being deleted")
         print_warnings((answer or {}).get("warnings") or (), str(target))
 
-    if kept := _refused(wanted, delete):
-        raise _failed(f"{len(kept)} of {len(wanted)} jobs were not cancelled", kept, "")
+    kept = _refused(wanted, delete)
+    for array, those in arrays.items():
+        lost = _delete_elements(client, those)
+        console().print(f"{len(those) - len(lost)} jobs of the array {array} are being deleted")
+        kept += lost
+    if kept:
+        count = len(wanted) + sum(map(len, arrays.values()))
+        raise _failed(f"{len(kept)} of {count} jobs were not cancelled", kept, "")
 
 
-def _meant(client: Client, target: Target) -> list[dict[str, Any]]:
-    """The job of that name, else the elements of that array. Raises Failure where there are none."""
-    try:
-        return [client.get(target.path)]
-    except Failure as failure:
-        if failure.name != "NotFound" or not (jobs := elements(client, target.namespace, target.kind, target.name)):
-            raise
-        return jobs
+def _delete_elements(client: Client, targets: list[Target]) -> list[Failure]:
+    """Delete the elements of an array, a few at once; returns the failures. Those that went meanwhile are none."""
+
+    def delete(target: Target) -> list[Failure]:
+        return [one for one in _refused([target], lambda each: client.delete(each.path)) if one.name != "NotFound"]
+
+    with ThreadPoolExecutor(_AT_ONCE) as threads:
+        return [failure for found in threads.map(delete, targets) for failure in found]
 
 
 def _refused(targets: Iterable[Target], act: Callable[[Target], object]) -> list[Failure]:

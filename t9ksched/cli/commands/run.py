@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from t9ksched.cli.arrays import elements_of, named
+from t9ksched.cli.arrays import elements_of, named, patient
 from t9ksched.cli.arrays import follow as follow_array
 from t9ksched.cli.client import Client
 from t9ksched.cli.commands.profile import used
@@ -115,13 +115,17 @@ def send(
         if of_array:
             typer.echo(f"# The first of {len(of_array)}; each has its index in {ARRAY_INDEX_VARIABLE}")
         _print_yaml(_with_times((of_array or [composed.obj])[0], query))
-    answer = client.call(
-        "POST",
-        "/apis/v1/workloads",
-        body=composed.obj,
-        query=query | ({"dryRun": "true"} if dry_run else {}),
-        options=options,
-    ).body
+    answer = (
+        patient(client, len(of_array))
+        .call(
+            "POST",
+            "/apis/v1/workloads",
+            body=composed.obj,
+            query=query | ({"dryRun": "true"} if dry_run else {}),
+            options=options,
+        )
+        .body
+    )
     jobs = answer["items"]
     if table:
         print_warnings(answer["warnings"])

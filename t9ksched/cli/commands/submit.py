@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 
 import typer
 
-from t9ksched.cli.arrays import elements_of, named
+from t9ksched.cli.arrays import elements_of, named, patient
 from t9ksched.cli.client import Client
 from t9ksched.cli.failure import BAD_USAGE, REQUEST_FAILED, Failure
 from t9ksched.cli.options import OutputOption, Service, with_service
 from t9ksched.cli.output import Output, console, print_failure, print_json, print_warnings, program
 from t9ksched.cli.starting import OF_PARAMETERS, AfterCancelOption, AfterOption, ArrayOption, after_query
 from t9ksched.model.errors import Invalid
+from t9ksched.workloads.arrays import MOST
 
 if TYPE_CHECKING:
     from t9ksched.workloads.compose.setting import Setting
@@ -101,7 +102,7 @@ def submit(
             "No file is named.", remedy=f"Write {program()} submit FILE, or - for standard input.", code=BAD_USAGE
         )
     settings = _settings(set_ or [], set_string or [])
-    client = service()
+    client = service() if array is None else patient(service(), MOST)
     query: dict[str, Any] = {"namespace": namespace, "queue": queue, "priority": priority, "timeLimit": time_limit}
     query |= {"startAfter": begin, "reservation": reservation} | after_query(after, cancel=after_cancel)
     query |= {"array": array}
