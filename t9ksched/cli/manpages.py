@@ -14,7 +14,7 @@ import typer
 from t9ksched import version
 from t9ksched.cli.application import COMMANDS, application
 from t9ksched.cli.examples import shown
-from t9ksched.cli.reference import commands_of, parameter_row
+from t9ksched.cli.reference import commands_of, parameter_row, told_by_users
 
 
 def pages() -> Iterator[tuple[str, str]]:
@@ -39,7 +39,7 @@ def _page(name: str, about: str, own: list[tuple[str, Any]]) -> str:
     for path, function in own:
         parts.append(_section(path.removeprefix("t9ksched ").upper() if len(own) > 1 else "DESCRIPTION"))
         parts += [f".PP\n{_text(one)}" for one in (inspect.getdoc(function) or "").split("\n\n")]
-        rows = [parameter_row(one) for one in inspect.signature(function, eval_str=True).parameters.values()]
+        rows = [parameter_row(one) for one in told_by_users(function)]
         parts += [f".TP\n\\fB{_plain(what)}\\fR\n{_text(meaning) or '.'}" for what, meaning in rows]
     if examples := shown(name):
         parts += [_section("EXAMPLES"), ".nf", *map(_text, examples), ".fi"]

@@ -28,13 +28,13 @@ def reference() -> str:
         parts += [f"## `{path}`\n", f"{inspect.getdoc(function)}\n"]
         if examples := examples_of(path.removeprefix("t9ksched ")):
             parts += ["```\n" + "\n".join(examples) + "\n```\n"]
-        rows = [_row(parameter) for parameter in _told(function)]
+        rows = [_row(parameter) for parameter in told_by_users(function)]
         if rows:
             parts += ["| Parameter | Meaning |\n|---|---|\n" + "\n".join(rows) + "\n"]
     return "\n".join(parts)
 
 
-def _told(function: Callable[..., Any]) -> list[inspect.Parameter]:
+def told_by_users(function: Callable[..., Any]) -> list[inspect.Parameter]:
     """What a user gives to a command."""
     parameters = inspect.signature(function, eval_str=True).parameters.values()
     return [parameter for parameter in parameters if parameter.annotation is not typer.Context]

@@ -29,10 +29,7 @@ def set_(
     ] = None,
     data_dir: DataDirOption = None,
 ) -> None:
-    """Set options of a profile; others that it has stay as they are.
-
-    t9ksched profile set team --image pytorch/pytorch --queue a100 --time-limit 8h
-    """
+    """Set options of a profile; others that it has stay as they are."""
     profiles = _profiles(data_dir)
     gone = [_word(option) for option in unset or ()]
     if not words and not gone:

@@ -78,8 +78,6 @@ def run(
 ) -> None:
     """Run a command on cards, without YAML. One pod is a Job; replicas, torchrun or a priority make it a
     PyTorchTrainingJob, whose pods start together or not at all.
-
-    t9ksched run --gpus 4 --image IMAGE -- python train.py --epochs 10
     """
     asked = filled(words, used(profile, context.params.get("data_dir")))
     query = {"namespace": asked.get("namespace"), "timeLimit": asked.pop("time_limit", None), "startAfter": begin}
