@@ -111,9 +111,9 @@ def _hami(capacity: Amounts, allocatable: Amounts, annotations: Texts, own: Own)
     look = "look at the device plugin of HAMi on the node"
     if not cards.sizes:
         fault = f"its annotation {hami.REGISTER} cannot be read: {cards.faults[0]}"
-        return Inventory({}, fault, look, unread=cards.faults)
+        return Inventory({}, fault, look, unread=(fault,))
     out = dict.fromkeys(hami.cordoned(annotations.get(hami.CORDON, ""), cards.sizes), hami.CORDON)
-    fault, unread = "", cards.faults
+    fault, unread = "", tuple(f"its annotation {hami.REGISTER}: {one}" for one in cards.faults)
     has, places = (
         max(capacity.get(NVIDIA_GPU, 0), allocatable.get(NVIDIA_GPU, 0)),
         sum(one.places for one in cards.sizes),
@@ -157,10 +157,11 @@ def _koordinator(capacity: Amounts, allocatable: Amounts, annotations: Texts, ow
         return Inventory({}, fault, "look at koordlet on the node, and whether the scheduler may read devices (doctor)")
     if not own.sizes:
         fault = f"its Device (scheduling.koordinator.sh) cannot be read: {own.faults[0]}"
-        return Inventory({}, fault, "look at koordlet on the node", unread=own.faults)
+        return Inventory({}, fault, "look at koordlet on the node", unread=(fault,))
     fault = "" if offered else f"its Device names cards, and it offers no {KOORDINATOR_CORE} now"
     look = "look at koord-manager and at the health of its cards" if fault else ""
-    return Inventory({KOORDINATOR_CORE: own.sizes}, fault, look, unhealthy=own.unhealthy, unread=own.faults)
+    unread = tuple(f"its Device (scheduling.koordinator.sh): {one}" for one in own.faults)
+    return Inventory({KOORDINATOR_CORE: own.sizes}, fault, look, unhealthy=own.unhealthy, unread=unread)
 
 
 INVENTORIES: Final[Mapping[str, Callable[[Amounts, Amounts, Texts, Own], Inventory]]] = {

@@ -240,6 +240,10 @@ def _units(amounts: Quantities | None) -> dict[str, int]:
     return found
 
 
+_CARD_MODES: Final = ("", HONOURS_INDEX, PLUGIN_CHOOSES)
+_STRANGE_MODE: Final = f"its annotation {CARD_MODE_ANNOTATION} is"
+
+
 def node_facts(
     node: Node,
     cordons: Mapping[int, str] = _NONE,
@@ -287,7 +291,11 @@ def node_facts(
     withdrawn = CardGrant.of({name: those for name, those in cordoned.items() if name in cards})
     if parts.unhealthy:
         withdrawn = withdrawn | CardGrant.of(dict.fromkeys(parts.divided, parts.unhealthy))
-    honours = bool(parts.divided) or annotations.get(CARD_MODE_ANNOTATION) == HONOURS_INDEX
+    said = annotations.get(CARD_MODE_ANNOTATION, "")
+    honours = bool(parts.divided) or said == HONOURS_INDEX
+    strange = (
+        () if said in _CARD_MODES else (f"{_STRANGE_MODE} {said[:_SHOWN]!r}, none of {', '.join(_CARD_MODES[1:])}",)
+    )
     facts = NodeFacts(
         name=node.metadata.name,
         uid=node.metadata.uid,
@@ -309,7 +317,7 @@ def node_facts(
         links_fault=links_fault,
         by_dra=by_dra,
         unhealthy=parts.unhealthy,
-        cards_fault="; ".join((*taken.words, *parts.unread, *misread(labels, allocatable, mode, capacity))),
+        cards_fault="; ".join((*taken.words, *parts.unread, *strange, *misread(labels, allocatable, mode, capacity))),
     )
     wrong = no_cards(annotations.get(CORDONED_CARDS_ANNOTATION, ""), facts.card_count, cordons)
     return replace(facts, cards_fault=_and_cordons(facts, wrong)) if wrong else facts

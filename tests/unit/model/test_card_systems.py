@@ -118,6 +118,45 @@ def test_labels_that_cannot_be_read_are_told_and_cards_stay(
 
 
 @pytest.mark.parametrize(
+    ("mode", "told"),
+    [
+        ("", ""),
+        ("honours-index", ""),
+        ("plugin-chooses", ""),
+        ("yes", "card-mode is 'yes', none of honours-index, plugin-chooses"),
+    ],
+)
+def test_an_unknown_card_mode_is_told(mode: str, told: str) -> None:
+    raw = {
+        "metadata": {"name": "n", "annotations": {"scheduler.tensorstack.dev/card-mode": mode}},
+        "status": {"allocatable": {GPU: 8}},
+    }
+    found = node_facts(decode_node(raw))
+    assert told in found.cards_fault
+    assert bool(told) == bool(found.cards_fault)
+    assert found.honours == (mode == "honours-index")
+
+
+@pytest.mark.parametrize(
+    ("register", "said"),
+    [
+        ("{", "its annotation hami.io/node-nvidia-register cannot be read: it is no JSON list"),
+        ('[{"id": "G", "devmem": 9, "count": -1}]', "cannot be read: card 0 of the list: count -1 is not a number"),
+        (
+            '[{"id": "G", "devmem": 9, "count": 8}, {"id": "H"}]',
+            "its annotation hami.io/node-nvidia-register: card 1 of the list: devmem 0 is not a number",
+        ),
+    ],
+)
+def test_what_is_wrong_with_a_register_names_it(register: str, said: str) -> None:
+    raw = {
+        "metadata": {"name": "n", "annotations": {"hami.io/node-nvidia-register": register}},
+        "status": {"allocatable": {GPU: 8}},
+    }
+    assert said in node_facts(decode_node(raw)).cards_fault
+
+
+@pytest.mark.parametrize(
     ("count", "capacity", "has", "told"),
     [("100", 8, 8, True), ("8", 8, 7, False), ("8", 8, 8, False), ("4", 8, 8, False), ("100", 0, 8, False)],
 )
