@@ -16,7 +16,7 @@ from msgspec import structs
 from t9ksched.engine.actions.fit import fit
 from t9ksched.engine.cycle import Cycle
 from t9ksched.engine.explain.room import impossible
-from t9ksched.engine.members import chosen
+from t9ksched.engine.members import alike, chosen
 from t9ksched.engine.placement.class_fit import ClassFit
 from t9ksched.engine.placement.pack import Attempt, Group
 from t9ksched.engine.scheduling_key import SchedulingKey
@@ -38,6 +38,8 @@ class Affordable:
         self._cycle = cycle
         self._tried: dict[SchedulingKey, tuple[int, bool]] = {}
         """Whether there was room for a key, with the state of the trial then."""
+        self._settled: dict[tuple[str, int, int], tuple[tuple[int, ...], Bounds | None, PodClass]] = {}
+        """Of gangs of one class, by queue, identity of the class and number: the answer, and what it depends on."""
         self._promised: dict[str, dict[PodClass, list[tuple[int, int]]]] | None = None
 
     @classmethod
@@ -48,28 +50,43 @@ class Affordable:
     def settle(self, gang: Gang) -> Work[Gang]:
         """The gang, its members narrowed to nodes where its queue can pay for its minimum, if that depends on nodes."""
         limits = self._limits(gang)
-        members, _, enough = chosen(gang)
+        members, rest, enough = chosen(gang)
         if limits is None or not members or not enough:
             return gang
+        had = self._of_promises().get(gang.uid)
+        if had is not None or rest or gang.topology != "None" or not alike(members):
+            bounds = yield from self._bounds(gang, members, limits, had)
+        else:  # gangs that are alike get the same answer while nothing is placed
+            cycle, of = self._cycle, members[0].pod_class
+            ident, state = (gang.queue, id(of), len(members)), (cycle.ledger.version, cycle.trial.state, *limits)
+            known = self._settled.get(ident)
+            if known is None or known[0] != state:
+                bounds = yield from self._bounds(gang, members, limits, had)
+                known = self._settled[ident] = state, bounds, of
+            bounds = known[1]
+        return _narrowed(gang, bounds) if bounds else gang
+
+    def _bounds(
+        self, gang: Gang, members: Sequence[Member], limits: tuple[int, int], had: Bounds | None
+    ) -> Work[Bounds | None]:
+        """To what the gang is narrowed, None for no narrowing; `had` is to what its promised or planned room is."""
         left, whole = limits
         key = yield from self._cycle.keys.of(gang, members)
         if not self.differs(key):
-            return gang
-        asked, had = key.demand[CARDS], self._of_promises().get(gang.uid)
+            return None
+        asked = key.demand[CARDS]
         if asked <= left and (had is None or (yield from self._fits(gang))):
-            return gang
-        even = self._evenly(key.groups, left) if asked > left else {}
-        found = [] if asked <= left else [one for one in (even, self._by_room(key.groups, left)) if one]
-        for bounds in found:
-            narrow = _narrowed(gang, bounds)
-            if (yield from self._fits(narrow)):
-                return narrow
+            return None
+        even = self._evenly(key.groups, left) if asked > left else None
+        for bounds in (even, self._by_room(key.groups, left) if asked > left else None):
+            if bounds and (yield from self._fits(_narrowed(gang, bounds))):
+                return bounds
         if had is not None:
-            return _narrowed(gang, had)
-        if even and (yield from self._could(narrow := _narrowed(gang, even))):
-            return narrow
+            return had
+        if even and (yield from self._could(_narrowed(gang, even))):
+            return even
         ever = self._evenly(key.groups, whole) if asked > whole else None
-        return narrow if ever and (yield from self._could(narrow := _narrowed(gang, ever))) else gang
+        return ever if ever and (yield from self._could(_narrowed(gang, ever))) else None
 
     def differs(self, key: SchedulingKey) -> bool:
         """Whether how much of cards a gang with this key has depends on its nodes, or would without its narrowing."""
