@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from api.http.problems import invalid
+from api.submission.configmaps import is_config_map
 from api.submission.submission import Item, named
 from t9ksched.model.errors import FieldError, Invalid
 from t9ksched.workloads.arrays import Array, elements, read_array
@@ -31,19 +32,21 @@ def expanded(documents: Sequence[tuple[str, Any]], array: Array, seed: str) -> l
     Raises:
         Problem: InvalidField: the request has several objects, or one of which no array can be made.
     """
-    if len(documents) != 1:
-        raise invalid([FieldError("array", f"is made of one object, and the request has {len(documents)}")])
-    prefix, document = documents[0]
+    jobs = [one for one in documents if not is_config_map(one[1])]
+    files = [one for one in documents if is_config_map(one[1])]
+    if len(jobs) != 1:
+        raise invalid([FieldError("array", f"is made of one object, and the request has {len(jobs)}")])
+    prefix, document = jobs[0]
     document = named(document, f"{seed}:{prefix}")
     if not isinstance(document, dict) or document.get("kind") not in tuple(KINDS):
-        return [(prefix, document)]
+        return [(prefix, document), *files]
     meta = document.get("metadata")
     if not isinstance(meta, dict) or not isinstance(meta.get("name"), str) or not meta["name"]:
-        return [(prefix, document)]
+        return [(prefix, document), *files]
     try:
-        return [(prefix, element) for element in elements(document, array)]
+        return [*((prefix, element) for element in elements(document, array)), *files]
     except Invalid:
-        return [(prefix, document)]
+        return [(prefix, document), *files]
     except ValueError as error:
         raise invalid([FieldError("array", str(error))]) from None
 

@@ -70,8 +70,8 @@ def read_file(prefix: str, document: Mapping[str, Any], namespace: str | None) -
 
 
 def give_files(items: "Sequence[Item]", files: Sequence[File]) -> Iterator[FieldError]:
-    """Give each file to the object whose pods name it, of pods of a group in the request to the PodGroup; the faults of
-    those that none or several name.
+    """Give each file to the object whose pods name it: of pods of a group to the PodGroup, of an array to each element.
+    The faults of those that none or several name.
     """
     seen: set[tuple[str, str]] = set()
     for file in files:
@@ -82,8 +82,9 @@ def give_files(items: "Sequence[Item]", files: Sequence[File]) -> Iterator[Field
         seen.add((namespace, file.name))
         naming = [item for item in items if item.workload.namespace == namespace and file.name in _named_by(item)]
         owners = {id(item.group or item): item.group or item for item in naming}
-        if len(owners) == 1:
-            next(iter(owners.values())).files.append(file)
+        if len({item.prefix for item in owners.values()}) == 1:  # one document
+            for item in owners.values():
+                item.files.append(file)
         elif owners:
             names = " and ".join(sorted(item.what for item in owners.values()))
             yield FieldError(path, f"the pods of {names} use it, and it can belong to one: give each its own")

@@ -138,14 +138,13 @@ class Creation:
         try:
             async with self._alive():
                 for place, item in enumerate(self._items):
-                    made = self._made[place]
-                    if made is None or item.files:
+                    if self._made[place] is None:
                         self._see_that_it_is_mine()
-                        if made is None:
-                            made = self._made[place] = await self._create_one(item, self._entry.mark(place))
-                        await keep_files(self._services, item, made)
+                        self._made[place] = await self._create_one(item, self._entry.mark(place))
                         if place % _NOTED_EACH == _NOTED_EACH - 1:
                             await self._note()
+                self._see_that_it_is_mine()
+                await keep_files(self._services, self._items, self._made)
             self._see_that_it_is_mine()
         except Problem as problem:
             raise await self._undone(problem) from problem

@@ -45,6 +45,7 @@ _SAME: Final[dict[str, tuple[str, ...]]] = {
     "--begin": ("begin",),
     "--reservation": ("reservation",),
     "--after": ("dependency",),
+    "--array": ("array",),
 }
 """Options of ours by those of sbatch that they override."""
 

@@ -114,6 +114,25 @@ def test_what_a_script_becomes_as_json(up: Up) -> None:
     }
 
 
+def test_the_array_of_a_script(up: Up) -> None:
+    text = SCRIPT.replace("--nodes=2", "--nodes=2 --array=1-3%2").replace("A100:2", "A100:1")
+    done = up.cli("submit", "-", "--image", "i", stdin=text)
+    assert (done.code, "3 jobs" in done.out, "at most 2 at once" in done.err) == (0, True, True), done.err
+    until(lambda: len(up.pods()) >= 4, "two elements of two pods")
+    kept = up.kube("GET", "/api/v1/namespaces/default/configmaps")[1]["items"]
+    assert [len(one["metadata"]["ownerReferences"]) for one in kept if one["metadata"]["name"].startswith("fit-")] == [
+        3
+    ]
+    by_element: dict[str, set[str]] = {}
+    for pod in up.pods():
+        variables = {one["name"]: one.get("value") for one in pod["spec"]["containers"][0]["env"]}
+        by_element.setdefault(str(variables["T9K_ARRAY_INDEX"]), set()).add(str(pod["spec"].get("nodeName")))
+    assert {len(nodes - {"None"}) for nodes in by_element.values()} <= {0, 2}
+    told = json.loads(up.must("submit", "-", "--image", "i", "--dry-run", "-o", "json", stdin=text))
+    assert len(told["items"]) == 3
+    assert told["simulation"]["jobs"][0]["name"].endswith("-1")
+
+
 def test_exclusive_nodes_have_no_other_job(up: Up) -> None:
     alone = SCRIPT.replace("--nodes=2", "--exclusive --nodelist=a100-0")
     (name,) = names(up.must("submit", "-", "--image", "i", stdin=alone))

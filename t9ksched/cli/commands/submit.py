@@ -108,27 +108,29 @@ def submit(
     query |= {"array": array}
     beside = _Beside(image, args, mount or [], env or [], namespace, priority, query)
     done: dict[str, Any] = {"items": [], "warnings": [], "problems": []}
-    accepted: list[bytes] = []
+    accepted: list[tuple[bytes, str | None]] = []
     for path in paths:
-        options = OF_PARAMETERS
+        options, wanted = OF_PARAMETERS, array
         try:
             content = _content(path)
             if content.startswith(b"#!"):
-                content, options = _translated(client, path, content, beside, done, table=output is Output.table)
+                content, options, own = _translated(client, path, content, beside, done, table=output is Output.table)
+                wanted = array or own
             content = _changed(content, settings)
             if dry_run and options is not OF_PARAMETERS and output is Output.table:
                 typer.echo(content.decode())
-            answer = _send(client, content, query | ({"dryRun": "true"} if dry_run else {}), options)
+            asked = query | {"array": wanted} | ({"dryRun": "true"} if dry_run else {})
+            answer = _send(client, content, asked, options)
         except Failure as failure:
             done["problems"].append({"file": str(path)} | failure.to_dict())
             if output is Output.table:
                 print_failure(_placed(failure, path))
             continue
-        accepted.append(content)
+        accepted.append((content, wanted))
         done["items"] += answer["items"]
         done["warnings"] += [{"file": str(path)} | warning for warning in answer["warnings"]]
         if output is Output.table:
-            for jobs in [answer["items"]] if array is not None else [[job] for job in answer["items"]]:
+            for jobs in [answer["items"]] if wanted is not None else [[job] for job in answer["items"]]:
                 _tell(jobs, dry_run)
             print_warnings(answer["warnings"], f"{path}: ")
     if dry_run and accepted:
@@ -201,8 +203,8 @@ class _Beside(NamedTuple):
 
 def _translated(
     client: Client, path: Path, content: bytes, beside: _Beside, done: dict[str, Any], *, table: bool
-) -> tuple[bytes, dict[str, str]]:
-    """The YAML of a script's objects, and which line filled which field; tells what became of its lines."""
+) -> tuple[bytes, dict[str, str], str | None]:
+    """The YAML of a script's objects, which line filled which field, and its array; tells what became of its lines."""
     from t9ksched.cli import scripts
 
     query = beside.query
@@ -224,9 +226,8 @@ def _translated(
     done.setdefault("translations", []).append({"file": str(path), "lines": lines})
     if table:
         scripts.tell(path, translation, console(sys.stderr))
-    return scripts.yaml_of(translation).encode(), OF_PARAMETERS | {
-        f"[0].{field}": said for field, said in translation.fields.items()
-    }
+    fields = {path if path == "array" else f"[0].{path}": said for path, said in translation.fields.items()}
+    return scripts.yaml_of(translation).encode(), OF_PARAMETERS | fields, translation.array
 
 
 def _send(
@@ -239,14 +240,21 @@ def _send(
 
 
 def _foretell(
-    client: Client, accepted: list[bytes], query: dict[str, Any], done: dict[str, Any], output: Output
+    client: Client,
+    accepted: list[tuple[bytes, str | None]],
+    query: dict[str, Any],
+    done: dict[str, Any],
+    output: Output,
 ) -> None:
-    """Tell when and where what would be accepted would start."""
+    """Tell when and where what would be accepted would start, of an array the first element."""
     from t9ksched.cli.dryrun import objects_of, show, simulate
 
-    objects = objects_of(accepted)
-    if query["array"] is not None:
-        objects = [elements_of(obj, query["array"])[0] for obj in objects]
+    objects = [
+        obj if array is None else elements_of(obj, array)[0]
+        for content, array in accepted
+        for obj in objects_of([content])
+        if obj.get("kind") != "ConfigMap"
+    ]
     found, why = simulate(client, objects, {name: value for name, value in query.items() if name != "array"})
     done["simulation"] = found
     if found is None:

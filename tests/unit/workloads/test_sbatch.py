@@ -204,6 +204,17 @@ def test_jobs_that_are_waited_for() -> None:
     assert AFTER_CANCEL_ANNOTATION not in str(translated("-d afterok:job/a --kill-on-invalid-dep=no").objects)
 
 
+def test_an_array_is_a_job_for_each_index() -> None:
+    found = translated("--array=1-9:2%2")
+    env = {one["name"]: one["value"] for one in container(found)["env"]}
+    assert (found.array, env["SLURM_ARRAY_TASK_COUNT"], env["SLURM_ARRAY_TASK_MAX"]) == ("1-9:2%2", "5", "9")
+    assert becomes(found)["--array=1-9:2%2"] == "5 jobs, fit-x-1 to -9, at most 2 at once"
+    assert found.fields["array"] == "line 2, --array=1-9:2%2"
+    several = pod(translated("--array=0-1 -N2"))["spec"]["affinity"]["podAntiAffinity"]
+    (term,) = several["requiredDuringSchedulingIgnoredDuringExecution"]
+    assert term["matchLabelKeys"] == [GROUP_LABEL]
+
+
 def test_where_it_may_run() -> None:
     found = translated("--constraint='ib&zone=east|west'", "-x n[1-2],m3", "-w n2", "--exclusive", "--gres=gpu:A100:1")
     affinity = pod(found)["spec"]["affinity"]
@@ -261,6 +272,8 @@ def test_features_of_nodes() -> None:
         (["--container-image=/home/x.sqsh"], "is a file of squashfs"),
         (["--exclude=n[1-"], "is no list of hosts"),
         (["--exclude=n[0-99999]"], "names more than 10000 hosts"),
+        (["--array=9-1"], "ends before it begins"),
+        (["--array=0-99999"], "an array has 1000 at most"),
         (["--dependency=afterok:1234"], "'1234' names no job here: jobs have names"),
         (["--dependency=singleton"], "'singleton' has no counterpart"),
         (["--dependency=afterok:job/a?afterok:job/b"], "met by any one of several"),
@@ -318,6 +331,7 @@ VALUES = {
     "nodes": "2",
     "begin": "now",
     "export": "SET",
+    "array": "0-3",
     "dependency": "afterok:job/prep",
     "kill-on-invalid-dep": "yes",
     "constraint": "ib",

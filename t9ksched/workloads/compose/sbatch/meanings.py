@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
+from t9ksched.workloads.arrays import read_array
 from t9ksched.workloads.compose.sbatch import words
 from t9ksched.workloads.compose.sbatch.plan import Around, Label, Plan
 
@@ -135,6 +136,17 @@ _KILLED: Final = {
 }
 
 
+def _array(text: str, _: Around) -> str:
+    read_array(text)
+    return text
+
+
+def _elements(value: str, _plan: Plan, around: Around) -> str:
+    array = read_array(value)
+    most = f", at most {array.most} at once" if array.most else ""
+    return f"{len(array.indices)} jobs, {around.name}-{array.indices[0]} to -{array.indices[-1]}{most}"
+
+
 def _limit(value: str, plan: Plan, _: Around) -> str:
     return "no time limit of its own" if value == "0" else f"time limit {value}"
 
@@ -176,6 +188,7 @@ MEANINGS: Final[dict[str, Meaning]] = {
     "nodelist": Meaning(_plain(words.hosts), lambda value, plan, around: f"only on {shortened(value)}"),
     "time": Meaning(_plain(words.time_limit), _limit),
     "begin": Meaning(lambda text, around: words.begin(text, around.now), _begin),
+    "array": Meaning(_array, _elements),
     "dependency": Meaning(_plain(words.dependency), lambda value, plan, around: f"no start before {value} is met"),
     "kill-on-invalid-dep": Meaning(_yes, lambda value, plan, around: _KILLED[value]),
     "signal": Meaning(_plain(signal_before), lambda value, plan, around: f"SIGTERM {value} before its end"),
@@ -217,7 +230,6 @@ UNMET: Final[dict[str, str]] = {
 
 REFUSED: Final[dict[str, str]] = {
     "hold": "a job cannot be submitted held: leave it out, or say with --begin when it may start",
-    "array": "an array cannot be submitted so: submit the script once for each element",
     "wrap": "is an option of the command alone: write the command into the script",
     "export-file": "variables are given as --export NAME=VALUE",
     "clusters": "there is one cluster behind a service: name another with --server",

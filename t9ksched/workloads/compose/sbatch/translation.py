@@ -13,6 +13,7 @@ from t9ksched.model.errors import FieldError, Invalid, child
 from t9ksched.model.names import (
     AFTER_ANNOTATION,
     AFTER_CANCEL_ANNOTATION,
+    ARRAY_LABEL,
     GROUP_LABEL,
     QUEUE_LABEL,
     RESERVATION_ANNOTATION,
@@ -20,6 +21,7 @@ from t9ksched.model.names import (
     START_AFTER_ANNOTATION,
     TIME_LIMIT_ANNOTATION,
 )
+from t9ksched.workloads.arrays import read_array
 from t9ksched.workloads.compose.asked import Asked, Mount
 from t9ksched.workloads.compose.job import Composed, compose
 from t9ksched.workloads.compose.sbatch.lines import Given, Script
@@ -79,12 +81,13 @@ class Told:
 @dataclass(frozen=True, slots=True)
 class Translation:
     """The job, first of `objects`, and its ConfigMap. `fields` says by the paths of the job's fields which line filled
-    them, or which option of ours.
+    them, or which option of ours. `array` are the indices of an array of the job; None for one job.
     """
 
     objects: tuple[dict[str, Any], ...]
     told: tuple[Told, ...]
     fields: Mapping[str, str]
+    array: str | None = None
 
 
 def translate(script: Script, around: Around, mounts: Sequence[Mount] = (), env: Mapping[str, str] = {}) -> Translation:
@@ -110,6 +113,7 @@ def translate(script: Script, around: Around, mounts: Sequence[Mount] = (), env:
         (composed.obj, kept),
         (*_told(script, given, wanted, around), *_told_of_body(script, wanted)),
         _lines(composed, given),
+        values.get("array"),
     )
 
 
@@ -173,13 +177,18 @@ def _environment(wanted: Plan, around: Around) -> dict[str, str]:
         "SLURM_CPUS_ON_NODE": wanted.cpu,
         "SLURM_GPUS_ON_NODE": wanted.cards or "",
     }
+    if "array" in values:
+        indices = read_array(values["array"]).indices
+        found |= {"SLURM_ARRAY_JOB_ID": around.name, "SLURM_ARRAY_TASK_COUNT": len(indices)}
+        found |= {"SLURM_ARRAY_TASK_MIN": indices[0], "SLURM_ARRAY_TASK_MAX": indices[-1]}
     return {name: str(value) for name, value in found.items() if value != ""}
 
 
 def _dress(composed: Composed, wanted: Plan, around: Around, files: str) -> None:
     """Give the pods the script, and the nodes that it asks for."""
     spec = composed.obj["spec"]
-    pod = (spec["template"] if "template" in spec else spec["replicaSpecs"][0]["template"])["spec"]
+    template = spec["template"] if "template" in spec else spec["replicaSpecs"][0]["template"]
+    pod = template["spec"]
     pod.setdefault("volumes", []).append({"name": _VOLUME, "configMap": {"name": files, "defaultMode": 0o555}})
     pod["containers"][0].setdefault("volumeMounts", []).append({"name": _VOLUME, "mountPath": FOLDER})
     affinity: dict[str, Any] = {}
@@ -189,6 +198,10 @@ def _dress(composed: Composed, wanted: Plan, around: Around, files: str) -> None
     if wanted.values.get("exclusive"):
         anyone = {"matchExpressions": [{"key": QUEUE_LABEL, "operator": "Exists"}]}
         apart = {"labelSelector": anyone, "namespaceSelector": {}}
+    elif wanted.nodes > 1 and ("array" in wanted.values or "array" in around.overridden):
+        # Each element is a group of its own name.
+        template.setdefault("metadata", {}).setdefault("labels", {})[ARRAY_LABEL] = around.name
+        apart = {"labelSelector": {"matchLabels": {ARRAY_LABEL: around.name}}, "matchLabelKeys": [GROUP_LABEL]}
     elif wanted.nodes > 1:
         apart = {"labelSelector": {"matchLabels": {GROUP_LABEL: around.name}}}
     if apart is not None:
@@ -255,6 +268,8 @@ def _lines(composed: Composed, given: Mapping[str, Given]) -> dict[str, str]:
     for option, annotation in _ANNOTATIONS.items():
         if option in given:
             found[child("metadata.annotations", annotation)] = _at(given[option])
+    if "array" in given:
+        found["array"] = _at(given["array"])
     return found
 
 

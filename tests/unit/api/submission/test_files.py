@@ -35,6 +35,15 @@ async def test_of_pods_of_a_group_it_belongs_to_the_group(world: World) -> None:
     assert owners(world, "files") == ["g"]
 
 
+async def test_each_element_of_an_array_owns_it(world: World) -> None:
+    body = documents(mounting(pytorch("a"), "files"), config_map("files"))
+    made = await world.user("POST", f"{JOBS}?array=0-2", body)
+    assert made.status == 201, made.body
+    assert owners(world, "files") == ["a-0", "a-1", "a-2"]
+    two = await world.user("POST", f"{JOBS}?array=0-2", documents(pytorch("b"), pytorch("c"), config_map("files")))
+    assert (two.status, "the request has 2" in two.body["detail"]) == (422, True)
+
+
 @pytest.mark.parametrize(
     ("objects", "path", "said"),
     [
