@@ -15,6 +15,7 @@ from api.leader import Leader
 from api.namespaces import Namespaces
 from api.probe import Probe
 from t9ksched.kube.port import ClusterPort
+from t9ksched.model.notification import ONLY_PUBLIC, Allowed
 from t9ksched.serving.overload import ConcurrencyLimiter
 from t9ksched.serving.shared import Shared
 from t9ksched.store import Store
@@ -22,8 +23,8 @@ from t9ksched.store import Store
 
 @dataclass(frozen=True)
 class Services:
-    """The store, the cluster, the leader, the largest request body in bytes, how much a user may ask for, and how many
-    requests are worked on at the same time.
+    """The store, the cluster, the leader, the largest request body in bytes, how much a user may ask for, how many
+    requests are worked on at the same time, and where notifications may go.
     """
 
     store: Store
@@ -32,6 +33,7 @@ class Services:
     max_body_bytes: int = 4 * 1024 * 1024
     limits: Limits = NO_LIMITS
     max_requests_at_once: int = 64
+    notify: Allowed = ONLY_PUBLIC
     exec_allowed: bool = False
     """Whether commands are run in pods of jobs."""
 

@@ -26,6 +26,13 @@ from api.schemas.jobs import (
     UpdateBody,
 )
 from api.schemas.nodes import CardBody, CardShape, CountedCards, Node, Nodes, PlannedOnNode
+from api.schemas.notifications import (
+    NewNotification,
+    NotificationBody,
+    Notifications,
+    NotificationShape,
+    NotificationTest,
+)
 from api.schemas.queues import (
     AccessAnswer,
     AccessQuestion,
@@ -88,9 +95,14 @@ __all__ = [
     "Members",
     "MembersBody",
     "MembersShape",
+    "NewNotification",
     "NewToken",
     "Node",
     "Nodes",
+    "NotificationBody",
+    "NotificationShape",
+    "NotificationTest",
+    "Notifications",
     "PlannedOnNode",
     "PriorityBody",
     "ProblemShape",

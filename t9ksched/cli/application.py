@@ -64,6 +64,7 @@ COMMANDS: Final = (
     _Command("update", "control:update", _DAY),
     _Command("resubmit", "running:resubmit", _DAY),
     _Command("cancel", "cancel:cancel", _DAY),
+    _Command("notify", "notify:app", _DAY),
     _Command("completion", "completion:completion", _DAY),
     _Command("hold", "control:hold", _ADMIN),
     _Command("release", "control:release", _ADMIN),

@@ -6,6 +6,7 @@ from api.allowances import Limits
 from api.leader import HttpLeader
 from api.services import Services
 from t9ksched.kube.port import ClusterPort
+from t9ksched.model.notification import Allowed
 from t9ksched.notify.sending import sender
 from t9ksched.notify.services import Services as Messaging
 from t9ksched.notify.webhook import Webhooks
@@ -47,8 +48,16 @@ def services_of(settings: Settings, store: Store, client: ClusterPort, leader: H
         settings.max_waiting_jobs_per_user,
         settings.max_waiting_jobs_per_queue,
     )
+    notify = Allowed(settings.notify_networks, settings.notify_services, settings.notify_mail is not None)
     return Services(
-        store, client, leader, settings.max_body_bytes, limits, settings.max_requests_at_once, settings.rest_exec
+        store,
+        client,
+        leader,
+        settings.max_body_bytes,
+        limits,
+        settings.max_requests_at_once,
+        notify,
+        settings.rest_exec,
     )
 
 

@@ -50,6 +50,7 @@ EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
     "usage": ("usage --by month", "usage --by user -o json"),
     "forecast-accuracy": ("forecast-accuracy",),
     "stop-scheduling": ("stop-scheduling --for 1h --why 'new switches'", "stop-scheduling --resume"),
+    "notify": ("notify add https://hooks.example.org/3f2a --on ended", "notify list", "notify test 3f2a9c71b0de"),
     "token": ("token create ann", "token list"),
     "simulate": ("simulate replay --jobs trace.swf --format swf --cluster 64x8 --policy easy",),
     "snapshot": ("snapshot > now.json",),

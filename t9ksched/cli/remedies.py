@@ -21,6 +21,7 @@ _REMEDIES: Final[dict[tuple[str, str], str]] = {
     ("NotFound", "nodes"): "See which nodes there are: t9ksched nodes",
     ("NotFound", "workloads"): "See which jobs there are: t9ksched jobs",
     ("NotFound", "reservations"): "See which reservations there are: t9ksched reservations list",
+    ("NotFound", "notifications"): "See which there are: t9ksched notify list",
     ("NotFound", "tokens"): "See which tokens there are: t9ksched token list",
     ("AlreadyExists", "queues"): "Choose another name, or change that one: t9ksched queues edit NAME",
     ("AlreadyExists", "reservations"): "Choose another name, or change that one: t9ksched reservations edit NAME",

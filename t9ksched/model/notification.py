@@ -5,12 +5,13 @@ administrators allow. It may hold a secret, so what is shown of it is a part of 
 """
 
 import re
-from collections.abc import Collection
 from dataclasses import dataclass
+from ipaddress import ip_address
 from typing import Final
 from urllib.parse import SplitResult, urlsplit
 
 from t9ksched.model.errors import Invalid
+from t9ksched.model.outbound import Network, permitted
 
 STARTED: Final = "started"
 ENDED: Final = "ended"
@@ -42,8 +43,20 @@ class Address:
     shown: str
 
 
-def parse_address(url: str, services: Collection[str] = (), *, mail: bool = False) -> Address:
-    """The address that a user gave; `services` and `mail` say what administrators allow beside webhooks.
+@dataclass(frozen=True, slots=True)
+class Allowed:
+    """What administrators allow beside webhooks in public networks: further networks, services, mail."""
+
+    networks: tuple[Network, ...] = ()
+    services: tuple[str, ...] = ()
+    mail: bool = False
+
+
+ONLY_PUBLIC: Final = Allowed()
+
+
+def parse_address(url: str, allowed: Allowed = ONLY_PUBLIC) -> Address:
+    """The address that a user gave. A host by name is looked at again when something is sent there.
 
     Raises:
         Invalid: it is none, or not allowed. The message does not repeat it.
@@ -54,11 +67,11 @@ def parse_address(url: str, services: Collection[str] = (), *, mail: bool = Fals
     scheme, separator, rest = text.partition(":")
     scheme = scheme.lower()
     if separator and scheme in ("http", "https"):
-        return _webhook(text)
+        return _webhook(text, allowed)
     if separator and scheme == "mailto":
-        return _mail(rest, allowed=mail)
-    if not separator or scheme not in services:
-        names = ["https", *(["mailto"] if mail else []), *services]
+        return _mail(rest, allowed=allowed.mail)
+    if not separator or scheme not in allowed.services:
+        names = ["https", *(["mailto"] if allowed.mail else []), *allowed.services]
         raise _invalid(f"must begin with one of {', '.join(names)}, which is what administrators allow")
     if not rest.startswith("//") or len(rest) < 3:
         raise _invalid(f"write it as {scheme}://…, as the documentation of Apprise says")
@@ -67,7 +80,7 @@ def parse_address(url: str, services: Collection[str] = (), *, mail: bool = Fals
     return Address(scheme, f"{scheme}:{rest}", f"{scheme}://…")
 
 
-def _webhook(text: str) -> Address:
+def _webhook(text: str, allowed: Allowed) -> Address:
     try:
         parts = urlsplit(text)
         port = parts.port
@@ -75,7 +88,19 @@ def _webhook(text: str) -> Address:
         raise _invalid("is no URL: check its host and port") from None
     if not parts.hostname or port == 0 or "\\" in text:
         raise _invalid("names no host: write https://HOST/PATH")
+    if _is_number(parts.hostname) and not permitted(parts.hostname, allowed.networks):
+        raise _invalid("its host is in no public network: an administrator can allow others (T9KSCHED_NOTIFY_NETWORKS)")
+    if parts.scheme != "https" and not allowed.networks:
+        raise _invalid("must be https: http is for networks that are not public, of which none is allowed")
     return Address(WEBHOOK, parts._replace(fragment="").geturl(), _without_secret(parts))
+
+
+def _is_number(host: str) -> bool:
+    try:
+        ip_address(host)
+    except ValueError:
+        return False
+    return True
 
 
 def _without_secret(parts: SplitResult) -> str:

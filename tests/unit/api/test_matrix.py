@@ -9,10 +9,13 @@ get stands in test_matrix_tokens.py, by this same table.
 from collections.abc import Iterator
 
 import pytest
+from msgspec import structs
 
 from t9ksched.kube.resources import PODS
+from t9ksched.model.notification import EVENTS, Address
 from t9ksched.model.reservation_form import parse_reservation
 from t9ksched.store.acceptances import Acceptance
+from t9ksched.store.notifications import new_target
 from tests.kinds import PYTORCHTRAININGJOBS
 from tests.unit.api.test_jobs import live
 from tests.unit.api.world import Answer, Client, Json, World, pod, pytorch
@@ -22,6 +25,7 @@ PUBLIC = {"/healthz", "/readyz", "/version", "/apis/v1/version", "/docs"}
 QUEUE, QUEUES = "/apis/v1/admin/queues/{name}", "/apis/v1/admin/queues"
 JOB, JOBS = "/apis/v1/workloads/{namespace}/{kind}/{name}", "/apis/v1/workloads"
 RESERVATIONS = "/apis/v1/admin/reservations"
+NOTIFICATIONS = "/apis/v1/notifications"
 TOKENS, AUDIT = "/apis/v1/admin/tokens", "/apis/v1/admin/audit"
 
 # Method and path, then the cells of admin, boss, ann, eye for what is their own, and for what is another user's.
@@ -77,6 +81,11 @@ TABLE: dict[tuple[str, str], tuple[str, str]] = {
     ("GET", RESERVATIONS + "/{name}/history"): ("++--", "++--"),
     ("PATCH", RESERVATIONS + "/{name}"): ("+FFF", "+FFF"),
     ("DELETE", RESERVATIONS + "/{name}"): ("+FFF", "+FFF"),
+    ("GET", NOTIFICATIONS): ("++++", "++++"),
+    ("POST", NOTIFICATIONS): ("++FF", "+FFF"),
+    ("GET", NOTIFICATIONS + "/{id}"): ("++--", "+---"),
+    ("DELETE", NOTIFICATIONS + "/{id}"): ("++-F", "+--F"),
+    ("POST", NOTIFICATIONS + "/{id}/actions/test"): ("++-F", "+--F"),
     ("POST", "/apis/v1/simulate"): ("++FF", "+FFF"),
     ("GET", "/apis/v1/admin/snapshot"): ("+FFF", "+FFF"),
     ("PUT", "/apis/v1/admin/stops/{what}"): ("+FFF", "+FFF"),
@@ -103,6 +112,8 @@ BODIES: dict[tuple[str, str], Json] = {
     },
     ("PATCH", RESERVATIONS + "/{name}"): {"note": "x"},
 }
+TARGETS = {"own": "0a", "other": "0b"}
+"""Addresses for notifications, by queue."""
 
 
 @pytest.fixture
@@ -123,6 +134,11 @@ async def callers(world: World) -> dict[str, Client]:
     spare = {"name": "spare", "nodes": {"names": ["n1"]}, "for": "maintenance"} | times
     await store.reservations.create(parse_reservation(spare).to_dict(), ["n1"], 0)
     world.leader.node_list = [{"name": "n1", "gpus": [{"index": 0, "cordoned": False}]}]
+    for queue, id_ in TARGETS.items():
+        told = new_target(
+            Address("webhook", "https://example.org/", "https://example.org/…"), "carl", EVENTS, queue=queue
+        )
+        await store.notifications.add(structs.replace(told, id=id_), 20, by="carl")
     for submitter, queue in (*((name, "own") for name in ROLES), ("bob", "other"), ("rival", "other")):
         made = await world.kube.create(
             PYTORCHTRAININGJOBS, pytorch(f"of-{submitter}", queue=queue, namespace="default"), "default"
@@ -165,6 +181,7 @@ def operations(world: World) -> Iterator[tuple[str, str]]:
 async def ask(client: Client, method: str, path: str, queue: str, job: str) -> Answer:
     """The request, about that queue and that job where it is about one."""
     values = {"namespace": "default", "kind": "pytorchtrainingjob", "what": "scheduling", "name": queue}
+    values["id"] = TARGETS[queue]
     if path.startswith(JOB):
         values |= {"name": job, "pod": f"{job}-node-0"}
     elif "/nodes/{name}" in path:
@@ -176,6 +193,8 @@ async def ask(client: Client, method: str, path: str, queue: str, job: str) -> A
         body = pytorch("fresh", queue=queue)
     if path.endswith("simulate"):
         body = {"change": {"queues": [{"name": queue}]}}
+    if (method, path) == ("POST", NOTIFICATIONS):
+        body = {"url": "https://example.org/s3cret", "queue": queue}
     if path.endswith("access-reviews"):
         body = {"queue": queue}
     return await client(method, path.format(**values), body)

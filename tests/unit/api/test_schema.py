@@ -34,6 +34,7 @@ CHECKS: list[Check] = [
 FEW = 2
 """Examples of each operation where an answer depends little on what is asked."""
 THERE = {"namespace": "default", "kind": "pytorchtrainingjob", "what": "scheduling", "index": 0, "pod": "resnet-node-0"}
+THERE["id"] = "3f2a9c71b0de"
 """Path parameters of things that exist; every other request asks for them."""
 
 

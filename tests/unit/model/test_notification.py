@@ -3,9 +3,10 @@
 import pytest
 
 from t9ksched.model.errors import Invalid
-from t9ksched.model.notification import parse_address
+from t9ksched.model.notification import Allowed, parse_address
+from t9ksched.model.outbound import parse_network
 
-SERVICES = ("slack", "feishu")
+ALLOWED = Allowed((parse_network("fd00::/64"),), ("slack", "feishu"), mail=True)
 
 
 @pytest.mark.parametrize(
@@ -20,7 +21,7 @@ SERVICES = ("slack", "feishu")
     ],
 )
 def test_what_is_taken(url: str, kind: str, shown: str) -> None:
-    found = parse_address(url, SERVICES, mail=True)
+    found = parse_address(url, ALLOWED)
     assert (found.kind, found.shown) == (kind, shown)
     assert "s3cret" not in found.shown
     assert "t0ken" not in found.shown
@@ -56,11 +57,20 @@ def test_what_is_refused_is_not_repeated(url: str, why: str) -> None:
         assert parse_address(url).url == url.strip()
         return
     with pytest.raises(Invalid, match=why) as caught:
-        parse_address(url, SERVICES, mail=True)
+        parse_address(url, ALLOWED)
     assert caught.value.errors[0].path == "url"
     assert "s3cret" not in str(caught.value)
 
 
 def test_mail_needs_a_server_that_an_administrator_set() -> None:
     with pytest.raises(Invalid, match="T9KSCHED_NOTIFY_MAIL"):
-        parse_address("mailto:ann@example.org", SERVICES)
+        parse_address("mailto:ann@example.org", Allowed(services=("slack",)))
+
+
+def test_what_is_surely_not_public_is_refused_at_once() -> None:
+    for url in ("https://10.0.0.1/", "https://[::1]/", "https://169.254.169.254/latest"):
+        with pytest.raises(Invalid, match="in no public network"):
+            parse_address(url, ALLOWED)
+    with pytest.raises(Invalid, match="must be https"):
+        parse_address("http://example.org/")
+    assert parse_address("http://intranet/", ALLOWED).shown == "http://intranet/…"
