@@ -30,7 +30,9 @@ if TYPE_CHECKING:
     from t9ksched.client.models import Job as Job
     from t9ksched.client.models import Listed as Listed
     from t9ksched.client.models import LogLine as LogLine
+    from t9ksched.client.models import NewNotification as NewNotification
     from t9ksched.client.models import Node as Node
+    from t9ksched.client.models import Notification as Notification
     from t9ksched.client.models import Pod as Pod
     from t9ksched.client.models import Queue as Queue
     from t9ksched.client.models import Simulation as Simulation
@@ -58,7 +60,9 @@ _PLACES: Final = {
         "Job",
         "Listed",
         "LogLine",
+        "NewNotification",
         "Node",
+        "Notification",
         "Pod",
         "Queue",
         "Simulation",

@@ -27,6 +27,7 @@ from t9ksched.client.models import (
     Submitted,
     WhoAmI,
 )
+from t9ksched.client.notifications import AsyncNotifications
 from t9ksched.client.operations import Earlier, Objects, Operation, Operations, Retries, T, Texts
 from t9ksched.client.running import Words, run
 from t9ksched.client.sending import TIMEOUT_SECONDS
@@ -359,6 +360,11 @@ class AsyncClient:
                 afterCancel=after_cancel,
             )
         )
+
+    @property
+    def notifications(self) -> AsyncNotifications:
+        """Addresses that are told what happens to jobs."""
+        return AsyncNotifications(self._operations, self._do)
 
     async def whoami(self) -> WhoAmI:
         """Whose token it is, and what it allows."""

@@ -25,6 +25,7 @@ from t9ksched.client.models import (
     Submitted,
     WhoAmI,
 )
+from t9ksched.client.notifications import Notifications
 from t9ksched.client.operations import Earlier, Objects, Operation, Operations, Retries, T, Texts
 from t9ksched.client.running import Words, run
 from t9ksched.client.sending import TIMEOUT_SECONDS, Transport
@@ -356,6 +357,11 @@ class Client:
                 afterCancel=after_cancel,
             )
         )
+
+    @property
+    def notifications(self) -> Notifications:
+        """Addresses that are told what happens to jobs."""
+        return Notifications(self._operations, self._do)
 
     def whoami(self) -> WhoAmI:
         """Whose token it is, and what it allows."""

@@ -290,6 +290,31 @@ class Event(Value, frozen=True, kw_only=True):
     detail: dict[str, Any] = {}
 
 
+class Notification(Value, frozen=True, kw_only=True):
+    """An address that is told what happens to jobs of a user or a queue. `failures` are those in a row; nothing is sent
+    once it is disabled, until a test succeeds. `last_error` is None if the last attempt succeeded.
+    """
+
+    id: str
+    user: str
+    queue: str | None = None
+    within: list[str] = []
+    kind: str = "webhook"
+    address: str = ""
+    events: list[str] = []
+    created_at: datetime | None = None
+    failures: int = 0
+    disabled_at: datetime | None = None
+    last_attempt_at: datetime | None = None
+    last_error: str | None = None
+
+
+class NewNotification(Notification, frozen=True, kw_only=True):
+    """One that was added. `key` is what its webhooks are signed with, told this once."""
+
+    key: str | None = None
+
+
 class WhoAmI(Value, frozen=True, kw_only=True):
     """A token's user, and what the token is valid for."""
 

@@ -104,7 +104,7 @@ class Operations:
     def one(self, path: str, kind: type[T], **query: Any) -> Operation[T]:
         """GET one thing."""
         answer = yield from asked(Call("GET", path, query), self.retries)
-        return self._read(answer, kind)
+        return self.read(answer, kind)
 
     def many(self, path: str, kind: type[T], query: Query, limit: int | None = None) -> Operation[Listed[T]]:
         """GET a list, page by page if there is a limit."""
@@ -113,7 +113,7 @@ class Operations:
         while True:
             wanted = {} if limit is None else {"limit": min(limit - len(found), LARGEST_PAGE)}
             answer = yield from asked(Call("GET", path, {**query, **wanted, **page}), self.retries)
-            got: Page[Any] = self._read(answer, Page[kind])  # type: ignore[valid-type]
+            got: Page[Any] = self.read(answer, Page[kind])  # type: ignore[valid-type]
             found += got.items
             found.stopped = got.stopped
             if got.next is None or (limit is not None and len(found) >= limit):
@@ -156,7 +156,7 @@ class Operations:
     def cancel(self, job: Any, namespace: str | None) -> Operation[Job]:
         """Delete a job."""
         answer = yield from asked(Call("DELETE", target_of(job, namespace).path), self.retries)
-        return self._read(answer, Job)
+        return self.read(answer, Job)
 
     def submit(self, objects: Objects, key: str | None, dry_run: bool, **wish: Any) -> Operation[Submitted]:
         """Submit objects: all are created, or none."""
@@ -164,7 +164,7 @@ class Operations:
         query = {name: _plain(value) for name, value in wish.items()} | {"dryRun": True if dry_run else None}
         headers = {KEY: key or uuid4().hex}
         answer = yield from asked(Call("POST", WORKLOADS, query, body, content_type, headers), self.retries)
-        return self._read(answer, Submitted)
+        return self.read(answer, Submitted)
 
     def simulate(
         self, objects: Objects | None, change: Mapping[str, Any] | None, horizon: str | None, **wish: Any
@@ -175,9 +175,14 @@ class Operations:
         query = {name: _plain(value) for name, value in wish.items()}
         call = replace(Call("POST", "/apis/v1/simulate", query, body), harmless=True)
         answer = yield from asked(call, self.retries)
-        return self._read(answer, Simulation)
+        return self.read(answer, Simulation)
 
-    def _read(self, answer: Answer, kind: type[T]) -> T:
+    def read(self, answer: Answer, kind: type[T]) -> T:
+        """The value that an answer has.
+
+        Raises:
+            Misunderstood: it has none of that kind.
+        """
         try:
             return msgspec.json.decode(answer.content, type=kind)
         except msgspec.DecodeError as error:

@@ -5,6 +5,7 @@ import inspect
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -163,3 +164,30 @@ async def test_nothing_answers(program: Program) -> None:
         await Program(gone).events(1, patience=0)
     if isinstance(gone, AsyncClient):
         await gone.close()
+
+
+async def test_addresses_for_notifications(program: Program, world: World) -> None:
+    told = Program(program.client.notifications)  # type: ignore[arg-type]
+    made = await told("add", "https://example.org/s3cret", events=["failed"])
+    assert (made.address, made.events, made.queue) == ("https://example.org/…", ["failed"], None)
+    assert made.key.startswith("whsec_")
+    [listed] = await told("list")
+    assert listed.id == made.id
+    assert not hasattr(listed, "key")
+    assert await told("list", queue="a100") == []
+    with pytest.raises(Refused, match="must begin with one of https"):
+        await told("add", "json://intranet/")
+
+    async def deliver() -> None:
+        while not (rows := await world.store.notifications.due(made.id, datetime.now(UTC), 9)):  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+        await world.store.notifications.failed(rows[0], datetime.now(UTC), "it answered 500")
+
+    leader = asyncio.create_task(deliver())
+    tried = await told("test", made)
+    await leader
+    assert (tried.last_error, tried.failures) == ("it answered 500", 1)
+    assert (await told("test", made.id, patience=0)).last_attempt_at == tried.last_attempt_at
+    await told("delete", made)
+    with pytest.raises(NotFound):
+        await told("delete", made.id)

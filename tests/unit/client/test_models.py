@@ -12,6 +12,7 @@ import t9ksched.client
 from api import schemas
 from t9ksched.client import AsyncClient, Client, Event, Job, Listed, Node, Queue, models
 from t9ksched.client.running import Words
+from t9ksched.client.notifications import AsyncNotifications, Notifications
 
 NOT_OF_REST = {"Job": {"deletedAt", "held", "warnings"}, "Queue": {"access"}}
 """Fields of some answers alone."""
@@ -23,6 +24,8 @@ SHAPES = {
     "Node": schemas.Node,
     "Simulation": schemas.Simulation,
     "WhoAmI": schemas.WhoAmI,
+    "Notification": schemas.NotificationShape,
+    "NewNotification": schemas.NewNotification,
     "Pod": schemas.jobs.JobPodShape,
     "Event": schemas.StreamedEvent,
 }
@@ -54,16 +57,17 @@ def methods(client: type) -> dict[str, inspect.Signature]:
     return {name: inspect.signature(one) for name, one in found.items()}
 
 
-def test_both_clients_are_used_alike() -> None:
-    one, other = methods(Client), methods(AsyncClient)
+@pytest.mark.parametrize("pair", [(Client, AsyncClient), (Notifications, AsyncNotifications)])
+def test_both_clients_are_used_alike(pair: tuple[type, type]) -> None:
+    one, other = methods(pair[0]), methods(pair[1])
     assert one.keys() == other.keys()
     for name, signature in one.items():
         assert list(signature.parameters.values()) == list(other[name].parameters.values()), name
         if name not in ("events", "logs"):
             assert signature.return_annotation == other[name].return_annotation, name
-            assert inspect.iscoroutinefunction(getattr(AsyncClient, name)), name
+            assert inspect.iscoroutinefunction(getattr(pair[1], name)), name
         if name != "close":
-            assert inspect.getdoc(getattr(Client, name)) == inspect.getdoc(getattr(AsyncClient, name)), name
+            assert inspect.getdoc(getattr(pair[0], name)) == inspect.getdoc(getattr(pair[1], name)), name
 
 
 def test_an_array_is_asked_for_in_the_words_of_a_job() -> None:
