@@ -5,7 +5,7 @@ evicted one by one, which is one eviction to users.
 """
 
 import uuid
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, NamedTuple
@@ -43,7 +43,7 @@ def enqueue(connection: Connection, events: Sequence[Event]) -> None:
     rows = [
         row_of(target.id, one.said, one.event, submitters.get(str(one.event.uid)), now)
         for one in told
-        for target in wanting
+        for target in (*wanting.get((one.event.queue, None), ()), *_own(wanting, submitters, one))
         if _concerns(target, one, submitters.get(str(one.event.uid)))
     ]
     if rows:
@@ -98,13 +98,26 @@ def _submitters(connection: Connection, uids: Collection[str]) -> dict[str, str]
     return found
 
 
-def _wanting(connection: Connection, users: Collection[str], queues: Collection[str]) -> Sequence[Any]:
+def _own(wanting: "_Wanting", submitters: Mapping[str, str], told: _Told) -> Sequence[Any]:
+    """The targets of the user who submitted the job."""
+    submitter = submitters.get(str(told.event.uid))
+    return () if submitter is None else wanting.get((None, submitter), ())
+
+
+_Wanting = Mapping[tuple[str | None, str | None], Sequence[Any]]
+"""Targets by their queue, or else by their user."""
+
+
+def _wanting(connection: Connection, users: Collection[str], queues: Collection[str]) -> _Wanting:
     """Targets that are in use, of these users for themselves and of these queues."""
     column = notification_target.c
     own = and_(column.queue.is_(None), among(connection, column.owner, users))
     chosen = or_(own, among(connection, column.queue, queues)) & column.disabled_at.is_(None)
     query = select(column.id, column.owner, column.queue, column.within, column.events).where(chosen)
-    return connection.execute(query.order_by(column.id)).all()
+    found: defaultdict[tuple[str | None, str | None], list[Any]] = defaultdict(list)
+    for target in connection.execute(query.order_by(column.id)):
+        found[target.queue, None if target.queue is not None else target.owner].append(target)
+    return found
 
 
 def _concerns(target: Any, told: _Told, submitter: str | None) -> bool:

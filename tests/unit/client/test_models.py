@@ -11,8 +11,8 @@ import pytest
 import t9ksched.client
 from api import schemas
 from t9ksched.client import AsyncClient, Client, Event, Job, Listed, Node, Queue, models
-from t9ksched.client.running import Words
 from t9ksched.client.notifications import AsyncNotifications, Notifications
+from t9ksched.client.running import Words
 
 NOT_OF_REST = {"Job": {"deletedAt", "held", "warnings"}, "Queue": {"access"}}
 """Fields of some answers alone."""
