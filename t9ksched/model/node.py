@@ -23,7 +23,7 @@ from t9ksched.model.hami import Registered
 from t9ksched.model.names import CARD_MODE_ANNOTATION, CORDONED_CARDS_ANNOTATION, HONOURS_INDEX, PLUGIN_CHOOSES
 from t9ksched.model.pod import Metadata, Quantities
 from t9ksched.model.quantity import QuantityError, to_units
-from t9ksched.model.readiness import Failing, Unready, unready
+from t9ksched.model.readiness import Failing, Unready, oversold, unready
 from t9ksched.model.resources import is_accelerator, is_card_resource
 from t9ksched.model.taints import Taint
 from t9ksched.model.whole import whole_number
@@ -269,6 +269,7 @@ def node_facts(
         parts = inventory(mode, taken.left(capacity), allocatable, annotations, reported)
     by_dra = handed_out(dra, allocatable, divided=bool(parts.divided))
     why_not = taken.unready or unready(labels, allocatable, failing, dra_only(by_dra), annotations)
+    why_not = why_not or (oversold(labels, allocatable) if mode == WHOLE else None)
     by_index = mode == WHOLE and (why_not is None or why_not.layout)
     whole = {name: count for name, count in allocatable.items() if by_index and is_card_resource(name) and count}
     cards = {name: count for name, count in whole.items() if count <= MOST_INDEXED}

@@ -10,10 +10,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from t9ksched.model.resources import is_accelerator
+from t9ksched.model.resources import NVIDIA_GPU, is_accelerator
+from t9ksched.model.whole import whole_number
 
 MIG_STATE_LABEL: Final = "nvidia.com/mig.config.state"
 UPGRADE_STATE_LABEL: Final = "nvidia.com/gpu-driver-upgrade-state"
+COUNT_LABEL: Final = "nvidia.com/gpu.count"
+"""How many cards GPU Feature Discovery found."""
 _DEPLOY: Final = "nvidia.com/gpu.deploy."
 _OPERANDS: Final = f"{_DEPLOY}operands"
 _PLUGIN: Final = f"{_DEPLOY}device-plugin"
@@ -126,6 +129,20 @@ def unready(
     if labels.get(_OPERANDS) == "false" or not has_hardware(labels):
         return None
     return _bare(labels, failing)
+
+
+def oversold(labels: Mapping[str, str], has: Mapping[str, int]) -> Unready | None:
+    """What keeps a node from giving whole cards by number: it offers more of them than it has, so that something shares
+    them of which it says nothing, such as HAMi before its register is there. None where that is not so.
+    """
+    cards, offered = whole_number(labels.get(COUNT_LABEL, "")), has.get(NVIDIA_GPU, 0)
+    if not cards or offered <= cards:
+        return None
+    return Unready(
+        f"{COUNT_LABEL}={cards}",
+        f"it offers {offered} of {NVIDIA_GPU} and has {cards} cards: what shares them does not say how",
+        "wait until the system that shares its cards has registered them, or correct the label",
+    )
 
 
 def _bare(labels: Mapping[str, str], failing: Sequence[Failing]) -> Unready:

@@ -83,6 +83,27 @@ def test_only_whole_cards_have_indices() -> None:
     assert sliced.counted == {GPU: 32, "nvidia.com/gpu.shared": 4}
 
 
+@pytest.mark.parametrize(
+    ("offered", "labels", "mode"),
+    [
+        (20, {}, "Whole"),
+        (2, {"nvidia.com/gpu.count": "2"}, "Whole"),
+        (1, {"nvidia.com/gpu.count": "2"}, "Whole"),
+        (20, {"nvidia.com/gpu.count": "2"}, "NotReady"),
+        (20, {"nvidia.com/gpu.count": "0"}, "Whole"),
+        (20, {"nvidia.com/gpu.count": "x"}, "Whole"),
+        (20, {"nvidia.com/gpu.count": "2", "nvidia.com/gpu.replicas": "10"}, "TimeSliced"),
+    ],
+)
+def test_a_node_that_offers_more_cards_than_it_has_gives_none(offered: int, labels: dict[str, str], mode: str) -> None:
+    found = facts({GPU: offered}, labels)
+    assert found.mode == mode
+    assert bool(found.cards.counts) == (mode == "Whole")
+    if mode == "NotReady":
+        assert found.unready is not None
+        assert "it offers 20 of nvidia.com/gpu and has 2 cards" in str(found.unready)
+
+
 def test_what_has_no_index_each_is_counted() -> None:
     many = facts({GPU: 80, "amd.com/gpu": 64}, **{"scheduler.tensorstack.dev/cordoned-cards": "3,70,99"})
     assert many.cards.counts == {"amd.com/gpu": 64}
