@@ -15,7 +15,7 @@ from fcntl import ioctl
 
 import pytest
 
-from tests.acceptance.conftest import TIMEOUT_SECONDS, Up, environment, until
+from tests.acceptance.conftest import Up, environment, until
 
 ENDS = ("--annotation", "devcluster.tensorstack.dev/run-seconds=1")
 ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
@@ -56,10 +56,10 @@ class Terminal:
         until(lambda: re.search(pattern, self.text), f"{pattern!r} in {self.text!r}")
 
     def end(self) -> int:
-        """Wait for its end; its exit code."""
-        code = self.process.wait(TIMEOUT_SECONDS)
+        """Wait for its end, and read meanwhile what it writes: a terminal that nobody reads stops it. Its exit code."""
+        until(lambda: (self.text, self.process.poll() is not None)[1], f"the end of {self.process.args}")
         assert "Traceback" not in self.text
-        return code
+        return int(self.process.returncode)
 
     def close(self) -> None:
         """End it anyhow."""
