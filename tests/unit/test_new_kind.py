@@ -158,7 +158,7 @@ EXPECTED = {
                 f"update rayjobs/status.{GROUP}",
             ]
         ),
-        "t9ksched-api": [f"{verb} rayjobs.{GROUP}" for verb in ("create", "delete", "get")],
+        "t9ksched-api": [f"{verb} rayjobs.{GROUP}" for verb in ("create", "delete", "get", "patch")],
     },
 }
 
