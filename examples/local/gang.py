@@ -23,14 +23,14 @@ def gather() -> None:
     """Rank 0: take a number of every other rank, and give all of them the sum."""
     peers: dict[int, socket.socket] = {}
     step = 1
-    with socket.create_server(("", MASTER[1])) as server:
+    with socket.create_server(MASTER) as server:
         while step <= STEPS:
             total, heard = RANK + 1, set()
             while len(heard) < WORLD - 1:
                 while len(peers) < WORLD - 1:  # somebody has not come yet, or was lost
                     connection, _ = server.accept()
-                    rank, theirs = map(int, line_of(connection).split())
-                    peers[rank], step = connection, max(step, theirs)
+                    if greeting := line_of(connection).split():
+                        peers[int(greeting[0])], step = connection, max(step, int(greeting[1]))
                 for rank, connection in list(peers.items()):
                     if rank not in heard:
                         if line := line_of(connection):

@@ -6,7 +6,7 @@ import os
 import re
 import signal
 import sys
-import time
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -223,11 +223,19 @@ def test_kill_9_of_the_service_and_another_start(tmp_path: Path, cards: Path) ->
         job = submitted_gang(up, "stays", 10_000, cards=1)
         up.must("wait", job, "--for", "running")
         before = all_heard(up, job)
-        start(up, pod("ends", "sleep 1; exit 7"))
-        until(lambda: get(up, "ends").get("status", {}).get("phase") == "Running")
+        begun, go = tmp_path / "begun", tmp_path / "go"
+        start(
+            up,
+            pod(
+                "ends",
+                f"echo $$ >{begun}.new; mv {begun}.new {begun}; while [ ! -e {go} ]; do sleep 0.05; done; exit 7",
+            ),
+        )
+        until(begun.exists, "the process that ends")
         up.kill()
-        assert len(mine(up)) >= 4, "they run on"
-        time.sleep(1.5)
+        assert len(mine(up)) >= 5, "they run on"
+        go.touch()
+        until(lambda: not Path("/proc", begun.read_text().strip()).exists(), "its end")
         up = Up(up.data_dir, "--here", fresh=True)
         assert state(ended(up, "ends"))["terminated"]["exitCode"] == 7, "what ended meanwhile is told"
         now = all_heard(up, job)
@@ -482,10 +490,15 @@ def test_pods_find_each_other_by_name(here: Up) -> None:
     remove(here, "peer-0", "peer-1")
 
 
-def test_logs_are_followed_and_cut(here: Up) -> None:
-    start(here, pod("writes", "for i in 1 2 3 4 5; do echo line $i; sleep 0.2; done"))
+def test_logs_are_followed_and_cut(here: Up, tmp_path: Path) -> None:
+    go = tmp_path / "go"
+    lines = "for i in 2 3 4 5; do echo line $i; sleep 0.1; done"
+    start(here, pod("writes", f"echo line 1; while [ ! -e {go} ]; do sleep 0.05; done; {lines}"))
     until(lambda: get(here, "writes")["status"].get("phase") == "Running")
+    later = threading.Timer(0.5, go.touch)
+    later.start()
     assert log(here, "writes", "?follow=true") == "".join(f"line {i}\n" for i in range(1, 6))
+    later.join()
     ended(here, "writes")
     assert log(here, "writes", "?tailLines=2") == "line 4\nline 5\n"
     assert log(here, "writes", "?tailLines=0") == ""

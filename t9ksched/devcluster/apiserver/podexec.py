@@ -47,9 +47,7 @@ class PodExec:
         if not _runs(pod, container):
             raise internal(f'unable to upgrade connection: container not found ("{container}")')
         if _is_process(pod, container):
-            raise bad_request(
-                f"container {container} is a process of this machine: commands are run beside it, not in it"
-            )
+            raise bad_request(f"container {container} is a process of this machine: run the command there yourself")
         socket = web.WebSocketResponse(protocols=PROTOCOLS)
         if not socket.can_prepare(request).ok:
             raise bad_request("Upgrade request required")

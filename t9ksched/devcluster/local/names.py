@@ -18,7 +18,7 @@ from typing import Any, Final
 Object = dict[str, Any]
 HOSTS: Final = Path("/etc/hosts")
 _DOMAIN: Final = "cluster.local"
-_MOST_TRIES: Final = 4000
+_MOST_TRIES: Final = 2000
 
 
 def hostname(pod: Object) -> str:
@@ -110,6 +110,8 @@ class Ports:
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        # Another service on this machine chooses others, also while nobody listens yet.
+        self._first = int.from_bytes(hashlib.sha256(str(path).encode()).digest()[:2], "big") % _MOST_TRIES
         try:
             self._given: dict[str, dict[str, int]] = json.loads(path.read_bytes())
         except (OSError, ValueError):
@@ -128,11 +130,11 @@ class Ports:
 
     def _free(self, port: int) -> int:
         taken = {local for ports in self._given.values() for local in ports.values()}
-        return next((one for one in _candidates(port) if one not in taken and _listens_nobody(one)), port)
+        return next((one for one in self._candidates(port) if one not in taken and _listens_nobody(one)), port)
 
-
-def _candidates(port: int) -> Iterator[int]:
-    yield from range(port, min(port + _MOST_TRIES, 65536))
+    def _candidates(self, port: int) -> Iterator[int]:
+        below = (port + (self._first + number) % _MOST_TRIES for number in range(_MOST_TRIES))
+        return (one for one in below if one < 65536)
 
 
 def _listens_nobody(port: int) -> bool:

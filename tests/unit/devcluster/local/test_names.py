@@ -43,9 +43,9 @@ def test_services_have_ports_of_their_own(tmp_path: Path) -> None:
         busy = taken.getsockname()[1]
         ports = Ports(tmp_path / "ports")
         first = ports.of("one", [busy], [])
-        assert first[busy] > busy
+        assert first[busy] != busy
         second = ports.of("two", [busy], ["one"])
-        assert second[busy] > first[busy]
+        assert second[busy] not in (busy, first[busy])
         assert Ports(tmp_path / "ports").of("one", [busy], ["two"]) == first, "kept over restarts"
         assert ports.of("three", [busy], ["two"])[busy] == first[busy], "given back by one that is gone"
 
