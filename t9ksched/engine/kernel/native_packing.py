@@ -16,7 +16,9 @@ _COLUMNS: Final = (
     "cpu memory cards version valued value"
     " size size_of shape_cpu shape_memory shape_cards per_core per_mib weights step"
 )
-_SCRATCH: Final = "share fit share_after fit_after left"
+_SCRATCH: Final = "share fit share_after fit_after left kept"
+_KEPT: Final = 256
+"""As in `packing.c`."""
 
 
 class _Packing(ctypes.Structure):
@@ -37,7 +39,8 @@ class NativePacking:
     def __init__(self, points: Any, tables: PackingTables) -> None:
         self._points, self._nodes = points, len(tables.cpu)
         sizes, width = len(tables.size), tables.cards.shape[1]
-        scratch = {name: np.zeros(width if name == "left" else sizes, np.int64) for name in _SCRATCH.split()}
+        lengths = {"left": width, "kept": _KEPT}
+        scratch = {name: np.zeros(lengths.get(name, sizes), np.int64) for name in _SCRATCH.split()}
         self._held = {**{name: getattr(tables, name) for name in _COLUMNS.split()}, **scratch}
         counts = len(tables.cpu), width, len(tables.size_of), sizes, tables.limited, tables.whole, len(tables.step)
         scores = tables.full, tables.half, tables.unit, tables.weight

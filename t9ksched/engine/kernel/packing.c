@@ -9,6 +9,7 @@
 
 #define CORES 1000         /* thousandths of a whole card */
 #define REACH_PLACES 16    /* binary places of what one core, or one MiB, serves */
+#define KEPT 256           /* nodes that others in the same state are compared with; a power of 2 */
 
 typedef struct {
     int64_t nodes, width, shapes, sizes, limited, whole, steps;
@@ -18,6 +19,7 @@ typedef struct {
     int64_t *size, *size_of, *shape_cpu, *shape_memory, *shape_cards, *per_core, *per_mib, *weights;
     int64_t *step;                /* FGD's scores begin at these gains */
     int64_t *share, *fit, *share_after, *fit_after, *left; /* of one node, while it is looked at */
+    int64_t *kept;                                         /* of one call: a node by its state, -1 for none */
 } Packing;
 
 typedef struct {
@@ -133,10 +135,37 @@ static int64_t points_of(const Packing *p, const Asked *asked, int64_t row) {
     return p->full / (p->half + (less > 0 ? less : 0) / asked->step) * p->weight;
 }
 
+static int64_t place_of(const Packing *p, int64_t row) {
+    uint64_t hash = (uint64_t)p->cpu[row] * 0x9E3779B97F4A7C15u + (uint64_t)p->memory[row];
+    for (int64_t at = 0; at < p->width; at++) hash = hash * 31 + (uint64_t)p->cards[row * p->width + at];
+    return (int64_t)((hash * 0x9E3779B97F4A7C15u) >> 56) & (KEPT - 1);
+}
+
+/* Whether all that decides points is the same on both nodes. */
+static int alike(const Packing *p, int64_t one, int64_t other) {
+    if (p->cpu[one] != p->cpu[other] || p->memory[one] != p->memory[other]) return 0;
+    for (int64_t at = 0; at < p->width; at++)
+        if (p->cards[one * p->width + at] != p->cards[other * p->width + at]) return 0;
+    for (int64_t at = 0; at < p->shapes; at++)
+        if (p->weights[one * p->shapes + at] != p->weights[other * p->shapes + at]) return 0;
+    return 1;
+}
+
 void points(const Packing *p, const Asked *asked, const uint8_t *mask, int64_t *seen, int64_t *points) {
+    for (int64_t at = 0; at < KEPT; at++) p->kept[at] = -1;
     for (int64_t row = 0; row < p->nodes; row++) {
         if (!mask[row] || seen[row] == p->version[row]) continue;
         seen[row] = p->version[row];
+        int64_t *kept = p->kept + place_of(p, row);
+        if (*kept >= 0 && alike(p, row, *kept)) { /* many are, after what is usual was weighed anew */
+            points[row] = points[*kept];
+            if (p->valued[*kept] == p->version[*kept]) {
+                p->value[row] = p->value[*kept];
+                p->valued[row] = p->version[row];
+            }
+            continue;
+        }
         points[row] = points_of(p, asked, row);
+        *kept = row;
     }
 }
