@@ -125,7 +125,7 @@ def test_a_job_that_cannot_be_accepted(
         ("just words", "InvalidField"),
         ("", "Malformed"),
         ("kind: PyTorchTrainingJob", "UnknownKind"),
-        ("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}", "UnknownKind"),
+        ("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}", "InvalidField"),
         ("{" * 2000, "Malformed"),
         ("a: &a [x]\nb: &b [*a,*a]\nc: [*b,*b]\n---\n!!python/object/apply:os.system [id]", "UnknownKind"),
         ("- " * 2000, "Malformed"),

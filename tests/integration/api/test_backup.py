@@ -12,17 +12,20 @@ from sqlalchemy import select, text
 from sqlalchemy.exc import DBAPIError
 
 from t9ksched.model.forecast import Forecast
+from t9ksched.model.notification import EVENTS, Address
 from t9ksched.model.podclass import PodClass
 from t9ksched.model.reservation import Reservation, ReservationKind
 from t9ksched.model.reservation_form import parse_reservation
 from t9ksched.store import Store, history
 from t9ksched.store.acceptances import Acceptance
 from t9ksched.store.bindings import CardBinding, Cards
+from t9ksched.store.dependencies import Waited
 from t9ksched.store.errors import RevisionChanged, StoreError
 from t9ksched.store.forecasts import Forecasted
 from t9ksched.store.history import Event
 from t9ksched.store.job_overrides import SCHEDULING, Stop
 from t9ksched.store.jobs import JobRecord
+from t9ksched.store.notifications import new_target
 from t9ksched.store.outbox import Intent, new_entry
 from t9ksched.store.runs import Run
 from t9ksched.store.tables import metadata
@@ -86,6 +89,10 @@ async def furnish(store: Store) -> dict[str, str]:
     await store.bindings.put([cards])
     await store.runs.put([Run(uid="u1", bound_at=10**18, ran_at=10**18, limit=60)])
     await store.repeats.begin("ann", "key", "request", datetime.now(UTC))
+    await store.dependencies.put([Waited(uid="u1", target="Job/prep", target_uid="u2")])
+    to = Address("webhook", "https://example.org/s3cret", "https://example.org/…")
+    await store.notifications.add(new_target(to, "ann", EVENTS), 9, by="ann")
+    await store.tell([], [Event(event=history.STARTED, at=NOW + timedelta(hours=1), **about)], [job])
     intent = Intent(kind="Pod", namespace="default", name="r", acceptance=accepted)
     await store.outbox.begin(new_entry("ann", ["g"], [intent], NOW, "key"))
     await store.instances.lead("http://10.0.0.1:1", "first")

@@ -15,7 +15,7 @@ def told(answer: Answer) -> dict[str, str]:
 async def test_of_every_address(world: World) -> None:
     await world.admin("POST", "/apis/v1/admin/queues", {"name": "a100", "members": {"everyone": True}})
     await world.user("POST", "/apis/v1/workloads", pytorch())
-    there = {"namespace": "default", "kind": "pytorchtrainingjob", "what": "scheduling", "pod": "p"}
+    there = {"namespace": "default", "kind": "pytorchtrainingjob", "what": "scheduling", "pod": "p", "id": "n"}
     gets = [path for path, methods in world.app.openapi()["paths"].items() if "get" in methods]
     assert len(gets) > 15
     assert set(gets) >= PUBLIC - {"/docs"}
