@@ -17,6 +17,7 @@ from api.http.problems import invalid
 from t9ksched.admission.oddities import nearest
 from t9ksched.model.dns import is_label, is_subdomain
 from t9ksched.model.errors import FieldError
+from t9ksched.model.queue import MAX_PRIORITY
 from t9ksched.model.timelimit import limit_seconds
 from t9ksched.model.wall_clock import parse_moment
 from t9ksched.workloads.dependencies import MOST, read_after, written
@@ -28,6 +29,13 @@ StartAfter = Annotated[
     Query(
         alias="startAfter", description="Not before this time (RFC 3339); wins over the object's own", max_length=100
     ),
+]
+QueueName = Annotated[str | None, Query(description="Wins over the object's own", min_length=1, max_length=63)]
+JobPriority = Annotated[
+    int | None, Query(ge=0, le=MAX_PRIORITY, description="Within the queue; wins over the object's own")
+]
+TimeLimit = Annotated[
+    str | None, Query(alias="timeLimit", description="Such as 4h; wins over the object's own", max_length=100)
 ]
 ReservationName = Annotated[
     str | None, Query(description="Use this reservation and no other room; wins over the object's own", max_length=63)

@@ -14,6 +14,7 @@ from starlette.responses import Response
 
 from api.auth import Actor, Caller, User, guarded
 from api.authorization import JobAccess, rules_of
+from api.http.fields import whole_number
 from api.http.parameters import limit_text
 from api.http.problems import Problem, invalid
 from api.http.responses import BODY, Json, answer, at, body_of, documented
@@ -71,18 +72,8 @@ async def release(namespace: str, kind: str, name: str, services: Given, caller:
 )
 async def prioritise(namespace: str, kind: str, name: str, request: Request, services: Given, caller: User) -> Response:
     body = await services.bodies.mapping(request, caller.user)
-    faults = [FieldError(key, "is unknown: the field is priority") for key in body if key != "priority"]
-    priority = body.get("priority")
-    if isinstance(priority, bool) or not isinstance(priority, int) or not 0 <= priority <= MAX_PRIORITY:
-        faults.append(
-            FieldError(
-                "priority", f"{faulty(priority, 'is out of range')}: use a whole number from 0 to {MAX_PRIORITY}"
-            )
-        )
-    if faults:
-        raise invalid(faults)
+    priority = whole_number(body, "priority", MAX_PRIORITY)
     event, root = await _decided(services, caller, history.JOB_PRIORITISED, namespace, kind, name)
-    assert isinstance(priority, int)
     return answer(_shape(await services.store.controls.prioritise(event, priority, root)))
 
 

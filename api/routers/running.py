@@ -12,7 +12,8 @@ from fastapi import Query, Request
 from starlette.responses import Response
 
 from api.auth import Actor, Caller, guarded
-from api.http.parameters import ReservationName, StartAfter, limit_text, moment_text
+from api.http.fields import whole_number
+from api.http.parameters import JobPriority, QueueName, ReservationName, StartAfter, TimeLimit, limit_text, moment_text
 from api.http.problems import Problem, from_kube, invalid
 from api.http.responses import BODY, Json, answer, body_of, documented
 from api.leader import LeaderAway
@@ -25,7 +26,7 @@ from api.submission.ownership import check_job
 from api.submission.submission import Wish, prepare
 from t9ksched.kube.errors import ApiError
 from t9ksched.model.api_resource import Resource
-from t9ksched.model.errors import FieldError, Invalid, faulty
+from t9ksched.model.errors import Invalid
 from t9ksched.model.job import FINISHED, TERMINATING
 from t9ksched.model.reasons import Code
 from t9ksched.store import history
@@ -37,6 +38,7 @@ from t9ksched.workloads.resubmission import anew
 
 router = guarded("/apis/v1/workloads/{namespace}/{kind}/{name}/actions", "workloads")
 _LIMITS: Final = (Code.TIME_LIMIT_EXCEEDED, Code.MAX_DURATION_EXCEEDED)
+_MOST_REPLICAS: Final = 100_000
 _RIGHTS: Final = (
     " As the user: what the user submitted, jobs of queues that the user manages, and what the cluster lets the user"
     " patch."
@@ -100,16 +102,10 @@ async def resume(namespace: str, kind: str, name: str, services: Given, caller: 
 )
 async def scale(namespace: str, kind: str, name: str, request: Request, services: Given, caller: Actor) -> Response:
     body = await services.bodies.mapping(request, caller.user)
-    faults = [FieldError(key, "is unknown: the field is replicas") for key in body if key != "replicas"]
-    replicas = body.get("replicas")
-    if isinstance(replicas, bool) or not isinstance(replicas, int) or not 0 <= replicas <= 100_000:
-        faults.append(FieldError("replicas", f"{faulty(replicas, 'is out of range')}: use a whole number"))
-    if faults:
-        raise invalid(faults)
+    replicas = whole_number(body, "replicas", _MOST_REPLICAS)
     resource, row, obj, job = await _owned(services, caller, namespace, kind, name)
     if job["phase"] in FINISHED:
         raise Problem("Conflict", f"{row.name}/{name} is {job['phase']}: its size means nothing any more")
-    assert isinstance(replicas, int)
     try:
         patch, before = runmode.scaled(obj, row, replicas)
     except runmode.NotScalable as why:
@@ -140,13 +136,9 @@ async def resubmit(
     new_name: Annotated[
         str | None, Query(alias="newName", description="Absent: its name with another end", max_length=253)
     ] = None,
-    queue: Annotated[str | None, Query(description="Wins over the object's own", min_length=1, max_length=63)] = None,
-    priority: Annotated[
-        int | None, Query(ge=0, le=100, description="Within the queue; wins over the object's own")
-    ] = None,
-    time_limit: Annotated[
-        str | None, Query(alias="timeLimit", description="Such as 4h; wins over the object's own", max_length=100)
-    ] = None,
+    queue: QueueName = None,
+    priority: JobPriority = None,
+    time_limit: TimeLimit = None,
     start_after: StartAfter = None,
     reservation: ReservationName = None,
     dry_run: Annotated[bool, Query(alias="dryRun", description="Check everything, create nothing")] = False,

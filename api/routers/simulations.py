@@ -11,7 +11,18 @@ from starlette.responses import Response
 
 from api.auth import User, guarded
 from api.authorization import JobAccess
-from api.http.parameters import After, AfterCancel, ReservationName, StartAfter, after_text, limit_text, moment_text
+from api.http.parameters import (
+    After,
+    AfterCancel,
+    JobPriority,
+    QueueName,
+    ReservationName,
+    StartAfter,
+    TimeLimit,
+    after_text,
+    limit_text,
+    moment_text,
+)
 from api.http.problems import Problem
 from api.http.responses import BODY, Json, answer, body_of, documented
 from api.schemas import Simulation, SimulationBody
@@ -37,13 +48,9 @@ async def simulate(
     services: Given,
     caller: User,
     namespace: Annotated[str | None, Query(description="For objects that name none", max_length=63)] = None,
-    queue: Annotated[str | None, Query(description="Wins over the objects' own", min_length=1, max_length=63)] = None,
-    priority: Annotated[
-        int | None, Query(ge=0, le=100, description="Within the queue; wins over the objects' own")
-    ] = None,
-    time_limit: Annotated[
-        str | None, Query(alias="timeLimit", description="Such as 4h; wins over the objects' own", max_length=100)
-    ] = None,
+    queue: QueueName = None,
+    priority: JobPriority = None,
+    time_limit: TimeLimit = None,
     start_after: StartAfter = None,
     reservation: ReservationName = None,
     after: After = None,

@@ -22,8 +22,11 @@ from api.http.parameters import (
     After,
     AfterCancel,
     InArray,
+    JobPriority,
+    QueueName,
     ReservationName,
     StartAfter,
+    TimeLimit,
     after_text,
     limit_text,
     moment_text,
@@ -75,13 +78,9 @@ async def submit(
     services: Given,
     caller: Actor,
     namespace: Annotated[str | None, Query(description="For objects that name none", max_length=63)] = None,
-    queue: Annotated[str | None, Query(description="Wins over the object's own", min_length=1, max_length=63)] = None,
-    priority: Annotated[
-        int | None, Query(ge=0, le=100, description="Within the queue; wins over the object's own")
-    ] = None,
-    time_limit: Annotated[
-        str | None, Query(alias="timeLimit", description="Such as 4h; wins over the object's own", max_length=100)
-    ] = None,
+    queue: QueueName = None,
+    priority: JobPriority = None,
+    time_limit: TimeLimit = None,
     start_after: StartAfter = None,
     reservation: ReservationName = None,
     after: After = None,
