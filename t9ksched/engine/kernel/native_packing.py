@@ -52,13 +52,13 @@ class NativePacking:
         machine(mask, np.bool_, self._nodes)
         machine(seen, np.int64, self._nodes)
         machine(points, np.int64, self._nodes)
-        call = partial(self._points, self._address, _Asked(*asked), address(mask), address(seen), address(points))
-        held = self._held, mask, seen, points
+        arrays = mask, seen, points
+        return partial(_call, (self._held, arrays), self._points, self._address, _Asked(*asked), *map(address, arrays))
 
-        def renew(held: object = held) -> None:
-            call()
 
-        return renew
+def _call(_held: object, function: Any, *arguments: Any) -> None:
+    """Call the function; what is held is alive as long as it may be."""
+    function(*arguments)
 
 
 def declare(library: ctypes.CDLL) -> Any:

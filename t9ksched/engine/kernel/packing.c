@@ -1,7 +1,7 @@
 /* The points of nodes for one more pod, by what its cards would be worth to the usual shapes: the same as numpy's in
  * `placement/packing.py`, which says what it means.
  *
- * All numbers are 64 bits wide. The fields of `Packing` are those of `native.py`, in its order. Nothing is allocated or
+ * All numbers are 64 bits wide. The fields of `Packing` are those of `native_packing.py`, in its order. Nothing is allocated or
  * freed here, and nothing is called. `packing_tables.py` has looked at every size and position that is read here.
  */
 
