@@ -1,7 +1,8 @@
 """Planned starts of parts of cards, in histories in which all end when they were to, or earlier.
 
 The oracle counts card by card: no card is promised beyond what it has at any moment, what runs included; no plan is
-later than the first moment at which a pod finds cards beside all that was planned before; and plans are kept.
+later than the first moment at which a pod finds cards beside what was planned before, or is sooner now; and plans are
+kept.
 """
 
 import random
@@ -104,7 +105,13 @@ class History:
             else:
                 assert pool.started[name] <= at
         if came is not None and not self.whole:
-            self.first(came, uses)
+            # An older job whose plan is sooner now goes first, be it to cards that were free for the one that came.
+            sooner = {name for name, at in before.items() if self._start(name) < at}
+            stay = (one for one in uses if one.job not in sooner)
+            self.first(came, [*stay, *(one for one in self.uses() if one.job in sooner)])
+
+    def _start(self, name: str) -> float:
+        return self.pool.started[name] if name in self.pool.started else self.pool.planned[name]
 
     def _end(self, name: str) -> float:
         return self.pool.started[name] + self.runs[name]
@@ -143,7 +150,7 @@ class History:
                 assert sum(one.places for one in here) <= PLACES
 
     def first(self, name: str, uses: list[Use]) -> None:
-        """A job of one pod starts, or is to start, no later than it could beside what was planned before."""
+        """A job of one pod starts, or is to start, no later than it could beside what has its cards before it."""
         pool = self.pool
         waits = pool.waiting.get(name)
         if waits is None or len(waits.waiting) > 1:
@@ -195,4 +202,11 @@ def test_a_job_starts_on_the_cards_that_were_planned_for_it(seed: int) -> None:
     """In these histories other cards would do for a gang with unequal containers, and are planned for later jobs."""
     history = History(random.Random(seed))
     for _ in range(30):
+        history.step()
+
+
+def test_a_plan_that_is_sooner_now_may_have_the_cards_of_the_job_that_came() -> None:
+    """The older job moves to cards that are free from hour 4 on; the one that came would have had one of them at 8."""
+    history = History(random.Random(497502))
+    for _ in range(8):
         history.step()
