@@ -37,16 +37,17 @@ class Room:
         its whole trial.
         """
         self._demand: dict[str, int] | None = None
+        kept = _kept(parts, of_parts) if held and shares else {}
         if len(parts) == 1:
             ((column, row, pods),) = parts
             self.rows = np.array([row], np.intp)
-            self.amounts: Int64s = column.takes(row, pods, of_parts[0], held)[:, None].copy()
+            self.amounts: Int64s = (column.takes(row, pods, of_parts[0]) + kept.get(row, 0))[:, None].copy()
             return
         by_row: dict[int, Int64s] = {}
         for (column, row, pods), those in zip(parts, of_parts, strict=True):
-            by_row[row] = by_row.get(row, 0) + column.takes(row, pods, those, held)
+            by_row[row] = by_row.get(row, 0) + column.takes(row, pods, those)
         self.rows = np.array(list(by_row), np.intp)
-        self.amounts = np.array(list(by_row.values())).T
+        self.amounts = np.array([taken + kept.get(row, 0) for row, taken in by_row.items()]).T
 
     @classmethod
     def placed(cls, placements: Iterable[Placement], held: bool = False) -> "Room":
@@ -72,6 +73,21 @@ class Room:
                 for resource, amount in demand:
                     self._demand[resource] = self._demand.get(resource, 0) + amount * pods
         return self._demand
+
+
+def _kept(parts: Sequence[Part], shares: Sequence[Sequence[Share]]) -> dict[int, Int64s]:
+    """What is kept of cards for pods that take none of the cores and run where some are left, by row of the node: a
+    thousandth of each such card, unless a pod that comes after them takes cores of it.
+    """
+    kept: dict[int, Int64s] = {}
+    for (column, row, _), those in zip(parts, shares, strict=True):
+        if not column.divides(row):
+            continue
+        for share in those:
+            taken = column.takes(row, 1, (share,))
+            keeps = column.takes(row, 1, (share,), held=True) - taken
+            kept[row] = np.maximum(keeps, np.where(taken > 0, 0, kept.get(row, 0)))
+    return {row: each for row, each in kept.items() if each.any()}
 
 
 class Block:

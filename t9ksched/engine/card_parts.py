@@ -18,6 +18,7 @@ from t9ksched.model.card_filter import CardFilter
 from t9ksched.model.card_size import CORES
 from t9ksched.model.card_table import CardTable
 from t9ksched.model.cards import CardGrant, CardPart, CardRequest, SharedCards, counter
+from t9ksched.model.quantity import CARD
 
 T = TypeVar("T")
 _NONE: Final = np.iinfo(np.int64).max
@@ -79,7 +80,8 @@ class DividedCards:
                 self._needs.clear()
             found = self._needs[key] = PartNeed(self, count, request, only)
             if only is not None:
-                found.memory[self._unfit(only)] = LARGEST
+                dear = found.worth() > only.most_cards if only.most_cards else False
+                found.memory[self._unfit(only) | dear] = LARGEST
         return found
 
     def slots(self, requests: tuple[CardRequest, ...], only: CardFilter | None, make: Callable[[], T]) -> T:
@@ -163,6 +165,12 @@ class PartNeed:
             self.memory = np.maximum(self.least, np.maximum(of.size, 1))
         elif not wanted:
             self.memory = -(-np.maximum(of.size, 1) * self.percent // 100)
+
+    def worth(self) -> Int64s:
+        """What a pod has of physical cards on each card, if it had as much of all of its cards: shape as `memory`."""
+        of_memory = -(-np.minimum(self.memory, self.of.size) * CARD // np.maximum(self.of.size, 1))
+        found: Int64s = self.count * np.maximum(self.cores * CARD // CORES, of_memory)
+        return found
 
     def on(self, row: int) -> bool:
         """Whether the node of this row divides its cards."""

@@ -12,7 +12,7 @@ import numpy as np
 
 from t9ksched.engine.arrays import Int64s, Mask
 from t9ksched.model.card_slices import CardLayout
-from t9ksched.model.card_worth import worth_on
+from t9ksched.model.card_worth import levels_on, worth_on
 from t9ksched.model.node import NodeFacts
 from t9ksched.model.podclass import PodClass
 
@@ -57,8 +57,12 @@ class CardWorths:
         return int(self.on(pod_class)[1][nodes].max(initial=0))
 
     def levels(self, pod_class: PodClass, nodes: Mask) -> tuple[int, ...]:
-        """The most that a pod may have on each of these nodes: each amount once, ascending, without nothing."""
-        return tuple(int(one) for one in np.unique(self.on(pod_class)[1][nodes]) if one > 0)
+        """What a pod may have at most on these nodes, by node and by how dear the cards are that it leaves out there:
+        each amount once, ascending, without nothing.
+        """
+        layouts, kind = self.kinds
+        found = {level for at in np.unique(kind[nodes]).tolist() for level in levels_on(pod_class, layouts[at])}
+        return tuple(sorted(min(one, _MOST) for one in found if one > 0))
 
     def most_on(self, pod_class: PodClass, row: int) -> int:
         """The most that a pod may have on the node of this row."""

@@ -42,6 +42,9 @@ class CardFilter:
     models: tuple[tuple[str, ...], ...] = ()
     """In the words of the annotation `gpu-model`: any of each will do, all must hold."""
 
+    most_cards: int = 0
+    """What a pod may have of physical cards, in parts of `quantity.CARD`; 0 for any amount."""
+
     of_containers: tuple[tuple[str, tuple[str, ...]], ...] = ()
     """Containers that name models for themselves, and which: any of them will do for its cards, of those that do for
     all.
@@ -63,9 +66,13 @@ class CardFilter:
         """Whether the card of this UUID will do; it is empty where the node does not say it."""
         return (not self.uuids or uuid in self.uuids) and uuid not in self.no_uuids
 
+    def of_model(self, model: str) -> bool:
+        """Whether cards of this model will do for all containers that name no models for themselves."""
+        return self.of_type(model) and will_do(model, self.models)
+
     def allows(self, model: str, uuid: str) -> bool:
-        """Whether a card will do for all containers that name no models for themselves."""
-        return self.of_type(model) and self.of_uuid(uuid) and will_do(model, self.models)
+        """The same of one card."""
+        return self.of_model(model) and self.of_uuid(uuid)
 
 
 @lru_cache(maxsize=4096)

@@ -50,13 +50,13 @@ class CardLayout(NamedTuple):
     Attributes:
         offered: its accelerators, by resource.
         indexed: those whose cards have indices.
-        divided: those whose cards are divided, with the sizes that cards have.
+        divided: those whose cards are divided, with the kinds of cards (their size and model), and how many of each.
         parts: those that are counted by number and are less than a card, with what one is.
     """
 
     offered: frozenset[str]
     indexed: frozenset[str]
-    divided: tuple[tuple[str, tuple[CardSize, ...]], ...]
+    divided: tuple[tuple[str, tuple[tuple[CardSize, int], ...]], ...]
     parts: tuple[tuple[str, int], ...]
 
 

@@ -6,13 +6,16 @@ once a pod has one. All amounts are whole numbers, in parts of `quantity.CARD`.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
-from typing import Final
+from typing import Final, NamedTuple
 
+from t9ksched.model.card_filter import CardFilter
 from t9ksched.model.card_peak import moments
 from t9ksched.model.card_requests import KOORDINATOR_CORE, KOORDINATOR_GPU, MGPU_CORE
 from t9ksched.model.card_size import CORES, CardSize
 from t9ksched.model.card_slices import CardLayout, part_worths
+from t9ksched.model.cardchoice import CardChoice
 from t9ksched.model.cards import CardGrant, CardPart, CardRequest, SharedCards
 from t9ksched.model.node import NodeFacts
 from t9ksched.model.podclass import PodClass
@@ -23,38 +26,100 @@ _PERCENT: Final = 100
 
 
 def worth_on(pod_class: PodClass, layout: CardLayout) -> tuple[int, int]:
-    """The least and the most that a pod of the class has of the cards of such a node, whichever cards it gets there;
-    nothing of resources that the node does not offer.
+    """The least and the most that a pod of the class has of the cards of such a node, whichever of those that will do
+    it gets there; nothing of resources that the node does not offer, or of which too few cards will do.
     """
     worths = _by_resource(pod_class, layout)
-    return sum(least for _, least, _ in worths), sum(most for _, _, most in worths)
+    return sum(one.least for one in worths), sum(one.levels[-1] for one in worths)
+
+
+def levels_on(pod_class: PodClass, layout: CardLayout) -> tuple[int, ...]:
+    """What a pod of the class may have at most of the cards of such a node, ascending: of single cards that are unlike
+    the dearer ones may be left out.
+    """
+    worths = _by_resource(pod_class, layout)
+    most = sum(one.levels[-1] for one in worths)
+    unlike = [one.levels for one in worths if len(one.levels) > 1]
+    if len(unlike) != 1:
+        return (most,)
+    return tuple(most - unlike[0][-1] + level for level in unlike[0])
+
+
+def affordable_on(pod_class: PodClass, layout: CardLayout, most: int) -> bool:
+    """Whether a pod of the class, which may have no more than `most`, has that on such a node; also where it would have
+    nothing there anyway.
+    """
+    has = worth_on(pod_class, layout)[1]
+    return has <= most if has else not worth_on(unbounded(pod_class), layout)[1]
+
+
+def unbounded(pod_class: PodClass) -> PodClass:
+    """The class of pods that may have any amount of cards."""
+    if pod_class.choice is None or not pod_class.choice.most_cards:
+        return pod_class
+    choice = replace(pod_class.choice, most_cards=0)
+    return replace(pod_class, choice=choice if choice != CardChoice() else None)
+
+
+class _Worth(NamedTuple):
+    """What a pod has of the cards of one resource on a node.
+
+    Attributes:
+        least: that it has in any case.
+        levels: the most that it may have, ascending, if the dearer ones of unlike cards are left out; the last is with
+            all cards.
+    """
+
+    resource: str
+    least: int
+    levels: tuple[int, ...]
 
 
 @lru_cache(maxsize=1 << 14)
-def _by_resource(pod_class: PodClass, layout: CardLayout) -> tuple[tuple[str, int, int], ...]:
+def _by_resource(pod_class: PodClass, layout: CardLayout) -> tuple[_Worth, ...]:
     return tuple(_worths(pod_class, layout))
 
 
-def _worths(pod_class: PodClass, layout: CardLayout) -> Iterator[tuple[str, int, int]]:
+def _worths(pod_class: PodClass, layout: CardLayout) -> Iterator[_Worth]:
     divided, parts = dict(layout.divided), dict(layout.parts)
-    counts = pod_class.card_counts
+    counts, choice = pod_class.card_counts, pod_class.choice
+    only = choice.single if choice is not None else None
     for resource, amount in pod_class.requests:
         if resource in divided and resource in counts:
-            yield resource, *_of_requests(pod_class.cards_of(resource), divided[resource])
+            requests, kinds = pod_class.cards_of(resource), divided[resource]
+            if len(requests) == 1:
+                yield _Worth(resource, *_of_one(requests[0], kinds, only))
+            else:
+                yield _Worth(resource, *_of_several(requests, [size for size, _ in kinds]))
         elif resource in layout.indexed and resource in counts:
-            yield resource, CARD * counts[resource], CARD * counts[resource]
+            yield _Worth(resource, CARD * counts[resource], (CARD * counts[resource],))
         elif resource in layout.offered:
-            one = parts.get(resource, CARD if is_card_resource(resource) else 0)
-            yield resource, amount * one, amount * one
+            worth = amount * parts.get(resource, CARD if is_card_resource(resource) else 0)
+            yield _Worth(resource, worth, (worth,))
 
 
-def _of_requests(requests: Sequence[CardRequest], sizes: Sequence[CardSize]) -> tuple[int, int]:
+def _of_one(
+    request: CardRequest, kinds: Iterable[tuple[CardSize, int]], only: CardFilter | None
+) -> tuple[int, tuple[int, ...]]:
+    """What a pod with this one request has at least of such cards, and its levels; nothing if too few cards will do."""
+    mine = only and only.of_container(request.container)
+    each: list[int] = []
+    for size, count in kinds:
+        part = request.part_of(0, size)
+        if part.memory <= size.memory and (mine is None or mine.of_model(size.model)):
+            each += [request.count * _of_part(part, size)] * count
+    each.sort()
+    if mine is not None and mine.most_cards:
+        each = [one for one in each if one <= mine.most_cards]
+    if len(each) < request.count:
+        return 0, (0,)
+    return each[0], tuple(sorted(set(each[request.count - 1 :])))
+
+
+def _of_several(requests: Sequence[CardRequest], sizes: Sequence[CardSize]) -> tuple[int, tuple[int]]:
     """The least and the most that a pod with these requests for cards of one resource has of such cards. Parts of
     several containers may be of one card, of which the larger sum counts then, or of several.
     """
-    if len(requests) == 1:
-        each = [_of_part(requests[0].part_of(at, size), size) for at, size in enumerate(sizes)]
-        return min(each) * requests[0].count, max(each) * requests[0].count
     parts = [[one.part_of(at, size) for at, size in enumerate(sizes)] for one in requests]
     most = [
         one.count * max(_of_part(part, size) for part, size in zip(those, sizes, strict=True))
@@ -82,7 +147,7 @@ def _of_requests(requests: Sequence[CardRequest], sizes: Sequence[CardSize]) -> 
             for main in mains
         )
     }
-    return least, sum(worth for at, worth in enumerate(most) if at not in reused)
+    return least, (sum(worth for at, worth in enumerate(most) if at not in reused),)
 
 
 @lru_cache(maxsize=1 << 14)
@@ -132,7 +197,7 @@ def held(pod_class: PodClass, facts: NodeFacts | None, grant: CardGrant) -> int:
         sizes = facts.cards.divided.get(part.resource, ())
         if part.index < len(sizes):
             exact[part.resource] = exact.get(part.resource, 0) + _of_part(part, sizes[part.index])
-    return sum(exact.get(name, most) for name, _, most in _by_resource(pod_class, facts.card_layout))
+    return sum(exact.get(one.resource, one.levels[-1]) for one in _by_resource(pod_class, facts.card_layout))
 
 
 def by_model(facts: NodeFacts, grant: CardGrant) -> dict[str, tuple[int, tuple[int, ...]]]:

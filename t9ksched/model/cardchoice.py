@@ -72,15 +72,19 @@ class CardChoice:
 
     @property
     def single(self) -> CardFilter | None:
-        """Which single cards will do where a node tells them apart: `only`, of the models that the pod names."""
+        """Which single cards will do where a node tells them apart: `only`, of the models that the pod names, and of
+        those on which its queue can pay for it.
+        """
         return _single(self)
 
 
 @lru_cache(maxsize=4096)
 def _single(choice: CardChoice) -> CardFilter | None:
-    if not choice.models and not choice.of_containers:
+    said = choice.models, choice.of_containers, choice.most_cards
+    if not any(said):
         return choice.only
-    return replace(choice.only or CardFilter(), models=choice.models, of_containers=choice.of_containers)
+    models, of_containers, most = said
+    return replace(choice.only or CardFilter(), models=models, of_containers=of_containers, most_cards=most)
 
 
 def written(annotations: Mapping[str, str]) -> dict[str, str]:

@@ -1,5 +1,6 @@
 """Nodes as far as scheduling reads them, with the cards they carry."""
 
+from collections import Counter
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -143,7 +144,7 @@ class NodeFacts:
         return CardLayout(
             frozenset(name for name, amount in self.allocatable.items() if amount and is_accelerator(name)),
             frozenset(self.cards.counts),
-            tuple(sorted((name, _sizes(sizes)) for name, sizes in self.cards.divided.items())),
+            tuple(sorted((name, _kinds(sizes)) for name, sizes in self.cards.divided.items())),
             tuple(sorted(self.part_worths.items())),
         )
 
@@ -184,9 +185,9 @@ class NodeFacts:
         }
 
 
-def _sizes(sizes: Iterable[CardSize]) -> tuple[CardSize, ...]:
-    """The different ones, without what tells single cards apart."""
-    return tuple(dict.fromkeys(structs.replace(one, uuid="", model="", minor=-1, numa=0) for one in sizes))
+def _kinds(sizes: Iterable[CardSize]) -> tuple[tuple[CardSize, int], ...]:
+    """The different ones, without what tells single cards apart, and how many there are of each."""
+    return tuple(Counter(structs.replace(one, uuid="", minor=-1, numa=0) for one in sizes).items())
 
 
 _decoder = msgspec.json.Decoder(Node)

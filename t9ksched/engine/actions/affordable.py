@@ -11,6 +11,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Final
 
+import numpy as np
 from msgspec import structs
 
 from t9ksched.engine.actions.fit import fit
@@ -21,12 +22,15 @@ from t9ksched.engine.placement.class_fit import ClassFit
 from t9ksched.engine.placement.pack import Attempt, Group
 from t9ksched.engine.scheduling_key import SchedulingKey
 from t9ksched.engine.work import Work
+from t9ksched.model.card_worth import unbounded
 from t9ksched.model.cardchoice import CardChoice
 from t9ksched.model.gang import Gang, Member
 from t9ksched.model.podclass import PodClass
 from t9ksched.model.quantity import CARDS
 
 _CLASSES: Final = 4096
+_MOST_PODS: Final = 1 << 20
+"""So many pods fit on a node at most, as far as it matters here."""
 Bounds = Mapping[PodClass, Sequence[tuple[int, int]]]
 """By class, what so many of its pods may have at most: amount and number; the last number stands for all others too."""
 
@@ -78,7 +82,7 @@ class Affordable:
         if asked <= left and (had is None or (yield from self._fits(gang))):
             return None
         even = self._evenly(key.groups, left) if asked > left else None
-        for bounds in (even, self._by_room(key.groups, left) if asked > left else None):
+        for bounds in (even, self._by_room(gang.queue, key.groups, left) if asked > left else None):
             if bounds and (yield from self._fits(_narrowed(gang, bounds))):
                 return bounds
         if had is not None:
@@ -118,7 +122,7 @@ class Affordable:
                 left -= levels[0] if levels else 0
                 continue
             if column not in rooms:
-                rooms[column] = self._rooms(column)
+                rooms[column] = self._rooms(gang.queue, column)
             cheap = next((level for level, room in rooms[column] if room > 0), levels[0])
             if cheap > left:
                 continue
@@ -141,12 +145,15 @@ class Affordable:
             own += cycle.refills.paid[gang.uid][1].get(CARDS, 0)
         return min(left for left, _ in caps) + own, min(cap for _, cap in caps)
 
-    def _rooms(self, column: ClassFit) -> list[tuple[int, int]]:
-        """How many pods fit now by numbers where each may have such an amount, ascending."""
-        worths = self._cycle.trial.worths
-        assert worths is not None
-        most, rooms = worths.on(column.pod_class)[1], column.rooms()
-        return [(level, int(rooms[most == level].sum())) for level in column.card_levels]
+    def _rooms(self, queue: str, column: ClassFit) -> list[tuple[int, int]]:
+        """How many pods fit now by numbers where each may have such an amount, ascending, and no less."""
+        levels, fit, found = column.card_levels, 0, []
+        for level in levels:
+            bound = column if level == levels[-1] else self._cycle.keys.column(queue, _bounded(column.pod_class, level))
+            rooms = int(np.minimum(bound.rooms(), _MOST_PODS).sum())
+            found.append((level, max(rooms - fit, 0)))
+            fit = max(rooms, fit)
+        return found
 
     def _evenly(self, groups: Sequence[Group], left: int) -> Bounds | None:
         """The most that all pods of each class may have so that `left` suffices; None where not even the least does."""
@@ -166,7 +173,7 @@ class Affordable:
             if nth < len(one) - 1
         }
 
-    def _by_room(self, groups: Sequence[Group], left: int) -> Bounds | None:
+    def _by_room(self, queue: str, groups: Sequence[Group], left: int) -> Bounds | None:
         """The most that pods of each class have if they fill the room where they have least; None where `left` does not
         suffice for that, and where all pods of each class have as much.
         """
@@ -177,7 +184,7 @@ class Affordable:
                 left -= (levels[0] if levels else 0) * pods
                 continue
             rest = pods
-            for level, room in self._rooms(column):
+            for level, room in self._rooms(queue, column):
                 if rest and room:
                     found.setdefault(column.pod_class, []).append((level, min(room, rest)))
                     rest -= min(room, rest)
@@ -211,7 +218,7 @@ class Affordable:
                 choice = one.pod_class.choice
                 if choice is not None and choice.most_cards:
                     bounds = self._promised.setdefault(one.owner, {})
-                    bounds.setdefault(_wide(one.pod_class), []).append((choice.most_cards, 1))
+                    bounds.setdefault(unbounded(one.pod_class), []).append((choice.most_cards, 1))
         return self._promised
 
 
@@ -238,9 +245,3 @@ def _deal(each: Sequence[tuple[int, int]]) -> Iterator[int]:
 def _bounded(pod_class: PodClass, most: int) -> PodClass:
     """The class on nodes where it has no more. The same object for the same class: keys of gangs are found by it."""
     return replace(pod_class, choice=replace(pod_class.choice or CardChoice(), most_cards=most))
-
-
-def _wide(pod_class: PodClass) -> PodClass:
-    """The class that was narrowed."""
-    choice = replace(pod_class.choice or CardChoice(), most_cards=0)
-    return replace(pod_class, choice=choice if choice != CardChoice() else None)

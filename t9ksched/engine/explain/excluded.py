@@ -40,7 +40,7 @@ from t9ksched.engine.placement.class_fit import ClassFit
 from t9ksched.engine.placement.constraints import Constraint, constraints
 from t9ksched.model.card_filter import NO_TYPE, NO_UUID, USE_TYPE, USE_UUID
 from t9ksched.model.card_models import card_model
-from t9ksched.model.card_worth import worth_on
+from t9ksched.model.card_worth import levels_on, unbounded
 from t9ksched.model.cardchoice import POLICIES
 from t9ksched.model.names import MGPU_POLICY
 from t9ksched.model.node import NodeFacts
@@ -285,7 +285,8 @@ def _other_policy(column: ClassFit, of: OfPolicy, gone: Mask, more: str) -> tupl
 def _too_dear(column: ClassFit, of: AtMostCards, gone: Mask, more: str) -> tuple[str, tuple[str, ...]]:
     """On how many nodes the pod would have more of physical cards than its queue can pay for."""
     nodes = int(gone.sum())
-    amounts = sorted({worth_on(of.pod_class, facts.card_layout)[1] for facts in _facts(column, gone)})
+    wide = unbounded(of.pod_class)
+    amounts = sorted({one for facts in _facts(column, gone) for one in levels_on(wide, facts.card_layout)})
     has = " to ".join(dict.fromkeys(from_units(CARDS, one) for one in (amounts[0], amounts[-1])))
     return (
         f"on {nodes} {more}{'node' if nodes == 1 else 'nodes'} it would count as {has} cards, more than its queue can"

@@ -6,7 +6,7 @@ from typing import Final
 
 from t9ksched.model.card_filter import CardFilter
 from t9ksched.model.card_models import card_model, will_do
-from t9ksched.model.card_worth import worth_on
+from t9ksched.model.card_worth import affordable_on
 from t9ksched.model.cardchoice import KINDS, MPS, POLICIES, kind_of, kinds
 from t9ksched.model.cardmode import HAMI, NOT_READY, SHARING
 from t9ksched.model.dra import NOT_SUPPORTED
@@ -231,8 +231,8 @@ class OfPolicy:
 
 @dataclass(frozen=True, slots=True)
 class AtMostCards:
-    """Nodes on which a pod of this class has no more of physical cards than its queue can pay for, in parts of `CARD`,
-    whichever cards it gets there.
+    """Nodes on which a pod of this class, which takes only cards that its queue can pay for, finds enough of them;
+    amounts are in parts of `CARD`.
     """
 
     pod_class: PodClass
@@ -243,7 +243,7 @@ class AtMostCards:
         """What decides was read when the node was seen."""
 
     def allows(self, facts: NodeFacts) -> bool:
-        return worth_on(self.pod_class, facts.card_layout)[1] <= self.most
+        return affordable_on(self.pod_class, facts.card_layout, self.most)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 from t9ksched.engine.plan import Plan
 from t9ksched.engine.policy import Planning, Policy, Preemption
 from t9ksched.engine.view import QueueState
+from t9ksched.model.card_size import CardSize
+from t9ksched.model.card_table import CardTable
 from t9ksched.model.card_worth import held, worth_on
 from t9ksched.model.cardchoice import CardChoice
 from t9ksched.model.gang import Gang
@@ -97,6 +99,39 @@ def test_it_waits_for_room_where_its_queue_can_pay() -> None:
     assert reason.code == "InsufficientResources"
     assert "on 1 more node it would count as 0.5 cards, more than its queue can pay for" in reason.message
     assert "cards of the queue are given back, or an administrator raises its quota of cards" in reason.unblocks
+
+
+def mixed(places: int = 4) -> NodeFacts:
+    """A node with a card of 16,000 MiB and one of 64,000, of two models."""
+    sizes = (CardSize(16_000, places, model="T4"), CardSize(64_000, places, model="A100"))
+    return replace(divided_node("m", 2, memory=16_000, places=places), cards=CardTable({GPU: 2}, divided={GPU: sizes}))
+
+
+def cards_of(found: Plan) -> list[int]:
+    return sorted(part.index for one in found.assignments for part in one.grant.parts)
+
+
+@pytest.mark.parametrize(("quota", "cards"), [("0.1", []), ("0.125", [1]), ("0.49", [1]), ("0.5", [0])])
+def test_of_unlike_cards_of_a_node_a_pod_gets_one_that_its_queue_can_pay_for(quota: str, cards: list[int]) -> None:
+    """8,000 MiB are half of the small card, which is fuller and taken first, and an eighth of the large one."""
+    found = decide(view([mixed()], [gang("g", of=shared_class(0, 8_000))], with_quota(quota)))
+    assert cards_of(found) == cards
+    if not cards:
+        assert told(found).startswith("needs at least 0.125 cards, queue 'q' has 0.1 of 0.1 left")
+
+
+@pytest.mark.parametrize(("quota", "cards"), [("0.24", []), ("0.25", []), ("0.625", [0, 1])])
+def test_members_have_unlike_cards_of_one_node_as_far_as_there_is_room(quota: str, cards: list[int]) -> None:
+    found = decide(view([mixed(places=1)], [gang("g", pods=2, of=shared_class(0, 8_000))], with_quota(quota)))
+    assert cards_of(found) == cards
+
+
+def test_only_cards_of_the_model_that_a_pod_names_count() -> None:
+    asked = replace(shared_class(0, 8_000), choice=CardChoice(models=(("a100",),)))
+    assert cards_of(decide(view([mixed()], [gang("g", of=asked)], with_quota("0.125")))) == [1]
+    small = replace(shared_class(0, 8_000), choice=CardChoice(models=(("t4",),)))
+    waits = told(decide(view([mixed()], [gang("g", of=small)], with_quota("0.4"))))
+    assert waits == "needs 0.5 cards, queue 'q' has 0.4 of 0.4 left"
 
 
 def test_victims_are_looked_for_where_its_queue_can_pay() -> None:

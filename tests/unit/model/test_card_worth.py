@@ -148,6 +148,7 @@ def test_what_a_pod_without_a_node_asks_for() -> None:
 
 def test_nodes_whose_cards_are_alike_are_one_layout() -> None:
     made = divided_node("n", 2)
-    one, two = (CardSize(32_000, 10, uuid=f"GPU-{at}", model="A100") for at in range(2))
-    named = replace(made, cards=CardTable({GPU: 2}, divided={GPU: (one, two)}))
-    assert named.card_layout == made.card_layout
+    names = ((f"GPU-{node}{at}", at) for node in range(2) for at in range(2))
+    one, two, three, four = (CardSize(32_000, 10, uuid=uuid, model="A100", numa=at) for uuid, at in names)
+    named, other = (replace(made, cards=CardTable({GPU: 2}, divided={GPU: of})) for of in ((one, two), (three, four)))
+    assert named.card_layout == other.card_layout
