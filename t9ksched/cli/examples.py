@@ -10,6 +10,7 @@ EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
         "run --gpus 8 --replicas 2 --image IMAGE --time-limit 4h --follow -- torchrun train.py",
         "run --gpus 1 --image IMAGE --dry-run -- python train.py",
         "run --profile team --array 0-99%8 --name sweep -- python fit.py",
+        "run --profile team --gpus 1 --time-limit 8h --pty -- bash",
         "run --profile team --after job/sweep -- python report.py",
     ),
     "submit": (

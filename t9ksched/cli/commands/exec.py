@@ -5,9 +5,7 @@ if its administrator lets it.
 import asyncio
 import base64
 import json
-import os
 import sys
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -16,9 +14,8 @@ from t9ksched.cli.client import Client
 from t9ksched.cli.failure import BAD_USAGE, Failure
 from t9ksched.cli.kinds import Target, parse_target
 from t9ksched.cli.options import NamespaceOption, Service, data_dir_of, with_service
-from t9ksched.cli.output import program
+from t9ksched.cli.podaccess import KubeconfigOption, chosen_pod, kubeconfig_of
 from t9ksched.client.calls import Call
-from t9ksched.client.known import default_data_dir
 
 
 @with_service
@@ -34,14 +31,7 @@ def exec_(
     ] = None,
     stdin: Annotated[bool, typer.Option("-i", "--stdin", help="Give it standard input.")] = False,
     tty: Annotated[bool, typer.Option("-t", "--tty", help="Give it a terminal, for a shell: -it -- sh.")] = False,
-    kubeconfig: Annotated[
-        Path | None,
-        typer.Option(
-            "--kubeconfig",
-            metavar="FILE",
-            help="With whose rights (default: $KUBECONFIG, that of `t9ksched up`, ~/.kube/config).",
-        ),
-    ] = None,
+    kubeconfig: KubeconfigOption = None,
     namespace: NamespaceOption = "default",
 ) -> None:
     """Run a command in a pod of a job that runs. Exits as the command does. The cluster must let you `create`
@@ -52,8 +42,8 @@ def exec_(
         text = "-t needs -i, and a terminal." if sys.stdin.isatty() else "-t needs a terminal, and this is none."
         raise Failure(text, remedy="Leave out -t.", code=BAD_USAGE)
     client = service()
-    config = _kubeconfig(kubeconfig, data_dir_of(service), needed=tty)
-    pod = _pod(client.get(f"{wanted.path}/pods")["items"], wanted, rank, container)
+    config = kubeconfig_of(kubeconfig, data_dir_of(service), needed=tty)
+    pod = chosen_pod(client.get(f"{wanted.path}/pods")["items"], wanted, rank, container)
     if config is None:
         body = {"command": command} | ({"container": container} if container else {})
         raise typer.Exit(_by_service(client, wanted, rank, body, stdin=stdin))
@@ -65,29 +55,6 @@ def exec_(
     code = asyncio.run(run_in_pod(config, wanted.namespace, pod, query, stdin=stdin, tty=tty))
     sys.stdout.flush()
     raise typer.Exit(code)
-
-
-def _pod(pods: list[dict[str, Any]], target: Target, rank: int | None, container: str | None) -> dict[str, Any]:
-    """The pod that is meant.
-
-    Raises:
-        Failure: there is none, or it does not run, or has no such container.
-    """
-    remedy = f"See why: {program()} explain {target} -n {target.namespace}"
-    if not pods:
-        raise Failure(f"{target} has no pod: none was made yet, or those there were are deleted.", remedy=remedy)
-    pod = pods[0] if rank is None else next((one for one in pods if one["rank"] == rank), None)
-    if pod is None:
-        there = max((one["rank"] for one in pods if one["rank"] is not None), default=0)
-        raise Failure(f"--rank {rank}: {target} has no pod of that rank: it has the ranks 0 to {there}.")
-    if pod["phase"] != "Running":
-        why = pod.get("reason") or {}
-        text = f": {why['code']}: {why['message']}" if why else ""
-        raise Failure(f"Pod {pod['name']} does not run, it is {pod['phase']}{text}.", remedy=remedy)
-    if container is not None and container not in pod["containers"]:
-        text = f"--container {container}: pod {pod['name']} has none of that name: {', '.join(pod['containers'])}."
-        raise Failure(text)
-    return pod
 
 
 def _by_service(client: Client, target: Target, rank: int | None, body: dict[str, Any], *, stdin: bool) -> int:
@@ -109,17 +76,3 @@ def _by_service(client: Client, target: Target, rank: int | None, body: dict[str
                 out.write(base64.b64decode(told["data"]))
                 out.flush()
     raise Failure("The service left before the command ended.")
-
-
-def _kubeconfig(given: Path | None, data_dir: Path | None, *, needed: bool) -> Path | None:
-    """The kubeconfig to use; None if there is none and it is not needed. Raises Failure when it is."""
-    named = os.environ.get("KUBECONFIG", "").split(os.pathsep)[0]
-    own = (data_dir or default_data_dir()) / "kubeconfig"
-    places = [given] if given else [*([Path(named)] if named else []), own, Path.home() / ".kube" / "config"]
-    found = next((place for place in places if place.exists()), None)
-    if found is None and (given or needed):
-        raise Failure(
-            f"There is no kubeconfig at {' or '.join(map(str, places))}.",
-            remedy="Commands are run with your own rights in the cluster: name your kubeconfig by --kubeconfig FILE.",
-        )
-    return found

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from t9ksched.cli import interactive
 from t9ksched.cli.arrays import elements_of, named, patient
 from t9ksched.cli.arrays import follow as follow_array
 from t9ksched.cli.client import Client
@@ -16,6 +17,7 @@ from t9ksched.cli.jobwords import Words, in_environment, usage, with_words
 from t9ksched.cli.kinds import Target
 from t9ksched.cli.options import OutputOption, Service, with_service
 from t9ksched.cli.output import Output, console, paragraph, print_json, print_warnings
+from t9ksched.cli.podaccess import KubeconfigOption, kubeconfig_of
 from t9ksched.cli.starting import OF_PARAMETERS, PANEL, AfterCancelOption, AfterOption, ArrayOption, after_query
 from t9ksched.client.profiles import VARIABLE, filled
 from t9ksched.client.running import generated_name
@@ -71,6 +73,10 @@ def run(
     follow_it: Annotated[
         bool, typer.Option("--follow", help="Tell what happens until it ends; exit 1 if it fails.")
     ] = False,
+    pty: Annotated[
+        bool, typer.Option("--pty", help="A shell, or another command, on this terminal; the job ends with it.")
+    ] = False,
+    kubeconfig: KubeconfigOption = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print the YAML, judge it, tell when it would start; create nothing.")
     ] = False,
@@ -83,11 +89,16 @@ def run(
     query = {"namespace": asked.get("namespace"), "timeLimit": asked.pop("time_limit", None), "startAfter": begin}
     query |= {"reservation": asked.pop("reservation", None)}
     query |= after_query(after, cancel=after_cancel) | {"array": array}
+    config = None
+    if pty:
+        others = {"array": array, "follow": follow_it, "json": output is Output.json}
+        interactive.check(asked, others, dry_run=dry_run)
+        config = None if dry_run else kubeconfig_of(kubeconfig, context.params.get("data_dir"), needed=True)
     try:
         composed = compose(
             Asked(
                 name=name or generated_name(command),
-                command=tuple(command),
+                command=interactive.WAITING if pty else tuple(command),
                 image=asked.pop("image", ""),
                 environment=in_environment(asked.pop("env", {}), os.environ.items()),
                 mounts=read_mounts(asked.pop("mounts", ())),
@@ -96,13 +107,16 @@ def run(
         )
     except Invalid as error:
         raise usage(error) from None
-    send(service(), composed, query, output, follow_it=follow_it, dry_run=dry_run)
+    client = service()
+    jobs = send(client, composed, query, output, follow_it=follow_it, dry_run=dry_run)
+    if config is not None:
+        raise typer.Exit(interactive.talk(client, jobs[0], command, config))
 
 
 def send(
     client: Client, composed: Composed, query: dict[str, Any], output: Output, *, follow_it: bool, dry_run: bool
-) -> None:
-    """Submit what was composed, or try it. Raises Failure when it is refused, or when it is followed and fails."""
+) -> list[dict[str, Any]]:
+    """Submit what was composed, or try it; the jobs. Raises Failure when it is refused, or is followed and fails."""
     options = {path: f"--{word}" for path, word in composed.fields.items()}
     options |= OF_PARAMETERS
     table = output is Output.table
@@ -124,12 +138,12 @@ def send(
         )
         .body
     )
-    jobs = answer["items"]
+    jobs: list[dict[str, Any]] = answer["items"]
     if table:
         print_warnings(answer["warnings"])
     if dry_run:
         _foretell(client, composed, of_array, query, answer, table=table)
-        return
+        return jobs
     if table:
         place = f"queue {jobs[0]['queue']} (namespace {jobs[0]['namespace']})"
         console().print(f"{named(jobs)} submitted to {place}")
@@ -139,6 +153,7 @@ def send(
         print_json({"items": jobs, "warnings": answer["warnings"]})
     if follow_it and any(job.get("phase") != "Succeeded" for job in jobs):
         raise typer.Exit(1)
+    return jobs
 
 
 def _followed(client: Client, jobs: list[dict[str, Any]], *, quiet: bool) -> list[dict[str, Any]]:

@@ -65,8 +65,10 @@ def sbatch(arguments: Arguments = None) -> None:
 
 def srun(arguments: Arguments = None) -> None:
     """Slurm's srun is `t9ksched run` here."""
-    _, rest = _taken(arguments, "AbcCdDeGiJLmMnNopqStwxB")
-    _answer("srun", ["t9ksched", "run", "--image", "IMAGE", "--gpus", "N", "--follow", "--", *(rest or ["CMD"])])
+    given, rest = _taken(arguments, "AbcCdDeGiJLmMnNopqStwxB")
+    how = "--pty" if any(option == "pty" for option, _ in given) else "--follow"
+    command = rest or ["bash" if how == "--pty" else "CMD"]
+    _answer("srun", ["t9ksched", "run", "--image", "IMAGE", "--gpus", "N", how, "--", *command])
 
 
 def squeue(arguments: Arguments = None) -> None:

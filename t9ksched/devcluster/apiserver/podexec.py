@@ -4,6 +4,7 @@
 
 import asyncio
 import contextlib
+from collections.abc import Callable
 from typing import Any, Final
 
 import msgspec
@@ -13,7 +14,7 @@ from t9ksched.devcluster.apiserver.api import Api
 from t9ksched.devcluster.apiserver.kinds import Kind
 from t9ksched.devcluster.apiserver.nodeagents import container_of, reach_node
 from t9ksched.devcluster.apiserver.paths import Target
-from t9ksched.devcluster.apiserver.status import bad_request, internal
+from t9ksched.devcluster.apiserver.status import StatusError, bad_request, internal
 from t9ksched.devcluster.faults.faults import Faults
 from t9ksched.devcluster.local.runtime import ID_PREFIX
 from t9ksched.devcluster.nodes.containershell import NoSuchCommand, Shell
@@ -22,6 +23,8 @@ Object = dict[str, Any]
 PROTOCOLS: Final = ("v5.channel.k8s.io", "v4.channel.k8s.io")
 STDIN, STDOUT, STDERR, ERROR, RESIZE, CLOSE = 0, 1, 2, 3, 4, 255
 _TRUE: Final = ("true", "1")
+_LOOK_SECONDS: Final = 0.5
+_KILLED: Final = 137
 
 
 class PodExec:
@@ -54,9 +57,17 @@ class PodExec:
         await socket.prepare(request)
         session = _Session(socket, tty=query.get("tty") in _TRUE, stdin=query.get("stdin") in _TRUE)
         with contextlib.suppress(ConnectionError):
-            await session.run(pod, container, command)
+            await session.run(pod, container, command, lambda: self._still_runs(kind, pod, container))
         await socket.close()
         return socket
+
+    def _still_runs(self, kind: Kind, pod: Object, container: str) -> bool:
+        metadata = pod["metadata"]
+        try:
+            now = self._api.get(kind, metadata["namespace"], metadata["name"]).object
+        except StatusError:
+            return False
+        return now["metadata"]["uid"] == metadata["uid"] and _runs(now, container)
 
 
 class _Session:
@@ -70,8 +81,8 @@ class _Session:
         if not stdin:
             self._typed.put_nowait(b"")
 
-    async def run(self, pod: Object, container: str, command: list[str]) -> None:
-        """Carry out the command, and tell how it ended."""
+    async def run(self, pod: Object, container: str, command: list[str], still_runs: Callable[[], bool]) -> None:
+        """Carry out the command, and tell how it ended: as killed when its container ends."""
         errors = STDOUT if self._tty else STDERR
         shell = Shell(
             pod,
@@ -83,14 +94,17 @@ class _Session:
         )
         running = asyncio.create_task(shell.run(command))
         listening = asyncio.create_task(self._listen())
+        watching = asyncio.create_task(_until_over(still_runs))
+        tasks = (running, listening, watching)
         try:
-            await asyncio.wait((running, listening), return_when=asyncio.FIRST_COMPLETED)
-            if running.done():
-                await self._send(ERROR, msgspec.json.encode(_status(running, command[0])))
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            if running.done() or watching.done():
+                status = _status(running, command[0]) if running.done() else _exited(_KILLED)
+                await self._send(ERROR, msgspec.json.encode(status))
         finally:
-            for task in (running, listening):
+            for task in tasks:
                 task.cancel()
-            await asyncio.gather(running, listening, return_exceptions=True)
+            await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _listen(self) -> None:
         """Take what the client sends, until it leaves."""
@@ -111,6 +125,11 @@ class _Session:
         await self._socket.send_bytes(bytes([channel]) + data)
 
 
+async def _until_over(still_runs: Callable[[], bool]) -> None:
+    while still_runs():  # noqa: ASYNC110 - what changes are objects that anybody writes
+        await asyncio.sleep(_LOOK_SECONDS)
+
+
 def _status(ended: "asyncio.Task[int]", name: str) -> Object:
     """How a command ended, as the error channel tells it."""
     error = ended.exception()
@@ -120,7 +139,10 @@ def _status(ended: "asyncio.Task[int]", name: str) -> Object:
         return {"metadata": {}, "status": "Failure", "reason": "InternalError", "message": told, "code": 500}
     if error is not None:
         raise error
-    code = ended.result()
+    return _exited(ended.result())
+
+
+def _exited(code: int) -> Object:
     if code == 0:
         return {"metadata": {}, "status": "Success"}
     return {

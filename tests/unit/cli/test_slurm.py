@@ -14,6 +14,7 @@ ANSWERS = [
     ("sbatch -t odd x.sh", "submit x.sh --time-limit odd --image IMAGE"),
     ("sbatch --wrap='echo hi'", "run --image IMAGE -- sh -c 'echo hi'"),
     ("sbatch", "submit SCRIPT --image IMAGE"),
+    ("srun -n 1 --pty bash -i", "run --image IMAGE --gpus N --pty -- bash -i"),
     ("srun -n 4 --mpi=pmix python x.py --lr 1", "run --image IMAGE --gpus N --follow -- python x.py --lr 1"),
     (
         "squeue -u ann,bob -t PD,RUNNING -p gpu",
