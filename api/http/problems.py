@@ -14,6 +14,7 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
+from starlette.routing import Match, Route
 
 from api.http.wording import in_words
 from t9ksched.admission import Verdict
@@ -195,8 +196,16 @@ def install(app: FastAPI) -> None:
         if error.status_code == 404:
             return Problem("NotFound", f"there is nothing at {request.url.path}", remedy="see /docs").response()
         if error.status_code == 405:
-            if "GET" in (allowed := headers.get("Allow", "").split(", ")):
-                headers["Allow"] = ", ".join([*allowed, "HEAD"])
+            headers["Allow"] = ", ".join(_methods(request))
             detail = f"{request.method} is not possible at {request.url.path}"
             return Problem("Malformed", detail, status=405, headers=headers, remedy="see /docs").response()
         return Problem("Malformed", str(error.detail), status=error.status_code, headers=headers).response()
+
+
+def _methods(request: Request) -> list[str]:
+    """What is possible at this address: the routes of one address stand one for each method."""
+    found: set[str] = set()
+    for route in request.app.routes:
+        if isinstance(route, Route) and route.matches(request.scope)[0] is not Match.NONE:
+            found |= route.methods or set()
+    return sorted(found | ({"HEAD"} if "GET" in found else set()))

@@ -18,7 +18,7 @@ from t9ksched.cli.failure import BAD_USAGE, Away, Failure
 from t9ksched.cli.remedies import remedy
 from t9ksched.client.calls import JSON, Call, Query, address, decoded
 from t9ksched.client.errors import ClientError, Misunderstood, Refused, Unreachable
-from t9ksched.client.known import NoService, default_data_dir, find
+from t9ksched.client.known import NoService, default_data_dir, find, read_token
 from t9ksched.client.sending import TIMEOUT_SECONDS, Transport
 
 if TYPE_CHECKING:
@@ -49,6 +49,11 @@ class Client:
         directory = data_dir or default_data_dir()
         if server:
             Client.at(server, "")  # a wrong address is bad usage, whatever else is known
+        try:
+            token = token and read_token(token)
+        except ValueError as error:
+            text = f"What --token or T9KSCHED_TOKEN gives is no token: {error}."
+            raise Failure(text, remedy="Copy the token whole, and nothing else.", code=BAD_USAGE) from None
         try:
             return Client(*find(server, token, directory))
         except NoService as error:

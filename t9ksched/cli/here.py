@@ -1,13 +1,21 @@
 """`t9ksched up --here`: a cluster whose one node is this machine."""
 
 import ipaddress
+import os
+import socket
+import sys
 from pathlib import Path
+from typing import Final
 
 from t9ksched.cli.failure import BAD_USAGE, Failure
+from t9ksched.cli.output import console, paragraph
 from t9ksched.devcluster.local.machine import Machine, NotPossible, is_machine
 from t9ksched.kube.port import ClusterPort
 from t9ksched.kube.resources import NODES
 from t9ksched.settings import Settings
+
+_kept: Final[list[socket.socket]] = []
+"""Open for as long as the process lives."""
 
 
 async def this_machine(data_dir: Path, settings: Settings) -> Machine:
@@ -22,10 +30,29 @@ async def this_machine(data_dir: Path, settings: Settings) -> Machine:
             remedy="Leave T9KSCHED_HOST out: `up --here` answers on loopback only.",
             code=BAD_USAGE,
         )
+    _look_for_others()
     try:
         return await Machine.open(data_dir / "machine")
     except NotPossible as error:
         raise Failure(f"{str(error)[:1].upper()}{str(error)[1:]}.") from None
+
+
+def _look_for_others() -> None:
+    """Tell of another service that gives out the same CPUs, memory and cards. The kernel keeps the name by which it is
+    known for as long as its process lives.
+    """
+    name = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        name.bind(f"\0t9ksched-up-here-{os.getuid()}")
+    except OSError:
+        paragraph(
+            console(sys.stderr),
+            "Another `t9ksched up --here` of yours runs on this machine: both give out the same CPUs, memory and cards."
+            " End one of them, unless both are only tried.",
+        )
+        name.close()
+        return
+    _kept.append(name)
 
 
 def _is_loopback(host: str) -> bool:

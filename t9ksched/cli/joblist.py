@@ -64,12 +64,14 @@ def _text(name: str) -> Callable[[Job], str]:
 
 
 def _limit(job: Job) -> str:
-    seconds = (job.get("timeLimit") or {}).get("seconds")
+    """Its time limit; a `~` before it says that it is only how long jobs like it ran, which ends nothing."""
+    limit = job.get("timeLimit") or {}
+    seconds = limit.get("seconds")
     if seconds is None:
         return "–"
     from t9ksched.model.timelimit import written
 
-    return written(seconds)
+    return f"~{written(seconds)}" if limit.get("source") == "learned" else written(seconds)
 
 
 COLUMNS: Final = {

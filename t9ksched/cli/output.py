@@ -24,6 +24,8 @@ from t9ksched.cli.failure import Failure
 from t9ksched.packaged import folder
 
 PIPE_WIDTH = 240
+_NARROWEST = 12
+"""So wide a column of text stays at least when a table is made to fit."""
 
 
 class Output(StrEnum):
@@ -60,19 +62,50 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[str | Text]], *, right
 
 
 def print_table(out: Console, rows: Table) -> None:
-    """Print a table whole: on a terminal too narrow for it lines are folded by the terminal, never cut."""
+    """Print a table whole: where a terminal is too narrow for it the longest cells are folded; nothing is ever cut."""
     if not out.is_terminal and (lines := _lines(rows)) is not None:
         out.file.write(lines)
         return
-    needed = Measurement.get(out, out.options.update(max_width=10_000), rows).maximum
+    if out.is_terminal:
+        _fold(out, rows)
     wide = Console(
         file=out.file,
-        width=max(out.width, needed),
+        width=max(out.width, _needed(out, rows)),
         force_terminal=out.is_terminal,
         no_color=out.no_color,
         highlight=False,
     )
-    wide.print(rows, crop=False)
+    with wide.capture() as shown:
+        wide.print(rows, crop=False)
+    out.file.write("\n".join(line.rstrip(" ") for line in shown.get().split("\n")))
+
+
+def _needed(out: Console, rows: Table) -> int:
+    return Measurement.get(out, out.options.update(max_width=10_000), rows).maximum
+
+
+def _fold(out: Console, rows: Table) -> None:
+    """Make a table fit if it can be: less room between columns, then the widest columns of text narrower. One that
+    cannot fit stays as it is.
+    """
+    if _needed(out, rows) <= out.width:
+        return
+    rows.padding = (0, 2, 0, 0)
+    widths = [
+        max((cells_of(line) for cell in (column.header, *column.cells) for line in _plain(cell).split("\n")), default=0)
+        for column in rows.columns
+    ]
+    texts = [at for at, column in enumerate(rows.columns) if column.justify != "right"]
+    folded = list(widths)
+    while (over := sum(folded) + 2 * (len(folded) - 1) - out.width) > 0:
+        widest = max(texts, key=lambda at: folded[at], default=None)
+        if widest is None or folded[widest] <= _NARROWEST:
+            return
+        others = max((folded[at] for at in texts if at != widest), default=0)
+        folded[widest] = max(folded[widest] - over, min(others, folded[widest] - 1), _NARROWEST)
+    for column, was, width in zip(rows.columns, widths, folded, strict=True):
+        if width < was:
+            column.no_wrap, column.overflow, column.width = False, "fold", width
 
 
 def _lines(rows: Table) -> str | None:
@@ -93,7 +126,7 @@ def cells_of(text: str) -> int:
 
 
 def lines_of(rows: Sequence[Sequence[str]], right: Sequence[bool], gap: int = 3) -> list[str]:
-    """The lines of a table; `right` says of each column whether its cells stand to the right."""
+    """The lines of a table without blanks at their ends; `right` says which columns stand to the right."""
     sizes = [[cells_of(cell) for cell in row] for row in rows]
     widths = [max(column) for column in zip(*sizes, strict=True)]
     between, lines = " " * gap, []
@@ -102,7 +135,7 @@ def lines_of(rows: Sequence[Sequence[str]], right: Sequence[bool], gap: int = 3)
         for cell, size, width, is_right in zip(cells, used, widths, right, strict=True):
             space = " " * (width - size)
             parts.append(space + cell if is_right else cell + space)
-        lines.append(between.join(parts))
+        lines.append(between.join(parts).rstrip(" "))
     return lines
 
 

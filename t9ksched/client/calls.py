@@ -81,6 +81,8 @@ def problem(answer: Answer) -> Refused:
             raise ValueError
     except ValueError:
         text = answer.content.decode(errors="replace").strip()[:_MOST_TEXT]
+        if text.startswith("<"):
+            text = "a page for people, so that address may be another's"
         detail = f"the service answered {answer.status}" + (f": {text}" if text else "")
         return Refused(answer.status, "", detail, retry_after=after)
     code = str(told.get("code") or "")

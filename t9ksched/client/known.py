@@ -76,8 +76,9 @@ def find(server: str | None, token: str | None, data_dir: Path) -> tuple[str, st
     Raises:
         NoService: none is known.
         ClientError: `client.json` cannot be read.
-        ValueError: `server` is not the address of one.
+        ValueError: `server` is not the address of one, or the token cannot be one.
     """
+    token = token and read_token(token)
     remembered = None if server and token else ClientFile.read(data_dir)
     if not server:
         if remembered is None:
@@ -85,6 +86,18 @@ def find(server: str | None, token: str | None, data_dir: Path) -> tuple[str, st
         return address(remembered.server), token or remembered.token
     place = address(server)
     return place, token or (remembered.token if remembered is not None and remembered.server == place else "")
+
+
+def read_token(text: str) -> str:
+    """A token as it was given, without the end of line that files have.
+
+    Raises:
+        ValueError: it cannot be one.
+    """
+    token = text.strip()
+    if not token.isprintable():
+        raise ValueError("it has a line break or another control character inside")
+    return token
 
 
 def find_by_environment(

@@ -57,6 +57,7 @@ class LogWish:
         since: what was written from that moment on, or in so many seconds.
         previous: of the run before its last restart.
         on_wait: is told of the job, and of the pod if there is one, whenever what is waited for changes.
+        on_away: is told why once a service that was followed does not answer any more; it is waited for.
     """
 
     rank: int | None = None
@@ -66,6 +67,7 @@ class LogWish:
     since: datetime | float | None = None
     previous: bool = False
     on_wait: Waits | None = field(default=None, compare=False)
+    on_away: Callable[[Unreachable], object] | None = field(default=None, compare=False)
 
     def query(self) -> dict[str, Any]:
         """The parameters of a request."""
@@ -139,7 +141,7 @@ def follow(
     Raises:
         Refused: the caller may not read it.
         NotFound: there is no such job.
-        Unreachable: the service was away for longer than `patience` seconds.
+        Unreachable: the service does not answer at all, or was away for longer than `patience` seconds.
     """
     target = target_of(job, namespace)
     place = _Place(wish, clock)
@@ -152,6 +154,8 @@ def follow(
                 raise
             return  # it was deleted
         except (Refused, Unreachable) as error:
+            if place.known is None and isinstance(error, Unreachable):
+                raise  # as every other call: nothing was followed yet
             place.broken(error, patience)
             yield place.pause()
             continue
@@ -182,6 +186,7 @@ class _Place:
         self._clock = clock
         self._heard = clock()
         self._pause = FIRST_SECONDS
+        self._away = False
         self._told: tuple[object, ...] | None = None
         self._first = ""
         self.known: Job | None = None
@@ -191,7 +196,7 @@ class _Place:
 
     def at(self, job: Job, pod: Pod | None) -> Pod | None:
         """The pod to be read now; None if there is nothing to read yet."""
-        self.known, self._heard = job, self._clock()
+        self.known, self._heard, self._away = job, self._clock(), False
         ready = pod is not None and pod.logged
         told = (job.phase, job.reason, ready, pod and (pod.uid, pod.reason))
         if told != self._told and self._wish.on_wait is not None:
@@ -231,6 +236,9 @@ class _Place:
             raise error
         if self._clock() - self._heard > patience:
             raise error
+        if isinstance(error, Unreachable) and not self._away and self._wish.on_away is not None:
+            self._away = True
+            self._wish.on_away(error)
 
 
 def _address(target: Target, pod: Pod) -> str:

@@ -13,6 +13,8 @@ import msgspec
 
 MOST_SAID: Final = 300
 """Characters of a program's last message that are kept; its end tells more than its beginning."""
+COMING: Final = ("PodInitializing", "ContainerCreating")
+"""Why a container does not run yet, with nothing wrong."""
 _PLAIN: Final = ("", "Error", "Completed")
 """Reasons of a container's end that say no more than its exit code."""
 _FIRST_SIGNAL: Final = 128
@@ -32,6 +34,7 @@ class Waits(msgspec.Struct, gc=False):
     """Why a container does not run."""
 
     reason: str | None = None
+    message: str | None = None
 
 
 class ContainerState(msgspec.Struct, gc=False):
@@ -48,6 +51,17 @@ class ContainerStatus(msgspec.Struct, gc=False, rename="camel"):
     state: ContainerState | None = None
     last_state: ContainerState | None = None
     ready: bool = False
+
+
+def hindrance(containers: Iterable[ContainerStatus]) -> tuple[str, str] | None:
+    """What keeps a pod with these containers from running, as its node says: a word such as `ErrImagePull`, and a
+    sentence; None where nothing is wrong.
+    """
+    for status in containers:
+        waits = status.state.waiting if status.state is not None else None
+        if waits is not None and waits.reason and waits.reason not in COMING:
+            return waits.reason, shorten(waits.message or f"container {status.name} does not run")
+    return None
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,13 +22,14 @@ _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,19}")
 """As much as Kubernetes reads."""
 
 
-def key_fault(key: str) -> str:
-    """Why a label or annotation key is not valid, or an empty text."""
+def key_fault(key: str, of: Literal["label", "annotation"] = "label") -> str:
+    """Why the key of a label or annotation is not valid, or an empty text."""
     prefix, slash, name = key.rpartition("/")
+    a = "a label" if of == "label" else "an annotation"
     if not _NAME.fullmatch(name):
-        return f"{key!r} is not a label key: the name part takes 1 to 63 letters, digits, '-', '_' or '.'"
+        return f"{key!r} is not {a} key: the name part takes 1 to 63 letters, digits, '-', '_' or '.'"
     if slash and (len(prefix) > 253 or not _PREFIX.fullmatch(prefix)):
-        return f"{key!r} is not a label key: the part before '/' must be a DNS name"
+        return f"{key!r} is not {a} key: the part before '/' must be a DNS name"
     return ""
 
 

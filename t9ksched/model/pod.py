@@ -14,7 +14,7 @@ from t9ksched.model.card_requests import UNCOUNTED, Asking, with_count
 from t9ksched.model.cardchoice import card_choice
 from t9ksched.model.cards import CardRequest, ContainerKind
 from t9ksched.model.cards_asked import card_requests
-from t9ksched.model.ending import ContainerStatus, Ending, ending
+from t9ksched.model.ending import ContainerStatus, Ending, ending, hindrance
 from t9ksched.model.labels import NodeSelector
 from t9ksched.model.podclass import HostPort, PodClass
 from t9ksched.model.podrules import parse_rules
@@ -150,15 +150,22 @@ class PodStatus(msgspec.Struct, gc=False, rename="camel"):
     @property
     def ending(self) -> Ending:
         """How it ended; to be asked of a pod that failed."""
-        containers = (*(self.init_container_statuses or ()), *(self.container_statuses or ()))
-        return ending(self.reason, self.message, containers)
+        return ending(self.reason, self.message, self._containers)
+
+    @property
+    def hindrance(self) -> tuple[str, str] | None:
+        """What keeps it from running, as its node says; None where nothing is wrong, and once it runs."""
+        return hindrance(self._containers) if self.phase == "Pending" else None
 
     @property
     def ended_at(self) -> str:
         """When the last of its containers ended, as the kubelet says; empty if none did."""
-        containers = (*(self.init_container_statuses or ()), *(self.container_statuses or ()))
-        ends = (each.state.terminated for each in containers if each.state is not None)
+        ends = (each.state.terminated for each in self._containers if each.state is not None)
         return max((end.finished_at for end in ends if end is not None and end.finished_at), default="")
+
+    @property
+    def _containers(self) -> Iterable[ContainerStatus]:
+        return (*(self.init_container_statuses or ()), *(self.container_statuses or ()))
 
 
 class Pod(msgspec.Struct, gc=False):

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-from t9ksched.model.ending import ContainerState, ContainerStatus
+from t9ksched.model.ending import COMING, ContainerState, ContainerStatus
 from t9ksched.model.pod import Pod, PodStatus
 from t9ksched.model.readiness import Failing
 
@@ -21,8 +21,6 @@ _VALIDATOR: Final = re.compile(
 )
 _APP: Final = "app"
 """Label that names the operand of which a pod is."""
-_COMING: Final = ("PodInitializing", "ContainerCreating")
-"""Why a container does not run yet, with nothing wrong."""
 _NOT_TRIED: Final = frozenset(
     {
         *("ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName", "ImageInspectError"),
@@ -93,7 +91,7 @@ def _of_container(container: ContainerStatus) -> tuple[str, bool]:
         return f"exit code {code}", True
     state = container.state
     why = state.waiting.reason if state is not None and state.waiting is not None else None
-    if why and why not in _COMING:
+    if why and why not in COMING:
         return why, why not in _NOT_TRIED
     ended = state is not None and state.terminated is not None
     if not container.ready and not ended and (code := _exit_code(container.last_state)):

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 import yaml
 
@@ -199,3 +200,55 @@ def test_no_service_at_all(tmp_path: Path) -> None:
     done = run("jobs", data_dir=tmp_path)
     assert done.code == 1
     assert "t9ksched up" in done.err
+
+
+def test_an_image_that_cannot_be_pulled_is_told_wherever_the_job_is(up: Up) -> None:
+    up.must("run", "--image", "a b", "--name", "no-image", "--gpus", "1", "--", "x")
+    waited = up.cli("wait", "job/no-image", "--for", "running", "--timeout", "5s")
+    assert waited.code == 1
+    assert "InvalidImageName: pod no-image-" in waited.err
+    assert 'couldn\'t parse image name "a b"' in waited.err
+    listed = up.cli("jobs", "-o", "json").json["items"]
+    assert next(job["reason"]["code"] for job in listed if job["name"] == "no-image") == "InvalidImageName"
+    up.must("cancel", "job/no-image", "--yes")
+
+
+@pytest.mark.parametrize("key", ["a b", "/x", "UPPER/x", "x" * 64])
+def test_an_annotation_key_that_is_none_is_refused(up: Up, key: str) -> None:
+    refused = up.cli("run", "--image", "i", "--annotation", f"{key}=c", "--", "x")
+    assert (refused.code, refused.out) == (2, "")
+    assert "--annotation" in refused.err
+    assert "is not an annotation key" in refused.err
+
+
+def test_waiting_for_a_job_that_fails_ends_with_1(up: Up) -> None:
+    run_s, code = "devcluster.tensorstack.dev/run-seconds", "devcluster.tensorstack.dev/exit-code"
+    words = ("--annotation", f"{run_s}=1", "--annotation", f"{code}=3")
+    up.must("run", "--image", "i", "--name", "fails", *words, "--", "x")
+    waited = up.cli("wait", "job/fails")
+    assert (waited.code, waited.out) == (1, "")
+    assert "Job/fails ended as Failed." in waited.err
+    assert "exit code 3" in waited.err
+    assert up.cli("wait", "job/fails", "--for", "finished").code == 0
+
+
+@pytest.mark.parametrize("words", [("logs", "-f", "job/x"), ("wait", "job/x"), ("jobs",)])
+def test_without_a_service_nothing_is_waited_for(words: tuple[str, ...], tmp_path: Path) -> None:
+    done = run(*words, data_dir=tmp_path, also={"T9KSCHED_SERVER": "http://127.0.0.1:1", "T9KSCHED_TOKEN": "x"})
+    assert done.code == 1
+    assert "Nothing answers at http://127.0.0.1:1" in done.err
+
+
+def test_a_token_may_end_in_a_line_break_and_have_none_inside(up: Up) -> None:
+    server = {"T9KSCHED_SERVER": up.server}
+    assert run("jobs", data_dir=up.data_dir, also=server | {"T9KSCHED_TOKEN": f"{up.token}\n"}).code == 0
+    done = run("jobs", data_dir=up.data_dir, also=server | {"T9KSCHED_TOKEN": "a\nb"})
+    assert done.code == 2
+    assert "T9KSCHED_TOKEN gives is no token" in done.err
+    assert "a\nb" not in done.err
+
+
+def test_what_a_refused_method_may_be_is_told_of_the_whole_address(up: Up) -> None:
+    answer = httpx.request("PUT", f"{up.server}/apis/v1/workloads", headers={"Authorization": f"Bearer {up.token}"})
+    assert answer.status_code == 405
+    assert answer.headers["allow"] == "GET, HEAD, POST"

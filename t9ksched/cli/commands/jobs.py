@@ -136,11 +136,16 @@ def _answer(client: Client, query: _Query) -> dict[str, Any]:
 
 def _none(query: Mapping[str, Any]) -> str:
     """What to say of an empty list."""
-    named = {"queue": query["queue"], "namespace": query["namespace"], "phase": query["phase"], "user": query["user"]}
+    named = {
+        "in queue": query["queue"],
+        "in namespace": query["namespace"],
+        "in phase": query["phase"],
+        "of user": query["user"],
+    }
     where = " and ".join(
         f"{what} {' or '.join([name] if isinstance(name, str) else name)}" for what, name in named.items() if name
     )
-    text = f"No jobs in {where}." if where else "No jobs."
+    text = f"No jobs {where}." if where else "No jobs."
     return f"{text} Submit one: {program()} submit {example('pytorch.yaml')}"
 
 

@@ -18,6 +18,7 @@ from t9ksched.cli.options import NamespaceOption, OutputOption, Service, with_se
 from t9ksched.cli.output import Output, console, paragraph, program
 from t9ksched.cli.ranks import read_ranks
 from t9ksched.client.carrying import carry_out, lines
+from t9ksched.client.errors import Unreachable
 from t9ksched.client.logs import LogWish, pods
 from t9ksched.client.logs import lines as log_lines
 from t9ksched.client.models import Job, LogLine, Pod
@@ -63,8 +64,12 @@ def logs(
     )
     reading = _Reading(client, wanted, wish, Waiting(quiet=output is Output.json))
     try:
+        silent = True
         for line in reading.lines(ranks, every=every, follow=follow):
             printer.print(line, flush=follow)
+            silent = False
+        if silent and tail != 0 and since is None:
+            reading.tell_failed(ranks)
     except Failure as failure:
         if failure.name != "Conflict":
             raise
@@ -83,6 +88,11 @@ class Waiting:
         self._quiet = quiet
         self._pods: dict[object, str] = {}
         self._why: set[str] = set()
+
+    def away(self, error: Unreachable) -> None:
+        """The service does not answer any more."""
+        if not self._quiet:
+            paragraph(self._out, f"{error.server} does not answer ({error.why}). Waiting for it…")
 
     def tell(self, job: Job, pod: Pod | None) -> None:
         """The job and the pod that is waited for, whenever one of them changes."""
@@ -126,11 +136,17 @@ class _Reading:
             else:
                 yield from self._several(None if every else ranks)
 
+    def tell_failed(self, ranks: Sequence[int] | None) -> None:
+        """Say of pods that wrote nothing how they failed, such as a command that is not in the image."""
+        for one in self._pods():
+            if one.reason is not None and one.logged and (ranks is None or one.rank in ranks):
+                paragraph(console(sys.stderr), f"pod {one.name} wrote nothing: {one.reason.code}: {one.reason.message}")
+
     def _pods(self) -> list[Pod]:
         return carry_out(self._client.transport, pods(self._operations, str(self._target), self._target.namespace))
 
     def _one(self, rank: int | None, *, follow: bool) -> Iterator[LogLine]:
-        wish = replace(self._wish, rank=rank, on_wait=self._waiting.tell)
+        wish = replace(self._wish, rank=rank, on_wait=self._waiting.tell, on_away=self._waiting.away)
         operation = log_lines(self._operations, str(self._target), self._target.namespace, wish, follow_it=follow)
         yield from lines(self._client.transport, operation)
 

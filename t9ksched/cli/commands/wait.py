@@ -30,19 +30,23 @@ class Goal(StrEnum):
 def wait(
     service: Service,
     target: Annotated[str, typer.Argument(metavar="KIND/NAME", help="Such as pj/resnet.")],
-    goal: Annotated[Goal, typer.Option("--for", help="What to wait for.")] = Goal.finished,
+    goal: Annotated[
+        Goal | None, typer.Option("--for", help="What to wait for (default: its end, which must be a success).")
+    ] = None,
     timeout: Annotated[str, typer.Option("--timeout", metavar="DURATION", help="Such as 90s, 10m or 1h.")] = "1h",
     namespace: NamespaceOption = "default",
     output: OutputOption = Output.table,
 ) -> None:
     """Wait for a job; on a terminal, tell meanwhile why it waits and what changes. `running` is also reached by a job
-    that has already succeeded.
+    that has already succeeded, `finished` by one that failed, too.
     """
+    must_succeed, goal = goal is None, goal or Goal.finished
     wanted = parse_target(target, namespace)
     end = time.monotonic() + _seconds(timeout)
     job: dict[str, Any] | None = None
     out = console()
-    watch = Watch(service(), wanted, Teller(out) if output is Output.table and out.is_terminal else None)
+    told = output is Output.table and out.is_terminal
+    watch = Watch(service(), wanted, Teller(out) if told else None)
     while True:
         try:
             seen = watch.look()
@@ -63,10 +67,12 @@ def wait(
                 remedy=f"See why: t9ksched explain {wanted} -n {namespace}",
             )
         watch.wait(left)
+    if must_succeed and job is not None and job.get("phase") != "Succeeded":
+        raise _ended(job)
     if output is Output.json:
         print_json(job)
-    else:
-        console().print(f"{wanted} is {goal.value}" if job is None else f"{wanted} is {job.get('phase')}")
+    elif job is None or not told:
+        out.print(f"{wanted} is {goal.value}" if job is None else f"{wanted} is {job.get('phase')}")
 
 
 def reached(goal: Goal, job: dict[str, Any]) -> bool:
@@ -75,14 +81,19 @@ def reached(goal: Goal, job: dict[str, Any]) -> bool:
     there = goals.reached(goal, phase)
     if there is not None:
         return there
-    name = f"{job.get('kind')}/{job.get('name')}"
     if phase == TERMINATING:
-        raise Failure(f"{name} is being deleted and will not be {goal.value} any more.")
+        raise Failure(f"{_name(job)} is being deleted and will not be {goal.value} any more.")
+    raise _ended(job, f" and will not be {goal.value} any more")
+
+
+def _ended(job: dict[str, Any], more: str = "") -> Failure:
     reason = job.get("reason") or {}
-    raise Failure(
-        f"{name} ended as {phase} and will not be {goal.value} any more.",
-        details=[str(reason["message"])] if reason.get("message") else [],
-    )
+    details = [str(reason["message"])] if reason.get("message") else []
+    return Failure(f"{_name(job)} ended as {job.get('phase')}{more}.", details=details)
+
+
+def _name(job: dict[str, Any]) -> str:
+    return f"{job.get('kind')}/{job.get('name')}"
 
 
 def _seconds(text: str) -> float:

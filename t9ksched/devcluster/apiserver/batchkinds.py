@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from t9ksched.devcluster.apiserver.metadata import validate_labels
+from t9ksched.devcluster.apiserver.metadata import validate_annotations, validate_labels
 from t9ksched.devcluster.apiserver.pods import default_pod_spec, validate_pod_spec
 from t9ksched.devcluster.apiserver.selectors import METADATA_FIELDS, at
 from t9ksched.devcluster.apiserver.status import Cause, bad_value, not_allowed, required
@@ -22,8 +22,9 @@ def _default_template(holder: Object) -> None:
 
 def _validate_template(spec: Object, root: str = "spec.template") -> list[Cause]:
     template = spec.get("template") or {}
-    labels = (template.get("metadata") or {}).get("labels")
-    causes = validate_labels(labels, f"{root}.metadata.labels")
+    metadata = template.get("metadata") or {}
+    causes = validate_labels(metadata.get("labels"), f"{root}.labels")
+    causes += validate_annotations(metadata.get("annotations"), f"{root}.annotations")
     return causes + validate_pod_spec(template.get("spec") or {}, f"{root}.spec")
 
 

@@ -76,17 +76,7 @@ def validate(metadata: Object, name_fault: Callable[[str], str]) -> list[Cause]:
 
 def _common(metadata: Object) -> list[Cause]:
     causes = validate_labels(metadata.get("labels"), "metadata.labels")
-    annotations = metadata.get("annotations") or {}
-    for key in annotations:
-        if fault := names.label_key_fault(key.lower()):
-            causes.append(bad_value("metadata.annotations", key, fault))
-    size = sum(len(key) + len(value) for key, value in annotations.items())
-    if size > _MAX_ANNOTATIONS:
-        causes.append(
-            Cause(
-                "FieldValueTooLong", f"Too long: may not be more than {_MAX_ANNOTATIONS} bytes", "metadata.annotations"
-            )
-        )
+    causes += validate_annotations(metadata.get("annotations"), "metadata.annotations")
     for number, finalizer in enumerate(metadata.get("finalizers") or []):
         field = f"metadata.finalizers[{number}]"
         if fault := names.label_key_fault(finalizer):
@@ -116,6 +106,17 @@ def _owners(references: list[Object]) -> list[Cause]:
             f" {leaders[0]} and {leaders[1]}"
         )
         causes.append(bad_value(at, references, text))
+    return causes
+
+
+def validate_annotations(annotations: Any, field: str) -> list[Cause]:
+    """The faults of a map of annotations."""
+    causes = [
+        bad_value(field, key, fault) for key in annotations or {} if (fault := names.label_key_fault(key.lower()))
+    ]
+    size = sum(len(key) + len(value) for key, value in (annotations or {}).items())
+    if size > _MAX_ANNOTATIONS:
+        causes.append(Cause("FieldValueTooLong", f"Too long: may not be more than {_MAX_ANNOTATIONS} bytes", field))
     return causes
 
 

@@ -8,7 +8,7 @@ from t9ksched.model.reasons import Code, Reason
 from t9ksched.scheduler.report.ended import failure
 from t9ksched.scheduler.report.observed_job import ObservedJob
 from t9ksched.scheduler.report.restarts import restarting
-from t9ksched.scheduler.state.records import FINISHED, GangRecord
+from t9ksched.scheduler.state.records import FINISHED, GangRecord, PodRecord
 from t9ksched.scheduler.state.state import ClusterState
 
 POD_FAILED: Final = "PodFailed"
@@ -40,7 +40,18 @@ def shown_reason(
         reason = restarting(view.record, view.gangs, state) or reason
     if now == "Pending" and reason is None and view.gangs:
         reason = unjudged(view.gangs)
+    if now in ("Pending", "Starting") and reason is None and (why := hindered(view.pods)) is not None:
+        return why
     return JobReason(str(reason.code), reason.message) if reason is not None else None
+
+
+def hindered(pods: Iterable[PodRecord]) -> JobReason | None:
+    """What keeps a pod that has a node from running, such as an image that cannot be pulled; None where nothing is."""
+    for pod in pods:
+        if pod.hindrance is not None:
+            code, message = pod.hindrance
+            return JobReason(code, f"pod {pod.name}: {message}")
+    return None
 
 
 def unjudged(gangs: Iterable[GangRecord]) -> Reason | None:

@@ -92,6 +92,7 @@ class PodEvents:
                 place = self._state.places.seen_bound(record, record.node)
                 if place is not None:
                     self._state.joining.put_back(record, place)
+        record.hindrance = pod.status.hindrance if record.node and record.ours else None
         if record.finished and record.ours:
             record.ended = nanoseconds(pod.status.ended_at)
         if record.phase == "Failed" and was[0] != "Failed" and record.ours:

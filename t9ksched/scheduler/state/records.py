@@ -84,6 +84,8 @@ class PodRecord(msgspec.Struct, eq=False):
     """When its last container ended, in nanoseconds since the epoch; 0 until it has, and where no container says so."""
     ending: str = ""
     """How it failed, for people; empty unless it did."""
+    hindrance: tuple[str, str] | None = None
+    """What keeps it from running where it is bound, as its node says: a word and a sentence."""
 
     @property
     def claimed_by(self) -> str:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from t9ksched.model.errors import FieldError, Invalid
+from t9ksched.model.labels import key_fault
 from t9ksched.model.resources import NVIDIA_GPU
 
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
@@ -92,11 +93,14 @@ def read_annotations(texts: Sequence[str]) -> dict[str, str]:
     """Annotations as `KEY=VALUE`.
 
     Raises:
-        Invalid: a text is written otherwise; whether the keys are good is judged at submission.
+        Invalid: a text is written otherwise, or a key is none.
     """
     if wrong := [text for text in texts if not text.partition("=")[0] or "=" not in text]:
         raise Invalid(FieldError("annotation", f"{text!r} is no annotation: write KEY=VALUE") for text in wrong)
-    return dict(text.split("=", 1) for text in texts)
+    found = dict(text.split("=", 1) for text in texts)
+    if faults := [fault for key in found if (fault := key_fault(key, "annotation"))]:
+        raise Invalid(FieldError("annotation", fault) for fault in faults)
+    return found
 
 
 def read_mounts(texts: Iterable[str]) -> tuple[Mount, ...]:

@@ -136,7 +136,7 @@ def test_filters_and_forms(service: Service, call: Call) -> None:
     service.answers["GET /apis/v1/whoami"] = 200, {"user": "ann"}
     service.answers["GET /apis/v1/workloads"] = 200, {"items": []}
     code, out, _ = call("jobs", "--mine", "--user", "bob", "--queue", "a", "--queue", "b", "--phase", "Failed", "--all")
-    assert (code, out.startswith("No jobs in queue a or b and phase Failed and user bob or ann.")) == (0, True)
+    assert (code, out.startswith("No jobs in queue a or b and in phase Failed and of user bob or ann.")) == (0, True)
     assert service.seen[-1][1] == "/apis/v1/workloads?queue=a&queue=b&phase=Failed&user=bob&user=ann&deleted=true"
     service.answers["GET /apis/v1/workloads"] = 200, {"items": [JOB, WAITS]}
     code, out, _ = call("jobs", "-o", "custom-columns=POS", "--sort", "-name")

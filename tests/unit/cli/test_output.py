@@ -1,4 +1,6 @@
 import io
+import re
+from collections import Counter
 from datetime import UTC, datetime
 
 import pytest
@@ -8,7 +10,7 @@ from rich.console import Console
 from rich.text import Text
 
 from t9ksched.cli.commands.jobs import show
-from t9ksched.cli.output import age, ahead, print_table, table
+from t9ksched.cli.output import age, ahead, cells_of, print_table, table
 
 NOW = datetime(2026, 1, 2, 12, tzinfo=UTC)
 
@@ -60,14 +62,26 @@ def test_without_a_terminal_a_table_is_the_one_that_rich_prints(rows: list[tuple
     ours, rich = Console(file=io.StringIO(), width=240), Console(file=io.StringIO(), width=240)
     print_table(ours, made)
     rich.print(made, crop=False)
-    assert ours.file.getvalue() == rich.file.getvalue()  # type: ignore[attr-defined]
+    of_rich = rich.file.getvalue().split("\n")  # type: ignore[attr-defined]
+    assert ours.file.getvalue() == "\n".join(line.rstrip(" ") for line in of_rich)  # type: ignore[attr-defined]
+
+
+@given(rows=st.lists(st.tuples(CELLS, CELLS, CELLS), min_size=1, max_size=4), width=st.integers(45, 90))
+def test_a_table_fits_a_terminal_and_loses_nothing(rows: list[tuple[str, str, str]], width: int) -> None:
+    out = Console(file=io.StringIO(), width=width, force_terminal=True, _environ={"TERM": "xterm"})
+    words = [[" ".join([cell.strip()] * 8).strip() for cell in row] for row in rows]
+    print_table(out, table(("NAME", "N", "WHAT"), words))
+    printed = re.sub("\x1b\\[[0-9;]*m", "", out.file.getvalue())  # type: ignore[attr-defined]
+    assert all(cells_of(line) <= width for line in printed.split("\n"))
+    for cell in (cell for row in words for cell in row):
+        assert Counter("".join(cell.split())) <= Counter("".join(printed.split()))
 
 
 def test_a_table_on_a_narrow_terminal_is_never_cut() -> None:
-    out = Console(file=io.StringIO(), width=20, force_terminal=True, _environ={"TERM": "dumb"})
+    out = Console(file=io.StringIO(), width=20, force_terminal=True, _environ={"TERM": "xterm"})
     print_table(out, table(("NAME", "WHAT"), [["a-name-longer-than-the-terminal", "spec[0] of it, and no markup"]]))
     printed = out.file.getvalue()  # type: ignore[attr-defined]
-    assert "a-name-longer-than-the-terminal   spec[0] of it, and no markup" in printed
+    assert "a-name-longer-than-the-terminal  spec[0] of it, and no markup" in printed
 
 
 @pytest.mark.parametrize("terminal", [True, False])
