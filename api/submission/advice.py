@@ -20,14 +20,14 @@ from api.http.aside import FEW
 from api.http.responses import Json
 from api.leader import LeaderAway
 from api.services import Services
-from api.submission.submission import Item
+from api.submission.submission import Item, waits
 from t9ksched.admission.misspelt import misspelt_fields, misspelt_metadata
 from t9ksched.admission.oddities import Vocabulary, nearest, odd_pods, odd_queue
 from t9ksched.admission.podfields import POD_SPEC
 from t9ksched.admission.signals import Annotated, vain_signals
 from t9ksched.model.api_resource import Resource
 from t9ksched.model.errors import FieldWarning, child
-from t9ksched.model.names import RESERVATION_ANNOTATION
+from t9ksched.model.names import AFTER_ANNOTATION, AFTER_CANCEL_ANNOTATION, RESERVATION_ANNOTATION
 from t9ksched.model.reservation_form import parse_reservation
 from t9ksched.packaged import folder
 from t9ksched.store.errors import StoreError
@@ -81,6 +81,7 @@ async def about_jobs(services: Services, caller: Caller, items: Sequence[Item]) 
             for template in item.workload.templates:
                 found += odd_pods(template.spec, f"{item.prefix}{template.path}", known)
         found += _vain_signals(caller, item)
+        found += _vain_end(item)
     found += await _unknown_reservations(services, items)
     return [warning.to_dict() for warning in dict.fromkeys(found)]
 
@@ -99,6 +100,14 @@ def _vain_signals(caller: Caller, item: Item) -> Iterator[FieldWarning]:
         where = f"{item.prefix}{path}.annotations"
         parts.append(Annotated(where, _mapping(annotations), _mapping(spec)))
     yield from vain_signals(parts, rules_of(record)[0] if record is not None else None)
+
+
+def _vain_end(item: Item) -> Iterator[FieldWarning]:
+    """An end for what can never start, of a job that waits for no other."""
+    annotations = item.obj["metadata"].get("annotations") or {}
+    if item.is_job and not waits(item.obj) and str(annotations.get(AFTER_CANCEL_ANNOTATION)) == "true":
+        path = child(f"{item.prefix}metadata.annotations", AFTER_CANCEL_ANNOTATION)
+        yield FieldWarning(path, f"the job waits for no other: say for which with {AFTER_ANNOTATION}")
 
 
 def _mapping(value: object) -> Mapping[str, Any]:

@@ -179,9 +179,18 @@ def prepare(documents: Sequence[tuple[str, Any]], wish: Wish, seed: str | None =
         if wish.priority is not None and item.ours and KINDS[item.resource.kind].pod is not None and item.group is None:
             text = f"a {item.resource.kind} has no priority: leave it out, or put its pods in a PodGroup"
             faults.append(FieldError("priority", text))
+    if wish.after_cancel and not any(waits(item.obj) for item in items if item.is_job):
+        faults.append(
+            FieldError("afterCancel", "is about what a job waits for, and none waits for another: name one with after")
+        )
     if faults:
         raise invalid(dict.fromkeys(faults))
     return sorted(items, key=lambda item: item.resource.kind != "PodGroup")
+
+
+def waits(obj: Mapping[str, Any]) -> bool:
+    """Whether a job waits for others."""
+    return AFTER_ANNOTATION in (obj["metadata"].get("annotations") or {})
 
 
 def entering(item: Item, submitter: Identity) -> Request:

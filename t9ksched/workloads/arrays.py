@@ -22,6 +22,8 @@ LARGEST: Final = 999_999
 KINDS: Final = ("Job", "MPIJob", "Pod", "PyTorchTrainingJob")
 """Of which arrays are made: kinds with pods of their own, that end."""
 _SHOWN: Final = 60
+_LONGEST: Final = 63
+"""Characters of an element's name."""
 _PART: Final = re.compile(r"([0-9]{1,12})(?:-([0-9]{1,12})(?::([0-9]{1,12}))?)?")
 _NUMBER: Final = re.compile(r"[0-9]{1,6}")
 _ELEMENT: Final = re.compile(r"([a-z0-9-]+)(?:\[([0-9]{1,6})\])?(?:%([0-9]{1,6}))?")
@@ -100,6 +102,12 @@ def elements(obj: Mapping[str, Any], array: Array) -> list[dict[str, Any]]:
         raise ValueError(f"an array is made of a {', '.join(KINDS[:-1])} or {KINDS[-1]}, not of a {kind}")
     if not is_label(name):
         raise ValueError(f"{name[:_SHOWN]!r} is no name of an array: use at most 63 of a-z, 0-9 and -")
+    most = _LONGEST - len(f"-{array.indices[-1]}")
+    if len(name) > most:
+        raise ValueError(
+            f"the name {name!r} has {len(name)} characters, and with '-{array.indices[-1]}' that of an element would"
+            f" exceed {_LONGEST}: use at most {most}"
+        )
     paths = [template.path for template in read(obj).templates]
     return [_element(obj, Element(name, index, array.most), paths) for index in array.indices]
 

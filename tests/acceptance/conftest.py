@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -123,20 +123,27 @@ class Up:
     """A running `t9ksched up`."""
 
     def __init__(
-        self, data_dir: Path, *options: str, admin: Path | None = None, files: int | None = None, fresh: bool = False
+        self,
+        data_dir: Path,
+        *options: str,
+        admin: Path | None = None,
+        files: int | None = None,
+        fresh: bool = False,
+        below: Sequence[str] = (),
     ) -> None:
         """`admin` is the kubeconfig with which `kube` speaks to the cluster; usually what `up` told.
 
-        `files` is how many descriptors the process may have. With `fresh` it is started from nothing, as users do it.
+        `files` is how many descriptors the process may have. With `fresh` it is started from nothing, as users do it;
+        with `below` by that command.
         """
         self.data_dir = data_dir
         self._log = (data_dir.parent / f"{data_dir.name}.log").open("a")
         arguments = ["up", "--port", "0", "-o", "json", "--data-dir", str(data_dir), *options]
         self.process: Process | subprocess.Popen[str]
-        if fresh or files:
+        if fresh or files or below:
             limited = ["bash", "-c", f'ulimit -n {files}; exec "$0" "$@"'] if files else []
             self.process = subprocess.Popen(
-                [*limited, sys.executable, "-m", "t9ksched", *arguments],
+                [*below, *limited, sys.executable, "-m", "t9ksched", *arguments],
                 stdout=subprocess.PIPE,
                 stderr=self._log,
                 text=True,

@@ -21,6 +21,12 @@ _DOMAIN: Final = "cluster.local"
 _MOST_TRIES: Final = 2000
 
 
+def path_pattern(paths: Iterable[str]) -> re.Pattern[str]:
+    """Finds these paths, and what lies below them, in a text; the group `path` is the path itself."""
+    alternatives = "|".join(re.escape(path) for path in sorted(paths, key=len, reverse=True))
+    return re.compile(rf"(?<![\w./-])(?P<path>{alternatives})(?![\w.-])")
+
+
 def hostname(pod: Object) -> str:
     """What the pod calls itself."""
     return str(pod["spec"].get("hostname") or pod["metadata"]["name"])
@@ -148,11 +154,19 @@ def _listens_nobody(port: int) -> bool:
 
 
 class Translation:
-    """What is written for a cluster, as it is on this machine: other ports, and addresses for `names` if they are
-    given.
+    """What is written for a cluster, as it is on this machine: other ports, addresses for `names` if they are given,
+    and for `paths` the ones that they have here.
     """
 
-    def __init__(self, gang: Iterable[str], ports: Mapping[int, int], names: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        gang: Iterable[str],
+        ports: Mapping[int, int],
+        names: Mapping[str, str] | None = None,
+        paths: Mapping[str, str] | None = None,
+    ) -> None:
+        self._paths = dict(paths or {})
+        self._places = path_pattern(self._paths)
         self._moved = {port: local for port, local in ports.items() if port != local}
         # A name without a dot may be any word.
         self._gang = frozenset(name for name in gang if "." in name)
@@ -161,7 +175,9 @@ class Translation:
         self._pattern = re.compile(rf"(?<![\w.-])(?P<host>{hosts})(?![\w-]|\.\w)(?::(?P<port>\d{{1,5}})\b)?")
 
     def text(self, text: str) -> str:
-        """A value or an argument, with what it says about hosts as it is here."""
+        """A value or an argument, with what it says about hosts and paths as it is here."""
+        if self._paths:
+            text = self._places.sub(lambda found: self._paths[found["path"]], text)
         return self._pattern.sub(self._replace, text) if self._gang or self._names else text
 
     def _replace(self, found: re.Match[str]) -> str:

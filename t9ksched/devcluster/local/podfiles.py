@@ -2,7 +2,8 @@
 
 `fault_of` says why a pod cannot run here at all, before anything is started. Volumes: `emptyDir`, `configMap`,
 `secret`, `downwardAPI` and `projected` are made in the pod's folder; `hostPath`, and claims whose volume is a
-`hostPath` or `local` one, are directories of this machine.
+`hostPath` or `local` one, are directories of this machine. Where processes cannot have mounts of their own, a volume of
+files that is named by its path in what a container is started with is put there by the path that it has here.
 """
 
 import base64
@@ -15,11 +16,13 @@ from typing import Any, Final
 from t9ksched.devcluster.controllers.volumes import PROVISIONER
 from t9ksched.devcluster.local.environment import BadConfig, Source, amount, field
 from t9ksched.devcluster.local.lifecycle import containers_of
+from t9ksched.devcluster.local.names import path_pattern
 from t9ksched.devcluster.local.setup import Mount
 
 Object = dict[str, Any]
 SHARED_MEMORY: Final = "/dev/shm"
-_MADE: Final = ("emptyDir", "configMap", "secret", "downwardAPI", "projected")
+_FILES: Final = ("configMap", "secret", "downwardAPI", "projected")
+_MADE: Final = ("emptyDir", *_FILES)
 _KINDS: Final = (*_MADE, "hostPath", "persistentVolumeClaim", "ephemeral")
 _HANDLERS: Final = ("exec", "sleep")
 
@@ -99,10 +102,20 @@ def _mounts(pod: Object, no_mounts: str) -> Iterator[str]:
             if in_place(volume, mount):
                 continue
             what = f"container {container['name']} mounts volume {mount['name']} at {path}, "
+            if no_mounts and any(kind in volume for kind in _FILES) and _names(container, path):
+                continue
             if no_mounts:
                 yield f"{what}and this machine lets its user mount nothing ({no_mounts}): use a hostPath of that path"
             elif not os.path.exists(path) and not needs_root(path):
                 yield f"{what}which is not there on this machine: make that directory first"
+
+
+def _names(container: Object, path: str) -> bool:
+    """Whether what a container is started with has a path in it."""
+    pattern = path_pattern([path])
+    texts = [*(container.get("command") or ()), *(container.get("args") or ())]
+    texts += [one.get("value") or "" for one in container.get("env") or ()]
+    return any(pattern.search(str(text)) for text in texts)
 
 
 def in_place(volume: Object, mount: Object) -> bool:

@@ -51,10 +51,12 @@ class Specs:
         bound = await self._bound(pod)
         volumes = Volumes(pod, folder / "volumes", machine.claims, found, bound, address, ADDRESS)
         mounts = volumes.mounts(container)
-        if not machine.no_mounts:
-            mounts.insert(0, Mount(source=str(machine.names.file(namespace)), target=str(HOSTS), readOnly=False))
         given = environment.variables(pod, container, address, ADDRESS, found)
-        here = self._translation(pod)
+        here = self._translation(pod, mounts)
+        if machine.no_mounts:
+            mounts = []
+        else:
+            mounts.insert(0, Mount(source=str(machine.names.file(namespace)), target=str(HOSTS), readOnly=False))
         variables = environment.inherited(os.environ) | {"HOSTNAME": hostname(pod)}
         variables |= here.variables(given) | self._card_variables(pod, container)
         root = ""
@@ -81,8 +83,10 @@ class Specs:
             spec["stopSignal"] = stop
         return spec
 
-    def _translation(self, pod: Object) -> Translation:
-        """Ports of the pod's headless Service, and addresses in place of names where those do not resolve."""
+    def _translation(self, pod: Object, mounts: list[Mount]) -> Translation:
+        """Ports of the pod's headless Service; addresses in place of names where those do not resolve, and the places
+        of volumes where they are not mounted.
+        """
         namespace, subdomain = pod["metadata"]["namespace"], pod["spec"].get("subdomain")
         known = self._machine.names.known(namespace)
         service = self._services.get(f"{namespace}/{subdomain}") if subdomain else None
@@ -93,7 +97,9 @@ class Specs:
             ports = self._machine.ports.of(service["metadata"]["uid"], wanted, existing)
             others = (one for one in self._pods.objects.values() if one["spec"].get("subdomain") == subdomain)
             gang = [name for one in others if one["metadata"]["namespace"] == namespace for name in names_of(one)]
-        return Translation(gang, ports, known if self._machine.no_mounts else None)
+        if not self._machine.no_mounts:
+            return Translation(gang, ports)
+        return Translation(gang, ports, known, {mount["target"]: mount["source"] for mount in mounts})
 
     def _card_variables(self, pod: Object, container: Object) -> dict[str, str]:
         """Which cards the container sees: those that it was given, and no other."""

@@ -123,6 +123,7 @@ def test_all_replica_types_have_it(obj: dict[str, Any]) -> None:
         ("Pod", "a.b", "'a.b' is no name of an array"),
         ("Pod", "a" * 64, "is no name of an array"),
         ("Pod", "", "'' is no name of an array"),
+        ("Pod", "a" * 62, "has 62 characters, and with '-1' that of an element would exceed 63: use at most 61"),
     ],
 )
 def test_of_other_kinds_and_names_there_are_no_arrays(kind: str, name: str, told: str) -> None:

@@ -125,7 +125,7 @@ def test_one_node_is_a_batch_job_with_its_script() -> None:
     found = translated("-n4 -c2 --mem=10G --gres=gpu:2", arguments=("a", "b c"))
     job, kept = found.objects
     assert (job["kind"], job["spec"]["backoffLimit"], validate(job)) == ("Job", 0, [])
-    assert container(found)["command"] == ["/etc/t9ksched/start", "a", "b c"]
+    assert container(found)["command"] == ["/t9ksched/start", "a", "b c"]
     assert container(found)["resources"] == {
         "requests": {"cpu": "8", "memory": "10Gi"},
         "limits": {"memory": "10Gi", "nvidia.com/gpu": 2},
@@ -201,6 +201,7 @@ def test_jobs_that_are_waited_for() -> None:
     told = found.objects[0]["metadata"]["annotations"]
     assert told[AFTER_ANNOTATION] == "Job/prep, MPIJob/walk, PyTorchTrainingJob/other:any"
     assert told[AFTER_CANCEL_ANNOTATION] == "true"
+    assert found.fields[f"metadata.annotations[{AFTER_CANCEL_ANNOTATION}]"].endswith("--kill-on-invalid-dep=yes")
     assert AFTER_CANCEL_ANNOTATION not in str(translated("-d afterok:job/a --kill-on-invalid-dep=no").objects)
 
 

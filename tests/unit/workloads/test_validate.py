@@ -173,6 +173,9 @@ TABLE: list[tuple[dict[str, Any], str, str]] = [
     (named(pytorch(), "a.b"), "metadata.name", "begin with a letter"),
     (named(pytorch(), "n" * 60), "metadata.name", "at most 54"),
     (named(notebook(), "n" * 50), "metadata.name", "at most 44"),
+    (named(obj("Job", {"template": template()}, "batch/v1"), "n" * 64), "metadata.name", "at most 63"),
+    (named(obj("StatefulSet", {"template": template()}, "apps/v1"), "n" * 53), "metadata.name", "at most 52"),
+    (named(obj("PodGroup", {}, "scheduler.tensorstack.dev/v1beta1"), "n" * 64), "metadata.name", "at most 63"),
     (obj("PyTorchTrainingJob", None), "spec", "is missing"),  # type: ignore[arg-type]
     (obj("PyTorchTrainingJob", []), "spec", "must be a mapping"),  # type: ignore[arg-type]
     # other kinds
@@ -229,6 +232,9 @@ def test_all_faults_at_once() -> None:
         with_resources({"cpu": 0.5, "memory": "1e9"}),
         obj("Pod", {"containers": [container()]}, "v1", name=None, generateName="p-"),
         named(pytorch(), "n" * 54),
+        named(obj("Job", {"template": template()}, "batch/v1"), "n" * 63),
+        named(obj("StatefulSet", {"template": template()}, "apps/v1"), "n" * 52),
+        named(obj("Deployment", {"template": template()}, "apps/v1"), "n" * 99),
         with_spec(runMode=None, runPolicy=None, elastic=None),
     ],
 )

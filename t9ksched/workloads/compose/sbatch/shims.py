@@ -2,7 +2,7 @@
 
 from typing import Final
 
-FOLDER: Final = "/etc/t9ksched"
+FOLDER: Final = "/t9ksched"
 START: Final = """#!/bin/sh
 # Runs the script as a batch job of Slurm is run: with the variables that tell it where it is, and with srun.
 export SLURM_NODEID="${RANK:-0}"

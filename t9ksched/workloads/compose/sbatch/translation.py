@@ -268,6 +268,8 @@ def _lines(composed: Composed, given: Mapping[str, Given]) -> dict[str, str]:
     for option, annotation in _ANNOTATIONS.items():
         if option in given:
             found[child("metadata.annotations", annotation)] = _at(given[option])
+    if "kill-on-invalid-dep" in given:
+        found[child("metadata.annotations", AFTER_CANCEL_ANNOTATION)] = _at(given["kill-on-invalid-dep"])
     if "array" in given:
         found["array"] = _at(given["array"])
     return found

@@ -49,6 +49,7 @@ async def test_parameters_become_annotations_and_win(world: World) -> None:
         ("after=nb/lab", "after", "a Notebook does not end by itself"),
         ("after=Job/gone", AT, "there is no Job/gone in the namespace 'default' that you may see"),
         ("afterCancel=perhaps", "query.afterCancel", "neither true nor false"),
+        ("afterCancel=true", "afterCancel", "none waits for another"),
     ],
 )
 async def test_what_cannot_be_waited_for_is_refused(world: World, query: str, path: str, told: str) -> None:
@@ -57,6 +58,18 @@ async def test_what_cannot_be_waited_for_is_refused(world: World, query: str, pa
         assert (refused.status, refused.paths) == (422, [path])
         assert told in refused.body["errors"][0]["message"]
     assert not world.kube.objects
+
+
+async def test_an_end_that_means_nothing_is_warned_about(world: World) -> None:
+    made = await world.user("POST", WORKLOADS, job("train", annotations={CANCEL: "true"}))
+    assert [one["path"] for one in made.body["warnings"]] == [f"metadata.annotations[{CANCEL}]"]
+    both = job("next", annotations={CANCEL: "true", AFTER: "pj/train"})
+    assert (await world.user("POST", WORKLOADS, both)).body["warnings"] == []
+    assert (
+        await world.user(
+            "POST", f"{WORKLOADS}?afterCancel=true", both | {"metadata": both["metadata"] | {"name": "last"}}
+        )
+    ).status == 201
 
 
 async def test_another_users_job_is_as_one_that_is_not_there(world: World) -> None:

@@ -67,3 +67,10 @@ def test_ports_and_names_are_put_into_what_is_started() -> None:
     assert replaced.text("my-g-0.gang g-0.gangs g-0.gang.org") == "my-g-0.gang g-0.gangs g-0.gang.org"
     assert replaced.text("train g-0") == "train g-0", "a name without a dot may be any word"
     assert Translation([], {}).text("a:1") == "a:1"
+
+
+def test_paths_of_volumes_are_put_into_what_is_started_where_nothing_is_mounted() -> None:
+    here = Translation([], {}, {}, {"/files": "/data/v/files", "/files/in": "/data/v/in"})
+    assert here.text("/files/run /files/in/a --to=/files") == "/data/v/files/run /data/v/in/a --to=/data/v/files"
+    assert here.text("/files2 /my/files x/files /files.d") == "/files2 /my/files x/files /files.d"
+    assert here.variables({"PATH": "/bin:/files:/usr/bin"}) == {"PATH": "/bin:/data/v/files:/usr/bin"}
