@@ -5,33 +5,20 @@ gang waits any more are forgotten.
 """
 
 from collections.abc import Container, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 
 from t9ksched.engine.arrays import Indices, Int64s, Mask
 from t9ksched.engine.nodes import Static
-from t9ksched.engine.plan import Waiting
-from t9ksched.engine.wait_kinds import Kind, Reasons, Shared, Signature
+from t9ksched.engine.shared_rooms import Shared
+from t9ksched.engine.told_lines import ToldLine
+from t9ksched.engine.wait_kinds import Kind, Reasons, Signature
 from t9ksched.model.gang import Gang
 from t9ksched.model.podclass import PodClass
 
 _FEW: Final = 256
 """So many kinds are kept, whether gangs of some wait or not."""
-
-
-class ToldLine(NamedTuple):
-    """A line of which all gangs were told without a turn: its gangs, its kinds, and what was told.
-
-    Attributes:
-        tried, alike: what this adds to the numbers of a cycle (`Stats`).
-    """
-
-    source: list[Gang]
-    kinds: list[tuple[Kind, Reasons]]
-    told: list[Waiting]
-    tried: int
-    alike: int
 
 
 class PastWaits:
@@ -81,17 +68,21 @@ class PastWaits:
             self._static, self._sources = static, sources
             self.free = free.copy()
         elif len(self._kinds) > _FEW:
-            unused = [one for one, kind in self._kinds.items() if kind.cycle < self.cycle - 1]
+            lately = self.cycle - 1
+            unused = [one for one, kind in self._kinds.items() if kind.cycle < lately and not _told(kind, lately)]
             for one in unused:
-                kind = self._kinds.pop(one)
-                kind.shared.kinds.pop(one)
-                kind.shared.learned()
-                kind.valid = False
+                self._kinds.pop(one).shared.forget(one)
         if len(self._shared) > len(self._kinds):
             self._shared = {identity: shared for identity, shared in self._shared.items() if shared.kinds}
         if len(self._of) > _FEW + 2 * gangs:
             self._of.clear()
+        self.lines = {queue: line for queue, line in self.lines.items() if line.cycle >= self.cycle - 1}
         self.promised = {uid: told for uid, told in self.promised.items() if uid in holders}
+
+    def settle(self, queue: str) -> None:
+        """Gangs of this queue are about to be told: find out which kinds of theirs are told otherwise than before."""
+        for shared in self._shared.values():
+            shared.settle(queue)
 
     def note(self, rows: Sequence[int] | Indices) -> None:
         """On these nodes something may have changed since the last call of `change` or `change_noted`."""
@@ -139,13 +130,17 @@ class PastWaits:
         kind = self._kinds.get(signature)
         if kind is None or kind.shared.mask is not mask or kind.pod_class is not pod_class:
             if kind is not None:
-                kind.valid = False
-                kind.shared.kinds.pop(signature, None)
-                kind.shared.learned()
+                kind.shared.forget(signature)
             shared = self._shared.get(id(mask))
             if shared is None:
                 assert self._static is not None
                 shared = self._shared[id(mask)] = Shared(mask, self.free, self._static.resources)
+                shared.settle(queue)
             kind = self._kinds[signature] = shared.kinds[signature] = Kind(ident, queue, pod_class, pods, shared)
         kind.shared.learned()
         return kind
+
+
+def _told(kind: Kind, lately: int) -> bool:
+    """Whether gangs of the kind were told with all of their queue in that cycle or later."""
+    return kind.line is not None and kind.line.cycle >= lately

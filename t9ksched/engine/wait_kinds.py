@@ -6,27 +6,34 @@ kinds cost what the change could mean to them.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from t9ksched.engine import explain
-from t9ksched.engine.arrays import Indices, Int64s, Mask, There
-from t9ksched.engine.nodes import LARGEST
+from t9ksched.engine.arrays import Int64s, There
 from t9ksched.model.podclass import PodClass
-from t9ksched.model.reasons import Reason
+from t9ksched.model.reasons import Code, Reason
+
+if TYPE_CHECKING:
+    from t9ksched.engine.shared_rooms import Shared
+    from t9ksched.engine.told_lines import ToldLine
 
 Signature = tuple[object, ...]
 Reasons = tuple[Reason, ...]
 Limits = tuple[tuple[str, str, int, int], ...]
 """What the queue of a kind may have and has: account, resource, cap and held."""
-_ENTRIES: Final = 1_000_000
-"""So many kinds times rows are looked at together."""
-_PARTS: Final = 512
+PARTS: Final = 512
 _REASONS: Final = 3
 """So many reasons of a kind are kept."""
 NOWHERE: Final = (-1, -1)
-_ANY: Final = np.iinfo(np.int64).min
+NO_ROOM_HELPS: Final = (Code.NO_NODE_MATCHES, Code.CARD_TYPE_MISMATCH, Code.NEVER_FITS)
+"""A gang with one of these reasons would not fit after any eviction."""
+
+
+def hopeless(told: Reasons) -> bool:
+    """Whether nothing that leaves would help those who are told that."""
+    return any(reason.code in NO_ROOM_HELPS for reason in told)
 
 
 class Kind:
@@ -46,10 +53,12 @@ class Kind:
         over_quota: why its queue cannot pay while `limits` are what it may have and has; None where it can.
         fit, able, total: how many of its pods fit, on how many nodes, and how many would at most.
         closest: of the nodes with all that one pod needs, but not at once, that with most of it: row and part.
-        searched: the number of the scene in which no victims were found for gangs of this priority, and that; None
-            where that is not known, or room changed since.
+        searched: the number of the scene in which no victims were found for gangs of this priority, that, and how often
+            room had changed on the nodes then; None where that is not known.
         unheld: how many of its pods would fit if no room was held, and what that is.
         cycle: the latest cycle in which it was of use.
+        line: the line that was told whole in which its gangs are; it learns when they may have to be told anew.
+        at: its row in the numbers of the nodes that it shares.
     """
 
     __slots__ = (
@@ -57,6 +66,7 @@ class Kind:
         "_lacks",
         "able",
         "alone",
+        "at",
         "away",
         "closest",
         "counted",
@@ -67,6 +77,7 @@ class Kind:
         "fixed",
         "ident",
         "limits",
+        "line",
         "match",
         "needs",
         "over_quota",
@@ -100,9 +111,10 @@ class Kind:
         """What it was told lately where most was free of each resource: as pods end and come, that is soon so again."""
         self.over_quota: Reason | None = None
         self.limits: Limits | None = None
-        self.searched: tuple[int, int] | None = None
+        self.searched: tuple[int, int, int] | None = None
         self.unheld: tuple[There, int] | None = None
-        self.cycle = 0
+        self.cycle = self.at = 0
+        self.line: ToldLine | None = None
 
     @property
     def is_told(self) -> bool:
@@ -125,12 +137,21 @@ class Kind:
         self._lacks, self.closest = (), NOWHERE
         if not self.alone:
             self.valid = False
+        if self.line is not None:
+            self.line.moved[self] = None
+
+    def invalidate(self) -> None:
+        """What was told, or the numbers, are not true of the nodes as they are."""
+        self.valid = False
+        if self.line is not None:
+            self.line.moved[self] = None
 
     def begin(self, cycle: int, demand: Mapping[str, int], fewest: int) -> None:
         """All about it is found anew in this cycle."""
         self.cycle, self.demand, self.fewest = cycle, demand, fewest
         self.limits = self.over_quota = self.unheld = None
-        self.counted = self.fixed = self.valid = False
+        self.invalidate()
+        self.counted = self.fixed = False
         self._lacks, self.closest = (), NOWHERE
 
     def fit_if(self, there: "There") -> int:
@@ -181,183 +202,10 @@ class Kind:
 
     def _find_closest(self) -> None:
         shared = self.shared
-        part = np.full(shared.free.shape[1], _PARTS, np.int64)
+        part = np.full(shared.free.shape[1], PARTS, np.int64)
         for at, units in self.needs:
-            np.minimum(part, np.clip(shared.free[at], 0, units) * _PARTS // units, out=part)
+            np.minimum(part, np.clip(shared.free[at], 0, units) * PARTS // units, out=part)
         part[~shared.mask] = -1
         row = int(part.argmax())
         self.closest = row, int(part[row])
-
-
-class _Inside(NamedTuple):
-    """The part of it on the nodes of a mask, with what is free there `now` and the `most` of each resource."""
-
-    of: There
-    changed: int
-    free: Int64s
-    now: Int64s
-    most: list[int]
-
-
-class Shared:
-    """Nodes that several kinds may use, with the numbers of these kinds as columns.
-
-    Attributes:
-        mask: the nodes, shape (nodes,).
-        free: what is free on all nodes, as the numbers of the kinds have it, shape (resources, nodes).
-        changed: how often room changed on these nodes.
-    """
-
-    def __init__(self, mask: Mask, free: Int64s, resources: Sequence[str]) -> None:
-        self.mask = mask
-        self.free = free
-        self.changed = 0
-        self.kinds: dict[Signature, Kind] = {}
-        self._resources = resources
-        self._counted: list[Kind] = []
-        self._needs: Int64s | None = None
-        self._pods: Int64s = np.zeros(0, np.int64)
-        self._best: Int64s | None = None
-        self._named: dict[str, int] | None = None
-        self._listed: tuple[Int64s, list[int]] | None = None
-        self._inside: _Inside | None = None
-
-    def learned(self) -> None:
-        """What a kind asks for, or its numbers, changed."""
-        self._needs = None
-
-    def best(self) -> Mapping[str, int]:
-        """The most that is free on one of the nodes, by resource."""
-        if self._named is None:
-            self._named = dict(zip(self._resources, self._most().tolist(), strict=True))
-        return self._named
-
-    def inside(self, there: There) -> _Inside:
-        """The part of it on these nodes."""
-        known = self._inside
-        if known is None or known.of is not there or known.changed != self.changed:
-            among = self.mask[there.rows]
-            free, now = there.free[:, among], self.free[:, there.rows[among]]
-            known = self._inside = _Inside(there, self.changed, free, now, free.max(axis=1, initial=0).tolist())
-        return known
-
-    def most(self, needs: Sequence[tuple[int, int]]) -> list[int]:
-        """The same for the resources of these needs."""
-        if self._listed is None or self._listed[0] is not self._most():
-            self._listed = self._most(), self._most().tolist()
-        most = self._listed[1]
-        return [most[at] for at, _ in needs]
-
-    def free_on(self, row: int) -> Mapping[str, int]:
-        """What is free on one node, by resource."""
-        return dict(zip(self._resources, self.free[:, row].tolist(), strict=True))
-
-    def _most(self) -> Int64s:
-        if self._best is None:
-            self._best = self.free[:, self.mask].max(axis=1, initial=_ANY)
-        return self._best
-
-    def change(self, rows: Indices, old: Int64s, new: Int64s, *, only_room: bool) -> None:
-        """On these nodes of the mask the free room was `old` and is `new`, shape (resources, rows); `free` has it.
-        Without `only_room`, something else changed that decides what is told.
-        """
-        self.changed += 1
-        if self._needs is None:
-            self._counted = [kind for kind in self.kinds.values() if kind.counted and kind.valid]
-            self._needs = self._columns()
-            self._pods = np.array([kind.pods for kind in self._counted], np.int64)
-        for kind in self.kinds.values():
-            kind.searched = None
-            if not (kind.fixed or (kind.counted and only_room)):
-                kind.valid = False
-        if not only_room:
-            self._needs, self._best, self._named = None, None, None
-            return
-        before = self._most()
-        self._raise_best(before, old, new)
-        self._affect_nowhere(before)
-        step = max(1, _ENTRIES // max(1, len(self._counted)))
-        for first in range(0, len(rows), step):
-            some = slice(first, first + step)
-            self._recount(old[:, some], new[:, some])
-            self._look_closer(rows[some], new[:, some])
-
-    def _columns(self) -> Int64s:
-        """What one pod of each kind needs, shape (kinds, resources)."""
-        needs = np.zeros((len(self._counted), len(self._resources)), np.int64)
-        for at, kind in enumerate(self._counted):
-            for resource, units in kind.needs:
-                needs[at, resource] = units
-        return needs
-
-    def _raise_best(self, before: Int64s, old: Int64s, new: Int64s) -> None:
-        best: Int64s = np.maximum(before, new.max(axis=1))
-        lost = np.flatnonzero((old.max(axis=1) >= before) & (new.max(axis=1) < before))
-        for at in lost.tolist():
-            best[at] = self.free[at, self.mask].max()
-        if np.array_equal(best, before):
-            return
-        self._best, self._named = best, None
-
-    def _affect_nowhere(self, before: Int64s) -> None:
-        """Kinds of which no pod fits anywhere are told the most that is free of what they lack."""
-        now, needs = self._most(), self._needs
-        assert needs is not None
-        moved = np.flatnonzero(now != before)
-        if not len(moved):
-            return
-        wanted = needs[:, moved]
-        for at in np.flatnonzero(((wanted > before[moved]) | (wanted > now[moved])).any(axis=1)).tolist():
-            if not self._counted[at].total:
-                self._counted[at].numbers_moved()
-
-    def _recount(self, old: Int64s, new: Int64s) -> None:
-        """Count again the kinds of which a pod fits there, or did."""
-        needs = self._needs
-        assert needs is not None
-        most = np.maximum(old, new).max(axis=1)
-        some = np.flatnonzero(((needs <= most) | (needs == 0)).all(axis=1))
-        if not len(some):
-            return
-        fitted, fits = _rooms(needs[some], old), _rooms(needs[some], new)
-        pods = self._pods[some, None]
-        differs = np.flatnonzero((fitted != fits).any(axis=1))
-        total = (fits - fitted).sum(axis=1)
-        fit = (np.minimum(fits, pods) - np.minimum(fitted, pods)).sum(axis=1)
-        able = (fits > 0).sum(axis=1) - (fitted > 0).sum(axis=1)
-        for at in differs.tolist():
-            kind = self._counted[some[at]]
-            kind.numbers_moved()
-            kind.total += int(total[at])
-            kind.fit += int(fit[at])
-            kind.able += int(able[at])
-
-    def _look_closer(self, rows: Indices, new: Int64s) -> None:
-        """Kinds that are told of the node that has most of what they need may be told of another one, or of less."""
-        told = [(at, *kind.closest) for at, kind in enumerate(self._counted) if kind.closest[0] >= 0]
-        if not told:
-            return
-        assert self._needs is not None
-        at, closest, most = np.array(told, np.int64).T
-        part = np.full((len(told), len(rows)), _PARTS, np.int64)
-        for resource in range(len(new)):
-            asked = self._needs[at, resource][:, None]
-            some = np.flatnonzero(asked)
-            if len(some):
-                has = np.clip(new[resource], 0, asked[some]) * _PARTS // asked[some]
-                part[some] = np.minimum(part[some], has)
-        other = np.isin(closest, rows) | (part >= most[:, None]).any(axis=1)
-        for nth in at[other].tolist():
-            self._counted[nth].numbers_moved()
-
-
-def _rooms(needs: Int64s, free: Int64s) -> Int64s:
-    """How many pods of each kind fit on each node, shape (kinds, rows)."""
-    rooms = np.full((len(needs), free.shape[1]), LARGEST, np.int64)
-    for at in range(needs.shape[1]):
-        asked = needs[:, at]
-        where = np.flatnonzero(asked)
-        if len(where):
-            rooms[where] = np.minimum(rooms[where], free[at] // asked[where, None])
-    found: Int64s = np.maximum(rooms, 0)
-    return found
+        shared.closer.add(self)

@@ -1,6 +1,6 @@
 """What turns find, remembered by kind, so that gangs like those that had one can be told without (`told_again.py`)."""
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -8,15 +8,13 @@ from t9ksched.engine import explain
 from t9ksched.engine.cycle import Cycle
 from t9ksched.engine.members import alike
 from t9ksched.engine.scheduling_key import SchedulingKey, fewest_cards
-from t9ksched.engine.wait_kinds import Kind, Reasons, Signature
+from t9ksched.engine.wait_kinds import NO_ROOM_HELPS, Kind, Reasons, Signature
 from t9ksched.engine.work import finish
 from t9ksched.model.gang import Gang
 from t9ksched.model.reasons import Code
 
 if TYPE_CHECKING:
     from t9ksched.engine.actions.told_again import ToldAgain
-
-_FIXED: Final = (Code.NEVER_FITS, Code.NO_NODE_MATCHES, Code.CARD_TYPE_MISMATCH)
 
 
 class Learning:
@@ -42,7 +40,7 @@ class Learning:
             self._learn_of_holder(signature, gang, key, reasons)
             return
         answer = cycle.failures.answer(key)
-        if not (answer.over_quota or answer.no_room) or not self._told.follow():
+        if not (answer.over_quota or answer.no_room) or not self._told.follow(gang.queue):
             return
         kind = self._kind(signature, gang.queue, key)
         if kind.valid and kind.cycle == self._told.number:
@@ -50,7 +48,7 @@ class Learning:
         kind.begin(self._told.number, key.demand, fewest_cards(key.groups))
         kind.told = answer.over_quota[1:] if answer.over_quota else answer.no_room
         kind.alone = key.plain and gang.topology in ("None", "Preferred")
-        kind.fixed = kind.alone and len(kind.told) == 1 and kind.told[0].code in _FIXED
+        kind.fixed = kind.alone and len(kind.told) == 1 and kind.told[0].code in NO_ROOM_HELPS
         if not kind.fixed and _is_counted(key):
             self._count(kind, key)
             lacks = kind.lacks()
@@ -68,16 +66,18 @@ class Learning:
             if not (kind.fixed or kind.alone):
                 kind.told = ()  # what it is told while its queue can pay is not known
         known = bool(answer.no_victims) and not key.ruled and cycle.failures.is_known_to_fail(gang, key)
-        kind.searched = (cycle.failures.past.scene, gang.priority) if known else None
+        kind.searched = (cycle.failures.past.scene, gang.priority, kind.shared.changed) if known else None
 
     def _learn_of_holder(self, signature: Signature, gang: Gang, key: SchedulingKey, reasons: Reasons) -> None:
         """What a gang that waits for its victims is told may follow from the numbers of its kind, too."""
-        if not (key.plain and gang.topology in ("None", "Preferred") and _is_counted(key) and self._told.follow()):
+        if not (key.plain and gang.topology in ("None", "Preferred") and _is_counted(key)):
+            return
+        if not self._told.follow(gang.queue):
             return
         kind = self._kind(signature, gang.queue, key)
         if not kind.valid:
             lacks = finish(explain.lacking(key.groups))
-            if not lacks or lacks[0].code in _FIXED:
+            if not lacks or lacks[0].code in NO_ROOM_HELPS:
                 return
             kind.begin(self._told.number, key.demand, fewest_cards(key.groups))
             kind.told, kind.alone = (), True
@@ -85,7 +85,7 @@ class Learning:
             kind.counted = kind.valid = lacks == kind.lacks()
             kind.searched = None
         if kind.valid and kind.counted and kind.alone and not self._told.promised.agrees(gang, kind, reasons):
-            kind.valid = False
+            kind.invalidate()
 
     def _kind(self, signature: Signature, queue: str, key: SchedulingKey) -> Kind:
         ((column, pods),) = key.groups

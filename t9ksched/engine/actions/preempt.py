@@ -24,17 +24,16 @@ from t9ksched.engine.scheduling_key import SchedulingKey
 from t9ksched.engine.victims.field import Choice
 from t9ksched.engine.victims.victim_search import VictimSearch
 from t9ksched.engine.view import QueueState
+from t9ksched.engine.wait_kinds import hopeless
 from t9ksched.engine.work import Work
 from t9ksched.model.cards import NO_CARDS
 from t9ksched.model.gang import Gang, Running, RunningPod
-from t9ksched.model.reasons import Code, Reason
+from t9ksched.model.reasons import Reason
 from t9ksched.model.reservation import PROMISE_SLACK_SECONDS, Reservation, ReservationKind
 
 _MOST_SPARED: Final = 8
 """Of more victims with known ends none is looked at again."""
 _SECOND: Final = 1_000_000_000
-NO_ROOM_HELPS = (Code.NO_NODE_MATCHES, Code.CARD_TYPE_MISMATCH, Code.NEVER_FITS)
-"""A gang with one of these reasons would not fit after any eviction."""
 
 
 class Preempt:
@@ -73,7 +72,7 @@ class Preempt:
         known = answer.no_victims and ends >= answer.victims_from_end
         # One with a plan has its turn before those of its queue with a larger priority.
         known = known and not (cycle.policy.preemption.inside_queue and gang.priority > answer.victims_priority)
-        if (known and not holder) or any(reason.code in NO_ROOM_HELPS for reason in reasons):
+        if (known and not holder) or hopeless(reasons):
             return reasons
         if cycle.unreserved(gang) is not None:
             return reasons

@@ -10,14 +10,15 @@ from typing import Final
 
 from t9ksched.engine import explain
 from t9ksched.engine.actions.learning import Learning, signature_of
-from t9ksched.engine.actions.preempt import NO_ROOM_HELPS, Preempt
+from t9ksched.engine.actions.preempt import Preempt
 from t9ksched.engine.actions.promised_again import PromisedAgain
 from t9ksched.engine.cycle import Cycle
 from t9ksched.engine.failure_memory import Answer
 from t9ksched.engine.order import Line
-from t9ksched.engine.past_waits import PastWaits, ToldLine
+from t9ksched.engine.past_waits import PastWaits
 from t9ksched.engine.plan import Waiting
-from t9ksched.engine.wait_kinds import Kind, Limits, Reasons
+from t9ksched.engine.told_lines import ToldLine
+from t9ksched.engine.wait_kinds import Kind, Limits, Reasons, hopeless
 from t9ksched.engine.work import Work
 from t9ksched.model.gang import Gang
 
@@ -82,42 +83,42 @@ class ToldAgain:
         cycle, past, starving = self._cycle, self._past, self._cycle.starving
         if not line or past.cycle != self.number or not self.looks_up(line.best().queue):
             return
-        if not self.follow():
-            return
         queue = line.best().queue
+        if not self.follow(queue):
+            return
         evicts = self._preempt is not None and cycle.victims_matter(queue)
         holders = self.holders()
-        alone = not (evicts or holders or (starving is not None and starving.collected))
-        source = line.source if alone and not staying else None
-        if source is not None and (yield from self._as_before(line, queue, staying)):
+        source = line.source if not staying and not (starving is not None and starving.collected) else None
+        if source is not None and (yield from self._as_before(line, queue, staying, holders, evicts=evicts)):
             return
         past.lines.pop(queue, None)
-        told = yield from self._one_by_one(line, staying, holders, evicts=evicts)
-        if source is not None and not line and not evicts:
-            tried = {kind.ident for kind, _ in told if kind.over_quota is None}
-            alike = len(staying) - len({kind.ident for kind, _ in told})
-            past.lines[queue] = ToldLine(source, told, staying.copy(), len(tried), alike)
+        kinds, of = yield from self._one_by_one(line, staying, holders, evicts=evicts)
+        if source is not None and not line and len(of) == len(staying) and past.cycle == self.number:
+            known = past.lines[queue] = ToldLine(source, kinds, of, staying.copy(), self.number)
+            known.limits = self._limits_of(queue)
 
-    def _as_before(self, line: Line, queue: str, staying: list[Waiting]) -> Work[bool]:
-        """Tell a whole line what it was told in the latest cycle, if nothing of that changed."""
-        known = self._past.lines.get(queue)
-        if known is None or known.source is not line.source:
+    def _as_before(
+        self, line: Line, queue: str, staying: list[Waiting], holders: Collection[str], *, evicts: bool
+    ) -> Work[bool]:
+        """Tell a whole line what it was told in the latest cycle, but for the kinds that may be told otherwise."""
+        cycle, past = self._cycle, self._past
+        known = past.lines.get(queue)
+        if known is None or known.source is not line.source or not known.uids.isdisjoint(holders):
             return False
-        cycle, work = self._cycle, 0
-        for kind, told in known.kinds:
-            if not kind.valid:
+        if evicts:
+            assert self._preempt is not None
+            if self._preempt.expects(queue) or cycle.victim_queues(queue):
                 return False
-            if self.is_short(kind):
-                if kind.over_quota is not told[0] or self.lacks(kind) != told[1:]:
-                    return False
-            elif kind.no_room() is not told:
-                return False
-            kind.cycle = self.number
-            work += _A_GANG
-            if work >= _A_STEP:
-                cycle.trial.meter.spent += work
-                work = 0
-                yield
+            yield from cycle.victims()  # a turn would have had the ledger told which pods leave
+        limits = self._limits_of(queue)
+        looked = dict(known.moved) if known.limits == limits else dict.fromkeys(known.kinds)
+        if evicts and (there := cycle.come_free()) is not None:
+            looked.update(dict.fromkeys(known.helped(there)))
+        if held := cycle.reservations.held:
+            looked.update(dict.fromkeys(known.helped(held.if_free())))
+        if not (yield from self._look_again(known, looked, evicts=evicts)) or past.cycle != self.number:
+            return False
+        known.limits, known.cycle = limits, self.number
         # All of the line is told, so there is none left that an answer to its kind would be for.
         staying += known.told
         line.clear()
@@ -125,17 +126,57 @@ class ToldAgain:
         stats.judged += len(staying)
         stats.alike += known.alike
         stats.tried += known.tried
+        if evicts:
+            stats.searched += known.searched
         cycle.failures.past.spared += known.tried
         return True
 
+    def _look_again(self, known: ToldLine, kinds: Collection[Kind], *, evicts: bool) -> Work[bool]:
+        """Find out what these kinds of a line are told; false if that is not known of all."""
+        work, other = 0, False
+        for kind in kinds:
+            told = self._told_by_numbers(kind, evicts=evicts)
+            if not told:
+                return False
+            kind.cycle = self.number
+            if told != known.kinds[kind]:
+                known.tell(kind, told)
+                other = True
+            work += _A_GANG
+            if work >= _A_STEP:
+                self._cycle.trial.meter.spent += work
+                work = 0
+                yield
+        self._cycle.trial.meter.spent += work
+        known.looked_at(kinds)
+        if other:
+            known.count()
+        return True
+
+    def _told_by_numbers(self, kind: Kind, *, evicts: bool) -> Reasons:
+        """What gangs of the kind are told if no other of the same was asked in this cycle, and no victims may be found
+        for them; empty where that is not known.
+        """
+        if not kind.valid:
+            return ()
+        if self.is_short(kind):
+            assert kind.over_quota is not None
+            return (kind.over_quota, *self.lacks(kind)) if kind.counted or kind.fixed else ()
+        told = self.no_room(kind)
+        if told and evicts and not hopeless(told) and not self._waits_for_none_to_leave(kind):
+            return ()
+        return told
+
     def _one_by_one(
         self, line: Line, staying: list[Waiting], holders: Collection[str], *, evicts: bool
-    ) -> Work[list[tuple[Kind, Reasons]]]:
-        """Tell the gangs at the head of the line as far as that is known; returns their kinds, with what was told."""
+    ) -> Work[tuple[dict[Kind, Reasons], list[Kind]]]:
+        """Tell the gangs at the head of the line as far as that is known; returns their kinds, with what was told, and
+        of which each gang is that waits for no victims.
+        """
         cycle, of, left = self._cycle, self._past.of, line.left
         claims = cycle.starving if cycle.starving is not None and cycle.starving.collected else None
-        known: dict[int, Reasons] = {}
-        kinds: list[tuple[Kind, Reasons]] = []
+        kinds: dict[Kind, Reasons] = {}
+        of_each: list[Kind] = []
         write, alike, first, work = staying.append, 0, len(staying), 0
         line.begin()
         while left:
@@ -158,7 +199,7 @@ class ToldAgain:
             kind = of(gang, None) or self._met(gang)
             if kind is None:
                 break
-            again = known.get(id(kind))
+            again = kinds.get(kind)
             if again is None or evicts:
                 if evicts and len(staying) == first:
                     yield from cycle.victims()  # a turn would have had the ledger told which pods leave
@@ -166,12 +207,12 @@ class ToldAgain:
                 told = self._reasons(kind, gang, evicts=evicts)
                 if not told:
                     break
-                known[id(kind)] = told
-                kinds.append((kind, told))
+                kinds[kind] = told
             else:
                 told = again
                 alike += 1
             left.pop()
+            of_each.append(kind)
             write(Waiting(gang.uid, told, len(staying) + 1))
             work += _A_GANG
             if work >= _A_STEP:
@@ -181,7 +222,7 @@ class ToldAgain:
         cycle.stats.alike += alike
         cycle.stats.judged += len(staying) - first
         cycle.trial.meter.spent += work
-        return kinds
+        return kinds, of_each
 
     def holders(self) -> Collection[str]:
         """Gangs that room or quota is kept for: what is true of others that ask for as much is not true of them."""
@@ -198,8 +239,14 @@ class ToldAgain:
         spec = self._cycle.view.queues[queue].spec
         return not spec.closed and spec.ordering != "Strict"
 
-    def follow(self) -> bool:
-        """Bring the numbers up to the room that is free now. Returns whether they are."""
+    def follow(self, queue: str) -> bool:
+        """Bring the numbers up to the room that is free now, for gangs of this queue. Returns whether they are."""
+        if not self._follow():
+            return False
+        self._past.settle(queue)
+        return True
+
+    def _follow(self) -> bool:
         cycle, trial, past = self._cycle, self._cycle.trial, self._past
         rows = cycle.failures.take_moved()
         if self._state == trial.state and not rows:
@@ -277,18 +324,23 @@ class ToldAgain:
     def is_short(self, kind: Kind) -> bool:
         """Whether the queue of the kind cannot pay for it."""
         cycle = self._cycle
-        queue = kind.queue
-        known = self._limits.get(queue)
-        if known is None or known[0] != cycle.ledger.version:
-            known = self._limits[queue] = cycle.ledger.version, tuple(cycle.ledger.limits(queue))
-        if kind.limits != known[1]:
-            short = cycle.ledger.can_charge(queue, kind.demand)
-            kind.limits, kind.over_quota = known[1], explain.quota_exceeded(short, kind.fewest) if short else None
+        limits = self._limits_of(kind.queue)
+        if kind.limits != limits:
+            short = cycle.ledger.can_charge(kind.queue, kind.demand)
+            kind.limits, kind.over_quota = limits, explain.quota_exceeded(short, kind.fewest) if short else None
         return kind.over_quota is not None
+
+    def _limits_of(self, queue: str) -> Limits:
+        """What the queue may have and has."""
+        ledger = self._cycle.ledger
+        known = self._limits.get(queue)
+        if known is None or known[0] != ledger.version:
+            known = self._limits[queue] = ledger.version, tuple(ledger.limits(queue))
+        return known[1]
 
     def _finds_no_victims(self, kind: Kind, gang: Gang, answer: Answer, reasons: Reasons, *, paid: bool) -> bool:
         """Whether no victims are found for the gang; false where that is not known."""
-        if any(reason.code in NO_ROOM_HELPS for reason in reasons):
+        if hopeless(reasons):
             return True
         cycle = self._cycle
         if answer.no_victims:
@@ -300,7 +352,7 @@ class ToldAgain:
             found = not paid or self._waits_for_none_to_leave(kind)
         else:
             found = paid and not cycle.policy.preemption.minimum_run_seconds
-            found = found and kind.searched == (cycle.failures.past.scene, gang.priority)
+            found = found and kind.searched == (cycle.failures.past.scene, gang.priority, kind.shared.changed)
         if found:
             cycle.stats.searched += 1
             answer.found_no_victims(gang, 0)

@@ -1,0 +1,113 @@
+"""A line of which all gangs were told without a turn, kept to be told again.
+
+While nothing changed for any of its gangs, a line is told at once, whatever its length. It learns which kinds of gangs
+may have to be told otherwise (`moved`), and finds those among the others that room on some nodes could help.
+"""
+
+from collections.abc import Collection, Iterator
+from typing import Final
+
+import numpy as np
+
+from t9ksched.engine.arrays import Int64s, There
+from t9ksched.engine.plan import Waiting
+from t9ksched.engine.shared_rooms import Shared
+from t9ksched.engine.wait_kinds import Kind, Limits, Reasons, hopeless
+from t9ksched.model.gang import Gang
+from t9ksched.model.reasons import Code
+
+_MANY: Final = 64
+"""If more kinds than that are told otherwise, it is found out anew of which no pod fits anywhere."""
+
+
+class ToldLine:
+    """What was told to the gangs of a line.
+
+    Attributes:
+        source: the gangs, best first.
+        told: what each was told.
+        kinds: the kinds of these gangs, each with what was told.
+        moved: kinds of which the numbers, or what was told, may have changed.
+        limits: what the queue might have and had.
+        cycle: the latest cycle in which all of it was told.
+        uids: the gangs by UID.
+        tried, searched, alike: what it adds to the numbers of a cycle (`Stats`), `searched` where victims matter.
+    """
+
+    def __init__(
+        self, source: list[Gang], kinds: dict[Kind, Reasons], of: list[Kind], told: list[Waiting], cycle: int
+    ) -> None:
+        """`of` has the kind of each gang."""
+        self.source = source
+        self.kinds = kinds
+        self.told = told
+        self.moved: dict[Kind, None] = {}
+        self.limits: Limits | None = None
+        self.cycle = cycle
+        self.uids = frozenset(gang.uid for gang in source)
+        self._of = of
+        self._places: dict[Kind, list[int]] = {}
+        self._closer: dict[Kind, None] | None = None
+        """Kinds to which `_nowhere` does not apply; None before it is needed."""
+        self._nowhere: list[tuple[Shared, list[Kind], Int64s]] = []
+        """Kinds of which no pod fits on any of the nodes that they share, with what one needs."""
+        self.alike = len(told) - len({kind.ident for kind in kinds})
+        self.tried = self.searched = 0
+        self.count()
+        for kind in kinds:
+            kind.line = self
+
+    def count(self) -> None:
+        """Count the kinds that lack room, and those for which victims could be looked for."""
+        self.tried = len({kind.ident for kind in self.kinds if kind.over_quota is None})
+        self.searched = len({kind.ident for kind, told in self.kinds.items() if not hopeless(told)})
+
+    def tell(self, kind: Kind, told: Reasons) -> None:
+        """Gangs of the kind are told that from now on."""
+        if not self._places:
+            for at, one in enumerate(self._of):
+                self._places.setdefault(one, []).append(at)
+        self.kinds[kind] = told
+        for at in self._places[kind]:
+            self.told[at] = Waiting(self.told[at].gang, told, at + 1)
+        if self._closer is not None:
+            self._closer[kind] = None
+
+    def looked_at(self, kinds: Collection[Kind]) -> None:
+        """It was found out what these kinds are told."""
+        self.moved.clear()
+        if len(kinds) > _MANY:
+            self._closer = None
+        elif self._closer is not None:
+            self._closer.update(dict.fromkeys(kinds))
+
+    def helped(self, there: There) -> Iterator[Kind]:
+        """Kinds that would perhaps be told otherwise if that was free."""
+        if self._closer is None:
+            self._closer = self._part()
+        yield from self._closer
+        for shared, kinds, needs in self._nowhere:
+            most = np.array(shared.inside(there).most, np.int64)
+            for at in np.flatnonzero((needs <= most).all(axis=1)).tolist():
+                yield kinds[at]
+
+    def _part(self) -> dict[Kind, None]:
+        """The kinds of which some pods fit, or of which the numbers do not say how many do."""
+        closer: dict[Kind, None] = {}
+        nowhere: dict[Shared, list[Kind]] = {}
+        for kind, told in self.kinds.items():
+            if kind.counted and not kind.total and told[0].code != Code.HELD_FOR_OTHER:
+                nowhere.setdefault(kind.shared, []).append(kind)
+            elif not kind.fixed:
+                closer[kind] = None
+        self._nowhere = [(shared, kinds, _needs(shared, kinds)) for shared, kinds in nowhere.items()]
+        return closer
+
+
+def _needs(shared: Shared, kinds: list[Kind]) -> Int64s:
+    """What one pod of each kind needs, shape (kinds, resources)."""
+    found = np.zeros((len(kinds), shared.free.shape[0]), np.int64)
+    for at, kind in enumerate(kinds):
+        for resource, units in kind.needs:
+            found[at, resource] = units
+    return found

@@ -1,0 +1,154 @@
+"""Gangs that wait cost a cycle what changed for them, not their number.
+
+Counted is of how many it is found out what they are told.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+
+from t9ksched.engine.actions.allocate import Allocate
+from t9ksched.engine.actions.told_again import ToldAgain
+from t9ksched.engine.memory import Memory
+from t9ksched.engine.nodes import NodeTable
+from t9ksched.engine.plan import Plan
+from t9ksched.engine.planner import plan
+from t9ksched.engine.policy import Policy
+from t9ksched.engine.wait_kinds import Kind
+from t9ksched.model.gang import Gang, Member, Neighbours, Running
+from t9ksched.model.labels import LabelSelector, Requirement
+from t9ksched.model.podrules import Peers, PodRules, PodTerm
+from t9ksched.model.reservation import Reservation, ReservationKind
+from tests.builders import gang, node, pod_class, queue, running, table, view
+
+HOST = "kubernetes.io/hostname"
+MANY = 150
+"""Gangs of each of two queues that wait, all unlike."""
+ONE_CARD = pod_class(cpu=1, gpu=1)
+BOTH = Policy(actions=("allocate", "preempt"))
+
+
+class Counts:
+    """Of how many gangs or kinds it was found out what they are told, reasons composed, and turns."""
+
+    asked = composed = turns = 0
+
+
+@contextmanager
+def counting() -> Iterator[Counts]:
+    counts = Counts()
+
+    def counted(name: str, original: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any, **more: Any) -> Any:
+            setattr(counts, name, getattr(counts, name) + 1)
+            return original(*args, **more)
+
+        return call
+
+    with (
+        patch.object(ToldAgain, "_reasons", counted("asked", ToldAgain._reasons)),
+        patch.object(ToldAgain, "_told_by_numbers", counted("asked", ToldAgain._told_by_numbers)),
+        patch.object(Kind, "composed", counted("composed", Kind.composed)),
+        patch.object(Allocate, "_place", counted("turns", Allocate._place)),
+    ):
+        yield counts
+
+
+class Full:
+    """Nodes of two cards that are all taken, gangs that wait, and an urgent queue."""
+
+    def __init__(self, waiting: Sequence[Gang] = (), policy: Policy | None = None) -> None:
+        self.live: NodeTable = table(node(f"n{at}", cpu=64, gpu=2) for at in range(20))
+        self.policy = policy or Policy()
+        for at in range(20):
+            self.live.charge(at, ONE_CARD)
+            self.live.charge(at, ONE_CARD)
+        self.waiting = list(waiting) or [self.unlike(at) for at in range(2 * MANY)]
+        self.groups = tuple(running(f"r{at}", queue="low", on=(f"n{at % 20}",), of=ONE_CARD) for at in range(40))
+        self.held: tuple[Reservation, ...] = ()
+        self.near: tuple[Neighbours, ...] = ()
+        self.memory, self.now = Memory(), 0
+
+    def settle(self) -> None:
+        """Every gang has its turn, and then is told for the first time without."""
+        self.cycle()
+        self.cycle()
+
+    @staticmethod
+    def unlike(at: int, cpu: int = 1000, pods: int = 2) -> Gang:
+        return gang(f"g{at}", queue="ab"[at % 2], pods=pods, cpu=f"{cpu + at}m", gpu=2, created=at)
+
+    def cycle(self, *urgent: Gang, groups: tuple[Running, ...] | None = None) -> tuple[Plan, Counts]:
+        """A cycle whose plan is that of a fresh memory, and what it took."""
+        queues = {"a": queue(), "b": queue(), "low": queue(), "urgent": queue(priority=5)}
+        given = view(self.live, [*self.waiting, *urgent], queues, self.held, self.groups if groups is None else groups)
+        given = replace(given, neighbours=self.near)
+        self.now += 1
+        with counting() as counts:
+            found = plan(given, self.policy, self.now, self.memory)
+        assert found.to_bytes() == plan(given, self.policy, self.now).to_bytes()
+        return found, counts
+
+
+def urgent(at: int) -> Gang:
+    return gang(f"u{at}", queue="urgent", of=ONE_CARD, created=1000 + at)
+
+
+@pytest.mark.parametrize("policy", [Policy(), BOTH], ids=["allocate", "preempt"])
+def test_cards_that_come_and_go_again_cost_nothing_to_those_who_wait(policy: Policy) -> None:
+    full = Full(policy=policy)
+    full.settle()
+    for at in range(5):
+        full.live.discharge(at, ONE_CARD)
+        found, counts = full.cycle(urgent(at))
+        full.live.charge(at, ONE_CARD)
+        assert len(found.assignments) == 1
+        assert len(found.waiting) == 2 * MANY
+        assert counts.asked + counts.composed + counts.turns <= 5
+
+
+def test_only_those_are_looked_at_whose_numbers_moved() -> None:
+    few = [Full.unlike(MANY * 4 + at, cpu=60_000) for at in range(2)]
+    full = Full([*(Full.unlike(at) for at in range(2 * MANY)), *few])
+    # Of the two that ask for most, one more pod would fit on a node of which both cards came free.
+    full.live.upsert(node("large", cpu=64, gpu=4))
+    full.live.charge(full.live.row("large"), pod_class(cpu="2500m", gpu=2))
+    full.settle()
+    full.live.discharge(full.live.row("large"), pod_class(cpu="2500m", gpu=2))
+    full.live.charge(full.live.row("large"), pod_class(cpu="4500m", gpu=2))
+    found, counts = full.cycle()
+    assert len(found.waiting) == 2 * MANY + 2
+    assert counts.asked + counts.turns <= 6
+
+
+def test_victims_that_leave_and_room_that_is_held_concern_few() -> None:
+    full = Full(policy=BOTH)
+    full.settle()
+    full.held = (Reservation("u0", "n0", ONE_CARD, ReservationKind.VICTIMS),)
+    leaving = (running("r0", queue="low", on=("n0",), of=ONE_CARD, leaving=(0,)), *full.groups[1:])
+    full.cycle(urgent(0), groups=leaving)
+    for at in range(1, 4):
+        _, counts = full.cycle(urgent(0), urgent(at), groups=leaving)
+        assert counts.asked + counts.composed + counts.turns <= 10
+
+
+def test_gangs_with_rules_about_pods_are_told_again_while_no_pod_of_theirs_fits() -> None:
+    term = PodTerm((Peers(LabelSelector((Requirement("app", "In", ("x",)),)), ("test",)),), HOST)
+    waiting = []
+    for at in range(40):
+        of = replace(pod_class(cpu=f"{1000 + at}m", gpu=2), rules=PodRules(together=(term,)))
+        members = tuple(Member(f"g{at}-{nth}", f"test/g{at}-{nth}", "", of) for nth in range(2))
+        waiting.append(Gang(f"g{at}", f"test/g{at}", "ab"[at % 2], created=at, waiting=members, total=2, min_member=2))
+    full = Full(waiting)
+    full.near = (Neighbours("test", (("app", "x"),), (("n0", 1), ("n1", 1)), ()),)
+    full.settle()
+    for at in range(3):
+        full.live.discharge(at, ONE_CARD)
+        found, counts = full.cycle(urgent(at))
+        full.live.charge(at, ONE_CARD)
+        assert len(found.assignments) == 1
+        assert counts.turns <= 2
