@@ -68,7 +68,7 @@ def _members(obj: Mapping[str, Any], workload: Workload, phase: str, minimum: in
     told = status.get("aggregate") or {}
     running, succeeded, failed = (
         int(told.get(mine) or status.get(theirs) or 0)
-        for mine, theirs in (("running", "active"), ("succeeded", "succeeded"), ("failed", "failed"))
+        for mine, theirs in (("running", "ready"), ("succeeded", "succeeded"), ("failed", "failed"))
     )
     return JobMembers(minimum, total, 0, running, succeeded, failed)
 
@@ -112,4 +112,5 @@ def _phase(kind: str, status: Mapping[str, Any]) -> str:
     for condition in status.get("conditions") or ():
         if condition.get("status") == "True" and condition.get("type") in ("Complete", "Failed"):
             return "Succeeded" if condition["type"] == "Complete" else "Failed"
-    return "Running" if status.get("active") else "Pending"
+    # Its `active` pods may wait; the `ready` ones run.
+    return "Running" if status.get("ready") else "Pending"
