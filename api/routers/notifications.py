@@ -4,6 +4,7 @@ URLs and keys are secrets: a URL is taken and not given back, a key is in the an
 Nothing is sent from here: the leading scheduler sends.
 """
 
+import asyncio
 import re
 from datetime import UTC, datetime
 from typing import Annotated, Any, Final
@@ -18,7 +19,8 @@ from api.http.responses import BODY, Json, answer, at, body_of, documented
 from api.schemas import NewNotification, NotificationBody, Notifications, NotificationShape, NotificationTest
 from api.services import Given, Services
 from t9ksched.model.errors import FieldError, Invalid, faulty
-from t9ksched.model.notification import EVENTS, WEBHOOK, Address, parse_address
+from t9ksched.model.notification import EVENTS, MAIL, WEBHOOK, Address, parse_address
+from t9ksched.notify.services import understood
 from t9ksched.store.notifications import Target, TooManyTargets, new_target
 
 router = guarded("/apis/v1/notifications", "notifications")
@@ -58,6 +60,8 @@ async def list_all(
 async def add(request: Request, services: Given, caller: Actor) -> Response:
     body = await services.bodies.mapping(request, caller.user)
     address, events, queue = _read(services, body)
+    if address.kind not in (WEBHOOK, MAIL) and not await asyncio.to_thread(understood, address.url):
+        raise Invalid.at("url", f"is no address of {address.kind}: write it as the documentation of Apprise says")
     if queue is not None:
         _see_rights(caller, queue)
     target = new_target(address, caller.user, events, queue=queue, within=caller.limits if queue is None else ())

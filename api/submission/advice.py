@@ -23,7 +23,7 @@ from api.services import Services
 from api.submission.submission import Item, waits
 from t9ksched.admission.misspelt import misspelt_fields, misspelt_metadata
 from t9ksched.admission.oddities import Vocabulary, nearest, odd_pods, odd_queue
-from t9ksched.admission.podfields import POD_SPEC
+from t9ksched.admission.podfields import NATIVE, POD_SPEC
 from t9ksched.admission.signals import Annotated, vain_signals
 from t9ksched.model.api_resource import Resource
 from t9ksched.model.errors import FieldWarning, child
@@ -148,7 +148,7 @@ def _metadata(item: Item) -> Iterator[tuple[str, Any]]:
 def _misspelt(item: Item, schema: Json) -> Iterator[FieldWarning]:
     for path, metadata in _metadata(item):
         yield from misspelt_metadata(metadata, path)
-    yield from misspelt_fields(item.obj, schema)
+    yield from misspelt_fields(item.obj, schema or NATIVE.get(item.workload.kind, {}))
     for template in item.workload.templates:
         yield from misspelt_fields(template.spec, POD_SPEC, template.path)
 

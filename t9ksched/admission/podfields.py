@@ -1,9 +1,9 @@
-"""The fields of a pod's spec as the API of Kubernetes has them, at every depth: misspelt ones are told, values of a
-wrong type refused.
+"""The fields of pods' specs, and of native kinds that make pods, as the API of Kubernetes has them, at every depth:
+misspelt ones are told, values of a wrong type refused.
 
-`podfields.txt` names each type of the API below a PodSpec with its fields. It is an extract of the OpenAPI description
-that the official client was made from. Each level is open: a later API may have more fields, so only those are told
-that resemble one that is known.
+`podfields.txt` names each type of the API below these specs with its fields. It is an extract of the OpenAPI
+description that the official client was made from. Each level is open: a later API may have more fields, so only those
+are told that resemble one that is known.
 """
 
 from collections.abc import Mapping
@@ -42,4 +42,14 @@ def _schemas(table: str) -> dict[str, dict[str, Any]]:
     return made
 
 
-POD_SPEC: Final[Mapping[str, Any]] = _schemas(TABLE)["PodSpec"]
+_SCHEMAS: Final = _schemas(TABLE)
+POD_SPEC: Final[Mapping[str, Any]] = _SCHEMAS["PodSpec"]
+NATIVE: Final[Mapping[str, Mapping[str, Any]]] = {
+    kind: {
+        "type": "object",
+        "x-kubernetes-preserve-unknown-fields": True,
+        "properties": {"spec": _SCHEMAS[f"{kind}Spec"]},
+    }
+    for kind in ("Deployment", "Job", "StatefulSet")
+}
+"""Schemas of native kinds; what stands in their templates is judged with the pods."""

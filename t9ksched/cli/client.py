@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from t9ksched.cli.datadir import unreadable
 from t9ksched.cli.failure import BAD_USAGE, Away, Failure
@@ -23,6 +23,9 @@ from t9ksched.client.sending import TIMEOUT_SECONDS, Transport
 
 if TYPE_CHECKING:
     from t9ksched.cli.changes import Changes
+
+_LATER: Final = (429, 502, 503, 504)
+"""Statuses with which a service, or a proxy before it, says to come later."""
 
 
 @dataclass(frozen=True)
@@ -165,7 +168,8 @@ def _refusal(path: str, refused: Refused, options: Mapping[str, str]) -> Failure
     """The Failure of an answer that is not 2xx."""
     if not refused.code and not refused.errors and refused.detail.startswith("the service"):
         text = refused.detail[0].upper() + refused.detail[1:]
-        return Failure(text if ":" in text else f"{text}.", remedy=remedy("", path, refused.remedy))
+        kind = Away if refused.status in _LATER else Failure
+        return kind(text if ":" in text else f"{text}.", remedy=remedy("", path, refused.remedy))
     message = refused.detail
     faults = [tuple(fault) for fault in refused.errors]
     for index, (where, text) in enumerate(faults):
@@ -175,7 +179,8 @@ def _refusal(path: str, refused: Refused, options: Mapping[str, str]) -> Failure
     if len(faults) == 1 and faults[0][1] == message and faults[0][0]:
         message = f"{faults[0][0]}: {message}"  # a single fault is shown once, with its place
     details = [line for line in (f"{where}: {text}".strip(": ") for where, text in faults) if line not in message]
-    return Failure(message, details=details, remedy=remedy(refused.code, path, refused.remedy), name=refused.code)
+    kind = Away if refused.status in _LATER else Failure
+    return kind(message, details=details, remedy=remedy(refused.code, path, refused.remedy), name=refused.code)
 
 
 def _option(where: str) -> str | None:

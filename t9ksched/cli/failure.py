@@ -33,4 +33,4 @@ class Failure(Exception):
 
 
 class Away(Failure):
-    """No answer came: the service may be there again soon."""
+    """No answer came, or none but to come later: the service may be there again soon."""

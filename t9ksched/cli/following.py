@@ -2,7 +2,8 @@
 
 import sys
 import time
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
 
 from rich.console import Console
 from rich.text import Text
@@ -13,6 +14,7 @@ from t9ksched.cli.kinds import Target
 from t9ksched.cli.output import ahead, console, paragraph
 from t9ksched.model.job import FINISHED
 
+T = TypeVar("T")
 PATIENCE_SECONDS: Final = 120.0
 """How long a service may be away while a job is followed."""
 PHASE_STYLES: Final = {
@@ -59,18 +61,42 @@ class Teller:
         paragraph(self._out, line)
 
 
-class Watch:
-    """One job, looked at whenever something may have changed.
+class Patience:
+    """Waits for a service that does not answer for a while, once it has answered."""
 
-    A service that does not answer for a while is waited for, once the job was seen.
-    """
+    def __init__(self) -> None:
+        self._answered = False
+        self._away_since: float | None = None
+
+    def ask(self, question: Callable[[], T]) -> T | None:
+        """The answer; None while the service is away, which people are told once.
+
+        Raises:
+            Failure: it refuses, has never answered, or stays away.
+        """
+        try:
+            answer = question()
+        except Away as away:
+            now = time.monotonic()
+            since = now if self._away_since is None else self._away_since
+            if not self._answered or now - since > PATIENCE_SECONDS:
+                raise
+            if self._away_since is None:
+                self._away_since = now
+                paragraph(console(sys.stderr), f"{away.message} Waiting for it…")
+            return None
+        self._answered, self._away_since = True, None
+        return answer
+
+
+class Watch:
+    """One job, looked at whenever something may have changed; `Patience` with the service."""
 
     def __init__(self, client: Client, target: Target, teller: Teller | None = None) -> None:
         self._client = client
         self._target = target
         self._teller = teller
-        self._seen = False
-        self._away_since: float | None = None
+        self._patience = Patience()
         self._changes = client.changes(about="job", namespace=target.namespace, name=target.name)
 
     def look(self) -> dict[str, Any] | None:
@@ -79,19 +105,8 @@ class Watch:
         Raises:
             Failure: it is not there, or the service stays away.
         """
-        try:
-            job: dict[str, Any] = self._client.get(self._target.path)
-        except Away as away:
-            now = time.monotonic()
-            since = now if self._away_since is None else self._away_since
-            if not self._seen or now - since > PATIENCE_SECONDS:
-                raise
-            if self._away_since is None:
-                self._away_since = now
-                paragraph(console(sys.stderr), f"{away.message} Waiting for it…")
-            return None
-        self._seen, self._away_since = True, None
-        if self._teller is not None:
+        job: dict[str, Any] | None = self._patience.ask(lambda: self._client.get(self._target.path))
+        if self._teller is not None and job is not None:
             self._teller.tell(job)
         return job
 

@@ -35,7 +35,7 @@ def pages() -> Iterator[tuple[str, str]]:
 def _page(name: str, about: str, own: list[tuple[str, Any]]) -> str:
     parts = [_head(f"t9ksched-{name}"), _section("NAME"), _text(f"t9ksched-{name} - {about}")]
     parts.append(_section("SYNOPSIS"))
-    parts += [f".B {_plain(path)}\n[\\fIOPTION\\fR]... [\\fIARGUMENT\\fR]...\n.br" for path, _ in own]
+    parts += [f".B {_plain(path)}\n[\\fIOPTION\\fR]...{_arguments(function)}\n.br" for path, function in own]
     for path, function in own:
         parts.append(_section(path.removeprefix("t9ksched ").upper() if len(own) > 1 else "DESCRIPTION"))
         parts += [f".PP\n{_text(one)}" for one in (inspect.getdoc(function) or "").split("\n\n")]
@@ -44,6 +44,12 @@ def _page(name: str, about: str, own: list[tuple[str, Any]]) -> str:
     if examples := shown(name):
         parts += [_section("EXAMPLES"), ".nf", *map(_text, examples), ".fi"]
     return "\n".join([*parts, _end()])
+
+
+def _arguments(function: Any) -> str:
+    """What stands behind the options."""
+    shown = (parameter_row(one)[0] for one in told_by_users(function))
+    return "".join(f" \\fI{_plain(one)}\\fR" for one in shown if not one.startswith("-") or one.startswith("-- "))
 
 
 def _overview(panels: dict[str, list[tuple[str, str]]]) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from t9ksched.client.calls import Call
+from t9ksched.client.calls import Call, Query
 from t9ksched.client.errors import ClientError
 from t9ksched.client.known import default_data_dir, find
 from t9ksched.client.sending import Transport
@@ -23,8 +23,10 @@ OLD_SECONDS: Final = 86_400.0
 """Names that are older are not offered, even if the service is away."""
 _TIMEOUT_SECONDS: Final = 1.0
 _MOST: Final = 1000
+_GO_ON: Final = ("Pending", "Running", "Paused", "Resuming", "Terminating")
+"""Phases of jobs that have not ended: these are offered whatever has ended since."""
 _PATHS: Final = {
-    "jobs": f"/apis/v1/workloads?order=newest&limit={_MOST}",
+    "jobs": "/apis/v1/workloads",
     "queues": "/apis/v1/queues",
     "nodes": "/apis/v1/nodes",
 }
@@ -33,7 +35,9 @@ Given = Mapping[str, Any]
 
 
 def jobs(given: Given) -> list[str]:
-    """`pj/resnet`, newest first: those of the namespace that is named, if one is."""
+    """`pj/resnet`, those that have not ended first, the newest of both first: those of the namespace that is named, if
+    one is.
+    """
     namespace = given.get("namespace")
     found = [one.partition(" ") for one in _names("jobs", given)]
     return list(dict.fromkeys(name for space, _, name in found if namespace in (None, space)))
@@ -85,17 +89,24 @@ def _names(what: str, given: Given) -> list[str]:
 
 
 def _asked(what: str, server: str, token: str) -> list[str]:
-    path, _, query = _PATHS[what].partition("?")
-    parameters = dict(one.split("=", 1) for one in query.split("&") if one)
-    answer = Transport(server, token, _TIMEOUT_SECONDS).send(Call("GET", path, parameters)).checked()
-    items = json.loads(answer.content)["items"]
+    transport = Transport(server, token, _TIMEOUT_SECONDS)
+
+    def items(query: Query) -> list[Any]:
+        return list(json.loads(transport.send(Call("GET", _PATHS[what], query)).checked().content)["items"])
+
     if what != "jobs":
-        return [str(one["name"]) for one in items]
-    return [
-        f"{one['namespace']} {_SHORT.get(one['kind'], one['kind'].lower())}/{one['name']}"
-        for one in items
-        if one.get("deletedAt") is None
-    ]
+        return [str(one["name"]) for one in items({})]
+    newest: Query = {"order": "newest", "limit": _MOST}
+    found = items({**newest, "phase": _GO_ON})
+    if len(found) < _MOST:
+        found += items(newest)
+    return list(
+        dict.fromkeys(
+            f"{one['namespace']} {_SHORT.get(one['kind'], one['kind'].lower())}/{one['name']}"
+            for one in found
+            if one.get("deletedAt") is None
+        )
+    )
 
 
 def _cache() -> Path:

@@ -70,7 +70,7 @@ def parameter_row(parameter: inspect.Parameter) -> tuple[str, str]:
     notes = [] if optional else ["required"]
     if info.envvar:
         notes.append(f"environment `{info.envvar}`")
-    if optional and parameter.default not in (None, False):
+    if optional and parameter.default not in (None, False, ""):
         notes.append(f"default `{getattr(parameter.default, 'value', parameter.default)}`")
     text = (info.help or "") + (f" ({'; '.join(notes)})" if notes else "")
     return shown, text

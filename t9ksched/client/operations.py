@@ -40,7 +40,8 @@ class Retries:
     `Idempotency-Key`, and what has none is sent again only if it changes nothing.
     """
 
-    times: int = 4
+    times: int = 7
+    """Together more than the seconds that a service takes to start again."""
     first_seconds: float = 0.2
     longest_seconds: float = 5.0
     patience_seconds: float = 30.0

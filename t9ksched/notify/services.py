@@ -61,6 +61,21 @@ class Services:
             raise NotSent(f"{kind} did not take it: check the address")
 
 
+def understood(url: str) -> bool:
+    """Whether the library takes it for the address of a service; True where it is not installed. It takes a while to
+    load, so it is to be asked in a thread.
+    """
+    if not installed():
+        return True
+    import apprise
+
+    logging.getLogger("apprise").disabled = True
+    try:
+        return apprise.Apprise.instantiate(url, suppress_exceptions=True) is not None
+    except Exception:  # of a library that knows a hundred services; its words may have secrets
+        return False
+
+
 def to_person(server: str, address: str) -> str:
     """The URL of a mail server with the one who gets the mail."""
     return f"{server}{'&' if '?' in server else '?'}to={quote(address)}"

@@ -11,6 +11,7 @@ from rich.text import Text
 from t9ksched.cli.client import Client
 from t9ksched.cli.commands.stops import note
 from t9ksched.cli.failure import BAD_USAGE, Failure
+from t9ksched.cli.following import Patience
 from t9ksched.cli.joblist import COLUMNS, CUSTOM, USUAL, Job, columns_of, print_lines, sorted_by, table_lines, why
 from t9ksched.cli.options import Service, with_service
 from t9ksched.cli.output import console, example, paragraph, print_json, program
@@ -154,8 +155,13 @@ def _watch(client: Client, query: _Query, shown: _Shown, out: Console) -> None:
     changes = client.changes(about="job", namespace=query["namespace"], queue=query["queue"], user=query["user"])
     last: dict[str, Any] = {}
     first = True
+    patience = Patience()
     while True:
-        items = _answer(client, query)["items"]
+        answer = patience.ask(lambda: _answer(client, query))
+        if answer is None:
+            changes.wait()
+            continue
+        items = answer["items"]
         now = {job["uid"]: job for job in items}
         gone = [last[uid] | {"phase": "Deleted"} for uid in last if uid not in now]
         new = [job for uid, job in now.items() if _differs(last.get(uid), job)]

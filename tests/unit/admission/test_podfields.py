@@ -12,7 +12,7 @@ from kubernetes.client import models
 
 from t9ksched.admission import podfields
 from t9ksched.admission.misspelt import misspelt_fields
-from t9ksched.admission.podfields import POD_SPEC
+from t9ksched.admission.podfields import NATIVE, POD_SPEC
 
 # Text in the client, a quantity in the API: there a number does as well.
 QUANTITIES = (
@@ -23,6 +23,13 @@ QUANTITIES = (
     "V1ResourceRequirements.requests",
     "V1VolumeResourceRequirements.limits",
     "V1VolumeResourceRequirements.requests",
+)
+# Judged as pods, and claims of which no pod is waited for.
+ELSEWHERE = (
+    "V1DeploymentSpec.template",
+    "V1JobSpec.template",
+    "V1StatefulSetSpec.template",
+    "V1StatefulSetSpec.volumeClaimTemplates",
 )
 PLAIN = {"str": "", "int": ":int", "bool": ":bool", "object": ":any", "datetime": ":any"}
 
@@ -40,14 +47,17 @@ def table() -> str:
             name, many = model.attribute_map[attribute], re.fullmatch(r"(List|Dict)\[(?:str, )?(.*)]", what)
             below = many[2] if many else what
             mark = {"List": "[]", "Dict": "{}"}[many[1]] if many else ""
-            if hasattr(models, below):
+            if f"{kind}.{name}" in ELSEWHERE:
+                fields.append(f"{name}:any")
+            elif hasattr(models, below):
                 fields.append(f"{name}{mark}:{_short(below)}")
                 add(below)
             else:
                 fields.append(f"{name}{mark}{':any' if f'{kind}.{name}' in QUANTITIES else PLAIN[below]}")
         lines[kind] = f"{_short(kind)} {' '.join(fields)}"
 
-    add("V1PodSpec")
+    for kind in ("V1DeploymentSpec", "V1JobSpec", "V1PodSpec", "V1StatefulSetSpec"):
+        add(kind)
     return "\n".join(sorted(lines.values())) + "\n"
 
 
@@ -112,6 +122,11 @@ def test_a_misspelt_field_is_told_at_every_depth() -> None:
 def test_what_people_write(path: str, name: str, near: str) -> None:
     ((where, nearest),) = [(one.path, one.nearest) for one in misspelt_fields(with_field(path, name), POD_SPEC, "")]
     assert (where, nearest) == (f"{path.rpartition('.')[0]}.{name}".removeprefix("."), near)
+
+
+def test_a_misspelt_field_of_a_native_kind_is_told() -> None:
+    job = {"kind": "Job", "spec": {"backofLimit": 3, "bogus": 1, "template": {"spec": {}}, "suspend": True}}
+    assert [one.path for one in misspelt_fields(job, NATIVE["Job"])] == ["spec.backofLimit"]
 
 
 if __name__ == "__main__":

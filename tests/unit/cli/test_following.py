@@ -76,3 +76,21 @@ def test_a_service_that_is_away_for_a_while_is_waited_for(
     looks = iter([None])
     with pytest.raises(Away):
         follow(client, JOB, quiet=True)
+
+
+@pytest.mark.parametrize("status", [429, 502, 503])
+def test_a_service_that_says_to_come_later_is_waited_for(
+    service: Service, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], status: int
+) -> None:
+    place = f"GET {JOB.path}"
+    told: list[tuple[int, dict[str, object]]] = [
+        (status, {"code": "Unavailable", "detail": "it starts"}),
+        (200, {"kind": "Job", "name": "fit", "phase": "Succeeded"}),
+    ]
+    service.answers[place] = 200, {"kind": "Job", "name": "fit", "phase": "Running"}
+    monkeypatch.setattr(following.Watch, "wait", lambda *_: service.answers.update({place: told.pop(0)}))
+    assert follow(Client.at(service.url, ""), JOB, quiet=True)["phase"] == "Succeeded"
+    assert capsys.readouterr().err == "it starts Waiting for it…\n"
+    service.answers[place] = status, {"code": "Unavailable", "detail": "it starts"}
+    with pytest.raises(Failure, match="it starts"):  # never seen before
+        follow(Client.at(service.url, ""), JOB, quiet=True)
