@@ -10,7 +10,7 @@ PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # Tests start hundreds of short processes: they must not compile the program anew each time.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help demo up test check native soak reference man audit sbom clean
+.PHONY: help demo up test check native soak reference messages man audit sbom clean
 .DEFAULT_GOAL := help
 
 help:  ## show these targets
@@ -49,6 +49,9 @@ reference: $(READY)  ## write docs/reference/ anew: commands, REST and metrics f
 	@$(BIN)/python -m t9ksched.cli.settingsreference > docs/reference/settings.md
 	@$(BIN)/python -m api.reference > docs/reference/rest.md
 	@$(BIN)/python -m t9ksched.scheduler.report.families > docs/reference/metrics.md
+
+messages: $(READY)  ## bring the Chinese catalogue up to date with the code; says which messages have no translation
+	@$(BIN)/python update_messages.py
 
 MAN ?= dist/man/man1
 man: $(READY)  ## write man pages of all commands; MAN=FOLDER

@@ -21,6 +21,7 @@ settings.register_profile("desk", deadline=None, suppress_health_check=[HealthCh
 settings.register_profile("ci", settings.get_profile("desk"), derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") else "desk")
 
+os.environ["T9KSCHED_LANG"] = "en"
 # The modules and tests stay as long as the process: the garbage collector need not walk them again and again.
 gc.disable()
 

@@ -11,6 +11,7 @@ from rich.text import Text
 from t9ksched.cli.client import Client
 from t9ksched.cli.failure import Away, Failure
 from t9ksched.cli.kinds import Target
+from t9ksched.cli.messages import translated, word
 from t9ksched.cli.output import ahead, console, paragraph
 from t9ksched.model.job import FINISHED
 
@@ -47,18 +48,18 @@ class Teller:
         if now == self._last:
             return
         self._last = now
-        line = Text.assemble(
-            (f"{job.get('kind')}/{job.get('name')}", "bold"), " is ", (phase, PHASE_STYLES.get(phase, ""))
-        )
+        said = []
         if started:
-            line.append(f": {members.get('running', 0)} of {max(members.get('total', 0), members.get('min', 0))} run")
+            said.append(f": {members.get('running', 0)} of {max(members.get('total', 0), members.get('min', 0))} run")
         elif phase not in FINISHED and (position := job.get("position")) is not None:
-            line.append(f", place {position} in queue {job.get('queue')}")
+            said.append(f", place {position} in queue {job.get('queue')}")
             if plan:
-                line.append(f", planned to start {ahead(plan.get('at'))}")
+                said.append(f", planned to start {ahead(plan.get('at'))}")
         if reason.get("code"):
-            line.append(f": {reason['code']}: {reason['message']}")
-        paragraph(self._out, line)
+            said.append(f": {reason['code']}: {translated(reason['message'])}")
+        name, style = f"{job.get('kind')}/{job.get('name')}", PHASE_STYLES.get(phase, "")
+        state = Text.assemble((name, "bold"), f" {word('is')} ", (phase, style), *map(translated, said))
+        paragraph(self._out, state)
 
 
 class Patience:

@@ -11,6 +11,8 @@ from typing import Final
 
 from rich.text import Text
 
+from t9ksched.cli.messages import word
+
 
 class Bar(StrEnum):
     """What a bar stands for."""
@@ -112,8 +114,9 @@ class Axis:
 
     def legend(self, kinds: set[Bar], *, open_ended: bool) -> Text:
         """What the characters stand for, of these kinds."""
+        words = {kind: word(kind) for kind in Bar} | {Bar.RUNNING: word("running"), Bar.RESERVED: word("reserved")}
         parts = [
-            Text.assemble((self._mark(kind) * 2, _LOOKS[kind][2] if self._coloured else ""), f" {kind}")
+            Text.assemble((self._mark(kind) * 2, _LOOKS[kind][2] if self._coloured else ""), f" {words[kind]}")
             for kind in Bar
             if kind in kinds
         ]

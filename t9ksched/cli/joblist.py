@@ -9,6 +9,7 @@ from rich.console import Console
 from t9ksched.cli.cards import number
 from t9ksched.cli.failure import BAD_USAGE, Failure
 from t9ksched.cli.following import PHASE_STYLES
+from t9ksched.cli.messages import translated, word
 from t9ksched.cli.output import age, ahead, cells_of, lines_of
 from t9ksched.model.job import FINISHED
 from t9ksched.workloads.registry import SHORT_NAMES
@@ -137,7 +138,7 @@ def table_lines(
     """
     shown = [[_cell(job, column, short=short) for column in columns] for job in items]
     chosen = list(range(len(columns)))
-    rows = [[column.name for column in columns], *shown]
+    rows = [[word(column.name) for column in columns], *shown]
     if width is not None:
         chosen = _chosen(rows, columns, width)
     rows = [[row[at] for at in chosen] for row in rows]
@@ -155,7 +156,7 @@ def short_name(job: Job) -> str:
 
 
 def _cell(job: Job, column: Column, *, short: bool) -> str:
-    return short_name(job) if short and column.name == "JOB" else column.shown(job)
+    return short_name(job) if short and column.name == "JOB" else translated(column.shown(job))
 
 
 def _width(widths: Sequence[int]) -> int:
@@ -201,10 +202,19 @@ def _cut(rows: list[list[str]], columns: Sequence[Column], width: int) -> list[l
 
 def shortened(text: str, most: int) -> str:
     """The text with its middle left out, so that both its beginning and its end can be read."""
-    if len(text) <= most:
+    if cells_of(text) <= most:
         return text
     end = (most - 1) // 3
-    return f"{text[: most - 1 - end]}…{text[len(text) - end :]}"
+    return f"{_begin(text, most - 1 - end)}…{_begin(text[::-1], end)[::-1]}"
+
+
+def _begin(text: str, most: int) -> str:
+    """As many first characters as fit into so many columns of a terminal."""
+    if text.isascii():
+        return text[:most]
+    while cells_of(text) > most:
+        text = text[:-1]
+    return text
 
 
 def _column(name: str, option: str) -> Column:

@@ -10,6 +10,7 @@ import sys
 from t9ksched import version
 from t9ksched.cli.failure import BAD_USAGE, REQUEST_FAILED, Failure
 from t9ksched.cli.heap import loading
+from t9ksched.cli.messages import book
 
 SERVER_PACKAGES = frozenset(
     {
@@ -52,6 +53,10 @@ def main() -> None:
             from t9ksched.cli.application import application
 
             program = application(*sys.argv[1:2])
+        if (own := book()) is not None:
+            from t9ksched.cli.messages.helptexts import run
+
+            run(program, own)
         program()
     except Failure as failure:
         _tell(failure)

@@ -67,6 +67,7 @@ def _end() -> str:
         ("T9KSCHED_SERVER, T9KSCHED_TOKEN", "which service a command speaks to, and as whom"),
         ("T9KSCHED_DATA_DIR", "where client.json is looked for, which says both"),
         ("NO_COLOR", "no colours"),
+        ("T9KSCHED_LANG, LC_ALL, LC_MESSAGES, LANG", "the first that is set says whether messages are Chinese (zh)"),
     )
     parts = [_section("EXIT STATUS"), *(f".TP\n{code}\n{text}" for code, text in status)]
     parts += [_section("ENVIRONMENT"), *(f".TP\n\\fB{name}\\fR\n{text}" for name, text in where)]

@@ -21,6 +21,7 @@ from rich.table import Table
 from rich.text import Text
 
 from t9ksched.cli.failure import Failure
+from t9ksched.cli.messages import book, translated, word
 from t9ksched.packaged import folder
 
 PIPE_WIDTH = 240
@@ -36,10 +37,21 @@ class Output(StrEnum):
 
 
 def console(stream: TextIO | None = None) -> Console:
-    """A console for `stream` (stdout unless given); wide enough for whole lines when it is not a terminal."""
+    """A console for `stream` (stdout unless given); wide enough for whole lines when it is not a terminal. What is
+    printed there is for people: it is translated.
+    """
     stream = stream or sys.stdout
-    width = None if stream.isatty() else PIPE_WIDTH
-    return Console(file=stream, width=width, highlight=False, soft_wrap=False)
+    return console_of(file=stream, width=None if stream.isatty() else PIPE_WIDTH, soft_wrap=False)
+
+
+def console_of(**settings: Any) -> Console:
+    """A console with these settings of Rich, for people."""
+    own = book()
+    if own is None:
+        return Console(highlight=False, **settings)
+    from t9ksched.cli.messages.rendering import TranslatingConsole
+
+    return TranslatingConsole(own, highlight=False, **settings)
 
 
 def print_json(value: Any, *, indent: bool | None = None) -> None:
@@ -54,11 +66,22 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[str | Text]], *, right
     result = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0), header_style="bold")
     for column in columns:
         side: Literal["left", "right"] = "right" if column in right else "left"
-        result.add_column(column, justify=side, no_wrap=True)
+        result.add_column(word(column), justify=side, no_wrap=True)
     for row in rows:
-        # As Text, since brackets in a cell are no markup.
-        result.add_row(*(Text(cell) if isinstance(cell, str) else cell for cell in row))
+        result.add_row(*map(_cell, row))
     return result
+
+
+def _cell(cell: str | Text) -> Text:
+    """A cell of a table: as Text, since brackets in it are no markup; with a style it is a word of ours."""
+    if isinstance(cell, str):
+        return Text(translated(cell))
+    own = book()
+    if own is None:
+        return cell
+    from t9ksched.cli.messages.rendering import styled
+
+    return styled(cell, own)
 
 
 def print_table(out: Console, rows: Table) -> None:
@@ -125,6 +148,11 @@ def cells_of(text: str) -> int:
     return len(text) if text.isascii() else cell_len(text)
 
 
+def padded(text: str, width: int) -> str:
+    """A text with blanks behind it, so that it takes as many columns of a terminal."""
+    return text + " " * (width - cells_of(text))
+
+
 def lines_of(rows: Sequence[Sequence[str]], right: Sequence[bool], gap: int = 3) -> list[str]:
     """The lines of a table without blanks at their ends; `right` says which columns stand to the right."""
     sizes = [[cells_of(cell) for cell in row] for row in rows]
@@ -165,10 +193,10 @@ def example(name: str) -> str:
 def print_failure(failure: Failure) -> None:
     """Print on stderr what went wrong, where, and what to do."""
     out = console(sys.stderr)
-    title = Text("error", style="bold red")
+    title = Text(word("error"), style="bold red")
     if failure.name:
         title.append(f" {failure.name}", style="red")
-    paragraph(out, Text.assemble(title, ": ", failure.message))
+    paragraph(out, Text.assemble(title, ": ", translated(failure.message)))
     for line in failure.details:
         paragraph(out, Text(f"  {line}"))
     if failure.remedy:
@@ -191,7 +219,7 @@ def ahead(moment: str | None, now: datetime | None = None) -> str:
         return "–"
     seconds = int((then - (now or datetime.now(UTC))).total_seconds())
     if seconds <= 0:
-        return "now"
+        return word("now")
     for unit, size, lower, part in (("d", 86400, "h", 3600), ("h", 3600, "m", 60), ("m", 60, "s", 1)):
         if seconds >= size:
             rest = seconds % size // part

@@ -27,6 +27,13 @@ _OTHERS: Final = (
         "",
         "The token of client commands; by default that of `client.json`, shown to its own server alone.",
     ),
+    (
+        "LANG",
+        "`zh` or another",
+        "",
+        "The language of what commands print for people: Chinese or English. Without it LC_ALL, LC_MESSAGES and LANG "
+        "say. JSON, logs and REST are the same in both.",
+    ),
     ("OBSERVE", "0 or 1", "0", "`up` plans and explains, and writes nothing to the cluster."),
     (
         SWITCH.removeprefix(PREFIX),

@@ -36,7 +36,7 @@ Json = dict[str, Any]
 def environment(data_dir: Path | None = None) -> dict[str, str]:
     """This process's environment without anything that would steer t9ksched; `data_dir` is its data directory."""
     clean = {key: value for key, value in os.environ.items() if not key.startswith("T9KSCHED_")}
-    clean |= {"XDG_DATA_HOME": str(data_dir) if data_dir else "/nonexistent", "COLUMNS": "200"}
+    clean |= {"XDG_DATA_HOME": str(data_dir) if data_dir else "/nonexistent", "COLUMNS": "200", "T9KSCHED_LANG": "en"}
     return clean | ({"T9KSCHED_DATA_DIR": str(data_dir)} if data_dir else {})
 
 

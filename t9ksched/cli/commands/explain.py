@@ -1,5 +1,6 @@
 """`t9ksched explain`: why a job waits, which jobs hold what it needs, and what would let it start."""
 
+from collections.abc import Iterator
 from typing import Annotated, Any
 
 import typer
@@ -10,6 +11,7 @@ from t9ksched.cli.cards import number
 from t9ksched.cli.commands.stops import note
 from t9ksched.cli.following import PHASE_STYLES
 from t9ksched.cli.kinds import parse_target
+from t9ksched.cli.messages import translated, word
 from t9ksched.cli.options import NamespaceOption, OutputOption, Service, with_service
 from t9ksched.cli.output import Output, ahead, console, paragraph, print_json, print_table, table
 from t9ksched.model.timelimit import written
@@ -67,11 +69,12 @@ def show(answer: dict[str, Any], out: Console) -> None:
     for reason in answer.get("reasons") or ():
         out.print()
         paragraph(out, Text.assemble((f"{reason.get('code')}", "yellow"), f": {reason.get('message')}"))
-        for label, key in (("needs", "needs"), ("has", "has")):
-            if reason.get(key):
-                paragraph(out, f"  {label:<6} {_amount(reason[key])}")
+        if needs := reason.get("needs"):
+            paragraph(out, f"  needs  {_amount(needs)}")
+        if has := reason.get("has"):
+            paragraph(out, f"  has    {_amount(has)}")
         if nodes := reason.get("nodes"):
-            paragraph(out, f"  nodes  {_amount(nodes)}")
+            paragraph(out, f"  nodes  {', '.join(_nodes(nodes))}")
     if holders := answer.get("holders"):
         _show_holders(holders, out)
     _show_links(answer.get("links") or [], out)
@@ -100,7 +103,7 @@ def _plan(plan: dict[str, Any]) -> str:
 def _show_holders(holders: list[dict[str, Any]], out: Console) -> None:
     """Who holds what it needs now, and who is to have it later."""
     rows = [
-        [str(h.get("queue") or "–"), str(h.get("job") or "–"), _holds(h), str(h.get("until") or "unknown")]
+        [str(h.get("queue") or "–"), str(h.get("job") or "–"), _holds(h), str(h.get("until") or word("unknown"))]
         for h in holders
         if not (h.get("from") or h.get("reservation"))
     ]
@@ -113,7 +116,7 @@ def _show_holders(holders: list[dict[str, Any]], out: Console) -> None:
             str(h.get("job") or "–"),
             _holds(h),
             str(h["from"]),
-            str(h.get("until") or "unknown"),
+            str(h.get("until") or word("unknown")),
         ]
         for h in holders
         if h.get("from") and not h.get("reservation")
@@ -152,6 +155,17 @@ def _holds(holder: dict[str, Any]) -> str:
     if "cards" in holds:
         return f"{holds['cards']} cards"
     return f"{cards} GPU{'' if cards == 1 else 's'}" if cards else _amount(holder.get("holds") or {}) or "–"
+
+
+def _nodes(counts: dict[str, Any]) -> Iterator[str]:
+    """How many nodes match and have room, and how many each cause takes away."""
+    for what, count in counts.items():
+        if what == "match":
+            yield translated(f"{count} match")
+        elif what == "fit":
+            yield translated(f"{count} have room")
+        else:
+            yield f"{count} {what}"
 
 
 def _amount(value: Any) -> str:

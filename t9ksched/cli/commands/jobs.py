@@ -13,6 +13,7 @@ from t9ksched.cli.commands.stops import note
 from t9ksched.cli.failure import BAD_USAGE, Failure
 from t9ksched.cli.following import Patience
 from t9ksched.cli.joblist import COLUMNS, CUSTOM, USUAL, Job, columns_of, print_lines, sorted_by, table_lines, why
+from t9ksched.cli.messages import translated, word
 from t9ksched.cli.options import Service, with_service
 from t9ksched.cli.output import console, example, paragraph, print_json, program
 
@@ -127,8 +128,9 @@ def _show_reasons(items: Iterable[Job], out: Console) -> None:
         out.print()
     for (failed, text), names in found.items():
         named = ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
-        says = "failed" if failed else "waits" if len(names) == 1 else "wait"
-        paragraph(out, Text.assemble((named, "bold"), f" {says}: ", (text, "red" if failed else "yellow")))
+        says = word("failed") if failed else word("waits") if len(names) == 1 else word("wait")
+        style = "red" if failed else "yellow"
+        paragraph(out, Text.assemble((translated(named), "bold"), f" {says}: ", (translated(text), style)))
 
 
 def _answer(client: Client, query: _Query) -> dict[str, Any]:

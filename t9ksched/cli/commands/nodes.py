@@ -8,6 +8,7 @@ from rich.text import Text
 
 from t9ksched.cli.cards import Palette, coloured, draw, legend
 from t9ksched.cli.cordoning import CardAction, change, check, tell
+from t9ksched.cli.messages import word
 from t9ksched.cli.options import OutputOption, Service, with_service
 from t9ksched.cli.output import Output, ahead, console, paragraph, print_json, print_table, table
 
@@ -191,7 +192,7 @@ def _card(card: dict[str, Any], palette: Palette, *, unknown: bool) -> list[str 
     memory = f"{card['memoryMiB'] // 1024} GiB" if card.get("memoryMiB") else "–"
     who = ", ".join(map(_who, holders))
     works = card.get("healthy", True) and not card.get("cordoned")
-    idle = ("not known" if unknown else "free") if works else "out of service"
+    idle = ("not known" if unknown else word("free")) if works else "out of service"
     if card.get("cordoned"):
         idle = "cordoned" + (f": {card['cordonedWhy']}" if card.get("cordonedWhy") else "")
         who = f"{who} ({idle})" if who else ""

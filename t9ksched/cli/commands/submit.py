@@ -280,10 +280,9 @@ def _placed(failure: Failure, path: Path) -> Failure:
 def _tell(jobs: list[dict[str, Any]], dry_run: bool) -> None:
     """Say in one line that a job, or all elements of an array, were submitted."""
     out, job, name = console(), jobs[0], named(jobs)
-    verb = "would be accepted" if dry_run else "submitted"
-    if queue := job.get("queue"):
-        out.print(f"{name} {verb} to queue {queue} (namespace {job.get('namespace')})")
+    queue = job.get("queue")
+    if queue:
+        where = f"to queue {queue} (namespace {job.get('namespace')})"
     else:
-        out.print(
-            f"{name} {verb} without a queue: the cluster's default scheduler will place it (name one with --queue)"
-        )
+        where = "without a queue: the cluster's default scheduler will place it (name one with --queue)"
+    out.print(f"{name} would be accepted {where}" if dry_run else f"{name} submitted {where}")

@@ -11,6 +11,7 @@ from rich.text import Text
 
 from t9ksched.cli.cards import coloured
 from t9ksched.cli.gantt import Axis, Bar
+from t9ksched.cli.messages import translated, word
 from t9ksched.cli.options import OutputOption, Service, with_service
 from t9ksched.cli.output import Output, console, print_json, print_table, table
 
@@ -88,7 +89,7 @@ def _of_nodes(answer: dict[str, Any]) -> Iterator[_Row]:
         for place in item["nodes"]:
             there.setdefault(place["name"], []).append(_Row(place["name"], _name(item), place["gpus"], (item,)))
     for name, rows in there.items():
-        yield from _together(rows) or [_Row(name, "free", 0)]
+        yield from _together(rows) or [_Row(name, word("free"), 0)]
 
 
 def _of_queues(answer: dict[str, Any]) -> Iterator[_Row]:
@@ -142,7 +143,7 @@ def _kind(item: dict[str, Any]) -> Bar:
 def _name(item: dict[str, Any]) -> str:
     """Whose it is; of reservations but planned starts also what it is for."""
     if reservation := item.get("reservation"):
-        return f"reservation {reservation}"
+        return translated(f"reservation {reservation}")
     namespace, job = item.get("namespace"), item.get("job")
     name = "another user's" if job is None else f"{namespace}/{job}" if namespace else str(job)
     return f"{name} ({item['kind']})" if _kind(item) is Bar.RESERVED else name

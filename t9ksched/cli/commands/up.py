@@ -11,8 +11,9 @@ from rich.text import Text
 
 from t9ksched.cli.failure import BAD_USAGE, Failure
 from t9ksched.cli.heap import loading
+from t9ksched.cli.messages import word
 from t9ksched.cli.options import DataDirOption, OutputOption, SchedulerConfOption
-from t9ksched.cli.output import Output, console, example, print_json, program
+from t9ksched.cli.output import Output, console, example, padded, print_json, program
 from t9ksched.client.known import default_data_dir
 
 if TYPE_CHECKING:
@@ -102,17 +103,21 @@ async def _serve(plan: "Plan", output: Output) -> int:
 
 def _welcome(up: "Running", *, observes: bool) -> None:
     out = console()
-    lines = [("REST", up.server), ("docs", f"{up.server}/docs"), ("cluster", up.cluster or "the kubeconfig's")]
-    lines += [("kubeconfig", str(up.kubeconfig)), ("data", str(up.data_dir))]
+    lines = [
+        ("REST", up.server),
+        (word("docs"), f"{up.server}/docs"),
+        (word("cluster"), up.cluster or "the kubeconfig's"),
+    ]
+    lines += [("kubeconfig", str(up.kubeconfig)), (word("data"), str(up.data_dir))]
     if sys.stdout.isatty():
-        lines.append(("token", up.token))
+        lines.append((word("token"), up.token))
     out.print("t9ksched is ready.\n", style="bold")
     if up.machine is not None:
         _tell_of(up.machine)
     if observes:
         out.print("It plans and explains, and changes nothing in the cluster.\n")
     for name, value in lines:
-        out.print(Text.assemble((f"  {name:<11}", "dim"), value), soft_wrap=True)
+        out.print(Text.assemble((f"  {padded(name, 11)}", "dim"), value), soft_wrap=True)
     out.print("\nIn another terminal:\n")
     where = "" if up.data_dir == default_data_dir() else f" --data-dir {up.data_dir}"
     work = "local/gang.yaml" if up.machine is not None else "pytorch.yaml"

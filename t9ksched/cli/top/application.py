@@ -7,7 +7,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import ClassVar, Final
 
-from rich.console import Console
 from rich.text import Text
 from textual.app import App, ComposeResult
 from textual.binding import Binding
@@ -21,6 +20,8 @@ from t9ksched.cli.failure import Failure
 from t9ksched.cli.joblist import Job
 from t9ksched.cli.kinds import Target
 from t9ksched.cli.logfollowing import SeveralLogs
+from t9ksched.cli.messages import translated, word
+from t9ksched.cli.output import console_of
 from t9ksched.cli.top.screens import AskScreen, LogScreen, TextScreen
 from t9ksched.cli.top.view import JOB_COLUMNS, Asked, View, cells, node_lines, queue_lines, read, summary
 from t9ksched.client.errors import ClientError
@@ -36,13 +37,13 @@ class Top(App[None]):
     TITLE = "t9ksched top"
     ENABLE_COMMAND_PALETTE = False
     BINDINGS: ClassVar = [
-        Binding("e", "explain", "Explain"),
-        Binding("l", "logs", "Logs"),
-        Binding("c", "cancel", "Cancel"),
-        Binding("m", "mine", "Mine/all"),
-        Binding("f", "ended", "Ended too"),
-        Binding("q", "quit", "Quit"),
-        Binding("ctrl+c", "quit", "Quit", show=False, priority=True),
+        Binding("e", "explain", word("Explain")),
+        Binding("l", "logs", word("Logs")),
+        Binding("c", "cancel", word("Cancel")),
+        Binding("m", "mine", word("Mine/all")),
+        Binding("f", "ended", word("Ended too")),
+        Binding("q", "quit", word("Quit")),
+        Binding("ctrl+c", "quit", word("Quit"), show=False, priority=True),
     ]
     CSS = """
     #summary { height: auto; padding: 0 1; }
@@ -64,18 +65,18 @@ class Top(App[None]):
     def compose(self) -> ComposeResult:
         """From above: numbers, nodes, queues, jobs, keys."""
         yield Static(id="summary")
-        for name in ("nodes", "queues"):
+        for name, title in (("nodes", word("Nodes")), ("queues", word("Queues"))):
             frame = VerticalScroll(Static(id=f"{name}-lines"), id=name, can_focus=False)
-            frame.border_title = name.capitalize()
+            frame.border_title = title
             yield frame
         table: DataTable[Text] = DataTable(id="jobs", cursor_type="row", zebra_stripes=True)
-        table.border_title = "Jobs"
+        table.border_title = word("Jobs")
         yield table
         yield Footer()
 
     def on_mount(self) -> None:
         """Begin to read."""
-        self._table().add_columns(*JOB_COLUMNS)
+        self._table().add_columns(*map(word, JOB_COLUMNS))
         self._table().focus()
         threading.Thread(target=self._read, daemon=True, name="view").start()
         threading.Thread(target=self._listen, daemon=True, name="changes").start()
@@ -150,7 +151,7 @@ class Top(App[None]):
             try:
                 act()
             except Failure as failure:
-                text = " ".join([failure.message, *failure.details, failure.remedy])
+                text = " ".join(map(translated, [failure.message, *failure.details, failure.remedy]))
                 self.call_from_thread(self.notify, text, severity="error", markup=False)
 
         threading.Thread(target=run, daemon=True, name="act").start()
@@ -162,7 +163,7 @@ class Top(App[None]):
 
         def explain() -> None:
             answer = self._client.get(f"{target.path}/explanation")
-            out = Console(file=io.StringIO(), width=max(40, int(self.size.width * 0.85)), highlight=False, record=True)
+            out = console_of(file=io.StringIO(), width=max(40, int(self.size.width * 0.85)), record=True)
             show(answer, out)
             text = Text.from_ansi(out.export_text(styles=True))
             self.call_from_thread(self.push_screen, TextScreen(str(target), text))
@@ -181,11 +182,11 @@ class Top(App[None]):
                 for line in several.lines():
                     if not take(f"[{line.rank}] {line.text}"):
                         return
-                take("– the job is over –")
+                take(f"– {translated('the job is over')} –")
             except (Failure, ClientError) as error:
                 take(f"– {error} –")
 
-        self.push_screen(LogScreen(f"{target}: logs", follow))
+        self.push_screen(LogScreen(f"{target}: {word('logs')}", follow))
 
     def action_cancel(self) -> None:
         """Delete the job, after asking."""
@@ -198,11 +199,12 @@ class Top(App[None]):
 
         def cancel() -> None:
             self._client.delete(target.path)
-            self.call_from_thread(self.notify, f"{target} is being deleted")
+            self.call_from_thread(self.notify, translated(f"{target} is being deleted"))
             self._wake.set()
 
         self.push_screen(
-            AskScreen(f"Delete {target} in namespace {target.namespace}, with everything it owns?"), answered
+            AskScreen(translated(f"Delete {target} in namespace {target.namespace}, with everything it owns?")),
+            answered,
         )
 
     def action_mine(self) -> None:

@@ -11,13 +11,15 @@ from textual.containers import VerticalScroll
 from textual.screen import ModalScreen
 from textual.widgets import RichLog, Static
 
+from t9ksched.cli.messages import translated, word
+
 _MOST_LINES: Final = 5000
 
 
 class TextScreen(ModalScreen[None]):
     """A text that can be scrolled."""
 
-    BINDINGS: ClassVar = [Binding("escape,q,e", "dismiss", "Close")]
+    BINDINGS: ClassVar = [Binding("escape,q,e", "dismiss", word("Close"))]
     DEFAULT_CSS = """
     TextScreen { align: center middle; }
     TextScreen > VerticalScroll { width: 90%; height: 80%; border: round $primary; background: $surface; padding: 0 1; }
@@ -32,14 +34,14 @@ class TextScreen(ModalScreen[None]):
         """The text in a frame."""
         frame = VerticalScroll(Static(self._text))
         frame.border_title = self._title
-        frame.border_subtitle = "Esc closes"
+        frame.border_subtitle = translated("Esc closes")
         yield frame
 
 
 class LogScreen(ModalScreen[None]):
     """Lines as they come. `follow` is called in a thread with a function that takes lines until it returns False."""
 
-    BINDINGS: ClassVar = [Binding("escape,q,l", "dismiss", "Close")]
+    BINDINGS: ClassVar = [Binding("escape,q,l", "dismiss", word("Close"))]
     DEFAULT_CSS = """
     LogScreen { align: center middle; }
     LogScreen > RichLog { width: 96%; height: 90%; border: round $primary; background: $surface; }
@@ -55,7 +57,7 @@ class LogScreen(ModalScreen[None]):
         """The lines in a frame."""
         lines = RichLog(max_lines=_MOST_LINES, wrap=True, markup=False)
         lines.border_title = self._title
-        lines.border_subtitle = "Esc closes"
+        lines.border_subtitle = translated("Esc closes")
         yield lines
 
     def on_mount(self) -> None:
@@ -87,8 +89,8 @@ class AskScreen(ModalScreen[bool]):
     """A question that is answered by y or n."""
 
     BINDINGS: ClassVar = [
-        Binding("y", "answer(True)", "Yes"),
-        Binding("n,escape,q", "answer(False)", "No"),
+        Binding("y", "answer(True)", word("Yes")),
+        Binding("n,escape,q", "answer(False)", word("No")),
     ]
     DEFAULT_CSS = """
     AskScreen { align: center middle; }

@@ -11,6 +11,7 @@ from t9ksched.cli.client import Client
 from t9ksched.cli.commands.nodes import held, state
 from t9ksched.cli.following import PHASE_STYLES
 from t9ksched.cli.joblist import COLUMNS, Job, short_name, why
+from t9ksched.cli.messages import translated, word
 from t9ksched.model.job import FINISHED
 
 JOB_COLUMNS: Final = ("JOB", "USER", "QUEUE", "PHASE", "READY", "GPUS", "POS", "START", "WHY")
@@ -61,14 +62,14 @@ def summary(view: View) -> Text:
     waiting = sum(job.get("phase") in _WAITING for job in view.jobs)
     running = sum(job.get("phase") == "Running" for job in view.jobs)
     ready = sum(bool(node.get("ready")) for node in view.nodes)
-    text = Text.assemble(
-        ("t9ksched ", "bold"),
-        f"{ready}/{len(view.nodes)} nodes ready  {used}/{len(cards)} cards held  {running} running  {waiting} waiting",
+    counts = (
+        f"{ready}/{len(view.nodes)} nodes ready  {used}/{len(cards)} cards held  {running} running  {waiting} waiting"
     )
+    text = Text.assemble(("t9ksched ", "bold"), translated(counts))
     for stop in view.stopped:
-        text.append(f"  {stop.get('what')} is stopped", "yellow")
+        text.append("  ").append(translated(f"{stop.get('what')} is stopped"), "yellow")
     if view.fault:
-        text.append(f"  {view.fault}", "red")
+        text.append("  ").append(translated(view.fault), "red")
     return text
 
 
@@ -101,7 +102,7 @@ def queue_lines(view: View) -> Text:
         shown = ", ".join(f"{name} {allocated.get(name, '0')}/{quota.get(name, '∞')}" for name in names)
         line = Text(f"{queue.get('name')!s:<{width}}  {shown or '–'}")
         if spec.get("closed") or queue.get("draining"):
-            line.append("  draining" if queue.get("draining") else "  closed", "yellow")
+            line.append("  ").append(word("draining") if queue.get("draining") else word("closed"), "yellow")
         lines.append(line)
     return Text("\n").join(lines)
 
@@ -112,7 +113,7 @@ def cells(job: Job) -> list[Text]:
     found = []
     for name in JOB_COLUMNS:
         column = COLUMNS[name]
-        text = short_name(job) if name == "JOB" else why(job) if name == "WHY" else column.shown(job)
+        text = short_name(job) if name == "JOB" else translated(why(job) if name == "WHY" else column.shown(job))
         style = PHASE_STYLES.get(phase, "") if name == "PHASE" else ""
         found.append(Text(text, style=style, justify="right" if column.right else "left", no_wrap=True))
     return found
