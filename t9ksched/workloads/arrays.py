@@ -14,12 +14,13 @@ from t9ksched.model.dns import is_label
 from t9ksched.model.names import ARRAY_ANNOTATION, ARRAY_INDEX_VARIABLE, ARRAY_LABEL
 from t9ksched.workloads.queueing import annotate
 from t9ksched.workloads.read import read
+from t9ksched.workloads.registry import CONTROLLED
 
 MOST: Final = 1000
 """Elements of an array."""
 LARGEST: Final = 999_999
 """The largest index."""
-KINDS: Final = ("Job", "MPIJob", "Pod", "PyTorchTrainingJob")
+KINDS: Final = tuple(sorted({*(row.name for row in CONTROLLED if not row.endless), "Job", "Pod"}))
 """Of which arrays are made: kinds with pods of their own, that end."""
 _SHOWN: Final = 60
 _LONGEST: Final = 63
@@ -119,11 +120,16 @@ def _element(obj: Mapping[str, Any], element: Element, paths: list[str]) -> dict
     meta["labels"] = {**(meta.get("labels") or {}), ARRAY_LABEL: element.array}
     annotate(made, ARRAY_ANNOTATION, str(element))
     for path in paths:
-        spec = made
+        spec: Any = made
         for key in re.findall(r"[^.\[\]]+", path):
-            spec = spec[int(key)] if isinstance(spec, list) else spec[key]
-        for container in (*(spec.get("initContainers") or ()), *(spec.get("containers") or ())):
+            spec = spec[int(key)] if isinstance(spec, list) else (spec or {}).get(key)
+        for container in _containers(spec):
             given = [one for one in container.get("env") or () if one.get("name") != ARRAY_INDEX_VARIABLE]
             # First, so that other variables, and the command, can refer to it.
             container["env"] = [{"name": ARRAY_INDEX_VARIABLE, "value": str(element.number)}, *given]
     return made
+
+
+def _containers(spec: Any) -> list[dict[str, Any]]:
+    """The containers of a pod's spec; none where the user left it open, as that of a launcher."""
+    return [*(spec.get("initContainers") or ()), *(spec.get("containers") or ())] if spec else []

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from t9ksched.model.names import BATCH_GROUP
 from t9ksched.workloads.actions import Expansion, Object
+from t9ksched.workloads.ending import Ending
 from t9ksched.workloads.jobspec import ReplicaType, RunPolicy
 from t9ksched.workloads.parts import Owner, pod_name
 
@@ -26,9 +27,8 @@ class Job:
         types: its replica types, in the order of their ranks.
         around: everything the job consists of except its pods.
         build: makes the pod of a replica type and an index.
-        leader: name of the pod with whose end the job ends.
+        ending: what ends the job.
         min_member: pods that must run for the job to run.
-        all_matter: a replica that may not be restarted fails the job, whichever it is; else only the leader does.
         revision: changes with what the pods are made from (see `revision`).
         anew: companions that are there, and are deleted and made anew before any pod.
     """
@@ -39,9 +39,8 @@ class Job:
     paused: bool
     around: Expansion
     build: Callable[[ReplicaType, int], Object]
-    leader: str
+    ending: Ending
     min_member: int
-    all_matter: bool = False
     revision: str = ""
     anew: tuple[Object, ...] = ()
 

@@ -16,6 +16,7 @@ from t9ksched.model.whole import whole_number
 from t9ksched.workloads import phase
 from t9ksched.workloads.actions import Actions, Children, Event, Object, metadata, name_of
 from t9ksched.workloads.conditions import Conditions
+from t9ksched.workloads.ending import DEADLINE, End, end_of
 from t9ksched.workloads.job import RESUMED, REVISION_ANNOTATION, Job
 from t9ksched.workloads.jobspec import ReplicaType
 from t9ksched.workloads.replica import Allowance, Fate, Record, judge
@@ -23,7 +24,6 @@ from t9ksched.workloads.settled import STATUS_FIELD, settled, tell, with_settled
 from t9ksched.workloads.upkeep import Upkeep, upkeep, without
 
 FINISHED = ("Succeeded", "Failed")
-DEADLINE = "DeadlineExceeded"
 _LIMITS = (str(Code.MAX_DURATION_EXCEEDED), str(Code.TIME_LIMIT_EXCEEDED))
 """Limits at which the scheduler pauses a job."""
 _UNFINISHED = ("Pending", "Running", "Unknown")
@@ -84,7 +84,7 @@ def _advance(
     events = [fate.event for fate in fates if fate.event is not None]
     replicas = [replace(replica, record=fate.record) for replica, fate in zip(replicas, fates, strict=True)]
     started = _started(old)
-    end = _end(job, fates, started, now)
+    end = end_of(job.ending, job.run_policy, fates, started, now)
     if end is not None:
         return _finish(old, job, conditions, replicas, children, end, now, events)
     fixed = settled(old, job, children)
@@ -175,8 +175,8 @@ def _judge_all(old: Mapping[str, Any], job: Job, replicas: list[_Replica], now: 
             fates.append(Fate(replace(replica.record, uid="", phase="Pending", containers=()), "delete"))
             continue
         policy = replica.kind.restart
-        if replica.name == job.leader and policy.policy == "Always":
-            policy = replace(policy, policy="OnFailure")  # the leader's success is the job's, not a reason to restart
+        if replica.name in job.ending.once and policy.policy == "Always":
+            policy = replace(policy, policy="OnFailure")  # its success is the job's, not a reason to restart
         fate = judge(replica.record, replica.pod, policy, left, now)
         more = fate.record.restarts - replica.record.restarts
         used += more
@@ -185,35 +185,13 @@ def _judge_all(old: Mapping[str, Any], job: Job, replicas: list[_Replica], now: 
     return fates
 
 
-def _end(job: Job, fates: Iterable[Fate], started: datetime | None, now: datetime) -> tuple[str, str, str] | None:
-    """Phase, reason and message of the job's end, if it has come."""
-    lost = {fate.record.name: fate for fate in fates if fate.lost}
-    leader = next(fate.record for fate in fates if fate.record.name == job.leader)
-    if leader.phase == "Succeeded":
-        return "Succeeded", "JobSucceeded", f"pod {job.leader} succeeded"
-    for fate in lost.values():
-        if fate.exhausted:
-            return (
-                "Failed",
-                "BackoffLimitExceeded",
-                f"{fate.lost} (backoffLimit {job.run_policy.backoff_limit}){fate.last_words}",
-            )
-    for name, fate in lost.items():
-        if name == job.leader or job.all_matter:
-            return "Failed", "ReplicaFailed", fate.lost + fate.last_words
-    deadline = job.run_policy.active_deadline
-    if deadline is not None and started is not None and now >= started + timedelta(seconds=deadline):
-        return "Failed", DEADLINE, f"the job ran longer than its activeDeadlineSeconds {deadline}"
-    return None
-
-
 def _finish(
     old: Mapping[str, Any],
     job: Job,
     conditions: Conditions,
     replicas: list[_Replica],
     children: Children,
-    end: tuple[str, str, str],
+    end: End,
     now: datetime,
     events: list[Event],
 ) -> Actions:

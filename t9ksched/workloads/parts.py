@@ -6,8 +6,8 @@ first. Labels and annotations of the user's template are carried over; where bot
 
 import copy
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Final
 
 from t9ksched.model.names import (
     GROUP_LABEL,
@@ -18,11 +18,13 @@ from t9ksched.model.names import (
     SCHEDULER_NAME,
 )
 from t9ksched.workloads.actions import Object
-from t9ksched.workloads.jobspec import Override, ReplicaType
+from t9ksched.workloads.jobspec import Override, ReplicaType, RunMode
 
 COMPONENT_LABEL = "tensorstack.dev/component"
 COMPONENT_TYPE_LABEL = "tensorstack.dev/component-type"
 OWNER_NAME_LABEL = "tensorstack.dev/owner-name"
+IDLE: Final = ("sleep", "inf")
+"""What replicas run in debug mode."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,3 +185,16 @@ def override(spec: Object, container: Object, what: Override) -> None:
         container["args"] = list(what.args)
     if what.skip_init:
         spec.pop("initContainers", None)
+
+
+def follow_run_mode(
+    spec: Object, container: Object, mode: RunMode, kind: ReplicaType, *, resumed: bool, idle: tuple[str, ...] = IDLE
+) -> None:
+    """Put the commands of the run mode in place of a replica's own: those for the resumption if the job ran on after a
+    pause, and those of the debug mode while it is on, which are `idle` unless given.
+    """
+    if resumed and kind.name in mode.resume:
+        override(spec, container, mode.resume[kind.name])
+    if mode.debug is not None:
+        what = mode.debug.get(kind.name, Override())
+        override(spec, container, what if what.command else replace(what, command=idle))

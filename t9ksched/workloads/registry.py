@@ -46,7 +46,14 @@ def _platform(kind: str) -> Resource:
 
 
 ROWS: Final = (
-    Kind(_batch("GenericJob"), "replicajobs:read_generic_job", short=("gj",), stop=_PAUSED),
+    Kind(
+        _batch("GenericJob"),
+        "generic:read",
+        short=("gj",),
+        controller="generic:CONTROLLER",
+        followed="job",
+        stop=_PAUSED,
+    ),
     Kind(
         _batch("PyTorchTrainingJob"),
         "pytorch:read",
@@ -56,8 +63,22 @@ ROWS: Final = (
         stop=_PAUSED,
         scale=_ELASTIC,
     ),
-    Kind(_batch("TensorFlowTrainingJob"), "replicajobs:read_tensorflow_job", short=("tj", "tftj"), stop=_PAUSED),
-    Kind(_batch("XGBoostTrainingJob"), "replicajobs:read_xgboost_job", short=("xj", "xgbj"), stop=_PAUSED),
+    Kind(
+        _batch("TensorFlowTrainingJob"),
+        "tensorflow:read",
+        short=("tj", "tftj"),
+        controller="tensorflow:CONTROLLER",
+        followed="job",
+        stop=_PAUSED,
+    ),
+    Kind(
+        _batch("XGBoostTrainingJob"),
+        "xgboost:read",
+        short=("xj", "xgbj"),
+        controller="xgboost:CONTROLLER",
+        followed="job",
+        stop=_PAUSED,
+    ),
     Kind(_batch("DeepSpeedJob"), "deepspeed:read_deepspeed_job", short=("dj", "dsj"), stop=_PAUSED),
     Kind(_batch("ColossalAIJob"), "colossalai:read_colossalai_job", short=("caij",), stop=_PAUSED),
     Kind(

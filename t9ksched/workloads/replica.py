@@ -64,6 +64,11 @@ class Record:
         return replace(self, uid="", phase="Deleted", containers=(), last_failed="")
 
     @property
+    def succeeded(self) -> bool:
+        """Whether its last pod succeeded, and no other takes its place."""
+        return self.phase == "Succeeded" and not self.counted
+
+    @property
     def counted(self) -> bool:
         """Whether the failure of the last pod is counted already, so that a new pod may take its place."""
         return bool(self.last_failed) and self.last_failed == self.uid
@@ -102,12 +107,12 @@ class Allowance:
 def judge(record: Record, pod: Object | None, policy: RestartPolicy, left: Allowance, now: datetime) -> Fate:
     """Decide about one replica from its memory and its pod."""
     if pod is None:
-        return _judge_absent(record, policy)
+        return _judge_absent(record, policy, left)
     seen = replace(record, uid=uid_of(pod), phase=phase.phase(pod), containers=tuple(phase.containers(pod)))
     if phase.is_terminating(pod):
         # It is being deleted. Its end is no failure of the job, and its name is free only once it is gone.
         return Fate(replace(seen, phase="Pending") if seen.phase == "Failed" else seen)
-    if seen.phase == "Succeeded" and policy.policy != "Always":
+    if seen.succeeded and not _again(policy, left):
         return Fate(seen)
     if seen.phase not in ("Succeeded", "Failed"):
         return Fate(seen)
@@ -116,8 +121,13 @@ def judge(record: Record, pod: Object | None, policy: RestartPolicy, left: Allow
     return _restart(seen, pod, policy, left, now)
 
 
-def _judge_absent(record: Record, policy: RestartPolicy) -> Fate:
-    if record.phase == "Succeeded" and policy.policy != "Always":
+def _again(policy: RestartPolicy, left: Allowance) -> bool:
+    """Whether a replica that succeeded is started again."""
+    return policy.policy == "Always" and (left.own is None or left.own > 0)
+
+
+def _judge_absent(record: Record, policy: RestartPolicy, left: Allowance) -> Fate:
+    if record.succeeded and not _again(policy, left):
         return Fate(record)
     if record.phase == "Failed" and not record.counted:
         return Fate(record, lost=f"pod {record.name} failed and is gone")

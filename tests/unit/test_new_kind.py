@@ -19,6 +19,7 @@ from typing import Final
 
 from t9ksched.workloads.actions import Expansion
 from t9ksched.workloads.controller import job_controller
+from t9ksched.workloads.ending import led_by
 from t9ksched.workloads.fields import Field
 from t9ksched.workloads.job import Job, revision
 from t9ksched.workloads.jobspec import RunPolicy, read_replica_types, read_run_mode
@@ -40,7 +41,7 @@ def build(obj, owner, children):
         paused=read_run_mode(spec["runMode"]).paused,
         around=Expansion(podgroup=pod_group(owner, types, count)),
         build=lambda kind, index: job_pod(owner, kind, index),
-        leader=pod_name(owner, types[0], 0),
+        ending=led_by(pod_name(owner, types[0], 0)),
         min_member=count,
         revision=revision(obj, ("replicaSpecs",)),
     )

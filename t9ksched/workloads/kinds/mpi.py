@@ -26,6 +26,7 @@ from t9ksched.model.pod import container_cards, decode_pod_spec, effective_reque
 from t9ksched.workloads import phase
 from t9ksched.workloads.actions import NO_CHILDREN, Children, Expansion, Object, metadata, name_of
 from t9ksched.workloads.controller import job_controller
+from t9ksched.workloads.ending import led_by
 from t9ksched.workloads.fields import Field
 from t9ksched.workloads.job import Job, has_been_paused, revision
 from t9ksched.workloads.jobspec import (
@@ -64,12 +65,17 @@ SSH_PORT: Final = 22
 CONFIG_PATH: Final = "/etc/mpi"
 PRIVATE_KEY: Final = "id_ed25519"
 _CONTAINERS: Final = {LAUNCHER: ("launcher", "mpi-launcher"), WORKER: ("worker", "mpi-worker")}
+_SSHD: Final = "/usr/sbin/sshd"
+_DEBUG_SSHD: Final = "/usr/bin/sshd"
+"""Where the workers of a job in debug mode look for it unless told, as the platform documents."""
 _ROOT_MAY_RUN: Final = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 
 
 @dataclass(frozen=True, slots=True)
 class MPISpec:
-    """The spec of an MPIJob, generations aside. `command` is what mpirun starts, `mca` its parameters."""
+    """The spec of an MPIJob, generations aside. `command` is what mpirun starts, `mca` its parameters; `sshd` is empty
+    unless the job says where it is.
+    """
 
     launcher: ReplicaType
     workers: ReplicaType
@@ -99,8 +105,8 @@ def read_spec(root: Field) -> MPISpec:
         home, command, extra = spec["mpiHome"], worker["cmd"], worker["extraMPIArgs"]
     command.some("is missing: write the program that mpirun shall start, as a list of words")
     ssh = spec["ssh"]
-    sshd = ssh["sshdPath"].text("/usr/sbin/sshd")
-    if not sshd.startswith("/"):
+    sshd = ssh["sshdPath"].text()
+    if sshd and not sshd.startswith("/"):
         ssh["sshdPath"].fault(f"{sshd!r} is not absolute: sshd starts only by its full path, such as /usr/sbin/sshd")
     old, new = ssh["sshAuthMountPath"], ssh["authMountPath"]
     ssh_path = (old if old.present else new).text("/root/.ssh")
@@ -188,9 +194,8 @@ def job(obj: Mapping[str, Any], spec: MPISpec, owner: Owner, children: Children 
         ),
         build=build,
         anew=keys.unfinished,
-        leader=pod_name(owner, spec.launcher, 0),
+        ending=led_by(pod_name(owner, spec.launcher, 0), any_failure=True),
         min_member=members,
-        all_matter=True,
         revision=revision(obj, FIXED_WHILE_RUNNING),
     )
 
@@ -234,7 +239,7 @@ def _mounts(pod: Object, secret: str) -> bool:
 
 
 def _launcher_pod(owner: Owner, spec: MPISpec, secret: str, resume: Override | None) -> Object:
-    pod = job_pod(owner, spec.launcher, 0, {"mpi-job": owner.name})
+    pod = job_pod(owner, spec.launcher, 0, _labels(owner, spec.launcher))
     container = training_container(pod["spec"], *_CONTAINERS[LAUNCHER])
     _mount(pod["spec"], container, owner, spec, secret)
     mpirun = posixpath.join(spec.home, "bin", "mpirun") if spec.home else "mpirun"
@@ -252,16 +257,26 @@ def _launcher_pod(owner: Owner, spec: MPISpec, secret: str, resume: Override | N
 
 
 def _worker_pod(owner: Owner, spec: MPISpec, secret: str, index: int, resume: Override | None) -> Object:
-    pod = job_pod(owner, spec.workers, index, {"mpi-job": owner.name})
+    pod = job_pod(owner, spec.workers, index, _labels(owner, spec.workers))
     container = training_container(pod["spec"], *_CONTAINERS[WORKER])
     _mount(pod["spec"], container, owner, spec, secret)
-    container["command"] = ["/bin/sh", "-c", f"mkdir -p /run/sshd && exec {_sshd(spec)}"]
+    container["command"] = ["/bin/sh", "-c", f"mkdir -p /run/sshd && exec {shlex.join(_sshd(spec, _SSHD))}"]
     container.pop("args", None)
     if resume is not None:
         override(pod["spec"], container, resume)
-    if spec.run_mode.debug is not None and WORKER in spec.run_mode.debug:
-        override(pod["spec"], container, spec.run_mode.debug[WORKER])
+    if spec.run_mode.debug is not None:
+        what = spec.run_mode.debug.get(WORKER, Override())
+        if what.command is None:
+            program, *options = _sshd(spec, _DEBUG_SSHD)
+            what = replace(what, command=(program, "-D"), args=tuple(word for word in options if word != "-D"))
+        override(pod["spec"], container, what)
     return pod
+
+
+def _labels(owner: Owner, kind: ReplicaType) -> dict[str, str]:
+    """What pods are labelled with besides: the job as `mpi-job`, and as `app` unless the template says what that is."""
+    own = kind.template.metadata.get("labels") or {}
+    return {"mpi-job": owner.name, **({} if "app" in own else {"app": owner.name})}
 
 
 def _mpirun_options(spec: MPISpec) -> list[str]:
@@ -272,18 +287,20 @@ def _mpirun_options(spec: MPISpec) -> list[str]:
     return [*options, *(word for key, value in mca.items() for word in ("--mca", key, value))]
 
 
-def _sshd(spec: MPISpec) -> str:
-    """The worker's sshd: its host key is the job's own key, so that images need none of theirs."""
+def _sshd(spec: MPISpec, usual: str) -> list[str]:
+    """The worker's sshd, at its usual path unless the job says where it is. Its host key is the job's own key, so that
+    images need none of theirs.
+    """
     settings = {
         "AuthorizedKeysFile": f"{spec.ssh_path}/authorized_keys",
         "PermitRootLogin": "prohibit-password",
         "StrictModes": "no",  # the keys are mounted through links, which strict modes refuse
         "PidFile": "none",
     }
-    words = [spec.sshd, "-D", "-e", "-p", str(SSH_PORT), "-h", f"{spec.ssh_path}/{PRIVATE_KEY}"]
+    words = [spec.sshd or usual, "-D", "-e", "-p", str(SSH_PORT), "-h", f"{spec.ssh_path}/{PRIVATE_KEY}"]
     for key, value in settings.items():
         words += ["-o", f"{key}={value}"]
-    return shlex.join(words)
+    return words
 
 
 def _wait_for_workers(launcher: Object) -> Object:

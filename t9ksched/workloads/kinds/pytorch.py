@@ -6,17 +6,17 @@ which torch itself uses).
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final
 
 from t9ksched.model.whole import whole_number
 from t9ksched.workloads.actions import Expansion, Object
 from t9ksched.workloads.controller import job_controller
+from t9ksched.workloads.ending import led_by
 from t9ksched.workloads.fields import Field
 from t9ksched.workloads.job import Job, has_been_paused, revision
 from t9ksched.workloads.jobspec import (
     Elastic,
-    Override,
     ReplicaType,
     RunMode,
     RunPolicy,
@@ -30,10 +30,10 @@ from t9ksched.workloads.jobspec import (
 from t9ksched.workloads.parts import (
     Owner,
     add_env,
+    follow_run_mode,
     headless_service,
     host,
     job_pod,
-    override,
     pod_group,
     pod_name,
     training_container,
@@ -47,7 +47,6 @@ sizes and host names made from them. The rules of the definition in deploy/crds 
 
 MASTER_PORT: Final = 29500
 CONTAINER_NAMES: Final = ("pytorch", "python")
-_SLEEP: Final = Override(command=("sleep", "inf"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +136,7 @@ def job(obj: Mapping[str, Any], spec: PyTorchSpec, owner: Owner) -> Job:
             services=(headless_service(owner, owner.name, {"master": MASTER_PORT}),),
         ),
         build=lambda kind, index: _pod(owner, spec, kind, index, resumed=resumed),
-        leader=pod_name(owner, master, 0),
+        ending=led_by(pod_name(owner, master, 0)),
         min_member=spec.min_member,
         revision=revision(obj, FIXED_WHILE_RUNNING),
     )
@@ -149,11 +148,7 @@ def _pod(owner: Owner, spec: PyTorchSpec, kind: ReplicaType, index: int, *, resu
     pod = job_pod(owner, kind, index, {"job-role": "master"} if rank == 0 else None)
     container = training_container(pod["spec"], *CONTAINER_NAMES)
     env = {"MASTER_ADDR": host(owner, spec.types[0], 0), "MASTER_PORT": str(MASTER_PORT)}
-    if resumed and kind.name in spec.run_mode.resume:
-        override(pod["spec"], container, spec.run_mode.resume[kind.name])
-    if spec.run_mode.debug is not None:
-        what = spec.run_mode.debug.get(kind.name, _SLEEP)
-        override(pod["spec"], container, what if what.command else replace(what, command=_SLEEP.command))
+    follow_run_mode(pod["spec"], container, spec.run_mode, kind, resumed=resumed)
     if spec.torchrun is None or spec.run_mode.debug is not None:
         env |= {"RANK": str(rank), "WORLD_SIZE": str(spec.world_size)}
     else:  # torchrun tells its own processes their ranks

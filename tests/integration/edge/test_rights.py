@@ -50,7 +50,7 @@ from t9ksched.scheduler.keep.queue_sync import PROJECTED_ANNOTATION, fingerprint
 from t9ksched.scheduler.options import SchedulerOptions
 from t9ksched.scheduler.service import SchedulerService, running
 from t9ksched.store.store import Store
-from t9ksched.workloads.registry import STOPS
+from t9ksched.workloads.registry import CONTROLLED, STOPS
 from tests.integration.accounts import documents, policies
 from tests.integration.edge.test_volumes import claim, local_volume, storage_class, using
 from tests.integration.scheduler.koordinator import serve
@@ -59,16 +59,9 @@ from tests.unit.api.world import Client as Rest
 from tests.unit.api.world import ScriptedLeader, config_map, mounting
 from tests.unit.api.world import documents as stream
 from tests.unit.api.world import pod as plain_pod
-from tests.unit.workloads.builders import mpi_v1, notebook, pytorch
+from tests.unit.workloads.builders import generic, mpi_v1, notebook, pytorch, tensorflow, xgboost
 
-ANNOUNCED = {
-    Right(g, r, "update")
-    for g, r in (
-        ("batch.tensorstack.dev", "mpijobs/finalizers"),
-        ("batch.tensorstack.dev", "pytorchtrainingjobs/finalizers"),
-        ("tensorstack.dev", "notebooks/finalizers"),
-    )
-}
+ANNOUNCED = {Right(row.resource.group, f"{row.resource.plural}/finalizers", "update") for row in CONTROLLED}
 """Asked for by the admission plugin OwnerReferencesPermissionEnforcement of a real server, never by a request."""
 
 Object = dict[str, Any]
@@ -301,7 +294,8 @@ async def durations(stage: Stage, queue: str) -> None:
             template["spec"]["restartPolicy"] = "Never"
             body["spec"] = {"template": template}
         else:
-            entry = {"type": "worker", "replicas": 1, "template": {"spec": pod["spec"]}}
+            role = "master" if kind == "XGBoostTrainingJob" else "worker"
+            entry = {"type": role, "replicas": 1, "template": {"spec": pod["spec"]}}
             body["spec"] = {"replicaSpecs": [entry]} if kind.endswith(("TrainingJob", "GenericJob")) else {}
             body["spec"] |= {"worker": {"template": {"spec": pod["spec"]}}} if kind == "DeepSpeedJob" else {}
             body["spec"] |= {"template": {"spec": pod["spec"]}} if kind == "Notebook" else {}
@@ -319,7 +313,8 @@ async def jobs(stage: Stage, queue: str) -> None:
     world = stage.world
     quick = {"devcluster.tensorstack.dev/run-seconds": "0.2"}
     made = []
-    for job in (mpi_v1(replicas=1), pytorch(replicas=1), notebook()):
+    others = (generic(), tensorflow(worker=1), xgboost(master=1))
+    for job in (mpi_v1(replicas=1), pytorch(replicas=1), notebook(), *others):
         job["metadata"] = {"name": job["metadata"]["name"], "namespace": "default"}
         job["spec"]["scheduler"]["t9kScheduler"]["queue"] = queue
         made.append(job)
@@ -327,7 +322,8 @@ async def jobs(stage: Stage, queue: str) -> None:
     await world.create(*made)
     await world.until(of(made[0]), "walk", lambda job: (job.get("status") or {}).get("phase") == "Running")
     await world.until(of(made[1]), "net", lambda job: (job.get("status") or {}).get("phase") == "Succeeded")
-    await world.until(of(made[2]), "lab", lambda job: job.get("status"))
+    for job in made[2:]:
+        await world.until(of(job), job["metadata"]["name"], lambda job: job.get("status"))
     owned = {
         kind: [
             item["metadata"]["name"]

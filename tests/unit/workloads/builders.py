@@ -59,6 +59,27 @@ def mpi_v2(replicas: int = 2, worker: dict[str, Any] | None = None, **spec: Any)
     return obj("MPIJob", {"scheduler": block("a40"), "mpiConfig": config, "replicaSpecs": types, **spec}, name="walk")
 
 
+def generic(lead: Any = None, helper: Any = None, **spec: Any) -> dict[str, Any]:
+    types = [
+        {"type": "lead", "template": template(container(**(lead or {})))},
+        {"type": "helper", "replicas": 2, "template": template(container(**(helper or {})))},
+    ]
+    return obj("GenericJob", {"scheduler": block("a100", 5), "replicaSpecs": types, **spec}, name="pair")
+
+
+def _roles(kind: str, name: str, pod: str, roles: dict[str, int], spec: dict[str, Any]) -> dict[str, Any]:
+    types = [{"type": role, "replicas": count, "template": template(container(pod))} for role, count in roles.items()]
+    return obj(kind, {"scheduler": block(), "replicaSpecs": types, **spec}, name=name)
+
+
+def tensorflow(spec: dict[str, Any] | None = None, **roles: int) -> dict[str, Any]:
+    return _roles("TensorFlowTrainingJob", "wide", "tensorflow", roles, spec or {})
+
+
+def xgboost(spec: dict[str, Any] | None = None, **roles: int) -> dict[str, Any]:
+    return _roles("XGBoostTrainingJob", "boost", "xgboost", roles, spec or {})
+
+
 def notebook(**spec: Any) -> dict[str, Any]:
     pod = template(container("notebook", gpu=1))
     return obj("Notebook", {"type": "jupyter", "scheduler": block("a100"), "template": pod, **spec}, PLATFORM, "lab")

@@ -115,10 +115,19 @@ def test_all_replica_types_have_it(obj: dict[str, Any]) -> None:
     assert all(env(one)["T9K_ARRAY_INDEX"] == "4" for one in containers)
 
 
+def test_a_launcher_that_was_left_open_stays_so() -> None:
+    job = mpi_v2()
+    job["spec"]["replicaSpecs"][0] = {"type": "launcher", "template": {}}
+    (made,) = elements(job, Array((4,)))
+    launcher, worker = (template.spec["containers"][0] for template in read(made).templates)
+    assert made["spec"]["replicaSpecs"][0]["template"] == {}
+    assert env(launcher) == env(worker) == {"T9K_ARRAY_INDEX": "4"}
+
+
 @pytest.mark.parametrize(
     ("kind", "name", "told"),
     [
-        ("PodGroup", "a", "an array is made of a Job, MPIJob, Pod or PyTorchTrainingJob, not of a PodGroup"),
+        ("PodGroup", "a", "an array is made of a GenericJob, Job,"),
         ("Notebook", "a", "not of a Notebook"),
         ("Pod", "a.b", "'a.b' is no name of an array"),
         ("Pod", "a" * 64, "is no name of an array"),

@@ -16,6 +16,9 @@ from t9ksched.workloads.registry import CONTROLLED
 EXPECTED = {
     "pytorch.yaml": ("a100", 16, 4),
     "mpi.yaml": ("a100", 8, 5),
+    "generic.yaml": ("a100", 0, 4),
+    "tensorflow.yaml": ("a100", 4, 6),
+    "xgboost.yaml": ("a100", 0, 4),
     "notebook.yaml": ("a100", 1, 1),
     "pod.yaml": ("a100", 1, 1),
     "mgpu.yaml": ("a100", 0, 1),

@@ -296,7 +296,27 @@ def test_mpi_debug_mode() -> None:
     launcher, worker, *_ = expand(mpi_v1(runMode=mode)).pods
     assert launcher["spec"]["containers"][0]["command"] == ["sleep", "inf"]
     assert "initContainers" not in launcher["spec"]
-    assert "sshd" in worker["spec"]["containers"][0]["command"][-1]
+    sshd = worker["spec"]["containers"][0]
+    assert sshd["command"] == ["/usr/sbin/sshd", "-D"]
+    assert {"-e", "AuthorizedKeysFile=/root/.ssh/authorized_keys"} <= set(sshd["args"])
+    worker = expand(mpi_v1(ssh={}, runMode=mode)).pods[1]
+    assert worker["spec"]["containers"][0]["command"] == ["/usr/bin/sshd", "-D"], "as the platform documents"
+    mode["debug"]["replicaSpecs"].append({"type": "worker", "command": ["sleep", "inf"]})
+    worker = expand(mpi_v1(runMode=mode)).pods[1]
+    assert worker["spec"]["containers"][0]["command"] == ["sleep", "inf"]
+    assert "args" not in worker["spec"]["containers"][0]
+
+
+@pytest.mark.parametrize("make", [mpi_v1, mpi_v2])
+def test_pods_of_an_mpi_job_are_labelled_with_it(make: Any) -> None:
+    for pod in expand(make()).pods:
+        assert (pod["metadata"]["labels"]["app"], pod["metadata"]["labels"]["mpi-job"]) == ("walk", "walk")
+
+
+def test_a_label_app_of_the_template_stays() -> None:
+    job = mpi_v1()
+    job["spec"]["worker"]["template"]["metadata"] = {"labels": {"app": "mine"}}
+    assert {pod["metadata"]["labels"]["app"] for pod in expand(job).pods} == {"mine"}
 
 
 def test_notebook() -> None:

@@ -1,0 +1,138 @@
+"""Kinds of jobs over HTTP: from YAML to their end, edits that are refused, and fields that the definitions refuse."""
+
+import json
+from typing import Any
+
+import pytest
+
+from t9ksched.controller.service import Controllers
+from t9ksched.kube.errors import Unprocessable
+from t9ksched.kube.resources import PODGROUPS, PODS, SERVICES
+from tests.integration.controller.conftest import Cluster
+from tests.integration.world import World
+from tests.unit.workloads.builders import generic, tensorflow, xgboost
+
+Object = dict[str, Any]
+RUN, EXIT = "devcluster.tensorstack.dev/run-seconds", "devcluster.tensorstack.dev/exit-code"
+PORTS: Object = {"ports": [{"name": "rpc", "port": 7000}]}
+PAUSED, NEVER = "only while the job is paused", "never change"
+RESUME_SPECS = {"runMode": {"pause": {"resumeSpecs": [{"type": "worker", "command": ["x"]}]}}}
+
+
+def ending(job: Object, role: str, exit_code: str = "0", seconds: str = "0.2") -> Object:
+    """The job with replicas of one type that end by themselves."""
+    for entry in job["spec"]["replicaSpecs"]:
+        if entry["type"] == role:
+            entry["template"]["metadata"] = {"annotations": {RUN: seconds, EXIT: exit_code}}
+    return job
+
+
+@pytest.mark.cluster
+async def test_a_generic_job_ends_by_its_rules_and_has_services(cluster: Cluster, controllers: Controllers) -> None:
+    words = {"command": ["echo", "$(service.lead[0].host):$(service.port[rpc])", "$(HOME)"]}
+    rules: Object = {"successRules": [{"helper": [0, 1]}], "cleanUpPolicy": "All"}
+    job = await cluster.submit(ending(generic(helper=words, service=PORTS, **rules), "helper", seconds="1"))
+    await cluster.until(PODS, "pair-lead-0", lambda pod: pod["status"].get("phase") == "Running")
+    assert await cluster.names(SERVICES) == ["pair-helper-0", "pair-helper-1", "pair-lead-0"]
+    pod = await cluster.client.get(PODS, "pair-helper-1", cluster.namespace)
+    assert pod["spec"]["containers"][0]["command"] == ["echo", "pair-lead-0:7000", "$(HOME)"]
+    assert (await cluster.client.get(PODGROUPS, "pair", cluster.namespace))["spec"]["minMember"] == 3
+    done = await cluster.phase(job, "Succeeded")
+    told = {each["type"]: each["message"] for each in done["status"]["conditions"]}
+    assert told["Completed"] == 'by the rule {"helper": [0, 1]} of successRules'
+    await cluster.until_gone(PODS)
+
+
+@pytest.mark.cluster
+async def test_a_generic_job_fails_by_its_rules(cluster: Cluster, controllers: Controllers) -> None:
+    job = await cluster.submit(ending(generic(failureRules=[{"helper": [1]}]), "helper", "3"))
+    done = await cluster.phase(job, "Failed")
+    told = {each["type"]: each["message"] for each in done["status"]["conditions"]}
+    assert told["Failed"].startswith('by the rule {"helper": [1]} of failureRules: pod pair-helper-1 ended')
+
+
+@pytest.mark.cluster
+@pytest.mark.parametrize(
+    ("job", "leader"),
+    [(tensorflow(chief=1, worker=1, ps=1), "chief"), (xgboost(master=1, worker=2), "master")],
+    ids=["TensorFlowTrainingJob", "XGBoostTrainingJob"],
+)
+async def test_a_training_job_ends_as_its_leader(
+    cluster: Cluster, controllers: Controllers, job: Object, leader: str
+) -> None:
+    made = await cluster.submit(ending(job, leader, seconds="1"))
+    await cluster.phase(made, "Running", "Succeeded")
+    name = job["metadata"]["name"]
+    pod = await cluster.client.get(PODS, f"{name}-worker-0", cluster.namespace)
+    env = {each["name"]: each["value"] for each in pod["spec"]["containers"][0]["env"]}
+    if leader == "chief":
+        assert json.loads(env["TF_CONFIG"])["cluster"]["chief"] == [f"{name}-chief-0.{name}:2222"]
+    else:
+        assert (env["MASTER_ADDR"], env["RANK"]) == (f"{name}-master-0.{name}", "1")
+    done = await cluster.phase(made, "Succeeded")
+    assert done["status"]["backoffCount"] == 0
+
+
+@pytest.mark.cluster
+@pytest.mark.parametrize(
+    ("job", "edit", "why"),
+    [
+        (generic(), {"service": PORTS}, PAUSED),
+        (generic(), {"replicaSpecs": generic()["spec"]["replicaSpecs"][:1]}, PAUSED),
+        (generic(), {"runMode": {"debug": {"enabled": True}}}, PAUSED),
+        (generic(), {"scheduler": None}, "keeps its scheduler"),
+        (generic(), RESUME_SPECS, NEVER),
+        (tensorflow(worker=2), {"replicaSpecs": tensorflow(worker=3)["spec"]["replicaSpecs"]}, PAUSED),
+        (tensorflow(worker=2), RESUME_SPECS, NEVER),
+        (xgboost(master=1), {"replicaSpecs": xgboost(master=1, worker=3)["spec"]["replicaSpecs"]}, PAUSED),
+        (xgboost(master=1), {"scheduler": None}, "keeps its scheduler"),
+    ],
+)
+async def test_edits_that_are_refused(world: World, job: Object, edit: Object, why: str) -> None:
+    cluster = Cluster(world, None)  # type: ignore[arg-type]
+    made = await cluster.submit(job)
+    with pytest.raises(Unprocessable, match=why):
+        await cluster.patch(made, {"spec": edit})
+
+
+@pytest.mark.cluster
+@pytest.mark.parametrize(
+    ("job", "edit"),
+    [
+        (generic(), {"successRules": [{"lead": [0]}], "failureRules": [], "cleanUpPolicy": "All"}),
+        (generic(), {"runMode": {"pause": {"enabled": True}}, "service": PORTS}),
+        (tensorflow(worker=2), {"runPolicy": {"backoffLimit": 9}, "tensorboardSpec": {"image": "x"}}),
+        (xgboost(master=1), {"runPolicy": {"cleanUpPolicy": "All"}}),
+    ],
+)
+async def test_edits_that_are_taken(world: World, job: Object, edit: Object) -> None:
+    cluster = Cluster(world, None)  # type: ignore[arg-type]
+    made = await cluster.submit(job)
+    assert (await cluster.patch(made, {"spec": edit}))["metadata"]["generation"] == 2
+
+
+@pytest.mark.cluster
+@pytest.mark.parametrize(
+    ("job", "told"),
+    [
+        (generic(successRules=[{"lead": ["0"]}]), r"spec\.successRules\[0\]\.lead\[0\].*integer"),
+        (generic(failureRules=[{}]), r"spec\.failureRules\[0\].*at least 1"),
+        (generic(failureRules=[{"lead": []}]), r"spec\.failureRules\[0\]\.lead.*at least 1"),
+        (generic(service={"ports": [{"name": "a"}]}), r"spec\.service\.ports\[0\]\.port.*[Rr]equired"),
+        (generic(service={"ports": [{"port": 70000}]}), r"spec\.service\.ports\[0\]\.port.*65535"),
+        (generic(service={}), r"spec\.service\.ports.*[Rr]equired"),
+        (generic(cleanUpPolicy="Some"), r"spec\.cleanUpPolicy.*Unfinished"),
+        (generic(replicaSpecs=[]), r"spec\.replicaSpecs.*at least 1"),
+        (xgboost(worker=2), r"spec\.replicaSpecs.*has no entry of type master"),
+        (xgboost(master=2), r"spec\.replicaSpecs.*there is exactly one master"),
+        (xgboost(master=1, chief=1), r"spec\.replicaSpecs\[1\]\.type.*master.*worker"),
+        (tensorflow(ps=1), r"spec\.replicaSpecs.*has no entry of type chief or worker"),
+        (tensorflow(chief=2), r"spec\.replicaSpecs.*there is exactly one chief"),
+        (tensorflow(boss=1, worker=1), r"spec\.replicaSpecs\[0\]\.type.*evaluator"),
+        (tensorflow({"runPolicy": {"backoffLimit": -1}}, worker=1), r"spec\.runPolicy\.backoffLimit.*0"),
+    ],
+)
+async def test_the_definitions_say_what_is_wrong_and_where(world: World, job: Object, told: str) -> None:
+    cluster = Cluster(world, None)  # type: ignore[arg-type]
+    with pytest.raises(Unprocessable, match=told):
+        await cluster.submit(job)

@@ -1,0 +1,285 @@
+"""Every kind that the controllers turn into pods, through random histories: whatever happens, what there is becomes
+what its spec says.
+
+Pods run, end, are taken and vanish; what a job owns is lost or edited; its spec changes at any moment, as far as the
+definitions let it; and the controller dies after any of its actions. One machine (`Machine`) is run once for each kind;
+a kind without samples here fails.
+"""
+
+import copy
+from typing import Any, ClassVar
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
+
+from t9ksched.workloads.job import REVISION_ANNOTATION
+from t9ksched.workloads.reconcile import expand
+from t9ksched.workloads.registry import CONTROLLED
+from tests.unit.workloads import builders
+from tests.unit.workloads.builders import World
+
+Object = dict[str, Any]
+ELASTIC = {"enabled": True, "minReplicas": 1, "maxReplicas": 3, "expectedReplicas": 2}
+PORTS = {"ports": [{"name": "rpc", "port": 7000}]}
+POLICIES = ("Never", "OnFailure", "Always", "ExitCode")
+SAMPLES: dict[str, list[Object]] = {
+    "GenericJob": [
+        builders.generic(successRules=[{"lead": [0]}], failureRules=[{"helper": [0, 1]}], service=PORTS),
+        builders.generic(lead={"command": ["$(service.helper[1].host)"]}, service=PORTS, cleanUpPolicy="Unfinished"),
+        builders.generic(cleanUpPolicy="All"),
+    ],
+    "PyTorchTrainingJob": [
+        builders.pytorch(3, restart="ExitCode", runPolicy={"backoffLimit": 1, "cleanUpPolicy": "Unfinished"}),
+        builders.pytorch(elastic=ELASTIC, torchrunConfig={"enabled": True}, runPolicy={"activeDeadlineSeconds": 90}),
+    ],
+    "TensorFlowTrainingJob": [
+        builders.tensorflow({"runPolicy": {"cleanUpPolicy": "All"}}, chief=1, worker=1, ps=1),
+        builders.tensorflow({"runPolicy": {"backoffLimit": 1}}, worker=2, evaluator=1),
+    ],
+    "XGBoostTrainingJob": [builders.xgboost({"runPolicy": {"activeDeadlineSeconds": 90}}, master=1, worker=2)],
+    "MPIJob": [
+        builders.mpi_v1(2, runPolicy={"cleanUpWorkers": True}),
+        builders.mpi_v2(2, {"restartPolicy": {"policy": "OnFailure", "limit": 1}}),
+    ],
+    "Notebook": [builders.notebook()],
+}
+ENDED = ("Succeeded", "Failed")
+OWNED = ("PodGroup", "Service", "ConfigMap")
+
+
+class Machine(RuleBasedStateMachine):
+    """One object of the kind, what it owns, and a controller that may die."""
+
+    kind: ClassVar[str] = ""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.own_failures: set[str] = set()
+        self.phase_at_end, self.made_at_end = "", 0
+
+    @initialize(data=st.data())
+    def submit(self, data: st.DataObject) -> None:
+        self.world = World(data.draw(st.sampled_from(SAMPLES[self.kind])))
+
+    @property
+    def spec(self) -> Object:
+        found: Object = self.world.obj["spec"]
+        return found
+
+    @property
+    def paused(self) -> bool:
+        if self.kind == "Notebook":
+            return bool(self.spec.get("suspend"))
+        return bool(self.spec.get("runMode", {}).get("pause", {}).get("enabled"))
+
+    def chosen(self, which: int) -> str | None:
+        """One of the pods that have not ended."""
+        pods = [name for name in self.world.pods() if self._status(name).get("phase") not in ENDED]
+        return pods[which % len(pods)] if pods else None
+
+    def _status(self, name: str) -> Object:
+        return self.world.pod(name).get("status") or {}
+
+    # What nodes, users and the scheduler do.
+
+    @rule(which=st.integers(0, 5))
+    def a_pod_runs(self, which: int) -> None:
+        if name := self.chosen(which):
+            self.world.set_phase(name, "Running")
+
+    @rule(which=st.integers(0, 5), code=st.sampled_from((0, 0, 1, 137)))
+    def a_pod_ends(self, which: int, code: int) -> None:
+        if name := self.chosen(which):
+            self.own_failures.add(self.world.pod(name)["metadata"]["uid"])
+            self.world.set_phase(name, "Failed" if code else "Succeeded", code)
+
+    @rule(which=st.integers(0, 5), refused=st.booleans())
+    def a_pod_is_taken(self, which: int, refused: bool) -> None:
+        if name := self.chosen(which):
+            target: Object = {"conditions": [{"type": "DisruptionTarget", "status": "True"}]}
+            self.world.set_phase(name, "Failed", 143, **({"reason": "OutOfcpu"} if refused else target))
+
+    @rule(which=st.integers(0, 9))
+    def a_pod_vanishes(self, which: int) -> None:
+        if pods := self.world.pods():
+            self.world.vanish(pods[which % len(pods)])
+
+    @rule(which=st.integers(0, 9))
+    def a_pod_is_being_deleted(self, which: int) -> None:
+        if pods := self.world.pods():
+            self.world.pod(pods[which % len(pods)])["metadata"]["deletionTimestamp"] = self.world.now.isoformat()
+
+    @rule(which=st.integers(0, 9), lost=st.booleans())
+    def a_companion_is_lost_or_edited(self, which: int, lost: bool) -> None:
+        found = sorted(key for key in self.world.objects if key[0] in OWNED)
+        if not found:
+            return
+        key = found[which % len(found)]
+        if lost:
+            del self.world.objects[key]
+            self.world.collect()
+        elif key[0] == "PodGroup":
+            self.world.objects[key]["spec"] |= {"minMember": 7, "priority": 99}
+        elif key[0] == "Service":
+            self.world.objects[key]["spec"]["selector"] = {"app": "other"}
+        else:
+            self.world.objects[key]["data"] = {}
+
+    @rule(seconds=st.sampled_from((1, 20, 100)))
+    def time_passes(self, seconds: int) -> None:
+        self.world.later(seconds)
+
+    # What users change.
+
+    @rule(on=st.booleans(), resize=st.integers(0, 3), debug=st.booleans())
+    def pause_or_resume(self, on: bool, resize: int, debug: bool) -> None:
+        if self.kind == "Notebook":
+            self.spec["suspend"] = on
+            return
+        was = self.paused
+        mode = self.spec.setdefault("runMode", {})
+        mode["pause"] = {**mode.get("pause", {}), "enabled": on}
+        if was or on:  # as the definitions allow
+            mode["debug"] = {"enabled": debug}
+            self._resize(resize)
+
+    def _resize(self, count: int) -> None:
+        """The last replica type has another number of replicas, and its container another image."""
+        kinds = self.spec.get("replicaSpecs") or [self.spec["worker"]]
+        kinds[-1] = copy.deepcopy(kinds[-1])
+        first, ruled = len(kinds) == 1, self.spec.get("successRules") or self.spec.get("failureRules")
+        least = 2 if ruled or "$(" in str(kinds) else 1 if first else 0
+        kinds[-1]["replicas"] = max(least, count)
+        kinds[-1]["template"]["spec"]["containers"][0]["image"] = f"busybox:{count}"
+
+    @rule(expected=st.integers(1, 3))
+    def scale(self, expected: int) -> None:
+        if "elastic" in self.spec:
+            self.spec["elastic"] = {**self.spec["elastic"], "expectedReplicas": expected}
+
+    @rule(limit=st.integers(0, 2), policy=st.sampled_from(("None", "Unfinished", "All")))
+    def other_policies(self, limit: int, policy: str) -> None:
+        if "cleanUpPolicy" in self.spec:
+            self.spec["cleanUpPolicy"] = policy
+        elif "backoffLimit" in self.spec.get("runPolicy", {}):
+            self.spec["runPolicy"] = {"backoffLimit": limit, "cleanUpPolicy": policy}
+
+    @rule(data=st.data(), count=st.integers(0, 3))
+    def the_template_is_other(self, data: st.DataObject, count: int) -> None:
+        """As under older definitions, which do not refuse it: then all pods are made anew."""
+        if self.kind == "Notebook":
+            self.spec["template"]["spec"]["containers"][0]["image"] = f"busybox:{count}"
+            return
+        for entry in self.spec.get("replicaSpecs") or ():
+            policy: Any = data.draw(st.sampled_from(POLICIES))
+            if self.kind in ("GenericJob", "MPIJob"):
+                policy = {"policy": data.draw(st.sampled_from(POLICIES[:3])), "limit": data.draw(st.integers(0, 2))}
+            entry["restartPolicy"] = policy
+        self._resize(count)
+
+    # What the controller does.
+
+    @rule(data=st.data())
+    def the_controller_dies_after_some_of_its_actions(self, data: st.DataObject) -> None:
+        actions = self.world.plan()
+        self.world.carry_out(actions, data.draw(st.integers(0, len(self.world.steps(actions)))))
+
+    @rule()
+    def the_controller_works(self) -> None:
+        self.world.carry_out(self.world.plan())
+
+    @rule()
+    def all_is_quiet_for_long(self) -> None:
+        """Nothing happens for a while, and pods come up: now there is what the spec says, and no more to do."""
+        world = self.world
+        for key, pod in list(world.objects.items()):
+            if key[0] == "Pod" and pod["metadata"].get("deletionTimestamp"):
+                world.vanish(key[1])  # its kubelet has let it go
+        for _ in range(4):
+            world.later(100)
+            world.settle()
+            for name in world.pods():
+                if self._status(name).get("phase") not in ENDED:
+                    world.set_phase(name, "Running")
+        world.settle()
+        assert not world.plan()
+        self.check()
+
+    def check(self) -> None:
+        """What there is equals what the spec says."""
+        world, status = self.world, self.world.status
+        wanted = expand(world.obj)
+        names = {pod["metadata"]["name"]: pod for pod in wanted.pods}
+        if status["phase"] in ENDED and self.kind != "Notebook":
+            policy = self.spec.get("cleanUpPolicy") or self.spec.get("runPolicy", {}).get("cleanUpPolicy")
+            assert policy != "All" or not world.pods()
+            assert policy != "Unfinished" or all(self._status(name)["phase"] in ENDED for name in world.pods())
+            return
+        if self.paused:
+            assert (status["phase"], world.pods()) == ("Paused", [])
+            return
+        for each in wanted.companions:
+            there = world.objects[each["kind"], each["metadata"]["name"]]
+            if each["kind"] == "Service":
+                assert there["spec"]["selector"] == each["spec"]["selector"]
+            elif each["kind"] == "ConfigMap":
+                assert there["data"] == each["data"]
+            elif each["kind"] == "PodGroup":
+                assert 1 <= there["spec"]["minMember"] <= max(1, each["spec"]["minMember"])
+                assert [there["spec"][key] for key in ("queue", "priority")] == [
+                    each["spec"][key] for key in ("queue", "priority")
+                ]
+        assert {key for key in world.objects if key[0] in OWNED} == {
+            (each["kind"], each["metadata"]["name"]) for each in wanted.companions if each["kind"] in OWNED
+        }
+        over = {
+            record["name"]
+            for task in status.get("tasks", ())
+            for record in task["replicas"]
+            if record["phase"] in ENDED
+        }
+        if self.kind == "Notebook" and status["phase"] == "Succeeded":
+            return
+        assert names.keys() - over <= set(world.pods()) <= names.keys()
+        for name in names.keys() - over:
+            there = world.pod(name)
+            marks = {REVISION_ANNOTATION}
+            notes = {
+                key: text for key, text in (there["metadata"].get("annotations") or {}).items() if key not in marks
+            }
+            assert notes == (names[name]["metadata"].get("annotations") or {})
+            assert {key: text for key, text in there["spec"].items() if key != "nodeName"} == names[name]["spec"]
+        assert status["phase"] == "Running", status
+
+    @invariant()
+    def what_has_ended_stays_so(self) -> None:
+        if not hasattr(self, "world") or self.kind == "Notebook":
+            return
+        phase = self.world.status.get("phase", "")
+        if self.phase_at_end:
+            assert (phase, len(self.world.created)) == (self.phase_at_end, self.made_at_end)
+        elif phase in ENDED:
+            self.phase_at_end, self.made_at_end = phase, len(self.world.created)
+
+    @invariant()
+    def restarts_are_counted_once(self) -> None:
+        if hasattr(self, "world"):
+            tasks = self.world.status.get("tasks", ())
+            assert sum(task["restartCount"] for task in tasks) <= len(self.own_failures)
+
+
+def test_every_controlled_kind_has_samples() -> None:
+    assert SAMPLES.keys() == {row.name for row in CONTROLLED}
+
+
+@pytest.mark.parametrize("kind", sorted(SAMPLES))
+def test_it_becomes_what_its_spec_says(kind: str) -> None:
+    machine = type(f"{kind}Machine", (Machine,), {"kind": kind})
+    run_state_machine_as_test(
+        machine,
+        settings=settings(
+            max_examples=25, stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck)
+        ),
+    )
