@@ -1,74 +1,16 @@
 """`t9ksched run --pty` from outside, on a terminal."""
 
-import fcntl
-import os
-import pty
-import select
 import signal
-import struct
-import subprocess
-import sys
-import termios
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import pytest
 
-from tests.acceptance.conftest import TIMEOUT_SECONDS, Up, environment, until
+from tests.acceptance.conftest import Up, until
+from tests.acceptance.terminal import Terminal
 
 RUN = ("run", "--pty", "--image", "i", "--gpus", "1", "--name")
-
-
-class Terminal:
-    """A command on a terminal of its own."""
-
-    def __init__(self, up: Up, *words: str) -> None:
-        self._ours, theirs = pty.openpty()
-        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 100, 0, 0))
-        variables = {key: value for key, value in environment(up.data_dir).items() if key != "COLUMNS"}
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "t9ksched", *words],
-            env=variables | {"TERM": "xterm"},
-            stdin=theirs,
-            stdout=theirs,
-            stderr=theirs,
-            start_new_session=True,
-            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
-        )
-        os.close(theirs)
-        self.shown = b""
-
-    def type(self, keys: bytes) -> None:
-        os.write(self._ours, keys)
-
-    def resize(self, columns: int, rows: int) -> None:
-        fcntl.ioctl(self._ours, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
-
-    def until(self, text: str) -> None:
-        """Read until that is shown."""
-        while text.encode() not in self.shown:
-            self.shown += self._read() or pytest.fail(f"{text!r} is not shown: {self.shown!r}")
-
-    def end(self) -> int:
-        """Read to the end; the exit code."""
-        while part := self._read():
-            self.shown += part
-        return self.process.wait(120)
-
-    def _read(self) -> bytes:
-        if not select.select([self._ours], [], [], TIMEOUT_SECONDS)[0]:
-            return b""
-        try:
-            return os.read(self._ours, 4096)
-        except OSError:  # nobody writes any more
-            return b""
-
-    def close(self) -> None:
-        if self.process.poll() is None:
-            self.process.kill()
-            self.process.wait()
-        os.close(self._ours)
 
 
 @contextmanager

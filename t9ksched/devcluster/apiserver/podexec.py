@@ -5,6 +5,8 @@
 import asyncio
 import contextlib
 from collections.abc import Callable
+from functools import partial
+from pathlib import Path
 from typing import Any, Final
 
 import msgspec
@@ -16,7 +18,8 @@ from t9ksched.devcluster.apiserver.nodeagents import container_of, reach_node
 from t9ksched.devcluster.apiserver.paths import Target
 from t9ksched.devcluster.apiserver.status import StatusError, bad_request, internal
 from t9ksched.devcluster.faults.faults import Faults
-from t9ksched.devcluster.local.runtime import ID_PREFIX
+from t9ksched.devcluster.local.commands import NotRun, ProcessCommand
+from t9ksched.devcluster.local.runtime import ID_PREFIX, folder_of
 from t9ksched.devcluster.nodes.containershell import NoSuchCommand, Shell
 
 Object = dict[str, Any]
@@ -30,9 +33,11 @@ _KILLED: Final = 137
 class PodExec:
     """Answers requests for commands in containers."""
 
-    def __init__(self, api: Api, faults: Faults) -> None:
+    def __init__(self, api: Api, faults: Faults, machine: Path | None = None) -> None:
         self._api = api
         self._faults = faults
+        self._machine = machine
+        """Where the containers of a node that is this machine are kept."""
 
     async def answer(self, request: web.BaseRequest, kind: Kind, target: Target) -> web.StreamResponse:
         """One command, until it ends or the client leaves."""
@@ -49,15 +54,15 @@ class PodExec:
         reach_node(self._api, self._faults, pod, f"/exec/{target.namespace}/{target.name}/{container}")
         if not _runs(pod, container):
             raise internal(f'unable to upgrade connection: container not found ("{container}")')
-        if _is_process(pod, container):
-            raise bad_request(f"container {container} is a process of this machine: run the command there yourself")
         socket = web.WebSocketResponse(protocols=PROTOCOLS)
         if not socket.can_prepare(request).ok:
             raise bad_request("Upgrade request required")
         await socket.prepare(request)
         session = _Session(socket, tty=query.get("tty") in _TRUE, stdin=query.get("stdin") in _TRUE)
+        process = _process(pod, container)
+        folder = folder_of(self._machine, process) if self._machine is not None and process else None
         with contextlib.suppress(ConnectionError):
-            await session.run(pod, container, command, lambda: self._still_runs(kind, pod, container))
+            await session.run(pod, container, folder, command, lambda: self._still_runs(kind, pod, container))
         await socket.close()
         return socket
 
@@ -70,6 +75,11 @@ class PodExec:
         return now["metadata"]["uid"] == metadata["uid"] and _runs(now, container)
 
 
+class _Size(msgspec.Struct):
+    Width: int
+    Height: int
+
+
 class _Session:
     """One command and its channels."""
 
@@ -78,20 +88,24 @@ class _Session:
         self._tty = tty
         self._typed: asyncio.Queue[bytes] = asyncio.Queue(64)
         self._open = stdin
+        self._resize: Callable[[int, int], None] | None = None
         if not stdin:
             self._typed.put_nowait(b"")
 
-    async def run(self, pod: Object, container: str, command: list[str], still_runs: Callable[[], bool]) -> None:
-        """Carry out the command, and tell how it ended: as killed when its container ends."""
-        errors = STDOUT if self._tty else STDERR
-        shell = Shell(
-            pod,
-            container,
-            self._read,
-            lambda data: self._send(STDOUT, data),
-            lambda data: self._send(errors, data),
-            terminal=self._tty,
-        )
+    async def run(
+        self, pod: Object, container: str, folder: Path | None, command: list[str], still_runs: Callable[[], bool]
+    ) -> None:
+        """Carry out the command, and tell how it ended: as killed when its container ends. `folder` is that of a
+        container that is processes of this machine.
+        """
+        out, err = partial(self._send, STDOUT), partial(self._send, STDOUT if self._tty else STDERR)
+        shell: Shell | ProcessCommand
+        if folder is None:
+            shell = Shell(pod, container, self._read, out, err, terminal=self._tty)
+        else:
+            typed = self._read if self._open else None
+            shell = ProcessCommand(folder, typed, out, err, terminal=self._tty)
+            self._resize = shell.resize
         running = asyncio.create_task(shell.run(command))
         listening = asyncio.create_task(self._listen())
         watching = asyncio.create_task(_until_over(still_runs))
@@ -117,6 +131,10 @@ class _Session:
             elif channel == CLOSE and data[:1] == bytes([STDIN]) and self._open:
                 self._open = False
                 await self._typed.put(b"")
+            elif channel == RESIZE and self._resize is not None:
+                with contextlib.suppress(msgspec.DecodeError, msgspec.ValidationError):
+                    size = msgspec.json.decode(data, type=_Size)
+                    self._resize(size.Width, size.Height)
 
     async def _read(self) -> bytes:
         return await self._typed.get()
@@ -133,8 +151,8 @@ async def _until_over(still_runs: Callable[[], bool]) -> None:
 def _status(ended: "asyncio.Task[int]", name: str) -> Object:
     """How a command ended, as the error channel tells it."""
     error = ended.exception()
-    if isinstance(error, NoSuchCommand):
-        text = f'exec: "{name}": executable file not found in $PATH'
+    if isinstance(error, NoSuchCommand | NotRun):
+        text = str(error) if isinstance(error, NotRun) else f'exec: "{name}": executable file not found in $PATH'
         told = f"Internal error occurred: error executing command in container: failed to exec in container: {text}"
         return {"metadata": {}, "status": "Failure", "reason": "InternalError", "message": told, "code": 500}
     if error is not None:
@@ -154,9 +172,11 @@ def _exited(code: int) -> Object:
     }
 
 
-def _is_process(pod: Object, container: str) -> bool:
+def _process(pod: Object, container: str) -> str:
+    """The ID of a container that is processes of this machine; an empty text for one that is not."""
     statuses = (pod.get("status") or {}).get("containerStatuses") or ()
-    return any(one.get("name") == container and str(one.get("containerID")).startswith(ID_PREFIX) for one in statuses)
+    ids = (str(one.get("containerID")) for one in statuses if one.get("name") == container)
+    return next((one for one in ids if one.startswith(ID_PREFIX)), "")
 
 
 def _runs(pod: Object, container: str) -> bool:

@@ -40,7 +40,7 @@ class SubresourceRequests:
     ) -> None:
         self.api = api
         self._logs = PodLogs(api, requests.faults, machine_logs)
-        self._exec = PodExec(api, requests.faults)
+        self._exec = PodExec(api, requests.faults, machine_logs)
         self._requests = requests
         self._accounts = accounts
 

@@ -6,14 +6,17 @@ It imports the standard library alone, as `supervisor.py` does.
 """
 
 import ctypes
+import fcntl
 import os
 import signal
 import sys
+import termios
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final, NotRequired, TypedDict
 
 _NEW_MOUNTS, _NEW_USER = 0x0002_0000, 0x1000_0000
+_SPACES: Final = (("user", _NEW_USER), ("mnt", _NEW_MOUNTS))
 _READ_ONLY, _NO_SUID, _NO_DEV, _NO_EXEC, _REMOUNT, _BIND, _REC, _SLAVE = 1, 2, 4, 8, 32, 4096, 16384, 1 << 19
 _NO_ATIME, _NO_DIR_ATIME, _RELATIVE_ATIME = 1 << 10, 1 << 11, 1 << 21
 _DEATH_SIGNAL: Final = 1  # PR_SET_PDEATHSIG
@@ -50,8 +53,19 @@ class CannotStart(Exception):
     """The command cannot be started; the text says why."""
 
 
-def spawn(spec: Spec, argv: Sequence[str], out: int, err: int) -> int:
+def spawn(
+    spec: Spec, argv: Sequence[str], out: int, err: int, *, stdin: int = -1, beside: int = 0, terminal: bool = False
+) -> int:
     """Start a command as the specification says, its output to the descriptors; its process ID.
+
+    Args:
+        spec: of the container.
+        argv: the command.
+        out: standard output.
+        err: standard error.
+        stdin: standard input; without one there is nothing to read.
+        beside: the process whose mounts it shares; without one it gets its own.
+        terminal: whether standard input is a terminal, which becomes its own.
 
     Raises:
         CannotStart: it cannot be found, or not be run, or something it needs cannot be mounted.
@@ -61,7 +75,9 @@ def spawn(spec: Spec, argv: Sequence[str], out: int, err: int) -> int:
     pid = os.fork()
     if not pid:
         try:
-            _become(spec, argv, out, err, parent)
+            _become(spec, parent, beside)
+            _connect(stdin, out, err, terminal=terminal)
+            _begin(spec, argv)
         except BaseException as error:
             os.write(report, str(error).encode()[:4000])
         os._exit(127)
@@ -74,11 +90,13 @@ def spawn(spec: Spec, argv: Sequence[str], out: int, err: int) -> int:
     return pid
 
 
-def _become(spec: Spec, argv: Sequence[str], out: int, err: int, parent: int) -> None:
+def _become(spec: Spec, parent: int, beside: int) -> None:
     os.setsid()
     for path in spec["cgroups"]:
         Path(path).write_text(str(os.getpid()))
-    if spec["namespace"]:
+    if spec["namespace"] and beside:
+        _join(beside)
+    elif spec["namespace"]:
         enter(spec["mounts"], spec["root"])
     _libc().prctl(_DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:
@@ -86,9 +104,17 @@ def _become(spec: Spec, argv: Sequence[str], out: int, err: int, parent: int) ->
     signal.set_wakeup_fd(-1)
     for each in _EVERY_SIGNAL:
         signal.signal(each, signal.SIG_DFL)
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    for number, descriptor in enumerate((nothing, out, err)):
+
+
+def _connect(stdin: int, out: int, err: int, *, terminal: bool) -> None:
+    reading = os.open(os.devnull, os.O_RDONLY) if stdin < 0 else stdin
+    for number, descriptor in enumerate((reading, out, err)):
         os.dup2(descriptor, number)
+    if terminal:
+        fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+
+def _begin(spec: Spec, argv: Sequence[str]) -> None:
     os.umask(0o022)
     try:
         os.chdir(spec["cwd"])
@@ -135,6 +161,25 @@ def enter(mounts: Sequence[Mount], root: str = "") -> None:
     if root:
         os.chroot(root)
         os.chdir("/")
+
+
+def _join(pid: int) -> None:
+    """Have this process see what another one sees.
+
+    Raises:
+        CannotStart: that has ended.
+    """
+    try:
+        root = os.open(f"/proc/{pid}/root", os.O_RDONLY | os.O_DIRECTORY)
+        spaces = [(os.open(f"/proc/{pid}/ns/{name}", os.O_RDONLY), kind) for name, kind in _SPACES]
+        own = [os.stat(f"/proc/self/ns/{name}").st_ino for name, _ in _SPACES]
+    except OSError as error:
+        raise CannotStart(f"the container has ended: {error.strerror}") from None
+    for (descriptor, kind), number in zip(spaces, own, strict=True):
+        if os.fstat(descriptor).st_ino != number:
+            _check(_libc().setns(descriptor, kind), "a namespace of the container")
+    os.fchdir(root)
+    os.chroot(".")
 
 
 def _own_root(root: str, targets: Sequence[str]) -> None:

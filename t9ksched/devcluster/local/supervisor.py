@@ -2,8 +2,9 @@
 
 `run(folder)` reads `spec.json` there and returns once the command runs or could not be started; a daemon stays behind
 that outlives whoever called. It holds a lock on `lock` as long as it lives, obeys lines in the pipe `control` (`stop
-SECONDS`), and keeps `state.json` and `log` (in the format of CRI). When the command ends, all its descendants are ended
-too, also those that became daemons. It imports the standard library alone, so that it starts fast and stays small.
+SECONDS`), runs further commands in the container (`sessions.py`), and keeps `state.json` and `log` (in the format of
+CRI). When the command ends, all its descendants are ended too, also those that became daemons. It imports the standard
+library alone, so that it starts fast and stays small.
 """
 
 import ctypes
@@ -18,6 +19,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from t9ksched.devcluster.local import setup
+from t9ksched.devcluster.local.sessions import Sessions
 from t9ksched.devcluster.local.setup import CannotStart, Spec
 
 SPEC: Final = "spec.json"
@@ -74,6 +76,8 @@ class Supervisor:
         (folder / SPEC).unlink()  # it may hold secrets
         os.mkfifo(folder / CONTROL, 0o600)
         self._control = os.open(folder / CONTROL, os.O_RDWR | os.O_NONBLOCK)
+        self._poll = select.poll()
+        self._sessions = Sessions(folder, self._spec, self._poll)
         self._state: dict[str, Any] = {"supervisor": os.getpid()}
         self._main = 0
         self._hooks: dict[int, str] = {}
@@ -136,7 +140,7 @@ class Supervisor:
     # -- until the command ends ----------------------------------------------------------------------------------------
 
     def _follow(self) -> None:
-        poll = select.poll()
+        poll = self._poll
         for descriptor in (self._control, self._woken, *self._logs):
             poll.register(descriptor, select.POLLIN)
         while self._ended is None:
@@ -145,6 +149,8 @@ class Supervisor:
                     self._obey()
                 elif descriptor == self._woken:
                     os.read(descriptor, 4096)
+                elif self._sessions.take(descriptor, self._main):
+                    continue
                 elif not self._logs[descriptor].read():
                     poll.unregister(descriptor)
             self._reap()
@@ -172,6 +178,8 @@ class Supervisor:
                     self._state["ended"] = time.time()
                 elif hook := self._hooks.pop(pid, ""):
                     self._hook_ended(hook, os.waitstatus_to_exitcode(status))
+                else:
+                    self._sessions.ended(pid, os.waitstatus_to_exitcode(status))
         except ChildProcessError:
             return False
 
