@@ -1,44 +1,76 @@
 """Which gangs came and went between two views, found in slices.
 
-Of a hundred thousand gangs that wait few come or go between two cycles: what both views have at their beginnings and
-at their ends is compared at once.
+Of a hundred thousand gangs few come, go or change between two cycles, anywhere among the others, which keep their
+order. What lies between them is compared part by part; only where more than a few changed in one place, what is left of
+both is compared by identity.
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Final
+from typing import Final, TypeVar
 
 from t9ksched.engine.work import Meter, Work
-from t9ksched.model.gang import Gang
+from t9ksched.model.gang import Gang, Running
+
+G = TypeVar("G", Gang, Running)
 
 _SOME: Final = 2048
 """So many gangs are looked at in one step."""
 _A_GANG: Final = 20
 """Units of work to look at a gang."""
+_FEW: Final = 8
+"""Up to so many in one place may have come, gone or changed for the next ones to be found at once."""
+_PLACES: Final = 256
+"""In so many places what changed is found so."""
 
 
-def came_and_went(before: Sequence[Gang], gangs: Sequence[Gang], meter: Meter) -> Work[tuple[list[Gang], list[Gang]]]:
+def came_and_went(before: Sequence[G], gangs: Sequence[G], meter: Meter) -> Work[tuple[list[G], list[G]]]:
     """The gangs that are in the second view and not in the first, and those that are in the first and not in the
     second; one that changed is among both.
     """
+    came: list[G] = []
+    went: list[G] = []
     if before is gangs:
-        return [], []
-    head = yield from _equal(zip(_parts(before), _parts(gangs), strict=False), meter)
-    rest = min(len(before), len(gangs)) - head
-    tail = yield from _equal(_from_the_end(before, gangs, rest), meter)
-    old, new = before[head : len(before) - tail], gangs[head : len(gangs) - tail]
-    went = yield from _without(old, new, meter)
-    came = yield from _without(new, old, meter)
+        return came, went
+    old = new = 0
+    for _ in range(_PLACES):
+        alike = yield from _equal(before, gangs, old, new, meter)
+        old, new = old + alike, new + alike
+        if old == len(before) or new == len(gangs):
+            break
+        if (gone := _resumes(before, gangs, old, new)) is None:
+            break
+        went += before[old : old + gone[0]]
+        came += gangs[new : new + gone[1]]
+        old, new = old + gone[0], new + gone[1]
+        meter.spent += _A_GANG * _FEW
+    left, more = before[old:], gangs[new:]
+    if left or more:
+        went += yield from _without(left, more, meter)
+        came += yield from _without(more, left, meter)
     return came, went
 
 
-def _without(gangs: Sequence[Gang], others: Sequence[Gang], meter: Meter) -> Work[list[Gang]]:
+def _resumes(before: Sequence[G], gangs: Sequence[G], old: int, new: int) -> tuple[int, int] | None:
+    """How many of each are skipped, the fewest of both together, until the next are equal; None if that is not near.
+
+    What is skipped of one must not be among what is skipped of the other: then only places changed.
+    """
+    for both in range(1, 2 * _FEW + 1):
+        for skipped in range(max(0, both - _FEW), min(both, _FEW) + 1):
+            one, other = old + skipped, new + both - skipped
+            if one < len(before) and other < len(gangs) and before[one] is gangs[other]:
+                return skipped, both - skipped
+    return None
+
+
+def _without(gangs: Sequence[G], others: Sequence[G], meter: Meter) -> Work[list[G]]:
     """The gangs that are not among the others."""
     known: set[int] = set()
     for part in _parts(others):
         known.update(map(id, part))
         meter.spent += _A_GANG * len(part)
         yield
-    found: list[Gang] = []
+    found: list[G] = []
     for part in _parts(gangs):
         found += [gang for gang in part if id(gang) not in known]
         meter.spent += _A_GANG * len(part)
@@ -46,33 +78,31 @@ def _without(gangs: Sequence[Gang], others: Sequence[Gang], meter: Meter) -> Wor
     return found
 
 
-def _parts(gangs: Sequence[Gang]) -> Iterator[Sequence[Gang]]:
+def _parts(gangs: Sequence[G]) -> Iterator[Sequence[G]]:
     return (gangs[first : first + _SOME] for first in range(0, len(gangs), _SOME))
 
 
-def _from_the_end(
-    before: Sequence[Gang], gangs: Sequence[Gang], most: int
-) -> Iterator[tuple[Sequence[Gang], Sequence[Gang]]]:
-    """Parts of both from the end, of `most` gangs together, each with its last gang first."""
-    for left in range(0, most, _SOME):
-        size = min(_SOME, most - left)
-        yield (
-            before[len(before) - left - size : len(before) - left][::-1],
-            gangs[len(gangs) - left - size : len(gangs) - left][::-1],
-        )
-
-
-def _equal(parts: Iterator[tuple[Sequence[Gang], Sequence[Gang]]], meter: Meter) -> Work[int]:
-    """How many gangs are equal until the first that is not."""
-    count = 0
-    for one, other in parts:
-        meter.spent += len(one)
-        if one != other:
-            for left, right in zip(one, other, strict=False):
-                if left is not right and left != right:
-                    break
-                count += 1
-            return count
-        count += len(one)
+def _equal(before: Sequence[G], gangs: Sequence[G], old: int, new: int, meter: Meter) -> Work[int]:
+    """How many are equal from these positions on, until the first that is not."""
+    count, most = 0, min(len(before) - old, len(gangs) - new)
+    while count < most:
+        size = min(_SOME, most - count)
+        first, second = old + count, new + count
+        meter.spent += size
+        if before[first : first + size] != gangs[second : second + size]:
+            return count + _first_unlike(before, gangs, first, second, size)
+        count += size
         yield
     return count
+
+
+def _first_unlike(before: Sequence[G], gangs: Sequence[G], old: int, new: int, size: int) -> int:
+    """The position of the first of so many that is unlike, of which one is."""
+    low, high = 0, size
+    while high - low > 1:
+        middle = (low + high) // 2
+        if before[old + low : old + middle] == gangs[new + low : new + middle]:
+            low = middle
+        else:
+            high = middle
+    return low

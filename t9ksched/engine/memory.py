@@ -1,9 +1,10 @@
 """What a planner keeps between cycles; a fresh memory gives the same plans, only later."""
 
-from itertools import chain
+from collections import Counter
 from operator import attrgetter
-from typing import Final
+from typing import Final, NamedTuple
 
+from t9ksched.engine.gang_changes import came_and_went
 from t9ksched.engine.past_failures import PastFailures
 from t9ksched.engine.past_lines import PastLines
 from t9ksched.engine.past_plans import PastPlans
@@ -13,6 +14,7 @@ from t9ksched.engine.placement.packing import CardPacking
 from t9ksched.engine.placement.pod_affinity import PodAffinityState
 from t9ksched.engine.placement.standing_pods import StandingPods
 from t9ksched.engine.placement.trial import Trial
+from t9ksched.engine.victims.victim_changes import followed
 from t9ksched.engine.victims.victim_table import VictimTable
 from t9ksched.engine.view import View
 from t9ksched.engine.work import Meter, Work, finish
@@ -23,6 +25,15 @@ _SLICE: Final = 4096
 _PODS: Final = attrgetter("pods")
 _QUEUE: Final = attrgetter("queue")
 _LEAVING: Final = attrgetter("leaving")
+
+
+class _Met(NamedTuple):
+    """Running groups: how many each queue has, how many have pods that are leaving, and the queues that have any."""
+
+    running: tuple[Running, ...]
+    counts: Counter[str]
+    leaving: int
+    queues: frozenset[str]
 
 
 class Memory:
@@ -46,8 +57,7 @@ class Memory:
         self.packing = CardPacking()
         self._standing, self._version, self._begun = StandingPods(), 0, 0
         self._victims: VictimTable | None = None
-        self._met: tuple[tuple[Running, ...], frozenset[str], bool] = (), frozenset(), False
-        """The running groups, their queues, and whether pods of theirs are leaving."""
+        self._met = _Met((), Counter(), 0, frozenset())
 
     def standing(self, view: View, meter: Meter) -> Work[PodAffinityState | None]:
         """What rules about pods select in this view; None if no pod has rules that need it."""
@@ -63,35 +73,38 @@ class Memory:
     def victims(self, running: tuple[Running, ...], trial: Trial) -> Work[VictimTable]:
         """The running gangs on the nodes of the trial, as columns; kept while both stay the same."""
         static, found = trial.nodes.static, self._victims
-        if (
-            found is None
-            or found.source is not running
-            or found.static is not static
-            or found.worths is not trial.worths
-        ):
+        if found is None or found.static is not static or found.worths is not trial.worths:
             found = self._victims = yield from VictimTable.of(running, static, trial.meter, trial.worths)
+        elif found.source is not running:
+            found = self._victims = yield from followed(found, running, trial.meter)
         return found
 
     def meet(self, running: tuple[Running, ...], meter: Meter) -> Work[None]:
-        """Look once at groups that run, in slices: `queues` and `leave` say what was found."""
-        if self._met[0] is running:
+        """Look at groups that run, in slices, and only at those that were not met before: `queues` and `leave` say what
+        was found.
+        """
+        before = self._met
+        if before.running is running:
             return
-        queues: set[str] = set()
-        leave = False
-        for at in range(0, len(running), _SLICE):
-            some = running[at : at + _SLICE]
-            queues.update(map(_QUEUE, some))
-            leave = leave or any(map(_LEAVING, chain.from_iterable(map(_PODS, some))))
-            meter.spent += 20 * len(some)
-            yield
-        self._met = running, frozenset(queues), leave
+        came, went = yield from came_and_went(before.running, running, meter)
+        counts, leaving = before.counts.copy(), before.leaving
+        for groups, sign in ((came, 1), (went, -1)):
+            for at in range(0, len(groups), _SLICE):
+                some = groups[at : at + _SLICE]
+                for name, count in Counter(map(_QUEUE, some)).items():
+                    counts[name] += sign * count
+                leaving += sign * sum(any(map(_LEAVING, pods)) for pods in map(_PODS, some))
+                meter.spent += 20 * len(some)
+                yield
+        counts = +counts
+        self._met = _Met(running, counts, leaving, frozenset(counts))
 
     def queues(self, running: tuple[Running, ...]) -> frozenset[str]:
         """The queues of the running groups."""
         finish(self.meet(running, Meter()))
-        return self._met[1]
+        return self._met.queues
 
     def leave(self, running: tuple[Running, ...]) -> bool:
         """Whether pods of these gangs are leaving; kept while the gangs stay the same."""
         finish(self.meet(running, Meter()))
-        return self._met[2]
+        return self._met.leaving > 0

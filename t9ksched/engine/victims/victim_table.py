@@ -5,6 +5,7 @@ of its own. The units of a gang go in their order, highest index first and the i
 is taken from a gang leaves it whole or takes it whole.
 """
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from itertools import chain, islice, repeat
@@ -79,6 +80,8 @@ class VictimTable:
 
     Attributes:
         groups: in order of uids.
+        sizes: how many pods each of them has.
+        above: by UID, the positions of members that a group can do without, of groups that have any.
         pods, group_of, unit_of, row: one a pod. A pod on a node that is not there frees nothing.
         staying: pods that were not told to leave yet.
         freed: what each pod gives back, shape (resources, pods). A card that takes no new work is not given back.
@@ -86,7 +89,7 @@ class VictimTable:
         first_unit: one a group.
         queue_of, queues: of groups, by position in `queues`.
         kind, classes: of pods, by position in `classes`; `pays` is what the queue of one is charged, by that position.
-        youth: of groups, by age; the younger has the larger.
+        created: of groups; `youth` is by that, the younger has the larger.
         grace: of groups, how long their pods take to end at most, in nanoseconds.
         ranking: of groups, by priority: equal for equal ones, larger for larger ones.
     """
@@ -97,6 +100,10 @@ class VictimTable:
         self.static = static
         self.groups: list[Running] = []
         self.pods: list[RunningPod] = []
+        self.sizes: Int64s = np.zeros(0, np.int64)
+        self.above: dict[str, list[int]] = {}
+        self.partly: Indices | None = None
+        """Nodes with cards that take no new work; None before it is known."""
         self._at_most: dict[tuple[frozenset[str], frozenset[str]], Going] = {}
 
     @classmethod
@@ -107,11 +114,12 @@ class VictimTable:
         cards.
         """
         made = cls(running, static, worths)
-        made.groups = yield from sorted_in_slices(running, _UID, meter)
-        yield from made._fill(made.groups, meter)
+        yield from made.fill(meter)
         return made
 
-    def _fill(self, groups: list[Running], meter: Meter) -> Work[None]:
+    def fill(self, meter: Meter) -> Work[None]:
+        """Make all columns."""
+        groups = self.groups = yield from sorted_in_slices(self.source, _UID, meter)
         sizes: list[int] = []
         for at in range(0, len(groups), _SLICE):
             some = [group.pods for group in groups[at : at + _SLICE]]
@@ -119,10 +127,29 @@ class VictimTable:
             self.pods += chain.from_iterable(some)
             meter.spent += 10 * len(some)
             yield
-        self.group_of: Indices = np.repeat(np.arange(len(groups)), sizes)
+        self.sizes = np.array(sizes, np.int64)
         yield from self._groups(groups, meter)
         yield from self._places(self.pods, meter)
-        yield from self._units(groups, sizes, meter)
+        for nth, at in enumerate(np.flatnonzero(self.sizes > 1).tolist()):
+            if found := surplus(groups[at]):
+                self.above[groups[at].uid] = found
+            meter.spent += 500 + 50 * sizes[at]
+            if not nth % _FEW:
+                yield
+        yield from self.order(meter)
+
+    def order(self, meter: Meter) -> Work[None]:
+        """Find what follows from where groups and pods stand among each other."""
+        groups = len(self.groups)
+        self.group_of: Indices = np.repeat(np.arange(groups), self.sizes)
+        self.ranking: Int64s = np.unique(self.priority, return_inverse=True)[1].astype(np.int64)
+        meter.spent += 20 * groups
+        yield
+        self.youth: Int64s = np.empty(groups, np.int64)
+        self.youth[np.lexsort((-np.arange(groups), self.created))] = np.arange(groups)
+        meter.spent += 20 * groups
+        yield
+        yield from self._units(meter)
 
     def demands(self, pods: Indices) -> Iterator[tuple[str, list[tuple[str, int]]]]:
         """What these pods use, by queue and class."""
@@ -191,7 +218,7 @@ class VictimTable:
         names: dict[str, int] = {}
         self.queue_of: Indices = np.zeros(len(groups), np.intp)
         columns = np.zeros((6, len(groups)), np.int64)
-        self.priority, self.started, self.evictions, guarded, created, self.grace = columns
+        self.priority, self.started, self.evictions, guarded, self.created, self.grace = columns
         for at in range(0, len(groups), _SLICE):
             some = groups[at : at + _SLICE]
             theirs = list(map(_QUEUE, some))
@@ -204,28 +231,18 @@ class VictimTable:
             yield
         self.queues = list(names)
         self.guarded: Mask = guarded > 0
-        self.ranking: Int64s = np.unique(self.priority, return_inverse=True)[1].astype(np.int64)
-        meter.spent += 20 * len(groups)
-        yield
-        self.youth: Int64s = np.empty(len(groups), np.int64)
-        self.youth[np.lexsort((-np.arange(len(groups)), created))] = np.arange(len(groups))
-        meter.spent += 20 * len(groups)
-        yield
 
-    def _units(self, groups: list[Running], sizes: list[int], meter: Meter) -> Work[None]:
-        starts = np.cumsum(sizes) - sizes if sizes else np.zeros(0, np.intp)
-        above: dict[int, list[int]] = {}
-        several = np.flatnonzero(np.array(sizes) > 1).tolist()
-        for nth, at in enumerate(several):
-            found = surplus(groups[at])
-            if found:
-                above[at] = found
-            meter.spent += 500 + 50 * sizes[at]
+    def _units(self, meter: Meter) -> Work[None]:
+        groups, starts = self.groups, np.cumsum(self.sizes) - self.sizes
+        counts = np.ones(len(groups), np.intp)
+        above: list[tuple[int, list[int]]] = []
+        for nth, (uid, found) in enumerate(self.above.items()):
+            at = bisect_left(groups, uid, key=_UID)
+            above.append((at, found))
+            counts[at] += len(found)
+            meter.spent += 500
             if not nth % _FEW:
                 yield
-        counts = np.ones(len(groups), np.intp)
-        for at, found in above.items():
-            counts[at] += len(found)
         ends = np.cumsum(counts)
         self.first_unit: Indices = ends - counts
         self.unit_group: Indices = np.repeat(np.arange(len(groups)), counts)
@@ -233,7 +250,7 @@ class VictimTable:
         self.is_surplus[ends - 1] = False
         self.unit_of: Indices = (ends - 1)[self.group_of]
         yield
-        for nth, (at, found) in enumerate(above.items()):
+        for nth, (at, found) in enumerate(above):
             self.unit_of[starts[at] + np.array(found)] = self.first_unit[at] + np.arange(len(found))
             meter.spent += 500 + 10 * len(found)
             if not nth % _FEW:
@@ -241,7 +258,7 @@ class VictimTable:
         staying = np.flatnonzero(self.staying)
         of = self.unit_of[staying]
         self.unit_size: Int64s = np.bincount(of, minlength=len(self.unit_group))
-        self._by_unit: Indices = staying[np.argsort(of, kind="stable")]
+        self._by_unit: Indices = staying[np.argsort(of, kind="stable")] if above else staying
         self._unit_starts: Int64s = np.cumsum(self.unit_size) - self.unit_size
         self.simple = not above
         """Every group is one unit."""
@@ -292,21 +309,26 @@ class VictimTable:
         self.row: Indices = np.maximum(row, 0)
         meter.spent += 10 * len(pods) + 100 * len(firsts) + self.freed.size
         yield
-        partly: set[int] = set()
-        for at in range(0, len(static.facts), _SLICE):
-            those = static.facts[at : at + _SLICE]
-            partly.update([nth for nth, facts in enumerate(those, start=at) if facts.cards.withdrawn])
-            meter.spent += 50 * len(those)
-            yield
-        if partly:
-            for at in np.flatnonzero(np.isin(row, list(partly))).tolist():
-                held = static.cards.indexed_part(row[at], pods[at].cards)
-                usable = static.cards.usable_part(row[at], held)
-                for name in held.resources:
-                    self.freed[resources[name], at] = usable.count(name)
-                meter.spent += 200
-                if not at % 64:
-                    yield
+        for at in np.flatnonzero(np.isin(row, (yield from self._withdrawn(meter)))).tolist():
+            held = static.cards.indexed_part(row[at], pods[at].cards)
+            usable = static.cards.usable_part(row[at], held)
+            for name in held.resources:
+                self.freed[resources[name], at] = usable.count(name)
+            meter.spent += 200
+            if not at % 64:
+                yield
+
+    def _withdrawn(self, meter: Meter) -> Work[Indices]:
+        """The nodes with cards that take no new work."""
+        if self.partly is None:
+            found: list[int] = []
+            for at in range(0, len(self.static.facts), _SLICE):
+                those = self.static.facts[at : at + _SLICE]
+                found += [nth for nth, facts in enumerate(those, start=at) if facts.cards.withdrawn]
+                meter.spent += 50 * len(those)
+                yield
+            self.partly = np.array(found, np.intp)
+        return self.partly
 
 
 def distinct(values: Indices) -> Indices:
