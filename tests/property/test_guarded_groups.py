@@ -16,6 +16,7 @@ from t9ksched.scheduler.observe.informers import decoder
 from t9ksched.scheduler.state.budgets import Budgets, DisruptionBudget
 from t9ksched.scheduler.state.guarded_groups import GuardedGroups
 from t9ksched.scheduler.state.records import PodRecord
+from tests.counting import Lines
 
 SPACES = ("a", "b")
 CLASS = PodClass()
@@ -145,3 +146,34 @@ def test_a_cycle_looks_only_at_what_changed(monkeypatch: pytest.MonkeyPatch) -> 
     kept.mark({"g7": world.groups["g7"]}, world.queues)
     kept.mark({}, world.queues)
     assert sorted(looked) == ["g7", "g9"]
+
+
+def test_a_cycle_does_not_go_through_all_groups_of_a_budget() -> None:
+    """Counted in lines of Python, with few groups and with many."""
+
+    def lines(count: int) -> int:
+        world = World(1)
+        for at in range(count):
+            uid, labels = f"g{at}", {"app": f"x{at % 20}"}
+            world.pods[uid] = PodRecord(uid, "a", uid, True, CLASS, labels=labels)
+            world.groups[uid] = Running(uid, f"a/{uid}", "p", (RunningPod(uid, f"a/{uid}", "", CLASS, "n"),))
+        for at in range(20):
+            budget(world, at, 5)
+        kept = GuardedGroups(world.budgets, world.pods)
+        kept.mark(dict(world.groups), world.queues)
+        budget(world, 3, 4)
+        gone = world.groups.pop("g45")
+        with Lines() as counted:
+            found = kept.mark({gone.uid: None}, world.queues)
+        assert found == world.budgets.guard(world.groups.values(), world.pods, world.queues)
+        return counted.count
+
+    def budget(world: World, at: int, allowed: int) -> None:
+        meta = {"name": f"b{at}", "namespace": "a"}
+        spec = {"selector": {"matchLabels": {"app": f"x{at}"}}}
+        raw = {"metadata": meta, "spec": spec, "status": {"disruptionsAllowed": allowed}}
+        world.budgets.upsert(decoder(DisruptionBudget)(raw))
+
+    few, many = lines(400), lines(4000)
+    assert many < few + 50
+    assert many < 1000
