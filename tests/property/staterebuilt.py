@@ -45,7 +45,9 @@ OF_GROUPS = {
     **dict.fromkeys(
         ("reasons", "position", "avoid", "unrecorded", "evicts_from", "reservation_seen"), "told by views and plans"
     ),
-    **dict.fromkeys(("unpermitted", "judged", "turned_away", "noted", "nameless"), "verdicts of the last gate"),
+    **dict.fromkeys(
+        ("unpermitted", "judged", "turned_away", "noted", "nameless", "plain"), "verdicts of the last gate"
+    ),
     **dict.fromkeys(("start_after", "start_seen", "asked", "asked_seen"), "asked for when a view is made"),
     **dict.fromkeys(("stale", "changes", "_snapshot"), "what was built from the others"),
     "spec": "what was last readable stays; held against the object itself",

@@ -6,9 +6,11 @@ from unittest.mock import patch
 
 import pytest
 
+from t9ksched.scheduler.state.admission_pass import AdmissionPass
 from t9ksched.scheduler.state.changes import Changes
 from t9ksched.scheduler.state.group_events import GroupEvents
 from t9ksched.scheduler.state.node_backoff import NodeBackoff
+from t9ksched.scheduler.state.records import GangRecord
 from tests.examples import part
 from tests.property.statemodel import Model
 from tests.property.staterebuilt import compare
@@ -49,6 +51,25 @@ def test_the_state_is_what_a_look_at_everything_finds() -> None:
 def test_the_state_is_what_a_look_at_everything_finds_in_the_long_run() -> None:
     for seed in range(10_000, 11_500):
         play(seed)
+
+
+def test_a_group_that_may_start_as_before_is_judged_no_differently() -> None:
+    stood, stands = 0, AdmissionPass._stands
+
+    def checked(self: AdmissionPass, record: GangRecord, now: int) -> bool:
+        nonlocal stood
+        if not stands(self, record, now):
+            return False
+        stood += 1
+        ends, reasons, before = list(self.ends), record.reasons, record.snapshot()
+        assert self._shown(record, now) is before
+        assert (self.ends, record.reasons, record.plain) == (ends, reasons, record.changes)
+        return True
+
+    with patch.object(AdmissionPass, "_stands", checked):
+        for seed in range(20):
+            play(seed)
+    assert stood > 300
 
 
 FAULTS: dict[str, tuple[type, str, Any, int]] = {

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from t9ksched.scheduler.state.state import ClusterState
 
 _WORK_A_STEP: Final = 400
-"""How many groups with an earlier verdict one step checks: 20 µs each."""
+"""How many groups with an earlier verdict one step checks, of which each takes up to 20 µs."""
 _JUDGEMENT: Final = 20
 """The cost of a judgement or an acceptance, relative to such a check."""
 
@@ -133,7 +133,8 @@ class AdmissionPass:
         check of a group with an earlier verdict.
         """
         before = self._state.gate.work
-        gang = self._shown(record, now)
+        standing = record.plain == record.changes and self._stands(record, now)
+        gang = record.snapshot() if standing else self._shown(record, now)
         seen.changes[record] = record.changes
         if gang is not None:
             seen.gangs[record] = gang
@@ -207,7 +208,32 @@ class AdmissionPass:
             self._state.refused(record, full)
             return None
         self._state.advance.read(record)
+        plain = queue is not None and not (queue.draining or queue.spec.start_windows or avoid or evicts_from)
+        plain = plain and record.acceptance is not None and not (record.asked.after or record.asked.array)
+        record.plain = record.changes if plain and not record.nameless else -1
         return record.snapshot()
+
+    def _stands(self, record: GangRecord, now: int) -> bool:
+        """Whether a group that was found plain may start as before: nothing changed of what else decides. Called for
+        each group in each pass.
+        """
+        state = self._state
+        if record.acceptance is None or record.unpermitted is not None or record.kept_out is not None:
+            return False
+        if record.unrecorded or record.nameless or record.groups or record.judged[0] != state.permissions.version:
+            return False
+        if state.outage.away or state.enforced_ends is not None or state.advance.known:
+            return False
+        if state.controls and control_of(state, record) != record.control:
+            return False
+        if state.departures and record.owner is not None:
+            return False
+        if state.clocks.by_job and state.clocks.of(record) is not None:
+            return False
+        queue = state.queues.get(record.queue)
+        if queue is None or queue.draining or queue.spec.start_windows:
+            return False
+        return not (state.node_backoff.by(record, now) or state.preemption_backoff.until(record, now))
 
     def _follow_windows(self, queue: Queue, now: int) -> None:
         """What waits in the queue is judged again when a window begins or ends."""

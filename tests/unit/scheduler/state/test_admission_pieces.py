@@ -7,8 +7,12 @@ from unittest.mock import patch
 
 import pytest
 
+from t9ksched.engine.work import finish
 from t9ksched.model.gang import Gang
+from t9ksched.model.queue import Queue, parse_queue_spec
 from t9ksched.scheduler.state import admission_pass
+from t9ksched.scheduler.state.admission_pass import AdmissionPass
+from t9ksched.scheduler.state.records import GangRecord
 from t9ksched.scheduler.state.state import ClusterState
 from t9ksched.store.job_overrides import JobControl
 from tests.counting import pieces
@@ -32,6 +36,28 @@ def test_jobs_that_come_at_once_are_judged_in_pieces_and_so_are_those_that_wait_
         assert len(gangs) == 6000
         assert max(found) <= LINES
         assert sum(found) >= 6000, "all that is done is counted"
+
+
+def test_only_groups_that_changed_are_judged_again() -> None:
+    state = waiting(500)
+    finish(state.judge(NOW))
+    state.direct({"pod-p7": JobControl("pod-p7", held=True)})
+    state.upsert_pod(pod("late", queue="q"))
+    judged: list[str] = []
+    shown = AdmissionPass._shown
+
+    def show(self: AdmissionPass, record: GangRecord, now: int) -> Gang | None:
+        judged.append(record.name)
+        return shown(self, record, now)
+
+    with patch.object(AdmissionPass, "_shown", show):
+        assert len(finish(state.judge(NOW + 1))) == 500
+        assert sorted(set(judged)) == ["late", "p7"]
+        state.direct({})
+        judged.clear()
+        state.set_queues([Queue("q", parse_queue_spec({"priority": 2}))])
+        assert len(finish(state.judge(NOW + 2))) == 501
+        assert len(judged) == 501, "a queue changed, so all are judged"
 
 
 def test_groups_that_changed_are_settled_in_pieces() -> None:
