@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import os
-import shutil
 import signal
 import sys
 import threading
@@ -91,7 +90,7 @@ async def _typed(stream: ExecStream) -> None:
 
 
 async def _size(stream: ExecStream) -> None:
-    size = shutil.get_terminal_size()
+    size = os.get_terminal_size(sys.stdin.fileno())  # not what variables say: it changes
     await stream.resize(size.columns, size.lines)
 
 

@@ -20,7 +20,7 @@ class Terminal:
     def __init__(self, up: Up, *words: str) -> None:
         self._ours, theirs = pty.openpty()
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 100, 0, 0))
-        variables = {key: value for key, value in environment(up.data_dir).items() if key != "COLUMNS"}
+        variables = environment(up.data_dir) | {"COLUMNS": "200", "LINES": "50"}  # what is not so
         self.process = subprocess.Popen(
             [sys.executable, "-m", "t9ksched", *words],
             env=variables | {"TERM": "xterm"},
