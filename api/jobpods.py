@@ -12,6 +12,7 @@ from typing import Any, Final
 from api.http.problems import Problem, from_kube
 from api.services import Services
 from t9ksched.kube.errors import ApiError, NotFound
+from t9ksched.kube.port import ClusterPort
 from t9ksched.kube.resources import PODS
 from t9ksched.model.names import GROUP_LABEL, ROLE_LABEL, SCHEDULER_NAME
 from t9ksched.model.whole import whole_number
@@ -106,10 +107,18 @@ async def pods_of(services: Services, job: Mapping[str, Any]) -> list[JobPod]:
         Problem: the cluster does not answer.
     """
     try:
-        found = await _read(services, job)
+        return await read_pods(services.kube, job)
     except ApiError as error:
         raise from_kube(error, f"pods of {job['kind']}/{job['name']}") from error
-    return ranked(found, str(job["kind"]), max(1, (job.get("members") or {}).get("min") or 1))
+
+
+async def read_pods(kube: ClusterPort, job: Mapping[str, Any]) -> list[JobPod]:
+    """The same, as that cluster tells them.
+
+    Raises:
+        ApiError: it does not.
+    """
+    return ranked(await _read(kube, job), str(job["kind"]), max(1, (job.get("members") or {}).get("min") or 1))
 
 
 async def kept_from_running(services: Services, explanation: Mapping[str, Any]) -> list[Object]:
@@ -128,16 +137,16 @@ async def kept_from_running(services: Services, explanation: Mapping[str, Any]) 
     ]
 
 
-async def _read(services: Services, job: Mapping[str, Any]) -> list[Object]:
+async def _read(kube: ClusterPort, job: Mapping[str, Any]) -> list[Object]:
     kind, name, namespace, uid = (str(job[key]) for key in ("kind", "name", "namespace", "uid"))
     if kind == "Pod":
         try:
-            return [await services.kube.get(PODS, name, namespace)]
+            return [await kube.get(PODS, name, namespace)]
         except NotFound:
             return []
     selectors = {"PodGroup": f"{GROUP_LABEL}={name}", "Job": f"job-name={name}"}
     selectors |= dict.fromkeys(_CONTROLLED, f"{OWNER_NAME_LABEL}={name}")
-    listed = await services.kube.list(PODS, namespace, label_selector=selectors.get(kind, ""))
+    listed = await kube.list(PODS, namespace, label_selector=selectors.get(kind, ""))
     if kind == "PodGroup":
         return [pod for pod in listed.items if pod["spec"].get("schedulerName") == SCHEDULER_NAME]
     return [pod for pod in listed.items if _owner(pod) == uid]

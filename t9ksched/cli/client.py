@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from t9ksched.cli.datadir import unreadable
-from t9ksched.cli.failure import BAD_USAGE, Away, Failure
+from t9ksched.cli.failure import BAD_USAGE, Away, Failure, Nowhere
 from t9ksched.cli.remedies import remedy
 from t9ksched.client.calls import JSON, Call, Query, address, decoded
 from t9ksched.client.errors import ClientError, Misunderstood, Refused, Unreachable
@@ -60,7 +60,7 @@ class Client:
         try:
             return Client(*find(server, token, directory))
         except NoService as error:
-            raise Failure(
+            raise Nowhere(
                 f"No t9ksched service is known here: {error.file} does not exist.",
                 remedy="Start one with `t9ksched up`, or say where it is with --server URL and --token TOKEN.",
             ) from None

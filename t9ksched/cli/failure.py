@@ -34,3 +34,7 @@ class Failure(Exception):
 
 class Away(Failure):
     """No answer came, or none but to come later: the service may be there again soon."""
+
+
+class Nowhere(Failure):
+    """Nobody said where the service is."""

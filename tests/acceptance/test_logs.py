@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 from t9ksched.client import AsyncClient, Client
-from tests.acceptance.conftest import Up, environment, until
+from tests.acceptance.conftest import Done, Up, environment, run, until
 
 RUN, LINES = "devcluster.tensorstack.dev/run-seconds", "devcluster.tensorstack.dev/log-lines"
 POD = "/api/v1/namespaces/default/pods"
@@ -140,3 +140,48 @@ def test_the_python_client_follows_a_job_from_before_its_start_to_its_end(up: Up
     finally:
         client.cancel(job)
     assert waits
+
+
+def by_kubeconfig(up: Up, *words: str) -> Done:
+    """Without a service, as somebody has it who knows the cluster alone."""
+    return run("logs", *words, also={"KUBECONFIG": str(up.kubeconfig), "HOME": "/nonexistent"})
+
+
+def test_without_a_service_the_cluster_is_asked(up: Up, gang: str) -> None:
+    assert by_kubeconfig(up, gang).out == "one\ntwo [red]\n"
+    assert by_kubeconfig(up, gang, "--rank", "1", "--tail", "1", "-c", "pytorch").out == "two [red]\n"
+    assert by_kubeconfig(up, gang, "--all", "--tail", "1").out.splitlines() == ["  0 | two [red]", "  1 | two [red]"]
+    named = run(
+        "logs", gang, "--kubeconfig", str(up.kubeconfig), data_dir=up.data_dir, also={"T9KSCHED_TOKEN": "wrong"}
+    )
+    assert (named.code, named.out) == (0, "one\ntwo [red]\n"), named.err
+    words = ("--image", "i", "--name", "brief", "--annotation", f"{RUN}=2", "--annotation", f"{LINES}=begins")
+    up.must("run", *words, "--", "x")
+    try:
+        done = by_kubeconfig(up, "job/brief", "-f")
+        assert (done.code, done.out.splitlines()[0]) == (0, "begins"), done.err
+        assert by_kubeconfig(up, "job/brief", "-f", "--all").out.startswith("  0 | begins")
+    finally:
+        up.must("cancel", "job/brief", "--yes")
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("pj/nope",), "there is no PyTorchTrainingJob/nope in the namespace 'default'"),
+        (("pj/talks", "--rank", "7"), "it has the ranks 0 to 1"),
+        (("pj/talks", "-c", "x"), "'x' is no container of pod talks-worker-0; these are pytorch"),
+        (("pj/talks", "--previous"), "previous terminated container"),
+        (("deployment/x",), "without a service logs of Deployment are not found"),
+        (("pj/talks", "--kubeconfig", "/nowhere"), "There is no kubeconfig at /nowhere"),
+        (("pj/talks", "--kubeconfig", "/dev/null"), "/dev/null"),
+    ],
+)
+def test_what_the_cluster_cannot_tell(up: Up, gang: str, words: tuple[str, ...], told: str) -> None:
+    done = by_kubeconfig(up, *words)
+    assert (done.code, told in done.err, "Unclosed" in done.err) == (1, True, False), done.err
+
+
+def test_without_a_service_and_a_kubeconfig(up: Up) -> None:
+    done = run("logs", "pj/talks", also={"HOME": "/nonexistent"})
+    assert (done.code, "No t9ksched service is known here" in done.err) == (1, True), done.err

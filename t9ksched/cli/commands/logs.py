@@ -4,18 +4,20 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from t9ksched.cli.client import Client
-from t9ksched.cli.failure import BAD_USAGE, Failure
+from t9ksched.cli.failure import BAD_USAGE, Failure, Nowhere
 from t9ksched.cli.following import Teller
 from t9ksched.cli.kinds import Target, parse_target
 from t9ksched.cli.logfollowing import SeveralLogs
 from t9ksched.cli.logprinting import LinePrinter, plain_streams
-from t9ksched.cli.options import NamespaceOption, OutputOption, Service, with_service
+from t9ksched.cli.options import NamespaceOption, OutputOption, Service, data_dir_of, with_service
 from t9ksched.cli.output import Output, console, paragraph, program
+from t9ksched.cli.podaccess import KubeconfigOption, kubeconfig_of
 from t9ksched.cli.ranks import read_ranks
 from t9ksched.client.carrying import carry_out, lines
 from t9ksched.client.errors import Unreachable
@@ -47,17 +49,20 @@ def logs(
         str | None, typer.Option("-c", "--container", metavar="NAME", help="Which one (default: the main one).")
     ] = None,
     timestamps: Annotated[bool, typer.Option("--timestamps", help="Begin each line with its time.")] = False,
+    kubeconfig: KubeconfigOption = None,
     namespace: NamespaceOption = "default",
     output: OutputOption = Output.table,
 ) -> None:
-    """What the pods of a job have written; with -f what they write, also when a pod takes the place of another."""
+    """What the pods of a job have written; with -f what they write, also when a pod takes the place of another.
+    With --kubeconfig, or where no service is known but a kubeconfig is, the cluster itself is asked.
+    """
     wanted = parse_target(target, namespace)
     ranks = _ranks(rank, every=every)
     if follow and previous:
         text = "--previous is of a run that has ended: it cannot be followed."
         raise Failure(text, remedy="Leave out -f.", code=BAD_USAGE)
     wish = LogWish(container=container, tail=tail, since=_since(since), previous=previous)
-    client = service()
+    client = _asked(service, kubeconfig)
     plain_streams()
     printer = LinePrinter(
         prefixed=every or (ranks is not None and len(ranks) > 1), timestamps=timestamps, json=output is Output.json
@@ -77,6 +82,21 @@ def logs(
         raise Failure(failure.message, details=failure.details, remedy=remedy, name=failure.name) from None
     finally:
         printer.close()
+
+
+def _asked(service: Service, kubeconfig: Path | None) -> Client:
+    """The service, or in its place the cluster."""
+    data_dir = data_dir_of(service)
+    config = kubeconfig_of(kubeconfig, data_dir, needed=True) if kubeconfig else None
+    if config is None:
+        try:
+            return service()
+        except Nowhere:
+            if (config := kubeconfig_of(None, data_dir, needed=False)) is None:
+                raise
+    from t9ksched.cli.clusterlogs import ClusterClient
+
+    return ClusterClient(str(config))
 
 
 class Waiting:
