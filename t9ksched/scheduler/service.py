@@ -51,6 +51,7 @@ from t9ksched.scheduler.keep.timekeeper import TimeKeeper
 from t9ksched.scheduler.observe.heap import reading
 from t9ksched.scheduler.observe.informers import Informer, Informers
 from t9ksched.scheduler.observe.recall import recall_losses
+from t9ksched.scheduler.observe.unwritten import write_bindings
 from t9ksched.scheduler.options import SchedulerOptions
 from t9ksched.scheduler.report.clockwatch import ClockWatch
 from t9ksched.scheduler.report.event_writer import EventWriter
@@ -96,6 +97,7 @@ class SchedulerService:
     ) -> None:
         observe = self._observe = options.observe
         client = read_only(client) if observe else client
+        self._port = client
         self.leadership = leadership = Leadership(store.instances)
         self._store = store = store.fenced(lambda: leadership.epoch)
         self._clock = clock
@@ -321,6 +323,7 @@ class SchedulerService:
                 self._statuses.settle()
                 self.state.feed.queues.note_all(self.state.queues)
                 await recall_losses(self.state, self._store.history)
+                await write_bindings(self.state, self._port, self._store.history, self._recorder)
                 await self._recorder.nodes.recall(self._store.history)
                 tasks.create_task(self._database.follow(revision))
                 tasks.create_task(self._feeds.read_late())

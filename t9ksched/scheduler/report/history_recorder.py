@@ -6,6 +6,7 @@ number in it does. The latest state of each job is written by `job_recorder.py`,
 
 import asyncio
 import contextlib
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Final, NamedTuple
@@ -15,7 +16,8 @@ from msgspec import structs
 from t9ksched.kube.write.dialects.table import dialect_of
 from t9ksched.model import names
 from t9ksched.model.card_models import card_model, whole_model
-from t9ksched.model.card_worth import by_model
+from t9ksched.model.card_worth import by_model, held
+from t9ksched.model.cards import NO_CARDS
 from t9ksched.model.node import NodeFacts
 from t9ksched.model.quantity import CARD
 from t9ksched.model.reasons import Code, Reason
@@ -137,6 +139,12 @@ class HistoryRecorder:
                 self._unsaid.pop(uid, None)
                 self._events.gang(gang, names.EVENT_SCHEDULED, said)
 
+    def placed_before(self, gang: GangRecord, at: int) -> None:
+        """A gang had its places from then on, which a former scheduler did not write."""
+        nodes = Counter(pod.node for pod in gang.members.values() if pod.node)
+        waited = max(0, at - gang.created) // 1_000_000_000
+        self._note(history.ADMITTED, gang, at, {"nodes": dict(nodes), "waitedSeconds": waited})
+
     def _in_turn(self, node: str) -> bool:
         """Whether pods are bound to the node one by one, which may take long."""
         known = self._state.node_objects.get(node)
@@ -166,9 +174,12 @@ class HistoryRecorder:
         facts = known[1] if known else None
         record = self._state.pod_named(gang.namespace, pod)
         charge = self._state.charges.get(record.uid) if record is not None else None
+        of = charge.pod_class if charge is not None else record.pod_class if record is not None else None
+        # One that has ended may have had less, of cards that are divided.
+        worth = charge.worth if charge is not None else held(of, facts, NO_CARDS) if of and facts else 0
         counted = {name: count for name, count in asked.items() if facts and name not in facts.cards}
-        if facts and charge is not None:
-            counted |= {name: count for name, count in charge.pod_class.requests if name in facts.part_worths}
+        if facts and of is not None:
+            counted |= {name: count for name, count in of.requests if name in facts.part_worths}
         detail: Json = {
             "pod": pod,
             "node": node,
@@ -179,10 +190,10 @@ class HistoryRecorder:
             detail["resource"] = resource or min(counted, default=None)
         if counted and facts:
             detail |= {"counted": counted, "mode": facts.mode}
-        if charge is not None and charge.worth:
-            detail[history.PHYSICAL] = round(charge.worth / CARD, 7)
-            if models := _of_models(facts, charge, detail):
-                detail[history.MODELS] = models
+        if worth:
+            detail[history.PHYSICAL] = round(worth / CARD, 7)
+        if charge is not None and worth and (models := _of_models(facts, charge, detail)):
+            detail[history.MODELS] = models
         if charge is not None and charge.cards.parts:
             detail["parts"] = [list(structs.astuple(part)) for part in charge.cards.parts]
         self._note(history.BOUND, gang, now, detail, record.placed_in if record else "")

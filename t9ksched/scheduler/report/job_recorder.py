@@ -6,7 +6,7 @@ as a digest, so that nothing is written twice, and so that the end of a job can 
 
 import asyncio
 from collections.abc import Callable, Iterable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from sys import intern
 from typing import Final, NamedTuple
@@ -39,6 +39,7 @@ BURST_PERIOD: Final = 10.0
 SLICE: Final = 50
 """Jobs examined before other tasks run."""
 _MOST_WAITING: Final = 2000
+_A_WHILE: Final = timedelta(seconds=5)
 _TIME: Final = "%Y-%m-%dT%H:%M:%SZ"
 _encode: Final = msgspec.json.Encoder().encode
 
@@ -68,6 +69,7 @@ class JobRecorder:
         self._sql_writer = sql_writer
         self._events = events
         self._clock = clock
+        self._began = moment(clock())
         self._changed = state.feed.jobs.follow()
         self._edits: dict[str, frozenset[str]] = {}
         """Messages already sent about edits that do not count, by UID of the group."""
@@ -141,12 +143,25 @@ class JobRecorder:
             return
         name = (view.kind, view.namespace, view.name)
         written = _Written(digest, *name, shape["queue"], current, shape["finishedAt"])
+        if current in FINISHED and earlier not in (*FINISHED, "Running"):
+            self._started_unseen(uid, written, shape["startedAt"], new=before is None)
         if current != earlier and current in (*FINISHED, "Running"):
             event = history.STARTED if current == "Running" else history.FINISHED
-            self._job_event(event, uid, written, at, shape["reason"] if current == "Failed" else None)
+            when = min(at, _ended(shape, at)) if event == history.FINISHED else at
+            self._job_event(event, uid, written, when, shape["reason"] if current == "Failed" else None)
         self._written[uid] = written
         self._wrote[uid] = asyncio.get_running_loop().time()
         self._sql_writer.job(_stored(view, shape, at))
+
+    def _started_unseen(self, uid: str, job: _Written, started: str | None, *, new: bool) -> None:
+        """A job that is over was never seen to run: it was quick, or ran while no scheduler did. That it started is
+        written all the same, unless it is new here and older than this process.
+        """
+        if started is None:
+            return
+        at = datetime.fromisoformat(started)
+        if not new or at >= self._began:
+            self._job_event(history.STARTED, uid, job._replace(phase="Running"), at)
 
     def _gone(self, uid: str, before: _Written, at: datetime) -> None:
         """A job is gone. Pods that were placed in it and are still there hold their cards until each has ended."""
@@ -207,6 +222,14 @@ class JobRecorder:
                 detail={"phase": job.phase, **(why or {})},
             )
         )
+
+
+def _ended(shape: Json, now: datetime) -> datetime:
+    """When a job ended, which may have been before this process began; now if that was a moment ago, as whole seconds
+    are told.
+    """
+    ended = datetime.fromisoformat(shape["finishedAt"])
+    return ended if now - ended > _A_WHILE else now
 
 
 def moment(ns: int) -> datetime:

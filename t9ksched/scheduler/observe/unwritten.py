@@ -1,0 +1,111 @@
+"""Tells history what a former scheduler did and did not live to write: pods that were bound, and groups that had their
+places with that.
+
+What happens is written within a second, and while the database is away when it is back; a process that is killed
+leaves that out. So at a start the pods that began since the last word of a scheduler are compared with history. Of one
+that has ended meanwhile its own annotations say which cards it had.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC
+from typing import Final
+
+import structlog
+
+from t9ksched.kube.errors import ApiError
+from t9ksched.kube.port import ClusterPort
+from t9ksched.kube.resources import PODS
+from t9ksched.model.names import GPU_INDEX_PREFIX, MGPU_INDEX_PREFIX
+from t9ksched.scheduler.report.history_recorder import HistoryRecorder
+from t9ksched.scheduler.report.observed_job import identity
+from t9ksched.scheduler.state.records import PodRecord
+from t9ksched.scheduler.state.state import ClusterState
+from t9ksched.store.errors import StoreError
+from t9ksched.store.history import ADMITTED, BOUND, Event, History
+
+log = structlog.get_logger(__name__)
+
+_SECOND: Final = 1_000_000_000
+_SLACK: Final = 60 * _SECOND
+"""Nodes tell by their own clocks when pods began."""
+_PAGE: Final = 1000
+_SCHEDULER: Final = "scheduler"
+Cards = Mapping[str, Sequence[int]]
+"""By container."""
+
+
+async def write_bindings(state: ClusterState, client: ClusterPort, history: History, recorder: HistoryRecorder) -> None:
+    """Write what is missing; nothing while the database or the API server is away."""
+    try:
+        last = await history.list(actor=_SCHEDULER, newest_first=True, limit=1)
+        if not last:
+            return  # this cluster has another past than the database
+        since = _nanoseconds(last[0]) - _SLACK
+        recent = [pod for pod in state.pods.values() if pod.ours and pod.node and _began(pod) >= since]
+        told = await _told_since(history, since) if recent else {}
+        missing = [pod for pod in recent if pod.gang is not None and not _is_told(told, pod, pod.name)]
+        for pod in missing:
+            if not _is_told(told, pod, ""):
+                assert pod.gang is not None
+                recorder.placed_before(pod.gang, _began(pod))
+                told[identity(pod.gang)[0], ""] = pod.created
+            await _write(pod, state, client, recorder)
+    except (StoreError, ApiError) as error:
+        log.warning("what happened before the start could not be compared with history", error=str(error))
+        return
+    if missing:
+        log.info("bindings were not in history", pods=len(missing))
+
+
+async def _told_since(history: History, since: int) -> dict[tuple[str, str], int]:
+    """When history says that pods were bound, by the UID of the job and the name of the pod, and that jobs had their
+    places, by the UID and an empty name.
+    """
+    found: dict[tuple[str, str], int] = {}
+    after = 0
+    while True:
+        page = await history.list(events=(ADMITTED, BOUND), newest_first=True, after=after, limit=_PAGE)
+        for event in page:
+            pod = str(event.detail.get("pod")) if event.event == BOUND else ""
+            found.setdefault((str(event.uid), pod), _nanoseconds(event))
+        if len(page) < _PAGE or _nanoseconds(page[-1]) < since - _SLACK:
+            return found
+        after = page[-1].id
+
+
+def _is_told(told: Mapping[tuple[str, str], int], pod: PodRecord, name: str) -> bool:
+    """Whether history tells of this pod; an earlier one may have had its name."""
+    assert pod.gang is not None
+    at = told.get((identity(pod.gang)[0], name))
+    return at is not None and at >= pod.created - _SLACK
+
+
+async def _write(pod: PodRecord, state: ClusterState, client: ClusterPort, recorder: HistoryRecorder) -> None:
+    assert pod.gang is not None
+    asked = pod.pod_class.card_counts if pod.pod_class is not None else {}
+    cards = await _cards(pod, state, client) if asked else {}
+    recorder.bound(pod.gang, pod.name, pod.node, cards, _began(pod), next(iter(asked), None), asked)
+
+
+async def _cards(pod: PodRecord, state: ClusterState, client: ClusterPort) -> Cards:
+    charge = state.charges.get(pod.uid)
+    if charge is not None:
+        return {request.container: which for request, which in charge.cards.split(charge.pod_class.cards) if which}
+    found = await client.get(PODS, pod.name, pod.namespace)
+    return dict(_annotated(found["metadata"].get("annotations") or {}))
+
+
+def _annotated(annotations: Mapping[str, str]) -> Iterator[tuple[str, Sequence[int]]]:
+    for key, text in annotations.items():
+        for prefix in (GPU_INDEX_PREFIX, MGPU_INDEX_PREFIX):
+            which = [int(one) for one in text.split(",") if one.isdecimal()] if key.startswith(prefix) else []
+            if which:
+                yield key.removeprefix(prefix), which
+
+
+def _began(pod: PodRecord) -> int:
+    return pod.started or pod.created
+
+
+def _nanoseconds(event: Event) -> int:
+    return int(event.at.astimezone(UTC).timestamp() * _SECOND)
