@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from t9ksched.model.names import BATCH_GROUP
@@ -30,6 +30,7 @@ class Job:
         ending: what ends the job.
         min_member: pods that must run for the job to run.
         revision: changes with what the pods are made from (see `revision`).
+        revisions: that of single pods, by name, which are made from more than the others.
         anew: companions that are there, and are deleted and made anew before any pod.
     """
 
@@ -42,6 +43,7 @@ class Job:
     ending: Ending
     min_member: int
     revision: str = ""
+    revisions: Mapping[str, str] = field(default_factory=dict)
     anew: tuple[Object, ...] = ()
 
     def replicas(self) -> Iterator[tuple[ReplicaType, int, str]]:
@@ -49,6 +51,10 @@ class Job:
         for kind in self.types:
             for index in range(kind.replicas):
                 yield kind, index, pod_name(self.owner, kind, index)
+
+    def revision_of(self, pod: str) -> str:
+        """What the pod of that name is to be made from."""
+        return self.revisions.get(pod, self.revision)
 
     @property
     def expansion(self) -> Expansion:

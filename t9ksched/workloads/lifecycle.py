@@ -99,7 +99,7 @@ def _advance(
     delete += kept.delete
     queue = None if fixed is None else fixed.queue
     create = [
-        _stamped(job.build(replica.kind, replica.index), queue, job.revision)
+        _stamped(job.build(replica.kind, replica.index), queue, job.revision_of(replica.name))
         for replica, fate in zip(replicas, fates, strict=True)
         if fate.step == "create"
     ]
@@ -360,7 +360,7 @@ def _ran_since(replicas: Iterable[_Replica]) -> datetime | None:
 def _is_outdated(pod: Object, job: Job) -> bool:
     """Whether a pod was made from another spec. One made by a release that did not say so is taken as it is."""
     made_from = (metadata(pod).get("annotations") or {}).get(REVISION_ANNOTATION)
-    return made_from is not None and made_from != job.revision and not phase.is_terminating(pod)
+    return made_from is not None and made_from != job.revision_of(name_of(pod)) and not phase.is_terminating(pod)
 
 
 def _stamped(pod: Object, queue: str | None, revision: str) -> Object:

@@ -23,7 +23,7 @@ from t9ksched.workloads.jobspec import Override, ReplicaType, RunMode
 COMPONENT_LABEL = "tensorstack.dev/component"
 COMPONENT_TYPE_LABEL = "tensorstack.dev/component-type"
 OWNER_NAME_LABEL = "tensorstack.dev/owner-name"
-IDLE: Final = ("sleep", "inf")
+IDLE: Final = Override(command=("sleep", "inf"))
 """What replicas run in debug mode."""
 
 
@@ -188,7 +188,7 @@ def override(spec: Object, container: Object, what: Override) -> None:
 
 
 def follow_run_mode(
-    spec: Object, container: Object, mode: RunMode, kind: ReplicaType, *, resumed: bool, idle: tuple[str, ...] = IDLE
+    spec: Object, container: Object, mode: RunMode, kind: ReplicaType, *, resumed: bool, idle: Override = IDLE
 ) -> None:
     """Put the commands of the run mode in place of a replica's own: those for the resumption if the job ran on after a
     pause, and those of the debug mode while it is on, which are `idle` unless given.
@@ -197,4 +197,10 @@ def follow_run_mode(
         override(spec, container, mode.resume[kind.name])
     if mode.debug is not None:
         what = mode.debug.get(kind.name, Override())
-        override(spec, container, what if what.command else replace(what, command=idle))
+        override(spec, container, what if what.command else replace(idle, skip_init=what.skip_init))
+
+
+def skips_init(mode: RunMode, kind: ReplicaType, *, resumed: bool) -> bool:
+    """Whether the run mode says that a replica has no init containers."""
+    debug, resume = (mode.debug or {}).get(kind.name), mode.resume.get(kind.name) if resumed else None
+    return any(what is not None and what.skip_init for what in (debug, resume))

@@ -79,7 +79,15 @@ ROWS: Final = (
         followed="job",
         stop=_PAUSED,
     ),
-    Kind(_batch("DeepSpeedJob"), "deepspeed:read_deepspeed_job", short=("dj", "dsj"), stop=_PAUSED),
+    Kind(
+        _batch("DeepSpeedJob"),
+        "deepspeed:read",
+        short=("dj", "dsj"),
+        controller="deepspeed:CONTROLLER",
+        followed="job",
+        stop=_PAUSED,
+        scale=_ELASTIC,
+    ),
     Kind(_batch("ColossalAIJob"), "colossalai:read_colossalai_job", short=("caij",), stop=_PAUSED),
     Kind(
         _batch("MPIJob"),

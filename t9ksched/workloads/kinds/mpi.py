@@ -4,27 +4,18 @@ First generation: `spec.worker` with the command in `worker.cmd`; the launcher i
 Second: `spec.replicaSpecs` with types launcher and worker, the command in `mpiConfig.script`. The launcher is a member
 of the gang; its init container waits until every worker answers, so that a gang placed whole starts whole.
 Hostfile and ssh settings stand in the ConfigMap `<job>-mpi`, mounted at /etc/mpi; the key pair in the Secret
-`<job>-<uid>-ssh`. Controllers may create Secrets and not read them, so the ConfigMap says whether the Secret is theirs:
-they create it right after the ConfigMap, which owns it, and write its name on the ConfigMap (`KEYS_ANNOTATION`) before
-any pod. A ConfigMap without that name is of an attempt that did not complete: it is deleted, the garbage collector
-deletes what it owned, and both are created again. A Secret that exists although its ConfigMap is new belongs to another
-owner.
-
-Jobs that run since a release that called the Secret `<job>-ssh` keep it as long as a pod of theirs mounts it.
+`<job>-<uid>-ssh` (`sshgang.py`).
 """
 
 import posixpath
-import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import msgspec
 
-from t9ksched.model.errors import Invalid
-from t9ksched.model.pod import container_cards, decode_pod_spec, effective_requests
-from t9ksched.workloads import phase
-from t9ksched.workloads.actions import NO_CHILDREN, Children, Expansion, Object, metadata, name_of
+from t9ksched.model.pod import effective_requests
+from t9ksched.workloads.actions import NO_CHILDREN, Children, Expansion, Object
 from t9ksched.workloads.controller import job_controller
 from t9ksched.workloads.ending import led_by
 from t9ksched.workloads.fields import Field
@@ -40,32 +31,44 @@ from t9ksched.workloads.jobspec import (
     read_replica_types,
     read_run_mode,
 )
-from t9ksched.workloads.keypair import KEYS_ANNOTATION
 from t9ksched.workloads.launcher import LAUNCHER, WORKER, fill_launcher, launcher_spec
 from t9ksched.workloads.parts import (
     Owner,
     add_env,
+    follow_run_mode,
     headless_service,
-    host,
     job_pod,
-    override,
     pod_group,
     pod_name,
+    skips_init,
     training_container,
 )
 from t9ksched.workloads.podspec import read_template
 from t9ksched.workloads.shape import Template
+from t9ksched.workloads.sshgang import (
+    SSH_PORT,
+    USUAL_SSHD,
+    cards_of,
+    client_settings,
+    config_of,
+    hostfile,
+    keys_of,
+    keys_volume,
+    mount_in,
+    run_sshd,
+    secret_of,
+    sshd_options,
+    wait_for_hosts,
+    waiting_container,
+)
 
 FIXED_WHILE_RUNNING: Final = ("replicaSpecs", "mpiConfig", "launcher", "worker", "mpiHome", "mca", "ssh")
 """Fields of the spec that may change only while the job is paused; `runMode.debug` as well. Pods that run carry ranks,
 sizes and host names made from them. The rules of the definition in deploy/crds refuse an edit.
 """
 
-SSH_PORT: Final = 22
 CONFIG_PATH: Final = "/etc/mpi"
-PRIVATE_KEY: Final = "id_ed25519"
 _CONTAINERS: Final = {LAUNCHER: ("launcher", "mpi-launcher"), WORKER: ("worker", "mpi-worker")}
-_SSHD: Final = "/usr/sbin/sshd"
 _DEBUG_SSHD: Final = "/usr/bin/sshd"
 """Where the workers of a job in debug mode look for it unless told, as the platform documents."""
 _ROOT_MAY_RUN: Final = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
@@ -171,15 +174,15 @@ def _launcher_like(worker: Template) -> Template:
 
 def job(obj: Mapping[str, Any], spec: MPISpec, owner: Owner, children: Children = NO_CHILDREN) -> Job:
     """The job with everything it consists of; `children` say how far its keys are made."""
-    resume = spec.run_mode.resume if has_been_paused(obj) else {}
+    resumed = has_been_paused(obj)
     types = (spec.launcher, spec.workers)
     members = 1 + spec.workers.replicas
-    config, keys = _config(owner, spec), _keys(owner, children)
+    config, keys = _config(owner, spec), keys_of(owner, children, _config_name(owner), f"{owner.name}-ssh")
 
     def build(kind: ReplicaType, index: int) -> Object:
         if kind is spec.launcher:
-            return _launcher_pod(owner, spec, keys.secret, resume.get(LAUNCHER))
-        return _worker_pod(owner, spec, keys.secret, index, resume.get(WORKER))
+            return _launcher_pod(owner, spec, keys.secret, resumed)
+        return _worker_pod(owner, spec, keys.secret, index, resumed)
 
     return Job(
         owner=owner,
@@ -190,7 +193,7 @@ def job(obj: Mapping[str, Any], spec: MPISpec, owner: Owner, children: Children 
             podgroup=pod_group(owner, types, members),
             services=(headless_service(owner, owner.name, {"ssh": SSH_PORT}),),
             configmaps=(config,),
-            secrets=() if keys.made else (_secret(owner, keys.secret),),
+            secrets=secret_of(owner, keys, _config_name(owner)),
         ),
         build=build,
         anew=keys.unfinished,
@@ -200,76 +203,30 @@ def job(obj: Mapping[str, Any], spec: MPISpec, owner: Owner, children: Children 
     )
 
 
-def slots(workers: ReplicaType) -> int:
-    """Processes a worker takes: one a card of its container, at least one."""
-    try:
-        asked = container_cards(decode_pod_spec(workers.template.spec), workers.template.annotations)
-    except Invalid:  # its pods wait with a reason, whatever is written here
-        return 1
-    return max(1, sum(cards.count for cards in asked))
-
-
-@dataclass(frozen=True, slots=True)
-class _Keys:
-    """The Secret of a job's keys, whether it is on record as made, and ConfigMaps of tries that did not end."""
-
-    secret: str
-    made: bool
-    unfinished: tuple[Object, ...] = ()
-
-
-def _keys(owner: Owner, children: Children) -> _Keys:
-    secret, before = f"{owner.name}-{owner.uid}-ssh", f"{owner.name}-ssh"
-    if any(_mounts(pod, before) for pod in children.pods if _lives(pod)):
-        return _Keys(before, made=True)
-    name = f"{owner.name}-mpi"
-    files = [each for each in children.companions if (each["kind"], name_of(each)) == ("ConfigMap", name)]
-    if any((metadata(each).get("annotations") or {}).get(KEYS_ANNOTATION) == secret for each in files):
-        return _Keys(secret, made=True)
-    return _Keys(secret, made=False, unfinished=tuple(files))
-
-
-def _lives(pod: Object) -> bool:
-    return not phase.is_terminating(pod) and phase.phase(pod) not in ("Succeeded", "Failed")
-
-
-def _mounts(pod: Object, secret: str) -> bool:
-    volumes = (pod.get("spec") or {}).get("volumes") or ()
-    return any((volume.get("secret") or {}).get("secretName") == secret for volume in volumes)
-
-
-def _launcher_pod(owner: Owner, spec: MPISpec, secret: str, resume: Override | None) -> Object:
+def _launcher_pod(owner: Owner, spec: MPISpec, secret: str, resumed: bool) -> Object:
     pod = job_pod(owner, spec.launcher, 0, _labels(owner, spec.launcher))
     container = training_container(pod["spec"], *_CONTAINERS[LAUNCHER])
     _mount(pod["spec"], container, owner, spec, secret)
     mpirun = posixpath.join(spec.home, "bin", "mpirun") if spec.home else "mpirun"
     container["command"] = [mpirun, *_mpirun_options(spec), *spec.extra, *spec.command]
     container.pop("args", None)
-    if resume is not None:
-        override(pod["spec"], container, resume)
-    debug = (spec.run_mode.debug or {}).get(LAUNCHER, Override())
-    if spec.run_mode.debug is not None:
-        override(pod["spec"], container, replace(debug, command=debug.command or ("sleep", "inf")))
-    if not debug.skip_init and not (resume is not None and resume.skip_init):
-        pod["spec"]["initContainers"] = [*(pod["spec"].get("initContainers") or ()), _wait_for_workers(container)]
+    follow_run_mode(pod["spec"], container, spec.run_mode, spec.launcher, resumed=resumed)
+    if not skips_init(spec.run_mode, spec.launcher, resumed=resumed):
+        script = wait_for_hosts(f"{CONFIG_PATH}/hostfile", f"ssh -F {CONFIG_PATH}/ssh_config") + ";"
+        waiting = waiting_container(container, script, ("mpi-config", "mpi-ssh"))
+        pod["spec"]["initContainers"] = [*(pod["spec"].get("initContainers") or ()), waiting]
     add_env(pod["spec"], _ROOT_MAY_RUN)
     return pod
 
 
-def _worker_pod(owner: Owner, spec: MPISpec, secret: str, index: int, resume: Override | None) -> Object:
+def _worker_pod(owner: Owner, spec: MPISpec, secret: str, index: int, resumed: bool) -> Object:
     pod = job_pod(owner, spec.workers, index, _labels(owner, spec.workers))
     container = training_container(pod["spec"], *_CONTAINERS[WORKER])
     _mount(pod["spec"], container, owner, spec, secret)
-    container["command"] = ["/bin/sh", "-c", f"mkdir -p /run/sshd && exec {shlex.join(_sshd(spec, _SSHD))}"]
+    container["command"] = run_sshd(spec.sshd or USUAL_SSHD, spec.ssh_path)
     container.pop("args", None)
-    if resume is not None:
-        override(pod["spec"], container, resume)
-    if spec.run_mode.debug is not None:
-        what = spec.run_mode.debug.get(WORKER, Override())
-        if what.command is None:
-            program, *options = _sshd(spec, _DEBUG_SSHD)
-            what = replace(what, command=(program, "-D"), args=tuple(word for word in options if word != "-D"))
-        override(pod["spec"], container, what)
+    idle = Override((spec.sshd or _DEBUG_SSHD, "-D"), tuple(sshd_options(spec.ssh_path)))
+    follow_run_mode(pod["spec"], container, spec.run_mode, spec.workers, resumed=resumed, idle=idle)
     return pod
 
 
@@ -287,89 +244,23 @@ def _mpirun_options(spec: MPISpec) -> list[str]:
     return [*options, *(word for key, value in mca.items() for word in ("--mca", key, value))]
 
 
-def _sshd(spec: MPISpec, usual: str) -> list[str]:
-    """The worker's sshd, at its usual path unless the job says where it is. Its host key is the job's own key, so that
-    images need none of theirs.
-    """
-    settings = {
-        "AuthorizedKeysFile": f"{spec.ssh_path}/authorized_keys",
-        "PermitRootLogin": "prohibit-password",
-        "StrictModes": "no",  # the keys are mounted through links, which strict modes refuse
-        "PidFile": "none",
-    }
-    words = [spec.sshd or usual, "-D", "-e", "-p", str(SSH_PORT), "-h", f"{spec.ssh_path}/{PRIVATE_KEY}"]
-    for key, value in settings.items():
-        words += ["-o", f"{key}={value}"]
-    return words
-
-
-def _wait_for_workers(launcher: Object) -> Object:
-    """Waits until every host of the hostfile answers; the launcher's image has an ssh client, as mpirun needs one."""
-    script = (
-        f'while read -r host _; do until ssh -F {CONFIG_PATH}/ssh_config -n "$host" true; do sleep 1; done;'
-        f" done < {CONFIG_PATH}/hostfile"
-    )
-    native = {
-        part: {key: value for key, value in (amounts or {}).items() if key in ("cpu", "memory")}
-        for part, amounts in (launcher.get("resources") or {}).items()
-        if part in ("requests", "limits")
-    }
-    return {
-        "name": "wait-for-workers",
-        "image": launcher["image"],
-        "command": ["/bin/sh", "-c", script],
-        "resources": native,
-        "volumeMounts": [each for each in launcher["volumeMounts"] if each["name"] in ("mpi-config", "mpi-ssh")],
-        **({"securityContext": launcher["securityContext"]} if "securityContext" in launcher else {}),
-    }
-
-
-def _mount(spec_of_pod: Object, container: Object, owner: Owner, spec: MPISpec, secret: str) -> None:
+def _mount(pod: Object, container: Object, owner: Owner, spec: MPISpec, secret: str) -> None:
     """Mount the hostfile and the keys."""
-    keys = [("ssh-privatekey", PRIVATE_KEY), ("ssh-publickey", "authorized_keys")]
-    volume = {
-        "secretName": secret,
-        "defaultMode": 0o600,
-        "items": [{"key": key, "path": path} for key, path in keys],
-    }
-    spec_of_pod["volumes"] = [
-        *(spec_of_pod.get("volumes") or ()),
-        {"name": "mpi-config", "configMap": {"name": f"{owner.name}-mpi"}},
-        {"name": "mpi-ssh", "secret": volume},
-    ]
-    container["volumeMounts"] = [
-        *(container.get("volumeMounts") or ()),
-        {"name": "mpi-config", "mountPath": CONFIG_PATH, "readOnly": True},
-        {"name": "mpi-ssh", "mountPath": spec.ssh_path, "readOnly": True},
-    ]
+    config = {"name": "mpi-config", "configMap": {"name": _config_name(owner)}}
+    mount_in(pod, container, config, mountPath=CONFIG_PATH)
+    mount_in(pod, container, keys_volume("mpi-ssh", secret), mountPath=spec.ssh_path)
+
+
+def _config_name(owner: Owner) -> str:
+    return f"{owner.name}-mpi"
 
 
 def _config(owner: Owner, spec: MPISpec) -> Object:
-    per_worker = slots(spec.workers)
-    hosts = [f"{host(owner, spec.workers, index)} slots={per_worker}" for index in range(spec.workers.replicas)]
-    ssh = [
-        "Host *",
-        f"  IdentityFile {spec.ssh_path}/{PRIVATE_KEY}",
-        "  StrictHostKeyChecking no",
-        "  UserKnownHostsFile /dev/null",
-        "  LogLevel ERROR",
-        f"  Port {SSH_PORT}",
-    ]
-    return {
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
-        "metadata": owner.metadata(f"{owner.name}-mpi"),
-        "data": {"hostfile": "\n".join(hosts) + "\n", "ssh_config": "\n".join(ssh) + "\n"},
+    data = {
+        "hostfile": hostfile(owner, spec.workers, cards_of(spec.workers.template)),
+        "ssh_config": client_settings(spec.ssh_path),
     }
-
-
-def _secret(owner: Owner, name: str) -> Object:
-    """The Secret without its keys, which are random, and without the UID of the ConfigMap that owns it: the controller
-    adds both when it creates the Secret (`with_keys`).
-    """
-    meta = owner.metadata(name)
-    meta["ownerReferences"] = [{"apiVersion": "v1", "kind": "ConfigMap", "name": f"{owner.name}-mpi"}]
-    return {"apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/ssh-auth", "immutable": True, "metadata": meta}
+    return config_of(owner, _config_name(owner), data)
 
 
 CONTROLLER: Final = job_controller(lambda obj, owner, children: job(obj, read_spec(Field(obj)), owner, children))

@@ -1,5 +1,6 @@
 """Kinds of jobs over HTTP: from YAML to their end, edits that are refused, and fields that the definitions refuse."""
 
+import base64
 import json
 from typing import Any
 
@@ -7,10 +8,10 @@ import pytest
 
 from t9ksched.controller.service import Controllers
 from t9ksched.kube.errors import Unprocessable
-from t9ksched.kube.resources import PODGROUPS, PODS, SERVICES
+from t9ksched.kube.resources import CONFIGMAPS, PODGROUPS, PODS, SECRETS, SERVICES
 from tests.integration.controller.conftest import Cluster
 from tests.integration.world import World
-from tests.unit.workloads.builders import generic, tensorflow, xgboost
+from tests.unit.workloads.builders import deepspeed, generic, tensorflow, xgboost
 
 Object = dict[str, Any]
 RUN, EXIT = "devcluster.tensorstack.dev/run-seconds", "devcluster.tensorstack.dev/exit-code"
@@ -74,6 +75,30 @@ async def test_a_training_job_ends_as_its_leader(
 
 
 @pytest.mark.cluster
+async def test_a_deepspeed_job_has_its_hosts_and_ends_as_worker_0(cluster: Cluster, controllers: Controllers) -> None:
+    elastic = {"enabled": True, "minReplicas": 1, "maxReplicas": 3, "expectedReplicas": 3}
+    job = await cluster.submit(deepspeed(gpu=0, elastic=elastic))
+    await cluster.phase(job, "Running")
+    assert await cluster.names(PODS) == ["llm-worker-0", "llm-worker-1", "llm-worker-2"]
+    assert (await cluster.client.get(PODGROUPS, "llm", cluster.namespace))["spec"]["minMember"] == 1
+    with pytest.raises(Unprocessable, match="within minReplicas and maxReplicas"):
+        await cluster.patch(job, {"spec": {"elastic": {"expectedReplicas": 4}}})
+    first = (await cluster.client.get(PODS, "llm-worker-0", cluster.namespace))["metadata"]["uid"]
+    await cluster.patch(job, {"spec": {"elastic": {"expectedReplicas": 2}}})
+    await cluster.world.gone(PODS, "llm-worker-2")
+    await cluster.until(PODS, "llm-worker-0", lambda pod: pod["metadata"]["uid"] != first)
+    config = await cluster.until(CONFIGMAPS, "llm-deepspeed", lambda each: "worker-2" not in each["data"]["hostfile"])
+    assert config["data"]["hostfile"] == "llm-worker-0.llm slots=1\nllm-worker-1.llm slots=1\n"
+    pod = await cluster.client.get(PODS, "llm-worker-1", cluster.namespace)
+    (keys,) = (each for each in pod["spec"]["volumes"] if "projected" in each)
+    secret = keys["projected"]["sources"][0]["secret"]["name"]
+    assert secret == f"llm-{pod['metadata']['ownerReferences'][0]['uid']}-ssh"
+    found = await cluster.client.get(SECRETS, secret, cluster.namespace)
+    assert base64.b64decode(found["data"]["ssh-publickey"]).startswith(b"ssh-ed25519 ")
+    await cluster.phase(job, "Running")
+
+
+@pytest.mark.cluster
 @pytest.mark.parametrize(
     ("job", "edit", "why"),
     [
@@ -86,6 +111,10 @@ async def test_a_training_job_ends_as_its_leader(
         (tensorflow(worker=2), RESUME_SPECS, NEVER),
         (xgboost(master=1), {"replicaSpecs": xgboost(master=1, worker=3)["spec"]["replicaSpecs"]}, PAUSED),
         (xgboost(master=1), {"scheduler": None}, "keeps its scheduler"),
+        (deepspeed(), {"worker": {"replicas": 5}}, PAUSED),
+        (deepspeed(), {"config": {"slotsPerWorker": 5}}, PAUSED),
+        (deepspeed(), {"disableCustomEnv": True}, PAUSED),
+        (deepspeed(), {"elastic": {"enabled": True}}, NEVER),
     ],
 )
 async def test_edits_that_are_refused(world: World, job: Object, edit: Object, why: str) -> None:
@@ -103,6 +132,8 @@ async def test_edits_that_are_refused(world: World, job: Object, edit: Object, w
         (generic(), {"runMode": {"pause": {"enabled": True}}, "service": PORTS}),
         (tensorflow(worker=2), {"runPolicy": {"backoffLimit": 9}, "tensorboardSpec": {"image": "x"}}),
         (xgboost(master=1), {"runPolicy": {"cleanUpPolicy": "All"}}),
+        (deepspeed(), {"runPolicy": {"cleanUpPolicy": "All"}}),
+        (deepspeed(), {"runMode": {"pause": {"enabled": True}}, "worker": {"replicas": 5}}),
     ],
 )
 async def test_edits_that_are_taken(world: World, job: Object, edit: Object) -> None:
@@ -129,6 +160,12 @@ async def test_edits_that_are_taken(world: World, job: Object, edit: Object) -> 
         (tensorflow(ps=1), r"spec\.replicaSpecs.*has no entry of type chief or worker"),
         (tensorflow(chief=2), r"spec\.replicaSpecs.*there is exactly one chief"),
         (tensorflow(boss=1, worker=1), r"spec\.replicaSpecs\[0\]\.type.*evaluator"),
+        (deepspeed(config={"run": {"python": "a.py"}}), r"spec\.config\.run\.python.*array"),
+        (deepspeed(config={"run": {"python": ["a"], "exec": ["b"]}}), r"spec\.config\.run.*exactly one of python"),
+        (deepspeed(config={}), r"spec\.config.*says not what to start"),
+        (deepspeed(config={"run": {"exec": []}}), r"spec\.config.*says not what to start"),
+        (deepspeed(config={"customCommand": ["x"]}), r"spec\.config\.customCommand.*string"),
+        (deepspeed(config={"run": {"exec": ["x"]}, "autotune": "yes"}), r"spec\.config\.autotune.*tune"),
         (tensorflow({"runPolicy": {"backoffLimit": -1}}, worker=1), r"spec\.runPolicy\.backoffLimit.*0"),
     ],
 )

@@ -80,6 +80,13 @@ def xgboost(spec: dict[str, Any] | None = None, **roles: int) -> dict[str, Any]:
     return _roles("XGBoostTrainingJob", "boost", "xgboost", roles, spec or {})
 
 
+def deepspeed(replicas: int = 2, gpu: int = 2, config: Any = None, worker: Any = None, **spec: Any) -> dict[str, Any]:
+    pod = template(container("worker", gpu=gpu, **(worker or {})))
+    run = {"run": {"python": ["sft.py", "--epochs=1"]}} if config is None else config
+    whole = {"scheduler": block("a100", 6), "config": run, "worker": {"replicas": replicas, "template": pod}}
+    return obj("DeepSpeedJob", {**whole, **spec}, name="llm")
+
+
 def notebook(**spec: Any) -> dict[str, Any]:
     pod = template(container("notebook", gpu=1))
     return obj("Notebook", {"type": "jupyter", "scheduler": block("a100"), "template": pod, **spec}, PLATFORM, "lab")

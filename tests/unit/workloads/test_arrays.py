@@ -127,7 +127,7 @@ def test_a_launcher_that_was_left_open_stays_so() -> None:
 @pytest.mark.parametrize(
     ("kind", "name", "told"),
     [
-        ("PodGroup", "a", "an array is made of a GenericJob, Job,"),
+        ("PodGroup", "a", "PyTorchTrainingJob, TensorFlowTrainingJob or XGBoostTrainingJob, not of a PodGroup"),
         ("Notebook", "a", "not of a Notebook"),
         ("Pod", "a.b", "'a.b' is no name of an array"),
         ("Pod", "a" * 64, "is no name of an array"),

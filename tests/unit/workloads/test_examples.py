@@ -19,6 +19,7 @@ EXPECTED = {
     "generic.yaml": ("a100", 0, 4),
     "tensorflow.yaml": ("a100", 4, 6),
     "xgboost.yaml": ("a100", 0, 4),
+    "deepspeed.yaml": ("a100", 8, 2),
     "notebook.yaml": ("a100", 1, 1),
     "pod.yaml": ("a100", 1, 1),
     "mgpu.yaml": ("a100", 0, 1),

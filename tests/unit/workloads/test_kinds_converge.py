@@ -43,6 +43,10 @@ SAMPLES: dict[str, list[Object]] = {
         builders.mpi_v1(2, runPolicy={"cleanUpWorkers": True}),
         builders.mpi_v2(2, {"restartPolicy": {"policy": "OnFailure", "limit": 1}}),
     ],
+    "DeepSpeedJob": [
+        builders.deepspeed(3, runPolicy={"backoffLimit": 1, "cleanUpPolicy": "All"}),
+        builders.deepspeed(elastic=ELASTIC, config={"customCommand": "deepspeed x.py"}),
+    ],
     "Notebook": [builders.notebook()],
 }
 ENDED = ("Succeeded", "Failed")
