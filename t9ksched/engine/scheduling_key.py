@@ -103,6 +103,8 @@ class SchedulingKeys:
         self._columns: dict[tuple[str, int], ClassFit] = {}
         self._classes: list[PodClass] = []
         self._known: dict[tuple[object, ...], SchedulingKey] = {}
+        self._counted: tuple[Sequence[Member], Counter[int], dict[int, PodClass]] = (), Counter(), {}
+        """The members that were counted last, the number of them by class, and the classes, by identity."""
 
     def column(self, queue: str, pod_class: PodClass) -> ClassFit:
         """The column of a class in a queue; looked up by identity, as comparing classes costs more than a placement."""
@@ -142,8 +144,11 @@ class SchedulingKeys:
         if one:
             signature: tuple[object, ...] = (queue, topology, profile, (id(members[0].pod_class), len(members)))
         else:
-            classes = list(map(_CLASS, members))
-            counts = Counter(map(id, classes))
+            if self._counted[0] is not members:  # it is asked for several times in a turn
+                classes = list(map(_CLASS, members))
+                each = dict(zip(map(id, classes), classes, strict=True))
+                self._counted = members, Counter(map(id, classes)), each
+            _, counts, each = self._counted
             signature = (queue, topology, profile, *counts.items())
         found = self._known.get(signature)
         if found is None:
@@ -151,7 +156,6 @@ class SchedulingKeys:
             if one:
                 columns[self.column(queue, members[0].pod_class)] = len(members)
             else:
-                each = dict(zip(map(id, classes), classes, strict=True))
                 for nth, (ident, pods) in enumerate(counts.items(), start=1):
                     column = self.column(queue, each[ident])
                     columns[column] = columns.get(column, 0) + pods

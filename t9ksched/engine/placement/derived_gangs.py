@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import repeat
+from operator import attrgetter
 from typing import Final
 
 from msgspec import structs
@@ -13,6 +15,7 @@ from t9ksched.model.podclass import PodClass
 from t9ksched.model.podrules import PodTerm
 
 Labels = tuple[tuple[str, str], ...]
+_UID, _NAME, _ROLE, _LABELS, _CLASS = map(attrgetter, ("uid", "name", "role", "labels", "pod_class"))
 _MANY: Final = 256
 """So many members of a gang are derived at once."""
 _A_MEMBER: Final = 100
@@ -63,9 +66,10 @@ class DerivedGangs:
         """Other terms select pods of these gangs than before."""
         for gang in stale:
             members: list[Member] = []
+            space = gang.name.partition("/")[0]
             for first in range(0, len(gang.waiting), _MANY):
                 some = gang.waiting[first : first + _MANY]
-                members += [self._member(one, kinds) for one in some]
+                members += self._members(space, some, kinds)
                 meter.spent += _A_MEMBER * len(some)
                 if meter.due():
                     yield
@@ -83,8 +87,18 @@ class DerivedGangs:
             for kind in kinds.values():
                 kind.counted = None
 
-    def _member(self, member: Member, kinds: Kinds) -> Member:
-        counted = self._terms_of(kinds[member.namespace, member.labels])
+    def _members(self, space: str, members: Sequence[Member], kinds: Kinds) -> Sequence[Member]:
+        labels = list(map(_LABELS, members))
+        if not len(set(map(id, labels))) == len(set(map(id, map(_CLASS, members)))) == 1:
+            return [self._member(space, one, kinds) for one in members]
+        first = self._member(space, members[0], kinds)
+        if first is members[0]:
+            return members
+        uids, names, roles = map(_UID, members), map(_NAME, members), map(_ROLE, members)
+        return list(map(Member, uids, names, roles, repeat(first.pod_class), labels))
+
+    def _member(self, space: str, member: Member, kinds: Kinds) -> Member:
+        counted = self._terms_of(kinds[space, member.labels])
         if not counted:
             return member
         key = id(member.pod_class), id(counted)
