@@ -4,6 +4,8 @@ Exit codes: 0 done, 1 the request failed, 2 bad usage. Whatever goes wrong is sa
 traceback; `T9KSCHED_DEBUG=1` shows the traceback of what we did not foresee.
 """
 
+import errno
+import io
 import os
 import sys
 
@@ -35,6 +37,8 @@ SERVER_PACKAGES = frozenset(
 """What the extra `server` of the package adds, as it is imported."""
 EXTRAS = {"textual": "top"}
 """What single commands need beyond that, by the extra that adds it."""
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+"""What writing to a full disk fails with."""
 _INTERRUPTED = 130
 """The exit code of what Ctrl-C ended, as shells have it."""
 
@@ -48,6 +52,9 @@ def main() -> None:
         from t9ksched.cli import completion
 
         completion.run()
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # of a terminal that has no such character
     try:
         with loading():
             from t9ksched.cli.application import application
@@ -57,7 +64,10 @@ def main() -> None:
             from t9ksched.cli.messages.helptexts import run
 
             run(program, own)
-        program()
+        try:
+            program()
+        finally:
+            sys.stdout.flush()
     except Failure as failure:
         _tell(failure)
         sys.exit(failure.code)
@@ -65,10 +75,10 @@ def main() -> None:
         sys.exit(_INTERRUPTED)  # before a service began, which stops in order
     except BrokenPipeError:
         # The reader (head, less) went away: nothing more to say, and nothing to flush at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
         sys.exit(REQUEST_FAILED)
     except Exception as error:
-        told = _without_service(error)
+        told = _not_written(error) or _without_service(error)
         if told is None:
             if os.environ.get("T9KSCHED_DEBUG"):
                 raise
@@ -78,6 +88,19 @@ def main() -> None:
             )
         _tell(told)
         sys.exit(told.code)
+
+
+def _drop_output() -> None:
+    """What is still to be written goes nowhere: it would fail again at the exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _not_written(error: Exception) -> Failure | None:
+    """The failure of a command whose output finds no room; None of any other error."""
+    if not isinstance(error, OSError) or error.errno not in _FULL:
+        return None
+    _drop_output()
+    return Failure(f"What there is to say cannot be written: {error.strerror}.", remedy="Make room, and repeat.")
 
 
 def _without_service(error: Exception) -> Failure | None:

@@ -13,6 +13,8 @@ from typing import Any, Final
 from t9ksched.client.errors import ClientError
 from t9ksched.client.known import default_data_dir
 from t9ksched.model.dns import is_label
+from t9ksched.model.duration import parse_duration
+from t9ksched.model.quantity import parse
 from t9ksched.regular_file import read_file
 
 Profile = dict[str, Any]
@@ -37,9 +39,27 @@ _TEXTS: Final = (
     "reservation",
 )
 _NUMBERS: Final = ("gpus", "replicas", "retries", "priority")
+_QUANTITIES: Final = ("cpu", "memory", "gpu_memory")
 _MAPPINGS: Final = ("env", "annotations")
 WORDS: Final = (*_TEXTS, *_NUMBERS, "torchrun", "mounts", *_MAPPINGS)
 """What a profile may say."""
+
+
+def _unusable(word: str, value: Any) -> str:
+    """Why a word can never have this value, or an empty text. Whether a queue is there is seen when a job is run."""
+    if word in _TEXTS and not str(value).strip():
+        return "is empty: leave it out, or take it out with --unset"
+    least = 1 if word == "replicas" else 0
+    if word in _NUMBERS and int(value) < least:
+        return f"{value} is too few: {least} or more"
+    try:
+        if word in _QUANTITIES:
+            parse(value)
+        elif word == "time_limit":
+            parse_duration(str(value))
+    except ValueError as error:
+        return f"{value}: {error}"
+    return ""
 
 
 class Profiles:
@@ -89,10 +109,13 @@ class Profiles:
         """Keep a profile under a name.
 
         Raises:
-            ValueError: that is no name.
+            ValueError: that is no name, or one of the values can never be one.
         """
         if not is_label(name):
             raise ValueError(f"{name!r} is no name of a profile: use at most 63 of a-z, 0-9 and -")
+        for word, value in profile.items():
+            if fault := _unusable(word, value):
+                raise ValueError(f"--{word.replace('_', '-')} {fault}")
         self._write(self.all() | {name: profile})
 
     def drop(self, name: str) -> None:

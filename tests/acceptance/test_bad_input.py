@@ -1,14 +1,16 @@
 """Whatever is wrong with a request, the answer says what and where; the service goes on and nothing is half made."""
 
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import httpx
 import pytest
 import yaml
 
-from tests.acceptance.conftest import EXAMPLES, Up, run
+from tests.acceptance.conftest import EXAMPLES, Up, environment, run
 
 Json = dict[str, Any]
 
@@ -252,3 +254,38 @@ def test_what_a_refused_method_may_be_is_told_of_the_whole_address(up: Up) -> No
     answer = httpx.request("PUT", f"{up.server}/apis/v1/workloads", headers={"Authorization": f"Bearer {up.token}"})
     assert answer.status_code == 405
     assert answer.headers["allow"] == "GET, HEAD, POST"
+
+
+def alone(up: Up, *words: str, stdout: int | TextIO = subprocess.PIPE, **also: str) -> subprocess.CompletedProcess[str]:
+    """A command in a process of its own, with the files that it is given."""
+    command = [sys.executable, "-m", "t9ksched", *words]
+    env = environment(up.data_dir) | also
+    return subprocess.run(command, env=env, stdout=stdout, stderr=subprocess.PIPE, text=True, check=False)
+
+
+def test_output_that_finds_no_room_is_no_fault_of_the_program(up: Up) -> None:
+    with Path("/dev/full").open("w") as full:
+        done = alone(up, "jobs", stdout=full)
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: What there is to say cannot be written: No space left on device.")
+
+
+def test_a_terminal_without_unicode(up: Up) -> None:
+    done = alone(up, "jobs", "--user", "ü", PYTHONIOENCODING="ascii")
+    assert (done.returncode, "No jobs of user ?." in done.stdout) == (0, True), done.stderr
+
+
+def test_a_wait_of_no_time_looks_once(up: Up) -> None:
+    up.must("run", "--image", "a b", "--name", "no-time", "--gpus", "1", "--", "x")
+    done = up.cli("wait", "job/no-time", "--timeout", "0s")
+    assert (done.code, "is not finished after 0s" in done.err) == (1, True)
+    up.must("cancel", "job/no-time", "--yes")
+
+
+@pytest.mark.parametrize(
+    "words", [("--gpus", "-3"), ("--image", ""), ("--replicas", "0"), ("--cpu", "many"), ("--time-limit", "soon")]
+)
+def test_a_profile_takes_no_value_that_can_never_be_one(tmp_path: Path, words: tuple[str, str]) -> None:
+    done = run("profile", "set", "team", *words, data_dir=tmp_path)
+    assert (done.code, words[0] in done.err) == (2, True)
+    assert "No profiles" in run("profile", "list", data_dir=tmp_path).out

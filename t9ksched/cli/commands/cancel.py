@@ -51,7 +51,10 @@ def cancel(
     if not yes:
         for line in (line for job in jobs for line in of_cancelling(job)):
             paragraph(console(), line)
-        confirm(f"Delete {', '.join(names)} in namespace {namespace}, with everything they own?")
+        if len(names) == 1:
+            confirm(f"Delete {names[0]} in namespace {namespace}, with everything it owns?")
+        else:
+            confirm(f"Delete {', '.join(names)} in namespace {namespace}, with everything they own?")
 
     def delete(target: Target) -> None:
         answer = client.delete(target.path)
@@ -103,4 +106,10 @@ def confirm(question: str) -> None:
     """Ask on a terminal; without one, refuse to guess. Raises Failure (bad usage) or leaves with code 1 on no."""
     if not sys.stdin.isatty():
         raise Failure("This needs a confirmation.", remedy="Repeat with --yes.", code=BAD_USAGE)
-    typer.confirm(question, abort=True)
+    try:
+        sure = typer.confirm(question)
+    except typer.Abort:  # Ctrl-C, or the end of the input
+        console().print()
+        raise KeyboardInterrupt from None
+    if not sure:
+        raise typer.Abort
