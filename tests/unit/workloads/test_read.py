@@ -115,7 +115,7 @@ TABLE: list[Any] = [
             "DeepspeedJob",
             {
                 "scheduler": block("q"),
-                "config": {"slotPerWorker": 1},
+                "config": {"slotPerWorker": 1, "run": {"exec": ["./fit"]}},
                 "elastic": {"enabled": True, "minReplicas": 1, "maxReplicas": 3, "expectedReplicas": 3},
                 "worker": {"replicas": 9, "template": template()},
             },
