@@ -50,6 +50,8 @@ reference: $(READY)  ## write docs/reference/ anew: commands, REST and metrics f
 	@$(BIN)/python -m api.reference > docs/reference/rest.md
 	@$(BIN)/python -m t9ksched.scheduler.report.families > docs/reference/metrics.md
 	@$(BIN)/python -m t9ksched.cli.kindsreference docs/reference/workloads.md
+	@$(BIN)/python -m t9ksched.kube.setup.foreign_rights deploy/foreign
+	@$(BIN)/python -m t9ksched.cli.foreignreference > docs/reference/foreign-jobs.md
 
 messages: $(READY)  ## bring the Chinese catalogue up to date with the code; says which messages have no translation
 	@$(BIN)/python update_messages.py

@@ -15,6 +15,8 @@ from t9ksched.model.timelimit import TimeLimit, limit_seconds, shortest, time_li
 from t9ksched.store.acceptances import Acceptance
 from t9ksched.store.history import Event
 from t9ksched.workloads import taken
+from t9ksched.workloads.foreignstatus import phase_of
+from t9ksched.workloads.gangs import at as at_keys
 from t9ksched.workloads.phase import ending
 from t9ksched.workloads.registry import KINDS
 from t9ksched.workloads.shape import Workload
@@ -33,7 +35,7 @@ def from_object(
     minimum = sum(template.min_replicas for part in parts for template in part.templates)
     if workload.kind == "PodGroup" and workload.scheduler:
         minimum = PodGroupSpec.parse(obj.get("spec")).min_member
-    phase = _phase(workload.kind, status)
+    phase = _phase(workload.kind, obj.get("spec") or {}, status)
     if meta.get("deletionTimestamp") and phase not in FINISHED:
         phase = TERMINATING
     return JobView(
@@ -76,8 +78,12 @@ def _members(obj: Mapping[str, Any], workload: Workload, phase: str, minimum: in
 def _time_limit(obj: Mapping[str, Any], workload: Workload, acceptance: Acceptance | None) -> TimeLimit:
     """The job's own limit as far as the object and its acceptance say; its queue's is the leader's to tell."""
     spec, annotations = obj.get("spec") or {}, obj["metadata"].get("annotations") or {}
-    policy = spec if KINDS[workload.kind].pod is not None else spec.get("runPolicy") or {}
-    deadline = policy.get("activeDeadlineSeconds") if isinstance(policy, Mapping) else None
+    row = KINDS[workload.kind]
+    if row.foreign is not None:
+        deadline = at_keys(obj, row.foreign.deadline) if row.foreign.deadline else None
+    else:
+        policy = spec if row.pod is not None else spec.get("runPolicy") or {}
+        deadline = policy.get("activeDeadlineSeconds") if isinstance(policy, Mapping) else None
     own = acceptance.time_limit_seconds if acceptance is not None else None
     if acceptance is None and workload.scheduler == SCHEDULER_NAME:
         with suppress(ValueError):
@@ -106,7 +112,10 @@ def _why_waiting(status: Mapping[str, Any], phase: str) -> JobReason | None:
     return JobReason(str(Code.NAME_TAKEN), message) if message else None
 
 
-def _phase(kind: str, status: Mapping[str, Any]) -> str:
+def _phase(kind: str, spec: Mapping[str, Any], status: Mapping[str, Any]) -> str:
+    foreign = KINDS[kind].foreign
+    if foreign is not None:
+        return phase_of(foreign, spec, status) or "Pending"
     if kind != "Job":
         return str(status.get("phase") or "Pending")
     for condition in status.get("conditions") or ():

@@ -5,7 +5,7 @@ people.
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -16,14 +16,19 @@ from t9ksched.kube.port import ClusterPort
 from t9ksched.kube.resources import PODS
 from t9ksched.model.names import GROUP_LABEL, ROLE_LABEL, SCHEDULER_NAME
 from t9ksched.model.whole import whole_number
+from t9ksched.workloads.gangform import Foreign
+from t9ksched.workloads.gangs import at as at_keys
+from t9ksched.workloads.gangs import role_of
+from t9ksched.workloads.kind import Kind
 from t9ksched.workloads.parts import OWNER_NAME_LABEL
 from t9ksched.workloads.phase import ending, phase
-from t9ksched.workloads.registry import CONTROLLED
+from t9ksched.workloads.registry import CONTROLLED, KINDS
 
 Object = dict[str, Any]
 _CONTROLLED: Final = frozenset(row.name for row in CONTROLLED)
 _COMPLETION_INDEX: Final = "batch.kubernetes.io/job-completion-index"
 _DEFAULT_CONTAINER: Final = "kubectl.kubernetes.io/default-container"
+_INDICES: Final = tuple({row.foreign.index for row in KINDS.values() if row.foreign is not None and row.foreign.index})
 _LAUNCHER: Final = "launcher"
 _CREATING: Final = ("ContainerCreating", "PodInitializing")
 _MOST_TOLD: Final = 3
@@ -146,15 +151,30 @@ async def _read(kube: ClusterPort, job: Mapping[str, Any]) -> list[Object]:
             return []
     selectors = {"PodGroup": f"{GROUP_LABEL}={name}", "Job": f"job-name={name}"}
     selectors |= dict.fromkeys(_CONTROLLED, f"{OWNER_NAME_LABEL}={name}")
+    if (foreign := KINDS[kind].foreign if kind in KINDS else None) is not None:
+        return await _of_foreign(kube, foreign, job)
     listed = await kube.list(PODS, namespace, label_selector=selectors.get(kind, ""))
     if kind == "PodGroup":
         return [pod for pod in listed.items if pod["spec"].get("schedulerName") == SCHEDULER_NAME]
     return [pod for pod in listed.items if _owner(pod) == uid]
 
 
+async def _of_foreign(kube: ClusterPort, foreign: Foreign, job: Mapping[str, Any]) -> list[Object]:
+    """The pods of a job of another project, by the label with which they name it."""
+    kind, name, namespace = (str(job[key]) for key in ("kind", "name", "namespace"))
+    if foreign.named:
+        obj = await kube.get(KINDS[kind].resource, name, namespace)
+        name = str(at_keys(obj, foreign.named) or "")
+        if not name:
+            return []
+    listed = (await kube.list(PODS, namespace, label_selector=f"{foreign.selector}={name}")).items
+    return [pod for pod in listed if _owner(pod) == str(job["uid"])] if foreign.direct else list(listed)
+
+
 def ranked(pods: Iterable[Object], kind: str, parallel: int) -> list[JobPod]:
     """Pods with their ranks; of a batch Job without indices so many have one at a time."""
-    known = [JobPod(pod, _role(pod)) for pod in sorted(pods, key=_age)]
+    role = _role_in(KINDS[kind]) if kind in KINDS and KINDS[kind].foreign is not None else _role
+    known = [JobPod(pod, role(pod)) for pod in sorted(pods, key=_age)]
     launchers = [one for one in known if one.role == _LAUNCHER]
     others = [one for one in known if one.role != _LAUNCHER]
     if kind == "Job" and not all(_index(one.pod) is not None for one in others):
@@ -181,7 +201,8 @@ def _place(one: JobPod) -> tuple[str, tuple[Any, ...]]:
 
 def _index(pod: Object) -> int | None:
     labels, annotations = _labels(pod), pod["metadata"].get("annotations") or {}
-    text = labels.get("replica-index") or labels.get(_COMPLETION_INDEX) or annotations.get(_COMPLETION_INDEX)
+    own = next((labels[key] for key in _INDICES if key in labels), "")
+    text = own or labels.get("replica-index") or labels.get(_COMPLETION_INDEX) or annotations.get(_COMPLETION_INDEX)
     return whole_number(text or "")
 
 
@@ -199,6 +220,20 @@ def _env_rank(pod: Object) -> int | None:
 def _role(pod: Object) -> str:
     labels = _labels(pod)
     return str(labels.get("replica-type") or labels.get(ROLE_LABEL) or "")
+
+
+def _role_in(kind: Kind) -> Callable[[Object], str]:
+    """The roles of pods of a kind of another project."""
+    gang, foreign = kind.gang, kind.foreign
+    assert gang is not None
+    assert foreign is not None
+
+    def role(pod: Object) -> str:
+        labels = _labels(pod)
+        apart = [labels[key] for key in foreign.apart if key in labels]
+        return "-".join([role_of(gang, labels), *apart])
+
+    return role
 
 
 def _labels(pod: Object) -> dict[str, str]:

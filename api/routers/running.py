@@ -32,6 +32,7 @@ from t9ksched.model.reasons import Code
 from t9ksched.store import history
 from t9ksched.store.history import Event
 from t9ksched.workloads import runmode
+from t9ksched.workloads.foreignstatus import KUEUE_QUEUE, admitted_elsewhere
 from t9ksched.workloads.kind import Kind
 from t9ksched.workloads.registry import row_of
 from t9ksched.workloads.resubmission import anew
@@ -58,6 +59,7 @@ async def pause(namespace: str, kind: str, name: str, services: Given, caller: A
         raise Problem("Conflict", f"a {row.name} cannot be paused", remedy="cancel it, and submit it again later")
     if job["phase"] in FINISHED:
         raise Problem("Conflict", f"{row.name}/{name} is {job['phase']}: there is nothing to pause")
+    _not_admitted_elsewhere(obj, row, name)
     if not runmode.is_paused(obj, row):
         assert row.stop is not None
         await _change(services, caller, resource, job, dict(row.stop.patch), history.JOB_PAUSED)
@@ -78,6 +80,7 @@ async def resume(namespace: str, kind: str, name: str, services: Given, caller: 
     if job["phase"] in FINISHED:
         text = f"{row.name}/{name} is {job['phase']}: it does not run again"
         raise Problem("Conflict", text, remedy="submit it again by the action resubmit")
+    _not_admitted_elsewhere(obj, row, name)
     warnings: list[Json] = []
     reason = job.get("reason") or {}
     if reason.get("code") in _LIMITS:
@@ -187,6 +190,13 @@ async def _owned(
         if known is not None and known["uid"] == job["uid"]:
             job = known
     return resource, row_of(resource), await _read(services, resource, namespace, name), job
+
+
+def _not_admitted_elsewhere(obj: Json, row: Kind, name: str) -> None:
+    """Raise the problem of an object that Kueue suspends and lets run."""
+    if not row.controlled and (queue := admitted_elsewhere(obj)):
+        text = f"{row.name}/{name} is in the queue {queue!r} of Kueue, which suspends it and lets it run"
+        raise Problem("Conflict", text, remedy=f"use Kueue, or take the label {KUEUE_QUEUE} off the object")
 
 
 def _not_ours(resource: Resource, name: str) -> Problem:

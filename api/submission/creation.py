@@ -26,13 +26,15 @@ from api.submission.files import keep_files, try_out_files
 from api.submission.findings import carries, find, remove
 from api.submission.recording import Records, answered, intents, records
 from api.submission.submission import Item, Object
-from t9ksched.kube.errors import AlreadyExists, ApiError, NotFound
+from t9ksched.kube.errors import AlreadyExists, ApiError, Forbidden, NotFound
 from t9ksched.model.api_resource import Resource
+from t9ksched.model.errors import FieldError
 from t9ksched.model.names import SUBMISSION_ANNOTATION, SUBMITTED_BY_ANNOTATION
 from t9ksched.store import outbox
 from t9ksched.store.errors import StoreError
 from t9ksched.store.outbox import Entry
 from t9ksched.store.repeats import Attempt, Busy
+from t9ksched.workloads.registry import KINDS
 from t9ksched.workloads.shape import Workload
 
 log = structlog.get_logger(__name__)
@@ -53,7 +55,7 @@ async def try_out(services: Services, items: Sequence[Item]) -> list[Object]:
         try:
             tried.append(await services.kube.create(item.resource, item.obj, item.workload.namespace, dry_run=True))
         except ApiError as error:
-            raise from_kube(error, item.what, item.prefix) from error
+            raise _refused(error, item) from error
         await try_out_files(services, item)
     return tried
 
@@ -246,7 +248,7 @@ class Creation:
                     raise _half_done(text, "it is removed if it was: look before you repeat") from error
                 if found is not None:
                     return found
-            raise from_kube(error, item.what, item.prefix) from error
+            raise _refused(error, item) from error
 
     async def _earlier(self, item: Item, mark: str) -> Object | None:
         """The object of that name if it carries that mark and is not being deleted."""
@@ -322,6 +324,23 @@ def _in_other_hands(busy: Busy) -> Problem:
         headers={"Retry-After": seconds},
     )
     problem.half_done = True
+    return problem
+
+
+def _refused(error: ApiError, item: Item) -> Problem:
+    """The cluster's refusal to create an object. It may have no such kind, if that is another project's."""
+    foreign = KINDS[item.resource.kind].foreign
+    if foreign is None or not isinstance(error, NotFound | Forbidden) or error.details.get("kind") == "namespaces":
+        return from_kube(error, item.what, item.prefix)
+    title, project = item.resource.kind, foreign.project
+    if isinstance(error, NotFound):
+        text = f"the cluster has no {title} ({item.resource.api_version})"
+        fault = FieldError(f"{item.prefix}kind", text)
+        return Problem("UnknownKind", text, [fault], remedy=f"ask an administrator to install {project.title}")
+    problem = from_kube(error, item.what, item.prefix)
+    problem.remedy = (
+        problem.remedy or f"if t9ksched has no right to: kubectl apply -f deploy/foreign/{project.name}.yaml"
+    )
     return problem
 
 

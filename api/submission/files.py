@@ -88,7 +88,7 @@ async def have_files(services: Services, entry: Entry, made: Sequence[Object]) -
 def _owned(file: File, owners: Sequence[tuple[Item, str, str]]) -> Object:
     """The ConfigMap as those objects own it, each told by its name and UID."""
     references = [
-        {"apiVersion": item.resource.api_version, "kind": item.resource.kind, "name": name, "uid": uid}
+        {"apiVersion": item.resource.api_version, "kind": item.resource.api_kind, "name": name, "uid": uid}
         for item, name, uid in owners
     ]
     return file.obj | {"metadata": file.obj["metadata"] | {"ownerReferences": references}}

@@ -21,11 +21,14 @@ _FOLLOWED: Final = {row.name: row.resource for row in OWNERS}
 them."""
 _ADDRESSED: Final = ACCEPTED | _FOLLOWED
 
-_SPELLINGS: Final = {
-    spelling: name
-    for name, row in _ADDRESSED.items()
-    for spelling in (name.lower(), row.plural, f"{row.plural}.{row.group}")
-}
+
+def _spellings(name: str, row: Resource) -> tuple[str, ...]:
+    """How a kind may be written; one whose name is also another's only with its group."""
+    short, dot, group = name.lower().partition(".")
+    return (name.lower(), f"{row.plural}.{group}") if dot else (short, row.plural, f"{row.plural}.{row.group}")
+
+
+_SPELLINGS: Final = {spelling: name for name, row in _ADDRESSED.items() for spelling in _spellings(name, row)}
 
 
 def accepted(kind: str, prefix: str = "") -> Resource:
@@ -92,6 +95,8 @@ def owner_of(obj: Mapping[str, Any]) -> tuple[Resource, str] | None:
 
 def queue_path(kind: Kind) -> str:
     """Where an object of the kind names its queue."""
+    if kind.foreign is not None:
+        return child("metadata.labels", QUEUE_LABEL)
     if kind.pod is not None:
         return child(".".join((*kind.pod, "metadata", "labels")), QUEUE_LABEL)
     return ".".join((*kind.block, "t9kScheduler", "queue")) if kind.block else "spec.queue"

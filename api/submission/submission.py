@@ -37,7 +37,7 @@ from t9ksched.model.podgroup import PodGroupSpec
 from t9ksched.model.queue import Queue
 from t9ksched.workloads.queueing import annotate, with_queue
 from t9ksched.workloads.read import UnknownKind, read
-from t9ksched.workloads.registry import KINDS
+from t9ksched.workloads.registry import KINDS, kind_of
 from t9ksched.workloads.shape import Template, Workload
 
 Object = dict[str, Any]
@@ -176,7 +176,12 @@ def prepare(documents: Sequence[tuple[str, Any]], wish: Wish, seed: str | None =
         for annotation, text in wish.annotations().items():
             if item.is_job:
                 annotate(item.obj, annotation, text)
-        if wish.priority is not None and item.ours and KINDS[item.resource.kind].pod is not None and item.group is None:
+        if (
+            wish.priority is not None
+            and item.ours
+            and not KINDS[item.resource.kind].has_priority
+            and item.group is None
+        ):
             text = f"a {item.resource.kind} has no priority: leave it out, or put its pods in a PodGroup"
             faults.append(FieldError("priority", text))
     if wish.after_cancel and not any(waits(item.obj) for item in items if item.is_job):
@@ -248,10 +253,10 @@ def _item(prefix: str, document: Any, wish: Wish) -> Item:
     kind = document.get("kind")
     if not isinstance(kind, str):
         raise UnknownKind.at("kind", "is missing: say what the object is, such as PyTorchTrainingJob")
-    known = KINDS.get(kind)
+    known = kind_of(document)
     resource = accepted(known.name if known else kind, prefix)
     kind_row = KINDS[resource.kind]
-    priority = wish.priority if kind_row.pod is None else None
+    priority = wish.priority if kind_row.has_priority else None
     obj = with_queue(document, wish.queue, priority)
     obj.pop("status", None)
     meta = obj.get("metadata")

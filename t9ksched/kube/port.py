@@ -15,6 +15,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import msgspec
 
+from t9ksched.kube.errors import ApiError, Forbidden, NotFound
 from t9ksched.model.api_resource import Resource
 
 Object = dict[str, Any]
@@ -187,6 +188,15 @@ class InitialEventsPort(Protocol):
         ...
 
 
+@runtime_checkable
+class DiscoveryPort(Protocol):
+    """An optional ability of a port: which kinds the server offers, which every user may ask."""
+
+    async def serves(self, res: Resource) -> bool:
+        """Whether the server serves the kind in that version. Raises ApiError when it does not say."""
+        ...
+
+
 class Parts(Protocol):
     """A body that comes in parts, perhaps without an end; close it."""
 
@@ -261,3 +271,17 @@ async def pages_of(
             res, namespace, label_selector=label_selector, field_selector=field_selector, limit=limit
         )
         yield Page(list(whole.items), whole.resource_version, True)
+
+
+async def is_served(port: ClusterPort, res: Resource, failure: ApiError) -> bool:
+    """Whether the server serves a kind that could not be read: what a user has no right to it refuses in any case. A
+    server that does not say is taken to serve it.
+    """
+    if isinstance(failure, NotFound):
+        return False
+    if not (isinstance(failure, Forbidden) and isinstance(port, DiscoveryPort)):
+        return True
+    try:
+        return await port.serves(res)
+    except ApiError:
+        return True

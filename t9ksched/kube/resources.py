@@ -67,7 +67,7 @@ ALL: tuple[Resource, ...] = tuple(
     dict.fromkeys([*_KINDS.values(), *(row for row in list(globals().values()) if isinstance(row, Resource))])
 )
 
-_BY_KIND = {(row.api_version, row.kind): row for row in ALL}
+_BY_KIND = {(row.api_version, name): row for row in ALL for name in (row.kind, row.api_kind)}
 
 
 def by_kind(api_version: str, kind: str) -> Resource:

@@ -11,7 +11,11 @@ _plain = re.compile(r"[a-z0-9.-]+").fullmatch
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """One kind of object as the API server lists it; `group` is empty for the core group."""
+    """One kind of object as the API server lists it; `group` is empty for the core group.
+
+    `kind` is the name by which it is known here: two groups may use one word, and then one of them has its group behind
+    a dot.
+    """
 
     group: str
     version: str
@@ -23,6 +27,11 @@ class Resource:
     def api_version(self) -> str:
         """`v1` or `group/version`, as objects write it."""
         return f"{self.group}/{self.version}" if self.group else self.version
+
+    @property
+    def api_kind(self) -> str:
+        """The kind as objects write it."""
+        return self.kind.partition(".")[0]
 
     def path(self, namespace: str | None = None, name: str | None = None, subresource: str = "") -> str:
         """The request path: of the collection, of one object, or of its subresource.

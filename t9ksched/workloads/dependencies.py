@@ -9,12 +9,13 @@ from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
 from t9ksched.model.dns import is_subdomain
-from t9ksched.workloads.registry import ENDLESS_KINDS, JOBS, SHORT_NAMES
+from t9ksched.workloads.registry import ENDLESS_KINDS, JOBS, KINDS, SHORT_NAMES
 
 OK: Final = "ok"
 ANY: Final = "any"
 WAITED_FOR: Final = tuple(sorted([*(row.name for row in JOBS if not row.endless), "Pod", "PodGroup"]))
 """Kinds of which the scheduler sees how a job ends."""
+_TOLD: Final = (*(name for name in WAITED_FOR if KINDS[name].foreign is None), "jobs of other projects")
 MOST: Final = 64
 """So many jobs one job may wait for."""
 _SHOWN: Final = 80
@@ -75,7 +76,7 @@ def _read(part: str) -> Dependency:
     if known in ENDLESS_KINDS:
         raise ValueError(f"{shown!r} cannot be waited for: a {known} does not end by itself")
     if known not in WAITED_FOR:
-        raise ValueError(f"{shown!r} cannot be waited for: that can be {', '.join(WAITED_FOR)}")
+        raise ValueError(f"{shown!r} cannot be waited for: that can be {', '.join(_TOLD)}")
     return Dependency(known, name, condition or OK)
 
 

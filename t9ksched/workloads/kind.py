@@ -6,7 +6,7 @@ table is read by commands that must start quickly.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -15,6 +15,7 @@ from t9ksched.model.api_resource import Resource
 if TYPE_CHECKING:
     from t9ksched.workloads.controller import Controller
     from t9ksched.workloads.fields import Field
+    from t9ksched.workloads.gangform import Foreign, GangForm
     from t9ksched.workloads.shape import Template
 
 _KINDS: Final = "t9ksched.workloads.kinds"
@@ -70,6 +71,9 @@ class Kind:
         stop: how an object is stopped; None for a kind that can only be deleted.
         scale: how it is scaled while it runs; None for a kind that is not.
         endless: whether its pods are replaced until it is stopped.
+        gang: how its pods form a gang, of a kind that others turn into pods; None where each is placed by itself.
+        foreign: what is particular to a kind of another project: its queue is named by a label or an annotation of the
+            object, and clusters may not have it.
     """
 
     resource: Resource
@@ -83,10 +87,12 @@ class Kind:
     stop: Stop | None = None
     scale: Scale | None = None
     endless: bool = False
+    gang: "GangForm | None" = None
+    foreign: "Foreign | None" = None
 
     @property
     def name(self) -> str:
-        """The kind as objects write it."""
+        """The kind as objects write it, with its group behind a dot where another kind has the same."""
         return self.resource.kind
 
     @property
@@ -100,9 +106,20 @@ class Kind:
         return bool(self.controller)
 
     @property
+    def has_priority(self) -> bool:
+        """Whether it names a priority; Kubernetes' own kinds and those of other projects do not."""
+        return self.pod is None and self.foreign is None
+
+    @property
+    def readable(self) -> bool:
+        """Whether it can name a queue of its own."""
+        return bool(self.reader) or self.foreign is not None
+
+    @property
     def read(self) -> "Callable[[Field], list[Template]]":
         """Reads its pod templates; faults go into the Field."""
-        found: Callable[[Field], list[Template]] = _code(self.reader)
+        found: Callable[[Field], list[Template]]
+        found = _code(self.reader) if self.reader else partial(_code("foreign:read"), self.gang)
         return found
 
     @property

@@ -6,8 +6,11 @@ from typing import Any
 
 from t9ksched.model.errors import Invalid, child, faulty
 from t9ksched.model.names import QUEUE_LABEL, SCHEDULER_NAME
+from t9ksched.workloads.fields import Field
+from t9ksched.workloads.gangs import counted
+from t9ksched.workloads.kind import Kind
 from t9ksched.workloads.read import UnknownKind
-from t9ksched.workloads.registry import KINDS, kind_named
+from t9ksched.workloads.registry import KINDS, kind_of
 
 
 def with_queue(obj: Mapping[str, Any], queue: str | None = None, priority: int | None = None) -> dict[str, Any]:
@@ -19,7 +22,7 @@ def with_queue(obj: Mapping[str, Any], queue: str | None = None, priority: int |
         UnknownKind: its kind is not in the table.
         Invalid: the kind has no priority, or something that is no mapping stands in the way.
     """
-    kind = kind_named(str(obj.get("kind")))
+    kind = kind_of(obj)
     if kind is None:
         raise UnknownKind.at(
             "kind", f"{faulty(obj.get('kind'), 'is unknown')}: the kinds are {', '.join(sorted(KINDS))}"
@@ -27,9 +30,12 @@ def with_queue(obj: Mapping[str, Any], queue: str | None = None, priority: int |
     changed: dict[str, Any] = copy.deepcopy(dict(obj))
     if queue is None and priority is None:
         return changed
+    if not kind.has_priority and priority is not None:
+        raise Invalid.at("priority", f"a {kind.name} has no priority: leave it out, or put its pods in a PodGroup")
+    if kind.foreign is not None:
+        _hand_over(changed, kind, queue or "")
+        return changed
     if kind.pod is not None:
-        if priority is not None:
-            raise Invalid.at("priority", f"a {kind.name} has no priority: leave it out, or put its pods in a PodGroup")
         _below(changed, *kind.pod, "spec")["schedulerName"] = SCHEDULER_NAME
         _below(changed, *kind.pod, "metadata", "labels")[QUEUE_LABEL] = queue
         return changed
@@ -41,6 +47,15 @@ def with_queue(obj: Mapping[str, Any], queue: str | None = None, priority: int |
     return changed
 
 
+def _hand_over(obj: dict[str, Any], kind: Kind, queue: str) -> None:
+    """Name the queue on an object of another project, and this scheduler on all its pods."""
+    _below(obj, "metadata", "labels")[QUEUE_LABEL] = queue
+    assert kind.gang is not None
+    for group in counted(kind.gang, Field(obj)):
+        if isinstance(group.template.value, dict):
+            _below(group.template.value, "spec")["schedulerName"] = SCHEDULER_NAME
+
+
 def annotate(obj: dict[str, Any], annotation: str, text: str) -> None:
     """Write a time limit or a start time into the workload's annotations, of Kubernetes' own kinds into those of their
     pods too.
@@ -48,7 +63,7 @@ def annotate(obj: dict[str, Any], annotation: str, text: str) -> None:
     Raises:
         Invalid: something that is no mapping stands in the way.
     """
-    kind = kind_named(str(obj.get("kind")))
+    kind = kind_of(obj)
     _below(obj, "metadata", "annotations")[annotation] = text
     if kind is not None and kind.pod:
         _below(obj, *kind.pod, "metadata", "annotations")[annotation] = text

@@ -9,9 +9,10 @@ from t9ksched.model.labels import value_fault
 from t9ksched.model.names import DEFAULT_QUEUE, GROUP_LABEL, QUEUE_LABEL, SCHEDULER_NAME
 from t9ksched.model.queue import MAX_PRIORITY
 from t9ksched.workloads.fields import Field
+from t9ksched.workloads.gangs import is_ours, queue_asked
 from t9ksched.workloads.kind import Kind
 from t9ksched.workloads.podspec import check_labels
-from t9ksched.workloads.registry import KINDS, kind_named
+from t9ksched.workloads.registry import KINDS, kind_of
 from t9ksched.workloads.shape import Template, Workload
 
 DEFAULT_SCHEDULER: Final = "default-scheduler"
@@ -82,7 +83,7 @@ def _read(root: Field) -> Workload:
 
 def _kind(root: Field) -> Kind:
     name, version = root["kind"].value, root["apiVersion"].value
-    kind = kind_named(name) if isinstance(name, str) else None
+    kind = kind_of(root.mapping()) if isinstance(name, str) else None
     if kind is None:
         known = ", ".join(sorted(KINDS))
         text = faulty(name, "is unknown")
@@ -95,6 +96,15 @@ def _kind(root: Field) -> Kind:
 
 def _scheduling(root: Field, kind: Kind) -> tuple[str, str, int, str | None]:
     """Scheduler, queue, priority and the group of a Pod."""
+    if kind.foreign is not None:
+        spec = root["spec"].mapping()
+        if not is_ours(kind, spec):
+            return DEFAULT_SCHEDULER, "", 0, None
+        meta = root["metadata"]
+        queue = queue_asked(kind, (meta["labels"].mapping(), meta["annotations"].mapping()), spec)
+        if fault := value_fault(queue):
+            meta["annotations"][QUEUE_LABEL].fault(fault.replace("label value", "queue name"))
+        return SCHEDULER_NAME, queue, 0, None
     if kind.block:
         block = root.at(*kind.block)["t9kScheduler"]
         root.at(*kind.block).mapping()

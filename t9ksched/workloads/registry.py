@@ -7,10 +7,12 @@ Kinds with a scheduler block carry `{t9kScheduler: {queue, priority}}` at `block
 and `schedulerName` on the pod template at `pod`; a PodGroup has queue and priority in its spec.
 """
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 from t9ksched.model.api_resource import Resource
 from t9ksched.model.names import BATCH_GROUP, PLATFORM_GROUP, SCHEDULER_GROUP
+from t9ksched.workloads.foreign import BATCH_JOB, FOREIGN, STATEFUL_SET
 from t9ksched.workloads.kind import Kind, Scale, Stop
 
 _TEMPLATE: Final = ("spec", "template")
@@ -143,6 +145,7 @@ ROWS: Final = (
         followed="job",
         stop=_SUSPENDED,
         scale=_PARALLEL,
+        gang=BATCH_JOB,
     ),
     Kind(
         Resource("apps", "v1", "deployments", "Deployment"),
@@ -173,10 +176,12 @@ ROWS: Final = (
         followed="owner",
         stop=_SCALED,
         endless=True,
+        gang=STATEFUL_SET,
     ),
+    *FOREIGN,
 )
 
-KINDS: Final = {row.name: row for row in ROWS if row.reader}
+KINDS: Final = {row.name: row for row in ROWS if row.readable}
 """Kinds that can name a queue, by name."""
 ALIASES: Final = {"DeepspeedJob": "DeepSpeedJob"}
 """Spellings found in older samples."""
@@ -186,7 +191,14 @@ JOBS: Final = tuple(row for row in ROWS if row.followed == "job")
 """Kinds that the scheduler lists with their state."""
 OWNERS: Final = tuple(row for row in ROWS if row.followed == "owner")
 """Kinds that the scheduler follows for the sake of the pods that they own."""
-STOPS: Final = {(row.resource.group, row.name): row.stop for row in ROWS if row.stop is not None}
+GANGS: Final = tuple(row for row in ROWS if row.gang is not None)
+"""Kinds that others turn into pods, which may be a gang."""
+STOPS: Final = {
+    (row.resource.group, name): row.stop
+    for row in ROWS
+    for name in (row.name, row.resource.api_kind)
+    if row.stop is not None
+}
 """How objects are told to stop, by group and kind. A kind that is not here can only be deleted."""
 ENDLESS_KINDS: Final = tuple(sorted([*(row.name for row in ROWS if row.endless), "DaemonSet", "ReplicationController"]))
 """Kinds whose pods are replaced until the object is stopped: a queue that drains never gets empty of them by itself.
@@ -203,9 +215,21 @@ def kind_named(name: str) -> Kind | None:
     return KINDS.get(ALIASES.get(name, name))
 
 
+def kind_of(obj: Mapping[str, Any]) -> Kind | None:
+    """The kind of an object that can name a queue, by its kind and apiVersion; None if there is none.
+
+    Of a version that is not known the kind of the same name is found, so that its reader can say so.
+    """
+    name, version = str(obj.get("kind")), str(obj.get("apiVersion"))
+    return _BY_OBJECT.get((version, name)) or kind_named(name)
+
+
 def row_of(resource: Resource) -> Kind:
     """The row of a resource. Raises KeyError for a resource that is none of a kind in the table."""
     return _BY_RESOURCE[resource]
 
 
+_BY_OBJECT: Final = {
+    (row.api_version, name): row for row in KINDS.values() for name in (row.name, row.resource.api_kind)
+}
 _BY_RESOURCE: Final = {row.resource: row for row in ROWS}

@@ -50,7 +50,7 @@ def anew(obj: Mapping[str, Any], kind: Kind, name: str | None) -> Object:
         raise Invalid.at(
             "kind", "is a gang that was made by hand: its pods are objects of their own, submit them again"
         )
-    made: Object = {"apiVersion": kind.api_version, "kind": kind.name, "metadata": {}}
+    made: Object = {"apiVersion": kind.api_version, "kind": kind.resource.api_kind, "metadata": {}}
     old, new = obj["metadata"], made["metadata"]
     new |= {"namespace": old["namespace"]}
     new |= {"name": name} if name else {"generateName": _ENDING.sub("", str(old["name"])) + "-"}

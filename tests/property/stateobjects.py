@@ -12,7 +12,8 @@ from t9ksched.model.pod import decode_pod
 from t9ksched.model.queue import Queue, parse_queue_spec
 from t9ksched.model.reasons import Code, Reason
 from t9ksched.scheduler.act.evictable_gangs import EvictableGangs
-from t9ksched.scheduler.observe.informers import decoder, job_record
+from t9ksched.scheduler.observe.informers import decoder
+from t9ksched.scheduler.observe.job_objects import job_record
 from t9ksched.scheduler.state.namespaces import NamespaceObject
 from t9ksched.scheduler.state.objects import JobObject, PodGroupObject
 from t9ksched.scheduler.state.state import ClusterState

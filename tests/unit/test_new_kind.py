@@ -51,10 +51,10 @@ CONTROLLER: Final = job_controller(build)
 '''
 ROW = """
     Kind(
-        _batch("RayJob"),
-        "ray:read",
-        short=("rj",),
-        controller="ray:CONTROLLER",
+        _batch("WalkJob"),
+        "walk:read",
+        short=("wj",),
+        controller="walk:CONTROLLER",
         followed="job",
         stop=_PAUSED,
         endless=True,
@@ -82,7 +82,7 @@ from unittest.mock import Mock
 container = {"name": "main", "image": "example/none:1", "resources": {"requests": {"cpu": "1", "memory": "1Gi"}}}
 job = {
     "apiVersion": "batch.tensorstack.dev/v1beta1",
-    "kind": "RayJob",
+    "kind": "WalkJob",
     "metadata": {"name": "walk", "namespace": "ns", "uid": "u"},
     "spec": {
         "scheduler": {"t9kScheduler": {"queue": "a100"}},
@@ -95,10 +95,10 @@ resource = resources.of(job)
 faulty = {**job, "spec": {**job["spec"], "scheduler": 1, "runMode": {"pause": {"enabled": True}}}}
 followed = Informers(Mock(), ClusterState(), Mock(), lambda: None).reflectors()
 controlled = Controllers(Mock())._reflectors
-reference = OwnerReference(api_version=job["apiVersion"], kind="RayJob", name="walk", uid="u", controller=True)
-owner = {"kind": "RayJob", "apiVersion": job["apiVersion"], "name": "walk", "controller": True}
+reference = OwnerReference(api_version=job["apiVersion"], kind="WalkJob", name="walk", uid="u", controller=True)
+owner = {"kind": "WalkJob", "apiVersion": job["apiVersion"], "name": "walk", "controller": True}
 pod = {"metadata": {"ownerReferences": [owner]}}
-stopped = {**job, "spec": {**job["spec"], **STOPS[resource.group, "RayJob"].patch["spec"]}}
+stopped = {**job, "spec": {**job["spec"], **STOPS[resource.group, "WalkJob"].patch["spec"]}}
 print(json.dumps({
     "read": [found.queue, found.replicas],
     "expanded": [len(expand(job).pods), expand(job).podgroup["spec"]["minMember"]],
@@ -106,14 +106,14 @@ print(json.dumps({
     "paused": reconcile(stopped, NO_CHILDREN, now).status["phase"],
     "withdrawn": reconcile(faulty, NO_CHILDREN, now).status["phase"],
     "path": resource.path("ns", "walk"),
-    "command line": [parse_target(text, "ns").kind for text in ("rj/walk", "RayJob/walk", "rayjobs/walk")],
-    "rest": [accepted("RayJob").plural, addressed("rayjobs").kind, owner_of(pod)[1]],
+    "command line": [parse_target(text, "ns").kind for text in ("wj/walk", "WalkJob/walk", "walkjobs/walk")],
+    "rest": [accepted("WalkJob").plural, addressed("walkjobs").kind, owner_of(pod)[1]],
     "scheduler follows": sum(one.res == resource for one in followed),
     "controllers follow": sum(one.res == resource for one in controlled),
     "known as owner": is_followed(reference),
-    "endless": "RayJob" in ENDLESS_KINDS,
+    "endless": "WalkJob" in ENDLESS_KINDS,
     "rights": {
-        role: sorted(str(right) for right, _ in rights(role) if "rayjobs" in right.resource) for role in ROLES
+        role: sorted(str(right) for right, _ in rights(role) if "walkjobs" in right.resource) for role in ROLES
     },
 }))
 """
@@ -127,7 +127,7 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
     for package in ("t9ksched", "api"):
         # With what is compiled already, but not with what another process is just writing.
         shutil.copytree(ROOT / package, place / package, ignore=shutil.ignore_patterns("*.pyc.*"))
-    (place / "t9ksched/workloads/kinds/ray.py").write_text(FILE)
+    (place / "t9ksched/workloads/kinds/walk.py").write_text(FILE)
     table = place / "t9ksched/workloads/registry.py"
     head, begin, rows = table.read_text().partition("ROWS: Final = (\n")
     table.write_text(head + begin + ROW.lstrip("\n") + rows)
@@ -143,23 +143,23 @@ EXPECTED = {
     "made": 4,
     "paused": "Paused",
     "withdrawn": "Paused",
-    "path": f"/apis/{GROUP}/v1beta1/namespaces/ns/rayjobs/walk",
-    "command line": ["RayJob"] * 3,
-    "rest": ["rayjobs", "RayJob", "walk"],
+    "path": f"/apis/{GROUP}/v1beta1/namespaces/ns/walkjobs/walk",
+    "command line": ["WalkJob"] * 3,
+    "rest": ["walkjobs", "WalkJob", "walk"],
     "scheduler follows": 1,
     "controllers follow": 1,
     "known as owner": True,
     "endless": True,
     "rights": {
-        "t9k-scheduler": [f"{verb} rayjobs.{GROUP}" for verb in ("get", "list", "patch", "watch")],
+        "t9k-scheduler": [f"{verb} walkjobs.{GROUP}" for verb in ("get", "list", "patch", "watch")],
         "t9ksched-controller": sorted(
             [
-                *(f"{verb} rayjobs.{GROUP}" for verb in ("list", "watch")),
-                f"update rayjobs/finalizers.{GROUP}",
-                f"update rayjobs/status.{GROUP}",
+                *(f"{verb} walkjobs.{GROUP}" for verb in ("list", "watch")),
+                f"update walkjobs/finalizers.{GROUP}",
+                f"update walkjobs/status.{GROUP}",
             ]
         ),
-        "t9ksched-api": [f"{verb} rayjobs.{GROUP}" for verb in ("create", "delete", "get", "patch")],
+        "t9ksched-api": [f"{verb} walkjobs.{GROUP}" for verb in ("create", "delete", "get", "patch")],
     },
 }
 

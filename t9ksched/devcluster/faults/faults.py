@@ -16,7 +16,7 @@ import msgspec
 
 from t9ksched.devcluster.controllers.timers import Clock
 from t9ksched.kube.errors import TimedOut, Unreachable, error_from_status
-from t9ksched.kube.port import ClusterPort, Object, ObjectList, WatchEvent
+from t9ksched.kube.port import ClusterPort, DiscoveryPort, Object, ObjectList, WatchEvent
 from t9ksched.kube.resources import PODS
 from t9ksched.model.api_resource import Resource
 
@@ -244,6 +244,10 @@ class FaultyPort:
     async def list(self, res: Resource, namespace: str | None = None, **options: Any) -> ObjectList:
         """See `ClusterPort`."""
         return await self._meet("list", res.plural, lambda: self._port.list(res, namespace, **options))
+
+    async def serves(self, res: Resource) -> bool:
+        """See `DiscoveryPort`; no fault meets this."""
+        return not isinstance(self._port, DiscoveryPort) or await self._port.serves(res)
 
     async def create(
         self, res: Resource, obj: Object, namespace: str | None = None, *, dry_run: bool = False

@@ -20,7 +20,7 @@ from t9ksched.kube.resources import CRDS, DEVICECLASSES, KOORDINATOR_DEVICES, NO
 from t9ksched.kube.setup.crds import VERSION_LABEL
 from t9ksched.kube.setup.devices import NOTHING_PUBLISHED, Published, judge_devices, published
 from t9ksched.kube.setup.findings import Finding, Level
-from t9ksched.kube.setup.rbac import DISPENSABLE, ROLES, Right, rights
+from t9ksched.kube.setup.rbac import DISPENSABLE, FOREIGN_ROLES, PROJECTS, ROLES, Right, foreign_rules, rights
 from t9ksched.kube.transport.client import Client
 from t9ksched.model.cardmode import WHOLE
 from t9ksched.model.cards import MOST_INDEXED
@@ -35,6 +35,7 @@ from t9ksched.model.quantity import QuantityError
 from t9ksched.model.readiness import UPGRADE_STATE_LABEL, Failing
 from t9ksched.model.resources import NVIDIA_GPU, is_card_resource
 from t9ksched.model.validators import OPERATOR_NAMESPACES, Validation, failing, validation
+from t9ksched.workloads.registry import ROWS
 
 OLDEST_SERVER: Final = (1, 28)
 """Older servers lack scheduling gates that are on by default, and validation rules in custom kinds."""
@@ -57,6 +58,7 @@ async def examine(client: Client, definitions: Sequence[Object], roles: Iterable
     found = [judge_version(msgspec.json.decode(await client.request("GET", "/version")))]
     found += [finding async for finding in _rights(client, roles)]
     found += await _looking(CRDS.plural, lambda: _definitions(client, definitions))
+    found += await _looking("kinds of other projects", lambda: _foreign(client, tuple(roles)))
     devices = NOTHING_PUBLISHED
     try:
         devices = await published(client)
@@ -114,6 +116,23 @@ async def _rights(client: Client, roles: Iterable[str]) -> AsyncIterator[Finding
             yield Finding("rights", level, role, f"may not {names}; with it, it {why}", remedy)
         if not missing:
             yield Finding("rights", Level.OK, role, f"this user has all {len(wanted)} rights of the role")
+
+
+async def _foreign(client: Client, roles: tuple[str, ...]) -> list[Finding]:
+    """Kinds of other projects that the cluster has, and which the user has no rights on."""
+    found = []
+    for project in PROJECTS:
+        kinds = [row.resource for row in ROWS if row.foreign is not None and row.foreign.project == project]
+        served = {kind.plural for kind in kinds if await client.serves(kind)}
+        for role in roles:
+            rules = foreign_rules(project, role) if role in FOREIGN_ROLES else ()
+            wanted = [Right(rule.group, one, verb) for rule in rules for one in rule.resources for verb in rule.verbs]
+            lacking = [right for right in wanted if right.resource in served and not await may(client, right)]
+            if lacking:
+                text = f"{project.title} is installed, and {role} may not {', '.join(map(str, lacking))}"
+                remedy = f"kubectl apply -f deploy/foreign/{project.name}.yaml"
+                found.append(Finding("rights", Level.WARNING, role, text, remedy))
+    return found
 
 
 async def may(client: Client, right: Right) -> bool:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from t9ksched.model.names import SCHEDULER_GROUP, SYSTEM_NAMESPACE
+from t9ksched.workloads.gangform import Project
 from t9ksched.workloads.kind import Kind
 from t9ksched.workloads.registry import OWNERS, ROWS
 
@@ -53,7 +54,7 @@ def _of_kinds(
     """A rule a group on the chosen kinds of the platform, or on a subresource of them."""
     suffix = f"/{subresource}" if subresource else ""
     for group in dict.fromkeys(row.resource.group for row in ROWS):
-        rows = [row for row in ROWS if row.resource.group == group and chosen(row)]
+        rows = [row for row in ROWS if row.resource.group == group and row.foreign is None and chosen(row)]
         if rows and group not in _NATIVE:
             yield Rule(group, tuple(sorted(f"{row.resource.plural}{suffix}" for row in rows)), verbs, why)
 
@@ -156,6 +157,35 @@ ROLES: Final[dict[str, tuple[Rule, ...]]] = {
     ),
 }
 """By service account."""
+
+
+FOREIGN_ROLES: Final = (SCHEDULER, API)
+"""Service accounts that have rights on the kinds of other projects, where these are installed."""
+PROJECTS: Final = tuple(dict.fromkeys(row.foreign.project for row in ROWS if row.foreign is not None))
+"""Other projects with kinds of jobs that are placed here."""
+
+
+def foreign_rules(project: Project, role: str) -> tuple[Rule, ...]:
+    """What a service account may do with the kinds of another project, where that is installed."""
+    rows = [row for row in ROWS if row.foreign is not None and row.foreign.project == project]
+    groups = dict.fromkeys(row.resource.group for row in rows)
+
+    def of(rows: list[Kind], verbs: tuple[str, ...], why: str) -> Iterator[Rule]:
+        for group in groups:
+            plurals = {row.resource.plural for row in rows if row.resource.group == group}
+            if plurals:
+                yield Rule(group, tuple(sorted(plurals)), verbs, why)
+
+    stopped = [row for row in rows if row.stop is not None]
+    if role == SCHEDULER:
+        return (
+            *of(rows, ("get", *_FOLLOW), "sees what pods belong to, and what starts together"),
+            *of(stopped, ("patch",), "suspends one over its time"),
+        )
+    return (
+        *of(rows, ("get", "create", "delete"), "submits, shows and cancels them"),
+        *of(stopped, ("patch",), "suspends and resumes them"),
+    )
 
 
 def rights(role: str) -> Iterator[tuple[Right, str]]:

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from t9ksched.kube.errors import ApiError, Expired
+from t9ksched.kube.errors import ApiError, Expired, NotFound
 from t9ksched.kube.port import BOOKMARK, Object, ObjectList, Page, WatchEvent
 from t9ksched.kube.resources import PODS
 from t9ksched.kube.transport.credentials import Credentials
@@ -199,6 +199,15 @@ class Client:
         """As `ExecPort` says."""
         path = PODS.path(namespace, name, "exec")
         return ExecStream(f"exec in pod {name}", await self.requester.socket(path, query, PROTOCOLS))
+
+    async def serves(self, res: Resource) -> bool:
+        """As `DiscoveryPort` says."""
+        try:
+            body = await self.request("GET", f"/apis/{res.api_version}" if res.group else f"/api/{res.version}")
+        except NotFound:
+            return False
+        listed = _object(body).get("resources") or ()
+        return any(isinstance(one, dict) and one.get("name") == res.plural for one in listed)
 
     def watch(
         self,

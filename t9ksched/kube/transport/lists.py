@@ -45,5 +45,5 @@ def named(res: Resource, payload: Payload) -> Object:
     """A list item as a dict that says its own kind and apiVersion, which servers leave out of lists."""
     obj: Object = _ANY.decode(payload) if isinstance(payload, bytes) else payload
     obj.setdefault("apiVersion", res.api_version)
-    obj.setdefault("kind", res.kind)
+    obj.setdefault("kind", res.api_kind)
     return obj

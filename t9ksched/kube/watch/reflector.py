@@ -25,7 +25,6 @@ from t9ksched.kube.errors import (
     BadRequest,
     Expired,
     Forbidden,
-    NotFound,
     ServerError,
     TimedOut,
     Unprocessable,
@@ -38,6 +37,7 @@ from t9ksched.kube.port import (
     Payload,
     WatchEvent,
     initial_events_end,
+    is_served,
     pages_of,
 )
 from t9ksched.kube.transport.backoff import Backoff
@@ -192,9 +192,10 @@ class Reflector(Generic[T]):
         if self.state is State.STREAMING:
             self._unfinished += 1
         pause = self._backoff.next(at_least=failure.retry_after)
-        if isinstance(failure, Forbidden):
+        unserved = self.optional and not await is_served(self._client, self.res, failure)
+        if isinstance(failure, Forbidden) and not unserved:
             self._deny(failure)
-        elif isinstance(failure, NotFound) and self.optional:
+        elif unserved:
             pause = max(pause, _UNSERVED)
             if not self.absent.is_set():
                 log.info("the server does not serve this kind, it is left out", resource=str(self.res))
@@ -215,6 +216,7 @@ class Reflector(Generic[T]):
                 remedy="kubectl apply -f deploy/rbac.yaml of this release; t9ksched doctor shows every missing right",
             )
         self._denied_at = self.state
+        self.absent.clear()
         self.denied.set()
 
     def _granted(self, *states: State) -> None:

@@ -10,7 +10,16 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any, Final
 
 from t9ksched.kube.errors import BadRequest, Forbidden
-from t9ksched.kube.port import ClusterPort, InitialEventsPort, Object, ObjectList, Page, WatchEvent, pages_of
+from t9ksched.kube.port import (
+    ClusterPort,
+    DiscoveryPort,
+    InitialEventsPort,
+    Object,
+    ObjectList,
+    Page,
+    WatchEvent,
+    pages_of,
+)
 from t9ksched.model.api_resource import Resource
 
 NOT_LEADER: Final = "NotLeader"
@@ -65,6 +74,10 @@ class LeaderGuard:
         if not isinstance(self._port, InitialEventsPort):
             raise BadRequest(0, "BadRequest", "this port sends no initial events")
         return self._port.watch_list(res, namespace, **options)
+
+    async def serves(self, res: Resource) -> bool:
+        """See `DiscoveryPort`; a port that does not say is taken to serve every kind."""
+        return not isinstance(self._port, DiscoveryPort) or await self._port.serves(res)
 
     async def create(
         self, res: Resource, obj: Object, namespace: str | None = None, *, dry_run: bool = False

@@ -29,34 +29,29 @@ from t9ksched.kube.watch.reflector import Reflector, WatchOptions
 from t9ksched.model import names
 from t9ksched.model.api_resource import Resource
 from t9ksched.model.dra import DeviceClass, ResourceSlice
-from t9ksched.model.duration import LONGEST_SECONDS
 from t9ksched.model.koordinator import DeviceReport
 from t9ksched.model.node import decode_node
 from t9ksched.model.pod import decode_pod
 from t9ksched.scheduler.keep.queue_sync import QueueSync
 from t9ksched.scheduler.observe.ahead import Gate, LeanGate
+from t9ksched.scheduler.observe.job_objects import job_record
 from t9ksched.scheduler.observe.stepwise import Stepwise
 from t9ksched.scheduler.observe.unheard import read_unheard
-from t9ksched.scheduler.report.ended import had
-from t9ksched.scheduler.report.restarts import restarts_of
-from t9ksched.scheduler.state.asks import asks_of
 from t9ksched.scheduler.state.budgets import DisruptionBudget
-from t9ksched.scheduler.state.job_record import JobRecord
 from t9ksched.scheduler.state.namespaces import NamespaceObject
-from t9ksched.scheduler.state.objects import JobObject, PodGroupObject, nanoseconds
-from t9ksched.scheduler.state.records import FINISHED
+from t9ksched.scheduler.state.objects import JobObject, PodGroupObject
 from t9ksched.scheduler.state.state import ClusterState
 from t9ksched.scheduler.state.volumes.claims import Claim, CsiNode, PersistentVolume, StorageClass
 from t9ksched.store.bindings import CardBinding
 from t9ksched.workloads import registry
-from t9ksched.workloads.faulty import INITIALIZED, INVALID
 from t9ksched.workloads.registry import row_of
-from t9ksched.workloads.taken import FAILED_CREATE, message_of
 
 log = structlog.get_logger(__name__)
 T = TypeVar("T")
 _OWNERS = frozenset(row.resource for row in registry.OWNERS)
+_FOREIGN = frozenset(row.resource for row in registry.JOBS if row.foreign is not None)
 _MANY = WatchOptions(initial_events=True)
+_MANY_PERHAPS = WatchOptions(initial_events=True, optional=True)
 _DEFAULT = WatchOptions()
 _PERHAPS = WatchOptions(optional=True)
 
@@ -111,89 +106,6 @@ def decoder(kind: type[T]) -> Callable[[Payload], T]:
     return decode
 
 
-def job_record(job: JobObject, kind: Resource) -> JobRecord:
-    """A job as lists show it; its queue is None when it does not use this scheduler."""
-    meta = job.metadata
-    row = row_of(kind)
-    native = row.pod is not None
-    if row.pod is not None:
-        template = _at(job.spec, row.pod[1:])
-        ours = (template.get("spec") or {}).get("schedulerName") == names.SCHEDULER_NAME
-        labels = (template.get("metadata") or {}).get("labels") or {}
-        queue, priority = labels.get(names.QUEUE_LABEL) or names.DEFAULT_QUEUE, 0
-    else:
-        block = _at(job.spec, row.block[1:]).get("t9kScheduler")
-        ours = isinstance(block, dict)
-        block = block if isinstance(block, dict) else {}
-        queue, priority = block.get("queue") or names.DEFAULT_QUEUE, int(block.get("priority") or 0)
-    conditions = {c.get("type"): c for c in job.status.get("conditions") or [] if c.get("status") == "True"}
-    done = conditions.get("Completed") or conditions.get("Complete") or conditions.get("Failed") or {}
-    phase = str(job.status.get("phase") or _batch_phase(conditions, job.status))
-    return JobRecord(
-        uid=meta.uid,
-        api_version=kind.api_version,
-        kind=kind.kind,
-        namespace=meta.namespace,
-        name=meta.name,
-        created=nanoseconds(meta.creation_timestamp),
-        queue=queue if ours else None,
-        priority=priority,
-        phase=phase,
-        message=str(done.get("message") or ""),
-        finished=nanoseconds(str(done.get("lastTransitionTime") or "")),
-        labels=meta.labels or {},
-        asks=asks_of(meta.annotations),
-        deadline=_deadline(job.spec if native else job.spec.get("runPolicy") or {}),
-        wants_pods=not (done or meta.deletion_timestamp or _paused(job.spec)),
-        started=nanoseconds(str(job.status.get("startTime") or "")),
-        code=str((conditions.get("Failed") or {}).get("reason") or ""),
-        had=had(job, kind.kind, kind.api_version) if phase in FINISHED else None,
-        fault=_fault(job.status) if phase not in FINISHED else "",
-        taken=message_of(job.status) if phase not in FINISHED else "",
-        refused=message_of(job.status, FAILED_CREATE) if phase not in FINISHED else "",
-        restarts=restarts_of(job.spec, job.status, batch=native) if phase not in FINISHED else None,
-    )
-
-
-def _at(spec: dict[str, Any], keys: tuple[str, ...]) -> dict[str, Any]:
-    """The value below the spec at these keys; empty if a key is missing."""
-    for key in keys:
-        spec = spec.get(key) or {}
-    return spec
-
-
-def _fault(status: dict[str, Any]) -> str:
-    """What our controllers find wrong with the job's spec."""
-    for condition in status.get("conditions") or ():
-        if (condition.get("type"), condition.get("reason")) == (INITIALIZED, INVALID):
-            return str(condition.get("message") or "")
-    return ""
-
-
-def _deadline(policy: dict[str, Any]) -> int | None:
-    seconds = policy.get("activeDeadlineSeconds")
-    return min(seconds, LONGEST_SECONDS) if isinstance(seconds, int) and seconds > 0 else None
-
-
-def _paused(spec: dict[str, Any]) -> bool:
-    """Whether the job's own spec stops it, in any of the ways in which its kind is stopped."""
-    mode = spec.get("runMode")
-    pause = mode.get("pause") if isinstance(mode, dict) else None
-    enabled = pause.get("enabled") if isinstance(pause, dict) else str(mode or "").lower() == "paused"
-    return bool(spec.get("suspend") or enabled)
-
-
-def _batch_phase(conditions: dict[Any, Any], status: dict[str, Any]) -> str:
-    """The phase of an object whose status has none: a batch Job's conditions, else what its pods say."""
-    if "Complete" in conditions:
-        return "Succeeded"
-    if "Failed" in conditions:
-        return "Failed"
-    if "Suspended" in conditions:
-        return "Paused"
-    return "Running" if status.get("ready") else ""
-
-
 class Informers:
     """All reflectors of the scheduler."""
 
@@ -228,7 +140,8 @@ class Informers:
             remove: Callable[[Identity], None],
         ) -> None:
             gate = LeanGate(Informer(upsert, remove, after, state.settle))
-            keep(Reflector(client, kind, gate, decode=decode, options=_MANY), gate)
+            options = _MANY_PERHAPS if kind in _FOREIGN else _MANY
+            keep(Reflector(client, kind, gate, decode=decode, options=options), gate)
 
         storage = state.storage
         follow(NAMESPACES, decoder(NamespaceObject), state.namespaces.upsert, state.namespaces.remove)
@@ -254,11 +167,16 @@ class Informers:
         )
         state.refills.kinds = frozenset((row.api_version, row.name) for row in registry.JOBS)
         for kind in (row.resource for row in registry.JOBS):
-            follow_many(kind, decoder(JobObject), _job_upsert(state, kind), lambda job: state.remove_job(job.uid))
+            follow_many(kind, decoder(JobObject), job_upsert(state, kind), lambda job: state.remove_job(job.uid))
         for kind in (row.resource for row in registry.OWNERS):
-            follow_many(kind, decoder(JobObject), _owner_upsert(state, kind), lambda job: state.remove_owner(job.uid))
+            follow_many(kind, decoder(JobObject), owner_upsert(state, kind), lambda job: state.remove_owner(job.uid))
+        state.owners.ask_rights_of(self._refused)
         follow(PODGROUPS, decoder(PodGroupObject), state.upsert_group, state.remove_group)
         follow_many(PODS, decode_pod, state.upsert_pod, lambda pod: state.remove_pod(pod.uid))
+
+    def _refused(self, name: str) -> bool:
+        """Whether the kind of another project of that name may not be read."""
+        return any(one.denied.is_set() for one in self._reflectors if one.res in _FOREIGN and one.res.kind == name)
 
     def reflectors(self) -> Iterable[Reflector[Any]]:
         """In the order in which they should be read first: pods last, when everything they point at is known."""
@@ -318,7 +236,7 @@ class Informers:
         """A sentence for each kind that may not be listed or watched now."""
         return [
             f"the scheduler does not follow {one.res}: {one.error}; kubectl apply -f"
-            " deploy/rbac.yaml of this release, and see t9ksched doctor"
+            f" {_rights_on(one.res)} of this release, and see t9ksched doctor"
             for one in self._reflectors
             if one.denied.is_set() and one.error is not None  # without an error it is being read at last
         ]
@@ -352,27 +270,48 @@ class Informers:
         self._reflectors = known
 
 
+def _rights_on(kind: Resource) -> str:
+    """The file with the right to follow a kind."""
+    foreign = row_of(kind).foreign if kind in _FOREIGN else None
+    return f"deploy/foreign/{foreign.project.name}.yaml" if foreign is not None else "deploy/rbac.yaml"
+
+
 def _announce(state: ClusterState, job: JobObject) -> None:
     uid = job.metadata.uid
     if uid not in state.acceptances:
         state.announced.note(uid, job.metadata.annotations)
 
 
-def _job_upsert(state: ClusterState, kind: Resource) -> Callable[[JobObject], None]:
+def job_upsert(state: ClusterState, kind: Resource) -> Callable[[JobObject], None]:
+    """Takes in jobs of a kind."""
+    row = row_of(kind)
+
     def upsert(job: JobObject) -> None:
         record = job_record(job, kind)
-        state.upsert_job(record)
-        if job.metadata.deletion_timestamp:
+        above = job.metadata.controller
+        part = above is not None and state.owners.is_foreign(above)
+        if part:
+            state.job_events.hide(record.uid)
+        else:
+            state.upsert_job(record)
+        if job.metadata.deletion_timestamp and not part:
             state.deletion(record.uid)
         _announce(state, job)
-        state.owners.upsert(job, kind, ours=record.queue is not None)
+        if row.gang is not None:
+            state.foreign.upsert(job, row)  # before those that wait for it are told that it is there
+        state.owners.upsert(job, kind, ours=record.queue is not None or part or row.foreign is not None)
 
     return upsert
 
 
-def _owner_upsert(state: ClusterState, kind: Resource) -> Callable[[JobObject], None]:
+def owner_upsert(state: ClusterState, kind: Resource) -> Callable[[JobObject], None]:
+    """Takes in owners of a kind."""
+    row = row_of(kind)
+
     def upsert(job: JobObject) -> None:
         _announce(state, job)
+        if row.gang is not None:
+            state.foreign.upsert(job, row)
         state.owners.upsert_replicated(job, kind)
         if job.metadata.deletion_timestamp and state.gangs_of_owner(job.metadata.uid):
             state.deletion(job.metadata.uid)

@@ -20,7 +20,8 @@ class EventWriter:
     def gang(self, gang: GangRecord, reason: str, message: str, *, warning: bool = False) -> None:
         """An event about a group: on its job, else on the PodGroup, else on the one pod."""
         if gang.owner is not None:
-            about = Regarding(gang.owner.api_version, gang.owner.kind, gang.namespace, gang.owner.name, gang.owner.uid)
+            kind = gang.owner.kind.partition(".")[0]  # of kinds of one name the group stands behind a dot here
+            about = Regarding(gang.owner.api_version, kind, gang.namespace, gang.owner.name, gang.owner.uid)
         elif gang.virtual:
             about = Regarding("v1", "Pod", gang.namespace, gang.name, gang.uid)
         else:

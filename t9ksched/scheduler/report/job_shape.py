@@ -81,7 +81,7 @@ def job_view(view: ObservedJob, state: ClusterState) -> JobView:
         kind=view.kind,
         name=view.name,
         uid=view.uid,
-        group=next((gang.name for gang in gangs if not gang.virtual), None),
+        group=next((gang.name for gang in gangs if not (gang.virtual or gang.foreign)), None),
         queue=view.queue,
         priority=first.priority if first else (record.priority if record else 0),
         submitter=by,

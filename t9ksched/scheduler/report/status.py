@@ -130,7 +130,7 @@ class StatusWriter:
     def _collect(self, now: float) -> None:
         self._state.settle()
         for gang in self._changed_groups.take():
-            if gang.uid and not gang.virtual and self._write_groups:
+            if gang.uid and not (gang.virtual or gang.foreign) and self._write_groups:
                 self._groups.add(gang, now)
         self._queues.waiting |= dict.fromkeys(self._edited_queues.take(), now)
         for name in self._changed_queues.take():

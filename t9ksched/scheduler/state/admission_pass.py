@@ -152,6 +152,13 @@ class AdmissionPass:
         if record.control != control:
             record.control, record.stale = control, True
             self._state.feed.held_otherwise(record)
+        if record.virtual:
+            told, again = self._state.foreign.awaited(record, now)
+            if again:
+                self.ends.append(again)
+                if told is not None:
+                    self._state.refused(record, told)
+                return None
         if (unfit := _unfit(record)) is not None:
             self._state.refused(record, unfit)
             return None
@@ -290,6 +297,10 @@ def _unfit(gang: GangRecord) -> Reason | None:
     """Why a group cannot be judged at all; None when it can."""
     if gang.kept_out is not None:
         return gang.kept_out
+    if not gang.uid and gang.foreign:
+        return Reason(Code.GANG_INCOMPLETE, f"{gang.foreign} is gone", unblocks=(f"{gang.foreign} is made again",))
+    if gang.foreign_fault:
+        return Reason(Code.GANG_INCOMPLETE, gang.foreign_fault, unblocks=(f"{gang.foreign} is corrected",))
     if not gang.uid:
         message = f"its pods name the PodGroup {gang.key}, which does not exist"
         return Reason(Code.GANG_INCOMPLETE, message, unblocks=(f"create the PodGroup {gang.key}",))

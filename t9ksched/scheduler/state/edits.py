@@ -24,20 +24,25 @@ def _group(gang: GangRecord) -> Iterator[str]:
     accepted = gang.acceptance
     if gang.claimed_by:
         yield (
-            f"the PodGroup {gang.name} names {gang.claimed_by} as its controller: it was accepted without one and stays"
+            f"{_title(gang)} names {gang.claimed_by} as its controller: it was accepted without one and stays"
             " a job of its own"
         )
     if gang.spec.queue != gang.queue:
         yield (
-            f"the PodGroup {gang.name} names queue {gang.spec.queue!r}: that counts no more, it was accepted in"
+            f"{_title(gang)} names queue {gang.spec.queue!r}: that counts no more, it was accepted in"
             f" {gang.queue!r} and stays there"
         )
     if accepted is not None and gang.spec.priority != accepted.priority:
         yield (
-            f"the PodGroup {gang.name} asks for priority {gang.spec.priority}: it was accepted with"
+            f"{_title(gang)} asks for priority {gang.spec.priority}: it was accepted with"
             f" {accepted.priority}, and that counts"
         )
     yield from ignored_minimum(gang)
+
+
+def _title(gang: GangRecord) -> str:
+    """The PodGroup, or the object that stands for one."""
+    return gang.foreign or f"the PodGroup {gang.name}"
 
 
 def ignored_minimum(gang: GangRecord) -> Iterator[str]:
@@ -45,14 +50,14 @@ def ignored_minimum(gang: GangRecord) -> Iterator[str]:
     counts = gang.minimum
     if counts.members != gang.spec.min_member:
         yield (
-            f"the PodGroup {gang.name} asks for {gang.spec.min_member} members together: it runs since"
+            f"{_title(gang)} asks for {gang.spec.min_member} members together: it runs since"
             f" it had {counts.members}, and {counts.members} count until it starts again"
         )
     if counts.roles != gang.spec.roles:
         asked = ", ".join(f"{least} of role {role}" for role, least in gang.spec.roles)
         had = ", ".join(f"{least} of role {role}" for role, least in counts.roles if least)
         yield (
-            f"the PodGroup {gang.name} asks for {asked}: it runs since it had {had or f'{counts.members} members'}, and"
+            f"{_title(gang)} asks for {asked}: it runs since it had {had or f'{counts.members} members'}, and"
             f" {had or 'no minima of roles'} count until it starts again"
         )
 

@@ -68,6 +68,14 @@ class JobEvents:
                 self._state.deleted.discard(uid)  # it ended before: its pods say how
             self._state.feed.jobs.note(uid)
 
+    def hide(self, uid: str) -> None:
+        """A job turns out to be a part of another one."""
+        known = self._state.jobs.pop(uid, None)
+        if known is not None:
+            if self._state.job_names.get((known.namespace, known.kind, known.name)) == uid:
+                del self._state.job_names[known.namespace, known.kind, known.name]
+            self._state.feed.jobs.note(uid)
+
     def remove_owner(self, uid: str) -> None:
         """An object that made pods is gone; its pods, if any are left, end."""
         self._state.clocks.forget(uid)
@@ -75,6 +83,7 @@ class JobEvents:
             self._state.feed.jobs.note(uid)  # it may be a job without pods, which a limit stopped
         if self._state.refills.of_job(uid):
             self._state.wake()
+        self._state.foreign.remove(uid)
         self._state.owners.remove(uid)
         self._state.deleted.discard(uid)
         if uid in self._state._by_owner:
@@ -88,6 +97,7 @@ class JobEvents:
 
     def owner_changed(self, uid: str) -> None:
         """An object that makes pods appeared, changed its requests, or is gone."""
+        self._state.foreign.owner_changed(uid)
         gangs = [gang for below in self._state.owners.controllers(uid) for gang in self._state.gangs_of_owner(below)]
         if uid in self._state.clocks.by_job:
             self._state.feed.jobs.note(uid)

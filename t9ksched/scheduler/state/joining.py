@@ -27,6 +27,10 @@ class Joining:
             group, record.role = place.group, intern(place.role)  # its labels may have been edited since
         elif agreed is not None and agreed.kind == "Pod":
             group = agreed.group_name or ""
+        if not group:
+            group, role = self._state.foreign.place(record)
+            if group:
+                record.role = intern(role)
         if group:
             key = (record.namespace, group)
             gang = self._state.gangs.get(key)
@@ -63,15 +67,27 @@ class Joining:
         if record.gang is not None and not record.gang.uid:
             self._state.group_events.recall_queue(record.gang, place)
 
+    def join_anew(self, record: PodRecord) -> None:
+        """A pod without a place leaves its group and joins the one that it belongs to now."""
+        gang = record.gang
+        if gang is not None and gang.virtual:
+            self.leave_none(record)
+        elif gang is not None:
+            record.gang = None
+            del gang.members[record.uid]
+            self.member_changed(record, gang)
+            if not gang.members and not gang.uid:
+                self._state.group_events.forget(gang)
+        self.join(record, record.node)
+
     def join_none(self, record: PodRecord, queue: str = "") -> GangRecord:
         """The virtual group of a pod that names no PodGroup, or one that it may not join; of its label's queue, or of
         that which is on record.
         """
         job = self._state.jobs.get(record.owner.uid) if record.owner else None
         spec = alone(queue or record.labels.get(names.QUEUE_LABEL, ""), job.priority if job else 0)
-        gang = GangRecord(
-            record.namespace, record.name, record.uid, True, spec, created=record.created, owner=record.owner
-        )
+        owner = record.owner and self._state.foreign.top(record.owner)
+        gang = GangRecord(record.namespace, record.name, record.uid, True, spec, created=record.created, owner=owner)
         gang.acceptance = self._state.acceptances.get(record.uid)
         self._state.gangs["", record.uid] = gang
         self._state.gangs_by_uid[record.uid] = gang

@@ -11,6 +11,7 @@ from itertools import islice
 from typing import Any, Final, NamedTuple
 
 import msgspec
+from msgspec import structs
 
 from t9ksched.model.api_resource import Resource
 from t9ksched.model.errors import Invalid
@@ -32,6 +33,10 @@ _MOST_LEVELS: Final = 8
 _BETWEEN: Final = "ReplicaSet"
 """The kind that another owner may stand above."""
 _FOLLOWED: Final = frozenset(row.name for row in (*JOBS, *OWNERS))
+_FOREIGN: Final = {(row.resource.group, row.resource.api_kind): row.name for row in JOBS if row.foreign is not None} | {
+    (row.resource.group, row.name): row.name for row in JOBS if row.foreign is not None
+}
+"""Names of the kinds of other projects, by group and kind."""
 _encode: Final = msgspec.json.Encoder(order="sorted").encode
 
 
@@ -67,6 +72,11 @@ class Owner(msgspec.Struct, eq=False):
     _read: bool = False
 
     @property
+    def reference(self) -> OwnerReference:
+        """As objects below it refer to it."""
+        return OwnerReference(self.api_version, self.kind, self.name, self.uid, True)
+
+    @property
     def wanted(self) -> Wanted | None:
         """What it requests; None when its spec cannot be read."""
         if not self._read:
@@ -81,6 +91,8 @@ class Owner(msgspec.Struct, eq=False):
             found = read(obj)
         except (Invalid, QuantityError):
             return None
+        if not found.templates:
+            return None  # its pods are made by an object below it
         return Wanted(found.replicas, found.totals, found.min_totals)
 
 
@@ -113,9 +125,16 @@ class Owners:
         self._gone: OrderedSet[str] = OrderedSet()
         self.unread: set[str] = set()
         """Followed kinds of which nothing was read yet, for want of the right."""
+        self._refused: Callable[[str], bool] = lambda _: False
+        self.owner_of_pod: Callable[[str], OwnerReference | None] = lambda _: None
+        """The owner of the pod of that UID."""
 
     def __contains__(self, uid: str) -> bool:
         return uid in self._known
+
+    def ask_rights_of(self, refused: Callable[[str], bool]) -> None:
+        """Which kinds may not be read now, by their names, is known there."""
+        self._refused = refused
 
     def shows(self, reference: OwnerReference) -> bool:
         """Whether objects of the kind that is referred to are read, so that one that is not known is not there."""
@@ -149,7 +168,7 @@ class Owners:
             asks,
         )
         self._known[meta.uid] = owner
-        if owner.kind == _BETWEEN and above is not None:
+        if above is not None and (owner.kind == _BETWEEN or _foreign(above)):
             self._below[above.uid][meta.uid] = None
         self._on_change(meta.uid)
 
@@ -175,6 +194,44 @@ class Owners:
             if not below:
                 del self._below[owner.above.uid]
 
+    def is_read(self, name: str) -> bool:
+        """Whether objects of the kind of that name are read."""
+        return name not in self.unread and not self._refused(name)
+
+    def is_foreign(self, reference: OwnerReference) -> bool:
+        """Whether an object of a kind of another project is referred to, which is read."""
+        name = _foreign(reference)
+        return bool(name) and self.is_read(name)
+
+    def is_expected(self, reference: OwnerReference) -> bool:
+        """Whether the object that is referred to will be seen, if it is there."""
+        if _foreign(reference):
+            return self.is_foreign(reference)  # what is left of one that is gone does not start either
+        return reference.uid not in self._gone and self.shows(reference)
+
+    def above(self, uid: str) -> OwnerReference | None:
+        """The controller of a known object."""
+        owner = self._known.get(uid)
+        return owner.above if owner is not None else None
+
+    def below(self, uid: str) -> tuple[str, ...]:
+        """UIDs of the known objects that have this one above them."""
+        return tuple(self._below.get(uid, ()))
+
+    def top(self, reference: OwnerReference) -> OwnerReference:
+        """The topmost job of another project above an owner; the owner itself if there is none."""
+        here, found = reference, reference
+        for _ in range(_MOST_LEVELS):
+            if self.is_foreign(here):
+                name = _foreign(here)
+                found = here if here.kind == name else structs.replace(here, kind=name)
+            owner = self._known.get(here.uid)
+            above = owner.above if owner is not None else self.owner_of_pod(here.uid)
+            if above is None:
+                break
+            here = above
+        return found
+
     def controllers(self, root: str) -> tuple[str, ...]:
         """UIDs of the objects that own pods of this root directly."""
         return (root, *self._below.get(root, ()))
@@ -183,8 +240,8 @@ class Owners:
         """The UID of the root above an owner."""
         owner = self._known.get(reference.uid)
         if owner is not None and owner.kind == _BETWEEN and owner.above is not None:
-            return owner.above.uid
-        return reference.uid
+            reference = owner.above
+        return self.top(reference).uid
 
     def leads_to(self, reference: OwnerReference, uid: str) -> bool:
         """Whether the object of that UID is the owner that is referred to, or stands above it."""
@@ -244,6 +301,11 @@ class Owners:
     def titled(self, uid: str) -> Owner | None:
         """The object of that UID, if it is followed."""
         return self._known.get(uid)
+
+
+def _foreign(reference: OwnerReference) -> str:
+    """The name of the kind that is referred to, if it is of another project; else empty."""
+    return _FOREIGN.get((reference.api_version.rpartition("/")[0], reference.kind), "")
 
 
 def exceeds(amounts: Mapping[str, Any], limits: Mapping[str, Any]) -> bool:

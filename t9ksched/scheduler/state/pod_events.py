@@ -146,7 +146,7 @@ class PodEvents:
         has a place, or for which one was chosen, keeps the role in which it got it (`places.py`).
         """
         role = record.labels.get(names.ROLE_LABEL, "")
-        if record.node or record.assumed or record.role == role:
+        if record.node or record.assumed or record.role == role or (record.gang is not None and record.gang.foreign):
             return
         record.role = role
         if record.gang is not None:
@@ -160,6 +160,7 @@ class PodEvents:
             return
         self._state.node_events.validator_gone(uid)
         self._state.dependencies.gone(uid, record.phase)
+        self._state.foreign.gone(uid)
         if self._state._pods_by_name.get((record.namespace, record.name)) == uid:
             del self._state._pods_by_name[record.namespace, record.name]
         self._state.affinity_index.gone(uid)

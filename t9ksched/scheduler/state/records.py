@@ -205,6 +205,8 @@ class GangRecord(msgspec.Struct, eq=False):
     lasts: int = 0
     """For how long it holds its room once it has it, and its submitter: noted while starts are planned."""
     user: str = ""
+    foreign: str = ""  # the object that stands for a PodGroup, for people; empty for a PodGroup and a single pod
+    foreign_fault: str = ""  # why nothing of that object can start
     reservation: str = ""
     """The reservation by administrators that its job asks for."""
     reservation_seen: int = -1
@@ -390,9 +392,7 @@ class GangRecord(msgspec.Struct, eq=False):
 
     def _nodes(self) -> tuple[str, ...]:
         """Where members are."""
-        return tuple(
-            sorted({place for pod in self.living() if not pod.finished and (place := pod.node or pod.assumed)})
-        )
+        return tuple(sorted({pod.node or pod.assumed for pod in self.living() if not pod.finished} - {""}))
 
 
 def job_of(gang: GangRecord) -> str:

@@ -37,6 +37,7 @@ from t9ksched.scheduler.state.dra_devices import DraDevices
 from t9ksched.scheduler.state.enforced_ends import EnforcedEnds
 from t9ksched.scheduler.state.first_moments import first_moment
 from t9ksched.scheduler.state.forecasts import ForecastBook
+from t9ksched.scheduler.state.foreign_gangs import ForeignGangs
 from t9ksched.scheduler.state.group_events import GroupEvents
 from t9ksched.scheduler.state.job_events import JobEvents
 from t9ksched.scheduler.state.job_record import JobRecord
@@ -78,6 +79,7 @@ class ClusterState:
         self.pod_events = PodEvents(self)
         self.group_events = GroupEvents(self)
         self.joining = Joining(self)
+        self.foreign = ForeignGangs(self)
         self.job_events = JobEvents(self)
         self.changes = Changes(self)
         self.assumptions = Assumptions(self)
@@ -109,6 +111,7 @@ class ClusterState:
         self.acceptances: dict[str, Acceptance] = {}
         self.announced = Announced()
         self.owners = Owners(self.job_events.owner_changed)
+        self.owners.owner_of_pod = lambda uid: self.pods[uid].owner if uid in self.pods else None
         self.permissions = AdmissionGate(self.namespaces, self.acceptances, self.owners)
         self.membership = Membership(self)
         self.waiting_jobs = WaitingJobs(self.permissions, self.acceptances, self.owners)

@@ -19,7 +19,7 @@ from t9ksched.model.pod import Pod, decode_pod
 from t9ksched.model.queue import Queue, QueueSpec
 from t9ksched.model.reasons import Code, Reason
 from t9ksched.scheduler.keep.targets import foreseen
-from t9ksched.scheduler.observe.informers import job_record
+from t9ksched.scheduler.observe.job_objects import job_record
 from t9ksched.scheduler.state.dependencies import root_asks, unreadable
 from t9ksched.scheduler.state.enforced_ends import EnforcedEnds
 from t9ksched.scheduler.state.job_record import JobRecord

@@ -19,6 +19,7 @@ from t9ksched.kube.errors import (
     Unreachable,
 )
 from t9ksched.kube.watch.reflector import State
+from t9ksched.model.api_resource import Resource
 from tests.unit.kube.mirrored import (
     FAULTS,
     OPS,
@@ -287,6 +288,20 @@ async def test_a_missing_right_is_told_once_and_taken_up_when_it_is_there() -> N
     (told,) = [entry for entry in logs if entry["log_level"] == "warning"]
     assert told["error"] == refusal.message
     assert [entry["event"] for entry in logs].count("the missing right is there, this kind is followed") == 1
+
+
+@pytest.mark.parametrize("served", [True, False])
+async def test_a_right_to_what_the_server_does_not_serve_is_not_missing(served: bool) -> None:
+    class Telling(FakeServer):
+        async def serves(self, res: Resource) -> bool:
+            return served
+
+    server = Telling()
+    server.faults = [Fault(after=0, error=Forbidden(403, "Forbidden", "cannot list")) for _ in range(9)]
+    reflector, _ = following(server, Mirror(), optional=True)
+    while not (reflector.absent.is_set() or reflector.denied.is_set()):
+        await reflector.step()
+    assert (reflector.denied.is_set(), reflector.absent.is_set()) == (served, not served)
 
 
 @pytest.mark.parametrize("optional", [True, False])

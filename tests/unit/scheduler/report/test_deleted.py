@@ -6,7 +6,8 @@ import pytest
 
 from t9ksched.kube.resources import JOBS
 from t9ksched.model.pod import OwnerReference
-from t9ksched.scheduler.observe.informers import decoder, job_record
+from t9ksched.scheduler.observe.informers import decoder
+from t9ksched.scheduler.observe.job_objects import job_record
 from t9ksched.scheduler.report.job_phase import phase_now
 from t9ksched.scheduler.state.objects import JobObject
 from t9ksched.scheduler.state.state import ClusterState

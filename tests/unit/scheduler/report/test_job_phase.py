@@ -6,7 +6,8 @@ import pytest
 
 from t9ksched.model.api_resource import Resource
 from t9ksched.model.reasons import Code
-from t9ksched.scheduler.observe.informers import decoder, job_record
+from t9ksched.scheduler.observe.informers import decoder
+from t9ksched.scheduler.observe.job_objects import job_record
 from t9ksched.scheduler.report.job_phase import phase_now
 from t9ksched.scheduler.state.clocks import Clock
 from t9ksched.scheduler.state.objects import JobObject

@@ -12,7 +12,8 @@ from t9ksched.kube.resources import JOBS
 from t9ksched.model.pod import OwnerReference
 from t9ksched.model.reservation import Reservation, ReservationKind
 from t9ksched.model.run_times import Likeness, RunTimes
-from t9ksched.scheduler.observe.informers import decoder, job_record
+from t9ksched.scheduler.observe.informers import decoder
+from t9ksched.scheduler.observe.job_objects import job_record
 from t9ksched.scheduler.report.job_shape import job_shape
 from t9ksched.scheduler.report.observed_job import ObservedJob, observed_job
 from t9ksched.scheduler.report.planned_shape import planned_start

@@ -7,7 +7,8 @@ import pytest
 
 from t9ksched.kube.resources import JOBS
 from t9ksched.model.pod import ContainerStatus, OwnerReference
-from t9ksched.scheduler.observe.informers import decoder, job_record
+from t9ksched.scheduler.observe.informers import decoder
+from t9ksched.scheduler.observe.job_objects import job_record
 from t9ksched.scheduler.report.job_shape import job_shape
 from t9ksched.scheduler.report.observed_job import observed_job
 from t9ksched.scheduler.serve.explaining import explanation

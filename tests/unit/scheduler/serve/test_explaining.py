@@ -12,7 +12,7 @@ from t9ksched.model import names
 from t9ksched.model.node import decode_node
 from t9ksched.model.pod import OwnerReference, Pod, decode_pod
 from t9ksched.model.queue import Queue, parse_queue_spec
-from t9ksched.scheduler.observe.informers import job_record
+from t9ksched.scheduler.observe.job_objects import job_record
 from t9ksched.scheduler.serve.explaining import explanation
 from t9ksched.scheduler.serve.jobindex import JobIndex
 from t9ksched.scheduler.state.objects import JobObject

@@ -1,0 +1,126 @@
+"""The manifests of `deploy/foreign`: rights on the kinds of other projects, a file for each project.
+
+An administrator applies those of the projects that the cluster has. `python -m t9ksched.kube.setup.foreign_rights
+FOLDER` writes them, from the table of kinds.
+"""
+
+import sys
+from pathlib import Path
+
+from t9ksched.kube.setup.rbac import FOREIGN_ROLES, PROJECTS, SCHEDULER, foreign_rules
+from t9ksched.model.names import SYSTEM_NAMESPACE
+from t9ksched.workloads.gangform import Project
+
+_RBAC = "rbac.authorization.k8s.io"
+
+
+_SAME = " &&\n      ".join(
+    f"(has(object.metadata.{one}) ? object.metadata.{one} : {none}) ==\n"
+    f"      (has(oldObject.metadata.{one}) ? oldObject.metadata.{one} : {none})"
+    for one, none in (("labels", "{}"), ("annotations", "{}"), ("ownerReferences", "[]"), ("finalizers", "[]"))
+)
+_POLICY = f"""# Of these objects only the field that suspends them is written; the scheduler never lets one run.
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {{name: NAME}}
+spec:
+  failurePolicy: Fail
+  matchConstraints:
+    resourceRules:
+RESOURCES
+  matchConditions:
+  - name: ours
+    expression: >-
+      has(request.userInfo.username) && request.userInfo.username in [
+      'system:serviceaccount:SPACE:t9k-scheduler', 'system:serviceaccount:SPACE:t9ksched-api']
+  variables:
+  - {{name: new, expression: "dyn(has(object.spec) ? object.spec : {{}})"}}
+  - {{name: old, expression: "dyn(has(oldObject.spec) ? oldObject.spec : {{}})"}}
+  - name: changed
+    expression: >-
+      variables.new.filter(key, !(key in variables.old) || variables.new[key] != variables.old[key]) +
+      variables.old.filter(key, !(key in variables.new))
+  - name: stops
+    expression: >-
+      ('suspend' in variables.changed && variables.new.suspend == true) ||
+      ('runPolicy' in variables.changed && has(variables.new.runPolicy.suspend) &&
+      variables.new.runPolicy.suspend == true) || variables.changed == []
+  validations:
+  - expression: variables.changed.all(key, key in ['suspend', 'runPolicy'] && key in variables.new)
+    message: t9ksched changes nothing of a job of another project but whether it runs
+    reason: Forbidden
+  - expression: >-
+      !('runPolicy' in variables.changed) ||
+      variables.new.runPolicy.all(key, key == 'suspend' || 'runPolicy' in variables.old &&
+      key in variables.old.runPolicy && variables.new.runPolicy[key] == variables.old.runPolicy[key]) &&
+      (!('runPolicy' in variables.old) || variables.old.runPolicy.all(key, key in variables.new.runPolicy))
+    message: t9ksched changes nothing of a run policy but whether the job is suspended
+    reason: Forbidden
+  - expression: >-
+      request.userInfo.username != 'system:serviceaccount:SPACE:t9k-scheduler' || variables.stops
+    message: the scheduler suspends and never resumes
+    reason: Forbidden
+  - expression: >-
+      {_SAME}
+    message: t9ksched changes no job's labels, annotations, owners and finalizers
+    reason: Forbidden
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {{name: NAME}}
+spec: {{policyName: NAME, validationActions: [Deny]}}
+"""
+
+
+def manifest(project: Project) -> str:
+    """The roles and bindings of a project, as YAML."""
+    head = (
+        f"# What t9ksched may do with the jobs of {project.title}, in a cluster that has it. Written by\n"
+        "# `make reference` from the table of kinds; apply it beside the base:\n"
+        f"# kubectl apply -f deploy/foreign/{project.name}.yaml\n"
+    )
+    return head + "---\n".join([*(_of(project, role) for role in FOREIGN_ROLES), _policy(project)])
+
+
+def _of(project: Project, role: str) -> str:
+    name = f"{role}-{project.name}"
+    lines = [f"apiVersion: {_RBAC}/v1", "kind: ClusterRole", f"metadata: {{name: {name}}}", "rules:"]
+    for rule in foreign_rules(project, role):
+        lines.append(f"# {rule.why[0].upper()}{rule.why[1:]}.")
+        listed = (f"{key}: [{', '.join(values)}]" for key, values in rule.to_dict().items())
+        lines.append(f"- {{{', '.join(listed)}}}")
+    lines += [
+        "---",
+        f"apiVersion: {_RBAC}/v1",
+        "kind: ClusterRoleBinding",
+        f"metadata: {{name: {name}}}",
+        f"roleRef: {{apiGroup: {_RBAC}, kind: ClusterRole, name: {name}}}",
+        f"subjects: [{{kind: ServiceAccount, name: {role}, namespace: {SYSTEM_NAMESPACE}}}]",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _policy(project: Project) -> str:
+    """What these rights are not for: of the objects only the field by which they are suspended is written."""
+    rules = (rule.to_dict() for rule in foreign_rules(project, SCHEDULER) if "patch" in rule.verbs)
+    resources = "".join(
+        f'    - {{apiGroups: [{", ".join(rule["apiGroups"])}], apiVersions: ["*"], operations: [UPDATE],'
+        f" resources: [{', '.join(rule['resources'])}]}}\n"
+        for rule in rules
+    )
+    filled = {"NAME": f"t9ksched-{project.name}", "RESOURCES\n": resources, "SPACE": SYSTEM_NAMESPACE}
+    text = _POLICY
+    for word, value in filled.items():
+        text = text.replace(word, value)
+    return text
+
+
+def write(folder: Path) -> None:
+    """Write the file of each project."""
+    folder.mkdir(exist_ok=True)
+    for project in PROJECTS:
+        (folder / f"{project.name}.yaml").write_text(manifest(project))
+
+
+if __name__ == "__main__":
+    write(Path(sys.argv[1]))
