@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.acceptance.conftest import Up
+from tests.acceptance.conftest import Up, until
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="a node of this machine needs Linux")
 SCRIPT = """#!/bin/bash
@@ -44,6 +44,38 @@ def test_a_script_runs(here: Up) -> None:
     assert pod["status"]["containerStatuses"][0]["state"]["terminated"]["exitCode"] == 3
     assert not Path("/t9ksched").exists()
     here.must("cancel", job, "--yes")
+
+
+SAVES = """#!/bin/bash
+#SBATCH --ntasks=2 --signal=USR1@3 --time=0:{seconds}
+cat >task.py <<'END'
+import os, signal, time
+def save(number, frame):
+    time.sleep(0.5)
+    print("saved", signal.Signals(number).name, file=open(f"saved-{{os.environ['SLURM_PROCID']}}", "a"))
+    os._exit(0)
+signal.signal(signal.SIGUSR1, save)
+open(f"up-{{os.environ['SLURM_PROCID']}}", "w").close()
+time.sleep(600)
+END
+srun --chdir=$PWD python3 task.py
+echo next >next
+"""
+
+
+@pytest.mark.parametrize("ending", ["cancel", "time limit"])
+def test_tasks_save_what_they_have_when_their_job_ends(here: Up, tmp_path: Path, ending: str) -> None:
+    script = SAVES.format(seconds=10 if ending == "time limit" else 3600).replace("--ntasks", f"-D {tmp_path} --ntasks")
+    job = submitted(here, script)
+    until(lambda: {path.name for path in tmp_path.glob("up-*")} == {"up-0", "up-1"}, "both tasks")
+    if ending == "cancel":
+        here.must("cancel", job, "--yes")
+    until(lambda: (tmp_path / "next").exists(), "the end of the script")
+    assert [(tmp_path / f"saved-{task}").read_text() for task in (0, 1)] == ["saved SIGUSR1\n"] * 2
+    until(lambda: here.pods() == [], "no pods")
+    if ending == "time limit":
+        assert "TIME_LIMIT" in here.must("explain", job).upper().replace(" ", "_").replace("TIMELIMIT", "TIME_LIMIT")
+        here.must("cancel", job, "--yes")
 
 
 @pytest.mark.skipif(os.getuid() != 0 or not shutil.which("setpriv"), reason="rights are taken away by root alone")

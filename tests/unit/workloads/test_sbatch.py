@@ -1,9 +1,6 @@
 """Scripts with `#SBATCH` lines: how they are read, what each line becomes, and what runs in their pods."""
 
-import os
-import subprocess
 from datetime import datetime, timedelta, timezone
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -26,7 +23,6 @@ from t9ksched.workloads.compose.sbatch.lines import LARGEST, read_script
 from t9ksched.workloads.compose.sbatch.meanings import MEANINGS, REFUSED, UNMET
 from t9ksched.workloads.compose.sbatch.options import FLAG, OPTIONS
 from t9ksched.workloads.compose.sbatch.plan import Around, Label, Model
-from t9ksched.workloads.compose.sbatch.shims import SRUN, START
 from t9ksched.workloads.compose.sbatch.translation import Translation, translate
 from t9ksched.workloads.read import validate
 
@@ -58,6 +54,10 @@ def pod(found: Translation) -> dict[str, Any]:
 
 def container(found: Translation) -> dict[str, Any]:
     return dict(pod(found)["spec"]["containers"][0])
+
+
+def environment(found: Translation) -> dict[str, str]:
+    return {one["name"]: one["value"] for one in container(found)["env"]}
 
 
 def becomes(found: Translation) -> dict[str, str]:
@@ -147,7 +147,7 @@ def test_several_nodes_are_a_gang_of_one_pod_a_node() -> None:
         "labelSelector": {"matchLabels": {GROUP_LABEL: "fit-x"}},
         "topologyKey": "kubernetes.io/hostname",
     }
-    env = {one["name"]: one["value"] for one in container(found)["env"]}
+    env = environment(found)
     assert (env["SLURM_NNODES"], env["SLURM_NTASKS"], env["SLURM_JOB_NAME"]) == ("2", "6", "Fit it")
     told = becomes(found)
     assert told["-N 2-4"] == "2 replicas, each on a node of its own (the least of the range)"
@@ -192,8 +192,31 @@ def test_times_and_signals_are_annotations() -> None:
     assert told[START_AFTER_ANNOTATION] == "2030-01-31T14:00:00+08:00"
     assert told[RESERVATION_ANNOTATION] == "night"
     assert pod(found)["metadata"]["annotations"][SIGNAL_BEFORE_ANNOTATION] == "5m"
-    env = {one["name"]: one["value"] for one in container(found)["env"]}
+    assert pod(found)["spec"]["terminationGracePeriodSeconds"] == 300
+    env = environment(found)
     assert (env["A"], env["SET"]) == ("1", "here")
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "to", "before", "told"),
+    [
+        ("B:USR1@300", "USR1", "script", "5m", "SIGUSR1 5m before its end, to the script alone"),
+        ("USR2@120", "USR2", "steps", "2m", "SIGUSR2 2m before its end, to its steps"),
+        ("TERM", None, "steps", "1m", "SIGTERM 1m before its end"),
+        ("SIGHUP@5", "HUP", "steps", "5s", "SIGHUP 5s"),
+        ("R:10@5", "USR1", "steps", "5s", "SIGUSR1 5s"),
+        ("RB:usr1", "USR1", "script", "1m", "SIGUSR1 1m before its end, to the script alone"),
+        ("INT@90", None, "steps", "1m30s", "SIGTERM 1m30s before its end, to its steps, or what else"),
+    ],
+)
+def test_the_signal_before_the_end(text: str, name: str | None, to: str, before: str, told: str) -> None:
+    found = translated(f"--signal={text}")
+    env = environment(found)
+    assert (env.get("T9K_SIGNAL"), env["T9K_SIGNAL_TO"]) == (name, to)
+    assert pod(found)["metadata"]["annotations"][SIGNAL_BEFORE_ANNOTATION] == before
+    assert pod(found)["spec"]["terminationGracePeriodSeconds"] == max(30, words.signal(text).seconds)
+    assert becomes(found)[f"--signal={text}"].startswith(told)
+    assert ("do not hear SIGINT" in becomes(found)[f"--signal={text}"]) is ("INT" in text)
 
 
 def test_jobs_that_are_waited_for() -> None:
@@ -207,7 +230,7 @@ def test_jobs_that_are_waited_for() -> None:
 
 def test_an_array_is_a_job_for_each_index() -> None:
     found = translated("--array=1-9:2%2")
-    env = {one["name"]: one["value"] for one in container(found)["env"]}
+    env = environment(found)
     assert (found.array, env["SLURM_ARRAY_TASK_COUNT"], env["SLURM_ARRAY_TASK_MAX"]) == ("1-9:2%2", "5", "9")
     assert becomes(found)["--array=1-9:2%2"] == "5 jobs, fit-x-1 to -9, at most 2 at once"
     assert found.fields["array"] == "line 2, --array=1-9:2%2"
@@ -280,6 +303,8 @@ def test_features_of_nodes() -> None:
         (["--dependency=afterok:job/a?afterok:job/b"], "met by any one of several"),
         (["--dependency=afterok:nb/lab"], "a Notebook does not end by itself"),
         (["--signal=@@"], "is no signal"),
+        (["--signal=STOP@60"], "is no signal"),
+        (["--signal=99"], "is no signal"),
     ],
 )
 def test_what_has_no_counterpart_and_cannot_be_left_out(lines: list[str], told: str) -> None:
@@ -398,43 +423,3 @@ def test_hosts() -> None:
         *(f"a{one}-x{two}" for one in ("01", "02", "03", "7") for two in (1, 2)),
         "b",
     ]
-
-
-def shims(folder: Path, script: str, **env: str) -> subprocess.CompletedProcess[str]:
-    for name, text in (("start", START), ("srun", SRUN), ("script", script)):
-        (folder / name).write_text(text)
-        (folder / name).chmod(0o755)
-    known = {"PATH": os.environ["PATH"], "SLURM_NTASKS_PER_NODE": "2", "SLURM_NTASKS": "4"} | env
-    return subprocess.run(
-        [str(folder / "start"), "one", "two words"], env=known, capture_output=True, text=True, timeout=60, check=False
-    )
-
-
-def test_the_script_runs_with_its_arguments_and_srun_starts_the_tasks_of_its_pod(tmp_path: Path) -> None:
-    task = "echo task $SLURM_PROCID $SLURM_LOCALID of $SLURM_NTASKS"
-    script = f"#!/bin/sh\necho \"$# $2 $SLURM_PROCID\"\nsrun --label -c 4 --mpi=pmix -J x sh -c '{task}'\n"
-    for rank, tasks in (("0", ("0 0", "1 1")), ("1", ("2 0", "3 1"))):
-        done = shims(tmp_path, script, RANK=rank, MASTER_ADDR="m")
-        first, *others = done.stdout.splitlines()
-        assert (done.returncode, first) == (0, f"2 two words {int(rank) * 2}"), done
-        assert sorted(others) == [f"task {task} of 4" for task in tasks]
-
-
-@pytest.mark.parametrize(
-    ("step", "rank", "lines", "code"),
-    [
-        ("srun -n1 echo x", "0", 1, 0),
-        ("srun -n 1 echo x", "1", 0, 0),
-        ("srun --ntasks-per-node=1 --ntasks=2 echo x", "1", 1, 0),
-        ("srun sh -c 'exit $((SLURM_PROCID + 3))'", "0", 0, 4),
-        ("srun", "0", 0, 1),
-    ],
-)
-def test_steps_of_fewer_tasks_and_their_exit_codes(tmp_path: Path, step: str, rank: str, lines: int, code: int) -> None:
-    done = shims(tmp_path, f"#!/bin/sh\n{step}\n", RANK=rank)
-    assert (len(done.stdout.splitlines()), done.returncode) == (lines, code), done
-
-
-def test_an_array_is_told_to_the_script(tmp_path: Path) -> None:
-    done = shims(tmp_path, "#!/bin/sh\necho $SLURM_ARRAY_TASK_ID $SLURM_LAUNCH_NODE_IPADDR\n", T9K_ARRAY_INDEX="7")
-    assert done.stdout == "7 127.0.0.1\n"

@@ -13,7 +13,6 @@ from t9ksched.workloads.compose.sbatch import words
 from t9ksched.workloads.compose.sbatch.plan import Around, Label, Plan
 
 _IMAGE: Final = re.compile(r"(?:docker://|dockerd://)?(?P<registry>[^#/]+)#(?P<rest>.+)")
-_SIGNAL: Final = re.compile(r"(?:[RB]+:)?(?P<signal>[A-Za-z0-9]+)(?:@(?P<seconds>[0-9]{1,6}))?")
 
 
 class Meaning(NamedTuple):
@@ -21,14 +20,6 @@ class Meaning(NamedTuple):
 
     read: Callable[[str, Around], Any]
     tell: Callable[[Any, Plan, Around], str]
-
-
-def signal_before(text: str) -> str:
-    """How long before its end the job is told, as a duration of ours."""
-    found = _SIGNAL.fullmatch(text)
-    if not found:
-        raise ValueError(f"{text!r} is no signal: write SIGNAL@SECONDS")
-    return words.duration(int(found["seconds"] or 60))
 
 
 def image(text: str) -> str:
@@ -163,6 +154,12 @@ def _export(value: dict[str, str], plan: Plan, _: Around) -> str:
     return f"env {', '.join(value)}" if value else "no variables: those of your shell stay there (-e K=V gives some)"
 
 
+def _signal(value: words.Signal, _plan: Plan, _: Around) -> str:
+    to = "the script alone" if value.script else "its steps, or what else it runs where none runs"
+    said = f"SIG{value.name} {words.duration(value.seconds)} before its end, to {to}"
+    return f"{said} (tasks do not hear SIG{value.odd})" if value.odd else said
+
+
 MEANINGS: Final[dict[str, Meaning]] = {
     "job-name": Meaning(
         _plain(str), lambda value, plan, around: f"name {around.name} (each job has a name of its own)"
@@ -191,7 +188,7 @@ MEANINGS: Final[dict[str, Meaning]] = {
     "array": Meaning(_array, _elements),
     "dependency": Meaning(_plain(words.dependency), lambda value, plan, around: f"no start before {value} is met"),
     "kill-on-invalid-dep": Meaning(_yes, lambda value, plan, around: _KILLED[value]),
-    "signal": Meaning(_plain(signal_before), lambda value, plan, around: f"SIGTERM {value} before its end"),
+    "signal": Meaning(_plain(words.signal), _signal),
     "reservation": Meaning(_plain(str), lambda value, plan, around: f"reservation {value}"),
     "chdir": Meaning(_plain(str), lambda value, plan, around: f"working directory {value}, in the container"),
     "container-workdir": Meaning(_plain(str), lambda value, plan, around: f"working directory {value}"),
@@ -221,6 +218,7 @@ UNMET: Final[dict[str, str]] = {
     "no-requeue": "a job that is evicted is queued again",
     "licenses": "licences are not counted",
     "comment": "jobs have labels and annotations",
+    "nodefile": "nodes are named by --nodelist",
     "switches": "the domain of a gang is that of its queue or PodGroup (topologyPolicy)",
     "container-mounts": "volumes are claims: --mount CLAIM:/path",
     "prefer": "features are required (--constraint) or not asked for",

@@ -12,16 +12,16 @@ _VALUE: Final = (
     " hint, mail-type, mail-user, mcs-label, mem, mem-bind, mem-per-cpu, mem-per-gpu, mincpus, network,"
     " ntasks-per-core, ntasks-per-gpu, ntasks-per-node, ntasks-per-socket, open-mode, power, prefer, priority,"
     " profile, reservation, segment, signal, sockets-per-node, switches, thread-spec, threads-per-core,"
-    " time-min, tmp, tres-bind, tres-per-task, uid, wckey, wrap, wait-all-nodes, oom-kill-step"
+    " time-min, tmp, tres-bind, tres-per-task, uid, wckey, wrap, wait-all-nodes, F nodefile"
 )
 _FLAG: Final = (
     "H hold, h help, I immediate, O overcommit, Q quiet, s oversubscribe, v verbose, V version, W wait, Z no-allocate,"
     " contiguous, disable-stdout-job-summary, ignore-pbs, no-requeue, parsable, reboot, requeue, spread-job, stepmgr,"
     " test-only, usage, use-min-nodes, no-container-mount-home, container-mount-home, container-readonly,"
     " container-writable, container-remap-root, no-container-remap-root, container-entrypoint,"
-    " no-container-entrypoint"
+    " no-container-entrypoint, consolidate-segments, spread-segments"
 )
-_PERHAPS: Final = "k no-kill, exclusive, get-user-env, nice, propagate, kill-on-invalid-dep, resv-ports"
+_PERHAPS: Final = "k no-kill, exclusive, get-user-env, nice, propagate, kill-on-invalid-dep, resv-ports, oom-kill-step"
 
 ALSO: Final = {"tasks-per-node": "ntasks-per-node", "workdir": "chdir"}
 """Other spellings."""

@@ -1,7 +1,7 @@
 """From a script with `#SBATCH` lines to the objects of a job, and to what is told of each line.
 
-The script lies in a ConfigMap of the job, beside `start` and `srun`. A job on one node is a batch Job; one on several
-is a gang of one pod a node, in each of which the script runs.
+The script lies in a ConfigMap of the job, beside the programs of `shims.py`. A job on one node is a batch Job; one on
+several is a gang of one pod a node, in each of which the script runs.
 """
 
 import re
@@ -27,10 +27,13 @@ from t9ksched.workloads.compose.job import Composed, compose
 from t9ksched.workloads.compose.sbatch.lines import Given, Script
 from t9ksched.workloads.compose.sbatch.meanings import MEANINGS, REFUSED, UNMET
 from t9ksched.workloads.compose.sbatch.plan import Around, Plan, plan
-from t9ksched.workloads.compose.sbatch.shims import FOLDER, SRUN, START
+from t9ksched.workloads.compose.sbatch.shims import FOLDER, SIGNAL, SIGNAL_TO, programs
+from t9ksched.workloads.compose.sbatch.words import TERM, duration
 from t9ksched.workloads.queueing import annotate
 
 _VOLUME: Final = "t9ksched-script"
+_GRACE: Final = 30
+"""Seconds that Kubernetes leaves a pod that is told to stop, unless it says otherwise."""
 _HOSTNAME: Final = "kubernetes.io/hostname"
 _ANNOTATIONS: Final = {
     "time": TIME_LIMIT_ANNOTATION,
@@ -52,6 +55,13 @@ _WORDS: Final = {
 """By the words of `Asked` the options that fill them."""
 _BODY: Final = (
     (re.compile(r"^\s*srun\b"), "srun", True, "starts the tasks of its own pod"),
+    (re.compile(r"^\s*srun\s.*--container-"), "srun --container-…", False, "a step has the image of the job: --image"),
+    (
+        re.compile(r"^\s*srun\s.*--mpi=pm"),
+        "srun --mpi",
+        False,
+        "processes of MPI do not find each other by it: see MPIJob",
+    ),
     (re.compile(r"^\s*(?:module|ml)\s"), "module", False, "there are no modules: the image has what is needed"),
     (
         re.compile(r"^\s*(?:sbatch|squeue|scancel|sinfo|sacct|scontrol)\b"),
@@ -106,7 +116,7 @@ def translate(script: Script, around: Around, mounts: Sequence[Mount] = (), env:
             annotate(composed.obj, annotation, values[option])
     if values.get("kill-on-invalid-dep"):
         annotate(composed.obj, AFTER_CANCEL_ANNOTATION, "true")
-    files = {"script": script.text, "start": START, "srun": SRUN}
+    files = {"script": script.text} | programs()
     meta = {key: value for key, value in composed.obj["metadata"].items() if key == "namespace"} | {"name": name}
     kept = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": files}
     return Translation(
@@ -156,7 +166,7 @@ def _asked(wanted: Plan, around: Around, mounts: Sequence[Mount], env: Mapping[s
         mounts=tuple(mounts),
     )
     if "signal" in values:
-        asked = replace(asked, annotations={SIGNAL_BEFORE_ANNOTATION: values["signal"]})
+        asked = replace(asked, annotations={SIGNAL_BEFORE_ANNOTATION: duration(values["signal"].seconds)})
     return asked
 
 
@@ -176,7 +186,10 @@ def _environment(wanted: Plan, around: Around) -> dict[str, str]:
         "SLURM_CPUS_PER_TASK": values.get("cpus-per-task", ""),
         "SLURM_CPUS_ON_NODE": wanted.cpu,
         "SLURM_GPUS_ON_NODE": wanted.cards or "",
+        "SLURM_GPUS_PER_TASK": values["gpus-per-task"].number if "gpus-per-task" in values else "",
     }
+    if (asked := values.get("signal")) is not None:
+        found |= {SIGNAL: asked.name if asked.name != TERM else "", SIGNAL_TO: "script" if asked.script else "steps"}
     if "array" in values:
         indices = read_array(values["array"]).indices
         found |= {"SLURM_ARRAY_JOB_ID": around.name, "SLURM_ARRAY_TASK_COUNT": len(indices)}
@@ -189,6 +202,8 @@ def _dress(composed: Composed, wanted: Plan, around: Around, files: str) -> None
     spec = composed.obj["spec"]
     template = spec["template"] if "template" in spec else spec["replicaSpecs"][0]["template"]
     pod = template["spec"]
+    if "signal" in wanted.values:
+        pod["terminationGracePeriodSeconds"] = max(_GRACE, wanted.values["signal"].seconds)
     pod.setdefault("volumes", []).append({"name": _VOLUME, "configMap": {"name": files, "defaultMode": 0o555}})
     pod["containers"][0].setdefault("volumeMounts", []).append({"name": _VOLUME, "mountPath": FOLDER})
     affinity: dict[str, Any] = {}

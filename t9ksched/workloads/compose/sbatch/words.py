@@ -17,6 +17,22 @@ _AT: Final = {"midnight": time(0), "noon": time(12), "elevenses": time(11), "fik
 _AHEAD: Final = re.compile(r"now(?:\+(\d{1,9})\s*([a-z]*))?")
 _AFTER: Final = {"afterok": OK, "afterany": ANY}
 _SECONDS: Final = {"second": 1, "minute": 60, "hour": 3600, "day": 86_400, "week": 604_800}
+_SIGNAL: Final = re.compile(r"(?:(?P<to>[RrBb]+):)?(?P<name>[A-Za-z0-9]+)(?:@(?P<seconds>[0-9]{1,5}))?")
+_NUMBERS: Final = {
+    1: "HUP",
+    2: "INT",
+    3: "QUIT",
+    6: "ABRT",
+    9: "KILL",
+    10: "USR1",
+    12: "USR2",
+    14: "ALRM",
+    15: "TERM",
+} | {18: "CONT", 23: "URG"}
+"""Signals of Linux by their numbers; not those that stop a process, which would never end."""
+_NOT_HEARD: Final = ("INT", "QUIT")
+"""What shells start in the background ignores these."""
+TERM: Final = "TERM"
 _MOST_HOSTS: Final = 10_000
 
 
@@ -51,6 +67,29 @@ def duration(seconds: int) -> str:
     """Seconds as people write a duration here: `1h30m`."""
     parts = [(seconds // 3600, "h"), (seconds % 3600 // 60, "m"), (seconds % 60, "s")]
     return "".join(f"{count}{unit}" for count, unit in parts if count) or "0"
+
+
+class Signal(NamedTuple):
+    """A signal that comes so many seconds before the end of a job; `script`: to the script alone, and not its steps.
+    `odd` is what was written where that is no signal that tasks get.
+    """
+
+    name: str
+    seconds: int
+    script: bool
+    odd: str = ""
+
+
+def signal(text: str) -> Signal:
+    """A signal as `USR1@300` or `B:TERM@60`."""
+    found = _SIGNAL.fullmatch(text)
+    name = found["name"].upper().removeprefix("SIG") if found else ""
+    if name.isdigit():
+        name = _NUMBERS.get(int(name), "")
+    if not found or name not in _NUMBERS.values():
+        raise ValueError(f"{text!r} is no signal: write NAME@SECONDS, such as USR1@300 or B:TERM@60")
+    odd = name if name in _NOT_HEARD else ""
+    return Signal(TERM if odd else name, max(1, int(found["seconds"] or 60)), "B" in (found["to"] or "").upper(), odd)
 
 
 class Memory(NamedTuple):
