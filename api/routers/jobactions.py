@@ -2,7 +2,7 @@
 limit of one that may run already.
 
 A running job cannot be held: that would be an eviction, which no endpoint here makes. A submitter may shorten the limit
-of the submitter's own job, and release one that did not start in time.
+of the submitter's own job, lower its priority, and release one that did not start in time.
 """
 
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ from starlette.responses import Response
 
 from api.auth import Actor, Caller, User, guarded
 from api.authorization import JobAccess, rules_of
-from api.http.fields import whole_number
+from api.http.fields import check_uid, unknown, whole_number
 from api.http.parameters import limit_text
 from api.http.problems import Problem, invalid
 from api.http.responses import BODY, Json, answer, at, body_of, documented
@@ -37,6 +37,8 @@ from t9ksched.store.job_overrides import JobControl
 
 _TAKEN_IN: Final = timedelta(seconds=10)
 """After so long a leader that works has taken in what was decided."""
+
+_NOTHING: Final[Mapping[str, Any]] = {}
 
 router = guarded("/apis/v1/workloads/{namespace}/{kind}/{name}/actions", "workloads")
 
@@ -66,14 +68,14 @@ async def release(namespace: str, kind: str, name: str, services: Given, caller:
 @router.post(
     "/prioritise",
     operation_id="prioritiseJob",
-    summary="Give a waiting job another priority within its queue",
-    responses=documented({200: ControlShape}, 400, 403, 404, 409, *BODY, 422, 503),
+    summary="Give a waiting job another priority within its queue: its submitter lowers it, a manager raises it too",
+    responses=documented({200: ControlShape}, 400, 403, 404, 409, 412, *BODY, 422, 503),
     openapi_extra=body_of(PriorityBody),
 )
 async def prioritise(namespace: str, kind: str, name: str, request: Request, services: Given, caller: User) -> Response:
     body = await services.bodies.mapping(request, caller.user)
     priority = whole_number(body, "priority", MAX_PRIORITY)
-    event, root = await _decided(services, caller, history.JOB_PRIORITISED, namespace, kind, name)
+    event, root = await _decided(services, caller, history.JOB_PRIORITISED, namespace, kind, name, body)
     return answer(_shape(await services.store.controls.prioritise(event, priority, root)))
 
 
@@ -81,12 +83,12 @@ async def prioritise(namespace: str, kind: str, name: str, request: Request, ser
     "/update",
     operation_id="updateJob",
     summary="Change the time limit of a job: its submitter shortens it, a manager of its queue lengthens it too",
-    responses=documented({200: ControlShape}, 400, 403, 404, 409, *BODY, 422, 503),
+    responses=documented({200: ControlShape}, 400, 403, 404, 409, 412, *BODY, 422, 503),
     openapi_extra=body_of(UpdateBody),
 )
 async def update(namespace: str, kind: str, name: str, request: Request, services: Given, caller: Actor) -> Response:
     body = await services.bodies.mapping(request, caller.user)
-    faults = [FieldError(key, "is unknown: the field is timeLimit") for key in body if key != "timeLimit"]
+    faults = unknown(body, "timeLimit")
     text = body.get("timeLimit")
     if not isinstance(text, str) or not text:
         faults.append(FieldError("timeLimit", f"{faulty(text, 'is no duration')}: write one such as 2h, or 0 for none"))
@@ -94,6 +96,7 @@ async def update(namespace: str, kind: str, name: str, request: Request, service
         raise invalid(faults)
     seconds = limit_seconds(str(limit_text(str(text))))
     resource, job = await seen(services, caller, namespace, kind, name)
+    check_uid(body, job)
     record = caller.decided.queues.get(str(job.get("queue")))
     if message := limit_fault(str(text), rules_of(record)[0] if record is not None else None):
         raise invalid([FieldError("timeLimit", message)])
@@ -206,14 +209,21 @@ async def _found(services: Services, namespace: str, kind: str, name: str) -> tu
 
 
 async def _decided(
-    services: Services, caller: Caller, event: str, namespace: str, kind: str, name: str
+    services: Services,
+    caller: Caller,
+    event: str,
+    namespace: str,
+    kind: str,
+    name: str,
+    body: Mapping[str, Any] = _NOTHING,
 ) -> tuple[Event, str]:
     """The decision as an event, and the UID of the root owner above the job if there is one, once it is clear that the
     job is there, waits, and is the caller's to decide about.
     """
     resource, job = await _found(services, namespace, kind, name)
     own = job.get("submitter") == caller.user and caller.role != tokens.VIEWER
-    own = own and event == history.JOB_RELEASED and _timed_out(job) and not is_held(caller, job)
+    lower = event == history.JOB_PRIORITISED and body["priority"] <= (job.get("priority") or 0)
+    own = own and (lower or (event == history.JOB_RELEASED and _timed_out(job) and not is_held(caller, job)))
     if not caller.rules(job.get("queue")) and not own:
         if not (await JobAccess.of(services, caller)).see(job):
             raise not_found(resource, namespace, name)
@@ -222,6 +232,7 @@ async def _decided(
             f"{resource.kind}/{name} waits in the queue {job.get('queue')!r}, which {caller.user!r} does not manage",
             remedy="ask a manager of the queue",
         )
+    check_uid(body, job)
     if job["phase"] not in ("Pending", "Waiting", "Paused"):
         raise Problem(
             "Conflict", f"{resource.kind}/{name} is {job['phase']}: only a job that waits can be decided about"

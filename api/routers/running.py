@@ -12,7 +12,7 @@ from fastapi import Query, Request
 from starlette.responses import Response
 
 from api.auth import Actor, Caller, guarded
-from api.http.fields import whole_number
+from api.http.fields import check_uid, whole_number
 from api.http.parameters import JobPriority, QueueName, ReservationName, StartAfter, TimeLimit, limit_text, moment_text
 from api.http.problems import Problem, from_kube, invalid
 from api.http.responses import BODY, Json, answer, body_of, documented
@@ -100,13 +100,14 @@ async def resume(namespace: str, kind: str, name: str, services: Given, caller: 
     summary="Give a job that runs more or fewer replicas",
     description="Elastic jobs within their range, and batch Jobs up to their completions. The quota of the queue"
     " holds: what does not fit waits." + _RIGHTS,
-    responses=documented({200: ChangedJob}, 400, 403, 404, 409, *BODY, 422, 503),
+    responses=documented({200: ChangedJob}, 400, 403, 404, 409, 412, *BODY, 422, 503),
     openapi_extra=body_of(ScaleBody),
 )
 async def scale(namespace: str, kind: str, name: str, request: Request, services: Given, caller: Actor) -> Response:
     body = await services.bodies.mapping(request, caller.user)
     replicas = whole_number(body, "replicas", _MOST_REPLICAS)
     resource, row, obj, job = await _owned(services, caller, namespace, kind, name)
+    check_uid(body, job)
     if job["phase"] in FINISHED:
         raise Problem("Conflict", f"{row.name}/{name} is {job['phase']}: its size means nothing any more")
     try:

@@ -121,6 +121,7 @@ class ScaleBody(BaseModel):
     """How many replicas a job is to have."""
 
     replicas: int = Field(ge=0, le=100_000, description="pods that run the job's program")
+    uid: str | None = Field(None, description="change it only if the job of that name is still this one; else 412")
 
 
 class Submitted(Shape):
@@ -217,12 +218,14 @@ class PriorityBody(BaseModel):
     """The new priority of a waiting job within its queue."""
 
     priority: int = Field(ge=0, le=100)
+    uid: str | None = Field(None, description="change it only if the job of that name is still this one; else 412")
 
 
 class UpdateBody(BaseModel):
     """What of a job is to be changed: its time limit, such as `2h`; `0` for none."""
 
     timeLimit: str
+    uid: str | None = Field(None, description="change it only if the job of that name is still this one; else 412")
 
 
 class ControlShape(Shape):

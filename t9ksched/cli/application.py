@@ -61,7 +61,7 @@ COMMANDS: Final = (
     _Command("pause", "running:pause", _DAY),
     _Command("resume", "running:resume", _DAY),
     _Command("scale", "running:scale", _DAY),
-    _Command("update", "control:update", _DAY),
+    _Command("update", "update:update", _DAY),
     _Command("resubmit", "running:resubmit", _DAY),
     _Command("cancel", "cancel:cancel", _DAY),
     _Command("notify", "notify:app", _DAY),

@@ -3,7 +3,7 @@
 import time
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from rich.text import Text
@@ -11,15 +11,46 @@ from rich.text import Text
 from t9ksched.cli.client import Client
 from t9ksched.cli.failure import BAD_USAGE, Failure
 from t9ksched.cli.following import PHASE_STYLES
+from t9ksched.cli.kinds import Target
 from t9ksched.cli.output import console, paragraph
 from t9ksched.model.job import FINISHED
 from t9ksched.model.names import ARRAY_LABEL
 
 Json = dict[str, Any]
+WAITING: Final = ("Pending", "Waiting", "Paused")
+"""Phases of a job that has not started."""
 _POLL_SECONDS: Final = 1.0
 _WORDS: Final = {"Pending": "wait", "Running": "run", "Succeeded": "succeeded", "Failed": "failed"}
 _SECONDS_EACH: Final = 0.2
 _GONE: Final = "deleted"
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """The jobs that a name means; `array` is the name if it is that of an array."""
+
+    jobs: tuple[Json, ...]
+    array: Target | None = None
+
+    @property
+    def waiting(self) -> tuple[Json, ...]:
+        """What a change is about: the job itself, or the elements that wait."""
+        return tuple(job for job in self.jobs if self.array is None or job.get("phase") in WAITING)
+
+
+def chosen(client: Client, target: Target) -> Chosen:
+    """The job of that name, or the elements of the array.
+
+    Raises:
+        Failure: there is neither.
+    """
+    try:
+        return Chosen((client.get(target.path),))
+    except Failure as failure:
+        found = elements(client, target.namespace, target.kind, target.name) if failure.name == "NotFound" else []
+        if not found:
+            raise
+        return Chosen(tuple(found), target)
 
 
 def elements_of(obj: Json, text: str) -> list[Json]:

@@ -49,6 +49,15 @@ def of_limiting(job: Json, seconds: int, now: datetime | None = None) -> list[st
     return [f"{_title(job)} has run for {ran} s already, and is ended at once: {_stopped(job)}"]
 
 
+def of_moving(job: Json, queue: str) -> list[str]:
+    """What another queue means for a job that waits."""
+    return [
+        f"{_title(job)}: a job keeps its queue for good, so it is submitted again in queue {queue} under another name,"
+        " with the priority that it was submitted with, and cancelled here. It is young there, and what waits for it"
+        " (--after) waits for the old name."
+    ]
+
+
 def of_scaling(job: Json, replicas: int) -> list[str]:
     """What another size means for a job that runs."""
     members = job.get("members") or {}

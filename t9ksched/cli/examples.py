@@ -35,7 +35,11 @@ EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
     "resubmit": ("resubmit job/fit",),
     "top": ("top", "top --mine --queue a100"),
     "timeline": ("timeline", "timeline --by queues --hours 48"),
-    "update": ("update pj/resnet --time-limit 2h",),
+    "update": (
+        "update pj/resnet --time-limit 2h",
+        "update job/sweep --priority 5",
+        "update pj/resnet --replicas 4 --yes",
+    ),
     "cancel": ("cancel pj/resnet", "cancel job/sweep -n vision --yes"),
     "completion": ("completion bash > ~/.local/share/bash-completion/completions/t9ksched", "completion fish"),
     "hold": ("hold pj/resnet",),

@@ -121,7 +121,14 @@ def test_a_manager_decides_about_what_waits(people: People) -> None:
     assert people.cli("bob", "hold", "pod/second")[0] == 1
     people.must("mona", "hold", "pod/second")
     until(lambda: "held by mona" in people.must("ann", "explain", "pod/second"), "the hold")
-    people.must("mona", "prioritise", "pod/second", "--priority", "70")
+    code, told = people.cli("ann", "update", "pod/second", "--priority", "80")
+    assert (code, "Forbidden" in told) == (1, True), "its submitter does not raise it"
+    people.must("mona", "prioritise", "pod/second", "--priority", "80")
+    until(
+        lambda: people.rest("ann", "GET", "/apis/v1/workloads/default/Pod/second")[1]["priority"] == 80, "its priority"
+    )
+    assert people.cli("bob", "update", "pod/second", "--priority", "70")[0] == 1
+    assert "has priority 70 now" in people.must("ann", "update", "pod/second", "--priority", "70")
     people.must("mona", "release", "pod/second")
     until(
         lambda: people.rest("ann", "GET", "/apis/v1/workloads/default/Pod/second")[1]["priority"] == 70, "its priority"

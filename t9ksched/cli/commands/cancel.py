@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from t9ksched.cli.arrays import elements
+from t9ksched.cli.arrays import chosen
 from t9ksched.cli.client import Client
 from t9ksched.cli.consequences import of_cancelling
 from t9ksched.cli.failure import BAD_USAGE, Failure
@@ -34,20 +34,17 @@ def cancel(
     arrays: dict[Target, list[Target]] = {}
 
     def find(target: Target) -> None:
-        try:
-            jobs.append(client.get(target.path))
-        except Failure as failure:
-            found = elements(client, target.namespace, target.kind, target.name) if failure.name == "NotFound" else []
-            if not found:
-                raise
-            arrays[target] = [Target(target.namespace, target.kind, str(job["name"])) for job in found]
-            names.append(f"{len(found)} jobs of the array {target}")
+        found = chosen(client, target)
+        if found.array is not None:
+            arrays[target] = [Target(target.namespace, target.kind, str(job["name"])) for job in found.jobs]
+            names.append(f"{len(found.jobs)} jobs of the array {target}")
         else:
+            jobs.extend(found.jobs)
             wanted.append(target)
             names.append(str(target))
 
-    if unknown := _refused([parse_target(target, namespace) for target in targets], find):
-        raise _failed("Nothing was cancelled", unknown, "Repeat with jobs that are there: t9ksched jobs")
+    if unknown := refused([parse_target(target, namespace) for target in targets], find):
+        raise failed("Nothing was cancelled", unknown, "Repeat with jobs that are there: t9ksched jobs")
     if not yes:
         for line in (line for job in jobs for line in of_cancelling(job)):
             paragraph(console(), line)
@@ -61,27 +58,27 @@ def cancel(
         console().print(f"{target} is being deleted")
         print_warnings((answer or {}).get("warnings") or (), str(target))
 
-    kept = _refused(wanted, delete)
+    kept = refused(wanted, delete)
     for array, those in arrays.items():
         lost = _delete_elements(client, those)
         console().print(f"{len(those) - len(lost)} jobs of the array {array} are being deleted")
         kept += lost
     if kept:
         count = len(wanted) + sum(map(len, arrays.values()))
-        raise _failed(f"{len(kept)} of {count} jobs were not cancelled", kept, "")
+        raise failed(f"{len(kept)} of {count} jobs were not cancelled", kept, "")
 
 
 def _delete_elements(client: Client, targets: list[Target]) -> list[Failure]:
     """Delete the elements of an array, a few at once; returns the failures. Those that went meanwhile are none."""
 
     def delete(target: Target) -> list[Failure]:
-        return [one for one in _refused([target], lambda each: client.delete(each.path)) if one.name != "NotFound"]
+        return [one for one in refused([target], lambda each: client.delete(each.path)) if one.name != "NotFound"]
 
     with ThreadPoolExecutor(_AT_ONCE) as threads:
         return [failure for found in threads.map(delete, targets) for failure in found]
 
 
-def _refused(targets: Iterable[Target], act: Callable[[Target], object]) -> list[Failure]:
+def refused(targets: Iterable[Target], act: Callable[[Target], object]) -> list[Failure]:
     """Call `act` for each target; returns the failures."""
     found = []
     for target in targets:
@@ -92,7 +89,7 @@ def _refused(targets: Iterable[Target], act: Callable[[Target], object]) -> list
     return found
 
 
-def _failed(what: str, failures: list[Failure], remedy: str) -> Failure:
+def failed(what: str, failures: list[Failure], remedy: str) -> Failure:
     """One failure that says what was not done, and why."""
     first = failures[0]
     if len(failures) == 1:
