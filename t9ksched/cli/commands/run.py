@@ -15,7 +15,7 @@ from t9ksched.cli.commands.profile import used
 from t9ksched.cli.following import follow
 from t9ksched.cli.jobwords import Words, in_environment, usage, with_words
 from t9ksched.cli.kinds import Target
-from t9ksched.cli.options import OutputOption, Service, with_service
+from t9ksched.cli.options import OutputOption, Service, data_dir_of, with_service
 from t9ksched.cli.output import Output, console, paragraph, print_json, print_warnings
 from t9ksched.cli.podaccess import KubeconfigOption, kubeconfig_of
 from t9ksched.cli.starting import OF_PARAMETERS, PANEL, AfterCancelOption, AfterOption, ArrayOption, after_query
@@ -85,7 +85,7 @@ def run(
     """Run a command on cards, without YAML. One pod is a Job; replicas, torchrun or a priority make it a
     PyTorchTrainingJob, whose pods start together or not at all.
     """
-    asked = filled(words, used(profile, context.params.get("data_dir")))
+    asked = filled(words, used(profile, data_dir_of(service)))
     query = {"namespace": asked.get("namespace"), "timeLimit": asked.pop("time_limit", None), "startAfter": begin}
     query |= {"reservation": asked.pop("reservation", None)}
     query |= after_query(after, cancel=after_cancel) | {"array": array}
@@ -93,7 +93,7 @@ def run(
     if pty:
         others = {"array": array, "follow": follow_it, "json": output is Output.json}
         interactive.check(asked, others, dry_run=dry_run)
-        config = None if dry_run else kubeconfig_of(kubeconfig, context.params.get("data_dir"), needed=True)
+        config = None if dry_run else kubeconfig_of(kubeconfig, data_dir_of(service), needed=True)
     try:
         composed = compose(
             Asked(
