@@ -79,11 +79,6 @@ class PastWaits:
         self.lines = {queue: line for queue, line in self.lines.items() if line.cycle >= self.cycle - 1}
         self.promised = {uid: told for uid, told in self.promised.items() if uid in holders}
 
-    def settle(self, queue: str) -> None:
-        """Gangs of this queue are about to be told: find out which kinds of theirs are told otherwise than before."""
-        for shared in self._shared.values():
-            shared.settle(queue)
-
     def note(self, rows: Sequence[int] | Indices) -> None:
         """On these nodes something may have changed since the last call of `change` or `change_noted`."""
         self._noted.update(rows)
@@ -135,7 +130,6 @@ class PastWaits:
             if shared is None:
                 assert self._static is not None
                 shared = self._shared[id(mask)] = Shared(mask, self.free, self._static.resources)
-                shared.settle(queue)
             kind = self._kinds[signature] = shared.kinds[signature] = Kind(ident, queue, pod_class, pods, shared)
         kind.shared.learned()
         return kind

@@ -11,10 +11,11 @@ import numpy as np
 
 from t9ksched.engine.arrays import Indices, Int64s, Mask, There
 from t9ksched.engine.nodes import LARGEST
-from t9ksched.engine.wait_kinds import PARTS, Kind, Signature
+from t9ksched.engine.wait_kinds import PARTS, Kind, Level, Signature
 
 _ENTRIES: Final = 1_000_000
 """So many kinds times rows are looked at together."""
+_LEVELS: Final = 64
 _ANY: Final = np.iinfo(np.int64).min
 
 
@@ -51,10 +52,9 @@ class Shared:
         self._needs: Int64s | None = None
         self._pods: Int64s = np.zeros(0, np.int64)
         self._best: Int64s | None = None
-        self._settled: dict[str, Int64s] = {}
-        """The most that was free on one of the nodes when kinds of a queue were last told of it, by resource."""
         self._named: dict[str, int] | None = None
-        self._listed: tuple[Int64s, list[int]] | None = None
+        self._levels: dict[Level, Level] = {}
+        self._level: tuple[Int64s, Level] | None = None
         self._inside: Inside | None = None
 
     def learned(self) -> None:
@@ -83,12 +83,17 @@ class Shared:
             known = self._inside = Inside(there, self.changed, free, now, free.max(axis=1, initial=0).tolist())
         return known
 
-    def most(self, needs: Sequence[tuple[int, int]]) -> list[int]:
-        """The same for the resources of these needs."""
-        if self._listed is None or self._listed[0] is not self._most():
-            self._listed = self._most(), self._most().tolist()
-        most = self._listed[1]
-        return [most[at] for at, _ in needs]
+    def level(self) -> Level:
+        """The most that is free on one of the nodes, in the order of the resources; mostly the same object while, and
+        when, that is the same.
+        """
+        best = self._most()
+        if self._level is None or self._level[0] is not best:
+            if len(self._levels) > _LEVELS:
+                self._levels.clear()
+            found = tuple(best.tolist())
+            self._level = best, self._levels.setdefault(found, found)
+        return self._level[1]
 
     def free_on(self, row: int) -> Mapping[str, int]:
         """What is free on one node, by resource."""
@@ -118,29 +123,6 @@ class Shared:
             some = slice(first, first + step)
             self._recount(old[:, some], new[:, some])
             self._look_closer(rows[some], new[:, some])
-
-    def settle(self, queue: str) -> None:
-        """Kinds of the queue of which no pod fits anywhere are told the most that is free of what they lack: find those
-        that are told otherwise than before.
-
-        That is looked at when they are about to be told: what came free in the meantime and was taken by others is
-        nothing to them.
-        """
-        now = self._most()
-        before = self._settled.get(queue)
-        if before is now:
-            return
-        self._settled[queue] = now
-        moved = np.flatnonzero(now != before) if before is not None else ()
-        if before is None or not len(moved):
-            return
-        self._prepare()
-        assert self._needs is not None
-        wanted = self._needs[:, moved]
-        for at in np.flatnonzero(((wanted > before[moved]) | (wanted > now[moved])).any(axis=1)).tolist():
-            kind = self._counted[at]
-            if kind.queue == queue and not kind.total:
-                kind.numbers_moved()
 
     def _prepare(self) -> None:
         """Bring the columns up to date."""

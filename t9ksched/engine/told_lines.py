@@ -1,23 +1,39 @@
 """A line of which all gangs were told without a turn, kept to be told again.
 
 While nothing changed for any of its gangs, a line is told at once, whatever its length. It learns which kinds of gangs
-may have to be told otherwise (`moved`), and finds those among the others that room on some nodes could help.
+may have to be told otherwise (`moved`), and finds those among the others that room on some nodes could help. Gangs of
+which no pod fits anywhere are told the most that is free of what they lack. As pods end and come that is soon as it
+was, so it is kept what all of the line were told at some such levels.
 """
 
 from collections.abc import Collection, Iterator
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from t9ksched.engine.arrays import Int64s, There
 from t9ksched.engine.plan import Waiting
 from t9ksched.engine.shared_rooms import Shared
-from t9ksched.engine.wait_kinds import Kind, Limits, Reasons, hopeless
+from t9ksched.engine.wait_kinds import Kind, Level, Limits, Reasons, hopeless
 from t9ksched.model.gang import Gang
 from t9ksched.model.reasons import Code
 
 _MANY: Final = 64
 """If more kinds than that are told otherwise, it is found out anew of which no pod fits anywhere."""
+
+
+_KEPT: Final = 3
+"""For so many levels it is kept what was told, besides the present one."""
+
+
+class _Before(NamedTuple):
+    """What was told at another level, and the kinds that may be told otherwise at that level by now."""
+
+    told: list[Waiting]
+    kinds: dict[Kind, Reasons]
+    counts: tuple[int, int]
+    moved: dict[Kind, None]
+    limits: Limits | None
 
 
 class ToldLine:
@@ -46,6 +62,9 @@ class ToldLine:
         self.cycle = cycle
         self.uids = frozenset(gang.uid for gang in source)
         self._of = of
+        self._shared: dict[Shared, Int64s] = {}
+        """The nodes that gangs of it may use, with the most that one of their pods needs of each resource."""
+        self._before: dict[tuple[Level, ...], _Before] = {}
         self._places: dict[Kind, list[int]] = {}
         self._closer: dict[Kind, None] | None = None
         """Kinds to which `_nowhere` does not apply; None before it is needed."""
@@ -56,6 +75,47 @@ class ToldLine:
         self.count()
         for kind in kinds:
             kind.line = self
+            most = self._shared.setdefault(kind.shared, np.zeros(kind.shared.free.shape[0], np.int64))
+            for at, units in kind.needs:
+                most[at] = max(most[at], units)
+        self._level = self._level_now()
+
+    def note(self, kind: Kind) -> None:
+        """What gangs of the kind are told may be another thing now, or would be at other levels."""
+        self.moved[kind] = None
+        for before in self._before.values():
+            before.moved[kind] = None
+
+    def _level_now(self) -> tuple[Level, ...]:
+        """The most that is free of each resource, as far as that decides what any gang is told."""
+        return tuple(
+            tuple(np.minimum(np.array(shared.level(), np.int64), most).tolist())
+            for shared, most in self._shared.items()
+        )
+
+    def follow(self) -> None:
+        """Another level may be the present one: then what was told at that is taken up, or all those of which no pod
+        fits anywhere are among those that moved.
+        """
+        now = self._level_now()
+        if now == self._level:
+            return
+        known = self._before.pop(now, None)
+        if len(self._before) >= _KEPT:
+            del self._before[next(iter(self._before))]
+        moved, counts = self.moved.copy(), (self.tried, self.searched)
+        for shared in self._shared:
+            # What is told of one node does not follow from the level.
+            moved.update(dict.fromkeys(kind for kind in shared.closer if kind in self.kinds))
+        self._before[self._level] = _Before(self.told, self.kinds, counts, moved, self.limits)
+        self._level = now
+        if known is not None and known.limits == self.limits:
+            self.told, self.kinds, (self.tried, self.searched) = known.told, known.kinds, known.counts
+            self.moved.update(known.moved)
+            self._closer = None
+        else:
+            self.told, self.kinds = self.told.copy(), self.kinds.copy()
+            self.moved.update(dict.fromkeys(kind for kind in self.kinds if kind.counted and not kind.total))
 
     def count(self) -> None:
         """Count the kinds that lack room, and those for which victims could be looked for."""

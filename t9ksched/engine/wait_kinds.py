@@ -21,12 +21,16 @@ if TYPE_CHECKING:
 
 Signature = tuple[object, ...]
 Reasons = tuple[Reason, ...]
+Level = tuple[int, ...]
+"""The most that is free of each resource on one node."""
 Limits = tuple[tuple[str, str, int, int], ...]
 """What the queue of a kind may have and has: account, resource, cap and held."""
 PARTS: Final = 512
 _REASONS: Final = 3
 """So many reasons of a kind are kept."""
 NOWHERE: Final = (-1, -1)
+_BY_NUMBERS: Final = (Code.INSUFFICIENT_RESOURCES, Code.TOPOLOGY_NOT_SATISFIED)
+"""Reasons that say nothing but numbers where no pod fits anywhere, whatever rules there are."""
 NO_ROOM_HELPS: Final = (Code.NO_NODE_MATCHES, Code.CARD_TYPE_MISMATCH, Code.NEVER_FITS)
 """A gang with one of these reasons would not fit after any eviction."""
 
@@ -64,6 +68,7 @@ class Kind:
     __slots__ = (
         "_before",
         "_lacks",
+        "_level",
         "able",
         "alone",
         "at",
@@ -107,8 +112,12 @@ class Kind:
         self.counted = self.alone = self.fixed = self.valid = False
         self.told: Reasons = ()
         self._lacks: Reasons = ()
-        self._before: tuple[object, dict[tuple[int, ...], Reason]] = None, {}
-        """What it was told lately where most was free of each resource: as pods end and come, that is soon so again."""
+        self._before: tuple[object, bool, dict[tuple[int, ...], Reasons]] = None, False, {}
+        """What it was told lately by numbers, while none of its pods fitted anywhere: as pods end and come, these are
+        soon the same again.
+        """
+        self._level: Level | None = None
+        """The most that was free when that was found out which it is told."""
         self.over_quota: Reason | None = None
         self.limits: Limits | None = None
         self.searched: tuple[int, int, int] | None = None
@@ -123,14 +132,61 @@ class Kind:
 
     def no_room(self) -> Reasons:
         """Why there is no room; empty where there may be, or that is not known."""
-        return self.lacks() if self.counted and self.alone else self.told
+        if not self.counted:
+            return self.told
+        if self.alone:
+            return self.lacks()
+        if not self.total:
+            self._follow()
+        return self.told
 
     def lacks(self) -> Reasons:
         """Why there is too little room for all its pods by numbers; empty where there is enough. It is counted."""
+        if not self.total:
+            self._follow()
         if not self._lacks and self.total < self.pods:
             reason = self.composed()
             self._lacks = () if reason is None else (reason,)
         return self._lacks
+
+    def _follow(self) -> None:
+        """None of its pods fits anywhere, so that it is told the most that is free of what it lacks."""
+        level = self.shared.level()
+        if level is self._level:
+            return
+        self._level = level
+        self._lacks, self.closest = (), NOWHERE
+        if not self.alone:
+            known = self._known()
+            self.told = known.get(self._numbers(), ())
+            if not self.told:
+                self.invalidate()
+
+    def learned(self) -> None:
+        """What it is told was found, of its numbers as they are: where they are the same it is told that again."""
+        by_numbers = self.counted and self.told and not (self.alone or self.total) and self._is_short()
+        if by_numbers and all(reason.code in _BY_NUMBERS for reason in self.told):
+            self._remember(self.told)
+
+    def _numbers(self) -> tuple[int, ...]:
+        level = self.shared.level()
+        return self.match, *[min(level[at], units) for at, units in self.needs]
+
+    def _is_short(self) -> bool:
+        """Whether no node has enough of one of the resources, so that nothing else is told of nodes."""
+        level = self.shared.level()
+        return any(level[at] < units for at, units in self.needs)
+
+    def _known(self) -> dict[tuple[int, ...], Reasons]:
+        if self._before[0] is not self.away or self._before[1] != self.alone:
+            self._before = self.away, self.alone, {}
+        return self._before[2]
+
+    def _remember(self, told: Reasons) -> None:
+        known = self._known()
+        if len(known) >= _REASONS:
+            known.clear()
+        known[self._numbers()] = told
 
     def numbers_moved(self) -> None:
         """The numbers, or what is told of nodes, are not what they were."""
@@ -138,13 +194,13 @@ class Kind:
         if not self.alone:
             self.valid = False
         if self.line is not None:
-            self.line.moved[self] = None
+            self.line.note(self)
 
     def invalidate(self) -> None:
         """What was told, or the numbers, are not true of the nodes as they are."""
         self.valid = False
         if self.line is not None:
-            self.line.moved[self] = None
+            self.line.note(self)
 
     def begin(self, cycle: int, demand: Mapping[str, int], fewest: int) -> None:
         """All about it is found anew in this cycle."""
@@ -153,6 +209,7 @@ class Kind:
         self.invalidate()
         self.counted = self.fixed = False
         self._lacks, self.closest = (), NOWHERE
+        self._level = self.shared.level()
 
     def fit_if(self, there: "There") -> int:
         """How many of its pods would fit if more was free on some nodes."""
@@ -172,21 +229,18 @@ class Kind:
         """Why there is no room, from the numbers; None where they do not say it."""
         if self.total:
             return self.told_of(self.fit, self.able)
-        shared = self.shared
-        if self._before[0] is not self.away:
-            self._before = self.away, {}
-        numbers, before = (self.match, *shared.most(self.needs)), self._before[1]
-        if (known := before.get(numbers)) is not None:
-            return known
+        shared, known = self.shared, self._known() if self.alone else {}
+        if told := known.get(self._numbers()):
+            return told[0]
         reason = explain.short_of(self.pod_class, self.match, shared.best())
         if reason is None:
             self._find_closest()
             row = self.closest[0]
             reason = explain.short_of(self.pod_class, self.match, shared.free_on(row), explain.CLOSEST)
             return None if reason is None else explain.with_additions(reason, self.away)
-        if len(before) >= _REASONS:
-            before.clear()
-        found = before[numbers] = explain.with_additions(reason, self.away)
+        found = explain.with_additions(reason, self.away)
+        if self.alone:
+            self._remember((found,))
         return found
 
     def told_of(self, fit: int, able: int, best: Mapping[str, int] | None = None) -> Reason | None:

@@ -40,7 +40,7 @@ class Learning:
             self._learn_of_holder(signature, gang, key, reasons)
             return
         answer = cycle.failures.answer(key)
-        if not (answer.over_quota or answer.no_room) or not self._told.follow(gang.queue):
+        if not (answer.over_quota or answer.no_room) or not self._told.follow():
             return
         kind = self._kind(signature, gang.queue, key)
         if kind.valid and kind.cycle == self._told.number:
@@ -65,6 +65,7 @@ class Learning:
             kind.valid = kind.valid and (kind.over_quota, *self._told.lacks(kind)) == answer.over_quota
             if not (kind.fixed or kind.alone):
                 kind.told = ()  # what it is told while its queue can pay is not known
+        kind.learned()
         known = bool(answer.no_victims) and not key.ruled and cycle.failures.is_known_to_fail(gang, key)
         kind.searched = (cycle.failures.past.scene, gang.priority, kind.shared.changed) if known else None
 
@@ -72,7 +73,7 @@ class Learning:
         """What a gang that waits for its victims is told may follow from the numbers of its kind, too."""
         if not (key.plain and gang.topology in ("None", "Preferred") and _is_counted(key)):
             return
-        if not self._told.follow(gang.queue):
+        if not self._told.follow():
             return
         kind = self._kind(signature, gang.queue, key)
         if not kind.valid:

@@ -91,7 +91,8 @@ class PromisedAgain:
             before = takes.get(placement.row)
             amounts = placement.takes.tolist()
             takes[placement.row] = amounts if before is None else list(map(int.__add__, before, amounts))
-        best = kind.shared.most(kind.needs)
+        level = kind.shared.level()
+        best = [level[at] for at, _ in kind.needs]
         fit = lent_fit = kind.fit
         able, pods, needs = kind.able, kind.pods, kind.needs
         for row, amounts in takes.items():

@@ -84,7 +84,7 @@ class ToldAgain:
         if not line or past.cycle != self.number or not self.looks_up(line.best().queue):
             return
         queue = line.best().queue
-        if not self.follow(queue):
+        if not self.follow():
             return
         evicts = self._preempt is not None and cycle.victims_matter(queue)
         holders = self.holders()
@@ -111,6 +111,7 @@ class ToldAgain:
                 return False
             yield from cycle.victims()  # a turn would have had the ledger told which pods leave
         limits = self._limits_of(queue)
+        known.follow()
         looked = dict(known.moved) if known.limits == limits else dict.fromkeys(known.kinds)
         if evicts and (there := cycle.come_free()) is not None:
             looked.update(dict.fromkeys(known.helped(there)))
@@ -239,14 +240,8 @@ class ToldAgain:
         spec = self._cycle.view.queues[queue].spec
         return not spec.closed and spec.ordering != "Strict"
 
-    def follow(self, queue: str) -> bool:
-        """Bring the numbers up to the room that is free now, for gangs of this queue. Returns whether they are."""
-        if not self._follow():
-            return False
-        self._past.settle(queue)
-        return True
-
-    def _follow(self) -> bool:
+    def follow(self) -> bool:
+        """Bring the numbers up to the room that is free now. Returns whether they are."""
         cycle, trial, past = self._cycle, self._cycle.trial, self._past
         rows = cycle.failures.take_moved()
         if self._state == trial.state and not rows:

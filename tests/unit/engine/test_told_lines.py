@@ -152,3 +152,22 @@ def test_gangs_with_rules_about_pods_are_told_again_while_no_pod_of_theirs_fits(
         full.live.charge(at, ONE_CARD)
         assert len(found.assignments) == 1
         assert counts.turns <= 2
+    _come_and_go(full)
+
+
+def test_what_was_told_at_a_level_is_told_again_when_it_is_reached_again() -> None:
+    full = Full(policy=BOTH)
+    full.settle()
+    _come_and_go(full)
+
+
+def _come_and_go(full: Full) -> None:
+    """A card comes free and is taken, over and over: who waits is told so, and costs nothing after the first times."""
+    for at in range(8):
+        full.live.discharge(at, ONE_CARD)
+        with_a_card, one = full.cycle()
+        full.live.charge(at, ONE_CARD)
+        without, other = full.cycle()
+        assert with_a_card.waiting != without.waiting
+        if at >= 2:
+            assert one.asked + one.composed + one.turns + other.asked + other.composed + other.turns <= 4
