@@ -1,0 +1,182 @@
+"""Jobs of other systems from outside: submitted, explained, started whole, paused, ended by limits, over kill -9."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from t9ksched.workloads.registry import KINDS
+from tests.acceptance.conftest import Up, queue, until
+from tests.integration.scheduler.foreign import definition, jobs_of, kubeflow_pods
+
+Json = dict[str, Any]
+PODS = "/api/v1/namespaces/default/pods"
+PYTORCH = """
+apiVersion: kubeflow.org/v1
+kind: PyTorchJob
+metadata: {name: NAME}
+spec:
+  pytorchReplicaSpecs:
+    Master:
+      template: {spec: {containers: [{name: main, image: i, resources: {limits: {nvidia.com/gpu: 8}}}]}}
+    Worker:
+      replicas: 2
+      template: {spec: {containers: [{name: main, image: i, resources: {limits: {nvidia.com/gpu: 8}}}]}}
+"""
+JOBSET = """
+apiVersion: jobset.x-k8s.io/v1alpha2
+kind: JobSet
+metadata: {name: sweep}
+spec:
+  replicatedJobs:
+  - name: workers
+    replicas: 2
+    template:
+      spec:
+        parallelism: 2
+        completions: 2
+        template: {spec: {restartPolicy: Never, containers: [{name: main, image: i, resources: {limits: {nvidia.com/gpu: 1}}}]}}
+"""
+
+
+class Operator:
+    """Plays the controllers of the other systems."""
+
+    def __init__(self, up: Up) -> None:
+        self.up = up
+
+    def path(self, kind: str, name: str = "") -> str:
+        resource = KINDS[kind].resource
+        return resource.path("default", name or None)
+
+    def get(self, kind: str, name: str) -> Json:
+        found: Json = self.up.kube("GET", self.path(kind, name))[1]
+        return found | {"kind": kind, "apiVersion": KINDS[kind].api_version}
+
+    def train(self, name: str, *, most: int = 99) -> None:
+        """The pods of a PyTorchJob, or none of them while it is suspended."""
+        job = self.get("PyTorchJob", name)
+        there = {pod["metadata"]["name"]: pod for pod in self.pods(name)}
+        if (job["spec"].get("runPolicy") or {}).get("suspend"):
+            for one in there:
+                self.up.kube("DELETE", f"{PODS}/{one}?gracePeriodSeconds=0")
+            return
+        for pod in kubeflow_pods(job, "pytorchReplicaSpecs")[:most]:
+            if pod["metadata"]["name"] not in there:
+                assert self.up.kube("POST", PODS, pod)[0] == 201
+
+    def sweep(self, name: str) -> None:
+        """The Jobs of a JobSet."""
+        for job in jobs_of(self.get("JobSet", name)):
+            assert self.up.kube("POST", "/apis/batch/v1/namespaces/default/jobs", job)[0] == 201
+
+    def pods(self, name: str) -> list[Json]:
+        return [pod for pod in self.up.pods() if pod["metadata"]["name"].startswith(f"{name}-")]
+
+    def bound(self, name: str) -> int:
+        return sum(bool(pod["spec"].get("nodeName")) for pod in self.pods(name))
+
+
+@pytest.fixture
+def service(tmp_path: Path) -> Iterator[Up]:
+    """A service over a cluster that has the kinds since before it started; it is killed once on the way."""
+    first = Up(tmp_path / "data")
+    for kind in ("JobSet", "PyTorchJob"):
+        crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+        assert first.kube("POST", crds, definition(KINDS[kind].resource))[0] == 201
+    assert first.rest("POST", "/apis/v1/admin/queues", queue("a100", 32, "NVIDIA-A100-PCIE-80GB"))[0] == 201
+    first.kill()
+    up = Up(tmp_path / "data")
+    yield up
+    up.stop()
+
+
+def phase(up: Up, name: str) -> str:
+    items = json.loads(up.must("jobs", "-o", "json"))["items"]
+    return str(next((job["phase"] for job in items if job["name"] == name), "none"))
+
+
+def test_a_life(service: Up, tmp_path: Path) -> None:
+    up, operator = service, Operator(service)
+    text = PYTORCH.replace("NAME", "resnet")
+    dry = up.must("submit", "-", "--queue", "a100", "--dry-run", stdin=text)
+    assert "PyTorchJob/resnet" in dry
+    up.must("submit", "-", "--queue", "a100", stdin=text)
+    made = operator.get("PyTorchJob", "resnet")
+    assert made["metadata"]["labels"] == {"scheduler.tensorstack.dev/queue": "a100"}
+    operator.train("resnet", most=2)
+    said = until(lambda: (out := up.must("explain", "pytorchjob/resnet")) and "2 of 3" in out and out, "a reason")
+    assert operator.bound("resnet") == 0, said
+    operator.train("resnet")
+    up.must("wait", "pytorchjob/resnet", "--for", "running")
+    assert (operator.bound("resnet"), up.held()) == (3, 24)
+    (job,) = [one for one in json.loads(up.must("jobs", "-o", "json"))["items"] if one["name"] == "resnet"]
+    assert (job["kind"], job["queue"], job["submitter"], job["members"]["min"]) == ("PyTorchJob", "a100", "admin", 3)
+    status, pods = up.rest("GET", "/apis/v1/workloads/default/PyTorchJob/resnet/pods")
+    assert (status, [(one["part"], one["rank"]) for one in pods["items"]]) == (
+        200,
+        [("master", 0), ("worker", 1), ("worker", 2)],
+    )
+    # Paused by the one field, and resumed.
+    up.must("pause", "pytorchjob/resnet", "--yes")
+    assert operator.get("PyTorchJob", "resnet")["spec"]["runPolicy"] == {"suspend": True}
+    operator.train("resnet")
+    until(lambda: up.held() == 0 and phase(up, "resnet") == "Paused", "a paused job")
+    up.must("resume", "pytorchjob/resnet")
+    operator.train("resnet", most=2)
+    # Killed between the first pods and the last one.
+    up.kill()
+    again = Up(tmp_path / "data")
+    try:
+        operator = Operator(again)
+        assert operator.bound("resnet") == 0
+        operator.train("resnet")
+        again.must("wait", "pytorchjob/resnet", "--for", "running")
+        assert again.held() == 24
+        assert again.audit().ok, str(again.audit())
+        # A time limit suspends it, and nothing else.
+        again.must("update", "pytorchjob/resnet", "--time-limit", "1s", "--yes")
+        until(
+            lambda: (operator.get("PyTorchJob", "resnet")["spec"].get("runPolicy") or {}).get("suspend") is True,
+            "suspension",
+        )
+        operator.train("resnet")
+        until(lambda: again.held() == 0, "free cards")
+        assert "time limit" in again.must("explain", "pytorchjob/resnet")
+        again.must("cancel", "pytorchjob/resnet", "--yes")
+        until(lambda: phase(again, "resnet") == "none", "nothing left")
+        events = [one["event"] for one in json.loads(again.must("history", "pytorchjob/resnet", "-o", "json"))["items"]]
+        assert {"submitted", "job-paused", "job-resumed", "time-limit-exceeded"} <= set(events)
+    finally:
+        again.stop()
+
+
+def test_a_jobset_is_one_job(service: Up) -> None:
+    up, operator = service, Operator(service)
+    up.must("submit", "-", "--queue", "a100", stdin=JOBSET)
+    operator.sweep("sweep")
+    up.must("wait", "js/sweep", "--for", "running")
+    names = [job["name"] for job in json.loads(up.must("jobs", "-o", "json"))["items"]]
+    assert names == ["sweep"]
+    status, pods = up.rest("GET", "/apis/v1/workloads/default/jobset/sweep/pods")
+    assert (status, [one["rank"] for one in pods["items"]]) == (200, [0, 1, 2, 3]), pods
+    assert up.audit().ok
+
+
+def test_what_is_wrong_is_told_with_its_path(service: Up) -> None:
+    broken = yaml.safe_load(PYTORCH.replace("NAME", "broken"))
+    broken["spec"]["pytorchReplicaSpecs"]["Worker"]["replicas"] = -1
+    done = service.cli("submit", "-", "--queue", "a100", stdin=yaml.safe_dump(broken))
+    assert (done.code, "spec.pytorchReplicaSpecs.Worker.replicas" in done.err) == (1, True), done.err
+    none = PYTORCH.replace("NAME", "x").replace("PyTorchJob", "TFJob").replace("pytorchReplicaSpecs", "tfReplicaSpecs")
+    done = service.cli("submit", "-", "--queue", "a100", stdin=none)
+    assert (done.code, "the cluster has no TFJob" in done.err) == (1, True), done.err
+    held = yaml.safe_load(PYTORCH.replace("NAME", "queued"))
+    held["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": "team"}
+    service.must("submit", "-", "--queue", "a100", stdin=yaml.safe_dump(held))
+    done = service.cli("pause", "pytorchjob/queued", "--yes")
+    assert (done.code, "of Kueue" in done.err) == (1, True), done.err
+    service.must("cancel", "pytorchjob/queued", "--yes")
