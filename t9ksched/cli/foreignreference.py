@@ -58,7 +58,8 @@ def _minimum(form: GangForm) -> str:
         found.append(_path(form.minimum))
     if form.bounds is not None:
         found.append(f"{_path(form.bounds.path)} of role {form.bounds.role}")
-    found += [_path((*groups.path, groups.least[-1])) for groups in form.groups if groups.least]
+    where = f" with {_path(form.elastic)}" if form.elastic else ""
+    found += [_path((*groups.path, groups.least[-1])) + where for groups in form.groups if groups.least]
     text = ", or ".join(found)
     if form.part:
         text += f"; each `{form.part}` by itself"

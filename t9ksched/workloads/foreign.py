@@ -13,6 +13,9 @@ from t9ksched.workloads.kind import Kind, Stop
 JOBSET: Final = Project("jobset", "JobSet")
 TRAINING: Final = Project("kubeflow-training", "Kubeflow Training Operator v1")
 MPI: Final = Project("kubeflow-mpi", "Kubeflow MPI Operator")
+TRAINER: Final = Project("kubeflow-trainer", "Kubeflow Trainer v2")
+LWS: Final = Project("lws", "LeaderWorkerSet")
+RAY: Final = Project("kuberay", "KubeRay")
 
 _JOB_NAME: Final = "training.kubeflow.org/job-name"
 _RUN_POLICY: Final = ("spec", "runPolicy")
@@ -129,6 +132,97 @@ _MPI_V2: Final = Kind(
     foreign=Foreign(MPI, deadline=_DEADLINE, selector=_JOB_NAME, direct=False, index=_REPLICA_INDEX),
 )
 
+_LWS: Final = Kind(
+    Resource("leaderworkerset.x-k8s.io", "v1", "leaderworkersets", "LeaderWorkerSet"),
+    pod=None,
+    block=(),
+    short=("lws",),
+    submitted=True,
+    followed="job",
+    endless=True,
+    gang=GangForm(
+        groups=(
+            Groups(
+                ("spec", "leaderWorkerTemplate"),
+                "one",
+                "leader",
+                template=(("leaderTemplate",), ("workerTemplate",)),
+                replicas=("",),
+            ),
+            Groups(
+                ("spec", "leaderWorkerTemplate"),
+                "one",
+                "worker",
+                template=(("workerTemplate",),),
+                replicas=("size",),
+                added=-1,
+            ),
+        ),
+        role="leaderworkerset.sigs.k8s.io/worker-index",
+        roles=(("0", "leader"), ("", "worker")),
+        part="leaderworkerset.sigs.k8s.io/group-index",
+        parts=("spec", "replicas"),
+        staged=((("spec", "startupPolicy"), "LeaderReady"),),
+    ),
+    foreign=Foreign(
+        LWS,
+        selector="leaderworkerset.sigs.k8s.io/name",
+        direct=False,
+        apart=("leaderworkerset.sigs.k8s.io/group-index",),
+        index="leaderworkerset.sigs.k8s.io/worker-index",
+    ),
+)
+
+
+def _ray(kind: str, cluster: Keys, *, below: bool, stop: Stop | None, foreign: Foreign, endless: bool = False) -> Kind:
+    """A kind of Ray, by where it describes the cluster: a head, and groups of workers."""
+    return Kind(
+        Resource("ray.io", "v1", f"{kind.lower()}s", kind),
+        pod=None,
+        block=(),
+        submitted=True,
+        followed="job",
+        endless=endless,
+        stop=stop,
+        gang=GangForm(
+            groups=(
+                Groups((*cluster, "headGroupSpec"), "one", "headgroup", replicas=("",)),
+                Groups(
+                    (*cluster, "workerGroupSpecs"),
+                    name="groupName",
+                    default=0,
+                    times=("numOfHosts",),
+                    least=("minReplicas",),
+                    off=("suspend",),
+                ),
+            ),
+            role="ray.io/group",
+            elastic=(*cluster, "enableInTreeAutoscaling"),
+            below=below,
+        ),
+        foreign=foreign,
+    )
+
+
+_RAY_CLUSTER: Final = "ray.io/cluster"
+_TRAIN_JOB: Final = Kind(
+    Resource("trainer.kubeflow.org", "v1alpha1", "trainjobs", "TrainJob"),
+    pod=None,
+    block=(),
+    submitted=True,
+    followed="job",
+    stop=_suspended(("spec", "suspend")),
+    gang=GangForm(role="jobset.sigs.k8s.io/replicatedjob-name", below=True),
+    foreign=Foreign(
+        TRAINER,
+        deadline=("spec", "activeDeadlineSeconds"),
+        selector="jobset.sigs.k8s.io/jobset-name",
+        direct=False,
+        apart=("jobset.sigs.k8s.io/job-index",),
+        index="batch.kubernetes.io/job-completion-index",
+    ),
+)
+
 FOREIGN: Final = (
     _JOBSET,
     _training("PyTorchJob", "pytorchReplicaSpecs", elastic=True),
@@ -138,5 +232,47 @@ FOREIGN: Final = (
     _training("JAXJob", "jaxReplicaSpecs"),
     _MPI_V2,
     _training("MPIJob.v1.kubeflow.org", "mpiReplicaSpecs"),
+    _TRAIN_JOB,
+    _LWS,
+    _ray(
+        "RayCluster",
+        ("spec",),
+        below=False,
+        stop=_suspended(("spec", "suspend")),
+        endless=True,
+        foreign=Foreign(RAY, phase=(("state",),), phases=(("suspended", "Paused"),), selector=_RAY_CLUSTER),
+    ),
+    _ray(
+        "RayJob",
+        ("spec", "rayClusterSpec"),
+        below=True,
+        stop=_suspended(("spec", "suspend")),
+        foreign=Foreign(
+            RAY,
+            deadline=("spec", "activeDeadlineSeconds"),
+            phase=(("jobDeploymentStatus",), ("jobStatus",)),
+            phases=(
+                ("Failed", "Failed"),
+                ("Suspended", "Paused"),
+                ("Retrying", ""),
+                ("SUCCEEDED", "Succeeded"),
+                ("FAILED", "Failed"),
+                ("STOPPED", "Failed"),
+            ),
+            selector=_RAY_CLUSTER,
+            named=("status", "rayClusterName"),
+            direct=False,
+        ),
+    ),
+    _ray(
+        "RayService",
+        ("spec", "rayClusterConfig"),
+        below=True,
+        stop=None,
+        endless=True,
+        foreign=Foreign(
+            RAY, selector=_RAY_CLUSTER, named=("status", "activeServiceStatus", "rayClusterName"), direct=False
+        ),
+    ),
 )
 """In the order in which they are told to people."""

@@ -13,6 +13,8 @@ from t9ksched.workloads.gangform import GangForm, Groups, Keys
 from t9ksched.workloads.kind import Kind
 
 _LARGEST: Final = 1_000_000
+Labelled = tuple[Mapping[str, str] | None, Mapping[str, str] | None]
+"""Labels and annotations of an object."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +65,13 @@ def counted(form: GangForm, root: Field) -> list[Counted]:
 def _of(form: GangForm, groups: Groups, root: Field) -> Iterator[Counted]:
     for role, entry in _entries(groups, root.at(*groups.path)):
         count = max(0, entry.at(*groups.replicas).whole(groups.default) + groups.added)
-        most = count
         elastic = not form.elastic or at(root.value, form.elastic) is True
-        least = min(entry.at(*groups.least).whole(0), most) if groups.least and elastic else count
+        least = count
+        if groups.least:
+            named = entry.at(*groups.least).whole(0)
+            count = max(count, named)
+            least = named if elastic else count
+        most = count
         if form.bounds is not None and role == form.bounds.role:
             least = min(root.at(*form.bounds.path).whole(least), most)
         each = entry.at(*groups.times).whole(1, low=1) if groups.times else 1
@@ -170,24 +176,34 @@ def like_part(gangs: list[ForeignGang], part: str) -> ForeignGang | None:
     )
 
 
-def queue_asked(
-    kind: Kind, metadata: tuple[Mapping[str, str] | None, Mapping[str, str] | None], spec: Mapping[str, Any]
-) -> str:
-    """The queue that an object names, by label or annotation (`metadata` has both), else by a label of its pods."""
-    for source in metadata:
-        if isinstance(source, Mapping) and (queue := source.get(QUEUE_LABEL)):
-            return str(queue)
+def queue_named(metadata: Labelled) -> str:
+    """The queue that an object names itself; empty if it names none."""
+    named = (source.get(QUEUE_LABEL) for source in metadata if isinstance(source, Mapping))
+    return next((str(queue) for queue in named if queue), "")
+
+
+def queue_asked(kind: Kind, metadata: Labelled, spec: Mapping[str, Any]) -> str:
+    """The queue that an object names, by label or annotation, else by a label of its pods."""
+    if queue := queue_named(metadata):
+        return queue
     if kind.gang is not None:
         for one in counted(kind.gang, Field({"spec": spec})):
             labels = at(one.template.value, ("metadata", "labels"))
-            if one.ours and isinstance(labels, Mapping) and (queue := labels.get(QUEUE_LABEL)):
-                return str(queue)
+            if one.ours and isinstance(labels, Mapping) and labels.get(QUEUE_LABEL):
+                return str(labels[QUEUE_LABEL])
     return DEFAULT_QUEUE
 
 
-def is_ours(kind: Kind, spec: Mapping[str, Any]) -> bool:
-    """Whether pods of an object are placed here, as far as the object itself says."""
-    return kind.gang is not None and any(one.ours for one in counted(kind.gang, Field({"spec": spec})))
+def is_ours(kind: Kind, metadata: Labelled, spec: Mapping[str, Any]) -> bool:
+    """Whether pods of an object are placed here, as far as the object itself says: of one that has no templates of
+    pods, whether it names a queue.
+    """
+    form = kind.gang
+    if form is None:
+        return False
+    if not form.groups:
+        return bool(queue_named(metadata))
+    return any(one.ours for one in counted(form, Field({"spec": spec})))
 
 
 def _named(roles: Iterable[tuple[str, int]]) -> tuple[tuple[str, int], ...]:

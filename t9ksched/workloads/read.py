@@ -97,11 +97,11 @@ def _kind(root: Field) -> Kind:
 def _scheduling(root: Field, kind: Kind) -> tuple[str, str, int, str | None]:
     """Scheduler, queue, priority and the group of a Pod."""
     if kind.foreign is not None:
-        spec = root["spec"].mapping()
-        if not is_ours(kind, spec):
+        spec, meta = root["spec"].mapping(), root["metadata"]
+        labelled = meta["labels"].mapping(), meta["annotations"].mapping()
+        if not is_ours(kind, labelled, spec):
             return DEFAULT_SCHEDULER, "", 0, None
-        meta = root["metadata"]
-        queue = queue_asked(kind, (meta["labels"].mapping(), meta["annotations"].mapping()), spec)
+        queue = queue_asked(kind, labelled, spec)
         if fault := value_fault(queue):
             meta["annotations"][QUEUE_LABEL].fault(fault.replace("label value", "queue name"))
         return SCHEDULER_NAME, queue, 0, None

@@ -38,7 +38,10 @@ spec:
       spec:
         parallelism: 2
         completions: 2
-        template: {spec: {restartPolicy: Never, containers: [{name: main, image: i, resources: {limits: {nvidia.com/gpu: 1}}}]}}
+        template:
+          spec:
+            restartPolicy: Never
+            containers: [{name: main, image: i, resources: {limits: {nvidia.com/gpu: 1}}}]
 """
 
 

@@ -79,7 +79,7 @@ def manifest(project: Project) -> str:
         "# `make reference` from the table of kinds; apply it beside the base:\n"
         f"# kubectl apply -f deploy/foreign/{project.name}.yaml\n"
     )
-    return head + "---\n".join([*(_of(project, role) for role in FOREIGN_ROLES), _policy(project)])
+    return head + "---\n".join(filter(None, [*(_of(project, role) for role in FOREIGN_ROLES), _policy(project)]))
 
 
 def _of(project: Project, role: str) -> str:
@@ -101,8 +101,12 @@ def _of(project: Project, role: str) -> str:
 
 
 def _policy(project: Project) -> str:
-    """What these rights are not for: of the objects only the field by which they are suspended is written."""
-    rules = (rule.to_dict() for rule in foreign_rules(project, SCHEDULER) if "patch" in rule.verbs)
+    """What these rights are not for: of the objects only the field by which they are suspended is written. Empty for
+    kinds that nothing is written of.
+    """
+    rules = [rule.to_dict() for rule in foreign_rules(project, SCHEDULER) if "patch" in rule.verbs]
+    if not rules:
+        return ""
     resources = "".join(
         f'    - {{apiGroups: [{", ".join(rule["apiGroups"])}], apiVersions: ["*"], operations: [UPDATE],'
         f" resources: [{', '.join(rule['resources'])}]}}\n"

@@ -14,7 +14,7 @@ from t9ksched.kube.resources import PODS, by_kind
 from t9ksched.kube.write.eviction import NotEvicted, TryLater, Victim, evict
 from t9ksched.model.api_resource import Resource
 from t9ksched.scheduler.state.records import PodRecord
-from t9ksched.workloads.registry import STOPS
+from t9ksched.workloads.registry import KINDS, STOPS
 
 _DEEPEST: Final = 8
 
@@ -70,7 +70,7 @@ class Stopper:
         Raises:
             ApiError: an owner could not be read.
         """
-        best: tuple[Resource, Object] = (
+        alone: tuple[Resource, Object] = (
             PODS,
             {
                 "apiVersion": "v1",
@@ -78,6 +78,7 @@ class Stopper:
                 "metadata": {"namespace": pod.namespace, "name": pod.name, "uid": pod.uid},
             },
         )
+        best = alone
         owner = pod.owner and {"apiVersion": pod.owner.api_version, "kind": pod.owner.kind, "name": pod.owner.name}
         for _ in range(_DEEPEST):
             if not owner:
@@ -94,6 +95,8 @@ class Stopper:
             item.setdefault("kind", owner["kind"])
             if (resource.group, resource.kind) in STOPS:
                 best = resource, item
+            elif resource.kind in KINDS and KINDS[resource.kind].foreign is not None:
+                best = alone  # what is below it would be put right by its controller
             references = item["metadata"].get("ownerReferences") or []
             owner = next((reference for reference in references if reference.get("controller")), None)
         return best

@@ -5,7 +5,6 @@ from typing import Any, Final
 from t9ksched.model import names
 from t9ksched.model.api_resource import Resource
 from t9ksched.model.duration import LONGEST_SECONDS
-from t9ksched.model.pod import Metadata
 from t9ksched.scheduler.report.ended import had
 from t9ksched.scheduler.report.restarts import restarts_of
 from t9ksched.scheduler.state.asks import asks_of
@@ -29,8 +28,9 @@ def job_record(job: JobObject, kind: Resource) -> JobRecord:
     row = row_of(kind)
     native, foreign = row.pod is not None, row.foreign
     if foreign is not None:
-        ours = is_ours(row, job.spec) or (row.gang is not None and row.gang.below and _names_queue(meta))
-        queue, priority = queue_asked(row, (meta.labels, meta.annotations), job.spec), 0
+        labelled = meta.labels, meta.annotations
+        ours = is_ours(row, labelled, job.spec)
+        queue, priority = queue_asked(row, labelled, job.spec), 0
     elif row.pod is not None:
         template = _at(job.spec, row.pod[1:])
         ours = (template.get("spec") or {}).get("schedulerName") == names.SCHEDULER_NAME
@@ -103,10 +103,6 @@ def _paused(spec: dict[str, Any]) -> bool:
     pause = mode.get("pause") if isinstance(mode, dict) else None
     enabled = pause.get("enabled") if isinstance(pause, dict) else str(mode or "").lower() == "paused"
     return bool(is_suspended(spec) or enabled)
-
-
-def _names_queue(meta: Metadata) -> bool:
-    return names.QUEUE_LABEL in (meta.labels or {}) or names.QUEUE_LABEL in (meta.annotations or {})
 
 
 def _batch_phase(conditions: dict[Any, Any], status: dict[str, Any]) -> str:

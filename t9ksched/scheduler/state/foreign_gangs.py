@@ -13,17 +13,20 @@ from uuid import NAMESPACE_OID, uuid5
 
 from t9ksched.model.pod import Metadata, OwnerReference
 from t9ksched.model.reasons import Code, Reason
+from t9ksched.model.whole import whole_number
 from t9ksched.scheduler.state.admission_gate import NAMING_NS
 from t9ksched.scheduler.state.objects import JobObject, PodGroupObject
 from t9ksched.scheduler.state.records import GangRecord, PodRecord
 from t9ksched.workloads.gangs import (
     ForeignGang,
     asks_for_gang,
+    at,
     gangs_of,
     is_ours,
     like_part,
     place_of,
     queue_asked,
+    queue_named,
 )
 from t9ksched.workloads.kind import Kind
 from t9ksched.workloads.registry import GANGS
@@ -79,6 +82,8 @@ class ForeignGangs:
     def __init__(self, state: "ClusterState") -> None:
         self._state = state
         self._makers: dict[str, _Maker] = {}
+        self._queues: dict[str, str] = {}
+        """The queues that objects of other projects name, by UID."""
         self._held: dict[str, _Awaiting] = {}
         self._awaited: dict[str, dict[str, None]] = {}
         """UIDs of held pods by UID of the object that they wait for."""
@@ -87,6 +92,8 @@ class ForeignGangs:
         """An object of a kind that may make gangs appeared or changed."""
         meta, form = job.metadata, kind.gang
         known = self._makers.get(meta.uid)
+        if kind.foreign is not None:
+            self._name_queue(meta.uid, queue_named((meta.labels, meta.annotations)))
         if form is None or not asks_for_gang(form, meta.annotations):
             if known is not None:
                 self.remove(meta.uid)
@@ -99,8 +106,11 @@ class ForeignGangs:
             maker.made = known.made
         self._makers[meta.uid] = maker
         for part in list(maker.made):
-            self._keep(maker, part)
-        if not form.part and is_ours(kind, job.spec):
+            if form.part and not maker.made[part].members and _is_beyond(part, at(obj, form.parts)):
+                self._end(maker, part)
+            else:
+                self._keep(maker, part)
+        if not form.part and is_ours(kind, (meta.labels, meta.annotations), job.spec):
             for gang in gangs:
                 self._keep(maker, gang.part)
         if known is None:
@@ -109,6 +119,8 @@ class ForeignGangs:
     def remove(self, uid: str) -> None:
         """An object is gone, or makes gangs no more: what is left of its pods waits for its end, or by itself."""
         maker = self._makers.pop(uid, None)
+        if maker is None or maker.kind.foreign is not None:
+            self._queues.pop(uid, None)
         if maker is None:
             return
         for part in list(maker.made):
@@ -118,18 +130,20 @@ class ForeignGangs:
         """An object above pods appeared or changed: its gangs may belong to another job now, pods may be told whose
         they are.
         """
+        self.arrived(uid)
+        owners = self._state.owners
+        owner = owners.titled(uid)
+        if owner is not None and owners.is_foreign(owner.reference):
+            for below in owners.below(uid):
+                self._state.job_events.hide(below)
+        self._keep_below(uid)
+
+    def arrived(self, uid: str) -> None:
+        """An object or a pod is known now: pods that waited for it may be told whose they are."""
         for pod_uid in list(self._awaited.pop(uid, ())):
             held = self._held.pop(pod_uid, None)
             if held is not None:
                 self._rejoin(held.pod)
-        owners = self._state.owners
-        owner = owners.titled(uid)
-        for below in (uid, *owners.below(uid)):
-            if below != uid and owner is not None and owners.is_foreign(owner.reference):
-                self._state.job_events.hide(below)
-            maker = self._makers.get(below)
-            for part in list(maker.made) if maker is not None else ():
-                self._keep(maker, part)  # type: ignore[arg-type]
 
     def place(self, pod: PodRecord) -> tuple[str, str]:
         """Name of the group and role of a pod; empty for one that is in no gang, or not known to be in one yet."""
@@ -138,7 +152,7 @@ class ForeignGangs:
         maker, missing = self._above(pod)
         self._release(pod.uid)
         if missing is not None:
-            ends = not _SELECTORS.intersection(pod.labels) and not self._state.owners.is_foreign(missing)
+            ends = _SELECTORS.isdisjoint(pod.labels) and not self._state.owners.is_foreign(missing)
             self._held[pod.uid] = _Awaiting(pod, missing, ends)
             self._awaited.setdefault(missing.uid, {})[pod.uid] = None
             return "", ""
@@ -174,6 +188,24 @@ class ForeignGangs:
         if uid in self._held:
             self._release(uid)
 
+    def _name_queue(self, uid: str, queue: str) -> None:
+        """An object names that queue, which counts for what it owns too; or names none."""
+        before = self._queues.get(uid, "")
+        if queue:
+            self._queues[uid] = queue
+        else:
+            self._queues.pop(uid, None)
+        if queue != before:
+            self._keep_below(uid)
+
+    def _keep_below(self, uid: str) -> None:
+        """Bring the groups of an object, and of those below it, up to date."""
+        for below in (uid, *self._state.owners.below(uid)):
+            maker = self._makers.get(below)
+            if maker is not None:
+                for part in list(maker.made):
+                    self._keep(maker, part)
+
     def top(self, reference: OwnerReference) -> OwnerReference:
         """The topmost job above an owner of pods, as far as it is followed."""
         return self._state.owners.top(reference)
@@ -193,13 +225,20 @@ class ForeignGangs:
                 reference = owners.above(reference.uid)
             elif (above := self._state.pods.get(reference.uid)) is not None:
                 reference = above.owner
-            elif owners.is_expected(reference) and (
-                owners.is_foreign(reference) or any(map(pod.labels.__contains__, (*_SELECTORS, *_INDEXED)))
-            ):
+            elif self._is_awaited(reference, pod):
                 return found, reference
             else:
                 break
         return found, None
+
+    def _is_awaited(self, reference: OwnerReference, pod: PodRecord) -> bool:
+        """Whether an object above a pod that is not known yet may say that the pod is in a gang."""
+        if reference.kind == "Pod":
+            return not _SELECTORS.isdisjoint(pod.labels)
+        owners = self._state.owners
+        if not owners.is_expected(reference):
+            return False
+        return owners.is_foreign(reference) or any(label in pod.labels for label in (*_SELECTORS, *_INDEXED))
 
     def _keep(self, maker: _Maker, part: str) -> None:
         """Make the group of a part, or bring it up to date."""
@@ -215,7 +254,9 @@ class ForeignGangs:
         gang.foreign = f"the {maker.kind.name} {meta.namespace}/{meta.name}"
         maker.made[part] = gang
         own = OwnerReference(maker.kind.api_version, maker.kind.name, meta.name, meta.uid, True)
-        state.group_events.upsert(_as_group(maker, like, name, part, self.top(own), gang.status))
+        top = self.top(own)
+        queue = self._queues.get(top.uid) or maker.queue
+        state.group_events.upsert(_as_group(maker, like, (name, part), (top, queue), gang.status))
         if gang.foreign_fault != like.fault:
             gang.foreign_fault = like.fault
             state.changes.gang_changed(gang)
@@ -250,11 +291,21 @@ class ForeignGangs:
                 del self._awaited[held.missing.uid]
 
 
+def _is_beyond(part: str, parts: Any) -> bool:
+    """Whether a part is of a larger number of parts than there are now."""
+    index = whole_number(part.partition(".")[0])
+    return isinstance(parts, int) and index is not None and index >= parts
+
+
 def _as_group(
-    maker: _Maker, gang: ForeignGang, name: str, part: str, owner: OwnerReference, status: dict[str, Any]
+    maker: _Maker,
+    gang: ForeignGang,
+    of: tuple[str, str],
+    job: tuple[OwnerReference, str],
+    status: dict[str, Any],
 ) -> PodGroupObject:
-    """The group as if a PodGroup said so."""
-    meta = maker.metadata
+    """The group of a name and a part, of a job and its queue, as if a PodGroup said so."""
+    (name, part), (owner, queue), meta = of, job, maker.metadata
     metadata = Metadata(
         name=name,
         namespace=meta.namespace,
@@ -265,4 +316,4 @@ def _as_group(
         owner_references=[owner],
     )
     roles = [{"name": role, "minMember": least} for role, least in gang.roles]
-    return PodGroupObject(metadata, {"minMember": gang.minimum, "roles": roles, "queue": maker.queue}, status)
+    return PodGroupObject(metadata, {"minMember": gang.minimum, "roles": roles, "queue": queue}, status)

@@ -249,9 +249,10 @@ class Owners:
             if reference.uid == uid:
                 return True
             owner = self._known.get(reference.uid)
-            if owner is None or owner.above is None:
+            above = owner.above if owner is not None else self.owner_of_pod(reference.uid)
+            if above is None:
                 return False
-            reference = owner.above
+            reference = above
         return False
 
     def root(self, gang: GangRecord) -> Root:

@@ -231,6 +231,7 @@ class PodEvents:
             self._state.usual.arrived(record.pod_class)
         if ours:
             self._state.joining.join(record, pod.spec.node_name or "")
+        self._state.foreign.arrived(meta.uid)
         return record
 
     def _claim(self, record: PodRecord, controller: OwnerReference | None) -> None:

@@ -13,4 +13,4 @@ def read(form: GangForm | None, root: Field) -> list[Template]:
     groups = counted(form, root)
     mine = [one for one in groups if one.ours] or groups
     times = root.at(*form.parts).whole(1) if form.parts else 1
-    return [read_template(one.template, one.role, one.replicas * times, one.least * times) for one in mine]
+    return [read_template(one.template, one.role, one.replicas * times, one.least * min(1, times)) for one in mine]

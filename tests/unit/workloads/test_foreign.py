@@ -12,7 +12,7 @@ from t9ksched.model.names import GANG_ANNOTATION, QUEUE_LABEL, SCHEDULER_NAME
 from t9ksched.workloads import runmode
 from t9ksched.workloads.foreign import FOREIGN
 from t9ksched.workloads.foreignstatus import phase_of
-from t9ksched.workloads.gangs import asks_for_gang, at, gangs_of, place_of, staged
+from t9ksched.workloads.gangs import asks_for_gang, at, gangs_of, like_part, place_of, staged
 from t9ksched.workloads.queueing import with_queue
 from t9ksched.workloads.read import read, validate
 from t9ksched.workloads.registry import GANGS, KINDS, kind_of
@@ -86,6 +86,28 @@ spec:
     Launcher: {replicas: 1, template: POD}
     Worker: {replicas: 2, template: POD}
 """
+LWS = """
+apiVersion: leaderworkerset.x-k8s.io/v1
+kind: LeaderWorkerSet
+spec:
+  replicas: 2
+  leaderWorkerTemplate: {size: 4, restartPolicy: RecreateGroupOnPodRestart, workerTemplate: POD}
+"""
+LWS_LABELS = {
+    "leaderworkerset.sigs.k8s.io/name": "train",
+    "leaderworkerset.sigs.k8s.io/group-index": "1",
+    "leaderworkerset.sigs.k8s.io/worker-index": "0",
+}
+RAY_CLUSTER = """
+apiVersion: ray.io/v1
+kind: RayCluster
+spec:
+  headGroupSpec: {rayStartParams: {}, template: POD}
+  workerGroupSpecs:
+  - {groupName: small-group, replicas: 3, minReplicas: 1, maxReplicas: 5, rayStartParams: {}, template: POD}
+  - {groupName: tpu, replicas: 1, numOfHosts: 4, rayStartParams: {}, template: POD}
+"""
+RAY_LABELS = {"ray.io/cluster": "train", "ray.io/node-type": "head", "ray.io/group": "headgroup"}
 MPI_V1 = MPI_V2.replace("v2beta1", "v1")
 
 
@@ -110,6 +132,7 @@ TABLE: list[Any] = [
         trained("MPIJob.kubeflow.org", "launcher"),
         "launcher",
     ),
+    ("RayCluster", RAY_CLUSTER, {"headgroup": 1, "small-group": 3, "tpu": 4}, RAY_LABELS, "headgroup"),
     ("MPIJob.v1.kubeflow.org", MPI_V1, {"launcher": 1, "worker": 2}, trained("", "worker"), "worker"),
 ]
 CASES = [(*row, number) for number, row in enumerate(TABLE)]
@@ -117,7 +140,9 @@ IDS = [f"{row[0]}-{number}" for number, row in enumerate(TABLE)]
 
 
 def test_the_table_has_every_kind() -> None:
-    assert {row[0] for row in TABLE} == {kind.name for kind in FOREIGN}
+    assert {row[0] for row in TABLE} | {"LeaderWorkerSet"} == {
+        kind.name for kind in FOREIGN if kind.gang is not None and not kind.gang.below
+    }
 
 
 @pytest.mark.parametrize(("kind", "text", "roles", "labels", "role", "number"), CASES, ids=IDS)
@@ -141,8 +166,11 @@ def test_what_starts_together(
 
 @pytest.mark.parametrize("kind", FOREIGN, ids=lambda kind: kind.name)
 def test_it_is_suspended_and_let_run_by_one_field(kind: Any) -> None:
+    if kind.name in ("LeaderWorkerSet", "RayService"):
+        assert not runmode.can_pause(kind)
+        return
     assert runmode.can_pause(kind)
-    path = ("spec", "suspend") if kind.name == "JobSet" else ("spec", "runPolicy", "suspend")
+    path = ("spec", "runPolicy", "suspend") if kind.resource.group == "kubeflow.org" else ("spec", "suspend")
     assert (at(kind.stop.patch, path), at(kind.stop.resume, path)) == (True, False)
     assert runmode.is_paused(kind.stop.patch, kind)
     assert phase_of(kind.foreign, kind.stop.patch["spec"], {}) == "Paused"
@@ -223,6 +251,75 @@ def test_a_fault_has_its_path() -> None:
     paths = {fault.path for fault in validate(given)}
     assert "spec.pytorchReplicaSpecs.Worker.replicas" in paths
     assert "spec.pytorchReplicaSpecs.Master.template.spec.containers" in paths
+
+
+def test_each_group_of_a_leader_and_its_workers_is_a_gang() -> None:
+    kind, given = KINDS["LeaderWorkerSet"], with_queue(obj(LWS), "q")
+    form = kind.gang
+    assert form is not None
+    (gang,) = gangs_of(kind, given, title="it")
+    assert (gang.minimum, dict(gang.roles)) == (4, {"leader": 1, "worker": 3})
+    assert place_of(form, given, LWS_LABELS) == ("1", "leader")
+    assert place_of(form, given, {**LWS_LABELS, "leaderworkerset.sigs.k8s.io/worker-index": "3"}) == ("1", "worker")
+    workload = read(given)
+    assert (workload.totals["nvidia.com/gpu"], workload.min_totals["nvidia.com/gpu"]) == (8, 4)
+    given["spec"]["startupPolicy"] = "LeaderReady"
+    assert [(one.part, one.minimum) for one in gangs_of(kind, given, title="it")] == [("leader", 1), ("worker", 3)]
+    assert place_of(form, given, LWS_LABELS) == ("1.leader", "leader")
+    found = like_part(gangs_of(kind, given, title="it"), "1.worker")
+    assert found is not None
+    assert found.minimum == 3
+
+
+def test_a_ray_cluster_that_scales_itself_needs_its_smallest_size() -> None:
+    given = with_queue(obj(RAY_CLUSTER), "q")
+    given["spec"]["enableInTreeAutoscaling"] = True
+    given["spec"]["workerGroupSpecs"][1]["minReplicas"] = 2
+    (gang,) = gangs_of(KINDS["RayCluster"], given, title="it")
+    assert dict(gang.roles) == {"headgroup": 1, "small-group": 1, "tpu": 8}
+    given["spec"]["workerGroupSpecs"][1]["suspend"] = True
+    (gang,) = gangs_of(KINDS["RayCluster"], given, title="it")
+    assert dict(gang.roles) == {"headgroup": 1, "small-group": 1}
+
+
+@pytest.mark.parametrize(("kind", "field"), [("RayJob", "rayClusterSpec"), ("RayService", "rayClusterConfig")])
+def test_what_owns_a_ray_cluster_is_read_as_one(kind: str, field: str) -> None:
+    given = obj(RAY_CLUSTER)
+    owner = with_queue({**given, "kind": kind, "spec": {field: given["spec"]}}, "q")
+    workload = read(owner)
+    assert (workload.kind, workload.queue, workload.replicas) == (kind, "q", 8)
+    form = KINDS[kind].gang
+    assert form is not None
+    assert not asks_for_gang(form, {})
+
+
+@pytest.mark.parametrize(
+    ("status", "phase"),
+    [
+        ({}, ""),
+        ({"jobStatus": "RUNNING", "jobDeploymentStatus": "Running"}, ""),
+        ({"jobStatus": "SUCCEEDED", "jobDeploymentStatus": "Complete"}, "Succeeded"),
+        ({"jobStatus": "FAILED", "jobDeploymentStatus": "Failed"}, "Failed"),
+        ({"jobStatus": "FAILED", "jobDeploymentStatus": "Retrying"}, ""),
+        ({"jobStatus": "STOPPED", "jobDeploymentStatus": "Complete"}, "Failed"),
+        ({"jobDeploymentStatus": "Suspended"}, "Paused"),
+    ],
+)
+def test_how_a_ray_job_goes(status: Object, phase: str) -> None:
+    foreign = KINDS["RayJob"].foreign
+    assert foreign is not None
+    assert phase_of(foreign, {}, status) == phase
+
+
+def test_a_train_job_is_ours_if_it_names_a_queue() -> None:
+    text = """
+apiVersion: trainer.kubeflow.org/v1alpha1
+kind: TrainJob
+spec: {runtimeRef: {name: torch-distributed}, trainer: {numNodes: 4}}
+"""
+    assert read(obj(text)).scheduler == "default-scheduler"
+    workload = read(with_queue(obj(text), "q"))
+    assert (workload.scheduler, workload.queue, workload.replicas) == (SCHEDULER_NAME, "q", 0)
 
 
 NATIVE = """

@@ -183,3 +183,96 @@ def test_a_set_whose_pods_come_one_after_the_other_cannot_start_whole() -> None:
     assert "its spec.podManagementPolicy is OrderedReady, not Parallel" in gang.reasons[0].message
     sets(seen("db", {**spec, "podManagementPolicy": "Parallel", "replicas": 1}, annotations={GANG_ANNOTATION: "true"}))
     assert len(decide(state)) == 1
+
+
+LWS, CLUSTER, RAY_JOB, TRAIN = (KINDS[name] for name in ("LeaderWorkerSet", "RayCluster", "RayJob", "TrainJob"))
+
+
+def part(name: str, owner: tuple[str, str, str], **labels: str) -> Any:
+    made = pod(name)
+    made.metadata.labels = labels
+    api_version, kind, above = owner
+    made.metadata.owner_references = [OwnerReference(api_version, kind, above, f"uid-{above}", True)]
+    return made
+
+
+def lws_events(state: ClusterState, groups: int = 2, size: int = 3) -> list[Callable[[], None]]:
+    """A set of groups: leaders by one StatefulSet, the workers of each by another that the leader's pod owns."""
+    sets, kinds = owner_upsert(state, SET.resource), job_upsert(state, LWS.resource)
+    spec = {"replicas": groups, "leaderWorkerTemplate": {"size": size, "workerTemplate": TEMPLATE}}
+    found: list[Callable[[], None]] = [
+        lambda: kinds(seen("llm", spec, labels={QUEUE_LABEL: "q"})),
+        lambda: sets(
+            seen("llm-leaders", {"replicas": groups, "template": TEMPLATE}, (LWS.api_version, LWS.name, "llm"))
+        ),
+    ]
+
+    def labels(group: int, index: int) -> dict[str, str]:
+        begin = "leaderworkerset.sigs.k8s.io"
+        return {f"{begin}/name": "llm", f"{begin}/group-index": str(group), f"{begin}/worker-index": str(index)}
+
+    def leader(group: int) -> None:
+        made = part(f"llm-{group}", ("apps/v1", "StatefulSet", "llm-leaders"), **labels(group, 0))
+        made.metadata.uid = f"uid-llm-{group}"
+        state.upsert_pod(made)
+
+    for group in range(groups):
+        found.append(lambda group=group: leader(group))  # type: ignore[misc]
+        above = ("v1", "Pod", f"llm-{group}")
+        workers = seen(f"llm-{group}-workers", {"replicas": size - 1, "template": TEMPLATE}, above)
+        found.append(lambda workers=workers: sets(workers))  # type: ignore[misc]
+        for index in range(1, size):
+            own = ("apps/v1", "StatefulSet", f"llm-{group}-workers")
+            worker = part(f"llm-{group}-{index}", own, **labels(group, index))
+            found.append(lambda worker=worker: state.upsert_pod(worker))  # type: ignore[misc]
+    return found
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_each_group_of_leader_and_workers_starts_whole_in_any_order(seed: int) -> None:
+    state = state_with()
+    order = lws_events(state)
+    random.Random(seed).shuffle(order)
+    started: set[str] = set()
+    for event in order:
+        event()
+        done = decide(state)
+        for group in {one.pod.rpartition("llm-")[2][0] for one in done}:
+            assert len([one for one in done if one.pod.rpartition("llm-")[2][0] == group]) == 3
+            started.add(group)
+    assert started == {"0", "1"}
+    gangs = state.groups_of("uid-llm")
+    assert sorted(gang.name for gang in gangs) == ["LeaderWorkerSet/llm[0]", "LeaderWorkerSet/llm[1]"]
+    assert [one.kind for one in state.jobs.values()] == ["LeaderWorkerSet"]
+
+
+def test_the_queue_of_the_topmost_job_counts() -> None:
+    state = state_with()
+    job_upsert(state, JOBSET.resource)(seen("tj", jobset().spec, (TRAIN.api_version, "TrainJob", "tj-up")))
+    job_upsert(state, JOB.resource)(seen("train-w-0", job(0).spec, (JOBSET.api_version, "JobSet", "tj")))
+    state.upsert_pod(member(0, 0))
+    assert state.pending == {} or all(gang.virtual for gang in state.pending)
+    up = seen("tj-up", {"runtimeRef": {"name": "torch"}}, annotations={QUEUE_LABEL: "q"})
+    job_upsert(state, TRAIN.resource)(up)
+    (gang,) = state.groups_of("uid-tj-up")
+    assert (gang.name, gang.queue, len(gang.members)) == ("JobSet/tj", "q", 1)
+    assert [(one.kind, one.queue) for one in state.jobs.values()] == [("TrainJob", "q")]
+
+
+def test_a_ray_job_is_one_job_over_its_cluster() -> None:
+    state = state_with()
+    head = {"template": TEMPLATE}
+    workers = [{"groupName": "W", "replicas": 2, "template": TEMPLATE}]
+    cluster = {"headGroupSpec": head, "workerGroupSpecs": workers}
+    job_upsert(state, RAY_JOB.resource)(seen("count", {"rayClusterSpec": cluster}, labels={QUEUE_LABEL: "q"}))
+    own = (CLUSTER.api_version, "RayCluster", "count-x")
+    for number, group in enumerate(("headgroup", "W")):
+        state.upsert_pod(part(f"count-{number}", own, **{"ray.io/cluster": "count-x", "ray.io/group": group}))
+        assert decide(state) == []
+    job_upsert(state, CLUSTER.resource)(seen("count-x", cluster, (RAY_JOB.api_version, "RayJob", "count")))
+    assert decide(state) == []
+    state.upsert_pod(part("count-2", own, **{"ray.io/cluster": "count-x", "ray.io/group": "W"}))
+    assert len(decide(state)) == 3
+    (gang,) = state.groups_of("uid-count")
+    assert (gang.queue, gang.spec.roles) == ("q", (("headgroup", 1), ("w", 2)))
+    assert [one.kind for one in state.jobs.values()] == ["RayJob"]
