@@ -23,7 +23,20 @@ from t9ksched.cli.messages.phrasebook import DOMAIN, FOLDER
 ROOT: Final = Path(__file__).parent
 _NO_DATE: Final = datetime(2000, 1, 1, tzinfo=UTC)
 """So that the same messages make the same file."""
-SPEAKING: Final = ("t9ksched/cli",)
+SPEAKING: Final = (
+    "t9ksched/cli",
+    "t9ksched/engine/explain",
+    "t9ksched/engine/placement",
+    "t9ksched/admission",
+    "t9ksched/scheduler/state",
+    "t9ksched/scheduler/report",
+    "t9ksched/scheduler/serve",
+    "t9ksched/scheduler/decide",
+    "t9ksched/scheduler/keep",
+    "t9ksched/scheduler/act",
+    *(f"t9ksched/workloads/compose/{name}.py" for name in ("asked", "job", "setting")),
+    *(f"t9ksched/workloads/compose/sbatch/{name}.py" for name in ("lines", "meanings", "plan", "translation", "words")),
+)
 """Whose messages people read: the commands, and what of the service says why something waits or is refused."""
 
 
@@ -42,20 +55,22 @@ def _messages() -> Iterator[tuple[str, str]]:
     for text, place in of_commands():
         yield text, place
     for folder in SPEAKING:
-        for path in sorted((ROOT / folder).rglob("*.py")):
+        for path in [ROOT / folder] if folder.endswith(".py") else sorted((ROOT / folder).rglob("*.py")):
             place = path.relative_to(ROOT).as_posix()
             yield from ((one.text, place) for one in messages_in(path.read_text()))
 
 
-def catalogue(language: str) -> Catalog:
-    """The catalogue of a language as it is shipped."""
+def shipped(language: str) -> Catalog:
+    """The catalogue of a language as it is committed."""
     with (_folder(language) / f"{DOMAIN}.po").open("rb") as file:
-        return read_po(file, locale=language)
+        found = read_po(file, locale=language)
+    found.creation_date = found.revision_date = _NO_DATE
+    return found
 
 
 def updated(language: str) -> Catalog:
     """The catalogue of a language with the messages of the code, no more and no fewer."""
-    found = catalogue(language)
+    found = shipped(language)
     found.update(template(), no_fuzzy_matching=True)
     found.creation_date = found.revision_date = _NO_DATE
     return found

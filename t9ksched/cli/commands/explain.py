@@ -152,8 +152,8 @@ def _show_links(links: list[dict[str, Any]], out: Console) -> None:
 
 def _holds(holder: dict[str, Any]) -> str:
     cards, holds = holder.get("gpus"), holder.get("holds") or {}
-    if "cards" in holds:
-        return f"{holds['cards']} cards"
+    if (count := holds.get("cards")) is not None:
+        return f"{count} cards"
     return f"{cards} GPU{'' if cards == 1 else 's'}" if cards else _amount(holder.get("holds") or {}) or "–"
 
 

@@ -44,8 +44,8 @@ def usage(
         rows = [_row(row, groups) for row in report["items"]]
         if len(rows) != 1:
             rows.append(_row(dict.fromkeys(groups, "") | report["total"] | {groups[0]: "total", "jobs": ""}, groups))
-        numbers = ("GPU HOURS", "HELD BEFORE RUN", "JOBS")
-        print_table(console(), table((*(name.upper() for name in groups), *numbers), rows, right=numbers))
+        number_columns = ("GPU HOURS", "HELD BEFORE RUN", "JOBS")
+        print_table(console(), table((*(name.upper() for name in groups), *number_columns), rows, right=number_columns))
 
 
 def _row(row: dict[str, object], groups: list[str]) -> list[str]:

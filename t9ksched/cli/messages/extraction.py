@@ -101,7 +101,8 @@ class _Reader:
 
     def _of_call(self, node: ast.Call) -> Iterator[Message]:
         name = _called(node.func)
-        yield from self._of(node.func)
+        if name not in _SILENT:
+            yield from self._of(node.func)
         if name in _SPELT:
             for argument in node.args[:1]:
                 yield from self._of(argument, word=True)
@@ -234,7 +235,7 @@ def _written(pieces: Pieces) -> str:
 def _is_message(text: str, *, word: bool) -> bool:
     """Whether a person would read it: it has a word, and more than that unless a word is enough here."""
     bare = HOLE.sub("\0", text)
-    if not _WORD.search(bare):
+    if not _WORD.search(bare) or text.startswith("#!"):
         return False
     return word or "\0" in bare or len(bare.split()) > 1
 

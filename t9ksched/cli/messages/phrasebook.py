@@ -1,12 +1,13 @@
 """Translates sentences that were made from templates: finds the template, and puts the values into its translation.
 
 Several templates may make one sentence, and values may be phrases with templates of their own. Of all readings of a
-text the one is taken that leaves the fewest English words; of equal ones that of the template with the most letters.
-A value without a blank is a name, a number or a code, and stays as it is.
+text the one is taken that leaves the fewest English words; of equal ones that of the longest templates. A value without
+a blank is a name, a number or a code, and stays as it is.
 """
 
 import re
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from gettext import GNUTranslations
 from pathlib import Path
@@ -17,12 +18,20 @@ from t9ksched.cli.messages.extraction import HOLE
 FOLDER: Final = Path(__file__).parent
 DOMAIN: Final = "t9ksched"
 _LONGEST: Final = 4000
-"""Characters; longer texts are taken apart by lines only."""
+"""Characters; longer texts are shown as they are."""
 _SURE: Final = 3
 """Words of its own that a template needs to be believed where its values are not understood."""
+_NUMBER: Final = "count"
+"""The name of values that are one word."""
 _REMEMBERED: Final = 20_000
 _ENGLISH: Final = re.compile(r"(?:^|(?<=[\s('\"]))[A-Za-z]?[a-z]+(?=$|[\s.,;:!?)'\"])")
 """A word of prose, not of a path, an option or a name with signs in it."""
+_WORD: Final = re.compile("[A-Za-z]+")
+_TOUCHED: Final = re.compile(r"[A-Za-z]*\{\w+\}[A-Za-z]*")
+_TRIED: Final = 8
+"""Readings by templates that are compared, those of the longest ones."""
+_COMMAND: Final = re.compile(r"\S*\bt9ksched (?!is |did )")
+"""A command as it is typed begins so."""
 _MARKS: Final = ((". ", "。"), ("; ", "；"), (": ", "："), (", ", "，"), (" and ", "和"), (" or ", "或"))
 """What joins phrases, with what does so in Chinese; the strongest first."""
 _JOINTS: Final = ",;: ，；：（"
@@ -32,15 +41,12 @@ _SPACED: Final = re.compile(f"(?<=[{_CHINESE}]) (?=[（，。；：、！？])|(
 
 
 class Template(NamedTuple):
-    """One message with values. `letters` and `words` are how many it has of its own, `anchor` a part that any text of
-    it has.
-    """
+    """One message with values. `words` is how many it has of its own."""
 
     source: str
     translation: str
-    letters: int
+    weight: int
     words: int
-    anchor: str
 
 
 _FUNCTION_WORDS: Final = frozenset(
@@ -86,12 +92,20 @@ _FUNCTION_WORDS: Final = frozenset(
 """Words that are never names: a template that takes one for a value has cut a sentence in the wrong place."""
 
 
+THINGS: Final = (
+    *("{count} node", "{count} nodes", "{count} pod", "{count} pods", "{count} job", "{count} jobs"),
+    *("{count} member", "{count} members", "{count} lost member", "{count} lost members"),
+    *("{count} card", "{count} cards", "{count} more pod", "{count} more pods", "{count} more"),
+)
+"""What sentences of the service and of commands count by one function for all things."""
+
+
 class Reading(NamedTuple):
-    """A translation, how many English words it leaves, and how many letters its template has."""
+    """A translation, how many English words it leaves, and the weight of its templates."""
 
     text: str
     left: int
-    letters: int = 0
+    weight: int = 0
 
 
 class _Catalogue(GNUTranslations):
@@ -117,7 +131,7 @@ class Phrasebook:
             **messages,
         }
         self._known: dict[str, Reading] = {}
-        self._patterns: dict[str, re.Pattern[str]] = {}
+        self._patterns: dict[str, tuple[re.Pattern[str], re.Pattern[str]]] = {}
 
     @classmethod
     def of(cls, language: str) -> "Phrasebook":
@@ -141,12 +155,20 @@ class Phrasebook:
         return None if found is None else found[1]
 
     @cached_property
-    def _templates(self) -> list[Template]:
-        """Those with the most letters first."""
-        return sorted(
-            (_template(source, told) for source, told in self._messages.items() if HOLE.search(source)),
-            key=lambda one: -one.letters,
-        )
+    def _templates(self) -> dict[str, list[Template]]:
+        """The templates by a word that each text of them has, the rarest; by none where there is no such word."""
+        made = [_template(source, told) for source, told in self._messages.items() if HOLE.search(source)]
+        words = [_whole_words(one.source) for one in made]
+        often = Counter(word for each in words for word in each)
+        found: dict[str, list[Template]] = {}
+        for template, each in zip(made, words, strict=True):
+            found.setdefault(min(each, key=lambda word: (often[word], word), default=""), []).append(template)
+        return found
+
+    def _candidates(self, text: str) -> list[Template]:
+        """The templates that may have made a text, the longest first."""
+        words = dict.fromkeys(["", *_WORD.findall(text)])
+        return sorted((one for word in words for one in self._templates.get(word, ())), key=lambda one: -one.weight)
 
     def _read(self, text: str) -> Reading:
         """The best reading of a text."""
@@ -163,73 +185,79 @@ class Phrasebook:
         if not _is_phrase(text):
             return Reading(text, int(text in _FUNCTION_WORDS))
         if text in self._messages:
-            return Reading(self._messages[text], 0, len(text))
-        best = Reading(text, len(_ENGLISH.findall(text)))
-        if not best.left:
-            return best
-        if "\n" in text or len(text) > _LONGEST:
-            return self._of_lines(text) if "\n" in text else best
-        name, _, said = text.partition(" ")
-        if not _ENGLISH.match(name) and said in self._messages:
-            return Reading(f"{name} {self._messages[said]}", 0)  # a name, and what is said of it
-        if (found := self._of_templates(text)) is not None and found[0].left < best.left:
-            best = found[0]
-        if best.left and not _ENGLISH.match(name):
-            read = self._read(said)
-            best = min(best, read._replace(text=f"{name} {read.text}"), key=lambda one: one.left)
-        if best.left and text.endswith(".") and not text.endswith(".."):
-            inner = self._read(text[:-1])
-            if inner.left < best.left:
-                best = inner._replace(text=f"{inner.text}。" if inner.text != text[:-1] else text)
-        for mark, chinese in _MARKS:
-            if not best.left:
-                break
-            if mark in text:
-                best = min(best, self._of_parts(text, mark, chinese), key=lambda one: one.left)
-        return best
+            return Reading(self._messages[text], 0, _weight(text))
+        left = 0 if _COMMAND.match(text) else len(_ENGLISH.findall(text))
+        if not left or len(text) > _LONGEST:
+            return Reading(text, left)
+        return min(self._readings(text, Reading(text, left)), key=lambda one: (one.left, -one.weight))
 
-    def _of_lines(self, text: str) -> Reading:
-        if (found := self._of_templates(text)) is not None and not found[0].left:
-            return found[0]
-        lines = [self._read(line) for line in text.split("\n")]
-        return Reading("\n".join(line.text for line in lines), sum(line.left for line in lines))
+    def _readings(self, text: str, untouched: Reading) -> Iterator[Reading]:
+        yield untouched
+        if (found := self._of_templates(text)) is not None:
+            yield found[0]
+        if "\n" in text:
+            yield self._of_parts(text.partition("\n"), "\n")
+            return
+        name, _, said = text.partition(" ")
+        if not _ENGLISH.match(name) and name[-1] not in _JOINTS:
+            read = self._read(said)
+            yield read._replace(text=f"{name} {read.text}")
+        if text.endswith(".") and not text.endswith(".."):
+            read = self._read(text[:-1])
+            yield read._replace(text=f"{read.text}{'.' if read.left else '。'}")
+        for mark, chinese in _MARKS:
+            if mark in text:
+                yield self._of_parts(text.partition(mark), chinese)
+                yield self._of_parts(text.rpartition(mark), chinese)
 
     def _of_templates(self, text: str) -> tuple[Reading, dict[str, str]] | None:
         """The best reading by one template, and its values as they are shown."""
         best: tuple[Reading, dict[str, str]] | None = None
-        for template in self._templates:
-            if template.anchor not in text:
-                continue
-            found = self._pattern(template.source).fullmatch(text)
-            if found is None:
-                continue
-            values = {name: self._read(value) for name, value in found.groupdict().items()}
-            left = sum(value.left for value in values.values())
-            if left and template.words < _SURE:
-                continue  # `{name} is {phase}` reads much that is another sentence
-            if best is None or left < best[0].left:
-                shown = {name: value.text for name, value in values.items()}
-                best = Reading(_filled(template.translation, shown), left, template.letters), shown
-                if not left:
+        fitting = 0
+        for template in self._candidates(text):
+            for pattern in self._patterns_of(template.source):
+                found = pattern.fullmatch(text)
+                if found is None:
                     break
+                fitting += 1
+                values = {name: self._read(value) for name, value in found.groupdict().items()}
+                left = sum(value.left for value in values.values())
+                if left and template.words < _SURE:
+                    continue  # `{name} is {phase}` reads much that is another sentence
+                weight = template.weight + sum(value.weight for value in values.values())
+                weight -= sum(_is_phrase(value.text) and not value.weight for value in values.values())
+                if best is None or (left, -weight) < (best[0].left, -best[0].weight):
+                    shown = {name: value.text for name, value in values.items()}
+                    best = Reading(_filled(template.translation, shown), left, weight), shown
+            if fitting >= _TRIED:
+                break
         return best
 
-    def _of_parts(self, text: str, mark: str, chinese: str) -> Reading:
-        """The reading of each part between marks; with Chinese marks where all of it is Chinese then."""
-        parts = text.split(mark)
-        read = [self._read(part) for part in parts]
-        left = sum(one.left for one in read)
-        is_chinese = any(one.text != part for one, part in zip(read, parts, strict=True)) and not left
-        return Reading((chinese if is_chinese else mark).join(one.text for one in read), left)
+    def _of_parts(self, parts: tuple[str, str, str], chinese: str) -> Reading:
+        """The reading of what stands before and behind a mark; with that of Chinese where all is Chinese then."""
+        before, mark, behind = self._read(parts[0]), parts[1], self._read(parts[2])
+        left, weight = before.left + behind.left, before.weight + behind.weight
+        return Reading(f"{before.text}{mark if left or not weight else chinese}{behind.text}", left, weight)
 
-    def _pattern(self, source: str) -> re.Pattern[str]:
+    def _patterns_of(self, source: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
+        """Patterns of a template: one whose values are as short as they can be, one with long ones."""
         if source not in self._patterns:
-            at, parts = 0, []
-            for found in HOLE.finditer(source):
-                parts += [re.escape(source[at : found.start()]), f"(?P<{_group(found[1])}>.*?)"]
-                at = found.end()
-            self._patterns[source] = re.compile("".join([*parts, re.escape(source[at:])]), re.DOTALL)
+            self._patterns[source] = _pattern(source, ".*?"), _pattern(source, ".*")
         return self._patterns[source]
+
+
+def _pattern(source: str, more: str) -> re.Pattern[str]:
+    """The pattern of a template. A value that follows a word or another value without a blank may be empty, or goes on
+    with a mark or a blank of its own; others are not empty.
+    """
+    at, parts = 0, []
+    for found in HOLE.finditer(source):
+        before = source[found.start() - 1 : found.start()]
+        goes_on = before.isalpha() or before in (")", "}")
+        taken = r"\S+" if found[1] == _NUMBER else f"(?:[\\s,;:.(]{more})?" if goes_on else f".{more}"
+        parts += [re.escape(source[at : found.start()]), f"(?P<{_group(found[1])}>{taken})"]
+        at = found.end()
+    return re.compile("".join([*parts, re.escape(source[at:])]), re.DOTALL)
 
 
 def _group(name: str) -> str:
@@ -243,10 +271,37 @@ def _is_phrase(text: str) -> bool:
 def _template(source: str, translation: str) -> Template:
     own = HOLE.split(source)[::2]
     words = sum(len(_ENGLISH.findall(part)) for part in own)
-    return Template(source, translation, sum(map(str.isalpha, "".join(own))), words, max(own, key=len))
+    return Template(source, translation, _weight("".join(own)) + bool(own[0]), words)
+
+
+def _whole_words(source: str) -> list[str]:
+    """The words of a template of which no value is a part."""
+    return _WORD.findall(_TOUCHED.sub(" ", source))
+
+
+def _weight(text: str) -> int:
+    """What a template of these letters counts: a long one is more likely to be meant than several short ones."""
+    return sum(map(str.isalpha, text)) ** 2
 
 
 def _filled(translation: str, values: Mapping[str, str]) -> str:
-    """The translation with its values. No blank stands beside a Chinese mark."""
-    text = HOLE.sub(lambda found: values.get(_group(found[1]), found[0]), translation)
+    """The translation with its values. A blank stands between Chinese and a word, none beside a Chinese mark."""
+    text = ""
+    for at, part in enumerate(HOLE.split(translation)):
+        if at % 2 and _group(part) not in values:
+            part = f"{{{part}}}"
+        elif at % 2:
+            part = values[_group(part)]
+            part = part.lstrip() if _is_chinese(text[-1:]) and _is_chinese(part.lstrip()[:1]) else part
+        text += " " * _is_seam(text[-1:], part[:1]) + part
     return _SPACED.sub("", text)
+
+
+def _is_seam(before: str, after: str) -> bool:
+    """Whether Chinese and a word meet."""
+    pairs = ((before, after), (after, before))
+    return any(one.isascii() and one.isalnum() and _is_chinese(other) for one, other in pairs)
+
+
+def _is_chinese(character: str) -> bool:
+    return "\u4e00" <= character <= "\u9fff"

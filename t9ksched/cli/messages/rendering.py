@@ -51,8 +51,9 @@ def styled(text: Text, book: Phrasebook) -> Text:
     plain = text.plain
     if not text.spans:
         return _like(text, [(book.word(plain) if text.style else book.translate(plain), "")])
-    values = book.values(plain)
-    if values is not None:
+    first = text.spans[0]
+    is_mark = not any(map(str.isalnum, plain[first.start : first.end]))
+    if not is_mark and book.values(plain) is not None:
         return _with_values(text, book.translate(plain))
     edges = sorted({0, len(plain), *(edge for span in text.spans for edge in (span.start, span.end))})
     parts = []

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from babel.messages.catalog import Catalog
+from babel.messages.catalog import Catalog, Message
 from rich.cells import cell_len
 from rich.text import Text
 
@@ -15,7 +15,7 @@ from t9ksched.cli import messages
 from t9ksched.cli.messages.extraction import HOLE, messages_in
 from t9ksched.cli.messages.phrasebook import FOLDER, Phrasebook
 from t9ksched.cli.messages.rendering import TranslatingConsole, styled
-from update_messages import compiled, source_of, updated
+from update_messages import compiled, shipped, updated
 
 SHIPPED = FOLDER / "zh" / "LC_MESSAGES" / "t9ksched.po"
 AGAIN = "run `make messages` and write the translations into t9ksched/cli/messages/zh/LC_MESSAGES/t9ksched.po"
@@ -31,33 +31,46 @@ def book() -> Phrasebook:
     return Phrasebook.of("zh")
 
 
+def is_of_commands(message: Message) -> bool:
+    return any(path.startswith("t9ksched/cli/") for path, _ in message.locations)
+
+
 def entries(catalogue: Catalog) -> Iterator[tuple[str, str]]:
     yield from ((str(one.id), str(one.string or "")) for one in catalogue if one.id)
 
 
-def test_every_message_of_the_code_has_a_translation(catalogue: Catalog) -> None:
-    assert [text for text, told in entries(catalogue) if not told] == [], AGAIN
+def test_every_message_of_the_commands_has_a_translation(catalogue: Catalog) -> None:
+    missing = [str(one.id) for one in catalogue if one.id and not one.string and is_of_commands(one)]
+    assert missing == [], AGAIN
 
 
-def test_the_catalogue_has_no_other_messages_and_is_compiled(catalogue: Catalog) -> None:
-    assert source_of(catalogue) == SHIPPED.read_bytes(), AGAIN
-    assert compiled(catalogue) == SHIPPED.with_suffix(".mo").read_bytes(), AGAIN
+def test_few_messages_of_the_service_have_none(catalogue: Catalog) -> None:
+    """Commands show what a newer service says in English, so a sentence may change before its translation does."""
+    told = [bool(one.string) for one in catalogue if one.id and not is_of_commands(one)]
+    assert sum(told) > 0.95 * len(told) > 500, AGAIN
+
+
+def test_the_catalogue_is_compiled() -> None:
+    assert compiled(shipped("zh")) == SHIPPED.with_suffix(".mo").read_bytes(), AGAIN
+
+
+def test_no_message_is_translated_that_commands_do_not_have(catalogue: Catalog) -> None:
+    gone = [one for one in shipped("zh") if one.id and is_of_commands(one) and one.id not in catalogue]
+    assert gone == [], AGAIN
 
 
 def test_translations_have_the_values_of_their_messages(catalogue: Catalog) -> None:
-    wrong = [
-        text
-        for text, told in entries(catalogue)
-        if not set(HOLE.findall(told)) <= set(HOLE.findall(text))
-        or not set(HOLE.findall(text)) <= set(HOLE.findall(told))
-    ]
-    assert wrong == []
+    """But for verbs that agree with a number, which those of Chinese do not."""
+    values = {text: (set(HOLE.findall(text)), set(HOLE.findall(told))) for text, told in entries(catalogue) if told}
+    assert [text for text, (own, there) in values.items() if own - {"verb"} != there - {"verb"}] == []
 
 
 def test_translations_keep_what_is_typed(catalogue: Catalog) -> None:
     """Options, commands and names of fields are the same in every language."""
     typed = re.compile(r"(?<![\w-])(--[a-z][a-z-]*|-[a-z] |T9KSCHED_[A-Z_]+|`[^`]+`)")
-    wrong = {text: one for text, told in entries(catalogue) for one in typed.findall(text) if one.strip() not in told}
+    wrong = {
+        text: one for text, told in entries(catalogue) if told for one in typed.findall(text) if one.strip() not in told
+    }
     assert wrong == {}
 
 
@@ -119,7 +132,7 @@ WORDS = Phrasebook(
         ("open", "open"),
         (
             "QuotaExceeded: needs 4 × gpu on one node; 3 nodes match, best has 2 free",
-            "QuotaExceeded: 单个节点需要 4 × gpu；3 个节点匹配，最多空闲 2",
+            "QuotaExceeded：单个节点需要 4 × gpu；3 个节点匹配，最多空闲 2",
         ),
         ("all are stopped, and the cards are free. It is lost.", "全部停止，卡被释放。会丢失。"),
         ("starts on n1", "启动（n1）"),
@@ -145,7 +158,7 @@ def test_styles_stay_on_the_values_and_on_their_words() -> None:
         ("Running", "green"),
     ]
     parts = styled(Text.assemble(("open", "green"), ": ", "all are stopped"), WORDS)
-    assert parts.plain == "开放: 全部停止"
+    assert parts.plain == "开放：全部停止"
 
 
 def test_lines_of_chinese_are_broken_as_chinese_is(book: Phrasebook) -> None:
