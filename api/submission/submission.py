@@ -257,6 +257,7 @@ def _item(prefix: str, document: Any, wish: Wish) -> Item:
     resource = accepted(known.name if known else kind, prefix)
     kind_row = KINDS[resource.kind]
     priority = wish.priority if kind_row.has_priority else None
+    document = {**document, "kind": resource.api_kind}  # it may be an older spelling
     obj = with_queue(document, wish.queue, priority)
     obj.pop("status", None)
     meta = obj.get("metadata")

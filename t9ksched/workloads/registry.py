@@ -90,7 +90,14 @@ ROWS: Final = (
         stop=_PAUSED,
         scale=_ELASTIC,
     ),
-    Kind(_batch("ColossalAIJob"), "colossalai:read_colossalai_job", short=("caij",), stop=_PAUSED),
+    Kind(
+        _batch("ColossalAIJob"),
+        "colossalai:read",
+        short=("caij",),
+        controller="colossalai:CONTROLLER",
+        followed="job",
+        stop=_PAUSED,
+    ),
     Kind(
         _batch("MPIJob"),
         "mpi:read",

@@ -8,10 +8,10 @@ import pytest
 
 from t9ksched.controller.service import Controllers
 from t9ksched.kube.errors import Unprocessable
-from t9ksched.kube.resources import CONFIGMAPS, PODGROUPS, PODS, SECRETS, SERVICES
+from t9ksched.kube.resources import CONFIGMAPS, PODGROUPS, PODS, SECRETS, SERVICES, of
 from tests.integration.controller.conftest import Cluster
 from tests.integration.world import World
-from tests.unit.workloads.builders import deepspeed, generic, tensorflow, xgboost
+from tests.unit.workloads.builders import colossal_v1, colossal_v2, deepspeed, generic, tensorflow, xgboost
 
 Object = dict[str, Any]
 RUN, EXIT = "devcluster.tensorstack.dev/run-seconds", "devcluster.tensorstack.dev/exit-code"
@@ -75,6 +75,27 @@ async def test_a_training_job_ends_as_its_leader(
 
 
 @pytest.mark.cluster
+@pytest.mark.parametrize("make", [colossal_v1, colossal_v2])
+async def test_a_colossalai_job_ends_as_its_launcher(cluster: Cluster, controllers: Controllers, make: Any) -> None:
+    job = make(2, runPolicy={"cleanUpWorkers": True})
+    ends = {"metadata": {"annotations": {RUN: "1"}}}
+    if make is colossal_v2:
+        job["spec"]["replicaSpecs"][0]["template"] |= ends
+    else:
+        job["spec"]["worker"]["template"] |= ends
+    made = await cluster.submit(job)
+    done = await cluster.phase(made, "Succeeded", "Failed")
+    launcher = await cluster.client.get(PODS, "palm-launcher-0", cluster.namespace)
+    assert launcher["spec"]["containers"][0]["command"][:2] == ["colossalai", "run"]
+    assert (await cluster.client.get(PODGROUPS, "palm", cluster.namespace))["spec"]["minMember"] == 3
+    hosts = (await cluster.client.get(CONFIGMAPS, "palm-colossalai", cluster.namespace))["data"]["hostfile"]
+    assert hosts == "palm-worker-0.palm\npalm-worker-1.palm\n"
+    assert done["status"]["phase"] == "Succeeded"
+    await cluster.client.delete(of(job), "palm", cluster.namespace)
+    await cluster.until_gone(PODS)
+
+
+@pytest.mark.cluster
 async def test_a_deepspeed_job_has_its_hosts_and_ends_as_worker_0(cluster: Cluster, controllers: Controllers) -> None:
     elastic = {"enabled": True, "minReplicas": 1, "maxReplicas": 3, "expectedReplicas": 3}
     job = await cluster.submit(deepspeed(gpu=0, elastic=elastic))
@@ -111,6 +132,10 @@ async def test_a_deepspeed_job_has_its_hosts_and_ends_as_worker_0(cluster: Clust
         (tensorflow(worker=2), RESUME_SPECS, NEVER),
         (xgboost(master=1), {"replicaSpecs": xgboost(master=1, worker=3)["spec"]["replicaSpecs"]}, PAUSED),
         (xgboost(master=1), {"scheduler": None}, "keeps its scheduler"),
+        (colossal_v1(), {"worker": {"replicas": 5}}, PAUSED),
+        (colossal_v1(), {"launcher": {"image": "x"}}, PAUSED),
+        (colossal_v2(), {"torchConfig": {"procPerWorker": 5}}, PAUSED),
+        (colossal_v2(), {"ssh": {"sshdPath": "/x"}}, PAUSED),
         (deepspeed(), {"worker": {"replicas": 5}}, PAUSED),
         (deepspeed(), {"config": {"slotsPerWorker": 5}}, PAUSED),
         (deepspeed(), {"disableCustomEnv": True}, PAUSED),
@@ -160,6 +185,11 @@ async def test_edits_that_are_taken(world: World, job: Object, edit: Object) -> 
         (tensorflow(ps=1), r"spec\.replicaSpecs.*has no entry of type chief or worker"),
         (tensorflow(chief=2), r"spec\.replicaSpecs.*there is exactly one chief"),
         (tensorflow(boss=1, worker=1), r"spec\.replicaSpecs\[0\]\.type.*evaluator"),
+        (colossal_v2(torchConfig=None), r"spec\.torchConfig.*says not what to start"),
+        (colossal_v2(replicaSpecs=None), r"spec\.replicaSpecs.*is missing"),
+        (colossal_v2(torchConfig={"script": "x"}), r"spec\.torchConfig\.script.*array"),
+        (colossal_v2(worker={"type": "helper"}), r"spec\.replicaSpecs\[1\]\.type.*launcher.*worker"),
+        (colossal_v1(launcher={"image": 1}), r"spec\.launcher\.image.*string"),
         (deepspeed(config={"run": {"python": "a.py"}}), r"spec\.config\.run\.python.*array"),
         (deepspeed(config={"run": {"python": ["a"], "exec": ["b"]}}), r"spec\.config\.run.*exactly one of python"),
         (deepspeed(config={}), r"spec\.config.*says not what to start"),

@@ -59,7 +59,16 @@ from tests.unit.api.world import Client as Rest
 from tests.unit.api.world import ScriptedLeader, config_map, mounting
 from tests.unit.api.world import documents as stream
 from tests.unit.api.world import pod as plain_pod
-from tests.unit.workloads.builders import deepspeed, generic, mpi_v1, notebook, pytorch, tensorflow, xgboost
+from tests.unit.workloads.builders import (
+    colossal_v1,
+    deepspeed,
+    generic,
+    mpi_v1,
+    notebook,
+    pytorch,
+    tensorflow,
+    xgboost,
+)
 
 ANNOUNCED = {Right(row.resource.group, f"{row.resource.plural}/finalizers", "update") for row in CONTROLLED}
 """Asked for by the admission plugin OwnerReferencesPermissionEnforcement of a real server, never by a request."""
@@ -299,6 +308,8 @@ async def durations(stage: Stage, queue: str) -> None:
             body["spec"] = {"replicaSpecs": [entry]} if kind.endswith(("TrainingJob", "GenericJob")) else {}
             if kind == "DeepSpeedJob":
                 body["spec"] = {"worker": {"template": {"spec": pod["spec"]}}, "config": {"run": {"exec": ["x"]}}}
+            if kind == "ColossalAIJob":
+                body["spec"] = {"worker": {"template": {"spec": pod["spec"]}, "command": ["x"]}}
             body["spec"] |= {"template": {"spec": pod["spec"]}} if kind == "Notebook" else {}
         made = await client.create(res, body)
         if group not in ("apps", "batch"):
@@ -314,7 +325,7 @@ async def jobs(stage: Stage, queue: str) -> None:
     world = stage.world
     quick = {"devcluster.tensorstack.dev/run-seconds": "0.2"}
     made = []
-    others = (generic(), tensorflow(worker=1), xgboost(master=1), deepspeed(gpu=0))
+    others = (generic(), tensorflow(worker=1), xgboost(master=1), deepspeed(gpu=0), colossal_v1(1))
     for job in (mpi_v1(replicas=1), pytorch(replicas=1), notebook(), *others):
         job["metadata"] = {"name": job["metadata"]["name"], "namespace": "default"}
         job["spec"]["scheduler"]["t9kScheduler"]["queue"] = queue

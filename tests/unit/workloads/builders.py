@@ -87,6 +87,24 @@ def deepspeed(replicas: int = 2, gpu: int = 2, config: Any = None, worker: Any =
     return obj("DeepSpeedJob", {**whole, **spec}, name="llm")
 
 
+def colossal_v1(replicas: int = 2, launcher: Any = None, **spec: Any) -> dict[str, Any]:
+    worker = {"replicas": replicas, "procPerWorker": 2, "command": ["train.py", "-x"], "torchArgs": []}
+    whole = {"scheduler": block(), "worker": {**worker, "template": template(container("worker", gpu=2))}}
+    open_launcher = {"image": "example/cai:1", "workingDir": "/w"} if launcher is None else launcher
+    return obj("ColossalAIJob", {**whole, "launcher": open_launcher, **spec}, name="palm")
+
+
+def colossal_v2(replicas: int = 2, worker: dict[str, Any] | None = None, **spec: Any) -> dict[str, Any]:
+    types = [
+        {"type": "launcher", "template": template(container("launcher", cpu="500m", workingDir="/w"))},
+        {"type": "worker", "replicas": replicas, "template": template(container("worker", gpu=2)), **(worker or {})},
+    ]
+    config = {"procPerWorker": 2, "script": ["train.py", "-x"]}
+    return obj(
+        "ColossalAIJob", {"scheduler": block(), "torchConfig": config, "replicaSpecs": types, **spec}, name="palm"
+    )
+
+
 def notebook(**spec: Any) -> dict[str, Any]:
     pod = template(container("notebook", gpu=1))
     return obj("Notebook", {"type": "jupyter", "scheduler": block("a100"), "template": pod, **spec}, PLATFORM, "lab")

@@ -20,6 +20,7 @@ EXPECTED = {
     "tensorflow.yaml": ("a100", 4, 6),
     "xgboost.yaml": ("a100", 0, 4),
     "deepspeed.yaml": ("a100", 8, 2),
+    "colossalai.yaml": ("a100", 8, 3),
     "notebook.yaml": ("a100", 1, 1),
     "pod.yaml": ("a100", 1, 1),
     "mgpu.yaml": ("a100", 0, 1),

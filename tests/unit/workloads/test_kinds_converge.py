@@ -43,6 +43,10 @@ SAMPLES: dict[str, list[Object]] = {
         builders.mpi_v1(2, runPolicy={"cleanUpWorkers": True}),
         builders.mpi_v2(2, {"restartPolicy": {"policy": "OnFailure", "limit": 1}}),
     ],
+    "ColossalAIJob": [
+        builders.colossal_v1(2, runPolicy={"cleanUpWorkers": True}),
+        builders.colossal_v2(2, {"restartPolicy": {"policy": "OnFailure", "limit": 1}}),
+    ],
     "DeepSpeedJob": [
         builders.deepspeed(3, runPolicy={"backoffLimit": 1, "cleanUpPolicy": "All"}),
         builders.deepspeed(elastic=ELASTIC, config={"customCommand": "deepspeed x.py"}),
@@ -178,7 +182,7 @@ class Machine(RuleBasedStateMachine):
             return
         for entry in self.spec.get("replicaSpecs") or ():
             policy: Any = data.draw(st.sampled_from(POLICIES))
-            if self.kind in ("GenericJob", "MPIJob"):
+            if self.kind in ("ColossalAIJob", "GenericJob", "MPIJob"):
                 policy = {"policy": data.draw(st.sampled_from(POLICIES[:3])), "limit": data.draw(st.integers(0, 2))}
             entry["restartPolicy"] = policy
         self._resize(count)

@@ -22,7 +22,8 @@ def with_launcher(launcher: Object, **worker: Any) -> Object:
 
 def colossal(launcher: Object) -> Object:
     types = with_launcher(launcher)["spec"]["replicaSpecs"]
-    return obj("ColossalAIJob", {"scheduler": block(), "replicaSpecs": types}, BATCH, "palm")
+    spec = {"scheduler": block(), "torchConfig": {"script": ["train.py"]}, "replicaSpecs": types}
+    return obj("ColossalAIJob", spec, BATCH, "palm")
 
 
 @pytest.mark.parametrize("make", [with_launcher, colossal])

@@ -132,7 +132,7 @@ TABLE: list[Any] = [
             {
                 "scheduler": block("q"),
                 "launcher": {"image": "x", "resources": {"limits": {"cpu": 1, "memory": "1Gi"}}},
-                "worker": {"replicas": 2, "template": template(container("worker", gpu=1))},
+                "worker": {"replicas": 2, "command": ["x"], "template": template(container("worker", gpu=1))},
             },
         ),
         ("q", 0),
@@ -142,7 +142,14 @@ TABLE: list[Any] = [
     ),
     (
         "ColossalAIJob",
-        obj("ColossalAIJob", {"scheduler": block("q"), "replicaSpecs": [typed("launcher"), typed("worker", 2, 1)]}),
+        obj(
+            "ColossalAIJob",
+            {
+                "scheduler": block("q"),
+                "torchConfig": {"script": ["x"]},
+                "replicaSpecs": [typed("launcher"), typed("worker", 2, 1)],
+            },
+        ),
         ("q", 0),
         [("launcher", 1, 1), ("worker", 2, 2)],
         amounts(3000, 3 * GI, 2),

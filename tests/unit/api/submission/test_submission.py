@@ -158,6 +158,17 @@ class TestAccepted:
         assert (made.status, made.job["phase"]) == (201, "Pending")
         assert made.job["uid"] != "forged"
 
+    async def test_an_older_spelling_of_a_kind_is_taken(self, world: World) -> None:
+        spec = {
+            "scheduler": {"t9kScheduler": {"queue": "a100"}},
+            "config": {"slotPerWorker": 1, "run": {"exec": ["./fit"]}},
+            "worker": {"template": pytorch()["spec"]["replicaSpecs"][0]["template"]},
+        }
+        older = pytorch("old") | {"kind": "DeepspeedJob", "spec": spec}
+        made = await world.user("POST", WORKLOADS, older)
+        assert (made.status, made.job["kind"]) == (201, "DeepSpeedJob")
+        assert world.kube.names() == {"DeepSpeedJob/old"}
+
     async def test_the_forged_submitter_is_replaced(self, world: World) -> None:
         forged = pytorch(annotations={"scheduler.tensorstack.dev/submitted-by": "root"})
         made = await world.user("POST", WORKLOADS, forged)
