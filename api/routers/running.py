@@ -4,6 +4,7 @@ Each is done as the user: to what the user submitted, to jobs of queues that the
 lets the user patch. The object is told what it shall be; its controller does it.
 """
 
+import secrets
 from contextlib import suppress
 from typing import Annotated, Any, Final
 
@@ -20,6 +21,7 @@ from api.leader import LeaderAway
 from api.routers.workloads import submit_items
 from api.schemas import ChangedJob, ScaleBody, Submitted
 from api.services import Given, Services
+from api.submission.copies import with_files
 from api.submission.kinds import ACCEPTED, addressed
 from api.submission.lookup import from_cluster, see
 from api.submission.ownership import check_job
@@ -35,7 +37,7 @@ from t9ksched.workloads import runmode
 from t9ksched.workloads.foreignstatus import KUEUE_QUEUE, admitted_elsewhere
 from t9ksched.workloads.kind import Kind
 from t9ksched.workloads.registry import row_of
-from t9ksched.workloads.resubmission import anew
+from t9ksched.workloads.resubmission import anew, another_name
 
 router = guarded("/apis/v1/workloads/{namespace}/{kind}/{name}/actions", "workloads")
 _LIMITS: Final = (Code.TIME_LIMIT_EXCEEDED, Code.MAX_DURATION_EXCEEDED)
@@ -154,13 +156,15 @@ async def resubmit(
     await see(services, caller, job, resource, name)
     obj = await _read(services, resource, namespace, name)
     try:
-        document = anew(obj, row_of(resource), new_name)
+        document = anew(obj, row_of(resource), new_name or another_name(name, secrets.randbits(64)))
     except Invalid as error:
         raise Problem("Conflict", f"{resource.kind}/{name} {error.errors[0].message}") from None
     wish = Wish(None, queue, priority, limit_text(time_limit), moment_text(start_after, "startAfter"), reservation)
     services.allowances.objects(1)
+    documents = await with_files(services, obj, document)
+    prefixed = [(f"[{place}]." if place else "", one) for place, one in enumerate(documents)]
     return await submit_items(
-        services, caller, prepare([("", document)], wish), msgspec.json.encode(document), dry_run=dry_run
+        services, caller, prepare(prefixed, wish), msgspec.json.encode(documents), dry_run=dry_run
     )
 
 

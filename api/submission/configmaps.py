@@ -14,6 +14,7 @@ KIND: Final = "ConfigMap"
 _MOST_BYTES: Final = 1024 * 1024
 """Of all values, as Kubernetes bounds them."""
 _SET_BY_SERVER: Final = ("uid", "resourceVersion", "creationTimestamp", "generation", "managedFields", "selfLink")
+_SOURCES: Final = ("configMap", "configMapRef", "configMapKeyRef")
 _FIELDS: Final = ("apiVersion", "kind", "metadata", "data", "binaryData", "immutable")
 
 
@@ -110,6 +111,18 @@ def config_maps(spec: Mapping[str, Any]) -> Iterator[str]:
         for variable in _list(container.get("env")):
             value = variable.get("valueFrom")
             yield from _names(value.get("configMapKeyRef") if isinstance(value, Mapping) else None)
+
+
+def sources(part: Any) -> Iterator[dict[str, Any]]:
+    """Wherever a part of an object names a ConfigMap."""
+    if isinstance(part, list):
+        for one in part:
+            yield from sources(one)
+    elif isinstance(part, dict):
+        for key, one in part.items():
+            if key in _SOURCES and isinstance(one, dict) and isinstance(one.get("name"), str):
+                yield one
+            yield from sources(one)
 
 
 def _list(value: Any) -> list[Mapping[str, Any]]:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
+from t9ksched.model.dns import ended
 from t9ksched.model.errors import Invalid
 from t9ksched.model.names import (
     GPU_INDEX_PREFIX,
@@ -34,13 +35,19 @@ _WRITTEN: Final = (
 """Annotations that are not the user's, or beginnings of them."""
 _OF_A_JOB: Final = ("controller-uid", "job-name", "batch.kubernetes.io/")
 """Labels that the API server writes on the pods of a batch Job."""
+_SLURM: Final = "SLURM_"
 _TOKEN_VOLUME: Final = "kube-api-access-"
 _ENDING: Final = re.compile(r"-[bcdfghjklmnpqrstvwxz2-9]{5}$")
 """What was put behind a name to make another one of it."""
 
 
-def anew(obj: Mapping[str, Any], kind: Kind, name: str | None) -> Object:
-    """A copy to be submitted under that name; without one under that of the object with another end.
+def another_name(name: str, number: int) -> str:
+    """That name with another end, which the number decides."""
+    return ended(_ENDING.sub("", name) + "-", number)
+
+
+def anew(obj: Mapping[str, Any], kind: Kind, name: str) -> Object:
+    """A copy to be submitted under that name.
 
     Raises:
         Invalid: it is no whole job.
@@ -52,8 +59,7 @@ def anew(obj: Mapping[str, Any], kind: Kind, name: str | None) -> Object:
         )
     made: Object = {"apiVersion": kind.api_version, "kind": kind.resource.api_kind, "metadata": {}}
     old, new = obj["metadata"], made["metadata"]
-    new |= {"namespace": old["namespace"]}
-    new |= {"name": name} if name else {"generateName": _ENDING.sub("", str(old["name"])) + "-"}
+    new |= {"namespace": old["namespace"], "name": name}
     for field in ("labels", "annotations"):
         if kept := {key: value for key, value in (old.get(field) or {}).items() if not _written(key, kind)}:
             new[field] = kept
@@ -64,7 +70,22 @@ def anew(obj: Mapping[str, Any], kind: Kind, name: str | None) -> Object:
         _plain_job(spec)
     elif kind.name == "Pod":
         _plain_pod(spec)
+    _rename(spec, str(old["name"]), name)
     return made | {"spec": spec}
+
+
+def _rename(part: Any, old: str, new: str) -> None:
+    """Put the new name where a job says its own: as the group of its pods, and in Slurm's variables."""
+    if isinstance(part, list):
+        for one in part:
+            _rename(one, old, new)
+    elif isinstance(part, dict):
+        if part.get(GROUP_LABEL) == old:
+            part[GROUP_LABEL] = new
+        if part.get("value") == old and str(part.get("name")).startswith(_SLURM):
+            part["value"] = new
+        for one in part.values():
+            _rename(one, old, new)
 
 
 def _written(key: str, kind: Kind) -> bool:

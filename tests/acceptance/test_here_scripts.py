@@ -78,6 +78,20 @@ def test_tasks_save_what_they_have_when_their_job_ends(here: Up, tmp_path: Path,
         here.must("cancel", job, "--yes")
 
 
+def test_a_script_that_is_submitted_again_outlives_the_first_job(here: Up, tmp_path: Path) -> None:
+    script = f"#!/bin/bash\nwhile [ ! -e {tmp_path}/go ]; do sleep 0.1; done\n"
+    first = submitted(here, script)
+    second = here.must("resubmit", first).split()[0]
+    here.must("wait", second, "--for", "running")
+    here.must("cancel", first, "--yes")
+    here.must("pause", second, "--yes")
+    here.must("resume", second)
+    (tmp_path / "go").touch()
+    here.must("wait", second, "--for", "succeeded")
+    here.must("cancel", second, "--yes")
+    until(lambda: here.kube("GET", "/api/v1/namespaces/default/configmaps")[1]["items"] == [], "no files")
+
+
 @pytest.mark.skipif(os.getuid() != 0 or not shutil.which("setpriv"), reason="rights are taken away by root alone")
 def test_a_script_runs_where_processes_have_no_mounts(tmp_path: Path) -> None:
     up = Up(tmp_path / "data", "--here", below=["setpriv", "--bounding-set=-sys_admin"])

@@ -114,3 +114,37 @@ async def test_a_user_who_may_create_no_config_maps_submits_none(world: World) -
     refused = await world.user("POST", JOBS, documents(config_map("f"), mounting(pytorch("a"), "f")))
     assert (refused.status, refused.body["code"], "configmaps" in asked) == (403, "Forbidden", True), refused.body
     assert world.kube.names() == set()
+
+
+async def test_a_job_that_is_submitted_again_has_files_of_its_own(world: World) -> None:
+    job = mounting(pytorch("a"), "f")
+    template = job["spec"]["replicaSpecs"][0]["template"]
+    group = {"matchLabels": {"scheduler.tensorstack.dev/group-name": "a"}}
+    template["spec"]["affinity"] = {
+        "podAntiAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": [{"labelSelector": group, "topologyKey": "rack"}]
+        }
+    }
+    template["spec"]["containers"][0]["env"] = [{"name": "SLURM_JOB_ID", "value": "a"}, {"name": "X", "value": "a"}]
+    template["spec"]["volumes"].append({"name": "shared", "configMap": {"name": "shared"}})
+    world.kube.objects["configmaps", "default", "shared"] = config_map("shared") | {
+        "metadata": {"name": "shared", "namespace": "default", "uid": "s"}
+    }
+    assert (await world.user("POST", JOBS, documents(job, config_map("f")))).status == 201
+    for query in ("?dryRun=true", "?newName=b"):
+        again = await world.user("POST", f"{JOBS}/default/PyTorchTrainingJob/a/actions/resubmit{query}")
+        assert again.status in (200, 201), again.body
+    ((name, copy),) = [
+        (name, obj)
+        for (kind, _, name), obj in world.kube.objects.items()
+        if kind == "configmaps" and name not in ("f", "shared")
+    ]
+    assert (name[:2], len(name), copy["data"]) == ("f-", 7, config_map("f")["data"])
+    assert owners(world, name) == ["b"]
+    assert owners(world, "f") == ["a"]
+    made = next(obj for (_, _, one), obj in world.kube.objects.items() if one == "b")
+    spec = made["spec"]["replicaSpecs"][0]["template"]["spec"]
+    assert [one["configMap"]["name"] for one in spec["volumes"] if "configMap" in one] == [name, "shared"]
+    assert [one["value"] for one in spec["containers"][0]["env"]] == ["b", "a"]
+    (term,) = spec["affinity"]["podAntiAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    assert term["labelSelector"]["matchLabels"] == {"scheduler.tensorstack.dev/group-name": "b"}
