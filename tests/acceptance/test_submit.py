@@ -105,6 +105,24 @@ def test_the_yaml_of_a_script_is_a_file_that_can_be_submitted(up: Up) -> None:
     assert len(names(up.must("submit", "-", stdin=yaml))) == 1
 
 
+def test_what_is_for_scripts_is_refused_for_other_files(up: Up) -> None:
+    done = up.cli("submit", "-", "--image", "i", "-e", "A=b", stdin=GENERATED)
+    told = " ".join(done.err.split())
+    assert (done.code, up.pods()) == (1, []), done.err
+    assert "this is no script, and only scripts with #SBATCH lines take --image, --env" in told
+    assert "--set PATH=VALUE" in told
+
+
+def test_fields_of_a_scripts_job_are_changed(up: Up) -> None:
+    words = ("--image", "i", "--set", "metadata.labels[team]=a,spec.runPolicy.activeDeadlineSeconds=77")
+    (name,) = names(up.must("submit", "-", *words, stdin=SCRIPT))
+    kind, _, own = name.partition("/")
+    place = f"/apis/batch.tensorstack.dev/v1beta1/namespaces/default/{kind.lower()}s/{own}"
+    job = up.kube("GET", place)[1]
+    assert (job["metadata"]["labels"]["team"], job["spec"]["runPolicy"]["activeDeadlineSeconds"]) == ("a", 77)
+    assert "labels" not in up.kube("GET", f"/api/v1/namespaces/default/configmaps/{own}-script")[1]["metadata"]
+
+
 def test_what_a_script_becomes_as_json(up: Up) -> None:
     told = json.loads(up.must("submit", "-", "--image", "i", "--dry-run", "-o", "json", stdin=SCRIPT))
     (lines,) = [one["lines"] for one in told["translations"]]

@@ -116,6 +116,8 @@ def submit(
             if content.startswith(b"#!"):
                 content, options, own = _translated(client, path, content, beside, done, table=output is Output.table)
                 wanted = array or own
+            else:
+                _see_that_a_script(beside)
             content = _changed(content, settings)
             if dry_run and options is not OF_PARAMETERS and output is Output.table:
                 typer.echo(content.decode())
@@ -165,9 +167,20 @@ def _settings(texts: list[str], plain: list[str]) -> "list[Setting]":
         ) from None
 
 
+def _see_that_a_script(beside: "_Beside") -> None:
+    """Raise the failure of options that are for scripts, given for something else."""
+    given = {"--image": beside.image, "--args": beside.args, "--mount": beside.mount, "--env": beside.env}
+    if words := [word for word, value in given.items() if value]:
+        raise Failure(
+            f"this is no script, and only scripts with #SBATCH lines take {', '.join(words)}",
+            remedy="Change a field of the file with --set PATH=VALUE",
+            code=BAD_USAGE,
+        )
+
+
 def _changed(content: bytes, settings: "list[Setting]") -> bytes:
-    """The documents with these changes in each object; as they are where nothing is changed, so that faults are told
-    with their lines.
+    """The documents with these changes in each object but ConfigMaps, the files of jobs; as they are where nothing
+    is changed, so that faults are told with their lines.
     """
     if not settings:
         return content
@@ -180,7 +193,8 @@ def _changed(content: bytes, settings: "list[Setting]") -> bytes:
         for obj in objects:
             if not isinstance(obj, dict):
                 raise Failure("it holds something that is no object, of which no field can be set.")
-            change(obj, settings)
+            if obj.get("kind") != "ConfigMap":
+                change(obj, settings)
     except YamlFault as error:
         raise Failure(f"it cannot be read: {' '.join(str(error).split())}") from None
     except Invalid as error:
