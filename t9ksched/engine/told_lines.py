@@ -22,7 +22,7 @@ _MANY: Final = 64
 """If more kinds than that are told otherwise, it is found out anew of which no pod fits anywhere."""
 
 
-_KEPT: Final = 3
+_KEPT: Final = 4
 """For so many levels it is kept what was told, besides the present one."""
 
 

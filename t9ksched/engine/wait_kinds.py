@@ -26,7 +26,7 @@ Level = tuple[int, ...]
 Limits = tuple[tuple[str, str, int, int], ...]
 """What the queue of a kind may have and has: account, resource, cap and held."""
 PARTS: Final = 512
-_REASONS: Final = 3
+_REASONS: Final = 5
 """So many reasons of a kind are kept."""
 NOWHERE: Final = (-1, -1)
 _BY_NUMBERS: Final = (Code.INSUFFICIENT_RESOURCES, Code.TOPOLOGY_NOT_SATISFIED)
