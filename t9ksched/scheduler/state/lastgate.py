@@ -10,7 +10,7 @@ one wait.
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from msgspec import structs
 
@@ -41,6 +41,8 @@ from t9ksched.workloads.registry import ENDLESS_KINDS
 if TYPE_CHECKING:
     from t9ksched.scheduler.state.state import ClusterState
 
+_ALLOWED: Final = 1024
+
 
 class LastGate:
     """Applies the admission rules to waiting groups, and keeps what was accepted of each root owner."""
@@ -48,6 +50,10 @@ class LastGate:
     def __init__(self, state: "ClusterState") -> None:
         self._state = state
         self._held: dict[tuple[str, str], Held] = {}
+        self._allowed: dict[tuple[object, ...], tuple[object, ...]] = {}
+        """What was judged and allowed lately, as far as that decides: jobs that are alike are judged once. Queues and
+        templates are part of the keys by identity, and kept.
+        """
         self.work = 0
         """Judgements and acceptances so far."""
 
@@ -207,14 +213,29 @@ class LastGate:
         standing = gang.turned_away.get(asked.of) if gang.turned_away else None
         if standing is not None and standing[0] == judged():
             return standing[1]
+        key = self._decides(asked, pods)
+        if key is not None and key in self._allowed:
+            return None
         used = self._state.charges.used(queue.name, cards=CARDS in queue.spec.quota)
         verdict = judge(asked.request(pods, used, self._state.permissions.submitter(gang), now))
         if verdict.allowed:
+            if key is not None:
+                if len(self._allowed) >= _ALLOWED:
+                    self._allowed.clear()
+                self._allowed[key] = queue, [pod.template for pod in pods]
             return None
         reason = refused(verdict)
         if verdict.code == OVER_QUOTA:
             gang.turned_away = {**(gang.turned_away or {}), asked.of: (judged(), reason)}
         return reason
+
+    @staticmethod
+    def _decides(asked: NewWork, pods: Iterable[PodRecord]) -> tuple[object, ...] | None:
+        """All that decides about a whole owner that may use the queue; None where free room does, too."""
+        if asked.of or asked.access is None or not asked.access.allowed or asked.queue.spec.over_quota == "Reject":
+            return None
+        templates = frozenset(id(pod.template) for pod in pods if pod.waiting)
+        return id(asked.queue), asked.gang.namespace, templates, tuple(sorted(asked.needs.items()))
 
     def accept(self, gang: GangRecord, now: int, *, runs: bool = False) -> None:
         """Accept the group: it and its owner are recorded by their UIDs. With `runs` it is accepted as it is."""

@@ -2,6 +2,7 @@
 
 from datetime import timedelta
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from msgspec import structs
@@ -13,6 +14,7 @@ from t9ksched.model.queue import Queue, parse_queue_spec
 from t9ksched.model.reasons import Reason
 from t9ksched.scheduler.observe.informers import decoder
 from t9ksched.scheduler.observe.job_objects import job_record
+from t9ksched.scheduler.state import lastgate
 from t9ksched.scheduler.state.admission_gate import NAMING_NS
 from t9ksched.scheduler.state.objects import JobObject
 from t9ksched.scheduler.state.state import ClusterState
@@ -388,3 +390,20 @@ def test_a_group_waits_a_moment_for_the_object_above_it_whose_annotations_count(
     assert codes(state) == []
     with_deployment(state, 1)
     assert len(decide(state)) == 1
+
+
+def test_pods_that_are_alike_are_judged_once() -> None:
+    state = state_with(node(gpus=8), queues={"q": {}, "r": {}})
+    with patch.object(lastgate, "judge", side_effect=lastgate.judge) as judged:
+        for at in range(50):
+            state.upsert_pod(pod(f"p{at}", queue="q"))
+        assert len(state.view(NOW).gangs) == 50
+        assert judged.call_count == 1
+        state.upsert_pod(pod("large", 4, queue="q"))
+        state.upsert_pod(pod("elsewhere", queue="r"))
+        assert len(state.view(NOW).gangs) == 52
+        assert judged.call_count == 3
+        state.set_queues([Queue("q", parse_queue_spec({"closed": True})), Queue("r", parse_queue_spec({}))])
+        state.upsert_pod(pod("late", queue="q"))
+        state.view(NOW)
+        assert state.gangs_by_uid["pod-late"].reasons[0].code == "QueueClosed"
