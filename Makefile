@@ -54,7 +54,7 @@ reference: $(READY)  ## write docs/reference/ anew: commands, REST and metrics f
 	@$(BIN)/python -m t9ksched.cli.foreignreference > docs/reference/foreign-jobs.md
 
 messages: $(READY)  ## bring the Chinese catalogue up to date with the code; says which messages have no translation
-	@$(BIN)/python update_messages.py
+	@$(BIN)/python -m tests.messages
 
 MAN ?= dist/man/man1
 man: $(READY)  ## write man pages of all commands; MAN=FOLDER

@@ -15,7 +15,7 @@ from t9ksched.cli import messages
 from t9ksched.cli.messages.extraction import HOLE, messages_in
 from t9ksched.cli.messages.phrasebook import FOLDER, Phrasebook
 from t9ksched.cli.messages.rendering import TranslatingConsole, styled
-from update_messages import compiled, shipped, updated
+from tests.messages import compiled, shipped, updated
 
 SHIPPED = FOLDER / "zh" / "LC_MESSAGES" / "t9ksched.po"
 AGAIN = "run `make messages` and write the translations into t9ksched/cli/messages/zh/LC_MESSAGES/t9ksched.po"

@@ -1,4 +1,4 @@
-"""Brings the catalogues up to date with the code: `python update_messages.py`, which is `make messages`.
+"""Brings the catalogues up to date with the code: `python -m tests.messages`, which is `make messages`.
 
 New messages are added without a translation, those that are gone are dropped, and the catalogue is compiled. Says
 which messages have none, and leaves with 1 then.
@@ -20,7 +20,7 @@ from t9ksched.cli.messages.extraction import messages_in
 from t9ksched.cli.messages.helptexts import of_commands
 from t9ksched.cli.messages.phrasebook import DOMAIN, FOLDER
 
-ROOT: Final = Path(__file__).parent
+ROOT: Final = Path(__file__).parents[1]
 _NO_DATE: Final = datetime(2000, 1, 1, tzinfo=UTC)
 """So that the same messages make the same file."""
 SPEAKING: Final = (
