@@ -9,6 +9,7 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
+from t9ksched.cli.arrays import index_of, patient, ranges
 from t9ksched.cli.client import Client
 from t9ksched.cli.failure import Failure
 from t9ksched.cli.output import paragraph
@@ -16,6 +17,7 @@ from t9ksched.cli.output import paragraph
 Json = dict[str, Any]
 _MOST_NODES = 8
 _MOST_OTHERS = 10
+_MOST_GROUPS = 12
 
 
 def objects_of(contents: Iterable[bytes]) -> list[Any]:
@@ -33,15 +35,21 @@ def objects_of(contents: Iterable[bytes]) -> list[Any]:
 def simulate(client: Client, objects: Sequence[Any], query: Json) -> tuple[Json | None, str]:
     """What would happen to these objects, which the rules accept; else None, and why that is not known."""
     try:
-        return dict(client.call("POST", "/apis/v1/simulate", body={"submit": objects}, query=query).body), ""
+        asked = patient(client, len(objects))
+        return dict(asked.call("POST", "/apis/v1/simulate", body={"submit": objects}, query=query).body), ""
     except Failure as failure:
         return None, f"when they would start is not known: {failure.message}"
 
 
-def show(found: Json, out: Console) -> None:
-    """Print what would happen, for people."""
+def show(found: Json, out: Console, arrays: Sequence[str] = ()) -> None:
+    """Print what would happen, for people; elements of these arrays together that would start together."""
     now, until = _moment(found["at"]), _moment(found["until"])
-    for job in found["jobs"]:
+    jobs = list(found["jobs"])
+    for array in arrays:
+        elements = [job for job in jobs if index_of(array, job["name"]) is not None]
+        jobs = [job for job in jobs if job not in elements]
+        _show_array(array, elements, now, until, out)
+    for job in jobs:
         lines = _lines(job, now, until)
         paragraph(out, Text.assemble((f"{job['kind']}/{job['name']}", "bold"), f" {next(lines)}"))
         for line in lines:
@@ -54,6 +62,24 @@ def show(found: Json, out: Console) -> None:
         paragraph(out, f"  {_other(one)}")
     if len(others) > _MOST_OTHERS:
         out.print(f"  … and {len(others) - _MOST_OTHERS} more")
+
+
+def _show_array(array: str, elements: Sequence[Json], now: datetime, until: datetime, out: Console) -> None:
+    groups: dict[tuple[str, ...], list[int]] = {}
+    for job in elements:
+        first, *rest = _lines(job | {"nodes": []}, now, until)
+        index = index_of(array, job["name"])
+        groups.setdefault((first, *rest), []).append(-1 if index is None else index)
+    kind = elements[0]["kind"] if elements else ""
+    told = list(groups.items())
+    for at, (lines, indices) in enumerate(told):
+        if _MOST_GROUPS <= at < len(told) - 1:
+            continue
+        if at == len(told) - 1 > _MOST_GROUPS:
+            out.print(f"  … and {at - _MOST_GROUPS} more")
+        paragraph(out, Text.assemble((f"{kind}/{array}[{ranges(indices)}]", "bold"), f" {lines[0]}"))
+        for line in lines[1:]:
+            paragraph(out, f"  {line}")
 
 
 def _lines(job: Json, now: datetime, until: datetime) -> Iterator[str]:

@@ -24,7 +24,7 @@ EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
         "jobs --queue a100 --phase Pending --sort pos",
         "jobs -o custom-columns=JOB,WHO:.submitter",
     ),
-    "explain": ("explain pj/resnet", "explain job/fit -n vision -o json"),
+    "explain": ("explain pj/resnet", "explain job/sweep", "explain job/fit -n vision -o json"),
     "wait": ("wait pj/resnet --for running --timeout 10m", "wait job/fit --for succeeded"),
     "logs": ("logs pj/resnet -f", "logs pj/resnet --all --since 10m"),
     "exec": ("exec pj/resnet -- nvidia-smi", "exec pj/resnet --rank 1 -- bash"),

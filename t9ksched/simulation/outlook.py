@@ -6,6 +6,7 @@ anew.
 """
 
 import heapq
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Final
@@ -19,7 +20,7 @@ from t9ksched.engine.view import View
 from t9ksched.model.forecast import Room
 from t9ksched.model.gang import ExpectedEnd, Gang, Member, Running
 from t9ksched.model.podclass import PodClass
-from t9ksched.model.reasons import Reason
+from t9ksched.model.reasons import Code, Reason
 from t9ksched.model.reserved_room import ReservedRoom
 from t9ksched.model.start_windows import next_begin
 from t9ksched.simulation.places import Books, Place, by_gang
@@ -225,10 +226,21 @@ class _Walk:
         found = plan(self._view(), self._policy, now, self._memory)
         if first:
             self._found.reasons.update({one.gang: one.reasons for one in (*found.waiting, *found.surplus)})
+            self._found.reasons.update(self._behind())
         for uid, assignments in by_gang(found.assignments).items():
             self._start(uid, assignments, now)
         self._evict(found, now)
         self._planned = tuple(one for one in found.planned if one.owner in self._gangs)
+
+    def _behind(self) -> dict[str, tuple[Reason, ...]]:
+        """Why elements of arrays wait that the planner was not asked about."""
+        admitted = {gang.uid for gang in self._admitted()}
+        found: dict[str, tuple[Reason, ...]] = {}
+        for uid, (array, most) in self._present.turns.items():
+            if uid in self._gangs and uid not in admitted:
+                text = f"at most {most} elements of its array {array!r} run at once, and others come first"
+                found[uid] = (Reason(Code.ARRAY_LIMIT, text, {"elements": 1}, {"elements": 0}),)
+        return found
 
     def _view(self) -> View:
         """What the planner sees now."""
@@ -246,7 +258,7 @@ class _Walk:
         return View(
             books.nodes.freeze(),
             books.queues(),
-            tuple(self._gangs.values()),
+            self._admitted(),
             (*self._reservations, *self._planned),
             self._running,
             books.neighbours(),
@@ -255,6 +267,22 @@ class _Walk:
             tuple(self._used(room) for room in self._rooms),
             present.usual,
         )
+
+    def _admitted(self) -> tuple[Gang, ...]:
+        """The groups, but those elements of arrays of which as many run or come first as may run at once."""
+        turns = self._present.turns
+        if not turns:
+            return tuple(self._gangs.values())
+        count = Counter(turns[uid][0] for uid in self._places if uid in turns)
+        found = []
+        for uid, gang in self._gangs.items():
+            array, most = turns.get(uid, ("", 0))
+            if array and uid not in self._places:
+                if count[array] >= most:
+                    continue
+                count[array] += 1
+            found.append(gang)
+        return tuple(found)
 
     def _used(self, room: ReservedRoom) -> ReservedRoom:
         """The reservation with what groups inside hold of it."""

@@ -52,6 +52,8 @@ class Present:
         stopped: why nothing is started at all; None when nothing is stopped.
         resumes: when that ends, nanoseconds since the epoch; 0 for no time that is known.
         later: groups of the view that do not start before a moment, by UID; nanoseconds since the epoch.
+        turns: of groups that are submitted as elements of arrays, the array, and how many of it run at once at most, by
+            UID. It is not on paper.
     """
 
     at: int
@@ -61,6 +63,7 @@ class Present:
     stopped: Reason | None = None
     resumes: int = 0
     later: Mapping[str, int] = field(default_factory=dict)
+    turns: Mapping[str, tuple[str, int]] = field(default_factory=dict)
 
 
 class _Use(msgspec.Struct):

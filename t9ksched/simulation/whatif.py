@@ -29,6 +29,7 @@ class Change:
         added: nodes that come, with names that there are not yet.
         policy: None for the one that there is.
         later: of groups that are submitted, before which moment they do not start, by UID.
+        turns: of groups that are submitted, of which array each is an element, and how many of it run at once at most.
     """
 
     gangs: tuple[Gang, ...] = ()
@@ -37,6 +38,7 @@ class Change:
     added: tuple[NodeFacts, ...] = ()
     policy: Policy | None = None
     later: dict[str, int] = field(default_factory=dict)
+    turns: dict[str, tuple[str, int]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +101,9 @@ def changed(present: Present, change: Change) -> Present:
         for facts in change.added:
             nodes.upsert(facts)
         view = replace(view, nodes=nodes.freeze())
-    later = {**present.later, **change.later}
-    return replace(present, view=view, occupants=occupants, policy=change.policy or present.policy, later=later)
+    later, turns = {**present.later, **change.later}, {**present.turns, **change.turns}
+    policy = change.policy or present.policy
+    return replace(present, view=view, occupants=occupants, policy=policy, later=later, turns=turns)
 
 
 def _counts_cards(queues: Mapping[str, QueueState]) -> bool:

@@ -1,6 +1,7 @@
 """Job arrays, from outside: by command and REST, through a kill, and cancelled by one name."""
 
 import json
+import re
 from collections import Counter
 from pathlib import Path
 
@@ -56,7 +57,16 @@ def test_a_dry_run_shows_the_first_element_and_creates_nothing(up: Up) -> None:
     assert "# The first of 100; each has its index in T9K_ARRAY_INDEX" in done
     assert "name: a-x-5" in done
     assert f"{LABEL}: a-x[5]%3" in done
-    assert [line for line in done.splitlines() if "would start at once" in line][-1].startswith("Job/a-x-7 ")
+    assert "Job/a-x[5-7] would start at once" in done
+    assert "Job/a-x[8-104] would wait: no start is found" in done, "jobs without a limit never end"
+    assert "ArrayLimit: at most 3 elements of its array 'a-x' run at once" in done
+    told = up.must("run", "--time-limit", "1h", *words)
+    assert re.search(
+        r"^Job/a-x\[5-7\] would start at once\nJob/a-x\[8-10\] would wait, and start at .* \(in 1h", told, re.M
+    )
+    assert "\n  … and 21 more\nJob/a-x[104] would wait, and start at " in told, told
+    found = json.loads(up.must("run", "--time-limit", "1h", *words[:-2], "-o", "json", "--", "true"))["simulation"]
+    assert len(found["jobs"]) == 100
     assert not elements(up, "a-x")
 
 
@@ -102,3 +112,33 @@ def test_a_file_becomes_an_array_whose_limit_a_kill_does_not_lift(tmp_path: Path
         until(lambda: not elements(service, "s"), "no elements")
     finally:
         service.stop()
+
+
+def test_the_name_of_an_array_means_its_elements(up: Up) -> None:
+    lines = "devcluster.tensorstack.dev/log-lines=one"
+    words = ("--image", "i", "--annotation", f"{RUN}=3", "--annotation", lines)
+    up.must("run", *words, "--name", "a-all", "--array", "0-3,8%2", "--", "true")
+    try:
+        until(lambda: "ArrayLimit" in up.must("explain", "job/a-all"), "elements that wait")
+        told = up.must("explain", "job/a-all").splitlines()
+        assert re.fullmatch(r"array a-all: .*\d wait.*", told[0]), told
+        assert any(re.match(r"\d(-\d)?(,8)? +\d+ +Pending .* ArrayLimit", line) for line in told), told
+        found = json.loads(up.must("explain", "job/a-all", "-o", "json"))
+        assert (found["array"], len(found["items"])) == ("a-all", 5)
+        short = up.cli("wait", "job/a-all", "--timeout", "0s")
+        assert (short.code, "The array Job/a-all is not finished after 0s" in short.err) == (1, True), short.err
+        followed = up.must("logs", "job/a-all", "-f").splitlines()
+        assert sorted(line for line in followed if line.endswith(" one")) == [f"  {at} | one" for at in (0, 1, 2, 3, 8)]
+        assert up.must("wait", "job/a-all") == "Job/a-all is finished\n"
+        assert up.must("wait", "job/a-all", "--for", "succeeded", "-o", "json").count('"Succeeded"') == 5
+        failed = up.cli("wait", "job/a-all", "--for", "failed")
+        assert (failed.code, "ended as Succeeded" in failed.err) == (1, True), failed.err
+        assert up.must("logs", "job/a-all", "--tail", "1").count(" | ") == 5
+        rank = up.cli("logs", "job/a-all", "--rank", "0")
+        assert (rank.code, "of its elements the first pods are shown" in rank.err) == (2, True), rank.err
+    finally:
+        up.must("cancel", "job/a-all", "--yes")
+    assert up.must("wait", "job/a-all", "--for", "deleted") == "Job/a-all is deleted\n"
+    for command in ("explain", "wait", "logs"):
+        gone = up.cli(command, "job/a-all")
+        assert (gone.code, "there is no Job/a-all" in gone.err) == (1, True), gone.err

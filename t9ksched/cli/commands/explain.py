@@ -1,14 +1,17 @@
 """`t9ksched explain`: why a job waits, which jobs hold what it needs, and what would let it start."""
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.text import Text
 
+from t9ksched.cli.arrays import elements, index_of, ranges, tell_counts
 from t9ksched.cli.cards import number
 from t9ksched.cli.commands.stops import note
+from t9ksched.cli.failure import Failure
 from t9ksched.cli.following import PHASE_STYLES
 from t9ksched.cli.kinds import parse_target
 from t9ksched.cli.messages import translated, word
@@ -29,13 +32,55 @@ def explain(
     namespace: NamespaceOption = "default",
     output: OutputOption = Output.table,
 ) -> None:
-    """Say why a job is where it is, with the numbers, and what would unblock it."""
+    """Say why a job is where it is, with the numbers, and what would unblock it; of an array how far elements are."""
     wanted = parse_target(target, namespace)
-    answer = service().get(f"{wanted.path}/explanation")
+    client = service()
+    try:
+        answer = client.get(f"{wanted.path}/explanation")
+    except Failure as failure:
+        jobs = elements(client, namespace, wanted.kind, wanted.name) if failure.name == "NotFound" else []
+        if not jobs:
+            raise
+        if output is Output.json:
+            print_json({"array": wanted.name, "items": jobs})
+        else:
+            show_array(wanted.name, jobs, console())
+        return
     if output is Output.json:
         print_json(answer)
     else:
         show(answer, console())
+
+
+def show_array(array: str, jobs: Sequence[dict[str, Any]], out: Console) -> None:
+    """Print how far the elements of an array are, and why those wait that do; alike ones together."""
+    tell_counts(array, Counter(str(job.get("phase")) for job in jobs))
+    groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for job in jobs:
+        groups.setdefault((str(job.get("phase")), (job.get("reason") or {}).get("code") or "–"), []).append(job)
+    rows: list[list[str | Text]] = []
+    for (phase, code), alike in sorted(groups.items(), key=lambda group: _first(array, group[1])):
+        starts = [at for job in alike if (at := _starts(job)) is not None]
+        indices = [index for job in alike if (index := index_of(array, job["name"])) is not None]
+        words = Text(phase, PHASE_STYLES.get(phase, ""))
+        rows.append([ranges(indices), str(len(alike)), words, ahead(min(starts, default=None)), code])
+    out.print()
+    print_table(out, table(("ELEMENTS", "COUNT", "PHASE", "START", "REASON"), rows, right=("COUNT",)))
+    waiting = next((job for job in jobs if (job.get("reason") or {}).get("code")), None)
+    if waiting is not None:
+        out.print()
+        reason = waiting["reason"]
+        paragraph(out, Text.assemble((str(waiting["name"]), "bold"), f": {reason['code']}: {reason['message']}"))
+
+
+def _first(array: str, jobs: Sequence[dict[str, Any]]) -> int:
+    return min((index for job in jobs if (index := index_of(array, job["name"])) is not None), default=0)
+
+
+def _starts(job: dict[str, Any]) -> str | None:
+    """When it is planned to start, or expected."""
+    plan, expected = job.get("plannedStart") or {}, job.get("expectedStart") or {}
+    return plan.get("at") or expected.get("latest")
 
 
 def show(answer: dict[str, Any], out: Console) -> None:

@@ -9,6 +9,9 @@ from typing import Annotated
 
 import typer
 
+from t9ksched.cli import arraylogs
+from t9ksched.cli.arraylogs import ArrayLogs
+from t9ksched.cli.arrays import elements_named
 from t9ksched.cli.client import Client
 from t9ksched.cli.failure import BAD_USAGE, Failure, Nowhere
 from t9ksched.cli.following import Teller
@@ -64,6 +67,13 @@ def logs(
     wish = LogWish(container=container, tail=tail, since=_since(since), previous=previous)
     client = _asked(service, kubeconfig)
     plain_streams()
+    if kubeconfig is None and (jobs := elements_named(client, wanted)):
+        arraylogs.check(every=every, ranks=ranks, array=wanted)
+        printer = LinePrinter(prefixed=True, timestamps=timestamps, json=output is Output.json)
+        for line in ArrayLogs(client, wanted, jobs, wish).lines(follow=follow):
+            printer.print(line, flush=follow)
+        printer.close()
+        return
     printer = LinePrinter(
         prefixed=every or (ranks is not None and len(ranks) > 1), timestamps=timestamps, json=output is Output.json
     )

@@ -30,7 +30,6 @@ from t9ksched.model.names import (
     START_AFTER_ANNOTATION,
     TIME_LIMIT_ANNOTATION,
 )
-from t9ksched.workloads.arrays import read_array
 from t9ksched.workloads.compose.asked import Asked, read_mounts
 from t9ksched.workloads.compose.job import Composed, compose
 from t9ksched.workloads.queueing import annotate
@@ -40,8 +39,6 @@ _ANNOTATIONS: Final = {
     "startAfter": START_AFTER_ANNOTATION,
     "reservation": RESERVATION_ANNOTATION,
 }
-_ASKED: Final = 10
-"""Elements of an array of which a dry run tells when they would start."""
 
 
 @with_service
@@ -172,17 +169,17 @@ def _foretell(
     *,
     table: bool,
 ) -> None:
-    """Tell when it would start; of an array, the first elements that may run at once."""
+    """Tell when it would start; of an array, when which elements would."""
     from t9ksched.cli.dryrun import show, simulate
 
-    first = of_array[: min(read_array(query["array"]).most or _ASKED, _ASKED)] if of_array else [composed.obj]
-    found, why = simulate(client, first, {name: value for name, value in query.items() if name != "array"})
+    objects = of_array or [composed.obj]
+    found, why = simulate(client, objects, {name: value for name, value in query.items() if name != "array"})
     if not table:
         print_json(answer | {"object": composed.obj, "simulation": found})
     elif found is None:
         print_warnings([{"path": "simulation", "message": why}])
     else:
-        show(found, console())
+        show(found, console(), [composed.obj["metadata"]["name"]] if of_array else [])
 
 
 def _with_times(obj: dict[str, Any], query: dict[str, Any]) -> dict[str, Any]:

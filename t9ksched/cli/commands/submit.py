@@ -260,15 +260,13 @@ def _foretell(
     done: dict[str, Any],
     output: Output,
 ) -> None:
-    """Tell when and where what would be accepted would start, of an array the first element."""
+    """Tell when and where what would be accepted would start, of an array when which elements would."""
     from t9ksched.cli.dryrun import objects_of, show, simulate
 
-    objects = [
-        obj if array is None else elements_of(obj, array)[0]
-        for content, array in accepted
-        for obj in objects_of([content])
-        if obj.get("kind") != "ConfigMap"
+    given = [
+        (obj, array) for content, array in accepted for obj in objects_of([content]) if obj.get("kind") != "ConfigMap"
     ]
+    objects = [one for obj, array in given for one in ([obj] if array is None else elements_of(obj, array))]
     found, why = simulate(client, objects, {name: value for name, value in query.items() if name != "array"})
     done["simulation"] = found
     if found is None:
@@ -277,7 +275,7 @@ def _foretell(
         if output is Output.table:
             print_warnings([warning])
     elif output is Output.table:
-        show(found, console())
+        show(found, console(), [str(obj["metadata"]["name"]) for obj, array in given if array is not None])
 
 
 def _placed(failure: Failure, path: Path) -> Failure:

@@ -2,10 +2,12 @@
 
 import time
 from enum import StrEnum
+from functools import partial
 from typing import Annotated, Any
 
 import typer
 
+from t9ksched.cli.arrays import elements_named, wait_for_array
 from t9ksched.cli.failure import BAD_USAGE, Failure
 from t9ksched.cli.following import Teller, Watch
 from t9ksched.cli.kinds import parse_target
@@ -13,7 +15,7 @@ from t9ksched.cli.options import NamespaceOption, OutputOption, Service, with_se
 from t9ksched.cli.output import Output, console, print_json
 from t9ksched.client import goals
 from t9ksched.model.duration import parse_duration
-from t9ksched.model.job import TERMINATING
+from t9ksched.model.job import FINISHED, TERMINATING
 
 
 class Goal(StrEnum):
@@ -38,7 +40,7 @@ def wait(
     output: OutputOption = Output.table,
 ) -> None:
     """Wait for a job; on a terminal, tell meanwhile why it waits and what changes. `running` is also reached by a job
-    that has already succeeded, `finished` by one that failed, too.
+    that has already succeeded, `finished` by one that failed, too. The name of an array means all of its elements.
     """
     must_succeed, goal = goal is None, goal or Goal.finished
     wanted = parse_target(target, namespace)
@@ -46,7 +48,20 @@ def wait(
     job: dict[str, Any] | None = None
     out = console()
     told = output is Output.table and out.is_terminal
-    watch = Watch(service(), wanted, Teller(out) if told else None)
+    client = service()
+    if jobs := elements_named(client, wanted):
+        ended = wait_for_array(client, wanted, jobs, partial(_element_reached, goal), end, tell=told)
+        if ended is None:
+            text = f"The array {wanted} is not {goal.value} after {timeout}."
+            raise Failure(text, remedy=f"See why: t9ksched explain {wanted} -n {namespace}")
+        if must_succeed and (bad := next((job for job in ended if job.get("phase") != "Succeeded"), None)):
+            raise _ended(bad)
+        if output is Output.json:
+            print_json({"array": wanted.name, "items": ended})
+        elif not told:
+            out.print(f"{wanted} is {goal.value}")
+        return
+    watch = Watch(client, wanted, Teller(out) if told else None)
     while True:
         try:
             seen = watch.look()
@@ -73,6 +88,16 @@ def wait(
         print_json(job)
     elif job is None or not told:
         out.print(f"{wanted} is {goal.value}" if job is None else f"{wanted} is {job.get('phase')}")
+
+
+def _element_reached(goal: Goal, job: dict[str, Any], *, there: bool) -> bool:
+    """Whether an element is where `goal` says; `there` is false for one that was deleted, as it was seen last."""
+    if not there:
+        if goal is Goal.deleted:
+            return True
+        if job.get("phase") not in FINISHED:
+            raise Failure(f"{_name(job)} was deleted and will not be {goal.value} any more.")
+    return reached(goal, job)
 
 
 def reached(goal: Goal, job: dict[str, Any]) -> bool:

@@ -30,6 +30,7 @@ from t9ksched.scheduler.state.records import GangRecord
 from t9ksched.scheduler.state.start_times import too_early
 from t9ksched.scheduler.state.state import ClusterState
 from t9ksched.store.acceptances import Acceptance
+from t9ksched.workloads.arrays import read_element
 from t9ksched.workloads.read import read
 from t9ksched.workloads.reconcile import expand
 from t9ksched.workloads.registry import JOBS, KINDS
@@ -64,6 +65,7 @@ class Newcomer:
         joins: namespace and name of the PodGroup that its pod joins, which is there already; None for all others.
         reasons: why no pod of it is seen; empty where some are.
         later: before which moment none of its groups starts, nanoseconds since the epoch; 0 for none.
+        turn: of which array it is an element, and how many of that run at once at most; None where that is not said.
         only: UIDs of the pods that are its own, where its groups have others; None where all are.
     """
 
@@ -71,6 +73,7 @@ class Newcomer:
     joins: tuple[str, str] | None = None
     reasons: tuple[Reason, ...] = ()
     later: int = 0
+    turn: tuple[str, int] | None = None
     only: set[str] | None = None
 
     @property
@@ -126,6 +129,7 @@ async def newcomers(
                 continue  # when it starts depends on how others end
             if made is not None:
                 one.gangs.append(made)
+            one.turn = _turn(root_asks(state, record).array)
             if (early := too_early(state, record, now)) is not None:
                 one.reasons, one.later = (early,), record.start_after
             await asyncio.sleep(0)
@@ -139,6 +143,15 @@ def _waits_for(record: GangRecord, state: ClusterState, known: ClusterState, now
         return foreseen(known, record.namespace, text, now).reason if text else None
     except ValueError as error:
         return unreadable(text, str(error)).reason
+
+
+def _turn(text: str) -> tuple[str, int] | None:
+    """The array of an element, and how many of it run at once at most."""
+    try:
+        element = read_element(text) if text else None
+    except ValueError:
+        return None  # it is ignored
+    return (element.array, element.most) if element is not None and element.most is not None else None
 
 
 def _gang(

@@ -103,7 +103,8 @@ class Simulations:
             without_labels(found)
         gangs = self._in_place(found, present)
         later = {gang.uid: one.later for one in found if one.later for gang in one.gangs}
-        change = replace(change, later=later)
+        turns = {gang.uid: one.turn for one in found if one.turn is not None for gang in one.gangs}
+        change = replace(change, later=later, turns=turns)
         view = replace(present.view, gangs=(*present.view.gangs, *gangs))
         until = present.at + question.horizon * _SECOND
         pieces = task(replace(present, view=view), len(gangs), change, until, self.limits.walk_seconds)

@@ -32,6 +32,7 @@ class ChangeForm(msgspec.Struct):
     added: tuple[NodeFacts, ...] = ()
     policy: PolicyForm | None = None
     later: dict[str, int] = {}
+    turns: dict[str, tuple[str, int]] = {}
 
 
 class Task(msgspec.Struct):
@@ -75,8 +76,8 @@ def task(present: Present, newcomers: int, change: Change, until: int, seconds: 
     encode = msgspec.json.encode
     policy = PolicyForm.of(change.policy) if change.policy is not None else None
     yield b'{"newcomers":%d,"until":%d,"seconds":%s,"change":{' % (newcomers, until, encode(seconds))
-    parts = (encode(change.queues), encode(change.gone), encode(policy), encode(change.later))
-    yield b'"queues":%s,"gone":%s,"policy":%s,"later":%s,"added":[' % parts
+    parts = (encode(change.queues), encode(change.gone), encode(policy), encode(change.later), encode(change.turns))
+    yield b'"queues":%s,"gone":%s,"policy":%s,"later":%s,"turns":%s,"added":[' % parts
     for first in range(0, len(change.added), _TOGETHER):
         yield (b"," if first else b"") + encode(change.added[first : first + _TOGETHER])[1:-1]
     yield b']},"present":'
@@ -102,7 +103,7 @@ def answer(text: bytes) -> Told:
     gangs = present.view.gangs
     first = len(gangs) - given.newcomers
     present = replace(present, view=replace(present.view, gangs=gangs[:first]))
-    change = Change(gangs[first:], form.queues, form.gone, form.added, policy, form.later)
+    change = Change(gangs[first:], form.queues, form.gone, form.added, policy, form.later, form.turns)
     return _told(what_if(present, change, given.until, lambda: _limit(given.seconds)), change)
 
 

@@ -217,3 +217,15 @@ def test_the_walk_says_what_then_happens(jobs: list[tuple[int, int]], planning: 
         hour = min(ends)
     told = {name: start for name, start in pool.started.items() if name in found or start > 0}
     assert found == told
+
+
+def test_elements_of_an_array_start_as_others_end() -> None:
+    pool = begun(None)
+    for at in range(5):
+        pool.submit(f"e{at}", 1, 2)
+    calm = present(pool)
+    turns = {f"e{at}": ("sweep", 2) for at in range(5)}
+    found = outlook(replace(calm, turns=turns), WEEK)
+    assert hours(found) == {"e0": 0, "e1": 0, "e2": 2, "e3": 2, "e4": 4}
+    assert found.reasons["e2"][0].code == Code.ARRAY_LIMIT
+    assert "e0" not in found.reasons
