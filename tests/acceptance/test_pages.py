@@ -51,6 +51,7 @@ t9ksched submit -f examples/pytorch.yaml -n vision --queue research
     "docs/guides/install.md": "t9ksched up\n",
     "docs/guides/notifications.md": "t9ksched up\n",
     "docs/guides/from-other-schedulers.md": "t9ksched up\n",
+    "docs/guides/from-other-schedulers.zh.md": "t9ksched up\n",
 }
 """What a page takes for granted, as commands."""
 
@@ -79,6 +80,15 @@ def test_every_block_of_commands_is_marked(page: str) -> None:
     first = re.compile(r"^(\$ |(\.venv/bin/)?t9ksched |kubectl |make |export |for \w+ in )")
     unmarked = [line for line, language, text in blocks(ROOT / page) if language != "sh" and first.match(text)]
     assert unmarked == []
+
+
+TRANSLATED = [(page, page.replace(".zh.md", ".md")) for page in PAGES if page.endswith(".zh.md") and "/guides/" in page]
+
+
+@pytest.mark.parametrize(("chinese", "english"), TRANSLATED)
+def test_guides_have_the_same_commands_in_both_languages(chinese: str, english: str) -> None:
+    assert [text for _, text in commands(ROOT / chinese)] == [text for _, text in commands(ROOT / english)]
+    assert set(spans(ROOT / chinese)) >= set(spans(ROOT / english))
 
 
 def test_what_is_not_run_is_there() -> None:
