@@ -3,22 +3,21 @@ this version does not support never are: a pod that uses one waits with a reason
 rules are those of admission: they are asked of every pod, because a pod may differ from the job that was accepted.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
-from t9ksched.admission.forms import unplaceable
-from t9ksched.admission.verdict import INVALID_FIELD
+from t9ksched.admission.verdict import INVALID_FIELD, Verdict
 from t9ksched.model.pod import Pod
 from t9ksched.model.reasons import Code, Reason
-from t9ksched.workloads.shape import Template
 
 _CODES: Final[Mapping[str, Code]] = {INVALID_FIELD: Code.INVALID_POD}
 
 
-def gates(pod: Pod, template: Template | None) -> tuple[Reason, ...]:
+def gates(pod: Pod, refusals: Iterable[Verdict]) -> tuple[Reason, ...]:
     """The reasons that lie in the pod itself; empty for a pod that may be placed.
 
-    `template` is what the rules read of it, None if it cannot be read, which is told elsewhere.
+    `refusals` are what the rules say of what they read of it (`Sharing.unplaceable`); none if it cannot be read, which
+    is told elsewhere.
     """
     found: list[Reason] = []
     if pod.spec.scheduling_gates:
@@ -30,7 +29,7 @@ def gates(pod: Pod, template: Template | None) -> tuple[Reason, ...]:
                 unblocks=(f"the controller that set the gates ({closed}) removes them",),
             )
         )
-    for verdict in unplaceable(template) if template is not None else ():
+    for verdict in refusals:
         code = _CODES.get(verdict.code) or Code(verdict.code)
         found.append(Reason(code, f"pod {pod.metadata.name}: {verdict.message}", unblocks=(verdict.remedy,)))
     return tuple(found)

@@ -104,7 +104,8 @@ class PodEvents:
             self._state.refills.lost(record)
         if record.evicted and record.deleting and record.gang is not None:
             self._state.changes.displaced(record.gang)
-        record.gates = gates(pod, record.template) if record.ours and not record.node else ()
+        waits = record.ours and not record.node
+        record.gates = gates(pod, self._state._sharing.unplaceable(record.template)) if waits else ()
         if record.node and record.gang is not None and not record.gang.uid:
             self._state.group_events.recall_queue(record.gang, self._state.places.on(uid, record.node))
         freed = self._recharge(record, pod.metadata.annotations or NOTHING)

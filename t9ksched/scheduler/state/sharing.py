@@ -4,12 +4,14 @@ Replicas differ in their names and little else. What was worked out for one serv
 decide it; tables that were filled by very unlike pods begin anew, so that they stay small.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final, TypeVar
 
 import msgspec
 
+from t9ksched.admission.forms import unplaceable
+from t9ksched.admission.verdict import Verdict
 from t9ksched.kube.write.dialects.dialect import CardDialect
 from t9ksched.model import card_requests, cardchoice
 from t9ksched.model.cards import NO_CARDS, CardGrant, CardRequest
@@ -35,6 +37,8 @@ class Sharing:
         table = ClassTable()
         self.intern = table.intern
         self._classes: dict[bytes, tuple[PodClass, Template]] = {}
+        self._unplaceable: dict[int, tuple[Template, Sequence[Verdict]]] = {}
+        """By identity of the template, which it keeps."""
         self._labels: dict[tuple[tuple[str, str], ...], dict[str, str]] = {}
         self._cards: dict[tuple[PodClass, CardDialect, tuple[str, ...]], CardGrant] = {}
 
@@ -78,6 +82,15 @@ class Sharing:
             own = self.intern(pod_class(spec, (), namespace, labels, said, cards))
             known = _room(self._classes)[key] = own, _template(spec, own, said)
         return known
+
+    def unplaceable(self, template: Template | None) -> Sequence[Verdict]:
+        """What of it no scheduler of this version places; the rules are asked once of pods that are alike."""
+        if template is None:
+            return ()
+        known = self._unplaceable.get(id(template))
+        if known is None:
+            known = _room(self._unplaceable)[id(template)] = template, unplaceable(template)
+        return known[1]
 
     def labels(self, labels: dict[str, str] | None) -> dict[str, str]:
         """Equal labels; callers must not change them."""

@@ -1,13 +1,16 @@
 """What many pods have alike is kept once, and what differs is kept apart."""
 
 from typing import Any
+from unittest.mock import patch
 
 from t9ksched.kube.write.dialects.table import CARD_INDEX
 from t9ksched.model.cardchoice import CardChoice
 from t9ksched.model.cards import NO_CARDS, CardGrant
 from t9ksched.model.names import GPU_INDEX_PREFIX
 from t9ksched.model.pod import PodSpec, decode_pod_spec, pod_class
+from t9ksched.scheduler.state import sharing
 from t9ksched.scheduler.state.sharing import NOTHING, Sharing
+from tests.unit.scheduler.state.test_state import node, pod, state_with
 
 TOPOLOGY = {"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "a"}}}
 APART = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [TOPOLOGY]}}
@@ -85,3 +88,17 @@ def test_pods_that_ask_for_other_cards_are_of_other_classes() -> None:
     assert (plain.choice, chosen.choice) == (None, CardChoice((("A100",),)))
     own, template = sharing.meaning_of(spec(cards=2), "ns", {}, {key: "", "other": "x"})
     assert (own.choice, template.metadata) == (None, {"annotations": {key: ""}})
+
+
+def test_the_rules_about_what_pods_ask_for_are_asked_once_of_those_alike() -> None:
+    state = state_with(node(gpus=8), queues={"q": {}})
+    with patch.object(sharing, "unplaceable", side_effect=sharing.unplaceable) as asked:
+        for at in range(20):
+            state.upsert_pod(pod(f"p{at}", queue="q"))
+        assert asked.call_count == 1
+        claims = [{"name": "gpu", "resourceClaimName": "c"}]
+        for name in ("one", "other"):
+            state.upsert_pod(pod(name, queue="q", resourceClaims=claims))
+        assert asked.call_count == 2
+    refused = [state.pods[f"pod-{name}"].gates for name in ("one", "other")]
+    assert ["pod other" in one[0].message for one in refused] == [False, True], "each is told by its own name"
