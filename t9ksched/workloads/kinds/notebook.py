@@ -1,28 +1,24 @@
-"""Notebook: one pod that lives until it is suspended, scheduled alone (its group is virtual; no PodGroup is made).
+"""Notebook: one pod that lives until it is suspended (`server.py`).
 
 The pod is `managed-notebook-<name>-0`, with a Service `managed-notebook-<name>` before it. A change of the user's
-template, queue or scheduler makes the pod anew; so does any end that is not the program's own success. No
-authenticating proxy is added, so nothing measures idleness and the condition Idle stays Unknown.
+template, queue or scheduler makes the pod anew. No authenticating proxy is added, so nothing measures idleness and the
+condition Idle stays Unknown.
 """
 
 import copy
-import hashlib
-import json
 from collections.abc import Container, Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime
 from typing import Any, Final
 
-from t9ksched.model.names import QUEUE_LABEL, SCHEDULER_NAME
 from t9ksched.workloads import phase
-from t9ksched.workloads.actions import Actions, Children, Event, Expansion, Object, uid_of
+from t9ksched.workloads.actions import Actions, Children, Event, Expansion, Object
 from t9ksched.workloads.conditions import Conditions
 from t9ksched.workloads.controller import Controller
 from t9ksched.workloads.fields import Field
-from t9ksched.workloads.jobspec import RestartPolicy, check_pod_names
-from t9ksched.workloads.parts import COMPONENT_LABEL, OWNER_NAME_LABEL, Owner, add_env, training_container
+from t9ksched.workloads.jobspec import check_pod_names
+from t9ksched.workloads.parts import Owner, add_env, training_container
 from t9ksched.workloads.podspec import read_template
-from t9ksched.workloads.replica import Allowance, Record, judge
+from t9ksched.workloads.server import Server, hash_of, placed, reconcile, service, suspend_faulty, without_pod
 from t9ksched.workloads.shape import Template
 from t9ksched.workloads.upkeep import Upkeep, upkeep
 
@@ -32,7 +28,6 @@ TEMPLATE_HASH_ANNOTATION: Final = "notebook.tensorstack.dev/template-hash"
 CONTAINER: Final = "notebook"
 DEFAULT_PORT: Final = 8888
 SSH_PORT: Final = 22
-_POLICY: Final = RestartPolicy("OnFailure")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +53,10 @@ def read_spec(root: Field) -> NotebookSpec:
     ssh = spec["ssh"]
     keys = ssh["authorized_keys"].texts()
     enabled = ssh["enabled"].flag()
-    service = ssh["serviceType"].choice(("ClusterIP", "NodePort", "LoadBalancer"), "ClusterIP")
+    door = ssh["serviceType"].choice(("ClusterIP", "NodePort", "LoadBalancer"), "ClusterIP")
     template = read_template(spec["template"])
     check_pod_names(root, [f"{PREFIX}-0"], service=False)
-    return NotebookSpec(template, spec["suspend"].flag() or paused, enabled, service, tuple(keys))
+    return NotebookSpec(template, spec["suspend"].flag() or paused, enabled, door, tuple(keys))
 
 
 def read(root: Field) -> list[Template]:
@@ -119,9 +114,6 @@ def _pod(obj: Mapping[str, Any], spec: NotebookSpec, owner: Owner, name: str) ->
     }
     pod: Object = copy.deepcopy(dict(template.spec))
     pod.update(hostname=f"{name}-0", restartPolicy="Always")
-    if owner.queue is not None:
-        pod["schedulerName"] = SCHEDULER_NAME
-        meta["labels"][QUEUE_LABEL] = owner.queue
     add_env(pod, {"NB_PREFIX": url_prefix(owner), "ENABLE_SSH_SERVER": "true" if spec.ssh else "false"})
     if spec.ssh and spec.authorized_keys:
         container = training_container(pod, CONTAINER)
@@ -129,27 +121,21 @@ def _pod(obj: Mapping[str, Any], spec: NotebookSpec, owner: Owner, name: str) ->
         mount = {"name": "authorized-keys", "mountPath": "/t9k/ssh", "readOnly": True}
         pod["volumes"] = [*(pod.get("volumes") or ()), volume]
         container["volumeMounts"] = [*(container.get("volumeMounts") or ()), mount]
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": pod}
+    return placed({"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": pod}, owner)
 
 
 def _web_service(spec: NotebookSpec, owner: Owner, name: str) -> Object:
     container = training_container(dict(spec.template.spec), CONTAINER)
     ports = [port.get("containerPort") for port in container.get("ports") or ()]
     target = next((port for port in ports if port), DEFAULT_PORT)
-    return _service(owner, name, {"ports": [{"name": "http", "port": 80, "targetPort": target}]})
+    return service(owner, name, {"ports": [{"name": "http", "port": 80, "targetPort": target}]})
 
 
 def _ssh_services(spec: NotebookSpec, owner: Owner) -> tuple[Object, ...]:
     if not spec.ssh:
         return ()
     ports = [{"name": "ssh", "port": SSH_PORT, "targetPort": SSH_PORT}]
-    return (_service(owner, f"{PREFIX}{owner.name}-ssh", {"type": spec.ssh_service, "ports": ports}),)
-
-
-def _service(owner: Owner, name: str, spec: Object) -> Object:
-    selector = {COMPONENT_LABEL: owner.component, OWNER_NAME_LABEL: owner.name}
-    meta = owner.metadata(name)
-    return {"apiVersion": "v1", "kind": "Service", "metadata": meta, "spec": {"selector": selector, **spec}}
+    return (service(owner, f"{PREFIX}{owner.name}-ssh", {"type": spec.ssh_service, "ports": ports}),)
 
 
 def url_prefix(owner: Owner) -> str:
@@ -160,50 +146,17 @@ def url_prefix(owner: Owner) -> str:
 def template_hash(obj: Mapping[str, Any]) -> str:
     """Changes when the pod must be made anew: template, scheduling or ssh."""
     spec = obj["spec"]
-    parts = [spec.get("template"), spec.get("scheduler"), spec.get("ssh")]
-    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
+    return hash_of(spec.get("template"), spec.get("scheduler"), spec.get("ssh"))
 
 
-def reconcile(obj: Mapping[str, Any], spec: NotebookSpec, owner: Owner, children: Children, now: datetime) -> Actions:
-    """What to do about a Notebook now. Its memory is `status.pod` (see `replica.Record`)."""
-    old: Mapping[str, Any] = obj.get("status") or {}
-    expansion = expand(obj, spec, owner)
-    wanted = expansion.pods[0]
-    name = wanted["metadata"]["name"]
-    conditions = Conditions(old, now)
-    record = Record.read({"name": name, **(old.get("record") or {})})
-    pod = next((each for each in children.pods if each["metadata"]["name"] == name), None)
-    live = [each for each in children.pods if not phase.is_terminating(each)]
-    kept = upkeep(expansion.companions, children.companions)
-    if spec.suspended:
-        events = (
-            () if conditions.is_true("Suspended") else (Event("Suspended", "the pod is deleted until it is resumed"),)
-        )
-        record = record.deleted()
-        status = _status(old, owner, conditions, record, None, suspended=True)
-        doomed = (*live, *kept.delete)
-        return Actions(status if status != old else None, doomed, (), events, update=kept.update)
-
-    fate = judge(record, pod, _POLICY, Allowance(), now)
-    events = (fate.event,) if fate.event is not None else ()
-    delete = [pod] if fate.step == "delete" and pod is not None else []
-    create = [wanted] if fate.step == "create" else []
-    if pod is not None and not phase.is_terminating(pod) and not delete and _is_outdated(pod, wanted):
-        delete = [pod]
-        record = replace(fate.record, phase="Deleted")
-        events = (*events, Event("Changed", "the pod is made anew: its template, queue or scheduler changed"))
-    else:
-        record = fate.record
-    if not old:
-        events = (Event("Created", f"pod {name} is made"), *events)
-    status = _status(old, owner, conditions, record, pod, suspended=False)
-    return Actions(
-        status if status != old else None,
-        (*delete, *kept.delete),
-        (*kept.create, *create),
-        events,
-        fate.wait,
-        kept.update,
+def _server(obj: Mapping[str, Any], spec: NotebookSpec, owner: Owner) -> Server:
+    name = f"{PREFIX}{owner.name}"
+    return Server(
+        around=expand(obj, spec, owner),
+        suspended=spec.suspended,
+        url=f"http://{name}.{owner.namespace}.svc{url_prefix(owner)}",
+        mark=TEMPLATE_HASH_ANNOTATION,
+        unmeasured="no proxy measures the use of this notebook",
     )
 
 
@@ -215,67 +168,21 @@ def withdraw(obj: Mapping[str, Any], old: Object, conditions: Conditions, childr
     spec = read_spec(field)
     owner = Owner.of(obj, None, 0)
     kept = follow_ssh(spec, owner, children.companions, {fault.path for fault in field.faults})
-    live = tuple(pod for pod in children.pods if not phase.is_terminating(pod))
+    live = any(not phase.is_terminating(pod) for pod in children.pods)
     if spec.suspended:
-        told = conditions.is_true("Suspended")
-        events = () if told else (Event("Suspended", "the pod is deleted until it is resumed"),)
-        conditions.set("Suspended", True, "SuspendedByUser")
-    elif live and withdraws_keys(spec, owner, children.companions):
+        gone = suspend_faulty(old, conditions, children)
+        return replace(gone, delete=(*gone.delete, *kept.delete), update=kept.update)
+    if live and withdraws_keys(spec, owner, children.companions):
         # The keys are taken out once the pod is gone: until then they say that it must go, also after a crash.
         message = "the pod is deleted: a key was removed, and another pod cannot be made before the spec is corrected"
-        return replace(_without_pod(old, conditions, live, "Pending"), events=(Event("Changed", message),))
-    else:
-        return Actions(delete=kept.delete, create=kept.create, update=kept.update)
-    gone = _without_pod(old, conditions, live, "Paused")
-    return replace(gone, delete=(*live, *kept.delete), events=events, update=kept.update)
-
-
-def _without_pod(old: Object, conditions: Conditions, live: tuple[Object, ...], shown: str) -> Actions:
-    conditions.set("Ready", False, "PodNotReady")
-    status = {**old, "phase": shown}
-    if "record" in old:
-        status["record"] = Record.read(old["record"]).deleted().write()
-    status.pop("pod", None)
-    return Actions(status, live)
-
-
-def _is_outdated(pod: Object, wanted: Object) -> bool:
-    made = (pod["metadata"].get("annotations") or {}).get(TEMPLATE_HASH_ANNOTATION)
-    return bool(made != wanted["metadata"]["annotations"][TEMPLATE_HASH_ANNOTATION])
-
-
-def _status(
-    old: Mapping[str, Any],
-    owner: Owner,
-    conditions: Conditions,
-    record: Record,
-    pod: Object | None,
-    *,
-    suspended: bool,
-) -> Object:
-    state = pod.get("status") or {} if pod is not None else {}
-    ready = any(each.get("type") == "Ready" and each.get("status") == "True" for each in state.get("conditions") or ())
-    ready = ready and pod is not None and not phase.is_terminating(pod)
-    conditions.set("Suspended", suspended, "SuspendedByUser" if suspended else "-")
-    conditions.set("Ready", ready, "PodReady" if ready else "PodNotReady")
-    conditions.set("Idle", None, "NotMeasured", "no proxy measures the use of this notebook")
-    shown = "Paused" if suspended else record.phase if pod is not None or record.phase == "Succeeded" else "Pending"
-    status: Object = {
-        **old,
-        "phase": shown,
-        "conditions": conditions.as_list(),
-        "url": f"http://{PREFIX}{owner.name}.{owner.namespace}.svc{url_prefix(owner)}",
-        "record": record.write(),
-    }
-    status.pop("pod", None)
-    if pod is not None:
-        reference = {"name": record.name, "uid": uid_of(pod)}
-        status["pod"] = {"reference": reference, "phase": phase.phase(pod)}
-    return status
+        return replace(without_pod(old, conditions, children, "Pending"), events=(Event("Changed", message),))
+    return Actions(delete=kept.delete, create=kept.create, update=kept.update)
 
 
 CONTROLLER: Final = Controller(
     expand=lambda obj, owner: expand(obj, read_spec(Field(obj)), owner),
-    reconcile=lambda obj, owner, children, now: reconcile(obj, read_spec(Field(obj)), owner, children, now),
+    reconcile=lambda obj, owner, children, now: reconcile(
+        obj, _server(obj, read_spec(Field(obj)), owner), children, now
+    ),
     withdraw=withdraw,
 )

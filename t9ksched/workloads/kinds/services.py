@@ -1,4 +1,4 @@
-"""Platform services (read only): SimpleMLService, MLService, TensorBoard, Explorer, VirtualServer and the like.
+"""Platform services (read only): SimpleMLService, MLService, Explorer, VirtualServer and the like.
 
 Pods that a kind's controller makes up are counted by the resources the user gave, as far as the object shows any.
 """
@@ -65,7 +65,7 @@ def _scaled(part: Field, role: str, release: str) -> Template:
 
 
 def read_generated(root: Field) -> list[Template]:
-    """TensorBoard, Explorer, VirtualServer: one pod with `spec.resources`, if any are given."""
+    """Explorer, VirtualServer: one pod with `spec.resources`, if any are given."""
     spec = root["spec"]
     return [generated_template(spec, root["kind"].text().lower(), spec["resources"])]
 

@@ -11,7 +11,7 @@ from t9ksched.kube.errors import Unprocessable
 from t9ksched.kube.resources import CONFIGMAPS, PODGROUPS, PODS, SECRETS, SERVICES, of
 from tests.integration.controller.conftest import Cluster
 from tests.integration.world import World
-from tests.unit.workloads.builders import colossal_v1, colossal_v2, deepspeed, generic, tensorflow, xgboost
+from tests.unit.workloads.builders import colossal_v1, colossal_v2, deepspeed, generic, tensorboard, tensorflow, xgboost
 
 Object = dict[str, Any]
 RUN, EXIT = "devcluster.tensorstack.dev/run-seconds", "devcluster.tensorstack.dev/exit-code"
@@ -120,6 +120,22 @@ async def test_a_deepspeed_job_has_its_hosts_and_ends_as_worker_0(cluster: Clust
 
 
 @pytest.mark.cluster
+async def test_a_tensorboard_lives_until_it_is_suspended(cluster: Cluster, controllers: Controllers) -> None:
+    name = "managed-tensorboard-board"
+    board = tensorboard()
+    await cluster.submit(board)
+    pod = await cluster.until(PODS, f"{name}-0", lambda pod: pod["spec"].get("volumes"))
+    assert pod["spec"]["containers"][0]["command"][:3] == ["tensorboard", "--logdir", "/t9k/logs"]
+    assert await cluster.names(SERVICES) == [name]
+    await cluster.patch(board, {"spec": {"suspend": True}})
+    await cluster.phase(board, "Paused")
+    await cluster.until_gone(PODS)
+    await cluster.patch(board, {"spec": {"suspend": False, "image": "example/board:1"}})
+    again = await cluster.until(PODS, f"{name}-0", lambda each: each["metadata"]["uid"] != pod["metadata"]["uid"])
+    assert again["spec"]["containers"][0]["image"] == "example/board:1"
+
+
+@pytest.mark.cluster
 @pytest.mark.parametrize(
     ("job", "edit", "why"),
     [
@@ -196,6 +212,9 @@ async def test_edits_that_are_taken(world: World, job: Object, edit: Object) -> 
         (deepspeed(config={"run": {"exec": []}}), r"spec\.config.*says not what to start"),
         (deepspeed(config={"customCommand": ["x"]}), r"spec\.config\.customCommand.*string"),
         (deepspeed(config={"run": {"exec": ["x"]}, "autotune": "yes"}), r"spec\.config\.autotune.*tune"),
+        (tensorboard(logDir={"pvc": [{}]}), r"spec\.logDir\.pvc\[0\]\.name.*[Rr]equired"),
+        (tensorboard(suspend="no"), r"spec\.suspend.*boolean"),
+        (tensorboard(trainingLogFilesets="x"), r"spec\.trainingLogFilesets.*array"),
         (tensorflow({"runPolicy": {"backoffLimit": -1}}, worker=1), r"spec\.runPolicy\.backoffLimit.*0"),
     ],
 )

@@ -110,6 +110,11 @@ def notebook(**spec: Any) -> dict[str, Any]:
     return obj("Notebook", {"type": "jupyter", "scheduler": block("a100"), "template": pod, **spec}, PLATFORM, "lab")
 
 
+def tensorboard(**spec: Any) -> dict[str, Any]:
+    logs = {"pvc": [{"name": "runs", "subPath": ["a/log", "b/log"]}, {"name": "more"}]}
+    return obj("TensorBoard", {"scheduler": block("a100"), "logDir": logs, **spec}, PLATFORM, "board")
+
+
 class World:
     """A job and what it owns, changed only by actions and by what a test makes of its pods."""
 

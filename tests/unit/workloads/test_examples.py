@@ -22,6 +22,7 @@ EXPECTED = {
     "deepspeed.yaml": ("a100", 8, 2),
     "colossalai.yaml": ("a100", 8, 3),
     "notebook.yaml": ("a100", 1, 1),
+    "tensorboard.yaml": ("a100", 0, 1),
     "pod.yaml": ("a100", 1, 1),
     "mgpu.yaml": ("a100", 0, 1),
     "mgpu-several.yaml": ("a100", 0, 1),

@@ -52,8 +52,10 @@ SAMPLES: dict[str, list[Object]] = {
         builders.deepspeed(elastic=ELASTIC, config={"customCommand": "deepspeed x.py"}),
     ],
     "Notebook": [builders.notebook()],
+    "TensorBoard": [builders.tensorboard()],
 }
 ENDED = ("Succeeded", "Failed")
+SERVERS = ("Notebook", "TensorBoard")
 OWNED = ("PodGroup", "Service", "ConfigMap")
 
 
@@ -78,7 +80,7 @@ class Machine(RuleBasedStateMachine):
 
     @property
     def paused(self) -> bool:
-        if self.kind == "Notebook":
+        if self.kind in SERVERS:
             return bool(self.spec.get("suspend"))
         return bool(self.spec.get("runMode", {}).get("pause", {}).get("enabled"))
 
@@ -143,7 +145,7 @@ class Machine(RuleBasedStateMachine):
 
     @rule(on=st.booleans(), resize=st.integers(0, 3), debug=st.booleans())
     def pause_or_resume(self, on: bool, resize: int, debug: bool) -> None:
-        if self.kind == "Notebook":
+        if self.kind in SERVERS:
             self.spec["suspend"] = on
             return
         was = self.paused
@@ -177,8 +179,9 @@ class Machine(RuleBasedStateMachine):
     @rule(data=st.data(), count=st.integers(0, 3))
     def the_template_is_other(self, data: st.DataObject, count: int) -> None:
         """As under older definitions, which do not refuse it: then all pods are made anew."""
-        if self.kind == "Notebook":
-            self.spec["template"]["spec"]["containers"][0]["image"] = f"busybox:{count}"
+        if self.kind in SERVERS:
+            place = self.spec if self.kind == "TensorBoard" else self.spec["template"]["spec"]["containers"][0]
+            place["image"] = f"busybox:{count}"
             return
         for entry in self.spec.get("replicaSpecs") or ():
             policy: Any = data.draw(st.sampled_from(POLICIES))
@@ -220,7 +223,7 @@ class Machine(RuleBasedStateMachine):
         world, status = self.world, self.world.status
         wanted = expand(world.obj)
         names = {pod["metadata"]["name"]: pod for pod in wanted.pods}
-        if status["phase"] in ENDED and self.kind != "Notebook":
+        if status["phase"] in ENDED and self.kind not in SERVERS:
             policy = self.spec.get("cleanUpPolicy") or self.spec.get("runPolicy", {}).get("cleanUpPolicy")
             assert policy != "All" or not world.pods()
             assert policy != "Unfinished" or all(self._status(name)["phase"] in ENDED for name in world.pods())
@@ -248,7 +251,7 @@ class Machine(RuleBasedStateMachine):
             for record in task["replicas"]
             if record["phase"] in ENDED
         }
-        if self.kind == "Notebook" and status["phase"] == "Succeeded":
+        if self.kind in SERVERS and status["phase"] == "Succeeded":
             return
         assert names.keys() - over <= set(world.pods()) <= names.keys()
         for name in names.keys() - over:
@@ -263,7 +266,7 @@ class Machine(RuleBasedStateMachine):
 
     @invariant()
     def what_has_ended_stays_so(self) -> None:
-        if not hasattr(self, "world") or self.kind == "Notebook":
+        if not hasattr(self, "world") or self.kind in SERVERS:
             return
         phase = self.world.status.get("phase", "")
         if self.phase_at_end:

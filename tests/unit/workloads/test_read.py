@@ -243,7 +243,15 @@ TABLE: list[Any] = [
     ),
     (
         "TensorBoard",
-        obj("TensorBoard", {"scheduler": block("q", 4), "resources": {"limits": {"cpu": 1}}}, PLATFORM),
+        obj(
+            "TensorBoard",
+            {
+                "scheduler": block("q", 4),
+                "trainingLogFilesets": ["t9k://pvc/runs"],
+                "resources": {"limits": {"cpu": 1}},
+            },
+            PLATFORM,
+        ),
         ("q", 4),
         [("", 1, 1)],
         {"cpu": 1000},
