@@ -7,7 +7,7 @@ a server that does not answer with how to start one. Nothing is sent twice: a pe
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from t9ksched.cli.datadir import unreadable
 from t9ksched.cli.failure import BAD_USAGE, Away, Failure, Nowhere
+from t9ksched.cli.progress import waiting
 from t9ksched.cli.remedies import remedy
 from t9ksched.client.calls import JSON, Call, Query, address, decoded
 from t9ksched.client.errors import ClientError, Misunderstood, Refused, Unreachable
@@ -45,6 +46,8 @@ class Client:
     token: str = ""
     timeout: float = TIMEOUT_SECONDS
     """Seconds that an answer may take."""
+    quiet: bool = False
+    """Nothing is shown while an answer is waited for: the screen is another's."""
 
     @staticmethod
     def find(server: str | None, token: str | None, data_dir: Path | None) -> "Client":
@@ -128,7 +131,7 @@ class Client:
         of the query is filled by the option of its name.
         """
         data = raw if raw is not None else None if body is None else json.dumps(body).encode()
-        with self.failures(path, options or {}):
+        with self.failures(path, options or {}), nullcontext() if self.quiet else waiting(self.server):
             answer = self.transport.send(Call(method, path, query or {}, data, content_type, headers or {})).checked()
             found = decode(answer.content) if decode is not None else decoded(answer, self.server)
         return Answer(answer.status, answer.headers, found)

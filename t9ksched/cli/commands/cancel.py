@@ -14,6 +14,7 @@ from t9ksched.cli.failure import BAD_USAGE, Failure
 from t9ksched.cli.kinds import Target, parse_target
 from t9ksched.cli.options import NamespaceOption, Service, with_service
 from t9ksched.cli.output import console, paragraph, print_warnings
+from t9ksched.cli.progress import counting
 
 _AT_ONCE: Final = 8
 """Elements of an array that are deleted at once."""
@@ -74,8 +75,12 @@ def _delete_elements(client: Client, targets: list[Target]) -> list[Failure]:
     def delete(target: Target) -> list[Failure]:
         return [one for one in refused([target], lambda each: client.delete(each.path)) if one.name != "NotFound"]
 
-    with ThreadPoolExecutor(_AT_ONCE) as threads:
-        return [failure for found in threads.map(delete, targets) for failure in found]
+    found: list[Failure] = []
+    with counting(len(targets)) as steps, ThreadPoolExecutor(_AT_ONCE) as threads:
+        for failures in threads.map(delete, targets):
+            steps.step()
+            found += failures
+    return found
 
 
 def refused(targets: Iterable[Target], act: Callable[[Target], object]) -> list[Failure]:

@@ -10,6 +10,7 @@ from t9ksched.cli.failure import Failure
 from t9ksched.cli.foreign import failures
 from t9ksched.cli.options import DataDirOption
 from t9ksched.cli.output import console
+from t9ksched.cli.progress import working
 from t9ksched.client.known import default_data_dir
 
 app = typer.Typer(no_args_is_help=True, help="Upgrade, downgrade, inspect and copy the database.")
@@ -33,7 +34,7 @@ def upgrade(
     address = _address(db, data_dir)
     if revision not in ("head", *schema.revisions()):
         raise Failure(f"There is no revision '{revision}'.", remedy=f"Known are head, {', '.join(schema.revisions())}.")
-    with failures():
+    with failures(), working():
         schema.upgrade(address, revision)
     _tell(address)
 
@@ -48,7 +49,7 @@ def downgrade(
     from t9ksched.store import schema
 
     address = _address(db, data_dir)
-    with failures():
+    with failures(), working():
         schema.downgrade(address, revision)
     _tell(address)
 
@@ -68,7 +69,7 @@ def backup(
     """Copy an SQLite database while it is in use. PostgreSQL has pg_dump."""
     from t9ksched.store.backup import copy
 
-    with failures():
+    with failures(), working():
         copy(_address(db, data_dir), file)
     console().print(
         f"The database was copied to {file}. To go back: stop the service, put the copy in place, start it."

@@ -11,6 +11,7 @@ from rich.text import Text
 from t9ksched.cli.failure import REQUEST_FAILED
 from t9ksched.cli.options import OutputOption
 from t9ksched.cli.output import Output, console, print_json, print_table, table
+from t9ksched.cli.progress import working
 
 if TYPE_CHECKING:
     from t9ksched.kube.setup.findings import Finding
@@ -52,7 +53,7 @@ def doctor(
     """
     from t9ksched.cli.foreign import failures
 
-    with failures():
+    with failures(), working():
         found = asyncio.run(_examine(kubeconfig, role))
     found.append(_kernel())
     if db:

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Annotated, Any, Final
 
 import typer
@@ -71,7 +72,7 @@ def jobs(
     query: _Query = {"namespace": namespace, "queue": queue or None, "phase": phase or None, "user": users or None}
     query["deleted"] = "true" if all_ else None
     if watch:
-        _watch(client, query, shown, console())
+        _watch(replace(client, quiet=True), query, shown, console())
         return
     answer = _answer(client, query)
     if output == "json":

@@ -1,6 +1,7 @@
 """`t9ksched top`: nodes × cards, queues and jobs, live."""
 
 import sys
+from dataclasses import replace
 from typing import Annotated
 
 import typer
@@ -34,4 +35,4 @@ def top(
     client = service()
     user = str(client.get("/apis/v1/whoami")["user"])
     filters = {"namespace": namespace, "queue": queue or None, "user": user if mine else None}
-    Top(client, Asked(filters), user).run()
+    Top(replace(client, quiet=True), Asked(filters), user).run()

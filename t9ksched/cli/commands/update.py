@@ -1,6 +1,7 @@
 """`t9ksched update`: another time limit, priority, size or queue for jobs that were submitted."""
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
@@ -14,6 +15,7 @@ from t9ksched.cli.failure import BAD_USAGE, Failure
 from t9ksched.cli.kinds import Target, parse_target
 from t9ksched.cli.options import NamespaceOption, OutputOption, Service, with_service
 from t9ksched.cli.output import Output, console, paragraph, print_json, print_warnings
+from t9ksched.cli.progress import Steps, counting
 from t9ksched.model.timelimit import limit_seconds
 
 Json = dict[str, Any]
@@ -128,9 +130,11 @@ def _changed(
             if tell is not None:
                 tell(str(target), told, says)
         done.append(answer)
+        steps.step()
 
     known = {Target(str(job["namespace"]), str(job["kind"]), str(job["name"])): job for job in jobs}
-    return refused(known, change)
+    with counting(len(known)) if tell is None else nullcontext(Steps()) as steps:
+        return refused(known, change)
 
 
 def _steps(wish: _Wish) -> list[tuple[str, Json, str]]:
