@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 
 from t9ksched.client import Client, Refused
 from tests.acceptance.conftest import EXAMPLES, Up, until
@@ -196,3 +197,23 @@ def test_what_cannot_be_submitted(up: Up, words: tuple[str, ...], stdin: str, co
     done = up.cli("submit", *words, stdin=stdin)
     assert (done.code, told in done.err) == (code, True), done.err
     assert up.pods() == []
+
+
+def test_a_dry_run_names_an_object_once(up: Up, tmp_path: Path) -> None:
+    """The name that a `generateName` stands for is the same wherever it is told."""
+    file = tmp_path / "named.yaml"
+    job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"generateName": "gn-"}}
+    container = {"name": "main", "image": "i", "resources": {"requests": {"cpu": "1", "memory": "1Gi"}}}
+    job["spec"] = {"template": {"spec": {"restartPolicy": "Never", "containers": [container]}}}
+    file.write_text(yaml.safe_dump(job))
+    told = up.must("submit", str(file), "--queue", "default", "--dry-run")
+    assert len(set(re.findall(r"Job/gn-[a-z0-9]{5}", told))) == 1
+    assert len(re.findall(r"Job/gn-[a-z0-9]{5}", told)) > 1
+
+
+def test_what_a_script_becomes_has_what_the_options_say(up: Up, tmp_path: Path) -> None:
+    file = tmp_path / "no.sh"
+    file.write_text("#!/bin/sh\n#SBATCH -J no --partition elsewhere\necho hi\n")
+    told = up.must("submit", str(file), "--queue", "default", "--time-limit", "5m", "--image", "i", "--dry-run")
+    assert "scheduler.tensorstack.dev/queue: default" in told
+    assert "scheduler.tensorstack.dev/time-limit: 5m" in told

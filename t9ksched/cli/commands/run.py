@@ -1,9 +1,8 @@
 """`t9ksched run`: a job without YAML, from a command and the cards that it needs."""
 
-import copy
 import os
 import sys
-from typing import Annotated, Any, Final
+from typing import Annotated, Any
 
 import typer
 
@@ -18,27 +17,23 @@ from t9ksched.cli.kinds import Target
 from t9ksched.cli.options import OutputOption, Service, data_dir_of, with_service
 from t9ksched.cli.output import Output, console, paragraph, print_json, print_warnings
 from t9ksched.cli.podaccess import KubeconfigOption, kubeconfig_of
-from t9ksched.cli.starting import OF_PARAMETERS, PANEL, AfterCancelOption, AfterOption, ArrayOption, after_query
+from t9ksched.cli.starting import (
+    OF_PARAMETERS,
+    PANEL,
+    AfterCancelOption,
+    AfterOption,
+    ArrayOption,
+    after_query,
+    with_query,
+)
 from t9ksched.client.profiles import VARIABLE, filled
 from t9ksched.client.running import generated_name
 from t9ksched.model.errors import Invalid
 from t9ksched.model.names import (
-    AFTER_ANNOTATION,
-    AFTER_CANCEL_ANNOTATION,
     ARRAY_INDEX_VARIABLE,
-    RESERVATION_ANNOTATION,
-    START_AFTER_ANNOTATION,
-    TIME_LIMIT_ANNOTATION,
 )
 from t9ksched.workloads.compose.asked import Asked, read_mounts
 from t9ksched.workloads.compose.job import Composed, compose
-from t9ksched.workloads.queueing import annotate
-
-_ANNOTATIONS: Final = {
-    "timeLimit": TIME_LIMIT_ANNOTATION,
-    "startAfter": START_AFTER_ANNOTATION,
-    "reservation": RESERVATION_ANNOTATION,
-}
 
 
 @with_service
@@ -123,7 +118,7 @@ def send(
     if dry_run and table:
         if of_array:
             typer.echo(f"# The first of {len(of_array)}; each has its index in {ARRAY_INDEX_VARIABLE}")
-        _print_yaml(_with_times((of_array or [composed.obj])[0], query))
+        _print_yaml(with_query((of_array or [composed.obj])[0], query))
     answer = (
         patient(client, len(of_array))
         .call(
@@ -180,19 +175,6 @@ def _foretell(
         print_warnings([{"path": "simulation", "message": why}])
     else:
         show(found, console(), [composed.obj["metadata"]["name"]] if of_array else [])
-
-
-def _with_times(obj: dict[str, Any], query: dict[str, Any]) -> dict[str, Any]:
-    """The object as the service creates it: with its limit, its start, its reservation and what it waits for."""
-    shown = copy.deepcopy(obj)
-    if query["after"]:
-        annotate(shown, AFTER_ANNOTATION, ", ".join(query["after"]))
-    if query["afterCancel"]:
-        annotate(shown, AFTER_CANCEL_ANNOTATION, "true")
-    for word, annotation in _ANNOTATIONS.items():
-        if query[word] is not None:
-            annotate(shown, annotation, str(query[word]))
-    return shown
 
 
 def _print_yaml(obj: dict[str, Any]) -> None:

@@ -6,6 +6,7 @@ its file. Otherwise warnings and refusals go to stderr. A dry run also tells whe
 JSON that is `simulation`. What became of the lines of scripts is `translations`.
 """
 
+import secrets
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
@@ -17,7 +18,8 @@ from t9ksched.cli.client import Client
 from t9ksched.cli.failure import BAD_USAGE, REQUEST_FAILED, Failure
 from t9ksched.cli.options import OutputOption, Service, with_service
 from t9ksched.cli.output import Output, console, print_failure, print_json, print_warnings, program
-from t9ksched.cli.starting import OF_PARAMETERS, AfterCancelOption, AfterOption, ArrayOption, after_query
+from t9ksched.cli.starting import OF_PARAMETERS, AfterCancelOption, AfterOption, ArrayOption, after_query, with_query
+from t9ksched.model.dns import ended
 from t9ksched.model.errors import Invalid
 from t9ksched.workloads.arrays import MOST
 
@@ -119,8 +121,10 @@ def submit(
             else:
                 _see_that_a_script(beside)
             content = _changed(content, settings)
+            if dry_run:
+                content = _with_names(content)
             if dry_run and options is not OF_PARAMETERS and output is Output.table:
-                typer.echo(content.decode())
+                typer.echo(_shown(content, query))
             asked = query | {"array": wanted} | ({"dryRun": "true"} if dry_run else {})
             answer = _send(client, content, asked, options)
         except Failure as failure:
@@ -201,6 +205,36 @@ def _changed(content: bytes, settings: "list[Setting]") -> bytes:
         first, *others = (f"--{fault}" for fault in error.errors)
         raise Failure(first, details=others) from None
     return "---\n".join(map(write, objects)).encode()
+
+
+def _with_names(content: bytes) -> bytes:
+    """The documents with the names that a `generateName` stands for, so that all that is told of a dry run is told of
+    the same names; as they are where there is none, or they cannot be read.
+    """
+    if b"generateName" not in content:
+        return content
+    from t9ksched.cli.dryrun import objects_of
+    from t9ksched.model.text import YamlFault, write
+
+    try:
+        objects = objects_of([content])
+    except YamlFault:
+        return content
+    for obj in objects:
+        meta = obj.get("metadata") if isinstance(obj, dict) else None
+        if isinstance(meta, dict) and not meta.get("name") and isinstance(begin := meta.get("generateName"), str):
+            del meta["generateName"]
+            meta["name"] = ended(begin, secrets.randbits(64))
+    return "---\n".join(map(write, objects)).encode()
+
+
+def _shown(content: bytes, query: dict[str, Any]) -> str:
+    """What a script becomes, with what the options say beside it: a file that can be submitted without them."""
+    from t9ksched.cli.dryrun import objects_of
+    from t9ksched.model.text import write
+
+    objects = objects_of([content])
+    return "---\n".join(write(obj if obj["kind"] == "ConfigMap" else with_query(obj, query)) for obj in objects)
 
 
 class _Beside(NamedTuple):
