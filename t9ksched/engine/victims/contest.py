@@ -7,7 +7,7 @@ import numpy as np
 from t9ksched.engine.arrays import Indices, Int64s, Mask
 from t9ksched.engine.ledger import Ledger
 from t9ksched.engine.victims.price import Contender, Price, Victim, bands, price, walk
-from t9ksched.engine.victims.victim_table import VictimTable
+from t9ksched.engine.victims.victim_table import VictimTable, dense_ranks
 from t9ksched.engine.work import Work
 
 
@@ -48,7 +48,7 @@ class Contest:
         self.sizes: Int64s = table.unit_size
         # Priority of the queue, guarded, band, priority of the PodGroup, as the digits of one number.
         self._a_band = int(table.ranking.max(initial=0)) + 1
-        levels: Int64s = np.unique(level, return_inverse=True)[1].astype(np.int64)
+        levels = dense_ranks(level)
         guarded = levels * 2 + table.guarded[of]
         self._fixed: Int64s = guarded * (len(table.queues) * self._a_band) + table.ranking[of]
         self._steady: tuple[Int64s, Int64s] | None = None

@@ -24,6 +24,7 @@ from t9ksched.model.quantity import CARDS
 
 _SLICE: Final = 4096
 """So many groups or pods are taken in at a time."""
+_NEAR: Final = 65_536
 _FEW: Final = 256
 """The same where each of them costs more."""
 _OF_GROUPS: Final = [attrgetter(name) for name in ("priority", "started", "evictions", "guarded", "created", "grace")]
@@ -142,11 +143,12 @@ class VictimTable:
         """Find what follows from where groups and pods stand among each other."""
         groups = len(self.groups)
         self.group_of: Indices = np.repeat(np.arange(groups), self.sizes)
-        self.ranking: Int64s = np.unique(self.priority, return_inverse=True)[1].astype(np.int64)
+        self.ranking: Int64s = dense_ranks(self.priority)
         meter.spent += 20 * groups
         yield
         self.youth: Int64s = np.empty(groups, np.int64)
-        self.youth[np.lexsort((-np.arange(groups), self.created))] = np.arange(groups)
+        # Of groups of one age the later one in the order of UIDs comes first.
+        self.youth[groups - 1 - np.argsort(self.created[::-1], kind="stable")] = np.arange(groups)
         meter.spent += 20 * groups
         yield
         yield from self._units(meter)
@@ -329,6 +331,19 @@ class VictimTable:
                 yield
             self.partly = np.array(found, np.intp)
         return self.partly
+
+
+def dense_ranks(values: Int64s) -> Int64s:
+    """The position of each among the distinct values in order, without sorting where they are near each other."""
+    if not len(values):
+        return values
+    least, most = int(values.min()), int(values.max())
+    if most - least > _NEAR:
+        return np.unique(values, return_inverse=True)[1].astype(np.int64)
+    there = np.zeros(most - least + 1, np.int64)
+    there[values - least] = 1
+    found: Int64s = (np.cumsum(there) - 1)[values - least]
+    return found
 
 
 def distinct(values: Indices) -> Indices:

@@ -12,7 +12,7 @@ from t9ksched.engine.gang_changes import came_and_went
 from t9ksched.engine.memory import Memory
 from t9ksched.engine.nodes import NodeTable
 from t9ksched.engine.victims import victim_changes
-from t9ksched.engine.victims.victim_table import VictimTable
+from t9ksched.engine.victims.victim_table import VictimTable, dense_ranks
 from t9ksched.engine.work import Meter, finish
 from t9ksched.model.gang import Running
 from tests.builders import GPU, node, pod_class, running, table, view
@@ -143,3 +143,16 @@ def test_queues_and_leaving_pods_are_counted_as_groups_come_and_go() -> None:
     assert memory.queues(first[:1]) == {"p"}
     assert not memory.leave(first[:1])
     assert memory.queues(()) == set()
+
+
+@pytest.mark.parametrize("span", [1, 5, 1000, 10**12])
+def test_dense_ranks_are_positions_among_distinct_values(span: int) -> None:
+    values = np.random.default_rng(span).integers(-span, span + 1, 200)
+    assert np.array_equal(dense_ranks(values), np.unique(values, return_inverse=True)[1])
+    assert not len(dense_ranks(values[:0]))
+
+
+def test_of_groups_of_one_age_the_first_by_uid_is_the_youngest() -> None:
+    groups = [running(f"g{at}", on=["n0"], created=created) for at, created in enumerate([3, 1, 3, 1, 2])]
+    static = view(Cluster(0).live, (), {}).nodes.static
+    assert finish(VictimTable.of(groups, static, Meter())).youth.tolist() == [4, 1, 3, 0, 2]
