@@ -12,6 +12,7 @@ from api.events.hub import Hub
 from api.http.bodies import Bodies
 from api.http.streams import OpenStreams
 from api.leader import Leader
+from api.meters import ApiMeters
 from api.namespaces import Namespaces
 from api.probe import Probe
 from t9ksched.kube.port import ClusterPort
@@ -41,6 +42,13 @@ class Services:
     def limiter(self) -> ConcurrencyLimiter:
         """Says which requests are worked on."""
         return ConcurrencyLimiter(self.max_requests_at_once)
+
+    @cached_property
+    def meters(self) -> ApiMeters:
+        """Counts what the process answers."""
+        meters = ApiMeters()
+        self.store.database.on_answer(meters.asked_database)
+        return meters
 
     @cached_property
     def bodies(self) -> Bodies:

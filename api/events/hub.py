@@ -66,6 +66,11 @@ class Hub:
         self.closed = False
         store.database.after_write(self._woken.set)
 
+    @property
+    def open(self) -> int:
+        """Streams that are open."""
+        return len(self._listeners)
+
     async def join(self, listener: "Listener") -> None:
         """Begin to tell it.
 

@@ -21,6 +21,8 @@ from api.http.bodies import has_body
 from api.http.overload import REFUSED
 from api.http.problems import Problem
 from api.http.requestlines import RequestLines
+from api.http.streams import is_stream
+from api.meters import ApiMeters
 from t9ksched.serving import EXEMPT_PATHS, answering
 from t9ksched.serving.acceptor import address_of
 
@@ -126,6 +128,7 @@ class Envelope:
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send, *, reserved: bool) -> None:
         request_id, started, status = uuid.uuid4().hex[:12], time.monotonic(), 0
+        streams = False
         method, path = scope["method"], printable(scope["path"])
         told: list[tuple[bytes, bytes]] = []
         scope = {**scope, TOLD: told}
@@ -135,8 +138,9 @@ class Envelope:
         body = _Body(scope, receive)
 
         async def watched(message: Message) -> None:
-            nonlocal status
+            nonlocal status, streams
             if message["type"] == "http.response.start":
+                streams = is_stream(message)
                 whole = await self._bin.take(body, address_of(scope.get("client")))
                 status = message["status"]
                 message["headers"] = [*message["headers"], *told, *GUARDS, (b"x-request-id", request_id.encode())]
@@ -165,11 +169,19 @@ class Envelope:
                 await Problem("Internal", detail, id=request_id).response()(scope, receive, watched)
             finally:
                 now = time.monotonic()
+                _count(scope, method, status, now - started, streams=streams)
                 if untold := self._lines.untold(now):
                     log.info("requests without a line", more=untold)
                 quiet = scope["path"] in EXEMPT_PATHS or REFUSED in scope
                 report = log.info if not quiet and self._lines.has_line(status, now - started, now) else log.debug
                 report("request", method=method, path=path, status=status, ms=round((now - started) * 1000, 1))
+
+
+def _count(scope: Scope, method: str, status: int, seconds: float, *, streams: bool) -> None:
+    """Count a request that is over, by the template of its path: that of the route which took it, if any did."""
+    if "app" in scope:
+        meters: ApiMeters = scope["app"].state.services.meters
+        meters.answered(method, getattr(scope.get("route"), "path", None), status, seconds, stream=streams)
 
 
 def _too_many() -> Problem:

@@ -42,6 +42,11 @@ class OpenStreams:
         self._of_users: Counter[str] = Counter()
         self._open: dict[int, Closable] = {}
 
+    @property
+    def open(self) -> int:
+        """How many are open."""
+        return len(self._open)
+
     def check(self, user: str) -> None:
         """Check that there may be one more.
 

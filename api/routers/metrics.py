@@ -16,8 +16,6 @@ from api.services import Given, Services
 from t9ksched.serving.overload import State
 
 router = APIRouter(tags=["health"])
-REFUSED_FAMILY: Final = "t9ksched_api_requests_refused"
-_HELP: Final = "Requests that were refused because more came than can be answered in time."
 _END: Final = b"# EOF\n"
 _TEXT: Final[dict[str, object]] = {"schema": {"type": "string"}}
 
@@ -49,10 +47,13 @@ async def page_of(services: Services, openmetrics: bool) -> bytes:
 
 def _with_own(page: bytes, services: Services, *, openmetrics: bool) -> bytes:
     """The leader's page, and on it what this process counted."""
-    family = REFUSED_FAMILY if openmetrics else f"{REFUSED_FAMILY}_total"
-    lines = [f"# HELP {family} {_HELP}", f"# TYPE {family} counter"]
-    refused = services.limiter.refused
-    for state in (State.SHARE, State.FULL, State.LATE):
-        lines.append(f'{REFUSED_FAMILY}_total{{reason="{state.value}"}} {refused[state]}')
+    counted = services.limiter.refused
+    refused = {state.value: counted[state] for state in (State.SHARE, State.FULL, State.LATE)}
+    streams = {
+        "events": services.events.open,
+        "logs": services.log_streams.open,
+        "commands": services.exec_streams.open,
+    }
+    lines = services.meters.lines(refused, streams, openmetrics=openmetrics)
     own = "".join(f"{line}\n" for line in lines).encode()
     return page.removesuffix(_END) + own + (_END if openmetrics else b"")

@@ -114,6 +114,8 @@ class NodeTable:
     def __init__(self) -> None:
         self.generation: list[int] = []
         """One a row; grows by one with each change of the node's facts, across removal too."""
+        self.charged: list[int] = []
+        """One a row; grows by one with each charge and discharge."""
         self._rows: dict[str, int] = {}
         self._facts: list[NodeFacts | None] = []
         self._spare: list[int] = []
@@ -185,6 +187,7 @@ class NodeTable:
 
     def charge(self, row: int, pod_class: PodClass, cards: CardGrant = NO_CARDS) -> None:
         """Take room for a pod that holds these cards; none where they are not known."""
+        self.charged[row] += 1
         for resource, amount in pod_class.requests:
             self._used[self._column(resource), row] += min(amount, LARGEST)
         for resource, amount in cards.counters:
@@ -198,6 +201,7 @@ class NodeTable:
 
     def discharge(self, row: int, pod_class: PodClass, cards: CardGrant = NO_CARDS) -> None:
         """Give back what `charge` took with the same arguments."""
+        self.charged[row] += 1
         for resource, amount in pod_class.requests:
             self._used[self._column(resource), row] -= min(amount, LARGEST)
         for resource, amount in cards.counters:
@@ -282,6 +286,7 @@ class NodeTable:
             return self._spare.pop()
         self._facts.append(None)
         self.generation.append(0)
+        self.charged.append(0)
         row = len(self._facts) - 1
         if row >= self._used.shape[1]:
             self._used = _doubled(self._used, axis=1)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Final, Protocol, runtime_checkable
 
 import msgspec
 
@@ -19,6 +19,8 @@ from t9ksched.kube.errors import ApiError, Forbidden, NotFound
 from t9ksched.model.api_resource import Resource
 
 Object = dict[str, Any]
+UNANSWERED: Final = "unanswered"
+"""In place of a status, in what `answers_of` gives."""
 Payload = bytes | Object
 """An object in JSON as it came, or decoded: what a reflector's `decode` takes."""
 
@@ -285,3 +287,11 @@ async def is_served(port: ClusterPort, res: Resource, failure: ApiError) -> bool
         return await port.serves(res)
     except ApiError:
         return True
+
+
+def answers_of(port: object) -> Mapping[tuple[str, str], int]:
+    """How many requests were answered since the port was made, by method and status (or `UNANSWERED`); empty for a port
+    that counts none.
+    """
+    counts: Mapping[tuple[str, str], int] = getattr(port, "answers", None) or {}
+    return counts

@@ -15,7 +15,7 @@ import structlog
 
 from t9ksched.engine.kernel.native import chosen
 from t9ksched.engine.policy import Policy
-from t9ksched.kube.port import ClusterPort
+from t9ksched.kube.port import ClusterPort, answers_of
 from t9ksched.kube.resources import CONFIGMAPS
 from t9ksched.kube.watch.reflector import Reflector, WatchOptions
 from t9ksched.kube.write.clock import boot_time
@@ -56,6 +56,7 @@ from t9ksched.scheduler.options import SchedulerOptions
 from t9ksched.scheduler.report.clockwatch import ClockWatch
 from t9ksched.scheduler.report.event_writer import EventWriter
 from t9ksched.scheduler.report.history_recorder import HistoryRecorder
+from t9ksched.scheduler.report.metrics import Sources
 from t9ksched.scheduler.report.queuestatus import QueueStatuses
 from t9ksched.scheduler.report.sql_writer import SqlWriter
 from t9ksched.scheduler.report.status import StatusWriter
@@ -103,6 +104,7 @@ class SchedulerService:
         self._clock = clock
         self._public_address = options.public_address
         self.state = ClusterState(self._changed)
+        store.database.on_answer(self.state.meters.asked_database)
         self.state.waiting_jobs.limits = options.waiting
         self._event_recorder = EventRecorder(client, component="t9k-scheduler")
         events = EventWriter(self._event_recorder)
@@ -211,6 +213,12 @@ class SchedulerService:
             self.simulations.served,
             partial(snapshot, self.state, self.loop),
             self.lengthening.served,
+            Sources(
+                lambda: answers_of(client),
+                lambda: self.sql_writer.backlog,
+                lambda: (self.executor.in_flight, self.executor.most_in_flight),
+                clock,
+            ),
         )
         self._internal = InternalServer(served, internal_secret, options.listen)
         restored = Restored(

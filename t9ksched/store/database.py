@@ -7,8 +7,8 @@ instead of failing half-way, and readers go on beside it (WAL). Every database e
 import asyncio
 import sqlite3
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -100,6 +100,7 @@ class Database:
         self._one_writer = asyncio.Lock()
         self._after_write: list[Callable[[], None]] = []
         self.writability = Writability()
+        self._answered: list[Callable[[str, str, float], None]] = []
 
     @property
     def dialect(self) -> Dialect:
@@ -114,6 +115,20 @@ class Database:
     def after_write(self, listener: Callable[[], None]) -> None:
         """Call `listener` after each commit of this process."""
         self._after_write.append(listener)
+
+    def on_answer(self, listener: Callable[[str, str, float], None]) -> None:
+        """Tell `listener` of each question and transaction: `read` or `write`, `ok` or `failed`, and its seconds."""
+        self._answered.append(listener)
+
+    @contextmanager
+    def _timed(self, kind: str) -> Iterator[None]:
+        began, outcome = time.monotonic(), "failed"
+        try:
+            yield
+            outcome = "ok"
+        finally:
+            for listener in self._answered:
+                listener(kind, outcome, time.monotonic() - began)
 
     @asynccontextmanager
     async def read(self) -> AsyncIterator[AsyncConnection]:
@@ -134,11 +149,12 @@ class Database:
         Raises:
             StoreError: as `read`.
         """
-        if self.is_sqlite:
-            # One step aside in place of one for each of the driver's calls.
-            return await _beside(partial(self._fetch, query))
-        async with self.read() as connection:
-            return (await connection.execute(query)).all()
+        with self._timed("read"):
+            if self.is_sqlite:
+                # One step aside in place of one for each of the driver's calls.
+                return await _beside(partial(self._fetch, query))
+            async with self.read() as connection:
+                return (await connection.execute(query)).all()
 
     def _fetch(self, query: Executable) -> Sequence[Any]:
         try:
@@ -151,13 +167,14 @@ class Database:
     async def write(self) -> AsyncIterator[AsyncConnection]:
         """A transaction that is committed at the end, or undone whole by an exception."""
         try:
-            if self.is_sqlite:
-                # Writers of this process wait here, in order, rather than in SQLite's busy loop.
-                async with self._one_writer, self._writer.begin() as connection:
-                    yield connection
-            else:
-                async with self._writer.begin() as connection:
-                    yield connection
+            with self._timed("write"):
+                if self.is_sqlite:
+                    # Writers of this process wait here, in order, rather than in SQLite's busy loop.
+                    async with self._one_writer, self._writer.begin() as connection:
+                        yield connection
+                else:
+                    async with self._writer.begin() as connection:
+                        yield connection
         except SQLAlchemyError as error:
             raise self.write_failed(error) from error
         for listener in self._after_write:
@@ -171,12 +188,13 @@ class Database:
             StoreError: nothing was written, unless the connection was lost with the database's answer.
         """
         try:
-            if self.is_sqlite:
-                async with self._one_writer:
-                    await _beside(partial(self._direct.run, steps))
-            else:
-                async with self._reader.connect() as connection:
-                    await at_once(connection, steps)
+            with self._timed("write"):
+                if self.is_sqlite:
+                    async with self._one_writer:
+                        await _beside(partial(self._direct.run, steps))
+                else:
+                    async with self._reader.connect() as connection:
+                        await at_once(connection, steps)
         except (sqlite3.Error, psycopg.Error, SQLAlchemyError) as error:
             raise self.write_failed(error) from error
         for listener in self._after_write:
@@ -209,8 +227,9 @@ class Database:
             async with self.write() as connection:
                 return (await connection.execute(statement)).all()
         try:
-            async with self._reader.connect() as connection, _lock_timeout(connection, lock):
-                rows = (await connection.execute(statement)).all()
+            with self._timed("write"):
+                async with self._reader.connect() as connection, _lock_timeout(connection, lock):
+                    rows = (await connection.execute(statement)).all()
         except SQLAlchemyError as error:
             raise self.write_failed(error) from error
         for listener in self._after_write:
@@ -227,8 +246,9 @@ class Database:
             async with self.write() as connection:
                 return await connection.run_sync(act)
         try:
-            async with self._one_writer:
-                done = await _beside(partial(self._transact, act))
+            with self._timed("write"):
+                async with self._one_writer:
+                    done = await _beside(partial(self._transact, act))
         except SQLAlchemyError as error:
             raise self.write_failed(error) from error
         for listener in self._after_write:
@@ -258,8 +278,9 @@ class Database:
         Raises:
             StoreError: there is none.
         """
-        async with self.read() as connection:
-            await connection.execute(text("SELECT 1"))
+        with self._timed("read"):
+            async with self.read() as connection:
+                await connection.execute(text("SELECT 1"))
 
     async def close(self) -> None:
         """Close every connection. On SQLite the file then holds all data, unless another connection is reading at that

@@ -72,7 +72,7 @@ def test_one_role_a_process(tmp_path: Path, cluster: Cluster, postgres: str) -> 
         leader = 0 if '"scheduling"' in logs[0].read_text() else 1
         assert '"scheduling"' not in logs[1 - leader].read_text()
         pages = [metrics(one) for one in scraped]
-        assert pages[1 - leader] == {"t9ksched_leading": 0}
+        assert pages[1 - leader] == {"t9ksched_leading": 0, "t9ksched_build_info": 1}
         assert pages[leader]["t9ksched_leading"] == 1
         assert pages[leader]["T9kScheduler_node_resource_requests"] > 0
         processes[leader].terminate()

@@ -66,6 +66,11 @@ class Client:
         """The server's URL, known once open."""
         return self.requester.server
 
+    @property
+    def answers(self) -> Mapping[tuple[str, str], int]:
+        """See `kube.port.answers_of`."""
+        return self.requester.answers
+
     def limit_writes(self, seconds: Callable[[], float]) -> None:
         """Ask `seconds()` from now on, as each write begins, how long it may take."""
         self.requester.limit_writes(seconds)

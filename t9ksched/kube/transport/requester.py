@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import re
 import socket
+from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from typing import Any
 from urllib.parse import urlencode
@@ -20,7 +21,7 @@ from yarl import URL
 
 from t9ksched import version
 from t9ksched.kube.errors import TimedOut, Unreachable
-from t9ksched.kube.port import WatchEvent
+from t9ksched.kube.port import UNANSWERED, WatchEvent
 from t9ksched.kube.transport import answers
 from t9ksched.kube.transport.credentials import Credentials
 from t9ksched.kube.transport.lines import LineSplitter
@@ -73,6 +74,8 @@ class Requester:
         self._write_limit: Callable[[], float] | None = None
         self.watch_silence = _WATCH_SILENCE
         """Seconds without a byte after which a watch's connection is taken for dead."""
+        self.answers: Counter[tuple[str, str]] = Counter()
+        """See `kube.port.answers_of`."""
         self._slots = asyncio.Semaphore(connections)
         self._session: aiohttp.ClientSession | None = None
         self._retired: list[aiohttp.ClientSession] = []
@@ -246,9 +249,12 @@ class Requester:
             try:
                 answer = await pool.exchange(request, allowed)
             except Unreachable as failure:
+                self.answers[method, UNANSWERED] += 1
                 raise Unreachable(f"{method} {target}: {failure.message}", sent=failure.sent) from failure
             except TimedOut as failure:
+                self.answers[method, UNANSWERED] += 1
                 raise TimedOut(f"{method} {target}: {failure.message}") from failure
+            self.answers[method, str(answer.status)] += 1
             if answer.status < 300:
                 return answer.content
             if answer.status == 401 and first and await self._credentials.refresh(authorization):
@@ -298,9 +304,14 @@ class Requester:
                 headers["Authorization"] = authorization
             if self._generation != self._credentials.generation:
                 self._connect()
-            response = await self._session.request(
-                method, url, data=body, headers=headers, timeout=allowed, allow_redirects=False, **self._extra
-            )
+            try:
+                response = await self._session.request(
+                    method, url, data=body, headers=headers, timeout=allowed, allow_redirects=False, **self._extra
+                )
+            except (aiohttp.ClientError, OSError, TimeoutError):
+                self.answers[method, UNANSWERED] += 1
+                raise
+            self.answers[method, str(response.status)] += 1
             if response.status < 300:
                 return response
             async with response:

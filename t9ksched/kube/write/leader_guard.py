@@ -6,7 +6,7 @@ start a new write, so every write asks first. A write that was under way ends be
 shorter. A refused write sends no request.
 """
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any, Final
 
 from t9ksched.kube.errors import BadRequest, Forbidden
@@ -18,6 +18,7 @@ from t9ksched.kube.port import (
     ObjectList,
     Page,
     WatchEvent,
+    answers_of,
     pages_of,
 )
 from t9ksched.model.api_resource import Resource
@@ -37,6 +38,11 @@ class LeaderGuard:
         self._port = port
         self._holds = holds
         self._reason = reason
+
+    @property
+    def answers(self) -> Mapping[tuple[str, str], int]:
+        """See `answers_of`."""
+        return answers_of(self._port)
 
     def _check(self) -> None:
         if not self._holds():

@@ -7,6 +7,7 @@ is written down before it is bound. Bindings with steps of their own take turns 
 """
 
 import asyncio
+import time as clock_of
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass
@@ -82,11 +83,18 @@ class Executor:
         self._answer_seconds = 0.0
         """The seconds that a binding takes: a moving average."""
         self.stats = ExecutorStats()
+        self._decided: dict[str, float] = {}
+        """When a place was decided for each pod that is to be bound, by the steady clock."""
 
     @property
     def in_flight(self) -> int:
         """Bindings under way."""
         return len(self._tasks)
+
+    @property
+    def most_in_flight(self) -> int:
+        """So many may be under way now; it follows what the server takes."""
+        return int(self._limit)
 
     @property
     def busy(self) -> bool:
@@ -100,11 +108,12 @@ class Executor:
 
     def submit(self, assignments: Iterable[Assignment]) -> None:
         """Bind these pods, of one gang; they are charged already."""
-        bindings = []
+        bindings, decided = [], clock_of.monotonic()
         for assignment in assignments:
             record = self._state.pods.get(assignment.pod)
             if record is not None:
                 bindings.append(self._binding(assignment, record))
+                self._decided[assignment.pod] = decided
         if self._cards is not None and self._cards.note([binding.uid for binding in bindings], self._clock()):
             self._unrecorded.append(bindings)
             if not self._recording:  # else the next write, after the one under way, includes these
@@ -173,6 +182,8 @@ class Executor:
                         self._begin(bindings)
                     else:
                         self._cards.withdraw(pods, self._clock())
+                        for uid in pods:
+                            self._decided.pop(uid, None)
         finally:
             self._recording = False
 
@@ -250,24 +261,31 @@ class Executor:
                 return
             if isinstance(outcome, Unknown):
                 self.stats.unknown += 1
+                self._state.meters.binds.add("unknown")
                 sent = True
                 found = await protocol.resolve(self._client, binding, sent=sent)
                 outcome = found or await protocol.run(self._client, binding, sent=sent)
             else:
                 self.stats.throttled += 1
+                self._state.meters.binds.add("throttled")
                 outcome = await protocol.run(self._client, binding, sent=sent)
         self._react(binding, outcome)
 
     def _forgotten(self, binding: Binding) -> bool:
         """Whether the pod was deleted, or its place was given up, while its binding waited."""
         record = self._state.pods.get(binding.uid)
-        return record is None or record.assumed != binding.node
+        if gone := record is None or record.assumed != binding.node:
+            self._decided.pop(binding.uid, None)
+        return gone
 
     def _react(self, binding: Binding, outcome: Outcome) -> None:
-        now = self._clock()
+        now, decided = self._clock(), self._decided.pop(binding.uid, None)
+        self._state.meters.binds.add(type(outcome).__name__.lower())
         match outcome:
             case Bound():
                 self.stats.bound += 1
+                if decided is not None:
+                    self._state.meters.decision_to_bound.observe(clock_of.monotonic() - decided)
                 if self._cards is not None:
                     self._cards.bound(binding.uid)
                 self._limit = min(MOST_IN_FLIGHT, self._limit + 1 / self._limit)

@@ -97,6 +97,7 @@ class GangTimeouts:
             )
         log.warning("gang taken back", gang=gang.key, bound=len(bound), minimum=least, ran=ran)
         reason = "GangRecoveryTimeout" if ran else "GangBindTimeout"
+        self._state.meters.taken_back.add(reason)
         self._state.start_again(gang, reason, message)
         self._recorder.taken_back(gang, message, self._clock())
         done = await asyncio.gather(*(self._evict(pod, reason, message) for pod in bound))

@@ -23,6 +23,7 @@ from t9ksched.scheduler.act.evictable_gangs import EvictableGangs
 from t9ksched.scheduler.act.promises import PromiseKeeper
 from t9ksched.scheduler.report.history_recorder import HistoryRecorder
 from t9ksched.scheduler.report.observed_job import identity
+from t9ksched.scheduler.state.meters import LATER, PREEMPTION, REFUSED, RESERVATION
 from t9ksched.scheduler.state.records import GangRecord, PodRecord
 from t9ksched.scheduler.state.state import ClusterState
 
@@ -180,7 +181,7 @@ class Evictor:
         if pod is None:
             return  # it was deleted while the promise was written
         victim = Victim(pod.namespace, pod.name, pod.uid)
-        pause = _PAUSE_SECONDS
+        pause, meters = _PAUSE_SECONDS, self._state.meters
         async with self._places:
             while pod.uid in self._state.pods:
                 now = self._clock()
@@ -189,6 +190,7 @@ class Evictor:
                 match await evict(self._client, victim, message=eviction.why, now=at, most_grace=most_grace):
                     case Evicted():
                         self._asked.add(pod.uid)
+                        meters.preempted.add(gang.queue, RESERVATION if reserved else PREEMPTION)
                         self._state.progress.victims_changed(gang)
                         if not any(one.holds and one.uid not in self._asked for one in gang.members.values()):
                             self._state.start_again(gang, EVENT_PREEMPTED, eviction.why)
@@ -199,11 +201,13 @@ class Evictor:
                     case AlreadyGone():
                         return
                     case NotEvicted(status, message):
+                        meters.evictions_declined.add(REFUSED)
                         log.warning("victim may not be evicted", pod=pod.key, status=status, error=message)
                         self._state.progress.not_evicted(pod)
                         self._state.reservations.give_up(eviction.by)
                         return
                     case TryLater(retry_after, message):
+                        meters.evictions_declined.add(LATER)
                         log.info("victim not evicted yet, trying again", pod=pod.key, error=message)
                         await asyncio.sleep(max(pause, retry_after or 0.0))
                         pause = min(_LONGEST_PAUSE_SECONDS, pause * 2)

@@ -6,6 +6,7 @@ rest is planned; charging a decision checks it against changes since the view.
 
 import asyncio
 import contextlib
+import time as clock_of
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice
@@ -94,6 +95,8 @@ class Loop:
         self._memory = Memory()
         self._said = state.feed.said.follow()
         self._wake = asyncio.Event()
+        self._woken_at = 0.0
+        """When the first change came that no cycle has seen yet, by the steady clock."""
         self.policy = policy
         self.stats = LoopStats()
         self.plan_moves = PlanMoves(state, recorder)
@@ -115,7 +118,9 @@ class Loop:
 
     def wake(self) -> None:
         """Something changed that could let a gang start."""
-        self._wake.set()
+        if not self._wake.is_set():
+            self._woken_at = clock_of.monotonic()
+            self._wake.set()
 
     def show_next(self, watcher: "Watcher") -> None:
         """Call it with the view, the policy and the time of a cycle that begins now, or of a look where nothing is
@@ -135,6 +140,7 @@ class Loop:
         while True:
             await self._wait()
             await asyncio.sleep(pace.pause(time()))
+            woken = self._woken_at if self._wake.is_set() else 0.0
             self._wake.clear()
             await self._meet_queues()
             began = time()
@@ -142,7 +148,14 @@ class Loop:
                 await self._stand_still()
             else:
                 await self.cycle()
+                self._timed(woken, began, time())
             pace.cycle(began, time())
+
+    def _timed(self, woken: float, began: float, ended: float) -> None:
+        """A cycle took so long, on the event loop's clock; `woken` is when its first change came, 0 for none."""
+        self._state.meters.cycle.observe(ended - began)
+        if woken:
+            self._state.meters.event_to_decision.observe(clock_of.monotonic() - woken)
 
     async def _wait(self) -> None:
         with contextlib.suppress(TimeoutError):

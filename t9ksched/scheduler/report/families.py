@@ -1,51 +1,27 @@
-"""The families of metrics that the leading scheduler serves, and how a sample is written in each text format.
+"""The families of metrics that the leading scheduler serves, beside those that it counts where things happen
+(`state/meters.py`).
 
 `FAMILIES` is the one table: the page, its reference and the tests are made from it. Amounts are in base units (cores,
-bytes, whole numbers) and the label `unit` names which. Two formats are written: the text format 0.0.4 of Prometheus and
-OpenMetrics 1.0, which names a counter without its `_total` and ends with `# EOF`.
+bytes, whole numbers) and the label `unit` names which.
 """
 
-import sys
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final
 
 from t9ksched.model.quantity import CARDS, from_units
+from t9ksched.scheduler.state import meters
+from t9ksched.serving.exposition import OPENMETRICS as OPENMETRICS
+from t9ksched.serving.exposition import TEXT as TEXT
+from t9ksched.serving.exposition import Family as Family
+from t9ksched.serving.exposition import negotiated as negotiated
 
-TEXT: Final = "text/plain; version=0.0.4; charset=utf-8"
-OPENMETRICS: Final = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 _UNITS: Final = {"cpu": "core", "memory": "byte", CARDS: "card"}
-
-
-@dataclass(frozen=True, slots=True)
-class Family:
-    """One family: its name as samples carry it (a counter's ends in `_total`), type, help text and label names."""
-
-    name: str
-    kind: Literal["gauge", "counter"]
-    help: str
-    labels: tuple[str, ...] = ()
-
-    def head(self, openmetrics: bool) -> list[str]:
-        """The lines before its samples."""
-        name = self.name.removesuffix("_total") if openmetrics else self.name
-        return [f"# HELP {name} {_escaped(self.help)}", f"# TYPE {name} {self.kind}"]
-
-    def sample(self, values: tuple[str, ...], amount: int | str) -> str:
-        """The line of one sample; `values` are those of the labels, in their order."""
-        if len(values) != len(self.labels):
-            raise ValueError(f"{self.name} has the labels {self.labels}, not {values}")
-        pairs = ",".join(
-            f'{label}="{_escaped(value, quoted=True)}"' for label, value in zip(self.labels, values, strict=True)
-        )
-        return f"{self.name}{{{pairs}}} {amount}" if pairs else f"{self.name} {amount}"
-
 
 NODE_REQUESTS: Final = Family(
     "T9kScheduler_node_resource_requests",
     "gauge",
     "Requests of the non-terminated pods on a node, those of other schedulers included.",
     ("node", "resource", "unit"),
+    most=None,
 )
 QUEUE_QUOTA: Final = Family(
     "t9ksched_queue_quota", "gauge", "The most that a queue may hold of a resource.", ("queue", "resource", "unit")
@@ -139,12 +115,83 @@ NOTIFICATIONS_WAITING: Final = Family(
     "Notifications that are still to be sent, also those that wait to be tried again.",
 )
 
+BUILD: Final = Family(
+    "t9ksched_build_info",
+    "gauge",
+    "1; the labels say the release, the version of Python and which kernel of the engine works (`native`, `numpy`).",
+    ("version", "python", "kernel"),
+)
+NODES: Final = Family("t9ksched_nodes", "gauge", "Nodes, by whether they are ready and take pods.", ("state",))
+CARDS_BY_STATE: Final = Family(
+    "t9ksched_cards",
+    "gauge",
+    "Cards by resource and model, each in one state: `held` by a pod as recorded, in `drift` if the pod's annotations"
+    " say otherwise, else `unhealthy`, `cordoned`, `away` with their node, or `free`.",
+    ("resource", "model", "state"),
+)
+CARDS_UNUSABLE: Final = Family(
+    "t9ksched_cards_unusable",
+    "gauge",
+    "Free cards that pods of so many cards (`shape`) cannot use, because too few are free on their node.",
+    ("resource", "model", "shape"),
+)
+QUEUE_SHARE: Final = Family(
+    "t9ksched_queue_share_ratio",
+    "gauge",
+    "The largest part of its quota that a queue holds, over all resources of the quota; 1 is all of it.",
+    ("queue",),
+)
+QUEUE_GANGS: Final = Family("t9ksched_queue_gangs", "gauge", "Groups of a queue, waiting or placed.", ("queue",))
+QUEUE_PODS: Final = Family("t9ksched_queue_pods", "gauge", "Pods of a queue by their phase.", ("queue", "phase"))
+QUEUE_WAITING: Final = Family(
+    "t9ksched_queue_waiting_gangs",
+    "gauge",
+    "Groups of a queue that wait, by the code of their first reason; `Undecided` before the first.",
+    ("queue", "reason"),
+)
+GANGS_PARTIAL: Final = Family(
+    "t9ksched_gangs_partial", "gauge", "Groups of which some members hold places, but not the minimum."
+)
+GANGS_PARTIAL_AGE: Final = Family(
+    "t9ksched_gangs_partial_oldest_seconds", "gauge", "For how long the oldest of these has been so; 0 without any."
+)
+BINDINGS_IN_FLIGHT: Final = Family("t9ksched_bindings_in_flight", "gauge", "Requests to bind a pod that are under way.")
+BINDINGS_LIMIT: Final = Family(
+    "t9ksched_bindings_limit", "gauge", "So many may be under way now; halved when the API server pushes back."
+)
+KUBE_REQUESTS: Final = Family(
+    "t9ksched_kube_requests_total",
+    "counter",
+    "Requests to the API server by method and status; 429 where it throttles, `unanswered` without an answer.",
+    ("method", "code"),
+)
+JOURNAL: Final = Family(
+    "t9ksched_journal_backlog_rows",
+    "gauge",
+    "Rows of history, acceptances and jobs that wait to be written to the database.",
+)
+CUT: Final = Family(
+    "t9ksched_metric_samples_cut_total",
+    "counter",
+    "Samples that a page left out, and values counted under `(other)`, because the family has as many as it may.",
+    ("family",),
+)
 FAMILIES: Final = (
+    BUILD,
     LEADING,
     NODE_REQUESTS,
+    NODES,
+    CARDS_BY_STATE,
+    CARDS_UNUSABLE,
     QUEUE_QUOTA,
     QUEUE_ALLOCATED,
+    QUEUE_SHARE,
+    QUEUE_GANGS,
+    QUEUE_PODS,
+    QUEUE_WAITING,
     GANGS_WAITING,
+    GANGS_PARTIAL,
+    GANGS_PARTIAL_AGE,
     PLANNED_STARTS,
     PLANS_MOVED,
     RESERVATIONS,
@@ -156,6 +203,7 @@ FAMILIES: Final = (
     FORECAST_ERROR,
     STOPPED,
     DATABASE_AWAY,
+    JOURNAL,
     CARD_DRIFT,
     CARDS_MISHELD,
     CLOCK_JUMPS,
@@ -164,6 +212,11 @@ FAMILIES: Final = (
     PLUGIN_SLOW,
     NOTIFICATIONS,
     NOTIFICATIONS_WAITING,
+    BINDINGS_IN_FLIGHT,
+    BINDINGS_LIMIT,
+    KUBE_REQUESTS,
+    *meters.FAMILIES,
+    CUT,
 )
 """In the order of the page."""
 
@@ -181,48 +234,3 @@ def in_base_units(resource: str, amount: int) -> int | str:
         return amount
     cores, rest = divmod(amount, 1000)
     return f"{cores}.{rest:03}".rstrip("0") if rest else cores
-
-
-def negotiated(accept: str) -> bool:
-    """Whether a scraper with this Accept header takes OpenMetrics."""
-    return any(one.strip().startswith("application/openmetrics-text") for one in accept.split(","))
-
-
-def _escaped(text: str, quoted: bool = False) -> str:
-    escaped = text.replace("\\", "\\\\").replace("\n", "\\n")
-    return escaped.replace('"', '\\"') if quoted else escaped
-
-
-HEAD: Final = """# Metrics reference
-
-Written by `make reference` from the table the page itself is made from. Each scheduler serves `/metrics` on the port
-of its probes (`T9KSCHED_HEALTH_PORT`), as deployed 8080, which the Service `t9k-scheduler` in `t9k-system` names; no
-token is needed. The one that leads has all families, one that waits to lead `t9ksched_leading` alone. The page is in
-the text format of Prometheus or, if the scraper asks for it, OpenMetrics. REST serves the leader's page at its own
-`/metrics` to those who have a token, and without one on the port of its probes, if it has one. It adds the counter
-`t9ksched_api_requests_refused_total` of its own process: requests refused because more came than can be answered in
-time, by `reason` (`share`: one caller's excess, `full`: that of all, `late`: waited too long).
-
-Amounts are in base units. The label `unit` is `core` for cpu, `byte` for memory, `card` for `cards` (physical cards,
-parts of them included, to thousandths, where the quota names them), and `integer` for every other
-resource, such as cards; amounts of `ephemeral-storage` and `hugepages-…` are whole numbers of bytes. Limits on
-attached volumes are no resources and are left out, and so is the number of pods unless a quota names it.
-
-| family | type | labels | |
-| --- | --- | --- | --- |
-"""
-
-
-def reference(families: Iterable[Family] = FAMILIES) -> str:
-    """The page `docs/reference/metrics.md`."""
-
-    def rows() -> Iterator[str]:
-        for family in families:
-            labels = ", ".join(f"`{label}`" for label in family.labels)
-            yield f"| `{family.name}` | {family.kind} | {labels} | {family.help} |\n"
-
-    return HEAD + "".join(rows())
-
-
-if __name__ == "__main__":
-    sys.stdout.write(reference())

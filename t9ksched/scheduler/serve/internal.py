@@ -18,7 +18,7 @@ from t9ksched.scheduler.decide.configuration import Configuration
 from t9ksched.scheduler.decide.plugins import PluginWatch
 from t9ksched.scheduler.report.families import OPENMETRICS, TEXT, negotiated
 from t9ksched.scheduler.report.job_shape import Json, job_shape
-from t9ksched.scheduler.report.metrics import exposition
+from t9ksched.scheduler.report.metrics import MetricsPage, Sources
 from t9ksched.scheduler.report.node_shape import node_shape
 from t9ksched.scheduler.report.observed_job import ObservedJob, identity, observed_job
 from t9ksched.scheduler.report.planned_shape import planned_by_node
@@ -49,7 +49,8 @@ _LARGEST: Final = 32 << 20
 class Served:
     """What the server reads. `lacking` gives the rights that the scheduler has not, `clock` nanoseconds since 1970,
     `judge` what a reservation by administrators would do, `simulate` status and body of the answer to a what-if
-    question, `snapshot` those of a snapshot, `lengthen` those of the answer to a longer time limit of a job.
+    question, `snapshot` those of a snapshot, `lengthen` those of the answer to a longer time limit of a job, `sources`
+    what the metrics page reads beside the state.
     """
 
     state: ClusterState
@@ -64,6 +65,7 @@ class Served:
     simulate: Callable[[bytes], Awaitable[tuple[int, Json]]]
     snapshot: Callable[[], Awaitable[tuple[int, bytes]]]
     lengthen: Callable[[ObservedJob, bytes], Awaitable[tuple[int, Json]]]
+    sources: Sources
 
 
 class InternalServer:
@@ -84,6 +86,7 @@ class InternalServer:
         self._lengthen = served.lengthen
         self._secret = secret
         self._listen = listen
+        self._metrics_page = MetricsPage(served.state, served.sources)
         self._pages = {kind: Shared(partial(self._page, kind)) for kind in (False, True)}
         """The metrics page, which needs no secret, by whether it is OpenMetrics."""
         self._runner: web.AppRunner | None = None
@@ -268,7 +271,8 @@ class InternalServer:
 
     async def _page(self, openmetrics: bool) -> bytes:
         refused, plugins = bool(self._configuration.refused), self._plugins
-        return await exposition(self._state, refused, plugins.failures, plugins.slow.answers, openmetrics=openmetrics)
+        page, slow = self._metrics_page, plugins.slow.answers
+        return await page.exposition(refused, plugins.failures, slow, openmetrics=openmetrics)
 
     async def _healthz(self, _: web.Request) -> web.Response:
         return web.Response(text="ok")

@@ -136,6 +136,7 @@ class Changes:
         else:
             self._state._pending.pop(gang, None)
             gang.reasons, gang.position = (), None
+        self._state.waiting_gangs.note(gang)
 
 
 def _inherited_running(gang: GangRecord) -> Minimum | None:

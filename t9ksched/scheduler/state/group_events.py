@@ -209,6 +209,7 @@ class GroupEvents:
         self._state.gangs_by_uid.pop(gang.uid, None)
         self._state.changes.moved(gang)
         self._state._pending.pop(gang, None)
+        self._state.waiting_gangs.note(gang)
         self._state._partial.pop(gang, None)
         self._state._unsettled.discard(gang)
         self._state.begun.discard(gang)

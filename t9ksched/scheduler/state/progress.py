@@ -5,14 +5,18 @@ from typing import Any
 
 from t9ksched.model.reasons import Reason
 from t9ksched.scheduler.state.change_feed import ChangeFeed
+from t9ksched.scheduler.state.meters import Meters
 from t9ksched.scheduler.state.records import GangRecord, PodRecord
+from t9ksched.scheduler.state.waiting_gangs import WaitingGangs
 
 
 class Progress:
     """Commands that change records; outside the state records are only read. Times are nanoseconds since the epoch."""
 
-    def __init__(self, feed: ChangeFeed) -> None:
+    def __init__(self, feed: ChangeFeed, waiting: WaitingGangs, meters: Meters) -> None:
         self._feed = feed
+        self._waiting = waiting
+        self._meters = meters
 
     def waits(self, gang: GangRecord, reasons: tuple[Reason, ...], position: int | None) -> None:
         """The group waits, for these reasons, at this place of its queue."""
@@ -21,6 +25,7 @@ class Progress:
             self._feed.gangs.note(gang)
             self._feed.jobs.note(gang.owner.uid if gang.owner else gang.uid)
         gang.reasons = reasons  # the same object again says that nothing changed
+        self._waiting.note(gang)
 
     def placed(self, gang: GangRecord, now: int) -> bool:
         """Members of the group got places; whether it has its minimum with that, for the first time."""
@@ -29,6 +34,7 @@ class Progress:
         if gang.admitted or not gang.complete():
             return False
         gang.admitted = now
+        self._meters.waited.observe(max(0, now - gang.created) / 1e9, gang.queue)
         return True
 
     def starting(self, gang: GangRecord, now: int) -> int:

@@ -44,6 +44,7 @@ from t9ksched.scheduler.state.job_record import JobRecord
 from t9ksched.scheduler.state.joining import Joining
 from t9ksched.scheduler.state.lastgate import LastGate
 from t9ksched.scheduler.state.membership import Membership
+from t9ksched.scheduler.state.meters import Meters
 from t9ksched.scheduler.state.namespaces import Namespaces
 from t9ksched.scheduler.state.node_backoff import NodeBackoff
 from t9ksched.scheduler.state.node_events import NodeEvents
@@ -63,6 +64,7 @@ from t9ksched.scheduler.state.reservations import Move, ReservationBook, waiting
 from t9ksched.scheduler.state.sharing import Sharing
 from t9ksched.scheduler.state.snapshot import snapshot
 from t9ksched.scheduler.state.volumes.storage import Storage
+from t9ksched.scheduler.state.waiting_gangs import WaitingGangs
 from t9ksched.scheduler.state.waitinglimits import WaitingJobs
 from t9ksched.store.acceptances import Acceptance
 from t9ksched.store.job_overrides import SCHEDULING, JobControl, Stop
@@ -136,7 +138,7 @@ class ClusterState:
         """The pods of this scheduler that were seen, since it started, by class."""
         self.clocks = Clocks()
         self.feed = ChangeFeed()
-        self.progress = Progress(self.feed)
+        self.meters = Meters()
         self.arrays = Arrays(self)
         self.put_there: dict[str, dict[str, str]] = {}
         """The nodes of such pods by UID, by UID of their owner."""
@@ -146,6 +148,8 @@ class ClusterState:
         """Unknown queues that groups named, until the database was asked for them."""
         self._pods_by_name: dict[tuple[str, str], str] = {}
         self._pending: dict[GangRecord, None] = {}
+        self.waiting_gangs = WaitingGangs(self._pending)
+        self.progress = Progress(self.feed, self.waiting_gangs, self.meters)
         self._partial: dict[GangRecord, None] = {}
         self._unsettled: OrderedSet[GangRecord] = OrderedSet()
         self.begun: OrderedSet[GangRecord] = OrderedSet()
@@ -260,6 +264,7 @@ class ClusterState:
         """Why no plan judges a group."""
         if gang.reasons != (reason,):
             gang.reasons, gang.position = (reason,), None
+            self.waiting_gangs.note(gang)
             self.feed.said.add(gang)
             self.feed.gangs.note(gang)
             self.changes.job_changed(gang)

@@ -8,7 +8,6 @@ import pytest
 
 from t9ksched.kube.resources import NODES, PODS
 from t9ksched.model import names
-from t9ksched.scheduler.report.metrics import exposition
 from t9ksched.scheduler.report.node_shape import node_shape
 from t9ksched.scheduler.service import SchedulerService
 from tests.integration.scheduler.conftest import Start
@@ -37,7 +36,7 @@ def shape(service: SchedulerService, world: World) -> dict[str, Any]:
 async def misheld(service: SchedulerService, world: World, *pods: str) -> None:
     """Exactly these pods are told to hold cards that cannot be theirs, by `nodes` and the metric."""
     await until(lambda: [one["pod"] for one in shape(service, world)["cardsMisheld"]] == list(pods))
-    assert f"t9ksched_cards_misheld_pods {len(pods)}".encode() in await exposition(service.state, False)
+    assert f"t9ksched_cards_misheld_pods {len(pods)}".encode() in await service.metrics()
 
 
 async def offer(world: World, **amounts: str) -> None:

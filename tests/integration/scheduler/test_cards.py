@@ -17,7 +17,6 @@ from t9ksched.kube.resources import PODS
 from t9ksched.kube.setup.rbac import SCHEDULER
 from t9ksched.model import names
 from t9ksched.model.reasons import Code, Reason
-from t9ksched.scheduler.report.metrics import exposition
 from t9ksched.scheduler.report.node_shape import node_shape
 from t9ksched.scheduler.report.observed_job import observed_job
 from t9ksched.scheduler.serve.explaining import explanation
@@ -83,7 +82,7 @@ async def test_a_difference_is_told_while_running_and_after_a_restart(world: Wor
         assert (shape["cardDrift"], shape["cardsUnknown"]) == (1, 0)
         assert [holder["drift"] for card in shape["gpus"] for holder in card["holders"]] == [True, True]
         assert [card["index"] for card in shape["gpus"] if card["holders"]] == [0, 1]
-        assert b"t9ksched_card_drift_pods 1" in await exposition(service.state, False)
+        assert b"t9ksched_card_drift_pods 1" in await service.metrics()
         await world.create(world.pod("q", 6, queue=queue))
         assert await cards_of(world, "q") == ["2,3,4,5,6,7"]
         await forge(world, "p", "0,1")

@@ -7,7 +7,6 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from t9ksched.kube.resources import PODS
-from t9ksched.scheduler.report.metrics import exposition
 from t9ksched.store.history import BOUND, CLOCK_SET, RELEASED
 from t9ksched.store.store import Store
 from tests.integration.scheduler.conftest import Start
@@ -41,7 +40,7 @@ async def test_hours_come_from_what_lasted(
         ahead += 2 * days * DAY
         await world.client.delete(PODS, "p", world.namespace, grace=0)
         await written(store, RELEASED)
-        assert b"t9ksched_clock_jumps_total 2" in await exposition(service.state, False)
+        assert b"t9ksched_clock_jumps_total 2" in await service.metrics()
     until = datetime.now(UTC) + timedelta(days=9)
     (total,) = (await store.usage.report(["queue"], since=None, until=until, now=until)).values()
     assert 0 < total.amount < timedelta(hours=2) // timedelta(microseconds=1)

@@ -7,7 +7,6 @@ from typing import Any
 
 from t9ksched.kube.resources import PODS, QUEUES
 from t9ksched.model import names
-from t9ksched.scheduler.report.metrics import exposition
 from t9ksched.store.history import JOB_HELD, JOB_PRIORITISED, JOB_RELEASED, Event
 from t9ksched.store.job_overrides import PREEMPTION, SCHEDULING, Stop
 from t9ksched.store.store import Store
@@ -67,14 +66,14 @@ async def test_a_stop_of_scheduling_holds_until_its_time(world: World, start: St
         assert service.loop.paused
         await world.create(world.pod("a", 1, queue=queue))
         assert await world.bound() == {}
-        assert 't9ksched_stopped{what="scheduling"} 1' in (await exposition(service.state, False)).decode()
+        assert 't9ksched_stopped{what="scheduling"} 1' in (await service.metrics()).decode()
         shown = await world.until(QUEUES, queue, _stopped, names.SYSTEM_NAMESPACE)
         assert [one["message"] for one in shown["status"]["conditions"][2:]] == ["by ann"]
         soon = datetime.now(UTC) + timedelta(seconds=1)
         await store.stops.stop(Stop(SCHEDULING, soon, "ann", now))
         await world.running("a")
         await world.until(QUEUES, queue, lambda item: not _stopped(item), names.SYSTEM_NAMESPACE)
-        assert 't9ksched_stopped{what="scheduling"} 0' in (await exposition(service.state, False)).decode()
+        assert 't9ksched_stopped{what="scheduling"} 0' in (await service.metrics()).decode()
         assert not service.loop.paused
         assert datetime.now(UTC) >= soon
 

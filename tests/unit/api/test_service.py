@@ -9,8 +9,10 @@ import sqlite3
 from collections.abc import Iterator
 from typing import cast
 
+import aiohttp
 import pytest
 import structlog
+from prometheus_client.parser import text_string_to_metric_families
 from sqlalchemy import text
 
 from api.http.server import PortInUse, listen
@@ -348,6 +350,33 @@ def test_a_port_in_use_says_so() -> None:
 async def test_a_scraper_gets_the_format_that_it_asks_the_leader_for(world: World) -> None:
     page = await world.user("GET", "/metrics", Accept="application/openmetrics-text; version=1.0.0")
     assert page.headers["Content-Type"] == "text/plain; asked=application/openmetrics-text; version=1.0.0"
+
+
+async def test_requests_are_counted_by_the_template_of_their_path(world: World) -> None:
+    for name in ("one", "two"):
+        await world.user("GET", f"/apis/v1/nodes/{name}")
+    await world.nobody("GET", "/apis/v1/queues")
+    await world.admin("GET", "/no/such/path")
+    async with aiohttp.ClientSession() as session:
+        async with session.request("BREW", f"{world.user.url}/no/such/path") as answer:
+            assert answer.status in (404, 405)
+        async with session.get(f"{world.user.url}/healthz") as answer:
+            assert answer.status == 200
+    page = (await world.user("GET", "/metrics")).body.decode()
+    counted = {
+        (sample.labels["method"], sample.labels["route"], sample.labels["code"]): sample.value
+        for family in text_string_to_metric_families(page)
+        for sample in family.samples
+        if sample.name == "t9ksched_api_requests_total"
+    }
+    assert counted["GET", "/apis/v1/nodes/{name}", "404"] == 2
+    assert counted["GET", "/apis/v1/queues", "401"] == 1
+    assert counted["GET", "(unknown)", "404"] == 1
+    assert any(method == "(other)" and route == "(unknown)" for method, route, _ in counted)
+    assert not any("no/such" in route or "one" in route.split("/") for _, route, _ in counted)
+    assert 't9ksched_api_request_duration_seconds_count{route="/apis/v1/nodes/{name}"} 2' in page
+    assert 't9ksched_api_database_duration_seconds_count{kind="read",outcome="ok"}' in page
+    assert 't9ksched_api_streams{what="events"} 0' in page
 
 
 @pytest.mark.parametrize(

@@ -61,10 +61,10 @@ async def test_the_metrics_page_of_the_leader_is_written_once_for_all(monkeypatc
     """It needs no secret, and is long on a large cluster."""
     question = Question()
 
-    async def page(*_: object, openmetrics: bool) -> bytes:
+    async def page(*_: object, openmetrics: bool = False) -> bytes:
         return b"%d" % await question()
 
-    monkeypatch.setattr(internal, "exposition", page)
+    monkeypatch.setattr(internal.MetricsPage, "exposition", page)
     server = InternalServer(Mock(), "secret", ("127.0.0.1", 0))
     asking = [asyncio.create_task(server.metrics(openmetrics=bool(each % 2))) for each in range(10)]
     await asyncio.sleep(0.01)

@@ -18,8 +18,10 @@ from t9ksched.scheduler.act import batching
 from t9ksched.scheduler.act import executor as module
 from t9ksched.scheduler.act.executor import Executor
 from t9ksched.scheduler.state.change_feed import ChangeFeed
+from t9ksched.scheduler.state.meters import Meters
 from t9ksched.scheduler.state.progress import Progress
 from t9ksched.scheduler.state.records import GangRecord, PodRecord
+from t9ksched.scheduler.state.waiting_gangs import WaitingGangs
 from tests.builders import divided_node
 
 GPU = "nvidia.com/gpu"
@@ -32,7 +34,8 @@ class State:
         self.pods: dict[str, PodRecord] = {}
         self.refused: list[tuple[str, bool]] = []
         self.node_objects: dict[str, Any] = {}
-        self.progress = Progress(ChangeFeed())
+        self.meters = Meters()
+        self.progress = Progress(ChangeFeed(), WaitingGangs({}), self.meters)
 
     def refuse(self, uid: str, reason: Any, now: int, *, keep_place: bool) -> None:
         self.refused.append((uid, keep_place))

@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Callable
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,14 +10,16 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as prometheus
 
 from t9ksched.model.forecast import BASES, Forecast, Outcome
-from t9ksched.scheduler.report import families, metrics
-from t9ksched.scheduler.report.families import FAMILIES, Family, in_base_units, negotiated, reference
-from t9ksched.scheduler.report.metrics import exposition, standby
+from t9ksched.scheduler.report import families, metrics, node_page
+from t9ksched.scheduler.report.families import FAMILIES, Family, in_base_units, negotiated
+from t9ksched.scheduler.report.metrics import MetricsPage, Sources, standby
+from t9ksched.scheduler.state import meters
+from t9ksched.scheduler.state.counts import PHASES
 from t9ksched.scheduler.state.state import ClusterState
+from t9ksched.serving import exposition as writing
 from t9ksched.store.job_overrides import Stop
 from tests.unit.scheduler.state.test_state import GPU, NOW, decide, node, pod, state_with
 
-PAGE = Path(__file__).parents[4] / "docs/reference/metrics.md"
 ODD = 'a"b\\c\nd'
 """A label value with everything that must be escaped."""
 
@@ -57,6 +58,18 @@ def of_queue(family: Family, resource: str, unit: str, queue: str = "q") -> Any:
     return family.name, (("queue", queue), ("resource", resource), ("unit", unit))
 
 
+def cards(state: str) -> Any:
+    return families.CARDS_BY_STATE.name, (("model", GPU), ("resource", GPU), ("state", state))
+
+
+def unusable(shape: int) -> Any:
+    return families.CARDS_UNUSABLE.name, (("model", GPU), ("resource", GPU), ("shape", str(shape)))
+
+
+def of_phase(queue: str, phase: str) -> Any:
+    return families.QUEUE_PODS.name, (("phase", phase), ("queue", queue))
+
+
 KNOWN: Samples = {
     ("t9ksched_leading", ()): 1,
     requests("n1", "cpu", "core"): 2.5,
@@ -77,6 +90,26 @@ KNOWN: Samples = {
     of_queue(families.QUEUE_ALLOCATED, GPU, "integer"): 2,
     of_queue(families.QUEUE_ALLOCATED, "amd.com/gpu", "integer"): 0,
     of_queue(families.QUEUE_ALLOCATED, "pods", "integer"): 1,
+    ("t9ksched_nodes", (("state", "ready"),)): 2,
+    ("t9ksched_nodes", (("state", "unschedulable"),)): 0,
+    ("t9ksched_nodes", (("state", "not_ready"),)): 0,
+    cards("held"): 2,
+    cards("free"): 14,
+    unusable(4): 2,
+    unusable(8): 6,
+    ("t9ksched_queue_share_ratio", (("queue", "q"),)): 0.5,
+    **{("t9ksched_queue_gangs", (("queue", name),)): count for name, count in (("q", 2), ("default", 0))},
+    **{of_phase(name, phase): 0 for name in ("q", "default") for phase in PHASES},
+    of_phase("q", "Running"): 1,
+    of_phase("q", "Pending"): 1,
+    ("t9ksched_queue_waiting_gangs", (("queue", "q"), ("reason", "InvalidField"))): 1,
+    ("t9ksched_gangs_partial", ()): 0,
+    ("t9ksched_gangs_partial_oldest_seconds", ()): 0,
+    ("t9ksched_journal_backlog_rows", ()): 9,
+    ("t9ksched_bindings_in_flight", ()): 3,
+    ("t9ksched_bindings_limit", ()): 64,
+    ("t9ksched_kube_requests_total", (("code", "201"), ("method", "POST"))): 5,
+    ("t9ksched_kube_requests_total", (("code", "429"), ("method", "GET"))): 1,
     ("t9ksched_gangs_waiting", ()): 1,
     ("t9ksched_reservations", (("phase", "Active"),)): 0,
     ("t9ksched_reservations", (("phase", "Scheduled"),)): 0,
@@ -114,7 +147,9 @@ KNOWN: Samples = {
 
 
 async def page(*, as_openmetrics: bool = False) -> str:
-    return (await exposition(known_world(), True, {ODD: 3}, {"slow": 7}, openmetrics=as_openmetrics)).decode()
+    sources = Sources(lambda: {("POST", "201"): 5, ("GET", "429"): 1}, lambda: 9, lambda: (3, 64), lambda: NOW)
+    page = MetricsPage(known_world(), sources)
+    return (await page.exposition(True, {ODD: 3}, {"slow": 7}, openmetrics=as_openmetrics)).decode()
 
 
 def samples(text: str, parse: Callable[[str], Any]) -> Samples:
@@ -123,6 +158,8 @@ def samples(text: str, parse: Callable[[str], Any]) -> Samples:
         for family in parse(text)
         for sample in family.samples
     ]
+    counted = {one.name.removesuffix("_total") for one in (*meters.FAMILIES, families.BUILD)}
+    found = [one for one in found if not any(one[0][0].startswith(name) for name in counted)]
     twice = [key for key, count in Counter(key for key, _ in found).items() if count > 1]
     assert not twice, f"told more than once: {twice}"
     return dict(found)
@@ -141,7 +178,7 @@ async def test_each_family_is_declared_once_before_its_samples(as_openmetrics: b
     names = [one.name.removesuffix("_total") if as_openmetrics else one.name for one in FAMILIES]
     assert heads == [[word, name] for name in names for word in ("HELP", "TYPE")]
     parsed = list((openmetrics if as_openmetrics else prometheus)(text))
-    assert {family.type for family in parsed} == {"gauge", "counter"}, "nothing is of unknown type"
+    assert {family.type for family in parsed} == {"gauge", "counter", "histogram"}, "nothing is of unknown type"
 
 
 def test_one_that_waits_to_lead_says_so_and_no_more() -> None:
@@ -154,9 +191,9 @@ def test_one_that_waits_to_lead_says_so_and_no_more() -> None:
     [
         (families, "in_base_units", lambda resource, amount: amount),
         (families, "unit_of", lambda resource: "integer"),
-        (families, "_escaped", lambda text, quoted=False: text.replace("\n", "")),
-        (metrics, "counts_volumes", lambda resource: True),
-        (metrics, "PODS", "nothing"),
+        (writing, "escaped", lambda text, quoted=False: text.replace("\n", "")),
+        (node_page, "counts_volumes", lambda resource: True),
+        (node_page, "PODS", "nothing"),
         (metrics, "_quotas", lambda state: iter(())),
     ],
     ids=["millicores", "units", "escapes", "left out", "pods", "quotas"],
@@ -186,7 +223,3 @@ def test_base_units_lose_nothing(resource: str, amount: int, written: int | str)
 )
 def test_openmetrics_is_served_to_those_that_name_it(accept: str, wants: bool) -> None:
     assert negotiated(accept) is wants
-
-
-def test_the_reference_is_current() -> None:
-    assert PAGE.read_text() == reference(), "run `make reference`"

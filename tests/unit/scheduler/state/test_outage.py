@@ -11,7 +11,7 @@ from t9ksched.engine.planner import plan
 from t9ksched.engine.policy import Policy
 from t9ksched.model.reasons import Code
 from t9ksched.scheduler.act.gang_timeouts import GangTimeouts
-from t9ksched.scheduler.report.metrics import exposition
+from t9ksched.scheduler.report.metrics import MetricsPage
 from t9ksched.scheduler.report.sql_writer import SqlWriter
 from t9ksched.scheduler.state.outage import Outage
 from t9ksched.scheduler.state.state import ClusterState
@@ -116,9 +116,9 @@ def test_no_gang_is_taken_back_because_nothing_could_be_read() -> None:
 
 async def test_the_metrics_say_so() -> None:
     state = state_with(node())
-    assert b"t9ksched_database_away 0" in await exposition(state, False)
+    assert b"t9ksched_database_away 0" in await MetricsPage(state).exposition(False)
     state.outage.begin(AT, [])
-    assert b"t9ksched_database_away 1" in await exposition(state, False)
+    assert b"t9ksched_database_away 1" in await MetricsPage(state).exposition(False)
 
 
 class Flaky:

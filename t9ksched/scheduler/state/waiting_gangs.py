@@ -1,0 +1,45 @@
+"""How many gangs wait, by queue and by their first reason: counted as reasons change, so that a page walks over none.
+
+A gang that no cycle has looked at has `UNDECIDED` in place of a reason.
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Final
+
+from t9ksched.scheduler.state.records import GangRecord
+
+UNDECIDED: Final = "Undecided"
+"""In place of a reason: no cycle has looked at the gang yet."""
+
+
+class WaitingGangs:
+    """`pending` are the groups that wait; `note` is told of each change of these, of their queue or their reasons."""
+
+    def __init__(self, pending: Mapping[GangRecord, None]) -> None:
+        self._pending = pending
+        self.counts: Counter[tuple[str, str]] = Counter()
+        """By queue and code of the reason; those that are 0 are left out."""
+        self._of: dict[GangRecord, tuple[str, str]] = {}
+        self._words: dict[tuple[str, str], tuple[str, str]] = {}
+        """One copy of each queue and code."""
+
+    def note(self, gang: GangRecord) -> None:
+        """Count the group where it is now."""
+        now = None
+        if gang in self._pending:
+            code = str(gang.reasons[0].code) if gang.reasons else UNDECIDED
+            now = self._words.setdefault((gang.queue, code), (gang.queue, code))
+        known = self._of.get(gang)
+        if known == now:
+            return
+        if known is not None:
+            self.counts[known] -= 1
+            if not self.counts[known]:
+                del self.counts[known]
+                self._words.pop(known, None)
+        if now is None:
+            del self._of[gang]
+        else:
+            self.counts[now] += 1
+            self._of[gang] = now

@@ -1,0 +1,80 @@
+"""Counters and histograms that are counted where things happen, so that reading a page costs nothing for each pod.
+
+They are those of prometheus-client, without its global registry: several services may run in one process. Of each at
+most `Family.most` sets of label values are kept apart; further ones are counted together as `OTHER`.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import prometheus_client
+
+from t9ksched.serving.exposition import Family, line
+
+OTHER: Final = "(other)"
+"""The first label's value where a family has as many sets of values as it may."""
+CREATED: Final = "_created"
+"""Ending of the samples that say since when a library's object counts; they are left out."""
+
+
+class Meter:
+    """One counter or histogram of a family."""
+
+    def __init__(self, family: Family) -> None:
+        self.family = family
+        self.cut = 0
+        """How often something was counted as `OTHER`."""
+        self._known: set[tuple[str, ...]] = set()
+        self._counter: prometheus_client.Counter | None = None
+        self._histogram: prometheus_client.Histogram | None = None
+        if family.kind == "counter":
+            self._counter = prometheus_client.Counter(family.name, family.help, family.labels, registry=None)
+        else:
+            self._histogram = prometheus_client.Histogram(
+                family.name, family.help, family.labels, registry=None, buckets=family.buckets
+            )
+
+    def add(self, *values: str, amount: float = 1) -> None:
+        """Count something with these values of the labels."""
+        assert self._counter is not None, f"{self.family.name} is a histogram"
+        (self._counter.labels(*self._bounded(values)) if values else self._counter).inc(amount)
+
+    def observe(self, seconds: float, *values: str) -> None:
+        """Something with these values of the labels took so long."""
+        assert self._histogram is not None, f"{self.family.name} is a counter"
+        (self._histogram.labels(*self._bounded(values)) if values else self._histogram).observe(seconds)
+
+    def expect(self, values: Sequence[tuple[str, ...]]) -> "Meter":
+        """Have samples of these values from the beginning, so that a rate begins at 0."""
+        for each in values:
+            if self._counter is not None:
+                self._counter.labels(*self._bounded(each))
+            elif self._histogram is not None:
+                self._histogram.labels(*self._bounded(each))
+        return self
+
+    def lines(self) -> Iterator[str]:
+        """Its samples."""
+        for metric in (self._counter or self._histogram).collect():  # type: ignore[union-attr]
+            for sample in metric.samples:
+                if not sample.name.endswith(CREATED):
+                    yield line(sample.name, sample.labels.items(), _written(sample.value))
+
+    def _bounded(self, values: tuple[str, ...]) -> tuple[str, ...]:
+        if values in self._known:
+            return values
+        if self.family.most is not None and len(self._known) >= self.family.most:
+            self.cut += 1
+            return (OTHER, *values[1:])
+        self._known.add(values)
+        return values
+
+
+def _written(value: float) -> str:
+    return str(int(value)) if value.is_integer() else repr(value)
+
+
+def cut_by(meters: Sequence[Meter]) -> Counter[str]:
+    """How often each of them counted something as `OTHER`, by the name of the family."""
+    return Counter({meter.family.name: meter.cut for meter in meters if meter.cut})
