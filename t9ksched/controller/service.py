@@ -21,11 +21,11 @@ from t9ksched.kube.port import ClusterPort, Object
 from t9ksched.kube.watch.reflector import Reflector, WatchOptions
 from t9ksched.kube.write.events import EventRecorder
 from t9ksched.model.reasons import Code
-from t9ksched.workloads import taken
+from t9ksched.workloads import boards, taken
 from t9ksched.workloads.actions import metadata, name_of, uid_of
 from t9ksched.workloads.parts import COMPONENT_LABEL
 from t9ksched.workloads.reconcile import reconcile
-from t9ksched.workloads.registry import CONTROLLED
+from t9ksched.workloads.registry import CONTROLLED, KINDS
 
 log = structlog.get_logger(__name__)
 
@@ -44,6 +44,7 @@ _CHILDREN: Final = (
     resources.PODGROUPS,
     resources.SERVICES,
     resources.CONFIGMAPS,
+    KINDS[boards.KIND].resource,
 )
 
 

@@ -21,12 +21,13 @@ class Expansion:
     services: tuple[Object, ...] = ()
     configmaps: tuple[Object, ...] = ()
     secrets: tuple[Object, ...] = ()
+    boards: tuple[Object, ...] = ()
 
     @property
     def companions(self) -> tuple[Object, ...]:
         """Everything but the pods, in the order of creation: pods need these to be there."""
         group = (self.podgroup,) if self.podgroup else ()
-        return (*group, *self.services, *self.configmaps, *self.secrets)
+        return (*group, *self.services, *self.configmaps, *self.secrets, *self.boards)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from t9ksched.workloads import lifecycle, phase
+from t9ksched.workloads import boards, lifecycle, phase
 from t9ksched.workloads.actions import NO_CHILDREN, Actions, Children, Event, Expansion, Object
 from t9ksched.workloads.conditions import Conditions
 from t9ksched.workloads.fields import Field
@@ -41,8 +41,8 @@ def job_controller(build: Build) -> Controller:
     """The controller of a kind of gang job."""
     return Controller(
         expand=lambda obj, owner: build(obj, owner, NO_CHILDREN).expansion,
-        reconcile=lambda obj, owner, children, now: lifecycle.reconcile(
-            obj, build(obj, owner, children), children, now
+        reconcile=lambda obj, owner, children, now: boards.told(
+            obj, children, lifecycle.reconcile(obj, build(obj, owner, children), children, now)
         ),
         withdraw=_pause,
     )

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from t9ksched.workloads.actions import Expansion, Object
+from t9ksched.workloads.boards import board_of
 from t9ksched.workloads.ending import led_by
 from t9ksched.workloads.fields import Field
 from t9ksched.workloads.job import Job, has_been_paused, revision
@@ -56,6 +57,7 @@ class Framework:
         container: the name of the training container.
         port: the port at which a replica is reached, unless its container has one of the name `port_name`.
         env: what a replica is told.
+        boards: whether a job may ask for a TensorBoard.
     """
 
     roles: tuple[str, ...]
@@ -64,6 +66,7 @@ class Framework:
     port: int
     port_name: str
     env: Callable[["Framework", Owner, TrainingSpec, ReplicaType, int], Mapping[str, str]]
+    boards: bool = False
 
     def port_of(self, kind: ReplicaType) -> int:
         """The port of the replicas of a type."""
@@ -118,6 +121,7 @@ def training_job(obj: Mapping[str, Any], spec: TrainingSpec, owner: Owner, frame
         around=Expansion(
             podgroup=pod_group(owner, spec.types, members),
             services=(headless_service(owner, owner.name, {leads.name: framework.port_of(leads)}),),
+            boards=board_of(owner, Field(obj)["spec"]) if framework.boards else (),
         ),
         build=build,
         ending=led_by(pod_name(owner, leads, 0)),

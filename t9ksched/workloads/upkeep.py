@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from t9ksched.workloads.actions import Object, metadata, missing, name_of
+from t9ksched.workloads.boards import FIELDS as BOARD_FIELDS
 from t9ksched.workloads.job import Job
 from t9ksched.workloads.phase import is_terminating
 
@@ -17,8 +18,9 @@ _FIELDS: Final[Mapping[str, tuple[tuple[str, ...], ...]]] = {
     "PodGroup": (("spec", "queue"), ("spec", "priority"), ("spec", "minMember"), ("spec", "roles")),
     "Service": (("spec", "type"), ("spec", "selector"), ("spec", "ports"), ("spec", "publishNotReadyAddresses")),
     "ConfigMap": (("data",),),
+    "TensorBoard": tuple(("spec", field) for field in BOARD_FIELDS),
 }
-_DELETED: Final = frozenset({"Service", "ConfigMap"})
+_DELETED: Final = frozenset({"Service", "ConfigMap", "TensorBoard"})
 """Kinds that a workload may cease to need; a PodGroup stays as long as it does."""
 _DEFAULTS: Final[Mapping[tuple[str, ...], Any]] = {("spec", "type"): "ClusterIP", ("spec", "priority"): 0}
 _WITH_NODE_PORTS: Final = ("NodePort", "LoadBalancer")

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from t9ksched.model.names import SCHEDULER_GROUP, SYSTEM_NAMESPACE
+from t9ksched.model.names import PLATFORM_GROUP, SCHEDULER_GROUP, SYSTEM_NAMESPACE
 from t9ksched.workloads.gangform import Project
 from t9ksched.workloads.kind import Kind
 from t9ksched.workloads.registry import OWNERS, ROWS
@@ -135,6 +135,12 @@ ROLES: Final[dict[str, tuple[Rule, ...]]] = {
         ),
         Rule(
             SCHEDULER_GROUP, ("podgroups",), ("get", *_FOLLOW, "create", "update"), "makes a job's gang, and keeps it"
+        ),
+        Rule(
+            PLATFORM_GROUP,
+            ("tensorboards",),
+            ("get", "create", "update", "delete"),
+            "makes the TensorBoard of a job, and keeps it",
         ),
         Rule("", ("events",), ("create", "patch"), "tells how a job goes"),
         _LEASE,

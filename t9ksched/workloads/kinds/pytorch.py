@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from t9ksched.model.whole import whole_number
 from t9ksched.workloads.actions import Expansion, Object
+from t9ksched.workloads.boards import board_of
 from t9ksched.workloads.controller import job_controller
 from t9ksched.workloads.ending import led_by
 from t9ksched.workloads.fields import Field
@@ -134,6 +135,7 @@ def job(obj: Mapping[str, Any], spec: PyTorchSpec, owner: Owner) -> Job:
         around=Expansion(
             podgroup=pod_group(owner, spec.types, spec.min_member),
             services=(headless_service(owner, owner.name, {"master": MASTER_PORT}),),
+            boards=board_of(owner, Field(obj)["spec"]),
         ),
         build=lambda kind, index: _pod(owner, spec, kind, index, resumed=resumed),
         ending=led_by(pod_name(owner, master, 0)),

@@ -34,6 +34,7 @@ FRAMEWORK: Final = Framework(
     port=2222,
     port_name="tensorflow-port",
     env=_env,
+    boards=True,
 )
 
 

@@ -136,6 +136,22 @@ async def test_a_tensorboard_lives_until_it_is_suspended(cluster: Cluster, contr
 
 
 @pytest.mark.cluster
+async def test_a_training_job_makes_its_tensorboard(cluster: Cluster, controllers: Controllers) -> None:
+    asked = {"image": "example/board:1", "trainingLogFilesets": ["t9k://pvc/runs/log"]}
+    job = await cluster.submit(tensorflow({"tensorboardSpec": asked}, worker=1))
+    made = await cluster.until(of(job), "wide", lambda each: "tensorboard" in (each.get("status") or {}))
+    board = await cluster.client.get(of(tensorboard()), "wide-tensorboard", cluster.namespace)
+    assert made["status"]["tensorboard"]["dependent"]["uid"] == board["metadata"]["uid"]
+    pod = "managed-tensorboard-wide-tensorboard-0"
+    assert (await cluster.until(PODS, pod, bool))["spec"]["containers"][0]["image"] == "example/board:1"
+    await cluster.patch(job, {"spec": {"tensorboardSpec": {"image": "example/board:2"}}})
+    await cluster.until(PODS, pod, lambda each: each["spec"]["containers"][0]["image"] == "example/board:2")
+    await cluster.patch(job, {"spec": {"tensorboardSpec": None}})
+    await cluster.world.gone(of(tensorboard()), "wide-tensorboard")
+    await cluster.world.gone(PODS, pod)
+
+
+@pytest.mark.cluster
 @pytest.mark.parametrize(
     ("job", "edit", "why"),
     [

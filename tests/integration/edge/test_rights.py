@@ -66,6 +66,7 @@ from tests.unit.workloads.builders import (
     mpi_v1,
     notebook,
     pytorch,
+    tensorboard,
     tensorflow,
     xgboost,
 )
@@ -380,6 +381,16 @@ async def edits(stage: Stage, queue: str) -> None:
         each["spec"]["scheduler"]["t9kScheduler"]["queue"] = queue
     await world.create(job, book)
     group, door = "edited-pytorchtrainingjob", "managed-notebook-edited-notebook-ssh"
+    await world.create({**tensorboard(), "metadata": {"name": f"{group}-tensorboard", "namespace": "default"}})
+    boards, logs = of(tensorboard()), {"image": "i", "trainingLogFilesets": ["t9k://pvc/runs"]}
+    await world.client.patch(of(job), group, "default", {"spec": {"tensorboardSpec": logs}})
+    await world.event("NameTaken", group)
+    await world.client.delete(boards, f"{group}-tensorboard", "default")
+    await world.until(boards, f"{group}-tensorboard", lambda each: each["spec"].get("image") == "i")
+    await world.client.patch(of(job), group, "default", {"spec": {"tensorboardSpec": {"image": "j"}}})
+    await world.until(boards, f"{group}-tensorboard", lambda each: each["spec"].get("image") == "j")
+    await world.client.patch(of(job), group, "default", {"spec": {"tensorboardSpec": None}})
+    await world.gone(boards, f"{group}-tensorboard")
     await world.until(PODGROUPS, group, lambda each: each["spec"]["minMember"] == 1)
     types = [{**job["spec"]["replicaSpecs"][0], "replicas": 2}]
     await world.client.patch(

@@ -22,6 +22,7 @@ from tests.unit.workloads.builders import World
 
 Object = dict[str, Any]
 ELASTIC = {"enabled": True, "minReplicas": 1, "maxReplicas": 3, "expectedReplicas": 2}
+BOARD = {"image": "example/board:1", "trainingLogFilesets": ["t9k://pvc/runs/log"]}
 PORTS = {"ports": [{"name": "rpc", "port": 7000}]}
 POLICIES = ("Never", "OnFailure", "Always", "ExitCode")
 SAMPLES: dict[str, list[Object]] = {
@@ -36,7 +37,7 @@ SAMPLES: dict[str, list[Object]] = {
     ],
     "TensorFlowTrainingJob": [
         builders.tensorflow({"runPolicy": {"cleanUpPolicy": "All"}}, chief=1, worker=1, ps=1),
-        builders.tensorflow({"runPolicy": {"backoffLimit": 1}}, worker=2, evaluator=1),
+        builders.tensorflow({"runPolicy": {"backoffLimit": 1}, "tensorboardSpec": BOARD}, worker=2, evaluator=1),
     ],
     "XGBoostTrainingJob": [builders.xgboost({"runPolicy": {"activeDeadlineSeconds": 90}}, master=1, worker=2)],
     "MPIJob": [
@@ -56,7 +57,7 @@ SAMPLES: dict[str, list[Object]] = {
 }
 ENDED = ("Succeeded", "Failed")
 SERVERS = ("Notebook", "TensorBoard")
-OWNED = ("PodGroup", "Service", "ConfigMap")
+OWNED = ("PodGroup", "Service", "ConfigMap", "TensorBoard")
 
 
 class Machine(RuleBasedStateMachine):
@@ -134,6 +135,8 @@ class Machine(RuleBasedStateMachine):
             self.world.objects[key]["spec"] |= {"minMember": 7, "priority": 99}
         elif key[0] == "Service":
             self.world.objects[key]["spec"]["selector"] = {"app": "other"}
+        elif key[0] == "TensorBoard":
+            self.world.objects[key]["spec"] = {"image": "other"}
         else:
             self.world.objects[key]["data"] = {}
 
@@ -237,6 +240,8 @@ class Machine(RuleBasedStateMachine):
                 assert there["spec"]["selector"] == each["spec"]["selector"]
             elif each["kind"] == "ConfigMap":
                 assert there["data"] == each["data"]
+            elif each["kind"] == "TensorBoard":
+                assert there["spec"] == each["spec"]
             elif each["kind"] == "PodGroup":
                 assert 1 <= there["spec"]["minMember"] <= max(1, each["spec"]["minMember"])
                 assert [there["spec"][key] for key in ("queue", "priority")] == [

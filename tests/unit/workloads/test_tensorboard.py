@@ -6,7 +6,7 @@ import pytest
 
 from t9ksched.workloads.read import read, validate
 from t9ksched.workloads.reconcile import expand
-from tests.unit.workloads.builders import World, tensorboard
+from tests.unit.workloads.builders import World, pytorch, tensorboard, tensorflow
 
 Object = dict[str, Any]
 POD = "managed-tensorboard-board-0"
@@ -100,6 +100,55 @@ def test_it_lives_until_it_is_suspended() -> None:
     world.obj["spec"]["suspend"] = False
     world.settle()
     assert world.pods() == [POD]
+
+
+BOARD = {"image": "example/board:1", "trainingLogFilesets": ["t9k://pvc/runs/log"]}
+NAME = ("TensorBoard", "net-tensorboard")
+
+
+@pytest.mark.parametrize("make", [pytorch, lambda **spec: tensorflow(spec, worker=1)])
+def test_a_training_job_has_the_tensorboard_that_it_asks_for(make: Any) -> None:
+    job = make(tensorboardSpec={**BOARD, "suspend": True})
+    (board,) = expand(job).boards
+    assert board["spec"] == BOARD
+    assert board["metadata"]["name"] == f"{job['metadata']['name']}-tensorboard"
+    assert board["metadata"]["ownerReferences"][0]["name"] == job["metadata"]["name"]
+    assert validate({**board, "metadata": {"name": "x", "namespace": "lab"}}) == []
+    for nothing in (None, {}):
+        assert expand(make(tensorboardSpec=nothing)).boards == ()
+
+
+def test_it_follows_the_job_and_the_job_tells_of_it() -> None:
+    world = World(pytorch(tensorboardSpec=BOARD))
+    world.settle()
+    told = world.status["tensorboard"]
+    assert (told["ready"], told["dependent"]["name"]) == (False, "net-tensorboard")
+    ready = [{"type": "Ready", "status": "True"}]
+    world.objects[NAME]["status"] = {"phase": "Running", "conditions": ready, "url": "http://x/"}
+    world.settle()
+    told = world.status["tensorboard"]
+    assert (told["ready"], told["reason"], told["url"]) == (True, "DependentReady", "http://x/")
+    world.objects[NAME]["spec"]["suspend"] = True
+    world.obj["spec"]["tensorboardSpec"] = {**BOARD, "image": "example/board:2"}
+    world.settle()
+    assert world.objects[NAME]["spec"] == {**BOARD, "image": "example/board:2", "suspend": True}
+    wrong = [{"type": "Initialized", "status": "False", "reason": "InvalidSpec", "message": "spec.image: no"}]
+    world.objects[NAME]["status"] = {"phase": "Pending", "conditions": wrong}
+    world.settle()
+    assert world.status["tensorboard"]["note"] == "TensorBoard net-tensorboard is Pending: spec.image: no"
+    del world.obj["spec"]["tensorboardSpec"]
+    world.settle()
+    assert NAME not in world.objects
+    assert "tensorboard" not in world.status
+
+
+def test_it_stays_when_the_job_has_ended() -> None:
+    world = World(pytorch(tensorboardSpec=BOARD, runPolicy={"cleanUpPolicy": "All"}))
+    world.settle()
+    world.run_all()
+    world.set_phase("net-worker-0", "Succeeded", 0)
+    world.settle()
+    assert (world.status["phase"], world.pods(), NAME in world.objects) == ("Succeeded", [], True)
 
 
 def test_one_with_faults_is_suspended_all_the_same() -> None:
