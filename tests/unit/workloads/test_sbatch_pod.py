@@ -17,6 +17,8 @@ SHELLS = {"sh": "/bin/sh", "bash": "/bin/bash --posix"} | (
 )
 SAVES = """import signal, sys, time
 def save(number, frame):
+    for one in (signal.SIGTERM, signal.SIGUSR1):
+        signal.signal(one, lambda *_: print("told again", flush=True))
     time.sleep(0.3)
     print("saved", signal.Signals(number).name, flush=True)
     sys.exit(7)
