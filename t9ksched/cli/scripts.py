@@ -30,6 +30,7 @@ class Beside:
     """What the command line says of scripts, beside what stands in them. `options` are by their names here, and win."""
 
     image: str = ""
+    workdir: str = ""
     arguments: str = ""
     mounts: Sequence[str] = ()
     environment: Sequence[str] = ()
@@ -40,6 +41,7 @@ class Beside:
 
 _SAME: Final[dict[str, tuple[str, ...]]] = {
     "--image": ("container-image",),
+    "--workdir": ("chdir", "container-workdir"),
     "--queue": ("partition",),
     "--time-limit": ("time",),
     "--begin": ("begin",),
@@ -66,6 +68,7 @@ def translated(client: Client, path: Path, content: bytes, beside: Beside) -> Tr
             environment=os.environ,
             features=_Nodes(client),
             image=beside.image,
+            workdir=beside.workdir,
             namespace=beside.namespace,
             priority=beside.priority,
             overridden={name: option for option in given for name in _SAME.get(option, ())},

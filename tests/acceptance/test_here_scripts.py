@@ -65,8 +65,8 @@ echo next >next
 
 @pytest.mark.parametrize("ending", ["cancel", "time limit"])
 def test_tasks_save_what_they_have_when_their_job_ends(here: Up, tmp_path: Path, ending: str) -> None:
-    script = SAVES.format(seconds=10 if ending == "time limit" else 3600).replace("--ntasks", f"-D {tmp_path} --ntasks")
-    job = submitted(here, script)
+    script = SAVES.format(seconds=10 if ending == "time limit" else 3600)
+    job = submitted(here, script, "--workdir", str(tmp_path))
     until(lambda: {path.name for path in tmp_path.glob("up-*")} == {"up-0", "up-1"}, "both tasks")
     if ending == "cancel":
         here.must("cancel", job, "--yes")

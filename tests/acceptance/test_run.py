@@ -63,6 +63,7 @@ def test_a_dry_run_shows_the_object_and_creates_nothing(up: Up) -> None:
         (("--image", "i", "--gpu-model", "A100", "--", "true"), 2, "--gpu-model is about cards"),
         (("--image", "i", "--mount", "data", "--", "true"), 2, "--mount: 'data' is no mount"),
         (("--image", "i", "--annotation", "a", "--", "true"), 2, "--annotation: 'a' is no annotation"),
+        (("--image", "i", "--workdir", "sub", "--", "true"), 2, "--workdir 'sub' is not absolute: write it from / on"),
         (("--image", "i", "--env", "NOT_SET_HERE", "--", "true"), 2, "--env: NOT_SET_HERE is not set here"),
         (("--image", "i"), 2, "Missing argument"),
         (("--image", "i", "--memory", "8Gx", "--", "true"), 1, "--memory: '8Gx' is not a quantity"),

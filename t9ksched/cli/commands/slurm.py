@@ -37,6 +37,8 @@ _SUBMITTED: Final = {
     "b": "--begin",
     "begin": "--begin",
     "reservation": "--reservation",
+    "D": "--workdir",
+    "chdir": "--workdir",
     "test-only": "--dry-run",
     "container-image": "--image",
 }
@@ -196,7 +198,7 @@ def _taken(arguments: Sequence[str] | None, valued: str) -> tuple[list[tuple[str
 
 _LONG: Final = frozenset(
     {"partition", "time", "begin", "user", "states", "jobs", "job-name", "nodes", "ntasks", "gres", "mem", "wrap"}
-    | {"cpus-per-task", "account", "format", "output", "error", "gpus", "constraint", "reservation", "iterate"}
+    | {"cpus-per-task", "account", "chdir", "format", "output", "error", "gpus", "constraint", "reservation", "iterate"}
 )
 """Options that have a value also without `=`."""
 

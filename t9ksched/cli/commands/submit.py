@@ -87,6 +87,9 @@ def submit(
             "-e", "--env", metavar="K[=V]", help="A variable, or yours; repeatable.", rich_help_panel=_SCRIPTS
         ),
     ] = None,
+    workdir: Annotated[
+        str, typer.Option("--workdir", metavar="/PATH", help="The directory to run in.", rich_help_panel=_SCRIPTS)
+    ] = "",
     args: Annotated[
         str, typer.Option("--args", metavar="TEXT", help="What the script is given.", rich_help_panel=_SCRIPTS)
     ] = "",
@@ -108,7 +111,7 @@ def submit(
     query: dict[str, Any] = {"namespace": namespace, "queue": queue, "priority": priority, "timeLimit": time_limit}
     query |= {"startAfter": begin, "reservation": reservation} | after_query(after, cancel=after_cancel)
     query |= {"array": array}
-    beside = _Beside(image, args, mount or [], env or [], namespace, priority, query)
+    beside = _Beside(image, workdir, args, mount or [], env or [], namespace, priority, query)
     done: dict[str, Any] = {"items": [], "warnings": [], "problems": []}
     accepted: list[tuple[bytes, str | None]] = []
     for path in paths:
@@ -173,7 +176,8 @@ def _settings(texts: list[str], plain: list[str]) -> "list[Setting]":
 
 def _see_that_a_script(beside: "_Beside") -> None:
     """Raise the failure of options that are for scripts, given for something else."""
-    given = {"--image": beside.image, "--args": beside.args, "--mount": beside.mount, "--env": beside.env}
+    given: dict[str, object] = {"--image": beside.image, "--workdir": beside.workdir, "--args": beside.args}
+    given |= {"--mount": beside.mount, "--env": beside.env}
     if words := [word for word, value in given.items() if value]:
         raise Failure(
             f"this is no script, and only scripts with #SBATCH lines take {', '.join(words)}",
@@ -241,6 +245,7 @@ class _Beside(NamedTuple):
     """What is said of scripts beside what stands in them."""
 
     image: str
+    workdir: str
     args: str
     mount: list[str]
     env: list[str]
@@ -262,12 +267,14 @@ def _translated(
         content,
         scripts.Beside(
             image=beside.image,
+            workdir=beside.workdir,
             arguments=beside.args,
             mounts=beside.mount,
             environment=beside.env,
             namespace=beside.namespace,
             priority=beside.priority,
-            options={"--image": beside.image} | {word: query[name] for name, word in _SCRIPT_OPTIONS.items()},
+            options={"--image": beside.image, "--workdir": beside.workdir}
+            | {word: query[name] for name, word in _SCRIPT_OPTIONS.items()},
         ),
     )
     lines = [one.to_dict() for one in translation.told]

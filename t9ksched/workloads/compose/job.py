@@ -58,6 +58,8 @@ def _faults(asked: Asked) -> list[FieldError]:
     for word, value in (("gpus", asked.gpus), ("retries", asked.retries)):
         if value < 0:
             faults.append(FieldError(word, f"{value} is negative: write 0 or more"))
+    if asked.workdir and not asked.workdir.startswith("/"):
+        faults.append(FieldError("workdir", f"{asked.workdir!r} is not absolute: write it from / on"))
     for word, text in (
         ("gpu-model", asked.gpu_model),
         ("gpu-memory", asked.gpu_memory),

@@ -11,6 +11,7 @@ from t9ksched.cli.main import main
 ANSWERS = [
     ("sbatch -p gpu -t 1-0 train.sh a 'b c'", "submit train.sh --queue gpu --time-limit 24h --args "),
     ("sbatch --time=90 --test-only x.sh", "submit x.sh --time-limit 1h30m --dry-run --image IMAGE"),
+    ("sbatch -D /data x.sh", "submit x.sh --workdir /data --image IMAGE"),
     ("sbatch -t odd x.sh", "submit x.sh --time-limit odd --image IMAGE"),
     ("sbatch --wrap='echo hi'", "run --image IMAGE -- sh -c 'echo hi'"),
     ("sbatch", "submit SCRIPT --image IMAGE"),

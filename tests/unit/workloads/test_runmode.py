@@ -6,7 +6,7 @@ import pytest
 
 from t9ksched.model.errors import Invalid
 from t9ksched.workloads.registry import KINDS
-from t9ksched.workloads.resubmission import anew
+from t9ksched.workloads.resubmission import anew, another_name
 from t9ksched.workloads.runmode import NotScalable, can_pause, is_paused, scaled
 
 Object = dict[str, Any]
@@ -91,18 +91,35 @@ def test_a_copy_of_a_batch_job_has_nothing_of_the_server() -> None:
         "spec": {"containers": []},
     }
     selector = {"matchLabels": {"controller-uid": "u"}}
-    made = anew(obj("Job", "a-k2x9c", labels, annotations, template=pods, selector=selector), KINDS["Job"], None)
+    made = anew(obj("Job", "a-k2x9c", labels, annotations, template=pods, selector=selector), KINDS["Job"], "b")
     assert made == {
         "apiVersion": "batch/v1",
         "kind": "Job",
         "metadata": {
             "namespace": "ml",
-            "generateName": "a-",
+            "name": "b",
             "labels": {"team": "a"},
             "annotations": {"note": "x", "scheduler.tensorstack.dev/time-limit": "4h"},
         },
         "spec": {"template": {"metadata": {"labels": {"app": "x"}}, "spec": {"containers": []}}},
     }
+
+
+def test_the_name_of_a_copy_has_another_end() -> None:
+    first = another_name("a-k2x9c", 7)
+    assert (first[:2], len(first), another_name("a", 7), another_name(first, 8)[:2]) == ("a-", 7, first, "a-")
+
+
+def test_a_copy_names_itself_where_the_job_did() -> None:
+    variables = [{"name": "SLURM_JOB_ID", "value": "a"}, {"name": "X", "value": "a"}]
+    term = {"labelSelector": {"matchLabels": {"scheduler.tensorstack.dev/group-name": "a"}}}
+    made = anew(
+        obj("Job", "a", template={"spec": {"containers": [{"env": variables}], "affinity": [term]}}), KINDS["Job"], "b"
+    )
+    pod = made["spec"]["template"]["spec"]
+    assert [one["value"] for one in pod["containers"][0]["env"]] == ["b", "a"]
+    assert pod["affinity"] == [{"labelSelector": {"matchLabels": {"scheduler.tensorstack.dev/group-name": "b"}}}]
+    assert variables[0]["value"] == "a", "the job is left as it was"
 
 
 def test_a_copy_of_a_pod_has_no_node_no_cards_and_no_token() -> None:
@@ -121,4 +138,4 @@ def test_a_gang_made_by_hand_is_no_whole_job() -> None:
     member = obj("Pod", labels={"scheduler.tensorstack.dev/group-name": "g"})
     for kind, one in (("PodGroup", obj("PodGroup")), ("Pod", member)):
         with pytest.raises(Invalid, match="made by hand"):
-            anew(one, KINDS[kind], None)
+            anew(one, KINDS[kind], "b")

@@ -304,6 +304,7 @@ def test_features_of_nodes() -> None:
         (["--dependency=afterok:nb/lab"], "a Notebook does not end by itself"),
         (["--signal=@@"], "is no signal"),
         (["--signal=STOP@60"], "is no signal"),
+        (["-D sub/dir"], "line 2: -D sub/dir: 'sub/dir' is not absolute: write it from / on"),
         (["--signal=99"], "is no signal"),
     ],
 )
@@ -316,6 +317,11 @@ def test_all_faults_are_told_at_once_and_the_image_by_its_option() -> None:
     assert [f"line {number}" in text for number in (2, 3, 4)] == [True] * 3
     assert "image: is missing" in refusal("-N1", image="")
     assert container(translated("--container-image=nvcr.io#nvidia/x:1", image=""))["image"] == "nvcr.io/nvidia/x:1"
+
+
+def test_where_it_starts() -> None:
+    assert container(translated("--chdir=/a"))["workingDir"] == "/a"
+    assert container(translated("--chdir=/a", workdir="/b", overridden={"chdir": "--workdir"}))["workingDir"] == "/b"
 
 
 def test_each_line_is_told() -> None:
@@ -365,6 +371,8 @@ VALUES = {
     "time": "5",
     "gres": "gpu:1",
     "signal": "USR1",
+    "chdir": "/x",
+    "container-workdir": "/x",
 }
 
 

@@ -39,7 +39,7 @@ class Around:
         name: of the job.
         now: with the zone of times that name none.
         environment: the caller's variables, for those that `--export` names.
-        image, namespace, priority: what the command line names; empty or None for nothing.
+        image, workdir, namespace, priority: what the command line names; empty or None for nothing.
         overridden: by options of sbatch those of ours that were given beside the script, and win.
         arguments: of the script.
     """
@@ -49,6 +49,7 @@ class Around:
     environment: Mapping[str, str]
     features: Features
     image: str = ""
+    workdir: str = ""
     namespace: str | None = None
     priority: int | None = None
     overridden: Mapping[str, str] = field(default_factory=dict)

@@ -161,7 +161,7 @@ def _asked(wanted: Plan, around: Around, mounts: Sequence[Mount], env: Mapping[s
         memory=wanted.memory,
         queue=str(values.get("partition", "")).split(",")[0],
         priority=around.priority,
-        workdir=values.get("chdir") or values.get("container-workdir") or "",
+        workdir=around.workdir or values.get("chdir") or values.get("container-workdir") or "",
         environment=_environment(wanted, around) | values.get("export", {}) | dict(env),
         mounts=tuple(mounts),
     )

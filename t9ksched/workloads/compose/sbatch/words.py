@@ -119,6 +119,13 @@ def memory(text: str) -> Memory:
     return Memory(int(found[1]), _UNITS[found[2].upper()])
 
 
+def place(text: str) -> str:
+    """An absolute path."""
+    if not text.startswith("/"):
+        raise ValueError(f"{text!r} is not absolute: write it from / on")
+    return text
+
+
 def nodes(text: str) -> tuple[int, int]:
     """The least and the most nodes of `2` or `2-4`."""
     least, dash, most = text.partition("-")
