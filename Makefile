@@ -10,7 +10,7 @@ PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # Tests start hundreds of short processes: they must not compile the program anew each time.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help demo up test check native soak reference messages man audit sbom clean
+.PHONY: help demo up test check native soak reference dashboards messages man audit sbom clean
 .DEFAULT_GOAL := help
 
 help:  ## show these targets
@@ -52,6 +52,9 @@ reference: $(READY)  ## write docs/reference/ anew: commands, REST and metrics f
 	@$(BIN)/python -m t9ksched.cli.kindsreference docs/reference/workloads.md
 	@$(BIN)/python -m t9ksched.kube.setup.foreign_rights deploy/foreign
 	@$(BIN)/python -m t9ksched.cli.foreignreference > docs/reference/foreign-jobs.md
+
+dashboards: $(READY)  ## write the Grafana dashboards of deploy/monitoring anew
+	@$(BIN)/python deploy/monitoring/dashboards.py
 
 messages: $(READY)  ## bring the Chinese catalogue up to date with the code; says which messages have no translation
 	@$(BIN)/python -m tests.messages

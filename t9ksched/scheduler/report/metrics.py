@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from t9ksched import version
 from t9ksched.engine.kernel.native import chosen
+from t9ksched.kube.port import UNANSWERED
 from t9ksched.model.forecast import BASES, UNKNOWN
 from t9ksched.scheduler.report import families
 from t9ksched.scheduler.report.families import Family
@@ -32,6 +33,8 @@ _NODES_A_SLICE: Final = 200
 _LINES_A_SLICE: Final = 1000
 _NOTHING: Final[Mapping[Any, int]] = {}
 _SECOND: Final = 1_000_000_000
+_WORST: Final = {(method, code): 0 for method in ("GET", "PATCH", "POST") for code in ("429", UNANSWERED)}
+"""Told before they happen: a rate sees nothing of a series that begins with its first event."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +132,9 @@ class MetricsPage:
             families.NOTIFICATIONS_WAITING: iter([((), state.notified.waiting)]),
             families.BINDINGS_IN_FLIGHT: iter([((), in_flight)]),
             families.BINDINGS_LIMIT: iter([((), most)]),
-            families.KUBE_REQUESTS: ((key, count) for key, count in sorted(sources.requests().items())),
+            families.KUBE_REQUESTS: (
+                (key, count) for key, count in sorted((_WORST | dict(sources.requests())).items())
+            ),
         }
 
 

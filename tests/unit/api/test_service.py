@@ -355,6 +355,7 @@ async def test_a_scraper_gets_the_format_that_it_asks_the_leader_for(world: Worl
 async def test_requests_are_counted_by_the_template_of_their_path(world: World) -> None:
     for name in ("one", "two"):
         await world.user("GET", f"/apis/v1/nodes/{name}")
+    await world.store.ping()
     await world.nobody("GET", "/apis/v1/queues")
     await world.admin("GET", "/no/such/path")
     async with aiohttp.ClientSession() as session:

@@ -108,6 +108,11 @@ KNOWN: Samples = {
     ("t9ksched_journal_backlog_rows", ()): 9,
     ("t9ksched_bindings_in_flight", ()): 3,
     ("t9ksched_bindings_limit", ()): 64,
+    **{
+        ("t9ksched_kube_requests_total", (("code", code), ("method", method))): 0
+        for method in ("GET", "PATCH", "POST")
+        for code in ("429", "unanswered")
+    },
     ("t9ksched_kube_requests_total", (("code", "201"), ("method", "POST"))): 5,
     ("t9ksched_kube_requests_total", (("code", "429"), ("method", "GET"))): 1,
     ("t9ksched_gangs_waiting", ()): 1,
