@@ -123,6 +123,8 @@ class PodSpec(msgspec.Struct, gc=False, rename="camel"):
     volumes: list[Volume] | None = None
     scheduling_gates: list[dict[str, Any]] | None = None
     resource_claims: list[dict[str, Any]] | None = None
+    scheduling_group: dict[str, Any] | None = None
+    workload_ref: dict[str, Any] | None = None
     host_network: bool | None = None
     priority: int | None = None
     active_deadline_seconds: int | None = None

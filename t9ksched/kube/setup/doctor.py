@@ -35,6 +35,7 @@ from t9ksched.model.quantity import QuantityError
 from t9ksched.model.readiness import UPGRADE_STATE_LABEL, Failing
 from t9ksched.model.resources import NVIDIA_GPU, is_card_resource
 from t9ksched.model.validators import OPERATOR_NAMESPACES, Validation, failing, validation
+from t9ksched.workloads.podgroups import GROUP_OBJECTS
 from t9ksched.workloads.registry import ROWS
 
 OLDEST_SERVER: Final = (1, 28)
@@ -123,6 +124,7 @@ async def _foreign(client: Client, roles: tuple[str, ...]) -> list[Finding]:
     found = []
     for project in PROJECTS:
         kinds = [row.resource for row in ROWS if row.foreign is not None and row.foreign.project == project]
+        kinds += [one.resource for one in GROUP_OBJECTS if one.project == project and one.resource is not None]
         served = {kind.plural for kind in kinds if await client.serves(kind)}
         for role in roles:
             rules = foreign_rules(project, role) if role in FOREIGN_ROLES else ()

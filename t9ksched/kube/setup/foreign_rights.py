@@ -83,6 +83,8 @@ def manifest(project: Project) -> str:
 
 
 def _of(project: Project, role: str) -> str:
+    if not foreign_rules(project, role):
+        return ""
     name = f"{role}-{project.name}"
     lines = [f"apiVersion: {_RBAC}/v1", "kind: ClusterRole", f"metadata: {{name: {name}}}", "rules:"]
     for rule in foreign_rules(project, role):

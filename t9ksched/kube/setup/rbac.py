@@ -11,6 +11,7 @@ from typing import Any, Final
 from t9ksched.model.names import PLATFORM_GROUP, SCHEDULER_GROUP, SYSTEM_NAMESPACE
 from t9ksched.workloads.gangform import Project
 from t9ksched.workloads.kind import Kind
+from t9ksched.workloads.podgroups import GROUP_OBJECTS
 from t9ksched.workloads.registry import OWNERS, ROWS
 
 SCHEDULER, CONTROLLER, API = "t9k-scheduler", "t9ksched-controller", "t9ksched-api"
@@ -167,7 +168,14 @@ ROLES: Final[dict[str, tuple[Rule, ...]]] = {
 
 FOREIGN_ROLES: Final = (SCHEDULER, API)
 """Service accounts that have rights on the kinds of other projects, where these are installed."""
-PROJECTS: Final = tuple(dict.fromkeys(row.foreign.project for row in ROWS if row.foreign is not None))
+PROJECTS: Final = tuple(
+    dict.fromkeys(
+        [
+            *(row.foreign.project for row in ROWS if row.foreign is not None),
+            *(system.project for system in GROUP_OBJECTS),
+        ]
+    )
+)
 """Other projects with kinds of jobs that are placed here."""
 
 
@@ -183,6 +191,10 @@ def foreign_rules(project: Project, role: str) -> tuple[Rule, ...]:
                 yield Rule(group, tuple(sorted(plurals)), verbs, why)
 
     stopped = [row for row in rows if row.stop is not None]
+    named = [system.resource for system in GROUP_OBJECTS if system.project == project and system.resource is not None]
+    if named:
+        group, plurals = named[0].group, tuple(sorted(one.plural for one in named))
+        return (Rule(group, plurals, _FOLLOW, "sees which pods start together"),) if role == SCHEDULER else ()
     if role == SCHEDULER:
         return (
             *of(rows, ("get", *_FOLLOW), "sees what pods belong to, and what starts together"),

@@ -198,7 +198,7 @@ class Reflector(Generic[T]):
         elif unserved:
             pause = max(pause, _UNSERVED)
             if not self.absent.is_set():
-                log.info("the server does not serve this kind, it is left out", resource=str(self.res))
+                log.debug("the server does not serve this kind, it is left out", resource=str(self.res))
             self.absent.set()
         else:
             log.info(

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any, TypeVar
 
 import msgspec
@@ -44,6 +45,7 @@ from t9ksched.scheduler.state.state import ClusterState
 from t9ksched.scheduler.state.volumes.claims import Claim, CsiNode, PersistentVolume, StorageClass
 from t9ksched.store.bindings import CardBinding
 from t9ksched.workloads import registry
+from t9ksched.workloads.podgroups import GROUP_OBJECTS, GroupSystem
 from t9ksched.workloads.registry import row_of
 
 log = structlog.get_logger(__name__)
@@ -172,7 +174,19 @@ class Informers:
             follow_many(kind, decoder(JobObject), owner_upsert(state, kind), lambda job: state.remove_owner(job.uid))
         state.owners.ask_rights_of(self._refused)
         follow(PODGROUPS, decoder(PodGroupObject), state.upsert_group, state.remove_group)
+        state.named_groups.ask_followed(self._followed)
+        for system in GROUP_OBJECTS:
+            assert system.resource is not None
+            take, drop = (
+                partial(_take, state.named_groups.upsert, system),
+                partial(_take, state.named_groups.remove, system),
+            )
+            follow(system.resource, decoder(JobObject), take, drop, options=_PERHAPS)
         follow_many(PODS, decode_pod, state.upsert_pod, lambda pod: state.remove_pod(pod.uid))
+
+    def _followed(self, name: str) -> bool:
+        """Whether the kind of that name is read now."""
+        return any(one.synced.is_set() and not one.denied.is_set() for one in self._reflectors if one.res.kind == name)
 
     def _refused(self, name: str) -> bool:
         """Whether the kind of another project of that name may not be read."""
@@ -268,6 +282,10 @@ class Informers:
                 continue
             known.append(reflector)
         self._reflectors = known
+
+
+def _take(act: Callable[[JobObject, GroupSystem], None], system: GroupSystem, obj: JobObject) -> None:
+    act(obj, system)
 
 
 def _rights_on(kind: Resource) -> str:

@@ -18,10 +18,17 @@ class EventWriter:
         self._recorder.record(item, reason, message, type="Warning" if warning else "Normal")
 
     def gang(self, gang: GangRecord, reason: str, message: str, *, warning: bool = False) -> None:
-        """An event about a group: on its job, else on the PodGroup, else on the one pod."""
+        """An event about a group: on its job, else on the PodGroup, else on the one pod, or the first of those that only
+        name a group.
+        """
         if gang.owner is not None:
             kind = gang.owner.kind.partition(".")[0]  # of kinds of one name the group stands behind a dot here
             about = Regarding(gang.owner.api_version, kind, gang.namespace, gang.owner.name, gang.owner.uid)
+        elif gang.foreign:
+            pod = next(iter(gang.members.values()), None)
+            if pod is None:
+                return
+            about = Regarding("v1", "Pod", pod.namespace, pod.name, pod.uid)
         elif gang.virtual:
             about = Regarding("v1", "Pod", gang.namespace, gang.name, gang.uid)
         else:

@@ -298,7 +298,7 @@ def _unfit(gang: GangRecord) -> Reason | None:
     if gang.kept_out is not None:
         return gang.kept_out
     if not gang.uid and gang.foreign:
-        return Reason(Code.GANG_INCOMPLETE, f"{gang.foreign} is gone", unblocks=(f"{gang.foreign} is made again",))
+        return Reason(Code.GANG_INCOMPLETE, f"{gang.foreign} is not there", unblocks=(f"{gang.foreign} is made",))
     if gang.foreign_fault:
         return Reason(Code.GANG_INCOMPLETE, gang.foreign_fault, unblocks=(f"{gang.foreign} is corrected",))
     if not gang.uid:

@@ -148,7 +148,7 @@ class ForeignGangs:
     def place(self, pod: PodRecord) -> tuple[str, str]:
         """Name of the group and role of a pod; empty for one that is in no gang, or not known to be in one yet."""
         if pod.owner is None:
-            return "", ""
+            return self._state.named_groups.place(pod)
         maker, missing = self._above(pod)
         self._release(pod.uid)
         if missing is not None:
@@ -157,7 +157,7 @@ class ForeignGangs:
             self._awaited.setdefault(missing.uid, {})[pod.uid] = None
             return "", ""
         if maker is None:
-            return "", ""
+            return self._state.named_groups.place(pod)
         assert maker.kind.gang is not None
         part, role = place_of(maker.kind.gang, maker.obj, pod.labels)
         if like_part(maker.gangs, part) is None:

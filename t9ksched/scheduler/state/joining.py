@@ -27,10 +27,10 @@ class Joining:
             group, record.role = place.group, intern(place.role)  # its labels may have been edited since
         elif agreed is not None and agreed.kind == "Pod":
             group = agreed.group_name or ""
-        if not group:
-            group, role = self._state.foreign.place(record)
-            if group:
-                record.role = intern(role)
+        if not record.labels.get(names.GROUP_LABEL):
+            made, role = self._state.foreign.place(record)  # also of a pod whose group is on record: it must be there
+            if made and not group:
+                group, record.role = made, intern(role)
         if group:
             key = (record.namespace, group)
             gang = self._state.gangs.get(key)

@@ -162,6 +162,7 @@ class PodEvents:
         self._state.node_events.validator_gone(uid)
         self._state.dependencies.gone(uid, record.phase)
         self._state.foreign.gone(uid)
+        self._state.named_groups.gone(uid)
         if self._state._pods_by_name.get((record.namespace, record.name)) == uid:
             del self._state._pods_by_name[record.namespace, record.name]
         self._state.affinity_index.gone(uid)
@@ -184,6 +185,8 @@ class PodEvents:
             self._state.changes.gang_changed(gang)
             if not gang.members and (gang.virtual or not gang.uid):
                 self._state.group_events.forget(gang)
+            if gang.foreign:
+                self._state.named_groups.ended(gang)
         if record.claims:
             self._state.node_events.look_again(self._state.storage.claimants.remove(record))
         self._state.wake()
@@ -231,6 +234,7 @@ class PodEvents:
         if ours and record.pod_class is not None:
             self._state.usual.arrived(record.pod_class)
         if ours:
+            self._state.named_groups.read(pod)
             self._state.joining.join(record, pod.spec.node_name or "")
         self._state.foreign.arrived(meta.uid)
         return record

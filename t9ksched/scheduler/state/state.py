@@ -45,6 +45,7 @@ from t9ksched.scheduler.state.joining import Joining
 from t9ksched.scheduler.state.lastgate import LastGate
 from t9ksched.scheduler.state.membership import Membership
 from t9ksched.scheduler.state.meters import Meters
+from t9ksched.scheduler.state.named_groups import NamedGroups
 from t9ksched.scheduler.state.namespaces import Namespaces
 from t9ksched.scheduler.state.node_backoff import NodeBackoff
 from t9ksched.scheduler.state.node_events import NodeEvents
@@ -82,6 +83,7 @@ class ClusterState:
         self.group_events = GroupEvents(self)
         self.joining = Joining(self)
         self.foreign = ForeignGangs(self)
+        self.named_groups = NamedGroups(self)
         self.job_events = JobEvents(self)
         self.changes = Changes(self)
         self.assumptions = Assumptions(self)

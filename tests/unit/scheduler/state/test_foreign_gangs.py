@@ -11,6 +11,7 @@ from t9ksched.model.pod import OwnerReference
 from t9ksched.scheduler.observe.informers import decoder, job_upsert, owner_upsert
 from t9ksched.scheduler.state.admission_gate import NAMING_NS
 from t9ksched.scheduler.state.objects import JobObject
+from t9ksched.scheduler.state.places import Place
 from t9ksched.scheduler.state.state import ClusterState
 from t9ksched.workloads.registry import KINDS
 from tests.unit.scheduler.state.test_state import NOW, decide, pod, state_with
@@ -244,6 +245,33 @@ def test_each_group_of_leader_and_workers_starts_whole_in_any_order(seed: int) -
     gangs = state.groups_of("uid-llm")
     assert sorted(gang.name for gang in gangs) == ["LeaderWorkerSet/llm[0]", "LeaderWorkerSet/llm[1]"]
     assert [one.kind for one in state.jobs.values()] == ["LeaderWorkerSet"]
+
+
+def test_a_group_that_runs_is_found_again_by_what_is_on_record() -> None:
+    state = state_with()
+    order = lws_events(state, groups=1)
+    for event in order:
+        event()
+    rows = {one.pod: one for one in decide(state)}
+    assert len(rows) == 3
+    again = state_with()
+    again.places._recorded.update(
+        {uid: Place("n1", "LeaderWorkerSet/llm[0]", "worker", "q", "uid-llm") for uid in rows}
+    )
+    for event in lws_events(again, groups=1)[:2]:
+        event()
+    for uid in rows:
+        bound = part(uid.removeprefix("pod-").removeprefix("uid-"), ("v1", "Pod", "none"))
+        bound.metadata.labels = state.pods[uid].labels
+        bound.metadata.uid, bound.spec.node_name, bound.status.phase = uid, "n1", "Running"
+        bound.metadata.owner_references = [state.pods[uid].owner]
+        again.upsert_pod(bound)
+    for event in lws_events(again, groups=1)[3:4]:
+        event()
+    again.settle()
+    gangs = [gang for gang in again.gangs.values() if gang.members]
+    assert [(gang.name, len(gang.members)) for gang in gangs] == [("LeaderWorkerSet/llm[0]", 3)]
+    assert gangs[0].uid
 
 
 def test_the_queue_of_the_topmost_job_counts() -> None:

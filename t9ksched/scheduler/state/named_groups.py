@@ -1,0 +1,152 @@
+"""The gangs of pods that name a group in the way of another scheduler: `workloads/podgroups.py` says which.
+
+Like the gangs of `foreign_gangs.py` they are groups without a PodGroup of ours. A group whose pods all belong to one
+job is that job's; any other is a job of its own, which pods may join as they may join a PodGroup made by hand.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+from uuid import NAMESPACE_OID, uuid5
+
+from t9ksched.model.names import QUEUE_LABEL
+from t9ksched.model.pod import Metadata, OwnerReference, Pod
+from t9ksched.scheduler.state.objects import JobObject, PodGroupObject
+from t9ksched.scheduler.state.records import GangRecord, PodRecord
+from t9ksched.workloads.gangs import queue_named
+from t9ksched.workloads.podgroups import Asked, GroupSystem, NamedGroup, asked_of, named_group
+
+if TYPE_CHECKING:
+    from t9ksched.scheduler.state.state import ClusterState
+
+
+@dataclass(slots=True)
+class _Known:
+    """A group, as far as its pods and its object tell of it."""
+
+    named: NamedGroup
+    created: str
+    queue: str
+    count: int = 0
+    tops: dict[str, OwnerReference | None] = field(default_factory=dict)
+    """The topmost owners of its pods, by UID; under an empty one None for a pod without any."""
+
+
+class NamedGroups:
+    """Groups by namespace and name, and what each pod names, by its UID."""
+
+    def __init__(self, state: "ClusterState") -> None:
+        self._state = state
+        self._pods: dict[str, tuple[NamedGroup, str]] = {}
+        self._groups: dict[tuple[str, str], _Known] = {}
+        self._objects: dict[tuple[str, str, str], JobObject] = {}
+        """By system, namespace and name."""
+        self._followed: Callable[[str], bool] = lambda _: True
+
+    def ask_followed(self, followed: Callable[[str], bool]) -> None:
+        """Whether the objects of a kind, by its name, are followed now, is known there."""
+        self._followed = followed
+
+    def read(self, pod: Pod) -> None:
+        """A pod of this scheduler is seen for the first time."""
+        if (named := named_group(pod)) is not None:
+            self._pods[pod.metadata.uid] = named, pod.metadata.creation_timestamp
+
+    def gone(self, uid: str) -> None:
+        """A pod is gone."""
+        self._pods.pop(uid, None)
+
+    def ended(self, gang: GangRecord) -> None:
+        """The last member of a group is gone."""
+        known = self._groups.get((gang.namespace, gang.name))
+        if known is not None and not gang.members:
+            del self._groups[gang.namespace, gang.name]
+            self._state.remove_group(PodGroupObject(Metadata(gang.name, gang.namespace, gang.uid)))
+
+    def place(self, pod: PodRecord) -> tuple[str, str]:
+        """Name of the group and role of a pod; empty for one that names none, or none that is a gang."""
+        named, created = self._pods.get(pod.uid, (None, ""))
+        if named is None or (named.system.resource is not None and not self._followed(named.system.resource.kind)):
+            return "", ""
+        key = (pod.namespace, named.title)
+        obj = self._object(pod.namespace, named)
+        if obj is not None and self._asked(named, obj, 0) is None:
+            return "", ""
+        known = self._groups.get(key)
+        if known is None:
+            known = self._groups[key] = _Known(named, created, pod.labels.get(QUEUE_LABEL, ""))
+        known.count = max(known.count, named.members)
+        known.queue = known.queue or pod.labels.get(QUEUE_LABEL, "")
+        top = self._state.owners.top(pod.owner) if pod.owner is not None else None
+        known.tops[top.uid if top is not None else ""] = top
+        self._keep(key, known)
+        return named.title, named.role
+
+    def upsert(self, obj: JobObject, system: GroupSystem) -> None:
+        """The object of groups appeared or changed."""
+        self._objects[system.name, obj.metadata.namespace, obj.metadata.name] = obj
+        self._look_again(obj, system)
+
+    def remove(self, obj: JobObject, system: GroupSystem) -> None:
+        """The object of groups is gone; their members wait for it to appear again."""
+        self._objects.pop((system.name, obj.metadata.namespace, obj.metadata.name), None)
+        self._look_again(obj, system)
+
+    def _look_again(self, obj: JobObject, system: GroupSystem) -> None:
+        space, name = obj.metadata.namespace, obj.metadata.name
+        for key, known in list(self._groups.items()):
+            if key[0] == space and known.named.system is system and known.named.name == name:
+                self._keep(key, known)
+                gang = self._state.gangs.get(key)
+                if gang is not None and self._is_none(key, known):
+                    for pod in [pod for pod in gang.members.values() if pod.waiting]:
+                        self._state.joining.join_anew(pod)
+
+    def _is_none(self, key: tuple[str, str], known: _Known) -> bool:
+        """Whether the pods of a group are placed one by one."""
+        obj = self._object(key[0], known.named)
+        return obj is not None and self._asked(known.named, obj, known.count) is None
+
+    def _object(self, namespace: str, named: NamedGroup) -> JobObject | None:
+        return self._objects.get((named.system.name, namespace, named.name))
+
+    @staticmethod
+    def _asked(named: NamedGroup, obj: JobObject | None, count: int) -> Asked | None:
+        if named.system.resource is None:
+            return Asked(max(1, count))
+        return asked_of(named, {"spec": obj.spec}) if obj is not None else None
+
+    def _keep(self, key: tuple[str, str], known: _Known) -> None:
+        """Make the group, or bring it up to date."""
+        state, named = self._state, known.named
+        obj = self._object(key[0], named)
+        gang = state.gangs.get(key)
+        if gang is None:
+            gang = state.gangs[key] = GangRecord(*key)
+        kind = "group of pods" if named.system.resource is None else named.system.resource.api_kind
+        gang.foreign = f"the {kind} {key[0]}/{named.name} ({named.system.project.title})"
+        asked = self._asked(named, obj, known.count)
+        if asked is None:
+            if gang.uid:
+                state.remove_group(PodGroupObject(Metadata(gang.name, gang.namespace, gang.uid)))
+            return
+        labelled = (obj.metadata.labels, obj.metadata.annotations) if obj is not None else (None, None)
+        spec: Mapping[str, Any] = {
+            "minMember": asked.minimum,
+            "roles": [{"name": role, "minMember": least} for role, least in asked.roles],
+            "queue": queue_named(labelled) or known.queue,
+        }
+        owners = list(known.tops.values())
+        metadata = Metadata(
+            name=key[1],
+            namespace=key[0],
+            uid=str(uuid5(NAMESPACE_OID, f"{obj.metadata.uid if obj is not None else ''}/{key[0]}/{key[1]}")),
+            creation_timestamp=obj.metadata.creation_timestamp if obj is not None else known.created,
+            annotations=obj.metadata.annotations if obj is not None else None,
+            owner_references=[owners[0]] if len(owners) == 1 and owners[0] is not None else None,
+        )
+        state.group_events.upsert(PodGroupObject(metadata, dict(spec), gang.status))
+        if gang.foreign_fault != asked.fault:
+            gang.foreign_fault = asked.fault
+            state.changes.gang_changed(gang)
+            state.wake()

@@ -1,0 +1,184 @@
+"""Groups that pods name in the ways of other schedulers: by labels, annotations and fields of theirs. Pure.
+
+Most name an object that says how many belong together; some say it themselves. Such a group is a gang here if its pods
+name this scheduler, and no object above them makes them a gang already.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Literal, NamedTuple
+
+from t9ksched.model.api_resource import Resource
+from t9ksched.model.pod import Pod
+from t9ksched.model.whole import whole_number
+from t9ksched.workloads.gangform import Keys, Project
+from t9ksched.workloads.gangs import at
+
+_MOST: Final = 1_000_000
+
+
+class Place(NamedTuple):
+    """Where a pod says something: a label, an annotation, or a field of its spec."""
+
+    kind: Literal["label", "annotation", "spec"]
+    keys: Keys
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSystem:
+    """How pods name their group in one system.
+
+    Attributes:
+        name: behind the names of its groups here.
+        project: whose it is, for people and for the file of its rights.
+        named: where pods name the group; the first that is there counts.
+        resource: the object that they name; None where the pods say all.
+        minimum: to the number of pods that start together, from the object, or from an entry of `entries`.
+        entries: to a list in the object; the pods name an entry of it at `entry`, and perhaps one of its copies.
+        count: where pods say how many they are, without an object.
+        roles: to a mapping from role to minimum, from the object.
+        role: where pods say their role.
+    """
+
+    name: str
+    project: Project
+    named: tuple[Place, ...]
+    resource: Resource | None = None
+    minimum: Keys = ()
+    entries: Keys = ()
+    entry: tuple[Place, ...] = ()
+    count: tuple[Place, ...] = ()
+    roles: Keys = ()
+    role: tuple[Place, ...] = ()
+
+
+class NamedGroup(NamedTuple):
+    """The group that a pod names: `part` tells apart groups of one object, `members` is how many the pod says they are,
+    0 where it does not.
+    """
+
+    system: GroupSystem
+    name: str
+    part: tuple[str, ...]
+    members: int
+    role: str
+
+    @property
+    def title(self) -> str:
+        """The name of the group here; no object of Kubernetes can have it."""
+        return "~".join((self.name, *filter(None, self.part), self.system.name))
+
+
+class Asked(NamedTuple):
+    """What an object asks for: the members that start together, in all and of each role; or why nothing can start."""
+
+    minimum: int
+    roles: tuple[tuple[str, int], ...] = ()
+    fault: str = ""
+
+
+def _label(*keys: str) -> tuple[Place, ...]:
+    return tuple(Place("label", (key,)) for key in keys)
+
+
+def _annotation(*keys: str) -> tuple[Place, ...]:
+    return tuple(Place("annotation", (key,)) for key in keys)
+
+
+_SIG_GROUP, _SIG_COUNT = "pod-group.scheduling.sigs.k8s.io/name", "pod-group.scheduling.sigs.k8s.io/min-available"
+KUBERNETES: Final = Project("kubernetes-groups", "Kubernetes' own groups of pods")
+SYSTEMS: Final = (
+    GroupSystem(
+        "scheduling.k8s.io",
+        KUBERNETES,
+        named=(Place("spec", ("schedulingGroup", "podGroupName")),),
+        resource=Resource("scheduling.k8s.io", "v1alpha2", "podgroups", "PodGroup.scheduling.k8s.io"),
+        minimum=("spec", "schedulingPolicy", "gang", "minCount"),
+    ),
+    GroupSystem(
+        "workload.scheduling.k8s.io",
+        KUBERNETES,
+        named=(Place("spec", ("workloadRef", "name")),),
+        resource=Resource("scheduling.k8s.io", "v1alpha1", "workloads", "Workload.scheduling.k8s.io"),
+        minimum=("policy", "gang", "minCount"),
+        entries=("spec", "podGroups"),
+        entry=(Place("spec", ("workloadRef", "podGroup")), Place("spec", ("workloadRef", "podGroupReplicaKey"))),
+    ),
+    GroupSystem(
+        "volcano.sh",
+        Project("volcano", "Volcano"),
+        named=_annotation("scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name"),
+        resource=Resource("scheduling.volcano.sh", "v1beta1", "podgroups", "PodGroup.scheduling.volcano.sh"),
+        minimum=("spec", "minMember"),
+        roles=("spec", "minTaskMember"),
+        role=_annotation("volcano.sh/task-spec"),
+    ),
+    GroupSystem(
+        "scheduling.x-k8s.io",
+        Project("coscheduling", "coscheduling of scheduler-plugins"),
+        named=_label("scheduling.x-k8s.io/pod-group"),
+        resource=Resource("scheduling.x-k8s.io", "v1alpha1", "podgroups", "PodGroup.scheduling.x-k8s.io"),
+        minimum=("spec", "minMember"),
+    ),
+    GroupSystem(
+        "scheduling.sigs.k8s.io",
+        Project("arena", "arena, and coscheduling by labels alone"),
+        named=(*_label(_SIG_GROUP), *_annotation(_SIG_GROUP)),
+        count=(*_label(_SIG_COUNT), *_annotation(_SIG_COUNT)),
+    ),
+    GroupSystem(
+        "kueue.x-k8s.io",
+        Project("kueue", "Kueue's groups of plain pods"),
+        named=_label("kueue.x-k8s.io/pod-group-name"),
+        count=_annotation("kueue.x-k8s.io/pod-group-total-count"),
+    ),
+)
+"""In the order in which they are asked."""
+GROUP_OBJECTS: Final = tuple(system for system in SYSTEMS if system.resource is not None)
+_KEYS: Final = frozenset(place.keys[0] for system in SYSTEMS for place in system.named)
+
+
+def named_group(pod: Pod) -> NamedGroup | None:
+    """The group that a pod names in the way of another system; None if it names none."""
+    meta, spec = pod.metadata, pod.spec
+    labels, annotations = meta.labels or {}, meta.annotations or {}
+    if spec.scheduling_group is None and spec.workload_ref is None and _KEYS.isdisjoint((*labels, *annotations)):
+        return None
+    fields = {"schedulingGroup": spec.scheduling_group, "workloadRef": spec.workload_ref}
+
+    def said(places: tuple[Place, ...]) -> str:
+        for kind, keys in places:
+            source: Mapping[str, Any] = fields if kind == "spec" else labels if kind == "label" else annotations
+            text = at(source, keys)
+            if isinstance(text, str) and text:
+                return text
+        return ""
+
+    for system in SYSTEMS:
+        name = said(system.named)
+        count = whole_number(said(system.count)) if system.count else None
+        if name and (system.resource is not None or count):
+            part = tuple(said((place,)) for place in system.entry)
+            return NamedGroup(system, name, part, min(count or 0, _MOST), said(system.role))
+    return None
+
+
+def asked_of(group: NamedGroup, obj: Mapping[str, Any]) -> Asked | None:
+    """What the object that the pods of a group name asks for; None if they are placed one by one."""
+    system, place = group.system, obj
+    if system.entries:
+        entries = at(obj, system.entries)
+        listed = [one for one in (entries if isinstance(entries, list) else ()) if at(one, ("name",)) == group.part[0]]
+        if not listed:
+            return Asked(1, fault=f"its pods name the pod group {group.part[0]!r}, which {group.name} does not have")
+        place = listed[0]
+    minimum = at(place, system.minimum)
+    if isinstance(minimum, bool) or not isinstance(minimum, int) or minimum < 1:
+        return None
+    named = at(obj, system.roles) if system.roles else None
+    roles = {
+        str(role): least
+        for role, least in (named if isinstance(named, Mapping) else {}).items()
+        if isinstance(least, int) and not isinstance(least, bool) and 0 < least <= _MOST
+    }
+    return Asked(min(minimum, _MOST), tuple(sorted(roles.items())))
