@@ -18,9 +18,7 @@ class EventWriter:
         self._recorder.record(item, reason, message, type="Warning" if warning else "Normal")
 
     def gang(self, gang: GangRecord, reason: str, message: str, *, warning: bool = False) -> None:
-        """An event about a group: on its job, else on the PodGroup, else on the one pod, or the first of those that only
-        name a group.
-        """
+        """An event about a group: on its job, else on the PodGroup, else on the one pod or the first one."""
         if gang.owner is not None:
             kind = gang.owner.kind.partition(".")[0]  # of kinds of one name the group stands behind a dot here
             about = Regarding(gang.owner.api_version, kind, gang.namespace, gang.owner.name, gang.owner.uid)
