@@ -69,7 +69,7 @@ class NamedGroup(NamedTuple):
         return "~".join((self.name, *filter(None, self.part), self.system.name))
 
 
-class Asked(NamedTuple):
+class GroupMinimum(NamedTuple):
     """What an object asks for: the members that start together, in all and of each role; or why nothing can start."""
 
     minimum: int
@@ -163,14 +163,16 @@ def named_group(pod: Pod) -> NamedGroup | None:
     return None
 
 
-def asked_of(group: NamedGroup, obj: Mapping[str, Any]) -> Asked | None:
+def asked_of(group: NamedGroup, obj: Mapping[str, Any]) -> GroupMinimum | None:
     """What the object that the pods of a group name asks for; None if they are placed one by one."""
     system, place = group.system, obj
     if system.entries:
         entries = at(obj, system.entries)
         listed = [one for one in (entries if isinstance(entries, list) else ()) if at(one, ("name",)) == group.part[0]]
         if not listed:
-            return Asked(1, fault=f"its pods name the pod group {group.part[0]!r}, which {group.name} does not have")
+            return GroupMinimum(
+                1, fault=f"its pods name the pod group {group.part[0]!r}, which {group.name} does not have"
+            )
         place = listed[0]
     minimum = at(place, system.minimum)
     if isinstance(minimum, bool) or not isinstance(minimum, int) or minimum < 1:
@@ -181,4 +183,4 @@ def asked_of(group: NamedGroup, obj: Mapping[str, Any]) -> Asked | None:
         for role, least in (named if isinstance(named, Mapping) else {}).items()
         if isinstance(least, int) and not isinstance(least, bool) and 0 < least <= _MOST
     }
-    return Asked(min(minimum, _MOST), tuple(sorted(roles.items())))
+    return GroupMinimum(min(minimum, _MOST), tuple(sorted(roles.items())))

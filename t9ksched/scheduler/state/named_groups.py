@@ -14,7 +14,7 @@ from t9ksched.model.pod import Metadata, OwnerReference, Pod
 from t9ksched.scheduler.state.objects import JobObject, PodGroupObject
 from t9ksched.scheduler.state.records import GangRecord, PodRecord
 from t9ksched.workloads.gangs import queue_named
-from t9ksched.workloads.podgroups import Asked, GroupSystem, NamedGroup, asked_of, named_group
+from t9ksched.workloads.podgroups import GroupMinimum, GroupSystem, NamedGroup, asked_of, named_group
 
 if TYPE_CHECKING:
     from t9ksched.scheduler.state.state import ClusterState
@@ -111,9 +111,9 @@ class NamedGroups:
         return self._objects.get((named.system.name, namespace, named.name))
 
     @staticmethod
-    def _asked(named: NamedGroup, obj: JobObject | None, count: int) -> Asked | None:
+    def _asked(named: NamedGroup, obj: JobObject | None, count: int) -> GroupMinimum | None:
         if named.system.resource is None:
-            return Asked(max(1, count))
+            return GroupMinimum(max(1, count))
         return asked_of(named, {"spec": obj.spec}) if obj is not None else None
 
     def _keep(self, key: tuple[str, str], known: _Known) -> None:
