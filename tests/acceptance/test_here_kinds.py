@@ -1,0 +1,80 @@
+"""Replicas of each kind of job are processes that meet by exactly the environment that its controller gives them."""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.acceptance.conftest import Json, Up, run, until
+from tests.acceptance.test_here import close, log
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="a node of this machine needs Linux")
+PROGRAM = [sys.executable, str(Path(__file__).with_name("meeting.py"))]
+LEAD = "$(service.lead[0].host):$(service.port[rpc])"
+
+
+@pytest.fixture(scope="module")
+def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
+    """This machine."""
+    up = Up(tmp_path_factory.mktemp("kinds") / "data", "--here", fresh=True)
+    try:
+        yield up
+        assert up.process.poll() is None, up.log
+    finally:
+        close(up)
+
+
+def job(kind: str, name: str, types: dict[str, tuple[int, list[str]]], **spec: Any) -> Json:
+    """A job of small replicas: how many of each type, and with which arguments."""
+    requests = {"requests": {"cpu": "10m", "memory": "16Mi"}}
+    entries = [
+        {
+            "type": role,
+            "replicas": count,
+            "template": {
+                "spec": {
+                    "containers": [
+                        {"name": "main", "image": "none", "command": [*PROGRAM, *words], "resources": requests}
+                    ]
+                }
+            },
+        }
+        for role, (count, words) in types.items()
+    ]
+    whole = {"scheduler": {"t9kScheduler": {"queue": "default"}}, "replicaSpecs": entries, **spec}
+    head = {"apiVersion": "batch.tensorstack.dev/v1beta1", "kind": kind}
+    return {**head, "metadata": {"name": name, "namespace": "default"}, "spec": whole}
+
+
+JOBS = [
+    (job("TensorFlowTrainingJob", "wide", {"chief": (1, []), "worker": (2, [])}), "wide-chief-0", "met 2"),
+    (job("XGBoostTrainingJob", "boost", {"master": (1, []), "worker": (3, [])}), "boost-master-0", "met 1 2 3"),
+    (job("PyTorchTrainingJob", "net", {"node": (3, [])}), "net-node-0", "met 1 2"),
+    (
+        job(
+            "GenericJob",
+            "pair",
+            {
+                "lead": (1, ["$(type)", "$(replicas[helper])", LEAD]),
+                "helper": (2, ["$(type)", "$(type)-$(rank)", LEAD]),
+            },
+            service={"ports": [{"name": "rpc", "port": 7001}]},
+        ),
+        "pair-lead-0",
+        "met 2",
+    ),
+]
+
+
+@pytest.mark.parametrize(("asked", "leader", "said"), JOBS, ids=[each["kind"] for each, _, _ in JOBS])
+def test_replicas_meet(here: Up, tmp_path: Path, asked: Json, leader: str, said: str) -> None:
+    (tmp_path / "job.yaml").write_text(yaml.safe_dump(asked))
+    made = run("submit", "-f", str(tmp_path / "job.yaml"), data_dir=here.data_dir)
+    assert made.code == 0, made.err
+    name = f"{asked['kind']}/{asked['metadata']['name']}"
+    ended = run("wait", name, "--for", "succeeded", "--timeout", "50s", data_dir=here.data_dir)
+    assert ended.code == 0, ended.err
+    until(lambda: said in log(here, leader), said)
