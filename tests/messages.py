@@ -28,14 +28,24 @@ SPEAKING: Final = (
     "t9ksched/engine/explain",
     "t9ksched/engine/placement",
     "t9ksched/admission",
-    "t9ksched/scheduler/state",
-    "t9ksched/scheduler/report",
-    "t9ksched/scheduler/serve",
-    "t9ksched/scheduler/decide",
-    "t9ksched/scheduler/keep",
-    "t9ksched/scheduler/act",
+    "t9ksched/model",
+    *(f"t9ksched/scheduler/{room}" for room in ("act", "decide", "keep", "report", "serve", "state")),
+    *(f"t9ksched/workloads/{name}.py" for name in ("arrays", "dependencies", "ending", "fields", "foreign", "gangs")),
+    *(f"t9ksched/workloads/{name}.py" for name in ("jobspec", "lifecycle", "podspec", "queueing", "read", "reconcile")),
+    *(
+        f"t9ksched/workloads/{name}.py"
+        for name in ("replica", "resubmission", "runmode", "settled", "taken", "training")
+    ),
+    *(f"t9ksched/workloads/kinds/{name}.py" for name in ("generic", "native", "notebook", "pytorch", "services")),
     *(f"t9ksched/workloads/compose/{name}.py" for name in ("asked", "job", "setting")),
     *(f"t9ksched/workloads/compose/sbatch/{name}.py" for name in ("lines", "meanings", "plan", "translation", "words")),
+    "t9ksched/client",
+    "t9ksched/kube/setup/devices.py",
+    "t9ksched/kube/setup/doctor.py",
+    "t9ksched/devcluster/nodes/nodefile.py",
+    "api/http",
+    "api/submission",
+    "api/routers",
 )
 """Whose messages people read: the commands, and what of the service says why something waits or is refused."""
 

@@ -223,8 +223,11 @@ def ahead(moment: str | None, now: datetime | None = None) -> str:
     for unit, size, lower, part in (("d", 86400, "h", 3600), ("h", 3600, "m", 60), ("m", 60, "s", 1)):
         if seconds >= size:
             rest = seconds % size // part
-            return f"in {seconds // size}{unit}" + (f"{rest}{lower}" if rest else "")
-    return f"in {seconds}s"
+            count = f"{seconds // size}{unit}" + (f"{rest}{lower}" if rest else "")
+            break
+    else:
+        count = f"{seconds}s"
+    return f"in {count}"
 
 
 def _read(moment: str) -> datetime | None:

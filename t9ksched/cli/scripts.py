@@ -12,9 +12,10 @@ from typing import Final
 from rich.console import Console
 from rich.text import Text
 
+from t9ksched.cli import messages
 from t9ksched.cli.client import Client
 from t9ksched.cli.failure import Failure
-from t9ksched.cli.output import paragraph
+from t9ksched.cli.output import cells_of, padded, paragraph
 from t9ksched.model.dns import ended
 from t9ksched.model.errors import FieldError, Invalid
 from t9ksched.model.text import write
@@ -90,10 +91,11 @@ def tell(path: Path, translation: Translation, out: Console) -> None:
     if not translation.told:
         return
     paragraph(out, f"{path}: what becomes of its lines")
-    width = max(len(one.written) for one in translation.told)
-    for one in translation.told:
-        becomes = (one.becomes, "" if one.met else "yellow")
-        paragraph(out, Text.assemble(f"  {one.line:>3}  ", (f"{one.written:<{min(width, 28)}}", "bold"), "  ", becomes))
+    lines = [(one, messages.translated(one.written)) for one in translation.told]
+    width = min(max(cells_of(written) for _, written in lines), 28)
+    for one, written in lines:
+        becomes = (messages.translated(one.becomes), "" if one.met else "yellow")
+        paragraph(out, Text.assemble(f"  {one.line:>3}  ", (padded(written, width), "bold"), "  ", becomes))
 
 
 def _words(text: str) -> tuple[str, ...]:

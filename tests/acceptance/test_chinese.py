@@ -76,7 +76,11 @@ def test_sentences_about_what_was_done(up: Up, jobs: None) -> None:
     [
         (("explain",), 2, ["错误: 缺少参数 'KIND/NAME'。", "t9ksched explain --help"]),
         (("explane",), 2, ["没有命令 'explane'", "是否想用 'explain'？"]),
-        (("explain", "job/none"), 1, ["错误 NotFound:", "→ 查看有哪些作业：t9ksched jobs"]),
+        (
+            ("explain", "job/none"),
+            1,
+            ["错误 NotFound", "命名空间 'default' 中没有 Job/none", "→ 查看有哪些作业：t9ksched jobs"],
+        ),
         (("jobs", "--sort", "none"), 2, ["没有 'none' 这一列", "可用的列有 NAMESPACE, JOB"]),
         (("wait", "job/here", "--for", "none"), 2, ["'--for' 的值无效：'none' 不在"]),
         (

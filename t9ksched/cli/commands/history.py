@@ -11,6 +11,7 @@ from t9ksched.cli.cards import number
 from t9ksched.cli.failure import BAD_USAGE, Failure
 from t9ksched.cli.following import PHASE_STYLES
 from t9ksched.cli.kinds import parse_target
+from t9ksched.cli.messages import translated
 from t9ksched.cli.options import OutputOption, Service, with_service
 from t9ksched.cli.output import Output, console, print_json, print_table, table
 from t9ksched.model.duration import parse_duration
@@ -112,7 +113,7 @@ def _events(events: list[dict[str, Any]]) -> list[list[str | Text]]:
 
 
 def _detail(detail: Mapping[str, Any]) -> str:
-    told = [f"{key} {detail[key]}" for key in _SHOWN if detail.get(key) not in (None, "", {}, [])]
+    told = [f"{key} {translated(str(detail[key]))}" for key in _SHOWN if detail.get(key) not in (None, "", {}, [])]
     if nodes := detail.get("nodes"):
         told.insert(0, "on " + ", ".join(nodes) if isinstance(nodes, Mapping | list) else f"nodes {nodes}")
     return ", ".join(told)

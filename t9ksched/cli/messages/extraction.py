@@ -36,7 +36,7 @@ _SILENT: Final = frozenset(
             "basicConfig",
         ),
         *("info", "debug", "warning", "exception", "AssertionError", "NotImplementedError", "RuntimeError"),
-        *("Option", "Argument", "Typer", "field", "query_one"),
+        *("Option", "Argument", "Typer", "Family", "field", "query_one"),
     }
 )
 """Calls whose texts nobody reads as they are: patterns, logs, and what `helptexts` reads from the commands."""

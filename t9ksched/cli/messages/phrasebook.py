@@ -21,10 +21,12 @@ _LONGEST: Final = 4000
 """Characters; longer texts are shown as they are."""
 _SURE: Final = 3
 """Words of its own that a template needs to be believed where its values are not understood."""
+_HEAVY: Final = 100
+"""The weight of a phrase that is one whatever stands before it."""
 _NUMBER: Final = "count"
 """The name of values that are one word."""
 _REMEMBERED: Final = 20_000
-_ENGLISH: Final = re.compile(r"(?:^|(?<=[\s('\"]))[A-Za-z]?[a-z]+(?=$|[\s.,;:!?)'\"])")
+_ENGLISH: Final = re.compile(r"(?:^|(?<=[\s('\"]))[A-Za-z]?[a-z]+(?=$|\s|[.,;:!?)'\"]+(?:\s|$))")
 """A word of prose, not of a path, an option or a name with signs in it."""
 _WORD: Final = re.compile("[A-Za-z]+")
 _TOUCHED: Final = re.compile(r"[A-Za-z]*\{\w+\}[A-Za-z]*")
@@ -73,6 +75,7 @@ _FUNCTION_WORDS: Final = frozenset(
     }
     | {
         "or",
+        "once",
         "so",
         "that",
         "the",
@@ -96,6 +99,7 @@ THINGS: Final = (
     *("{count} node", "{count} nodes", "{count} pod", "{count} pods", "{count} job", "{count} jobs"),
     *("{count} member", "{count} members", "{count} lost member", "{count} lost members"),
     *("{count} card", "{count} cards", "{count} more pod", "{count} more pods", "{count} more"),
+    *("{count} task", "{count} tasks", "{count} core", "{count} cores", "{count} device", "{count} devices"),
 )
 """What sentences of the service and of commands count by one function for all things."""
 
@@ -186,7 +190,10 @@ class Phrasebook:
             return Reading(text, int(text in _FUNCTION_WORDS))
         if text in self._messages:
             return Reading(self._messages[text], 0, _weight(text))
-        left = 0 if _COMMAND.match(text) else len(_ENGLISH.findall(text))
+        if _COMMAND.match(text):
+            found = self._of_templates(text, _SURE)
+            return Reading(text, 0) if found is None else found[0]
+        left = len(_ENGLISH.findall(text))
         if not left or len(text) > _LONGEST:
             return Reading(text, left)
         return min(self._readings(text, Reading(text, left)), key=lambda one: (one.left, -one.weight))
@@ -199,9 +206,11 @@ class Phrasebook:
             yield self._of_parts(text.partition("\n"), "\n")
             return
         name, _, said = text.partition(" ")
-        if not _ENGLISH.match(name) and name[-1] not in _JOINTS:
+        is_name = not _ENGLISH.match(name) and name[-1] not in _JOINTS
+        counts = name.isdigit() and " " in said and bool(_ENGLISH.match(said))  # things, and something said of them
+        if is_name and (not counts or said in self._messages):
             read = self._read(said)
-            yield read._replace(text=f"{name} {read.text}")
+            yield read._replace(text=f"{name} {read.text}", weight=read.weight // (1 if read.weight > _HEAVY else 2))
         if text.endswith(".") and not text.endswith(".."):
             read = self._read(text[:-1])
             yield read._replace(text=f"{read.text}{'.' if read.left else '。'}")
@@ -210,11 +219,13 @@ class Phrasebook:
                 yield self._of_parts(text.partition(mark), chinese)
                 yield self._of_parts(text.rpartition(mark), chinese)
 
-    def _of_templates(self, text: str) -> tuple[Reading, dict[str, str]] | None:
-        """The best reading by one template, and its values as they are shown."""
+    def _of_templates(self, text: str, least: int = 0) -> tuple[Reading, dict[str, str]] | None:
+        """The best reading by one template of so many words, and its values as they are shown."""
         best: tuple[Reading, dict[str, str]] | None = None
         fitting = 0
         for template in self._candidates(text):
+            if template.words < least:
+                continue
             for pattern in self._patterns_of(template.source):
                 found = pattern.fullmatch(text)
                 if found is None:
@@ -225,7 +236,7 @@ class Phrasebook:
                 if left and template.words < _SURE:
                     continue  # `{name} is {phase}` reads much that is another sentence
                 weight = template.weight + sum(value.weight for value in values.values())
-                weight -= sum(_is_phrase(value.text) and not value.weight for value in values.values())
+                weight -= sum(any(mark in value for mark, _ in _MARKS) for value in found.groupdict().values())
                 if best is None or (left, -weight) < (best[0].left, -best[0].weight):
                     shown = {name: value.text for name, value in values.items()}
                     best = Reading(_filled(template.translation, shown), left, weight), shown
@@ -237,6 +248,7 @@ class Phrasebook:
         """The reading of what stands before and behind a mark; with that of Chinese where all is Chinese then."""
         before, mark, behind = self._read(parts[0]), parts[1], self._read(parts[2])
         left, weight = before.left + behind.left, before.weight + behind.weight
+        weight -= sum(bool(_ENGLISH.fullmatch(part)) for part in parts[::2])
         return Reading(f"{before.text}{mark if left or not weight else chinese}{behind.text}", left, weight)
 
     def _patterns_of(self, source: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
@@ -253,7 +265,7 @@ def _pattern(source: str, more: str) -> re.Pattern[str]:
     at, parts = 0, []
     for found in HOLE.finditer(source):
         before = source[found.start() - 1 : found.start()]
-        goes_on = before.isalpha() or before in (")", "}")
+        goes_on = before.islower() or before.isdigit() or before in (")", "}")
         taken = r"\S+" if found[1] == _NUMBER else f"(?:[\\s,;:.(]{more})?" if goes_on else f".{more}"
         parts += [re.escape(source[at : found.start()]), f"(?P<{_group(found[1])}>{taken})"]
         at = found.end()
@@ -288,11 +300,10 @@ def _filled(translation: str, values: Mapping[str, str]) -> str:
     """The translation with its values. A blank stands between Chinese and a word, none beside a Chinese mark."""
     text = ""
     for at, part in enumerate(HOLE.split(translation)):
-        if at % 2 and _group(part) not in values:
-            part = f"{{{part}}}"
-        elif at % 2:
-            part = values[_group(part)]
-            part = part.lstrip() if _is_chinese(text[-1:]) and _is_chinese(part.lstrip()[:1]) else part
+        if at % 2:
+            part = values.get(_group(part), f"{{{part}}}")
+        if _is_chinese(text[-1:]) and _is_chinese(part.lstrip()[:1]):
+            part = part.lstrip()
         text += " " * _is_seam(text[-1:], part[:1]) + part
     return _SPACED.sub("", text)
 

@@ -146,6 +146,36 @@ def test_sentences_are_recognised_by_their_templates(text: str, expected: str) -
     assert WORDS.translate(text) == expected
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            "NeverFits: needs 9 × nvidia.com/gpu on one node, the largest has 8; 4 nodes match",
+            "NeverFits：单个节点上需要 9 × nvidia.com/gpu，最大的节点有 8；4 个节点符合条件",
+        ),
+        (
+            "needs 4 × nvidia.com/gpu and 8 × cpu on one node; 4 nodes match, the closest has 0 free",
+            "单个节点上需要 4 × nvidia.com/gpu 和 8 × cpu；4 个节点符合条件，最接近的节点空闲 0",
+        ),
+        ("4 tasks and 16 cores in each pod, which srun starts", "每个 Pod 中有 4 个任务和 16 核，由 srun 启动"),
+        ("4 cards of the model a100 in each pod", "每个 Pod，4 张卡，型号 a100"),
+        ("16 × nvidia.com/gpu of the queue is given back", "队列归还 16 × nvidia.com/gpu"),
+        ("Job/x would start at once on a40-1", "Job/x 将会立即启动（a40-1）"),
+        (
+            "Job/x: 4 of 4 pods run on 16 cards: all of them are stopped, and the cards are free for others. "
+            "What was not saved is lost.",
+            "Job/x：4 个 Pod 中有 4 个在运行（16 张卡）：将全部停止，这些卡将释放给其他作业。未保存的内容会丢失。",
+        ),
+        ("t9ksched nodes --data-dir /tmp/x", "t9ksched nodes --data-dir /tmp/x"),
+        ("See t9ksched queues list --help", "见 t9ksched queues list --help"),
+        ("the queue 'a100' is closed: it takes no new workloads; those already in it go on", None),
+    ],
+)
+def test_sentences_of_the_program_are_read_as_they_are_meant(book: Phrasebook, text: str, expected: str | None) -> None:
+    told = book.translate(text)
+    assert told == expected if expected is not None else not re.search("[a-z]{2,} [a-z]{2,}", told)
+
+
 def test_words_are_translated_only_where_they_are_ours() -> None:
     assert (WORDS.word("open"), WORDS.translate("open")) == ("开放", "open")
 
