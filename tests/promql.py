@@ -1,6 +1,6 @@
 """Evaluates the part of PromQL that our rules use, on series given by tests. Expressions are read by promql-parser.
 
-Known are: selectors with matchers, `rate` and `increase` (extrapolated as Prometheus does), `absent`,
+Known are: selectors with matchers, `rate` and `increase` (extrapolated as Prometheus does), `absent`, `time`,
 `histogram_quantile`, aggregations `sum`, `max`, `min`, `count` with `by`, arithmetic and comparisons with numbers and
 one-to-one between vectors, `and` and `unless`. Whatever else a rule uses fails the test. The same cases run through
 `promtool test rules` where that is installed.
@@ -196,8 +196,10 @@ def _binary(node: Any, left: list[One] | float, right: list[One] | float) -> lis
     return found
 
 
-def _call(node: Any, at: float, database: Database) -> list[One]:
+def _call(node: Any, at: float, database: Database) -> list[One] | float:
     name, arguments = node.func.name, node.args
+    if name == "time":
+        return at
     if name == "absent":
         return [] if _vector(arguments[0], at, database) else [One((), 1.0)]
     if name == "histogram_quantile":

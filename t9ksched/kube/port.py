@@ -295,3 +295,11 @@ def answers_of(port: object) -> Mapping[tuple[str, str], int]:
     """
     counts: Mapping[tuple[str, str], int] = getattr(port, "answers", None) or {}
     return counts
+
+
+def expiries_of(port: object) -> Mapping[str, int]:
+    """When certificates end that the port uses, in seconds since the epoch: its own (`client`) and the one that it
+    trusts (`authority`); those that there are.
+    """
+    ends: Mapping[str, int] = getattr(port, "expiries", None) or {}
+    return ends

@@ -15,7 +15,7 @@ import structlog
 
 from t9ksched.engine.kernel.native import chosen
 from t9ksched.engine.policy import Policy
-from t9ksched.kube.port import ClusterPort, answers_of
+from t9ksched.kube.port import ClusterPort, answers_of, expiries_of
 from t9ksched.kube.resources import CONFIGMAPS
 from t9ksched.kube.watch.reflector import Reflector, WatchOptions
 from t9ksched.kube.write.clock import boot_time
@@ -218,6 +218,7 @@ class SchedulerService:
                 lambda: self.sql_writer.backlog,
                 lambda: (self.executor.in_flight, self.executor.most_in_flight),
                 clock,
+                lambda: expiries_of(client),
             ),
         )
         self._internal = InternalServer(served, internal_secret, options.listen)

@@ -71,6 +71,11 @@ class Client:
         """See `kube.port.answers_of`."""
         return self.requester.answers
 
+    @property
+    def expiries(self) -> Mapping[str, int]:
+        """See `kube.port.expiries_of`."""
+        return self.requester.expiries
+
     def limit_writes(self, seconds: Callable[[], float]) -> None:
         """Ask `seconds()` from now on, as each write begins, how long it may take."""
         self.requester.limit_writes(seconds)

@@ -14,7 +14,7 @@ import hashlib
 import math
 import ssl
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -66,6 +66,8 @@ class Credentials:
         self._files: tuple[object, ...] = ()
         self._fruitless = -math.inf
         self.generation = 0
+        self.expiries: dict[str, int] = {}
+        """See `kube.port.expiries_of`."""
 
     @classmethod
     def fixed(cls, host: str, token: str | None = None) -> Credentials:
@@ -139,6 +141,7 @@ class Credentials:
                 sharing.set_alpn_protocols(["h2", "http/1.1"])
                 self.generation += self._tls is not None
                 self._tls, self._sharing_tls, self._files = fresh, sharing, files
+                self.expiries = dict(_expiries(access))
         self._access = access
         self._due = None if access.fresh_for is None else self._clock() + access.fresh_for
 
@@ -151,6 +154,24 @@ def _context(access: Access) -> ssl.SSLContext:
     if access.cert_file:
         context.load_cert_chain(access.cert_file, access.key_file)
     return context
+
+
+def _expiries(access: Access) -> Iterator[tuple[str, int]]:
+    """The client certificate's own end, and that of the authority that lasts longest: an older one beside it is no
+    longer needed.
+    """
+    from cryptography import x509  # on use: a start without the library is shorter
+
+    for what, file in (("client", access.cert_file), ("authority", access.ca_file)):
+        if file is None:
+            continue
+        try:
+            found = x509.load_pem_x509_certificates(read_file(file, LARGEST_PEM))
+        except ValueError as failure:  # OpenSSL takes more than this library does
+            log.info("when a certificate ends is not known", file=file, error=str(failure))
+            continue
+        ends = [int(one.not_valid_after_utc.timestamp()) for one in found]
+        yield what, max(ends) if what == "authority" else ends[0]
 
 
 def _fingerprint(*files: str | None) -> tuple[object, ...]:

@@ -137,6 +137,11 @@ class Requester:
         """The server's URL, known once open."""
         return self._base
 
+    @property
+    def expiries(self) -> Mapping[str, int]:
+        """See `kube.port.expiries_of`."""
+        return self._credentials.expiries
+
     def limit_writes(self, seconds: Callable[[], float]) -> None:
         """Ask `seconds()` from now on, as each write begins, how long it may take."""
         self._write_limit = seconds

@@ -19,6 +19,7 @@ from t9ksched.kube.port import (
     Page,
     WatchEvent,
     answers_of,
+    expiries_of,
     pages_of,
 )
 from t9ksched.model.api_resource import Resource
@@ -43,6 +44,11 @@ class LeaderGuard:
     def answers(self) -> Mapping[tuple[str, str], int]:
         """See `answers_of`."""
         return answers_of(self._port)
+
+    @property
+    def expiries(self) -> Mapping[str, int]:
+        """See `expiries_of`."""
+        return expiries_of(self._port)
 
     def _check(self) -> None:
         if not self._holds():

@@ -165,6 +165,13 @@ KUBE_REQUESTS: Final = Family(
     "Requests to the API server by method and status; 429 where it throttles, `unanswered` without an answer.",
     ("method", "code"),
 )
+CERTIFICATES: Final = Family(
+    "t9ksched_certificate_expiry_timestamp_seconds",
+    "gauge",
+    "When the certificate ends with which the API server knows this process (`client`), or which this process trusts"
+    " (`authority`), in seconds since 1970; those that there are.",
+    ("certificate",),
+)
 JOURNAL: Final = Family(
     "t9ksched_journal_backlog_rows",
     "gauge",
@@ -214,6 +221,7 @@ FAMILIES: Final = (
     NOTIFICATIONS_WAITING,
     BINDINGS_IN_FLIGHT,
     BINDINGS_LIMIT,
+    CERTIFICATES,
     KUBE_REQUESTS,
     *meters.FAMILIES,
     CUT,

@@ -41,13 +41,14 @@ _WORST: Final = {(method, code): 0 for method in ("GET", "PATCH", "POST") for co
 class Sources:
     """What the page reads beside the state. Each gives the figure of the moment: how many requests to the API server
     were answered, by method and status; the rows that wait for the database; the bindings under way and how many may
-    be; the time in nanoseconds since the epoch.
+    be; the time in nanoseconds since the epoch; when certificates end, in seconds since then.
     """
 
     requests: Callable[[], Mapping[tuple[str, str], int]] = lambda: _NOTHING
     backlog: Callable[[], int] = lambda: 0
     bindings: Callable[[], tuple[int, int]] = lambda: (0, 0)
     clock: Callable[[], int] = lambda: 0
+    expiries: Callable[[], Mapping[str, int]] = lambda: _NOTHING
 
 
 @dataclass
@@ -132,6 +133,7 @@ class MetricsPage:
             families.NOTIFICATIONS_WAITING: iter([((), state.notified.waiting)]),
             families.BINDINGS_IN_FLIGHT: iter([((), in_flight)]),
             families.BINDINGS_LIMIT: iter([((), most)]),
+            families.CERTIFICATES: (((what,), ends) for what, ends in sorted(sources.expiries().items())),
             families.KUBE_REQUESTS: (
                 (key, count) for key, count in sorted((_WORST | dict(sources.requests())).items())
             ),

@@ -119,6 +119,12 @@ CASES: dict[str, Case] = {
             much=False,
         ),
     ),
+    "T9kschedCertificateNearEnd": Case(
+        70,
+        {'t9ksched_certificate_expiry_timestamp_seconds{certificate="client"}': "1000000x90"},
+        {'t9ksched_certificate_expiry_timestamp_seconds{certificate="client"}': "9000000x90"},
+        {"certificate": "client"},
+    ),
     "T9kschedEvictionsDeclined": Case(
         40,
         {'t9ksched_evictions_declined_total{answer="refused"}': "0+1x60"},

@@ -16,10 +16,12 @@ import yaml
 from aiohttp import web
 
 from t9ksched.kube.errors import Unauthorized, Unreachable
+from t9ksched.kube.port import expiries_of
 from t9ksched.kube.resources import NODES, PODS
 from t9ksched.kube.transport.client import Client
 from t9ksched.kube.transport.config import credentials
-from t9ksched.kube.transport.credentials import Credentials
+from t9ksched.kube.transport.credentials import Access, Credentials, _expiries
+from t9ksched.kube.write.leader_guard import LeaderGuard
 from tests.unit.kube.authority import Authority
 
 
@@ -135,6 +137,24 @@ async def test_a_rotated_client_certificate_is_used_for_new_connections(
             assert (await anext(events)).object["certificate"] == "first", "what was under way goes on"
         async with aclosing(client.watch(PODS, resource_version="1")) as events:
             assert (await anext(events)).object["certificate"] == "second"
+
+
+async def test_it_is_known_when_certificates_end(
+    server: Secure, trusted: Authority, another: Authority, tmp_path: Path
+) -> None:
+    await server.start(trusted.server(trusted))
+    user = {"client-certificate": str(tmp_path / "client.crt"), "client-key": str(tmp_path / "client.key")}
+    place = Place(tmp_path, server.url, trusted, user)
+    for name, text in zip(("client.crt", "client.key"), trusted.issue("first"), strict=True):
+        place.write(name, text)
+    async with Client(place.credentials()) as client:
+        await who(client)
+        ends = expiries_of(LeaderGuard(client, lambda: True))
+        assert ends.keys() == {"client", "authority"}
+        assert {round((end - datetime.now(UTC).timestamp()) / 86400) for end in ends.values()} == {2}
+    (tmp_path / "ca.crt").write_text("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n")
+    assert dict(_expiries(Access(server.url, ca_file=str(tmp_path / "ca.crt")))) == {}
+    assert dict(_expiries(Access("http://127.0.0.1"))) == {}
 
 
 async def test_a_certificate_that_is_refused_is_read_again_at_once(

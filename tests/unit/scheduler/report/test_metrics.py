@@ -107,6 +107,7 @@ KNOWN: Samples = {
     ("t9ksched_gangs_partial_oldest_seconds", ()): 0,
     ("t9ksched_journal_backlog_rows", ()): 9,
     ("t9ksched_bindings_in_flight", ()): 3,
+    ("t9ksched_certificate_expiry_timestamp_seconds", (("certificate", "client"),)): 9,
     ("t9ksched_bindings_limit", ()): 64,
     **{
         ("t9ksched_kube_requests_total", (("code", code), ("method", method))): 0
@@ -152,7 +153,9 @@ KNOWN: Samples = {
 
 
 async def page(*, as_openmetrics: bool = False) -> str:
-    sources = Sources(lambda: {("POST", "201"): 5, ("GET", "429"): 1}, lambda: 9, lambda: (3, 64), lambda: NOW)
+    sources = Sources(
+        lambda: {("POST", "201"): 5, ("GET", "429"): 1}, lambda: 9, lambda: (3, 64), lambda: NOW, lambda: {"client": 9}
+    )
     page = MetricsPage(known_world(), sources)
     return (await page.exposition(True, {ODD: 3}, {"slow": 7}, openmetrics=as_openmetrics)).decode()
 
