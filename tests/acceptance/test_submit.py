@@ -114,6 +114,12 @@ def test_what_is_for_scripts_is_refused_for_other_files(up: Up) -> None:
     assert "--set PATH=VALUE" in told
 
 
+def test_a_script_says_what_runs_it(up: Up) -> None:
+    done = up.cli("submit", "-", "--image", "i", stdin=SCRIPT.partition("\n")[2])
+    told = " ".join(done.err.split())
+    assert (done.code, "#!/bin/bash, as sbatch wants" in told, up.pods()) == (1, True, []), done.err
+
+
 def test_fields_of_a_scripts_job_are_changed(up: Up) -> None:
     words = ("--image", "i", "--set", "metadata.labels[team]=a,spec.runPolicy.activeDeadlineSeconds=77")
     (name,) = names(up.must("submit", "-", *words, stdin=SCRIPT))

@@ -122,7 +122,7 @@ def submit(
                 content, options, own = _translated(client, path, content, beside, done, table=output is Output.table)
                 wanted = array or own
             else:
-                _see_that_a_script(beside)
+                _see_that_no_script(content, beside)
             content = _changed(content, settings)
             if dry_run:
                 content = _with_names(content)
@@ -174,8 +174,13 @@ def _settings(texts: list[str], plain: list[str]) -> "list[Setting]":
         ) from None
 
 
-def _see_that_a_script(beside: "_Beside") -> None:
-    """Raise the failure of options that are for scripts, given for something else."""
+def _see_that_no_script(content: bytes, beside: "_Beside") -> None:
+    """Raise the failure of a script that does not say what runs it, and of options for scripts, given for YAML."""
+    if any(line.startswith(b"#SBATCH") for line in content.splitlines()):
+        raise Failure(
+            "it has #SBATCH lines, but its first line does not say what runs it",
+            remedy="Begin it with a line such as #!/bin/bash, as sbatch wants it, too",
+        )
     given: dict[str, object] = {"--image": beside.image, "--workdir": beside.workdir, "--args": beside.args}
     given |= {"--mount": beside.mount, "--env": beside.env}
     if words := [word for word, value in given.items() if value]:
