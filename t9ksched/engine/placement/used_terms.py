@@ -1,7 +1,6 @@
 """Which terms of rules about pods are in use, and by how many: kept from cycle to cycle, by what came and went."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from operator import attrgetter
 from typing import Final
 
 import msgspec
@@ -17,7 +16,6 @@ _MANY: Final = 1024
 """So many members of a gang are looked at at once."""
 _A_LOOK: Final = 50
 """Units of work to look at a gang or a group of pods."""
-_CLASS: Final = attrgetter("pod_class")
 _A_CLASS: Final = 10
 """Units of work to look at the class of a pod."""
 _A_TERM: Final = 400
@@ -93,9 +91,7 @@ class UsedTerms:
             found: dict[int, PodRules] = {}
             for first in range(0, len(gang.waiting), _MANY):
                 some = gang.waiting[first : first + _MANY]
-                classes = list(map(_CLASS, some))
-                each = dict(zip(map(id, classes), classes, strict=True)).values()
-                found.update({id(own): own for one in each if (own := one.rules) is not None})
+                found.update({id(own): own for one in some if (own := one.pod_class.rules) is not None})
                 meter.spent += _A_CLASS * len(some)
                 if meter.due():
                     yield
