@@ -2,6 +2,7 @@
 Pure.
 
 `registry.py` is the table of kinds, a row (`kind.py`) for each, `kinds` has their code; `read.py` reads any of them,
-`reconcile.py` decides what a controller (`controller.py`) does next, `lifecycle.py` is the life cycle of a gang job.
-Begin with `registry.py`.
+`reconcile.py` decides what a controller (`controller.py`) does next, `lifecycle.py` is the life cycle of a gang job
+and `server.py` that of one pod that lives until it is suspended. What kinds have in common stands in `training.py`,
+`launched.py` and `sshgang.py`. Begin with `registry.py`.
 """
