@@ -11,6 +11,7 @@ from rich.live import Live
 
 from t9ksched.cli.demo.picture import Picture, scene_lines
 from t9ksched.cli.demo.record import SceneRecord, Step
+from t9ksched.cli.messages import translated
 from t9ksched.cli.output import paragraph
 
 
@@ -88,7 +89,7 @@ class Log:
         }
         for name, text in now.items():
             if self._shown.get(name) != text:
-                self._console.print(f"      {picture.seconds:5.1f} s  {name}: {text}")
+                self._console.print(f"      {picture.seconds:5.1f} s  {name}: {translated(text)}")
         self._shown = now
 
     def scene_began(self, scene: SceneRecord) -> None:

@@ -16,6 +16,7 @@ from rich.text import Text
 from t9ksched.cli.cards import Palette, draw, owner_of
 from t9ksched.cli.demo.record import Recording, SceneRecord
 from t9ksched.cli.following import PHASE_STYLES
+from t9ksched.cli.messages import translated
 
 _SIGNS = {True: ("✓", "green"), False: ("✗", "red"), None: ("…", "yellow")}
 
@@ -39,7 +40,7 @@ class Picture:
         cards = [card for node in self.nodes for card in node.get("gpus") or ()]
         held = sum(1 for card in cards if card.get("holders"))
         title = f"t9ksched  {len(self.nodes)} nodes, {held} of {len(cards)} cards in use  {self.seconds:4.0f} s"
-        parts: list[RenderableType] = [Rule(title, style="dim", align="left"), self.cluster()]
+        parts: list[RenderableType] = [Rule(translated(title), style="dim", align="left"), self.cluster()]
         for scene in self.recording.scenes[-1:]:
             parts += [Text(), *scene_lines(scene)]
         return Group(*parts)
@@ -57,7 +58,7 @@ class Picture:
         """Nodes side by side, one column of the map for each model of card."""
         with_cards = [node for node in self.nodes if node.get("gpus")]
         if not with_cards:
-            return Text("starting the cluster …", style="dim")
+            return Text(translated("starting the cluster …"), style="dim")
         pools = [list(pool) for _, pool in groupby(with_cards, key=lambda node: str(node["gpus"][0].get("model")))]
         grid = Table.grid(padding=(0, 4, 0, 0))
         for _ in pools:
@@ -84,21 +85,27 @@ class Picture:
             grid.add_row(
                 self.palette.mark(owner) if owner in owners else Text("-", style="dim"),
                 f"{job['kind']}/{job['name']}",
-                f"queue {job.get('queue') or '–'}",
+                translated(f"queue {job.get('queue') or '–'}"),
                 Text(f"{members.get('running', 0)}/{members.get('total', 0)} {phase}", PHASE_STYLES.get(phase, "")),
-                Text(f"{reason['code']}: {reason['message']}" if reason.get("code") else "", "yellow"),
+                Text(translated(f"{reason['code']}: {reason['message']}") if reason.get("code") else "", "yellow"),
             )
         for owner in sorted(owners - known):
-            grid.add_row(self.palette.mark(owner), owner.partition("/")[2], "no queue", Text("not ours", "dim"), "")
+            grid.add_row(
+                self.palette.mark(owner),
+                owner.partition("/")[2],
+                translated("no queue"),
+                Text(translated("not ours"), "dim"),
+                "",
+            )
         return grid
 
 
 def scene_lines(scene: SceneRecord) -> list[Text]:
     """A scene as lines: its name, its steps with a sign each, their notes below them."""
-    lines = [Text(scene.name, style="bold")]
+    lines = [Text(translated(scene.name), style="bold")]
     for step in scene.steps:
         sign, style = _SIGNS[step.ok]
-        lines.append(Text.assemble("  ", (sign, style), f" {step.what}"))
+        lines.append(Text.assemble("  ", (sign, style), f" {translated(step.what)}"))
         if step.note:
-            lines += [Text(f"      {line}", style="dim") for line in step.note.splitlines()]
+            lines += [Text(f"      {translated(line)}", style="dim") for line in step.note.splitlines()]
     return lines
