@@ -107,6 +107,11 @@ def test_a_life(service: Up, tmp_path: Path) -> None:
     text = PYTORCH.replace("NAME", "resnet")
     dry = up.must("submit", "-", "--queue", "a100", "--dry-run", stdin=text)
     assert "PyTorchJob/resnet" in dry
+    assert "would start at once on a100-0, a100-1, a100-2" in dry
+    large = yaml.safe_load(text)
+    large["spec"]["pytorchReplicaSpecs"]["Worker"]["replicas"] = 4
+    told = up.cli("submit", "-", "--queue", "a100", "--dry-run", stdin=yaml.safe_dump(large))
+    assert "40" in told.out + told.err  # the whole gang is judged: five times eight cards in a queue of 32
     up.must("submit", "-", "--queue", "a100", stdin=text)
     made = operator.get("PyTorchJob", "resnet")
     assert made["metadata"]["labels"] == {"scheduler.tensorstack.dev/queue": "a100"}

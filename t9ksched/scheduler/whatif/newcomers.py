@@ -5,6 +5,7 @@ ask for, what blocks them and how long they last is found by the same code. The 
 """
 
 import asyncio
+import dataclasses
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,6 +16,7 @@ from msgspec import structs
 
 from t9ksched.engine.policy import Policy
 from t9ksched.model.gang import Gang, Member
+from t9ksched.model.names import GROUP_LABEL
 from t9ksched.model.pod import Pod, decode_pod
 from t9ksched.model.queue import Queue, QueueSpec
 from t9ksched.model.reasons import Code, Reason
@@ -31,9 +33,11 @@ from t9ksched.scheduler.state.start_times import too_early
 from t9ksched.scheduler.state.state import ClusterState
 from t9ksched.store.acceptances import Acceptance
 from t9ksched.workloads.arrays import read_element
+from t9ksched.workloads.gangs import asks_for_gang, gangs_of
+from t9ksched.workloads.kind import Kind
 from t9ksched.workloads.read import read
 from t9ksched.workloads.reconcile import expand
-from t9ksched.workloads.registry import JOBS, KINDS
+from t9ksched.workloads.registry import JOBS, kind_of
 
 Object = dict[str, Any]
 _PODS_A_SLICE: Final = 20
@@ -224,7 +228,8 @@ def _parts(item: Submitted, at: int, now: int) -> _Parts:
     uid = f"what-if-{at}"
     obj = {**item.object, "metadata": {**item.object["metadata"], **_born(uid, now)}}
     part = _Parts(uid)
-    kind = KINDS[str(obj["kind"])]
+    kind = kind_of(obj)
+    assert kind is not None, "it was read before"
     if not item.ours:
         return part
     if kind.name in _JOBS:
@@ -243,19 +248,39 @@ def _parts(item: Submitted, at: int, now: int) -> _Parts:
         return part
     else:
         pods = _templated(obj, uid)
+        if (group := _foreign_group(obj, kind, uid, now)) is not None:
+            part.group = group
+            for pod in pods:
+                pod["metadata"]["labels"] = {**(pod["metadata"].get("labels") or {}), GROUP_LABEL: group.metadata.name}
     part.pods = [decode_pod(_with_uid(pod, f"{uid}-{nth}", now)) for nth, pod in enumerate(pods)]
     return part
 
 
+def _foreign_group(obj: Object, kind: Kind, uid: str, now: int) -> PodGroupObject | None:
+    """The gang of an object of a kind that others turn into pods. Of one with several gangs all its pods are shown as
+    one, that starts with the smallest.
+    """
+    meta = obj["metadata"]
+    if kind.gang is None or not asks_for_gang(dataclasses.replace(kind.gang, below=False), meta.get("annotations")):
+        return None
+    gangs = gangs_of(kind, obj, title=kind.name)
+    if not gangs:
+        return None
+    spec = {"minMember": min(gang.minimum for gang in gangs)}
+    owner = {"apiVersion": obj["apiVersion"], "kind": kind.name, "name": meta["name"], "uid": uid, "controller": True}
+    head = {"name": f"{kind.name}/{meta['name']}", "namespace": meta["namespace"], "ownerReferences": [owner]}
+    return msgspec.convert(_with_uid({"metadata": head, "spec": spec}, f"{uid}-group", now), PodGroupObject)
+
+
 def _templated(obj: Object, uid: str) -> list[Object]:
-    """The pods of a batch Job, or of another kind that has one template and replicas."""
+    """The pods of a batch Job, or of another kind that has templates and replicas; each has a name of its own."""
     meta = obj["metadata"]
     owner = {"apiVersion": obj["apiVersion"], "kind": obj["kind"], "name": meta["name"], "uid": uid, "controller": True}
     return [
         {
             "metadata": {
                 **template.metadata,
-                "name": f"{meta['name']}-{nth}",
+                "name": "-".join(filter(None, (meta["name"], template.role, str(nth)))),
                 "namespace": meta["namespace"],
                 "ownerReferences": [owner],
             },
