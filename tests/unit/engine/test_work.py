@@ -118,7 +118,7 @@ def test_domains_that_could_never_have_room_are_not_searched() -> None:
     given = full(together(gang("p", "high", 9, gpu=1), "kubernetes.io/hostname"))
     planner = Planner(given, PREEMPT, 0)
     planner.step(1 << 60)
-    assert planner.meter.spent < 400 * 8 * NODES
+    assert planner.meter.spent < 450 * 8 * NODES, "half of what a search costs"
 
 
 # --- unlike pods on nodes that they fill exactly
