@@ -40,8 +40,11 @@ class ArrayLogs:
         self._wish = wish
         found = [(index_of(array.name, str(job["name"])), job) for job in elements]
         self._elements = sorted(
-            (-1 if index is None else index, Target(array.namespace, str(job["kind"]), str(job["name"])))
-            for index, job in found
+            (
+                (-1 if index is None else index, Target(array.namespace, str(job["kind"]), str(job["name"])))
+                for index, job in found
+            ),
+            key=lambda one: (one[0], one[1].name),
         )
 
     def lines(self, *, follow: bool) -> Iterator[LogLine]:

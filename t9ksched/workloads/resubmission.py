@@ -10,6 +10,8 @@ from typing import Any, Final
 from t9ksched.model.dns import ended
 from t9ksched.model.errors import Invalid
 from t9ksched.model.names import (
+    ARRAY_ANNOTATION,
+    ARRAY_LABEL,
     GPU_INDEX_PREFIX,
     GROUP_LABEL,
     MGPU_ASSUMED,
@@ -21,6 +23,8 @@ from t9ksched.workloads.kind import Kind
 
 Object = dict[str, Any]
 _WRITTEN: Final = (
+    ARRAY_ANNOTATION,
+    ARRAY_LABEL,
     SUBMISSION_ANNOTATION,
     SUBMITTED_BY_ANNOTATION,
     GPU_INDEX_PREFIX,
@@ -32,7 +36,9 @@ _WRITTEN: Final = (
     "kubectl.kubernetes.io/last-applied-configuration",
     "scheduling.koordinator.sh/device-allocated",
 )
-"""Annotations that are not the user's, or beginnings of them."""
+"""Labels and annotations that are not the user's, or beginnings of them; an element of an array is a job by itself
+when it is submitted again.
+"""
 _OF_A_JOB: Final = ("controller-uid", "job-name", "batch.kubernetes.io/")
 """Labels that the API server writes on the pods of a batch Job."""
 _SLURM: Final = "SLURM_"

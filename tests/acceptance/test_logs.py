@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -185,3 +186,32 @@ def test_what_the_cluster_cannot_tell(up: Up, gang: str, words: tuple[str, ...],
 def test_without_a_service_and_a_kubeconfig(up: Up) -> None:
     done = run("logs", "pj/talks", also={"HOME": "/nonexistent"})
     assert (done.code, "No t9ksched service is known here" in done.err) == (1, True), done.err
+
+
+def test_elements_of_an_array_and_what_is_not_there_without_a_service(up: Up) -> None:
+    up.must("run", "--image", "i", "--name", "l-arr", "--array", "0-1", "--annotation", f"{LINES}=one", "--", "x")
+    try:
+        for element in ("l-arr-0", "l-arr-1"):
+            up.must("wait", f"job/{element}", "--for", "running")
+        assert by_kubeconfig(up, "job/l-arr", "--tail", "1").out == up.must("logs", "job/l-arr", "--tail", "1")
+        again = up.must("resubmit", "job/l-arr-1", "--name", "l-own")
+        assert "l-own" in again
+        assert (
+            "scheduler.tensorstack.dev/array" not in up.rest("GET", "/apis/v1/workloads/default/Job/l-own")[1]["labels"]
+        )
+    finally:
+        for name in ("l-arr", "l-own"):
+            up.cli("cancel", f"job/{name}", "--yes")
+    for words in (("job/nope",), ("pj/nope",), ("job/l-arr-0", "-n", "elsewhere")):
+        missing = by_kubeconfig(up, *words)
+        assert (missing.code, missing.out) == (1, "")
+        assert f"there is no {'Job' if words[0].startswith('job') else 'PyTorchTrainingJob'}/" in missing.err
+
+
+def test_a_cluster_that_is_gone_ends_following_at_once(up: Up, tmp_path: Path) -> None:
+    gone = tmp_path / "gone"
+    text = up.kubeconfig.read_text()
+    gone.write_text(re.sub(r"127\.0\.0\.1:\d+", "127.0.0.1:1", text))
+    for words in (("job/x",), ("-f", "job/x")):
+        done = run("logs", *words, "--kubeconfig", str(gone), also={"HOME": "/nonexistent"})
+        assert (done.code, done.err.startswith(f"error: The cluster of {gone} does not answer")) == (1, True), done.err

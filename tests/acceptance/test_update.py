@@ -55,7 +55,7 @@ def test_what_of_a_job_is_changed(up: Up, full: None) -> None:
     until(lambda: up.rest("GET", "/apis/v1/workloads/default/Job/waits")[0] == 404, "its end")
     up.must("wait", f"job/{moved}", "--for", "running")
     told = up.must("update", "job/runs", "--queue", "tight", "--time-limit", "8h")
-    assert told == "Job/runs has the time limit 8h now\n", "it is there already"
+    assert told == "Job/runs is in queue tight already\nJob/runs has the time limit 8h now\n"
     stays = up.cli("update", "job/runs", "--queue", "other", "--yes")
     assert (stays.code, "only a job that waits gets another queue" in stays.err) == (1, True), stays.err
 
@@ -112,3 +112,26 @@ def test_another_job_of_that_name_is_not_changed(up: Up, full: None) -> None:
 def test_what_cannot_be_changed(up: Up, words: tuple[str, ...], code: int, told: str) -> None:
     done = up.cli("update", *words)
     assert (done.code, told in done.err) == (code, True), done.err
+
+
+def test_of_several_jobs_each_is_changed_by_itself(up: Up, full: None) -> None:
+    up.must(*RUN, "--queue", "tight", "--name", "runs", "--gpus", "8", "--", "x")
+    up.must("wait", "job/runs", "--for", "running")
+    for name in ("one", "two"):
+        up.must(*RUN, "--queue", "tight", "--name", name, "--", "x")
+        until(lambda name=name: job(up, name)["reason"], "a reason")
+    told = up.cli("update", "job/one", "job/nope", "job/two", "--priority", "8", "-o", "json")
+    assert told.code == 1
+    assert [one["name"] for one in told.json["items"]] == ["one", "two"]
+    assert "1 of 3 jobs were not changed: there is no Job/nope" in told.err
+    assert [job(up, name)["priority"] for name in ("one", "two")] == [8, 8]
+    assert "is in queue tight already" in up.must("update", "job/one", "--queue", "tight", "--yes")
+
+
+def test_an_element_stays_in_the_queue_of_its_array(up: Up, full: None) -> None:
+    """Elsewhere it would run beside as many as may run at once."""
+    up.must(*RUN, "--queue", "tight", "--gpus", "8", "--name", "cap", "--array", "0-2%1", "--", "x")
+    up.must("wait", "job/cap-0", "--for", "running")
+    refused = up.cli("update", "job/cap-2", "--queue", "other", "--yes")
+    assert (refused.code, "The elements of the array cap keep their queue" in refused.err) == (2, True)
+    assert items(up, "other") == []

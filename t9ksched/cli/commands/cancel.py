@@ -100,7 +100,7 @@ def failed(what: str, failures: list[Failure], remedy: str) -> Failure:
     if len(failures) == 1:
         details, message = first.details, f"{what}: {first.message}"
     else:
-        details, message = tuple(failure.message for failure in failures), f"{what}."
+        details, message = tuple(dict.fromkeys(failure.message for failure in failures)), f"{what}."
     return Failure(message, details=details, remedy=first.remedy or remedy, name=first.name)
 
 

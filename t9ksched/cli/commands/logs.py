@@ -67,7 +67,7 @@ def logs(
     wish = LogWish(container=container, tail=tail, since=_since(since), previous=previous)
     client = _asked(service, kubeconfig)
     plain_streams()
-    if kubeconfig is None and (jobs := elements_named(client, wanted)):
+    if jobs := elements_named(client, wanted):
         arraylogs.check(every=every, ranks=ranks, array=wanted)
         printer = LinePrinter(prefixed=True, timestamps=timestamps, json=output is Output.json)
         for line in ArrayLogs(client, wanted, jobs, wish).lines(follow=follow):

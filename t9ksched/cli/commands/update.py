@@ -16,6 +16,7 @@ from t9ksched.cli.kinds import Target, parse_target
 from t9ksched.cli.options import NamespaceOption, OutputOption, Service, with_service
 from t9ksched.cli.output import Output, console, paragraph, print_json, print_warnings
 from t9ksched.cli.progress import Steps, counting
+from t9ksched.model.names import ARRAY_LABEL
 from t9ksched.model.timelimit import limit_seconds
 
 Json = dict[str, Any]
@@ -63,9 +64,14 @@ def update(
             code=BAD_USAGE,
         )
     client = service()
-    found = [chosen(client, parse_target(text, namespace)) for text in targets]
-    if queue is not None and (array := next((one.array for one in found if one.array is not None), None)):
-        remedy = f"Cancel it, and submit it there: t9ksched cancel {array}"
+    found: list[Chosen] = []
+    failures = refused(
+        [parse_target(text, namespace) for text in targets], lambda target: found.append(chosen(client, target))
+    )
+    if len(targets) == 1 and failures:
+        raise failures[0]
+    if queue is not None and (array := next(filter(None, map(_array, found)), None)):
+        remedy = f"Cancel it, and submit it there: t9ksched cancel job/{array}"
         raise Failure(f"The elements of the array {array} keep their queue.", remedy=remedy, code=BAD_USAGE)
     asked = [line for one in found for line in _consequences(one, wish)]
     if asked and not yes:
@@ -73,7 +79,6 @@ def update(
             paragraph(console(), line)
         confirm("Change this?")
     done: list[Json] = []
-    failures: list[Failure] = []
     for one in found:
         told = one.array is None and output is Output.table
         lost = _changed(client, one.waiting, wish, done, _tell if told else None)
@@ -81,12 +86,18 @@ def update(
             _tell_array(one, len(one.waiting) - len(lost))
         failures += lost
     if output is Output.json:
-        print_json(done[0] if len(done) == 1 and all(one.array is None for one in found) else {"items": done})
+        single = len(targets) == 1 and found[0].array is None
+        print_json(done[0] if single and done else {"items": done})
     if failures:
-        count = sum(len(one.waiting) for one in found)
+        count = sum(len(one.waiting) for one in found) + len(targets) - len(found)
         if count == 1:
             raise failures[0]
         raise failed(f"{len(failures)} of {count} jobs were not changed", failures, "")
+
+
+def _array(one: Chosen) -> str | None:
+    """The array whose name was given, or one of whose elements was named."""
+    return one.array.name if one.array is not None else (one.jobs[0].get("labels") or {}).get(ARRAY_LABEL)
 
 
 def _consequences(one: Chosen, wish: _Wish) -> list[str]:
@@ -117,12 +128,14 @@ def _changed(
         job, name = known[target], str(target)
         answer = {"namespace": target.namespace, "kind": target.kind, "name": target.name}
         if moves := wish.queue is not None and job.get("queue") != wish.queue:
-            job = _move(client, target, job, str(wish.queue), wish.time_limit)
+            job = _move(client, target, job, wish)
             target = Target(target.namespace, target.kind, str(job["name"]))
             answer |= {"name": job["name"], "queue": job["queue"]}
             if tell is not None:
                 tell(name, {}, f"is {target} in queue {job['queue']} now")
-        for action, body, says in _steps(replace(wish, time_limit=None) if moves else wish):
+        elif wish.queue is not None and tell is not None:
+            tell(name, {}, f"is in queue {wish.queue} already")
+        for action, body, says in _steps(replace(wish, time_limit=None, priority=None) if moves else wish):
             options = {"replicas": "--replicas", "priority": "--priority", "timeLimit": "--time-limit"}
             address = f"{target.path}/actions/{action}"
             told = client.call("POST", address, body=body | {"uid": job["uid"]}, options=options).body
@@ -154,8 +167,11 @@ def _steps(wish: _Wish) -> list[tuple[str, Json, str]]:
     return steps
 
 
-def _move(client: Client, target: Target, job: Json, queue: str, limit: str | None) -> Json:
-    """Submit a waiting job again in another queue, and cancel it in its own; the new one."""
+def _move(client: Client, target: Target, job: Json, wish: _Wish) -> Json:
+    """Submit a waiting job again in another queue, with the limit and the priority that are asked for, and cancel it in
+    its own; the new one.
+    """
+    queue, limit = wish.queue, wish.time_limit
     if (job.get("members") or {}).get("bound") or job.get("phase") not in WAITING:
         raise Failure(
             f"{target} is {job.get('phase')}: only a job that waits gets another queue.",
@@ -164,8 +180,8 @@ def _move(client: Client, target: Target, job: Json, queue: str, limit: str | No
     own = job.get("timeLimit") or {}
     if limit is None and own.get("source") == "job" and own.get("seconds"):
         limit = f"{own['seconds']}s"
-    query = {"queue": queue, "timeLimit": limit}
-    options = {"queue": "--queue", "timeLimit": "--time-limit"}
+    query = {"queue": queue, "timeLimit": limit, "priority": wish.priority}
+    options = {"queue": "--queue", "timeLimit": "--time-limit", "priority": "--priority"}
     answer = client.call("POST", f"{target.path}/actions/resubmit", query=query, options=options)
     print_warnings(answer.body["warnings"], f"{target}: ")
     client.delete(target.path)
