@@ -232,6 +232,7 @@ def test_an_array_is_a_job_for_each_index() -> None:
     found = translated("--array=1-9:2%2")
     env = environment(found)
     assert (found.array, env["SLURM_ARRAY_TASK_COUNT"], env["SLURM_ARRAY_TASK_MAX"]) == ("1-9:2%2", "5", "9")
+    assert env["SLURM_JOB_ID"] == f"{env['SLURM_ARRAY_JOB_ID']}-$(T9K_ARRAY_INDEX)", "each element has its own"
     assert becomes(found)["--array=1-9:2%2"] == "5 jobs, fit-x-1 to -9, at most 2 at once"
     assert found.fields["array"] == "line 2, --array=1-9:2%2"
     several = pod(translated("--array=0-1 -N2"))["spec"]["affinity"]["podAntiAffinity"]

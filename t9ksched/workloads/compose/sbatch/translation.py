@@ -13,6 +13,7 @@ from t9ksched.model.errors import FieldError, Invalid, child
 from t9ksched.model.names import (
     AFTER_ANNOTATION,
     AFTER_CANCEL_ANNOTATION,
+    ARRAY_INDEX_VARIABLE,
     ARRAY_LABEL,
     GROUP_LABEL,
     QUEUE_LABEL,
@@ -193,6 +194,8 @@ def _environment(wanted: Plan, around: Around) -> dict[str, str]:
     if "array" in values:
         indices = read_array(values["array"]).indices
         found |= {"SLURM_ARRAY_JOB_ID": around.name, "SLURM_ARRAY_TASK_COUNT": len(indices)}
+        # The name of the element: scripts make folders of this name, each its own.
+        found |= dict.fromkeys(("SLURM_JOB_ID", "SLURM_JOBID"), f"{around.name}-$({ARRAY_INDEX_VARIABLE})")
         found |= {"SLURM_ARRAY_TASK_MIN": indices[0], "SLURM_ARRAY_TASK_MAX": indices[-1]}
     return {name: str(value) for name, value in found.items() if value != ""}
 
