@@ -5,7 +5,7 @@ most `Family.most` sets of label values are kept apart; further ones are counted
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 import prometheus_client
@@ -45,13 +45,15 @@ class Meter:
         assert self._histogram is not None, f"{self.family.name} is a counter"
         (self._histogram.labels(*self._bounded(values)) if values else self._histogram).observe(seconds)
 
-    def expect(self, values: Sequence[tuple[str, ...]]) -> "Meter":
-        """Have samples of these values from the beginning, so that a rate begins at 0."""
+    def expect(self, values: Iterable[tuple[str, ...]]) -> "Meter":
+        """Have samples of these values before anything is counted, as many as there may be: a rate sees nothing of a
+        series that begins with its first event.
+        """
         for each in values:
-            if self._counter is not None:
-                self._counter.labels(*self._bounded(each))
-            elif self._histogram is not None:
-                self._histogram.labels(*self._bounded(each))
+            if each in self._known or (self.family.most is not None and len(self._known) >= self.family.most):
+                continue
+            self._known.add(each)
+            (self._counter or self._histogram).labels(*each)  # type: ignore[union-attr]
         return self
 
     def lines(self) -> Iterator[str]:

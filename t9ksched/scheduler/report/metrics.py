@@ -29,7 +29,7 @@ from t9ksched.serving.exposition import Sample
 from t9ksched.serving.meters import cut_by
 from t9ksched.store.job_overrides import STOPPABLE
 
-_NODES_A_SLICE: Final = 200
+_NODES_A_SLICE: Final = 100
 _LINES_A_SLICE: Final = 1000
 _NOTHING: Final[Mapping[Any, int]] = {}
 _SECOND: Final = 1_000_000_000
@@ -82,6 +82,7 @@ class MetricsPage:
         for family, found in samples.items():
             lines += family.head(openmetrics)
             await _take(family.page(found, self.cut), lines)
+        self.state.meters.expect_queues(sorted(self.state.queues))
         for meter in self.state.meters.all:
             lines += meter.family.head(openmetrics)
             await _take(meter.lines(), lines)

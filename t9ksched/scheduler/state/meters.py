@@ -1,5 +1,6 @@
 """What the scheduler counts and times where it happens, for the metrics page. Durations are of the steady clock."""
 
+from collections.abc import Iterable
 from typing import Final
 
 from t9ksched.serving.exposition import Family
@@ -98,6 +99,12 @@ class Meters:
         self.evictions_declined = Meter(EVICTIONS_DECLINED).expect([(REFUSED,), (LATER,)])
         self.taken_back = Meter(TAKEN_BACK_GANGS).expect([(one,) for one in TAKEN_BACK])
         self.database = Meter(DATABASE)
+
+    def expect_queues(self, queues: Iterable[str]) -> None:
+        """Have series of these queues before anything happens in them."""
+        for queue in queues:
+            self.waited.expect([(queue,)])
+            self.preempted.expect([(queue, PREEMPTION), (queue, RESERVATION)])
 
     def asked_database(self, kind: str, outcome: str, seconds: float) -> None:
         """The database was asked something, or told."""

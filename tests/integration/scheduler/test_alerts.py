@@ -1,9 +1,12 @@
-"""Alerts on the dev cluster: for each the reason is caused, the page is read, and its expression says so; before, and
-while all goes well, none does. How long an alert waits is left out here: `tests/unit/monitoring` has that.
+"""Alerts and panels on the dev cluster. For each alert the reason is caused, the page is read, and its expression says
+so; before, and while all goes well, none does. How long an alert waits is left out here: `tests/unit/monitoring` has
+that.
 """
 
 import asyncio
+import json
 import shutil
+import time
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -11,7 +14,7 @@ from pathlib import Path
 import yaml
 
 from t9ksched.devcluster.faults.faults import Rule
-from t9ksched.kube.resources import CONFIGMAPS, PODS
+from t9ksched.kube.resources import CONFIGMAPS, NODES, PODS
 from t9ksched.kube.setup.rbac import SCHEDULER
 from t9ksched.model import names
 from t9ksched.scheduler.decide.configuration import CONFIG_MAP, EVENT_REFUSED, KEY
@@ -26,6 +29,7 @@ from tests.integration.scheduler.test_card_drift import offer
 from tests.integration.scheduler.test_cards import forge
 from tests.integration.world import GPU, World
 
+_DASHBOARDS = Path(__file__).parents[3] / "deploy/monitoring/dashboards"
 _RULES = yaml.safe_load((Path(__file__).parents[3] / "deploy/monitoring/rules.yaml").read_text())["spec"]["groups"]
 ALERTS = {rule["alert"]: rule["expr"] for group in _RULES for rule in group["rules"] if "alert" in rule}
 RECORDS = {rule["record"]: rule["expr"] for group in _RULES for rule in group["rules"] if "record" in rule}
@@ -74,6 +78,29 @@ async def test_none_while_all_goes_well(world: World, start: Start, queue: str) 
         after = await page(service)
         assert 't9ksched_binds_total{outcome="bound"} 8' in after
         assert active(before, after) == set()
+
+
+async def test_panels_have_data(world: World, start: Start, store: Store) -> None:
+    """All but those of REST, of what did not happen, and of what the cluster has none of."""
+    await world.play(2, 8)
+    name = f"{world.run}-panels"
+    await store.queues.create(name, {}, world.queue_spec | {"quota": {"requests": {GPU: "9"}}}, {"everyone": True})
+    database = promql.Database()
+    async with start() as service:
+        database.scrape(await page(service), 0.0)
+        await world.create(world.pod("a", 2, queue=name), world.pod("b", 7, queue=name), world.pod("c", 1, queue=name))
+        await world.running("a", "b")
+        await world.event(names.EVENT_WAITING, "c")
+        for minute in (1, 2):
+            database.scrape(await page(service), minute * 60.0)
+    empty = set()
+    for path in sorted(_DASHBOARDS.glob("*.json")):
+        for panel in json.loads(path.read_text())["panels"]:
+            for target in panel.get("targets", ()):
+                expression = target["expr"].replace("$queue", ".*")
+                if "t9ksched_api_" not in expression and not promql.evaluate(expression, 120.0, database):
+                    empty.add(panel["title"])
+    assert empty == {"Cards out of work"}
 
 
 def test_a_scheduler_that_waits_to_lead_is_no_leader() -> None:
@@ -184,6 +211,47 @@ async def test_bindings_that_are_refused_and_an_api_server_that_throttles(
         assert 't9ksched_binds_total{outcome="throttled"} 5' in later
         if 't9ksched_kube_requests_total{method="POST",code="429"} 5' in later:  # faults of a server, not of its client
             assert "T9kschedApiServerThrottles" in active(after, later)
+
+
+async def test_a_gang_that_stays_in_part(world: World, start: Start, queue: str) -> None:
+    await world.play(1, 4)
+    late = 0
+    async with start(clock=lambda: time.time_ns() + late, gang_bind_timeout=100_000) as service:
+        before = await page(service)
+        binding = {"verb": "create", "resource": "pods/binding"}
+        world.faults.rules = [Rule(**binding, count=1, latency=0.001), Rule(**binding, status=403)]
+        await world.gang("g", 2, 1, queue)
+
+        async def found() -> set[str]:
+            return active(before, await page(service))
+
+        async with asyncio.timeout(60):
+            while not service.state.partial:  # noqa: ASYNC110
+                await asyncio.sleep(0.05)
+        assert "T9kschedGangPartial" not in await found()
+        late = 1300 * 1_000_000_000
+        assert "T9kschedGangPartial" in await found()
+        assert "t9ksched_gangs_partial 1" in await page(service)
+        world.faults.rules = []
+        await world.running("g-0", "g-1")
+        assert "T9kschedGangPartial" not in await found()
+
+
+async def test_nodes_that_are_not_ready(world: World, start: Start, queue: str) -> None:
+    await world.play(2, 4)
+    async with start() as service:
+        before = await page(service)
+        assert active(before, before) == set()
+        assert world.agents is not None
+        await world.agents.stop()
+        away = {"status": {"conditions": [{"type": "Ready", "status": "False"}]}}
+        await world.client.patch(NODES, world.nodes[0], None, away, subresource="status")
+
+        async def found() -> set[str]:
+            return active(before, await page(service))
+
+        assert await until(found, "T9kschedNodesAway") == {"T9kschedNodesAway"}
+        assert 'state="away"} 4' in await page(service)
 
 
 async def test_a_database_that_is_away(world: World, start: Start, queue: str, store: Store, tmp_path: Path) -> None:

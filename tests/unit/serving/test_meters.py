@@ -39,7 +39,9 @@ def test_a_histogram_counts_into_its_buckets() -> None:
 
 
 def test_what_is_expected_is_there_before_it_is_counted() -> None:
-    assert values(Meter(COUNTED).expect([("x", "why")])) == {("a_total", "x", "why"): 0}
+    meter = Meter(COUNTED).expect([("x", "why"), ("y", "why"), ("z", "why"), ("x", "why")])
+    assert values(meter) == {("a_total", "x", "why"): 0, ("a_total", "y", "why"): 0}
+    assert meter.cut == 0, "nothing was counted"
 
 
 def test_a_counter_takes_no_durations() -> None:

@@ -117,5 +117,5 @@ async def test_a_thousand_queues_are_cut_and_that_is_told() -> None:
     for each in range(1000):
         state.meters.preempted.add(f"q{each}", PREEMPTION)
     text = await read(MetricsPage(state))
-    assert text.count("t9ksched_preempted_pods_total{") == 401
+    assert text.count("t9ksched_preempted_pods_total{") == 401, "and those that are counted together"
     assert 't9ksched_metric_samples_cut_total{family="t9ksched_preempted_pods_total"} 600' in text
