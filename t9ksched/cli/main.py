@@ -26,6 +26,7 @@ SERVER_PACKAGES = frozenset(
         "hpack",
         "kubernetes",
         "numpy",
+        "prometheus_client",
         "psycopg",
         "pydantic",
         "pydantic_settings",

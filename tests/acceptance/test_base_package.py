@@ -15,7 +15,11 @@ from tests.acceptance.base_only import ROOT, importable
 from tests.acceptance.conftest import EXAMPLES, TIMEOUT_SECONDS, Done, Up, environment, until
 
 SCRIPT = Path(__file__).with_name("base_only.py")
-IMPORTED_AS = {"fastapi-offline": "fastapi_offline", "pydantic-settings": "pydantic_settings"}
+IMPORTED_AS = {
+    "fastapi-offline": "fastapi_offline",
+    "prometheus-client": "prometheus_client",
+    "pydantic-settings": "pydantic_settings",
+}
 
 
 def base(*arguments: str, up: Up | None = None, database: Path | None = None) -> Done:
