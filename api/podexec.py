@@ -6,6 +6,8 @@ minute. Each command is on record, by its program alone: its words may be secret
 import asyncio
 import base64
 from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing, suppress
+from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
@@ -13,6 +15,7 @@ from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from api.auth import Caller
+from api.http.conversation import Left, Lines
 from api.http.problems import Problem, from_kube
 from api.http.streams import HEADERS
 from api.jobpods import JobPod
@@ -27,6 +30,10 @@ from t9ksched.store.history import Event
 MEDIA: Final = "text/plain"
 _RIGHT: Final = ("exec", "create")
 _SHOWN: Final = 100
+_ALIVE_SECONDS: Final = 15.0
+"""How often a command that writes nothing is said to run."""
+_FAREWELL_SECONDS: Final = 1.0
+_LARGEST: Final = 1 << 16
 _LOST: Final = "the right to run commands here was taken away"
 
 
@@ -54,8 +61,9 @@ async def started(
     command: Sequence[str],
     container: str,
     stdin: str,
+    talk: "Talk | None" = None,
 ) -> "ExecResponse":
-    """A command that runs.
+    """A command that runs; with `talk` what is typed comes while it does.
 
     Raises:
         Problem: it may not, or cannot.
@@ -66,7 +74,9 @@ async def started(
     if not isinstance(services.kube, ExecPort):
         raise Problem("Unavailable", "this service cannot run commands")
     query = [("command", word) for word in command]
-    query += [("container", container), ("stdout", "true"), ("stderr", "true"), *([("stdin", "true")] if stdin else [])]
+    terminal = talk is not None and talk.terminal
+    query += [("container", container), ("stdout", "true"), *([("tty", "true")] if terminal else [("stderr", "true")])]
+    query += [("stdin", "true")] if stdin or talk is not None else []
     await _record(services, caller, job, job_pod, command, container)
     try:
         running = await services.kube.exec(namespace, job_pod.name, query)
@@ -75,6 +85,8 @@ async def started(
     except ApiError as error:
         raise from_kube(error, f"a command in pod {job_pod.name}") from error
     services.exec_streams.join(caller.user, running)
+    if talk is not None:
+        return Conversation(services, caller, job_pod, running, talk)
     return ExecResponse(services, caller, job_pod, running, stdin.encode())
 
 
@@ -107,6 +119,7 @@ class ExecResponse(StreamingResponse):
         self._running = running
         self._stdin = stdin
         self._refused = False
+        self._fault = ""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
@@ -119,12 +132,15 @@ class ExecResponse(StreamingResponse):
         review = asyncio.create_task(until_refused(self._services, self._caller, *_RIGHT, self._pod, self._end))
         typing = asyncio.create_task(self._type())
         try:
-            async for channel, data in self._running:
+            async for channel, data in _living(self._running):
+                if not channel:
+                    yield b"\n"
+                    continue
                 name = "stderr" if channel == STDERR else "stdout"
                 yield _line({"stream": name, "data": base64.b64encode(data).decode()})
             yield _line({"exitCode": self._running.exit_code})
         except ApiError as error:
-            yield _line({"error": _LOST if self._refused else error.message})
+            yield _line({"error": self._fault or (_LOST if self._refused else error.message)})
         finally:
             for task in (review, typing):
                 task.cancel()
@@ -137,6 +153,99 @@ class ExecResponse(StreamingResponse):
     async def _end(self) -> None:
         self._refused = True
         await self._running.aclose()
+
+
+@dataclass(frozen=True)
+class Talk:
+    """What a client says while its command runs. `size` is that of its terminal, columns and rows."""
+
+    lines: Lines
+    terminal: bool
+    size: tuple[int, int] | None
+
+
+class Conversation(ExecResponse):
+    """The same, while the client goes on with its body: lines with `stdin` in base64, `columns` and `rows`, or `end`
+    for the end of standard input. A client that leaves ends the command.
+    """
+
+    def __init__(self, services: Services, caller: Caller, job_pod: JobPod, running: Executing, talk: Talk) -> None:
+        super().__init__(services, caller, job_pod, running, b"")
+        self._talk = talk
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+            async with aclosing(self._told()) as parts:
+                async for part in parts:
+                    await send({"type": "http.response.body", "body": part, "more_body": True})
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_FAREWELL_SECONDS):  # a client that still sends would lose the last line
+                    await self._talk.lines.end()
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+        finally:
+            self._services.exec_streams.leave(self._caller.user, self._running)
+            await self._running.aclose()
+
+    async def _type(self) -> None:
+        if self._talk.terminal and self._talk.size is not None:
+            await self._running.resize(*self._talk.size)
+        try:
+            while (told := await self._talk.lines.next()) is not None:
+                await self._take(told)
+            await self._talk.lines.gone()
+        except Left:
+            pass
+        except (Problem, ValueError) as error:
+            self._fault = error.detail if isinstance(error, Problem) else str(error)
+        await self._running.aclose()
+
+    async def _take(self, told: Mapping[str, Any]) -> None:
+        if unknown := next((key for key in told if key not in ("stdin", "end", "columns", "rows")), None):
+            raise ValueError(f"{unknown[:100]!r} is unknown: a line has stdin, end, or columns and rows")
+        if "stdin" in told:
+            try:
+                data = base64.b64decode(told["stdin"], validate=True)
+            except (ValueError, TypeError):
+                raise ValueError("stdin is not written in base64") from None
+            await self._running.write(data)
+        if told.get("end"):
+            await self._running.end_input()
+        if self._talk.terminal and (size := size_of(told)) is not None:
+            await self._running.resize(*size)
+
+
+def size_of(told: Mapping[str, Any]) -> tuple[int, int] | None:
+    """The columns and rows of a terminal; None where they are not said. Raises ValueError where they are none."""
+    size = told.get("columns"), told.get("rows")
+    if size == (None, None):
+        return None
+    for one in size:
+        if isinstance(one, bool) or not isinstance(one, int) or not 0 < one < _LARGEST:
+            raise ValueError(f"columns and rows are whole numbers from 1 to {_LARGEST - 1}")
+    return int(size[0] or 0), int(size[1] or 0)
+
+
+async def _living(running: Executing) -> AsyncGenerator[tuple[int, bytes], None]:
+    """What a command writes; channel 0 from time to time, where it writes nothing."""
+    parts = aiter(running)
+    pending: asyncio.Future[tuple[int, bytes]] | None = None
+    try:
+        while True:
+            pending = pending or asyncio.ensure_future(anext(parts))
+            done, _ = await asyncio.wait({pending}, timeout=_ALIVE_SECONDS)
+            if not done:
+                yield 0, b""
+                continue
+            try:
+                part = pending.result()
+            except StopAsyncIteration:
+                return
+            pending = None
+            yield part
+    finally:
+        if pending is not None:
+            pending.cancel()
 
 
 def _line(told: dict[str, Any]) -> bytes:

@@ -141,7 +141,8 @@ class Envelope:
             nonlocal status, streams
             if message["type"] == "http.response.start":
                 streams = is_stream(message)
-                whole = await self._bin.take(body, address_of(scope.get("client")))
+                talks = body.left and streams  # what is left of the body belongs to a conversation
+                whole = not talks and await self._bin.take(body, address_of(scope.get("client")))
                 status = message["status"]
                 message["headers"] = [*message["headers"], *told, *GUARDS, (b"x-request-id", request_id.encode())]
                 if not whole and _CLOSE not in message["headers"]:

@@ -11,6 +11,7 @@ from api.auth import User, guarded
 from api.http.parameters import known_parameters
 from api.http.responses import answer, at, documented, problems
 from api.schemas import Release, WhoAmI
+from api.services import Given
 from t9ksched import version
 
 router = guarded("/apis/v1/whoami", "about")
@@ -24,7 +25,7 @@ public = APIRouter(tags=["about"], dependencies=[Depends(known_parameters)])
     summary="The token's user, and what the token allows",
     responses=documented({200: WhoAmI}),
 )
-async def who_am_i(caller: User) -> Response:
+async def who_am_i(services: Given, caller: User) -> Response:
     return answer(
         {
             "user": caller.user,
@@ -33,6 +34,7 @@ async def who_am_i(caller: User) -> Response:
             "queues": sorted(caller.queues),
             "token": caller.token,
             "expiresAt": at(caller.expires_at),
+            "exec": services.exec_allowed,
         }
     )
 

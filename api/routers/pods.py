@@ -1,5 +1,6 @@
 """`/apis/v1/workloads/…/pods` and `…/log`: the pods of a job, and what they have written."""
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Final
@@ -8,13 +9,15 @@ from fastapi import Depends, Query, Request
 from starlette.responses import Response
 
 from api.auth import Actor, Caller, User, guarded
+from api.http.bodies import BODY_SECONDS
+from api.http.conversation import NDJSON, Left, Lines
 from api.http.middleware import HEAD
 from api.http.parameters import moment_text
 from api.http.problems import Problem, invalid
 from api.http.responses import BODY, answer, body_of, documented
 from api.jobpods import JobPod, pods_of
 from api.podexec import MEDIA as EXEC_MEDIA
-from api.podexec import check_place, started
+from api.podexec import Talk, check_place, size_of, started
 from api.podlogs import MEDIA, opened
 from api.routers.jobactions import seen
 from api.schemas import ExecBody, JobPods
@@ -154,7 +157,11 @@ async def job_log(
     description="Only where the administrator has turned it on (`deploy/overlays/exec`), in pods of jobs on record"
     " outside system namespaces, and if the cluster lets the caller `create` `pods/exec`: it is asked at the start and"
     " each minute. Every command is audited. The answer has a line of JSON (`ExecPart`) for each part of output,"
-    " as it comes, and last how the command ended; there is no terminal.",
+    " as it comes, and last how the command ended; an empty line says that it still runs. With the content type"
+    " `application/x-ndjson` the body is a conversation, which goes on while the command runs: its first line is an"
+    " object with `command`, `container` and, for a terminal, `terminal`, `columns` and `rows`; each further line has"
+    " `stdin` in base64, `end` for the end of standard input, or new `columns` and `rows`. A proxy in between must not"
+    " hold bodies back. A client that leaves ends the command.",
     responses=documented({}, 403, 404, 409, *BODY, 422, 503) | _OUTPUT,
     response_class=Response,
     openapi_extra=body_of(ExecBody),
@@ -168,26 +175,62 @@ async def run_command(
     caller: Actor,
     rank: Annotated[int | None, Query(ge=0, lt=_MOST, description="In which pod; absent: the first")] = None,
 ) -> Response:
-    body = await services.bodies.mapping(request, caller.user)
-    command, container, stdin = _command(body)
+    lines = Lines(request.receive) if _talks(request) else None
+    body = await services.bodies.mapping(request, caller.user) if lines is None else await _first(lines)
+    command, container, stdin = _command(body, talks=lines is not None)
+    talk = None if lines is None else _talk(lines, body)
     _, job = await seen(services, caller, namespace, kind, name)
     await check_place(services, job)
     title = f"{job['kind']}/{job['name']}"
     chosen = _of_rank(await pods_of(services, job), rank, title)
     asked = LogQuery(container, {}, {}).of(chosen)
-    return await started(services, caller, job, chosen, command, asked["container"], stdin)
+    return await started(services, caller, job, chosen, command, asked["container"], stdin, talk)
 
 
-def _command(body: Mapping[str, Any]) -> tuple[list[str], str, str]:
+def _talks(request: Request) -> bool:
+    return request.headers.get("content-type", "").partition(";")[0].strip().lower() == NDJSON
+
+
+async def _first(lines: Lines) -> dict[str, Any]:
+    """The first line of a conversation, which says what to run.
+
+    Raises:
+        Problem: there is none.
+    """
+    try:
+        async with asyncio.timeout(BODY_SECONDS):
+            told = await lines.next()
+    except TimeoutError:
+        detail = f"the first line did not arrive within {BODY_SECONDS:g} seconds"
+        raise Problem("Malformed", detail, status=408, headers={"Connection": "close"}) from None
+    except Left:
+        raise Problem("Malformed", "the body did not arrive", headers={"Connection": "close"}) from None
+    if told is None:
+        raise Problem("Malformed", "the body has no line that says what to run")
+    return told
+
+
+def _talk(lines: Lines, body: Mapping[str, Any]) -> Talk:
+    terminal = body.get("terminal", False)
+    if not isinstance(terminal, bool):
+        raise invalid([FieldError("terminal", "is neither true nor false")])
+    try:
+        return Talk(lines, terminal, size_of(body))
+    except ValueError as error:
+        raise invalid([FieldError("columns", str(error))]) from None
+
+
+def _command(body: Mapping[str, Any], *, talks: bool) -> tuple[list[str], str, str]:
     """The words, the container and the input that a body names.
 
     Raises:
         Problem: it names none, or something else.
     """
+    known = ("command", "container", *(("terminal", "columns", "rows") if talks else ("stdin",)))
     faults = [
-        FieldError(key, "is unknown: the fields are command, container and stdin")
+        FieldError(key, f"is unknown: the fields are {', '.join(known[:-1])} and {known[-1]}")
         for key in body
-        if key not in ("command", "container", "stdin")
+        if key not in known
     ]
     command, container, stdin = body.get("command"), body.get("container", ""), body.get("stdin", "")
     if (

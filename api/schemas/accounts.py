@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from api.schemas.base import Continue, Shape
 
@@ -60,3 +60,4 @@ class WhoAmI(Shape):
     queues: list[str]
     token: str
     expiresAt: str | None
+    exec: bool = Field(description="whether this service runs commands in pods")

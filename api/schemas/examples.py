@@ -47,6 +47,7 @@ EXAMPLES: Final[dict[str, Any]] = {
     "event": "started",
     "events": ["ended", "failed"],
     "every": "weekly",
+    "exec": False,
     "expected": {_UID: 3600.0},
     "expiresAt": "2031-08-01T00:00:00Z",
     "failed": 0,

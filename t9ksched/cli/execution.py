@@ -1,24 +1,20 @@
 """Runs a command in a pod over the Kubernetes API, with this process's own input, output and terminal."""
 
 import asyncio
-import contextlib
-import os
 import signal
 import sys
-import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import aclosing
 from pathlib import Path
 from typing import Any
 
+from t9ksched.cli import terminals
 from t9ksched.cli.failure import Failure
 from t9ksched.kube.errors import ApiError
 from t9ksched.kube.port import STDERR
 from t9ksched.kube.resources import PODS
 from t9ksched.kube.transport.config import ConfigError, connect
 from t9ksched.kube.transport.exec_stream import ExecStream
-
-_PART = 65_536
 
 
 async def run_in_pod(
@@ -49,7 +45,7 @@ async def run_in_pod(
 
 async def _attached(stream: ExecStream, *, stdin: bool, tty: bool) -> int:
     """Pass on what is typed and what is written, until the command ends."""
-    with _raw(tty):
+    with terminals.raw(tty):
         tasks = [asyncio.create_task(_typed(stream))] if stdin else []
         if tty:
             await _size(stream)
@@ -69,44 +65,13 @@ async def _attached(stream: ExecStream, *, stdin: bool, tty: bool) -> int:
 
 
 async def _typed(stream: ExecStream) -> None:
-    """Give it this process's standard input. A thread reads it, which does not keep the process from ending."""
+    """Give it this process's standard input."""
     loop, parts = asyncio.get_running_loop(), asyncio.Queue[bytes]()
-
-    def read() -> None:
-        while True:
-            try:
-                part = os.read(sys.stdin.fileno(), _PART)
-            except OSError:
-                part = b""
-            with contextlib.suppress(RuntimeError):  # the loop has ended meanwhile
-                loop.call_soon_threadsafe(parts.put_nowait, part)
-            if not part:
-                return
-
-    threading.Thread(target=read, name="stdin", daemon=True).start()
+    terminals.typed(lambda part: loop.call_soon_threadsafe(parts.put_nowait, part))
     while part := await parts.get():
         await stream.write(part)
     await stream.end_input()
 
 
 async def _size(stream: ExecStream) -> None:
-    size = os.get_terminal_size(sys.stdin.fileno())  # not what variables say: it changes
-    await stream.resize(size.columns, size.lines)
-
-
-@contextlib.contextmanager
-def _raw(tty: bool) -> Iterator[None]:
-    """Let the terminal of this process pass on every key, and give it back as it was."""
-    if not tty:
-        yield
-        return
-    import termios
-    from tty import setraw
-
-    descriptor = sys.stdin.fileno()
-    before = termios.tcgetattr(descriptor)
-    setraw(descriptor, termios.TCSADRAIN)  # what was typed ahead stays
-    try:
-        yield
-    finally:
-        termios.tcsetattr(descriptor, termios.TCSADRAIN, before)
+    await stream.resize(*terminals.size())

@@ -51,7 +51,16 @@ def _several(asked: Mapping[str, Any]) -> bool:
     return (asked.get("replicas") or 1) > 1
 
 
-def talk(client: Client, job: Mapping[str, Any], command: list[str], kubeconfig: Path) -> int:
+def check_service(client: Client) -> None:
+    """Check that the service runs commands in pods, where no kubeconfig is known. Raises Failure."""
+    if not client.get("/apis/v1/whoami").get("exec"):
+        raise Failure(
+            "There is no kubeconfig here, and this service runs no commands in pods.",
+            remedy="Commands are run with your own rights in the cluster: name your kubeconfig by --kubeconfig FILE.",
+        )
+
+
+def talk(client: Client, job: Mapping[str, Any], command: list[str], kubeconfig: Path | None) -> int:
     """Run the command in the pod of a job that was submitted; its exit code. Afterwards the job is deleted.
 
     Raises:
@@ -60,12 +69,8 @@ def talk(client: Client, job: Mapping[str, Any], command: list[str], kubeconfig:
     target = Target(str(job["namespace"]), str(job["kind"]), str(job["name"]))
     with ends_with_us(client, target):
         pod = _running(client, target)
-        from t9ksched.cli.execution import run_in_pod
-
-        query = [("command", word) for word in command]
-        query += [("container", pod["containers"][0]), ("stdin", "true"), ("stdout", "true"), ("tty", "true")]
         try:
-            code = asyncio.run(run_in_pod(kubeconfig, target.namespace, pod, query, stdin=True, tty=True))
+            code = _run(client, target, pod, command, kubeconfig)
         except Failure as failure:
             raise Failure(
                 failure.message, details=_why_over(client, target), remedy=failure.remedy, name=failure.name
@@ -74,6 +79,18 @@ def talk(client: Client, job: Mapping[str, Any], command: list[str], kubeconfig:
         if code == _KILLED and (why := _why_over(client, target)):
             raise Failure("The command was ended with its pod.", details=why)
         return code
+
+
+def _run(client: Client, target: Target, pod: dict[str, Any], command: list[str], kubeconfig: Path | None) -> int:
+    if kubeconfig is None:
+        from t9ksched.cli.serviceexec import run_by_service
+
+        return run_by_service(client, target, None, {"command": command}, stdin=True, tty=True)
+    from t9ksched.cli.execution import run_in_pod
+
+    query = [("command", word) for word in command]
+    query += [("container", pod["containers"][0]), ("stdin", "true"), ("stdout", "true"), ("tty", "true")]
+    return asyncio.run(run_in_pod(kubeconfig, target.namespace, pod, query, stdin=True, tty=True))
 
 
 def _running(client: Client, target: Target) -> dict[str, Any]:

@@ -130,8 +130,10 @@ class Up:
         files: int | None = None,
         fresh: bool = False,
         below: Sequence[str] = (),
+        also: Mapping[str, str] | None = None,
     ) -> None:
-        """`admin` is the kubeconfig with which `kube` speaks to the cluster; usually what `up` told.
+        """`also` is in its environment. `admin` is the kubeconfig with which `kube` speaks to the cluster; usually what
+        `up` told.
 
         `files` is how many descriptors the process may have. With `fresh` it is started from nothing, as users do it;
         with `below` by that command.
@@ -147,10 +149,11 @@ class Up:
                 stdout=subprocess.PIPE,
                 stderr=self._log,
                 text=True,
-                env=environment(),
+                env=environment() | dict(also or {}),
             )
         else:
-            self.process = forkserver.start("t9ksched", arguments, environment(), stderr=self._log, piped=True)
+            variables = environment() | dict(also or {})
+            self.process = forkserver.start("t9ksched", arguments, variables, stderr=self._log, piped=True)
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
         assert line, Path(self._log.name).read_text()

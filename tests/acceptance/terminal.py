@@ -8,6 +8,7 @@ import struct
 import subprocess
 import sys
 import termios
+from collections.abc import Mapping
 
 import pytest
 
@@ -17,10 +18,10 @@ from tests.acceptance.conftest import TIMEOUT_SECONDS, Up, environment
 class Terminal:
     """A command on a terminal of its own."""
 
-    def __init__(self, up: Up, *words: str) -> None:
+    def __init__(self, up: Up, *words: str, also: Mapping[str, str] | None = None) -> None:
         self._ours, theirs = pty.openpty()
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 100, 0, 0))
-        variables = environment(up.data_dir) | {"COLUMNS": "200", "LINES": "50"}  # what is not so
+        variables = environment(up.data_dir) | {"COLUMNS": "200", "LINES": "50"} | dict(also or {})  # what is not so
         self.process = subprocess.Popen(
             [sys.executable, "-m", "t9ksched", *words],
             env=variables | {"TERM": "xterm"},

@@ -81,11 +81,13 @@ def run(
     query = {"namespace": asked.get("namespace"), "timeLimit": asked.pop("time_limit", None), "startAfter": begin}
     query |= {"reservation": asked.pop("reservation", None)}
     query |= after_query(after, cancel=after_cancel) | {"array": array}
-    config = None
+    config, by_service = None, False
     if pty:
         others = {"array": array, "follow": follow_it, "json": output is Output.json}
         interactive.check(asked, others, dry_run=dry_run)
-        config = None if dry_run else kubeconfig_of(kubeconfig, data_dir_of(service), needed=True)
+        config = None if dry_run else kubeconfig_of(kubeconfig, data_dir_of(service), needed=False)
+        if by_service := not dry_run and config is None:
+            interactive.check_service(service())
     try:
         composed = compose(
             Asked(
@@ -101,7 +103,7 @@ def run(
         raise usage(error) from None
     client = service()
     jobs = send(client, composed, query, output, follow_it=follow_it, dry_run=dry_run)
-    if config is not None:
+    if config is not None or by_service:
         raise typer.Exit(interactive.talk(client, jobs[0], command, config))
 
 

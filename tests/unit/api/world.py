@@ -170,6 +170,9 @@ class Command:
     async def write(self, data: bytes) -> None:
         self.typed += data
 
+    async def resize(self, width: int, height: int) -> None:
+        self.typed += f"<{width}x{height}>".encode()
+
     async def end_input(self) -> None:
         self.typed += b"<end>"
 

@@ -42,6 +42,7 @@ async def test_whom_a_token_speaks_for(world: World, role: str) -> None:
         "queues": sorted(queues),
         "token": f"of-{role}",
         "expiresAt": f"{until.isoformat()[:19]}Z" if until else None,
+        "exec": False,
     }
     odd = await Client(world.user.url, world.user.session, secret)("GET", "/apis/v1/whoami?user=bob")
     assert odd.status == 422
