@@ -107,15 +107,15 @@ class NodePage:
         asked = {one: amount for one, amount in used.items() if one != PODS and not counts_volumes(one)}
         samples = (families.NODE_REQUESTS.sample(*one) for one in amounts(name, asked))
         state = "not_ready" if not facts.ready else "unschedulable" if facts.unschedulable else "ready"
-        told = _NodeTold(version, state, "\n".join(samples))
+        by_state: Counter[tuple[str, str, str]] = Counter()
+        unusable: Counter[tuple[str, str, str]] = Counter()
         for resource, model, card_state, count in _cards(facts, charges, used):
             if count:
-                told.cards[resource, model, card_state] += count
+                by_state[resource, model, card_state] += count
             if count and card_state == "free":
                 for shape in SHAPES:
-                    told.unusable[resource, model, str(shape)] += count % shape
-        told.unusable = +told.unusable
-        return told
+                    unusable[resource, model, str(shape)] += count % shape
+        return _NodeTold(version, state, "\n".join(samples), by_state, +unusable)
 
 
 def amounts(of: str, found: dict[str, int]) -> Iterator[Sample]:

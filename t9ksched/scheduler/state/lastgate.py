@@ -41,7 +41,8 @@ from t9ksched.workloads.registry import ENDLESS_KINDS
 if TYPE_CHECKING:
     from t9ksched.scheduler.state.state import ClusterState
 
-_ALLOWED: Final = 1024
+_ALLOWED: Final = 256
+"""So many judgements are kept; each keeps its template alive."""
 
 
 class LastGate:
