@@ -25,11 +25,12 @@ from t9ksched.scheduler.act import gang_timeouts as integrity
 from t9ksched.scheduler.act import preemption, stopping
 from t9ksched.scheduler.keep import late_starts
 from t9ksched.store import schema
+from t9ksched.workloads.registry import CONTROLLED
 from tests.chaos.invariant_checker import InvariantChecker
 from tests.chaos.repeat import START
 from tests.chaos.world import World
 
-_CRDS = ("podgroups.", "queues.", "pytorchtrainingjobs.", "mpijobs.", "notebooks.")
+_CRDS = ("podgroups.", "queues.", *(f"{row.resource}." for row in CONTROLLED))
 
 
 @cache
