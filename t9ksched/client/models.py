@@ -324,6 +324,7 @@ class WhoAmI(Value, frozen=True, kw_only=True):
     queues: list[str] = []
     token: str = ""
     expires_at: datetime | None = None
+    exec: bool = False
 
 
 T = TypeVar("T")

@@ -176,7 +176,8 @@ async def test_an_older_server_without_dra_holds_up_nothing(stage: Stage, tmp_pa
             assert await told_by(service) == []
     left_out = [entry["resource"] for entry in logs if entry["event"].startswith("the server does not serve")]
     expected = {f"{name}.resource.k8s.io" for name in DEVICES} | {"devices.scheduling.koordinator.sh"}
-    assert sorted(left_out) == sorted(expected)
+    # So are kinds of other projects.
+    assert sorted(one for one in left_out if one in expected) == sorted(expected)
     assert len(asked) == len(DEVICES), "each was asked for once"
 
 

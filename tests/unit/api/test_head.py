@@ -25,7 +25,8 @@ async def test_of_every_address(world: World) -> None:
         for client in (world.admin, world.nobody):
             whole, head = await client("GET", address), await client("HEAD", address)
             assert (head.status, head.body) == (whole.status, b""), path
-            assert told(head) == told(whole), path
+            if path != "/metrics":  # each request is counted there
+                assert told(head) == told(whole), path
 
 
 @pytest.mark.parametrize("path", ["/apis/v1/access-reviews", "/apis/v1/admin/queues/a100/actions/close"])
