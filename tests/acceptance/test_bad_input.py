@@ -34,7 +34,7 @@ def _unknown_queue(job: Json) -> None:
 
 
 def _unknown_kind(job: Json) -> None:
-    job["kind"] = "PyTorchJob"
+    job["kind"] = "TorchJob"
 
 
 def _long_name(job: Json) -> None:
