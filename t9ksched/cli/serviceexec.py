@@ -2,10 +2,9 @@
 
 import base64
 import json
-import signal
 import sys
 from collections.abc import Generator
-from contextlib import closing, suppress
+from contextlib import closing
 from typing import Any
 
 from t9ksched.cli import terminals
@@ -40,11 +39,6 @@ def _conversation(
     """What the service tells of the command, to which this process's input goes."""
     talk = Conversation(client.server, client.token, call)
 
-    def resized(*_: object) -> None:
-        columns, rows = terminals.size()
-        with suppress(OSError):  # it has ended
-            talk.say({"columns": columns, "rows": rows})
-
     def take(part: bytes) -> None:
         talk.say({"stdin": base64.b64encode(part).decode()} if part else {"end": True})
 
@@ -55,7 +49,7 @@ def _conversation(
         talk.begin(body)
         with terminals.raw(tty):
             if tty:
-                signal.signal(signal.SIGWINCH, resized)
+                terminals.resized(lambda columns, rows: talk.say({"columns": columns, "rows": rows}))
             terminals.typed(take)
             yield from talk.answer()
     finally:

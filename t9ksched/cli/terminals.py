@@ -2,9 +2,11 @@
 
 import contextlib
 import os
+import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from queue import SimpleQueue
 from typing import Final
 
 _PART: Final = 65_536
@@ -32,6 +34,22 @@ def size() -> tuple[int, int]:
     """Its columns and rows: not what variables say, for they change."""
     found = os.get_terminal_size(sys.stdin.fileno())
     return found.columns, found.lines
+
+
+def resized(take: Callable[[int, int], object]) -> None:
+    """Have `take` told the columns and rows whenever they change, by a thread: what a signal interrupts may hold a lock
+    that `take` needs, and a window that is dragged sends signals into each other.
+    """
+    changes: SimpleQueue[None] = SimpleQueue()
+    signal.signal(signal.SIGWINCH, lambda *_: changes.put(None))
+
+    def tell() -> None:
+        while True:
+            changes.get()
+            with contextlib.suppress(RuntimeError, OSError):  # nobody takes it any more
+                take(*size())
+
+    threading.Thread(target=tell, name="size", daemon=True).start()
 
 
 def typed(take: Callable[[bytes], object]) -> None:

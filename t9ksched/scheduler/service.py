@@ -332,7 +332,8 @@ class SchedulerService:
                 self._statuses.settle()
                 self.state.feed.queues.note_all(self.state.queues)
                 await recall_losses(self.state, self._store.history)
-                await write_bindings(self.state, self._port, self._store.history, self._recorder)
+                if not self._observe:  # whose history is not that of the one that binds
+                    await write_bindings(self.state, self._port, self._store.history, self._recorder)
                 await self._recorder.nodes.recall(self._store.history)
                 tasks.create_task(self._database.follow(revision))
                 tasks.create_task(self._feeds.read_late())

@@ -50,6 +50,30 @@ STATEFUL_SET: Final = GangForm(
 """A StatefulSet that asks for it by annotation."""
 
 
+def _row(
+    resource: Resource,
+    *,
+    gang: GangForm,
+    foreign: Foreign,
+    short: tuple[str, ...] = (),
+    stop: Stop | None = None,
+    endless: bool = False,
+) -> Kind:
+    """What all these kinds have in common."""
+    return Kind(
+        resource,
+        pod=None,
+        block=(),
+        short=short,
+        submitted=True,
+        followed="job",
+        stop=stop,
+        endless=endless,
+        gang=gang,
+        foreign=foreign,
+    )
+
+
 def _suspended(path: Keys) -> Stop:
     """By the flag at that path."""
 
@@ -66,13 +90,9 @@ def _suspended(path: Keys) -> Stop:
 def _training(kind: str, field: str, *short: str, elastic: bool = False) -> Kind:
     """A job of the training operator: a mapping from role to replicas."""
     bounds = Bounds(("spec", "elasticPolicy", "minReplicas"), "worker") if elastic else None
-    return Kind(
+    return _row(
         Resource("kubeflow.org", "v1", f"{kind.partition('.')[0].lower()}s", kind),
-        pod=None,
-        block=(),
         short=short,
-        submitted=True,
-        followed="job",
         stop=_suspended((*_RUN_POLICY, "suspend")),
         gang=GangForm(
             groups=(Groups(("spec", field), "mapping"),),
@@ -84,13 +104,9 @@ def _training(kind: str, field: str, *short: str, elastic: bool = False) -> Kind
     )
 
 
-_JOBSET: Final = Kind(
+_JOBSET: Final = _row(
     Resource("jobset.x-k8s.io", "v1alpha2", "jobsets", "JobSet"),
-    pod=None,
-    block=(),
     short=("js",),
-    submitted=True,
-    followed="job",
     stop=_suspended(("spec", "suspend")),
     gang=GangForm(
         groups=(
@@ -113,12 +129,8 @@ _JOBSET: Final = Kind(
     ),
 )
 
-_MPI_V2: Final = Kind(
+_MPI_V2: Final = _row(
     Resource("kubeflow.org", "v2beta1", "mpijobs", "MPIJob.kubeflow.org"),
-    pod=None,
-    block=(),
-    submitted=True,
-    followed="job",
     stop=_suspended((*_RUN_POLICY, "suspend")),
     gang=GangForm(
         groups=(Groups(("spec", "mpiReplicaSpecs"), "mapping"),),
@@ -132,13 +144,9 @@ _MPI_V2: Final = Kind(
     foreign=Foreign(MPI, deadline=_DEADLINE, selector=_JOB_NAME, direct=False, index=_REPLICA_INDEX),
 )
 
-_LWS: Final = Kind(
+_LWS: Final = _row(
     Resource("leaderworkerset.x-k8s.io", "v1", "leaderworkersets", "LeaderWorkerSet"),
-    pod=None,
-    block=(),
     short=("lws",),
-    submitted=True,
-    followed="job",
     endless=True,
     gang=GangForm(
         groups=(
@@ -176,12 +184,8 @@ _LWS: Final = Kind(
 
 def _ray(kind: str, cluster: Keys, *, below: bool, stop: Stop | None, foreign: Foreign, endless: bool = False) -> Kind:
     """A kind of Ray, by where it describes the cluster: a head, and groups of workers."""
-    return Kind(
+    return _row(
         Resource("ray.io", "v1", f"{kind.lower()}s", kind),
-        pod=None,
-        block=(),
-        submitted=True,
-        followed="job",
         endless=endless,
         stop=stop,
         gang=GangForm(
@@ -205,12 +209,8 @@ def _ray(kind: str, cluster: Keys, *, below: bool, stop: Stop | None, foreign: F
 
 
 _RAY_CLUSTER: Final = "ray.io/cluster"
-_TRAIN_JOB: Final = Kind(
+_TRAIN_JOB: Final = _row(
     Resource("trainer.kubeflow.org", "v1alpha1", "trainjobs", "TrainJob"),
-    pod=None,
-    block=(),
-    submitted=True,
-    followed="job",
     stop=_suspended(("spec", "suspend")),
     gang=GangForm(role="jobset.sigs.k8s.io/replicatedjob-name", below=True),
     foreign=Foreign(

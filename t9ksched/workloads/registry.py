@@ -47,65 +47,27 @@ def _platform(kind: str) -> Resource:
     return Resource(PLATFORM_GROUP, "v1beta1", f"{kind.lower()}s", kind)
 
 
+def _job(kind: str, file: str, *short: str, scale: Scale | None = None) -> Kind:
+    """A job that one of our controllers runs, which `file` in `kinds/` has."""
+    return Kind(
+        _batch(kind),
+        f"{file}:read",
+        short=short,
+        controller=f"{file}:CONTROLLER",
+        followed="job",
+        stop=_PAUSED,
+        scale=scale,
+    )
+
+
 ROWS: Final = (
-    Kind(
-        _batch("GenericJob"),
-        "generic:read",
-        short=("gj",),
-        controller="generic:CONTROLLER",
-        followed="job",
-        stop=_PAUSED,
-    ),
-    Kind(
-        _batch("PyTorchTrainingJob"),
-        "pytorch:read",
-        short=("pj", "ptj", "pytorch"),
-        controller="pytorch:CONTROLLER",
-        followed="job",
-        stop=_PAUSED,
-        scale=_ELASTIC,
-    ),
-    Kind(
-        _batch("TensorFlowTrainingJob"),
-        "tensorflow:read",
-        short=("tj", "tftj"),
-        controller="tensorflow:CONTROLLER",
-        followed="job",
-        stop=_PAUSED,
-    ),
-    Kind(
-        _batch("XGBoostTrainingJob"),
-        "xgboost:read",
-        short=("xj", "xgbj"),
-        controller="xgboost:CONTROLLER",
-        followed="job",
-        stop=_PAUSED,
-    ),
-    Kind(
-        _batch("DeepSpeedJob"),
-        "deepspeed:read",
-        short=("dj", "dsj"),
-        controller="deepspeed:CONTROLLER",
-        followed="job",
-        stop=_PAUSED,
-        scale=_ELASTIC,
-    ),
-    Kind(
-        _batch("ColossalAIJob"),
-        "colossalai:read",
-        short=("caij",),
-        controller="colossalai:CONTROLLER",
-        followed="job",
-        stop=_PAUSED,
-    ),
-    Kind(
-        _batch("MPIJob"),
-        "mpi:read",
-        short=("mj", "mpi"),
-        controller="mpi:CONTROLLER",
-        followed="job",
-        stop=_PAUSED,
-    ),
+    _job("GenericJob", "generic", "gj"),
+    _job("PyTorchTrainingJob", "pytorch", "pj", "ptj", "pytorch", scale=_ELASTIC),
+    _job("TensorFlowTrainingJob", "tensorflow", "tj", "tftj"),
+    _job("XGBoostTrainingJob", "xgboost", "xj", "xgbj"),
+    _job("DeepSpeedJob", "deepspeed", "dj", "dsj", scale=_ELASTIC),
+    _job("ColossalAIJob", "colossalai", "caij"),
+    _job("MPIJob", "mpi", "mj", "mpi"),
     Kind(_batch("BeamJob"), "beam:read_beam_job", short=("bj",)),
     Kind(_batch("WorkflowRun"), "services:read_nothing", short=("wr",)),
     Kind(

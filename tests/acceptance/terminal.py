@@ -4,15 +4,16 @@ import fcntl
 import os
 import pty
 import select
+import signal
 import struct
 import subprocess
 import sys
 import termios
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import pytest
 
-from tests.acceptance.conftest import TIMEOUT_SECONDS, Up, environment
+from tests.acceptance.conftest import TIMEOUT_SECONDS, Up, environment, until
 
 
 class Terminal:
@@ -64,3 +65,23 @@ class Terminal:
             self.process.kill()
             self.process.wait()
         os.close(self._ours)
+
+
+def try_bash(shell: Terminal, runs: Callable[[str], object]) -> None:
+    """Prompt, device, size, a change of that, Ctrl-C and the exit code of a `bash -i` on it; `runs` says whether such a
+    command runs.
+    """
+    shell.until("# " if os.getuid() == 0 else "$ ")
+    shell.type(b"stty size; echo $TERM; tty\r")
+    shell.until("30 100\r\nxterm\r\n/dev/pts/")
+    shell.resize(77, 22)
+    for _ in range(100):  # as a window that is dragged
+        shell.process.send_signal(signal.SIGWINCH)
+    shell.type(b"until [ \"$(stty size)\" = '22 77' ]; do sleep 0.1; done; echo resized-$((40 + 2))\r")
+    shell.until("resized-42")
+    shell.type(b"sleep 4321\r")
+    until(lambda: runs("sleep 4321"), "a sleep")
+    shell.type(b"\x03")
+    until(lambda: not runs("sleep 4321"), "its end")
+    shell.type(b"exit 5\r")
+    assert shell.end() == 5, shell.shown

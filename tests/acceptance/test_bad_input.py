@@ -232,6 +232,7 @@ def test_waiting_for_a_job_that_fails_ends_with_1(up: Up) -> None:
     assert "Job/fails ended as Failed." in waited.err
     assert "exit code 3" in waited.err
     assert up.cli("wait", "job/fails", "--for", "finished").code == 0
+    up.must("cancel", "job/fails", "--yes")
 
 
 @pytest.mark.parametrize("words", [("logs", "-f", "job/x"), ("wait", "job/x"), ("jobs",)])

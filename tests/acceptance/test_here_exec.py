@@ -1,16 +1,15 @@
 """`t9ksched exec` and `run --pty` on a machine of its own: commands in containers that are processes."""
 
 import os
-import signal
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from tests.acceptance.conftest import Up, until
-from tests.acceptance.terminal import Terminal
+from tests.acceptance.terminal import Terminal, try_bash
 from tests.acceptance.test_here import close, get, mine, pod, start
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="a node of this machine needs Linux")
@@ -67,30 +66,9 @@ def test_a_command_has_what_the_container_has(here: Up, box: str) -> None:
     assert (done.code, 'exec: "no-such-command": executable file not found in $PATH' in done.err) == (1, True), done.err
 
 
-@contextmanager
-def terminal(up: Up, *words: str) -> Iterator[Terminal]:
-    one = Terminal(up, *words)
-    try:
-        yield one
-    finally:
-        one.close()
-
-
 def test_a_terminal(here: Up, box: str) -> None:
-    with terminal(here, "exec", f"pod/{box}", "-it", "--", "bash", "--norc", "-i") as shell:
-        shell.until("$ ") if os.getuid() else shell.until("# ")
-        shell.type(b"stty size; echo $TERM; tty\r")
-        shell.until("30 100\r\nxterm\r\n/dev/pts/")
-        shell.resize(77, 22)
-        shell.process.send_signal(signal.SIGWINCH)
-        shell.type(b"until [ \"$(stty size)\" = '22 77' ]; do sleep 0.1; done; echo resized-$((40 + 2))\r")
-        shell.until("resized-42")
-        shell.type(b"sleep 1000\r")
-        until(lambda: running(here, "sleep 1000"), "a sleep")
-        shell.type(b"\x03")
-        until(lambda: not running(here, "sleep 1000"), "its end")
-        shell.type(b"exit 5\r")
-        assert shell.end() == 5, shell.shown
+    with closing(Terminal(here, "exec", f"pod/{box}", "-it", "--", "bash", "--norc", "-i")) as shell:
+        try_bash(shell, lambda command: running(here, command))
 
 
 def running(up: Up, command: str) -> list[int]:
@@ -107,14 +85,14 @@ def running(up: Up, command: str) -> list[int]:
 
 def test_a_command_whose_client_is_gone_is_hung_up(here: Up, box: str) -> None:
     for words in (("-it",), ()):
-        with terminal(here, "exec", f"pod/{box}", *words, "--", "sleep", "1234") as one:
+        with closing(Terminal(here, "exec", f"pod/{box}", *words, "--", "sleep", "1234")) as one:
             until(lambda: running(here, "sleep 1234"), "a sleep")
             one.process.kill()
             until(lambda: not running(here, "sleep 1234"), "its end")
 
 
 def test_a_command_ends_with_its_container(here: Up, box: str) -> None:
-    with terminal(here, "exec", f"pod/{box}", "--", "sh", "-c", "trap '' HUP TERM; sleep 2345") as one:
+    with closing(Terminal(here, "exec", f"pod/{box}", "--", "sh", "-c", "trap '' HUP TERM; sleep 2345")) as one:
         until(lambda: running(here, "sleep 2345"), "a sleep")
         here.must("cancel", f"pod/{box}", "--yes")
         assert one.end() == 137, one.shown
@@ -123,7 +101,7 @@ def test_a_command_ends_with_its_container(here: Up, box: str) -> None:
 
 def test_a_shell_that_is_a_job(here: Up) -> None:
     words = ("run", "--pty", "--image", "none", "--cpu", "1", "--name", "mine", "--", "bash", "--norc", "-i")
-    with terminal(here, *words) as shell:
+    with closing(Terminal(here, *words)) as shell:
         shell.until("$ ") if os.getuid() else shell.until("# ")
         shell.type(b"echo $HOSTNAME-$T9K_CONTAINER_ID\r")
         shell.until("-local://")

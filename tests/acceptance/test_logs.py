@@ -200,8 +200,7 @@ def test_elements_of_an_array_and_what_is_not_there_without_a_service(up: Up) ->
             "scheduler.tensorstack.dev/array" not in up.rest("GET", "/apis/v1/workloads/default/Job/l-own")[1]["labels"]
         )
     finally:
-        for name in ("l-arr", "l-own"):
-            up.cli("cancel", f"job/{name}", "--yes")
+        up.must("cancel", "job/l-arr", "job/l-own", "--yes")
     for words in (("job/nope",), ("pj/nope",), ("job/l-arr-0", "-n", "elsewhere")):
         missing = by_kubeconfig(up, *words)
         assert (missing.code, missing.out) == (1, "")

@@ -92,7 +92,7 @@ def test_a_job_that_has_ended_is_submitted_again_and_both_are_in_the_history(up:
         (("resume", "pj/nope", "--token", "wrong"), 1, "Unauthenticated"),
         (("scale", "pj/nope", "2"), 1, "NotFound"),
         (("scale", "pj/nope", "-2"), 2, "No such option"),
-        (("scale", "pj/nope", "x"), 2, "valid integer"),
+        (("scale", "pj/nope", "x"), 2, "valid int"),
         (("resubmit", "pj/nope"), 1, "NotFound"),
         (("resubmit", "pj/nope", "--server", "http://127.0.0.1:1"), 1, "Nothing answers"),
         (("history", "--since", "1x"), 2, "--since 1x"),

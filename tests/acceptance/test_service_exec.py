@@ -3,7 +3,6 @@
 import base64
 import json
 import os
-import signal
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -14,7 +13,7 @@ from t9ksched.client.calls import Call
 from t9ksched.client.conversing import Conversation
 from t9ksched.client.errors import Refused
 from tests.acceptance.conftest import Done, Up, run, until
-from tests.acceptance.terminal import Terminal
+from tests.acceptance.terminal import Terminal, try_bash
 from tests.acceptance.test_here import close, get, mine, pod
 from tests.acceptance.test_here_exec import running
 
@@ -69,19 +68,7 @@ def test_streams_and_exit_codes(served: Up) -> None:
 def test_a_terminal(served: Up) -> None:
     shell = Terminal(served, "exec", "pod/box", "-it", "--", "bash", "--norc", "-i", also=elsewhere(served))
     try:
-        shell.until("# " if os.getuid() == 0 else "$ ")
-        shell.type(b"stty size; tty\r")
-        shell.until("30 100\r\n/dev/pts/")
-        shell.resize(77, 22)
-        shell.process.send_signal(signal.SIGWINCH)
-        shell.type(b"until [ \"$(stty size)\" = '22 77' ]; do sleep 0.1; done; echo resized-$((40 + 2))\r")
-        shell.until("resized-42")
-        shell.type(b"sleep 4321\r")
-        until(lambda: running(served, "sleep 4321"), "a sleep")
-        shell.type(b"\x03")
-        until(lambda: not running(served, "sleep 4321"), "its end")
-        shell.type(b"exit 5\r")
-        assert shell.end() == 5, shell.shown
+        try_bash(shell, lambda command: running(served, command))
     finally:
         shell.close()
     (event,) = [

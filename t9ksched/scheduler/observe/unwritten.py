@@ -12,7 +12,7 @@ from typing import Final
 
 import structlog
 
-from t9ksched.kube.errors import ApiError
+from t9ksched.kube.errors import ApiError, NotFound
 from t9ksched.kube.port import ClusterPort
 from t9ksched.kube.resources import PODS
 from t9ksched.model.names import GPU_INDEX_PREFIX, MGPU_INDEX_PREFIX
@@ -91,7 +91,10 @@ async def _cards(pod: PodRecord, state: ClusterState, client: ClusterPort) -> Ca
     charge = state.charges.get(pod.uid)
     if charge is not None:
         return {request.container: which for request, which in charge.cards.split(charge.pod_class.cards) if which}
-    found = await client.get(PODS, pod.name, pod.namespace)
+    try:
+        found = await client.get(PODS, pod.name, pod.namespace)
+    except NotFound:
+        return {}  # it has gone meanwhile
     return dict(_annotated(found["metadata"].get("annotations") or {}))
 
 
