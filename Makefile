@@ -47,7 +47,7 @@ soak: $(READY)  ## the long tests
 reference: $(READY)  ## write docs/reference/ anew: commands, REST and metrics from the code itself
 	@$(BIN)/python -m t9ksched.cli.reference > docs/reference/cli.md
 	@$(BIN)/python -m t9ksched.cli.settingsreference > docs/reference/settings.md
-	@$(BIN)/python -m api.reference > docs/reference/rest.md
+	@$(BIN)/python -m t9ksched.api.reference > docs/reference/rest.md
 	@$(BIN)/python -m t9ksched.cli.metricsreference > docs/reference/metrics.md
 	@$(BIN)/python -m t9ksched.cli.kindsreference docs/reference/workloads.md
 	@$(BIN)/python -m t9ksched.kube.setup.foreign_rights deploy/foreign

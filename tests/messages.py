@@ -43,9 +43,9 @@ SPEAKING: Final = (
     "t9ksched/kube/setup/devices.py",
     "t9ksched/kube/setup/doctor.py",
     "t9ksched/devcluster/nodes/nodefile.py",
-    "api/http",
-    "api/submission",
-    "api/routers",
+    "t9ksched/api/http",
+    "t9ksched/api/submission",
+    "t9ksched/api/routers",
 )
 """Whose messages people read: the commands, and what of the service says why something waits or is refused."""
 

@@ -1,8 +1,8 @@
 """The argument of the rules: one gang that asks to enter one queue, and the facts that they need.
 
-REST makes a request of a submitted object (`api/submission/submission.py`), the scheduler one of a group that was
-created past REST (`t9ksched/scheduler/state/lastgate.py`). A fact that a door does not have, or that it enforces
-in another way, is left out: rules that need it allow the request.
+REST makes a request of a submitted object (`t9ksched/api/submission/submission.py`), the scheduler one of a group
+that was created past REST (`t9ksched/scheduler/state/lastgate.py`). A fact that a door does not have, or that it
+enforces in another way, is left out: rules that need it allow the request.
 """
 
 from collections.abc import Collection, Mapping, Sequence

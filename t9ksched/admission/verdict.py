@@ -1,7 +1,7 @@
 """A rule's answer, and the stable codes it may carry.
 
 REST makes a problem of a verdict, the scheduler a reason, with the same message and remedy. Where users know the code
-by another name, that stands in a table: `PUBLISHED` of `api/http/problems.py`, and `CODES` of
+by another name, that stands in a table: `PUBLISHED` of `t9ksched/api/http/problems.py`, and `CODES` of
 `t9ksched/scheduler/state/refusals.py`.
 """
 

@@ -2,9 +2,9 @@
 
 from datetime import timedelta
 
-from api.allowances import Limits
-from api.leader import HttpLeader
-from api.services import Services
+from t9ksched.api.allowances import Limits
+from t9ksched.api.leader import HttpLeader
+from t9ksched.api.services import Services
 from t9ksched.kube.port import ClusterPort
 from t9ksched.model.notification import Allowed
 from t9ksched.notify.sending import sender

@@ -12,11 +12,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from api.http.problems import Problem
-from api.job_from_object import from_object
-from api.jobpods import read_pods
-from api.podlogs import not_started
-from api.submission.kinds import ACCEPTED
+from t9ksched.api.http.problems import Problem
+from t9ksched.api.job_from_object import from_object
+from t9ksched.api.jobpods import read_pods
+from t9ksched.api.podlogs import not_started
+from t9ksched.api.submission.kinds import ACCEPTED
 from t9ksched.cli.client import Client
 from t9ksched.cli.failure import Away, Failure
 from t9ksched.client.calls import Answer, Call, problem

@@ -3,7 +3,7 @@
 import sys
 from typing import Final
 
-from api.meters import FAMILIES as REST
+from t9ksched.api.meters import FAMILIES as REST
 from t9ksched.scheduler.report.families import FAMILIES
 from t9ksched.serving.exposition import table
 

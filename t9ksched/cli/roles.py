@@ -11,11 +11,11 @@ from functools import partial
 import structlog
 from pydantic import SecretStr
 
-from api.app import create_app
-from api.http.server import Server, listen
-from api.leader import HttpLeader
-from api.routers.metrics import page_of
-from api.submission.recovery import recovering
+from t9ksched.api.app import create_app
+from t9ksched.api.http.server import Server, listen
+from t9ksched.api.leader import HttpLeader
+from t9ksched.api.routers.metrics import page_of
+from t9ksched.api.submission.recovery import recovering
 from t9ksched.cli.assembly import limits_of, scheduler_of, services_of
 from t9ksched.cli.failure import Failure
 from t9ksched.cli.health import probed

@@ -14,11 +14,11 @@ from pathlib import Path
 
 import aiohttp
 
-from api.app import create_app
-from api.http.server import Server, listen
-from api.leader import HttpLeader
-from api.submission.recovery import recovering
 from t9ksched.admission.misspelt import also_read
+from t9ksched.api.app import create_app
+from t9ksched.api.http.server import Server, listen
+from t9ksched.api.leader import HttpLeader
+from t9ksched.api.submission.recovery import recovering
 from t9ksched.cli.assembly import limits_of, scheduler_of, services_of
 from t9ksched.cli.datadir import database_url, lock, remembered
 from t9ksched.cli.failure import BAD_USAGE, Failure

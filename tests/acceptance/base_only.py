@@ -44,7 +44,7 @@ class Absent(MetaPathFinder):
     """Finds nothing, and lets nobody else find it."""
 
     def __init__(self, allowed: Iterable[str]) -> None:
-        self._allowed = {*allowed, "t9ksched", "api", *sys.stdlib_module_names}
+        self._allowed = {*allowed, "t9ksched", *sys.stdlib_module_names}
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None

@@ -22,12 +22,12 @@ from typing import Any
 from tests.benchmarks.timing import report
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = ("t9ksched", "api", "migrations", "deploy", "examples")
+PACKAGES = ("t9ksched", "migrations", "deploy", "examples")
 """What a benchmark may import or read of the program; the rest of an older commit is not needed."""
 # A script may put this tree in front of the path: what is imported before it stays.
 FIRST = """
 import runpy, sys
-import t9ksched, api
+import t9ksched
 assert t9ksched.__file__.startswith(sys.argv[1]), t9ksched.__file__
 sys.argv = sys.argv[2:]
 runpy.run_path(sys.argv[0], run_name="__main__")

@@ -35,8 +35,8 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 import aiohttp
 from sqlalchemy import insert, select, text
 
-from api import Services, create_app
-from api.http.server import Server, listen
+from t9ksched.api import Services, create_app
+from t9ksched.api.http.server import Server, listen
 from t9ksched.store import Store, history
 from t9ksched.store.history import Event
 from t9ksched.store.jobs import JobRecord

@@ -26,8 +26,8 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 import aiohttp
 import structlog
 
-from api import Services, create_app
-from api.http.server import Server, listen
+from t9ksched.api import Services, create_app
+from t9ksched.api.http.server import Server, listen
 from t9ksched.kube.setup.rbac import SCHEDULER
 from t9ksched.scheduler.service import SchedulerService, running
 from t9ksched.store import Store, changes

@@ -27,7 +27,7 @@ NEEDED = [Requirement(each) for each in [*PROJECT["dependencies"], *EXTRAS["serv
 EXTRA = [Requirement(each) for extra in EXTRAS.values() for each in extra]
 LOADED_BY_NAME = {
     "aiosqlite": ("t9ksched/store", "sqlite+aiosqlite"),
-    "fastapi-offline": ("api", 'files("fastapi_offline")'),
+    "fastapi-offline": ("t9ksched/api", 'files("fastapi_offline")'),
     "psycopg": ("t9ksched/store", "postgresql+psycopg"),
     "tzdata": ("t9ksched/model", "from zoneinfo import"),
 }
@@ -44,7 +44,7 @@ COME_ALONG = {
 def imported() -> set[str]:
     """The top-level modules that the program imports, wherever in a file."""
     found = set()
-    for _, tree in trees("t9ksched", "api", "migrations"):
+    for _, tree in trees("t9ksched", "migrations"):
         for node in statements(tree):
             if isinstance(node, ast.Import):
                 found |= {alias.name.partition(".")[0] for alias in node.names}

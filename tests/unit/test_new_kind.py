@@ -63,7 +63,7 @@ ROW = """
 ASK = """
 import json
 from datetime import UTC, datetime
-from api.submission.kinds import ACCEPTED, accepted, addressed, owner_of
+from t9ksched.api.submission.kinds import ACCEPTED, accepted, addressed, owner_of
 from t9ksched.cli.kinds import parse_target
 from t9ksched.controller.service import Controllers
 from t9ksched.kube import resources
@@ -124,9 +124,8 @@ GROUP = "batch.tensorstack.dev"
 def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
     """What a copy of the program says of a made-up kind, after one more file and one more row."""
     place = tmp_path_factory.mktemp("copy")
-    for package in ("t9ksched", "api"):
-        # With what is compiled already, but not with what another process is just writing.
-        shutil.copytree(ROOT / package, place / package, ignore=shutil.ignore_patterns("*.pyc.*"))
+    # With what is compiled already, but not with what another process is just writing.
+    shutil.copytree(ROOT / "t9ksched", place / "t9ksched", ignore=shutil.ignore_patterns("*.pyc.*"))
     (place / "t9ksched/workloads/kinds/walk.py").write_text(FILE)
     table = place / "t9ksched/workloads/registry.py"
     head, begin, rows = table.read_text().partition("ROWS: Final = (\n")

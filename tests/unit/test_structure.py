@@ -9,7 +9,7 @@ import pytest
 
 from tests.sources import statements, texts, trees
 
-FOLDERS = ("t9ksched", "api")
+FOLDERS = ("t9ksched",)
 MOST_LINES = 400
 MOST_PARAMETERS = 8
 
@@ -88,7 +88,7 @@ def test_only_the_dev_cluster_reads_its_own_annotations() -> None:
 def test_no_class_name_stands_twice_in_a_package() -> None:
     found: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
     for path, tree in trees(*FOLDERS):
-        package = "/".join(path.split("/")[: 1 if path.startswith("api/") else 2])
+        package = "/".join(path.split("/")[:2])
         for node in tree.body:
             if isinstance(node, ast.ClassDef):
                 found[package, node.name].add(path)

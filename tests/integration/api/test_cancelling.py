@@ -8,9 +8,9 @@ from typing import Any
 import aiohttp
 import pytest
 
-from api import Services, create_app
-from api.http.server import Server, listen
-from api.leader import HttpLeader
+from t9ksched.api import Services, create_app
+from t9ksched.api.http.server import Server, listen
+from t9ksched.api.leader import HttpLeader
 from t9ksched.kube.resources import DEPLOYMENTS, PODGROUPS, PODS, ROLEBINDINGS, ROLES
 from t9ksched.kube.setup.rbac import API
 from t9ksched.store import history

@@ -12,8 +12,8 @@ from typing import Any
 import aiohttp
 import pytest
 
-from api import Services, create_app
-from api.http.server import Server, listen
+from t9ksched.api import Services, create_app
+from t9ksched.api.http.server import Server, listen
 from t9ksched.store import Store
 from t9ksched.store.history import Event, record
 from tests.unit.api.events.test_stream import EVENTS, listening

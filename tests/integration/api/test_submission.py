@@ -9,8 +9,8 @@ import aiohttp
 import pytest
 import yaml
 
-from api import Services, create_app
-from api.http.server import Server, listen
+from t9ksched.api import Services, create_app
+from t9ksched.api.http.server import Server, listen
 from t9ksched.kube.errors import AlreadyExists
 from t9ksched.kube.resources import JOBS, PODGROUPS, PODS, SERVICEACCOUNTS
 from t9ksched.kube.setup.rbac import API

@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from api.allowances import Limits
-from api.http.problems import PUBLISHED
 from t9ksched.admission.access import parse_members
 from t9ksched.admission.judge import PHASES
+from t9ksched.api.allowances import Limits
+from t9ksched.api.http.problems import PUBLISHED
 from t9ksched.engine.planner import plan
 from t9ksched.engine.scheduler_conf import Policy
 from t9ksched.kube.resources import PODGROUPS

@@ -12,8 +12,8 @@ import pytest
 import structlog
 from fastapi import FastAPI
 
-from api import Services, create_app
-from api.http.server import Server, listen
+from t9ksched.api import Services, create_app
+from t9ksched.api.http.server import Server, listen
 from t9ksched.store import Store
 from tests.unit.api.world import Client, MemoryCluster, ScriptedLeader, World
 

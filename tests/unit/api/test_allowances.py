@@ -8,8 +8,8 @@ from typing import Any, cast
 import pytest
 from msgspec import structs
 
-from api.allowances import Allowances, Limits
-from api.http.problems import Problem
+from t9ksched.api.allowances import Allowances, Limits
+from t9ksched.api.http.problems import Problem
 from t9ksched.settings import Settings
 from t9ksched.store import history
 from t9ksched.store.jobs import Jobs
@@ -70,7 +70,7 @@ def test_a_minutes_worth_at_once_then_one_after_the_other(times: list[float], an
 
 
 def test_what_is_remembered_of_users_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("api.allowances._MOST_KEPT", 10)
+    monkeypatch.setattr("t9ksched.api.allowances._MOST_KEPT", 10)
     allowances = Allowances(Limits(requests=2), cast(Jobs, None), lambda: 0.0)
     for number in range(100):
         allowances.request(f"u{number}")
@@ -124,7 +124,7 @@ async def test_jobs_that_wait(
     assert (theirs.status, elsewhere.status) == ((201, 429) if by_user else (429, 201))
     (first, *_) = await world.store.jobs.list(queue="a100")
     await world.store.jobs.put_many([structs.replace(first, phase="Running")])
-    monkeypatch.setattr("api.allowances._COUNTED_SECONDS", 0.0)
+    monkeypatch.setattr("t9ksched.api.allowances._COUNTED_SECONDS", 0.0)
     assert (await world.user("POST", JOBS, pytorch("more"))).status == 201
 
 
@@ -196,10 +196,10 @@ async def test_many_objects_are_worked_on_beside_the_event_loop(world: World, mo
 
         monkeypatch.setattr(f"{module}.{name}", noted)
 
-    noting("api.routers.workloads", "prepare")
-    noting("api.submission.judging", "check")
-    noting("api.submission.creation", "intents")
-    noting("api.submission.creation", "_written")
+    noting("t9ksched.api.routers.workloads", "prepare")
+    noting("t9ksched.api.submission.judging", "check")
+    noting("t9ksched.api.submission.creation", "intents")
+    noting("t9ksched.api.submission.creation", "_written")
     made = await world.user("POST", JOBS, documents(*(pod(f"p{at}", queue="a100") for at in range(50))))
     assert made.status == 201, made.body
     assert seen == {"prepare": False, "check": False, "intents": False, "_written": False}

@@ -8,9 +8,9 @@ import pytest
 import structlog
 from starlette.types import Message, Receive, Scope, Send
 
-from api.http import middleware
-from api.http.overload import Overload
-from api.http.requestlines import RequestLines
+from t9ksched.api.http import middleware
+from t9ksched.api.http.overload import Overload
+from t9ksched.api.http.requestlines import RequestLines
 from t9ksched.serving.overload import MOST_SENDING, Ticket
 from t9ksched.serving.shared import Shared
 from t9ksched.store import Store
@@ -63,7 +63,7 @@ def pauses(world: World, monkeypatch: pytest.MonkeyPatch) -> "asyncio.Queue[bool
 
 @pytest.fixture
 def held(world: World, monkeypatch: pytest.MonkeyPatch) -> Held:
-    monkeypatch.setattr("api.http.overload.WAIT_SECONDS", 30.0)
+    monkeypatch.setattr("t9ksched.api.http.overload.WAIT_SECONDS", 30.0)
     world.app.state.services = replace(world.app.state.services, max_requests_at_once=4)
     return Held(world, monkeypatch)
 
@@ -90,7 +90,7 @@ async def test_a_flood_of_one_user_is_refused_and_others_are_served(world: World
 
 
 async def test_who_waits_too_long_is_refused(world: World, held: Held, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("api.http.overload.WAIT_SECONDS", 0.0)
+    monkeypatch.setattr("t9ksched.api.http.overload.WAIT_SECONDS", 0.0)
     await world.admin("GET", OTHER)  # from now on the token is known
     running = [asyncio.create_task(world.admin("GET", LIST)) for _ in range(3)]
     await held.until(3)
@@ -102,7 +102,7 @@ async def test_who_waits_too_long_is_refused(world: World, held: Held, monkeypat
 
 async def test_two_slow_senders_delay_no_other_caller(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two users send the heads of more requests than may run; others are answered, and the excess is told."""
-    monkeypatch.setattr("api.http.overload._PROMPT_SECONDS", 0.01)
+    monkeypatch.setattr("t9ksched.api.http.overload._PROMPT_SECONDS", 0.01)
     world.app.state.services = replace(world.app.state.services, max_requests_at_once=4)
     await world.user("GET", OTHER)
     lines, paused = [], pauses(world, monkeypatch)
@@ -135,7 +135,7 @@ async def test_who_does_not_read_an_answer_takes_no_place_with_it(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of a file, which is sent in parts, a client may leave one unread."""
-    monkeypatch.setattr("api.http.overload._PROMPT_SECONDS", 0.0)
+    monkeypatch.setattr("t9ksched.api.http.overload._PROMPT_SECONDS", 0.0)
     services = world.app.state.services = replace(world.app.state.services, max_requests_at_once=4)
     reading, begun = asyncio.Event(), asyncio.Event()
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from api.http.problems import Problem
-from api.leader import HttpLeader, LeaderAway
+from t9ksched.api.http.problems import Problem
+from t9ksched.api.leader import HttpLeader, LeaderAway
 from t9ksched.store import Store
 from t9ksched.store.history import Visibility
 

@@ -7,7 +7,7 @@ import pytest
 from fastapi.dependencies.models import Dependant
 from fastapi.routing import APIRoute, iter_route_contexts
 
-from api import auth
+from t9ksched.api import auth
 from t9ksched.store.tokens import digest
 from tests.unit.api.test_matrix import JOB, JOBS, PUBLIC, QUEUE, QUEUES, ROLES, TABLE, ask, callers, cells, operations
 from tests.unit.api.world import Client, World, pytorch

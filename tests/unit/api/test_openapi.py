@@ -8,9 +8,9 @@ import jsonschema_rs
 import pytest
 from fastapi import FastAPI
 
-from api.openapi import HEADERS, operations
-from api.schemas.examples import EXAMPLES
-from api.schemas.words import DESCRIPTIONS, PARAMETERS
+from t9ksched.api.openapi import HEADERS, operations
+from t9ksched.api.schemas.examples import EXAMPLES
+from t9ksched.api.schemas.words import DESCRIPTIONS, PARAMETERS
 from tests.unit.api.test_matrix import PUBLIC
 
 Json = dict[str, Any]
@@ -53,12 +53,12 @@ def test_every_parameter_is_described(document: Json) -> None:
         for parameter in operation.get("parameters", ())
         if not parameter.get("description")
     ]
-    assert not bare, "describe it at the endpoint, or in api/schemas/words.py"
+    assert not bare, "describe it at the endpoint, or in t9ksched/api/schemas/words.py"
 
 
 def test_every_field_is_described(document: Json) -> None:
     bare = [f"{shape}.{field}" for shape, field, described in fields(document) if not described.get("description")]
-    assert not bare, "describe it where it is defined, or in api/schemas/words.py"
+    assert not bare, "describe it where it is defined, or in t9ksched/api/schemas/words.py"
 
 
 def test_every_shape_has_an_example_that_is_one(document: Json) -> None:
@@ -67,7 +67,7 @@ def test_every_shape_has_an_example_that_is_one(document: Json) -> None:
         (example,) = schema["examples"]
         if name != "Shape":
             without = set(schema.get("properties", {})) - set(example)
-            assert not without, f"{name}: give {without} an example in api/schemas/examples.py"
+            assert not without, f"{name}: give {without} an example in t9ksched/api/schemas/examples.py"
         whole = {"$ref": f"#/components/schemas/{name}", "components": document["components"]}
         faults = [fault.message for fault in jsonschema_rs.Draft202012Validator(whole).iter_errors(example)]
         assert not faults, name

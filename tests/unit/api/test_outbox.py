@@ -14,10 +14,10 @@ import aiohttp
 import pytest
 from fastapi import FastAPI
 
-from api import Services
-from api.http.server import Server, listen
-from api.submission.findings import SKEW
-from api.submission.recovery import Recovery
+from t9ksched.api import Services
+from t9ksched.api.http.server import Server, listen
+from t9ksched.api.submission.findings import SKEW
+from t9ksched.api.submission.recovery import Recovery
 from t9ksched.kube.errors import ServerError, Unprocessable
 from t9ksched.model.names import SUBMISSION_ANNOTATION
 from t9ksched.store import Store, history, outbox, repeats

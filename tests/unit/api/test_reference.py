@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from api.reference import render
+from t9ksched.api.reference import render
 
 PAGE = Path(__file__).parents[3] / "docs/reference/rest.md"
 
 
 def test_the_page_is_current() -> None:
-    assert PAGE.read_text() == render(), "run `python -m api.reference > docs/reference/rest.md`"
+    assert PAGE.read_text() == render(), "run `python -m t9ksched.api.reference > docs/reference/rest.md`"

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
-from api import Services, create_app
-from api.http.server import Server, listen
+from t9ksched.api import Services, create_app
+from t9ksched.api.http.server import Server, listen
 from t9ksched.kube.errors import ServerError
 from t9ksched.store import Store, repeats
 from t9ksched.store.errors import DatabaseUnreachable
@@ -95,7 +95,7 @@ async def test_a_refusal_and_a_dry_run_keep_nothing(world: World) -> None:
 
 
 async def test_a_request_with_a_key_is_bounded(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("api.submission.repeats.MAX_OBJECTS", 1)
+    monkeypatch.setattr("t9ksched.api.submission.repeats.MAX_OBJECTS", 1)
     refused = await world.user("POST", JOBS, documents(pytorch("a"), pytorch("b")), Idempotency_Key="k")
     assert (refused.status, refused.paths, world.kube.objects) == (422, [HEADER], {})
 

@@ -15,8 +15,8 @@ import structlog
 from prometheus_client.parser import text_string_to_metric_families
 from sqlalchemy import text
 
-from api.http.server import PortInUse, listen
-from api.probe import WRITE_SECONDS, Probe
+from t9ksched.api.http.server import PortInUse, listen
+from t9ksched.api.probe import WRITE_SECONDS, Probe
 from t9ksched.kube.errors import ApiError, ServerError, TimedOut, Unreachable
 from t9ksched.store import Store
 from t9ksched.store.errors import DatabaseFull, DatabaseUnreachable, StoreError
@@ -175,7 +175,7 @@ async def test_a_failed_write_is_followed_by_a_probe_that_writes() -> None:
 
 
 async def test_a_write_that_takes_too_long_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("api.probe.PATIENCE_SECONDS", 0.01)
+    monkeypatch.setattr("t9ksched.api.probe.PATIENCE_SECONDS", 0.01)
     database = _Counted()
     probe = Probe(cast(Store, database), lambda: 0.0)
     database.answers.clear()

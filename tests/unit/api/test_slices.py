@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from api.slices import SLICE, answer_items, read_objects
+from t9ksched.api.slices import SLICE, answer_items, read_objects
 
 
 async def turns(work: Awaitable[Any]) -> tuple[Any, int]:

@@ -11,8 +11,8 @@ from typing import Any
 import aiohttp
 import yaml
 
-from api.leader import LeaderAway
 from t9ksched.admission.oddities import Vocabulary
+from t9ksched.api.leader import LeaderAway
 from t9ksched.kube.errors import AlreadyExists, ApiError, Conflict, NotFound, Unreachable
 from t9ksched.kube.port import ObjectList
 from t9ksched.kube.resources import NAMESPACES

@@ -7,7 +7,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from api.http.server import PortInUse
+from t9ksched.api.http.server import PortInUse
 from t9ksched.cli import roles
 from t9ksched.cli.health import probed
 from t9ksched.model.leadership import Timing

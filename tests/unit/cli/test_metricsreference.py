@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from api import meters as rest
+from t9ksched.api import meters as rest
 from t9ksched.cli.metricsreference import reference
 from t9ksched.scheduler.report import families
 from t9ksched.scheduler.state import meters

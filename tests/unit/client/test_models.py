@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 import t9ksched.client
-from api import schemas
+from t9ksched.api import schemas
 from t9ksched.client import AsyncClient, Client, Event, Job, Listed, Node, Queue, models
 from t9ksched.client.notifications import AsyncNotifications, Notifications
 from t9ksched.client.running import Words

@@ -11,7 +11,7 @@ from urllib.parse import parse_qs, urlsplit
 import msgspec
 import pytest
 
-from api.http.paging import MOST
+from t9ksched.api.http.paging import MOST
 from t9ksched.client.calls import KEY, Answer, Call
 from t9ksched.client.errors import Misunderstood, NotFound, NotReached, Refused, Unreachable, WaitTimeout
 from t9ksched.client.models import Job

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from api import meters as rest
+from t9ksched.api import meters as rest
 from t9ksched.scheduler.report import families
 from tests import promql
 from tests.unit.monitoring.test_rules import known_names

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
-from api import meters as rest
+from t9ksched.api import meters as rest
 from t9ksched.scheduler.report import families
 from tests import promql
 from tests.promql import NAME, Database

@@ -13,8 +13,8 @@ from aiohttp import web
 from starlette.responses import PlainTextResponse, StreamingResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from api.http.middleware import Envelope
-from api.http.server import Server
+from t9ksched.api.http.middleware import Envelope
+from t9ksched.api.http.server import Server
 from t9ksched.serving import Acceptor, ConnectionLimits, listen
 from t9ksched.serving.aiohttp_site import AcceptingSite, accounted
 from t9ksched.serving.connection import Connection, Pool

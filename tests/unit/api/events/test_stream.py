@@ -213,7 +213,7 @@ async def test_a_job_that_others_accept_stays_its_submitters(world: World) -> No
 async def test_who_has_nothing_to_be_told_hears_that_the_stream_lives(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("api.events.listener.BEAT_SECONDS", 0.05)
+    monkeypatch.setattr("t9ksched.api.events.listener.BEAT_SECONDS", 0.05)
     async with listening(world.user) as reader:
         first = reader.last
         await world.store.history.append(started("of bob", actor="bob"))
@@ -226,8 +226,8 @@ async def test_who_has_nothing_to_be_told_hears_that_the_stream_lives(
 async def test_a_long_search_without_a_find_says_that_the_stream_lives(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("api.events.listener.BEAT_SECONDS", 0.0)
-    monkeypatch.setattr("api.events.listener._AT_ONCE", 2)
+    monkeypatch.setattr("t9ksched.api.events.listener.BEAT_SECONDS", 0.0)
+    monkeypatch.setattr("t9ksched.api.events.listener._AT_ONCE", 2)
     await world.store.history.append_many([started(str(number)) for number in range(9)])
     async with listening(world.admin, f"{EVENTS}?after=0&name=8") as reader:
         assert (await reader.events(1))[0]["name"] == "8"
@@ -237,8 +237,8 @@ async def test_a_long_search_without_a_find_says_that_the_stream_lives(
 async def test_a_namespace_that_is_lost_counts_while_the_stream_is_busy(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("api.events.listener.NAMESPACES_SECONDS", 0.0)
-    monkeypatch.setattr("api.namespaces.KEPT_SECONDS", 0.0)
+    monkeypatch.setattr("t9ksched.api.events.listener.NAMESPACES_SECONDS", 0.0)
+    monkeypatch.setattr("t9ksched.api.namespaces.KEPT_SECONDS", 0.0)
     world.kube.namespace_meta["ml"] = {"annotations": {"tensorstack.dev/owner": "ann"}}
     async with listening(world.user) as reader:
         await world.store.history.append(started("before", namespace="ml", actor="bob"))
@@ -268,7 +268,7 @@ async def test_a_stop_does_not_wait_for_those_that_just_came(world: World, monke
 
 
 async def test_a_stream_ends_with_its_token(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("api.events.listener.BEAT_SECONDS", 3600.0)
+    monkeypatch.setattr("t9ksched.api.events.listener.BEAT_SECONDS", 3600.0)
     for name, ends in (("revoked", None), ("expires", datetime.now(UTC) + timedelta(seconds=0.8))):
         secret = await world.store.tokens.create(name, "user", "bob", expires_at=ends)
         async with listening(Client(world.user.url, world.user.session, secret)) as reader:
@@ -302,7 +302,7 @@ async def test_a_stop_ends_streams_with_a_word(world: World) -> None:
 
 
 async def test_a_user_has_so_many_streams(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("api.events.hub.MOST_A_USER", 2)
+    monkeypatch.setattr("t9ksched.api.events.hub.MOST_A_USER", 2)
     async with listening(world.user), listening(world.user):
         refused = await world.user("GET", EVENTS)
         assert (refused.status, refused.body["code"]) == (429, "RateLimited")
@@ -338,7 +338,7 @@ async def test_bad_questions(world: World, path: str, where: str, told: str) -> 
 
 
 async def test_while_the_database_is_away_streams_wait(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("api.events.hub.POLL_SECONDS", 0.02)
+    monkeypatch.setattr("t9ksched.api.events.hub.POLL_SECONDS", 0.02)
     async with listening(world.admin) as reader:
         fetch, failures = world.store.database.fetch, 0
 
@@ -357,7 +357,7 @@ async def test_while_the_database_is_away_streams_wait(world: World, monkeypatch
 
 async def test_a_slow_reader_gets_everything_once(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also what is not kept in memory any more when it comes to it, and over connections that break."""
-    monkeypatch.setattr("api.events.hub.KEPT", 50)
+    monkeypatch.setattr("t9ksched.api.events.hub.KEPT", 50)
     world.app.state.services.events._kept = deque(maxlen=50)
     total, seen, last = 3000, list[int](), "0"
 

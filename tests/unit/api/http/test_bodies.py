@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from api.http import bodies
+from t9ksched.api.http import bodies
 from tests.unit.api.world import World
 from tests.unit.model.test_text import laughs, merges
 

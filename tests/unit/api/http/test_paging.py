@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from api.http.paging import Paging
-from api.http.selectors import met, parse
+from t9ksched.api.http.paging import Paging
+from t9ksched.api.http.selectors import met, parse
 from t9ksched.store.jobs import JobRecord
 from tests.unit.api.test_jobs import live
 from tests.unit.api.world import Client, Json, World
@@ -75,7 +75,7 @@ async def test_what_is_recorded_and_what_lives_are_one_list(
     world: World, monkeypatch: pytest.MonkeyPatch, order: str, away: bool
 ) -> None:
     """Also where rows are read in several steps, and where records differ by seconds from their objects."""
-    monkeypatch.setattr("api.joblist._ROWS", 7)
+    monkeypatch.setattr("t9ksched.api.joblist._ROWS", 7)
     start = datetime(2031, 1, 1, tzinfo=UTC)
     for number in range(60):
         at = start + timedelta(seconds=20 * (number // 3))

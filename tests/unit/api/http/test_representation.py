@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from api.http.representation import LEAST, takes_gzip
+from t9ksched.api.http.representation import LEAST, takes_gzip
 from tests.unit.api.world import World
 
 QUEUES = "/apis/v1/queues"

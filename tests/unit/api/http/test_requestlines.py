@@ -3,7 +3,7 @@
 import pytest
 import structlog
 
-from api.http.requestlines import A_MINUTE, NOTEWORTHY_A_MINUTE, SLOW_SECONDS, RequestLines
+from t9ksched.api.http.requestlines import A_MINUTE, NOTEWORTHY_A_MINUTE, SLOW_SECONDS, RequestLines
 from tests.unit.api.world import World
 
 

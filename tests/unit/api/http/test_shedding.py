@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from api.http.shedding import secret_of
+from t9ksched.api.http.shedding import secret_of
 from tests.unit.api.test_floods import LIST, OTHER, Held
 from tests.unit.api.world import World
 
@@ -64,7 +64,7 @@ def test_whatever_leaves_a_doubt_goes_its_usual_way(data: bytes) -> None:
 
 @pytest.fixture
 def held(world: World, monkeypatch: pytest.MonkeyPatch) -> Held:
-    monkeypatch.setattr("api.http.overload.WAIT_SECONDS", 30.0)
+    monkeypatch.setattr("t9ksched.api.http.overload.WAIT_SECONDS", 30.0)
     services = replace(world.app.state.services, max_requests_at_once=4)
     world.app.state.services = services
     return Held(world, monkeypatch)

@@ -7,7 +7,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from api.http.server import Server, listen
+from t9ksched.api.http.server import Server, listen
 
 
 async def test_a_request_that_is_cut_off_is_told_and_is_no_error(caplog: pytest.LogCaptureFixture) -> None:

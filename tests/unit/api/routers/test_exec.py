@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from api import podlogs
+from t9ksched.api import podlogs
 from t9ksched.kube.resources import PODS
 from t9ksched.store.acceptances import Acceptance
 from tests.unit.api.world import Command, Json, World, pod

@@ -6,8 +6,8 @@ from typing import Any
 import aiohttp
 import pytest
 
-from api import podlogs
-from api.jobpods import ranked
+from t9ksched.api import podlogs
+from t9ksched.api.jobpods import ranked
 from t9ksched.kube.errors import BadRequest, TimedOut
 from t9ksched.kube.resources import PODS
 from tests.unit.api.world import Json, World, pod, pytorch

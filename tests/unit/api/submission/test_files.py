@@ -2,7 +2,7 @@
 
 import pytest
 
-from api.submission.configmaps import read_file
+from t9ksched.api.submission.configmaps import read_file
 from t9ksched.kube.errors import Forbidden, ServerError
 from t9ksched.model.errors import Invalid
 from tests.unit.api.world import Json, World, config_map, documents, mounting, pod, pod_group, pytorch

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from api.job_from_object import from_object
+from t9ksched.api.job_from_object import from_object
 from t9ksched.workloads.read import read
 
 POD = {"containers": [{"name": "main", "image": "i", "resources": {"requests": {"cpu": "1", "memory": "1Gi"}}}]}
