@@ -46,12 +46,15 @@ class Vocabulary:
 def nearest(name: str, known: Iterable[str]) -> str | None:
     """The known name that is most alike; of equally similar ones the first. None if none is similar.
 
-    One of which `name` is the beginning, or the part behind the slash, is more alike than any other.
+    One of which `name` is the beginning, or the part behind the slash, is more alike than any other. A name of a domain
+    is compared as a whole with names that have none: `example.com/dcu` is no misspelt `cpu`.
     """
     best, found = (False, _ALIKE), None
     for one in known:
         tails = name.rpartition("/")[2], one.rpartition("/")[2]
-        ratio = max(_similarity(name, one), _WITHOUT_DOMAIN * _similarity(*tails))
+        ratio = _similarity(name, one)
+        if "/" in one or "/" not in name or tails[0] == tails[1]:
+            ratio = max(ratio, _WITHOUT_DOMAIN * _similarity(*tails))
         written = name.lower() == tails[1].lower() or (len(name) >= _BEGINNING and one.lower().startswith(name.lower()))
         alike = written, ratio
         if alike > best or (found is None and alike == best):

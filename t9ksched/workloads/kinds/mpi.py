@@ -52,18 +52,22 @@ TOOL: Final = Tool(
 
 @dataclass(frozen=True, slots=True)
 class MPISpec:
-    """The spec of an MPIJob, generations aside. `command` is what mpirun starts, `mca` its parameters."""
+    """The spec of an MPIJob, generations aside. `command` is what mpirun starts, `mca` its parameters, `slots` how many
+    processes a worker takes; None: one a card.
+    """
 
     pods: Launched
     command: tuple[str, ...]
     extra: tuple[str, ...]
     mca: Mapping[str, str]
     home: str
+    slots: int | None = None
 
 
 def read_spec(root: Field) -> MPISpec:
     """The spec, its faults written down in `root`."""
     spec = root["spec"]
+    slots = spec["worker"]["processesPerWorker"]
     if is_newer(spec):
         config = spec["mpiConfig"]
         pods = read_newer(root, TOOL)
@@ -80,6 +84,7 @@ def read_spec(root: Field) -> MPISpec:
         extra=tuple(extra.texts()),
         mca={key: str(field.value) for key, field in config["mca"].entries()},
         home=home.text(),
+        slots=slots.whole(low=1) if slots.present else None,
     )
 
 
@@ -92,7 +97,8 @@ def job(obj: Mapping[str, Any], spec: MPISpec, owner: Owner, children: Children 
     """The job with everything it consists of; `children` say how far its keys are made."""
     mpirun = posixpath.join(spec.home, "bin", "mpirun") if spec.home else "mpirun"
     command = [mpirun, *_mpirun_options(spec), *spec.extra, *spec.command]
-    return launched_job(obj, spec.pods, TOOL, owner, children, command, cards_of(spec.pods.workers.template))
+    slots = spec.slots or cards_of(spec.pods.workers.template)
+    return launched_job(obj, spec.pods, TOOL, owner, children, command, slots)
 
 
 def _mpirun_options(spec: MPISpec) -> list[str]:

@@ -31,6 +31,8 @@ NOTHING = Vocabulary()
         ("memroy", "memory"),
         ("example.com/fpga", None),
         ("requests.cpu", None),
+        ("hygon.com/dcu", None),
+        ("nvidia.com/memory", "memory"),
     ],
 )
 def test_nearest(name: str, found: str | None) -> None:
