@@ -48,7 +48,7 @@ from t9ksched.scheduler.keep.plan_keeper import PlanKeeper
 from t9ksched.scheduler.keep.queue_sync import QueueSync
 from t9ksched.scheduler.keep.reservation_keeper import ReservationKeeper
 from t9ksched.scheduler.keep.timekeeper import TimeKeeper
-from t9ksched.scheduler.observe.heap import reading
+from t9ksched.scheduler.observe.heap import reading, tidy
 from t9ksched.scheduler.observe.informers import Informer, Informers
 from t9ksched.scheduler.observe.recall import recall_losses
 from t9ksched.scheduler.observe.unwritten import write_bindings
@@ -170,7 +170,7 @@ class SchedulerService:
         clearing = RoomClearing(self.state, self._evictor, clock, self._most_grace)
         end = None if observe else DependencyEnd(self.state, stopper, self._recorder)
         dependencies = DependencyKeeper(self.state, store, end, clock)
-        sweeps = [Sweep("dependencies", 1, dependencies.sweep)]
+        sweeps = [Sweep("dependencies", 1, dependencies.sweep), Sweep("garbage", 3600, tidy)]
         if not observe:
             timeouts = Timeouts(self._start_timeout, self._most_grace, options.gang_recovery_timeout)
             timekeeper = TimeKeeper(client, self.state, stopper, self._recorder, events, store.runs, clock, timeouts)

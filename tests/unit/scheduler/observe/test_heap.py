@@ -1,16 +1,28 @@
-"""Reading a large cluster sets off no collection, and the collector is as it was afterwards."""
+"""Reading a large cluster sets off no collection; afterwards none walks what is old."""
 
 import gc
+import weakref
 from collections.abc import Iterator
 
 import pytest
 
+from t9ksched.scheduler.observe import heap
 from t9ksched.scheduler.observe.heap import LARGE, reading
+
+
+class Thing:
+    """Something that is garbage only together with what it is in."""
+
+    def __init__(self, inside: object) -> None:
+        self.inside = inside
 
 
 @pytest.fixture(autouse=True)
 def unfrozen() -> Iterator[None]:
+    thresholds = gc.get_threshold()
     yield
+    heap._Old.end()
+    gc.set_threshold(*thresholds)
     gc.unfreeze()
 
 
@@ -31,3 +43,53 @@ def test_a_process_without_a_collector_keeps_it_off() -> None:
         assert not gc.isenabled()
     finally:
         gc.enable()
+
+
+def test_what_is_old_is_walked_by_no_collection() -> None:
+    """However much a large service keeps, a collection walks no more than was made since the one before the last."""
+    walked: list[int] = []
+
+    def count(phase: str, info: dict[str, int]) -> None:
+        if phase == "start":
+            walked.append(sum(len(gc.get_objects(generation)) for generation in range(info["generation"] + 1)))
+
+    with reading(lambda: LARGE):
+        pass
+    gc.callbacks.append(count)
+    try:
+        kept = [[number] for number in range(100_000)]
+    finally:
+        gc.callbacks.remove(count)
+    assert len(walked) > len(kept) // 6_000
+    assert max(walked) < 10_000
+
+
+async def test_garbage_that_grew_old_is_found_once_the_process_has_grown(monkeypatch: pytest.MonkeyPatch) -> None:
+    used = 100
+    monkeypatch.setattr(heap, "_peak", lambda: used)
+    with reading(lambda: LARGE):
+        pass
+    circle: list[object] = []
+    circle.append(circle)
+    gone = weakref.WeakSet([made := Thing(circle)])
+    circle.append(made)
+    gc.collect(1)
+    del circle, made
+    gc.collect()
+    assert gone, "it had grown old"
+    used = 149
+    await heap.tidy()
+    assert gone
+    used = 151
+    await heap.tidy()
+    assert not gone
+    assert gc.get_freeze_count(), "what is left is left out again"
+
+
+async def test_a_small_process_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    gc.unfreeze()
+    with reading(lambda: LARGE - 1):
+        pass
+    monkeypatch.setattr(heap, "_peak", lambda: 1 << 60)
+    await heap.tidy()
+    assert not gc.get_freeze_count()
