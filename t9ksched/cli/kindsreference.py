@@ -1,15 +1,18 @@
-"""Writes the table of kinds into `docs/reference/workloads.md` from the registry; a test keeps the two equal."""
+"""Writes the tables of kinds and of edits into `docs/reference/workloads.md`; a test keeps both as the code says."""
 
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from t9ksched.workloads.changes import CHANGES, When
 from t9ksched.workloads.kind import Kind
 from t9ksched.workloads.registry import ROWS
 
 BEGIN: Final = "<!-- kinds: written by `make reference` -->"
 END: Final = "<!-- end of kinds -->"
+CHANGES_BEGIN: Final = "<!-- changes: written by `make reference` -->"
+CHANGES_END: Final = "<!-- end of changes -->"
 _NATIVE: Final = ("", "apps", "batch")
 
 
@@ -56,17 +59,43 @@ _OTHERWISE: Final = {
 }
 
 
+def changes() -> str:
+    """The fields of the kinds that t9ksched runs, with what may become of them; fields that are alike in one row."""
+    rows: dict[tuple[When, str], dict[tuple[str, ...], list[str]]] = {}
+    fields: dict[str, dict[str, tuple[When, str]]] = {}
+    for kind, table in CHANGES.items():
+        for change in table:
+            fields.setdefault(change.field, {})[kind] = change.when, change.effect
+    for field, by_kind in fields.items():
+        for said in dict.fromkeys(by_kind.values()):
+            kinds = tuple(kind for kind, other in by_kind.items() if other == said)
+            rows.setdefault(said, {}).setdefault(kinds, []).append(field)
+    head = "| Field of the spec | Of | May change | What follows |\n| --- | --- | --- | --- |"
+    order = list(When)
+    lines = [
+        f"| {', '.join(f'`{field}`' for field in named)} | {', '.join(kinds)} | {when} | {effect} |"
+        for (when, effect), groups in sorted(rows.items(), key=lambda row: order.index(row[0][0]))
+        for kinds, named in groups.items()
+    ]
+    return "\n".join([CHANGES_BEGIN, head, *lines, CHANGES_END])
+
+
 def with_table(page: str) -> str:
-    """The page with the table as it is now.
+    """The page with the tables as they are now.
 
     Raises:
-        ValueError: the page has no place for it.
+        ValueError: the page has no place for one of them.
     """
-    before, begin, rest = page.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        raise ValueError(f"the page has no lines {BEGIN} and {END}")
-    return before + table() + after
+    page = _with(page, BEGIN, END, table())
+    return _with(page, CHANGES_BEGIN, CHANGES_END, changes())
+
+
+def _with(page: str, begin: str, end: str, text: str) -> str:
+    before, found, rest = page.partition(begin)
+    _, ended, after = rest.partition(end)
+    if not found or not ended:
+        raise ValueError(f"the page has no lines {begin} and {end}")
+    return before + text + after
 
 
 def _main(arguments: Iterator[str]) -> None:

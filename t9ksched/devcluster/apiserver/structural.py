@@ -293,7 +293,7 @@ def _rule(rule: Object, value: Any, old: Any, path: str) -> list[Cause]:
     if holds is True:
         return []
     text = rule.get("message") or f"failed rule: {rule['rule']}"
-    where = path + (rule.get("fieldPath") or "")
+    where = (path + (rule.get("fieldPath") or "")).removeprefix(".")
     reason = rule.get("reason", "FieldValueInvalid")
     if reason == "FieldValueForbidden":
         return [Cause(reason, f"Forbidden: {text}", where)]

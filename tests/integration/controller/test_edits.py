@@ -7,13 +7,15 @@ import pytest
 
 from t9ksched.controller.service import Controllers
 from t9ksched.kube.errors import Unprocessable
-from t9ksched.kube.resources import CONFIGMAPS, CRDS, PODGROUPS, PODS, SERVICES
+from t9ksched.kube.resources import CONFIGMAPS, CRDS, PODGROUPS, PODS, SERVICES, of
 from t9ksched.kube.setup.crds import ensure, read
 from t9ksched.packaged import folder
+from t9ksched.workloads.changes import CHANGES, When
 from tests.integration.controller.conftest import Cluster
 from tests.integration.world import World
 from tests.kinds import MPIJOBS, PYTORCHTRAININGJOBS
 from tests.unit.workloads.builders import mpi_v1, mpi_v2, notebook, pytorch
+from tests.unit.workloads.test_changes import WORKLOADS, values
 
 Object = dict[str, Any]
 ELASTIC: Object = {
@@ -149,6 +151,31 @@ async def test_jobs_made_under_older_definitions_live_on(world: World) -> None:
         await world.client.replace_status(res, now | {"status": {"phase": "Paused"}})
     with pytest.raises(Unprocessable, match=NEVER):
         await cluster.patch(odd, {"spec": {"elastic": {"maxReplicas": 7}}})
+
+
+@pytest.mark.cluster
+async def test_the_server_refuses_what_the_table_says_with_the_field(world: World) -> None:
+    """Every row of every kind that is refused while the job runs, one edit each."""
+    cluster = Cluster(world, None)  # type: ignore[arg-type]
+    for kind, changes in CHANGES.items():
+        made = await cluster.submit(WORKLOADS[kind])
+        made = await cluster.client.replace_status(of(made), made | {"status": {"scheduling": SETTLED}})
+        for row in changes:
+            if row.when not in REFUSED or row.field == "scheduler.t9kScheduler":
+                continue
+            with pytest.raises(Unprocessable) as refused:
+                await cluster.patch(made, {"spec": nested(row.field, values(kind, row.field)[1])})
+            assert [cause["field"] for cause in refused.value.causes] == [f"spec.{row.field}"]
+
+
+SETTLED = {"queue": "a100", "priority": 5}
+REFUSED = (When.PAUSED, When.NEVER, When.UNTIL_MADE)
+
+
+def nested(field: str, value: Any) -> Object:
+    for key in reversed(field.split(".")):
+        value = {key: value}
+    return dict(value)
 
 
 SSH = {"enabled": True, "authorized_keys": ["ssh-ed25519 AAA ann", "ssh-ed25519 BBB bob"]}

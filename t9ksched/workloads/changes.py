@@ -1,0 +1,116 @@
+"""What follows when the spec of a workload that exists is edited, field by field: the table for users.
+
+`CHANGES` names every field of every kind that our controllers run, deeper where parts of a field differ. Edits that
+are not allowed are refused by the rules of the custom resource definitions in `deploy/crds`, with path and sentence. A
+test holds table and rules alike, so a field without a row is told.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+
+class When(StrEnum):
+    """When a field may change."""
+
+    ANY_TIME = "any time"
+    WITHIN_BOUNDS = "any time, within `minReplicas` and `maxReplicas`"
+    PAUSED = "while paused"
+    UNTIL_MADE = "until its PodGroup is made"
+    NEVER = "never"
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A field, as keys below `spec` joined by dots, when it may change, and what follows."""
+
+    field: str
+    when: When
+    effect: str
+
+
+_PODS: Final = "pods that run carry ranks, sizes and host names made from it: all are made anew when the job is resumed"
+_AGAIN: Final = "delete the job and submit it again"
+
+
+def _paused(*fields: str) -> tuple[Change, ...]:
+    return tuple(Change(field, When.PAUSED, _PODS) for field in fields)
+
+
+def _never(*fields: str) -> tuple[Change, ...]:
+    return tuple(Change(field, When.NEVER, _AGAIN) for field in fields)
+
+
+_SCHEDULER: Final = (
+    Change("scheduler.t9kScheduler", When.NEVER, "whether t9ksched places the pods: " + _AGAIN),
+    Change(
+        "scheduler.t9kScheduler.queue",
+        When.UNTIL_MADE,
+        "a job keeps its queue: `update --queue` submits one that waits again elsewhere",
+    ),
+    Change(
+        "scheduler.t9kScheduler.priority",
+        When.UNTIL_MADE,
+        "a job keeps the priority that it was made with: `update --priority` changes it while the job waits",
+    ),
+)
+_RUN_MODE: Final = (
+    *_paused("runMode.debug"),
+    Change("runMode.pause.enabled", When.ANY_TIME, "the pods are deleted, or made anew"),
+    *_never("runMode.pause.resumeSpecs"),
+)
+_POLICY: Final = (Change("runPolicy", When.ANY_TIME, "counts for what happens from then on"),)
+_JOB: Final = (*_SCHEDULER, *_RUN_MODE)
+_BOARD: Final = (
+    Change("tensorboardSpec", When.ANY_TIME, "the job's TensorBoard follows, and goes when it is removed"),
+)
+_ELASTIC: Final = (
+    *_never("elastic.enabled", "elastic.minReplicas", "elastic.maxReplicas"),
+    Change(
+        "elastic.expectedReplicas",
+        When.WITHIN_BOUNDS,
+        "pods are added, or deleted, the highest index first; those that stay run on",
+    ),
+)
+_ANEW: Final = "the pod is made anew"
+_SUSPEND: Final = Change("suspend", When.ANY_TIME, "the pod is deleted, or made anew")
+
+CHANGES: Final[Mapping[str, tuple[Change, ...]]] = {
+    "GenericJob": (
+        *_JOB,
+        *_paused("replicaSpecs", "service"),
+        *(
+            Change(field, When.ANY_TIME, "counts for what happens from then on")
+            for field in ("successRules", "failureRules", "cleanUpPolicy")
+        ),
+    ),
+    "PyTorchTrainingJob": (*_JOB, *_POLICY, *_paused("replicaSpecs", "torchrunConfig"), *_ELASTIC, *_BOARD),
+    "TensorFlowTrainingJob": (*_JOB, *_POLICY, *_paused("replicaSpecs"), *_BOARD),
+    "XGBoostTrainingJob": (*_JOB, *_POLICY, *_paused("replicaSpecs")),
+    "DeepSpeedJob": (*_JOB, *_POLICY, *_paused("worker", "config", "disableCustomEnv"), *_ELASTIC),
+    "ColossalAIJob": (
+        *_JOB,
+        *_POLICY,
+        *_paused("replicaSpecs", "torchConfig", "ssh", "worker", "launcher"),
+    ),
+    "MPIJob": (
+        *_JOB,
+        *_POLICY,
+        *_paused("replicaSpecs", "mpiConfig", "ssh", "worker", "launcher", "mpiHome", "mca"),
+    ),
+    "Notebook": (
+        Change("template", When.ANY_TIME, _ANEW),
+        Change("scheduler", When.ANY_TIME, _ANEW + ", in the new queue"),
+        Change("ssh", When.ANY_TIME, _ANEW + ", with the new keys; the Service follows"),
+        _SUSPEND,
+        Change("runMode", When.ANY_TIME, "the older way to suspend"),
+        Change("type", When.ANY_TIME, "no effect"),
+    ),
+    "TensorBoard": (
+        *(Change(field, When.ANY_TIME, _ANEW) for field in ("image", "logDir", "trainingLogFilesets", "resources")),
+        Change("scheduler", When.ANY_TIME, _ANEW + ", in the new queue"),
+        _SUSPEND,
+    ),
+}
+"""By kind, every field of its spec."""
