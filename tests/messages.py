@@ -28,6 +28,7 @@ SPEAKING: Final = (
     "t9ksched/engine/explain",
     "t9ksched/engine/placement",
     "t9ksched/admission",
+    "t9ksched/importing",
     "t9ksched/model",
     *(f"t9ksched/scheduler/{room}" for room in ("act", "decide", "keep", "report", "serve", "state")),
     *(f"t9ksched/workloads/{name}.py" for name in ("arrays", "dependencies", "ending", "fields", "foreign", "gangs")),

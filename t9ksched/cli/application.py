@@ -71,6 +71,7 @@ COMMANDS: Final = (
     _Command("prioritise", "control:prioritise", _ADMIN),
     _Command("nodes", "nodes:nodes", _ADMIN),
     _Command("queues", "queues:app", _ADMIN, ("queuemembers", "queueapply")),
+    _Command("import", "imports:import_", _ADMIN),
     _Command("reservations", "reservations:app", _ADMIN),
     _Command("usage", "usage:usage", _ADMIN),
     _Command("forecast-accuracy", "forecasts:forecast_accuracy", _ADMIN),

@@ -51,6 +51,7 @@ EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
         "queues create a100 --quota nvidia.com/gpu=32 --for-namespace vision",
         "queues drain a100",
     ),
+    "import": ("import kueue --from-cluster --dry-run", "import volcano -f queues/ --rename default=shared"),
     "reservations": ("reservations list",),
     "usage": ("usage --by month", "usage --by user -o json"),
     "forecast-accuracy": ("forecast-accuracy",),

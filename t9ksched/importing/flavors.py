@@ -10,9 +10,10 @@ from typing import Final
 
 from t9ksched.importing.cohorts import Cohorts, Group
 from t9ksched.importing.objects import Fields
-from t9ksched.importing.report import Choices, Json
+from t9ksched.importing.report import Choices, Json, Outcome
 from t9ksched.importing.words import NO_SHARES
 from t9ksched.model.errors import child
+from t9ksched.model.quantity import from_units
 from t9ksched.model.resources import is_card_resource
 
 
@@ -79,10 +80,10 @@ def _told(fields: Fields, groups: Sequence[Group], split: int | None, cohorts: C
                     here += ", the sum over all flavors: no flavor has a quota of its own"
                 elif split is not None and index != split:
                     here += ", of each of the queues: their quotas add up to more"
-                outcome = "changed" if together or (split is not None and index != split) else "same"
+                outcome: Outcome = "changed" if together or (split is not None and index != split) else "same"
                 if lends and not choices.own and amounts.borrowing is None:
                     outcome, here = "changed", f"{here}, with all that its cohort may lend"
-                fields.told(f"{amounts.path}.nominalQuota", outcome, here, amounts.nominal)
+                fields.told(f"{amounts.path}.nominalQuota", outcome, here, from_units(resource, amounts.nominal))
                 if amounts.borrowing is not None:
                     added = not choices.own
                     text = (
@@ -92,11 +93,15 @@ def _told(fields: Fields, groups: Sequence[Group], split: int | None, cohorts: C
                         f"{amounts.path}.borrowingLimit", "changed" if added else "none", text, amounts.borrowing
                     )
                 if amounts.lending is not None:
-                    fields.told(f"{amounts.path}.lendingLimit", "none", NO_SHARES, amounts.lending)
+                    fields.told(
+                        f"{amounts.path}.lendingLimit", "none", NO_SHARES, from_units(resource, amounts.lending)
+                    )
 
 
-def node_selector(fields: Fields, offer: Offer, flavors: Mapping[str, Fields]) -> Json | None:
-    """The nodes of all the flavors of an offer: of each group those of one of its flavors."""
+def node_selector(fields: Fields, offer: Offer, flavors: Mapping[str, Fields], *, first: bool) -> Json | None:
+    """The nodes of all the flavors of an offer: of each group those of one of its flavors. With the `first` offer of a
+    ClusterQueue it is said what that means.
+    """
     labels: dict[str, str] = {}
     choice: dict[str, list[str]] = {}
     for group in offer.flavors:
@@ -118,7 +123,7 @@ def node_selector(fields: Fields, offer: Offer, flavors: Mapping[str, Fields]) -
         elif any(rests):
             here = "nodeSelector: the labels that all flavors of the group have; more nodes than before may be used"
             fields.told(f"{_PATH}.flavors", "changed", here, list(group))
-    if len(offer.flavors) > 1 and (labels or choice):
+    if len(offer.flavors) > 1 and (labels or choice) and first:
         here = "nodeSelector: all pods of the queue are placed on these nodes, also those that ask for less"
         fields.told(f"{_PATH}.coveredResources", "changed", here, sorted(labels | choice))
     found: Json = {}

@@ -103,7 +103,7 @@ def _resources(fields: Fields, own: bool) -> None:
                 fields.told(place, "none", NO_SHARES, value)
             elif (key == "quota") is own or (key == "quota" and value == _UNLIMITED):
                 limitless = value == _UNLIMITED
-                here = f"no quota of {ours}" if limitless else f"quota.requests.{ours}"
+                here = f"no quota of {ours} of its own" if limitless else f"quota.requests.{ours}"
                 fields.told(place, "same", here, value)
             elif value:
                 fields.told(place, "none", NO_SHARES, value)

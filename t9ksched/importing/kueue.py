@@ -88,7 +88,7 @@ def _queues(
         spec = dict(common)
         if offer.quota:
             spec["quota"] = {"requests": {name: from_units(name, units) for name, units in offer.quota.items()}}
-        if (nodes := node_selector(fields, offer, flavors)) is not None:
+        if (nodes := node_selector(fields, offer, flavors, first=offer is found[0])) is not None:
             spec["nodeSelector"] = nodes
         if name := report.queue(f"{fields.name}{offer.suffix}", spec, fields.origin):
             names.append(name)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from t9ksched.importing.objects import Fields
-from t9ksched.importing.report import JobPriority, Report, scaled
+from t9ksched.importing.report import JobPriority, Outcome, Report, scaled
 
 _SYSTEM = 1_000_000_000
 """Values above are those of the system, which jobs do not have."""
@@ -25,7 +25,7 @@ def classes(found: Sequence[Fields], report: Report, *, kept_from: int | None = 
     for name, (fields, value) in values.items():
         number = numbers[value]
         report.priorities.append(JobPriority(name, value, number))
-        outcome = "same" if number == value else "changed"
+        outcome: Outcome = "same" if number == value else "changed"
         fields.told("value", outcome, f"jobs of this class have spec.priority {number} in their queue", value)
         if kept_from is not None and value >= kept_from:
             here = "jobs of a class cannot be kept from eviction: give them a queue with preemptible: false"

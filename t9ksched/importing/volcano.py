@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from t9ksched.importing.objects import Fields, Objects
 from t9ksched.importing.priorities import classes
-from t9ksched.importing.report import Json, Report, scaled
+from t9ksched.importing.report import Json, Outcome, Report, scaled
 from t9ksched.importing.words import NO_SHARES, NO_TREE, who
 from t9ksched.model.errors import child
 from t9ksched.model.quantity import from_units
@@ -41,7 +41,7 @@ def _queue(fields: Fields, report: Report, quota: dict[str, int], priority: int)
     if (value := fields.spec.get("priority")) is not None:
         fields.told("spec.priority", "same" if value == priority else "changed", f"priority: {priority}", value)
     if parent := fields.text("parent"):
-        outcome = "none" if parent != ROOT else "same"
+        outcome: Outcome = "none" if parent != ROOT else "same"
         fields.told("spec.parent", outcome, NO_TREE if parent != ROOT else "all queues stand side by side", parent)
     if (strategy := fields.text("dequeueStrategy")) in _ORDERINGS:
         spec["ordering"] = _ORDERINGS[strategy]

@@ -60,7 +60,7 @@ def apply(
     changes = list(differences(wanted, there, prune))
     out = console()
     for change in changes:
-        _show(change, out)
+        show(change, out)
     if not changes:
         one = len(wanted) == 1
         out.print(f"{len(wanted)} {'queue is' if one else 'queues are'} as the {'file says' if one else 'files say'}")
@@ -162,7 +162,8 @@ def _canonical(raw: Any, where: str, faults: list[str]) -> Json | None:
     return queue
 
 
-def _show(change: Change, out: Console) -> None:
+def show(change: Change, out: Console) -> None:
+    """Print what changes, as a diff."""
     from t9ksched.model.text import write
 
     def lines(side: Json | None) -> list[str]:
@@ -193,17 +194,22 @@ def _shown(queue: Json, before: Json | None = None) -> Json:
 
 def _carry_out(client: Client, change: Change) -> str:
     """Do it; the reason if that failed."""
-    headers = {"If-Match": change.etag} if change.etag else {}
-    address = f"{ADMIN}/{change.name}"
     try:
-        answer: Json | None = None
-        if change.before is None:
-            answer = client.post(ADMIN, change.after)
-        elif change.after is None:
-            answer = client.call("DELETE", address, headers=headers).body
-        else:
-            answer = client.call("PUT", address, body=change.after, headers=headers).body
-        print_warnings((answer or {}).get("warnings") or (), f"queue {change.name}: ")
+        send(client, change)
     except Failure as failure:
         return f"{change.name}: {failure.message}"
     return ""
+
+
+def send(client: Client, change: Change) -> Json:
+    """Ask the service for it, and print its warnings; the queue as it is then. Raises Failure."""
+    headers = {"If-Match": change.etag} if change.etag else {}
+    address = f"{ADMIN}/{change.name}"
+    if change.before is None:
+        answer = client.post(ADMIN, change.after)
+    elif change.after is None:
+        answer = client.call("DELETE", address, headers=headers).body
+    else:
+        answer = client.call("PUT", address, body=change.after, headers=headers).body
+    print_warnings((answer or {}).get("warnings") or (), f"queue {change.name}: ")
+    return answer or {}
