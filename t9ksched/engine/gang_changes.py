@@ -31,6 +31,9 @@ def came_and_went(before: Sequence[G], gangs: Sequence[G], meter: Meter) -> Work
     went: list[G] = []
     if before is gangs:
         return came, went
+    if len(before) + len(gangs) <= _FEW:
+        known, there = set(map(id, before)), set(map(id, gangs))
+        return [one for one in gangs if id(one) not in known], [one for one in before if id(one) not in there]
     old = new = 0
     for _ in range(_PLACES):
         alike = yield from _equal(before, gangs, old, new, meter)
@@ -55,10 +58,10 @@ def _resumes(before: Sequence[G], gangs: Sequence[G], old: int, new: int) -> tup
 
     What is skipped of one must not be among what is skipped of the other: then only places changed.
     """
-    for both in range(1, 2 * _FEW + 1):
-        for skipped in range(max(0, both - _FEW), min(both, _FEW) + 1):
-            one, other = old + skipped, new + both - skipped
-            if one < len(before) and other < len(gangs) and before[one] is gangs[other]:
+    most, more = min(_FEW, len(before) - old - 1), min(_FEW, len(gangs) - new - 1)
+    for both in range(1, most + more + 1):
+        for skipped in range(max(0, both - more), min(both, most) + 1):
+            if before[old + skipped] is gangs[new + both - skipped]:
                 return skipped, both - skipped
     return None
 

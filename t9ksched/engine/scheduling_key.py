@@ -4,12 +4,10 @@ Room and quota only shrink while a cycle places gangs, so a key that failed keep
 (`failure_memory.py`): 100,000 waiting gangs that are alike cost one attempt.
 """
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from operator import attrgetter
 from typing import Final
 
-from t9ksched.engine.members import alike
+from t9ksched.engine.members import alike, kinds
 from t9ksched.engine.placement.class_fit import ClassFit
 from t9ksched.engine.placement.pack import Group, hardness
 from t9ksched.engine.placement.trial import Trial
@@ -21,7 +19,6 @@ from t9ksched.model.podclass import PodClass
 _MOST_PLAIN: Final = 1_000
 _SOME: Final = 64
 """After so many classes others may have their turn."""
-_CLASS: Final = attrgetter("pod_class")
 
 
 class SchedulingKey:
@@ -103,8 +100,6 @@ class SchedulingKeys:
         self._columns: dict[tuple[str, int], ClassFit] = {}
         self._classes: list[PodClass] = []
         self._known: dict[tuple[object, ...], SchedulingKey] = {}
-        self._counted: tuple[Sequence[Member], Counter[int], dict[int, PodClass]] = (), Counter(), {}
-        """The members that were counted last, the number of them by class, and the classes, by identity."""
 
     def column(self, queue: str, pod_class: PodClass) -> ClassFit:
         """The column of a class in a queue; looked up by identity, as comparing classes costs more than a placement."""
@@ -144,11 +139,11 @@ class SchedulingKeys:
         if one:
             signature: tuple[object, ...] = (queue, topology, profile, (id(members[0].pod_class), len(members)))
         else:
-            if self._counted[0] is not members:  # it is asked for several times in a turn
-                classes = list(map(_CLASS, members))
-                each = dict(zip(map(id, classes), classes, strict=True))
-                self._counted = members, Counter(map(id, classes)), each
-            _, counts, each = self._counted
+            counts: dict[int, int] = {}
+            each: dict[int, PodClass] = {}
+            for pod_class, _, count in (yield from kinds(members, self._trial.meter)):
+                counts[id(pod_class)] = counts.get(id(pod_class), 0) + count
+                each[id(pod_class)] = pod_class
             signature = (queue, topology, profile, *counts.items())
         found = self._known.get(signature)
         if found is None:

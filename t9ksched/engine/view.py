@@ -12,6 +12,7 @@ from typing import Final
 import msgspec
 from msgspec import structs
 
+from t9ksched.engine.members import with_kinds
 from t9ksched.engine.nodes import FrozenNodes, NodeTable
 from t9ksched.model.card_forms import read_request
 from t9ksched.model.cards import NO_CARDS, CardGrant
@@ -227,7 +228,9 @@ def load_with_classes(text: bytes | msgspec.Raw) -> tuple[View, list[PodClass]]:
         gangs=tuple(
             structs.replace(
                 entry.gang,
-                waiting=tuple(Member(m.uid, m.name, m.role, classes[m.pod_class], m.labels) for m in entry.waiting),
+                waiting=with_kinds(
+                    Member(m.uid, m.name, m.role, classes[m.pod_class], m.labels) for m in entry.waiting
+                ),
             )
             for entry in paper.gangs
         ),

@@ -4,12 +4,16 @@ Structs of msgspec, because thousands are made: they cost a fifth of dataclasses
 collector.
 """
 
+from collections.abc import Sequence
+
 import msgspec
 
 from t9ksched.model.cards import NO_CARDS, CardGrant
 from t9ksched.model.podclass import PodClass
 from t9ksched.model.podrules import PodTerm
 from t9ksched.model.reasons import Reason
+
+Labels = tuple[tuple[str, str], ...]
 
 
 class Member(msgspec.Struct, frozen=True, gc=False):
@@ -27,7 +31,7 @@ class Member(msgspec.Struct, frozen=True, gc=False):
     name: str
     role: str
     pod_class: PodClass
-    labels: tuple[tuple[str, str], ...] = ()
+    labels: Labels = ()
 
     @property
     def namespace(self) -> str:
@@ -47,7 +51,7 @@ class Neighbours(msgspec.Struct, frozen=True, gc=False):
     """
 
     namespace: str
-    labels: tuple[tuple[str, str], ...]
+    labels: Labels
     nodes: tuple[tuple[str, int], ...]
     apart: tuple[PodTerm, ...] = ()
     preferred_terms: tuple[tuple[int, PodTerm], ...] = ()
@@ -89,7 +93,7 @@ class Gang(msgspec.Struct, frozen=True, gc=False):
     created: int = 0
     min_member: int = 1
     roles: tuple[tuple[str, int], ...] = ()
-    waiting: tuple[Member, ...] = ()
+    waiting: Sequence[Member] = ()
     placed: tuple[tuple[str, int], ...] = ()
     total: int = 0
     total_roles: tuple[tuple[str, int], ...] = ()

@@ -22,8 +22,8 @@ from typing import Any
 from tests.benchmarks.timing import report
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = ("t9ksched", "migrations", "deploy", "examples")
-"""What a benchmark may import or read of the program; the rest of an older commit is not needed."""
+PACKAGES = ("t9ksched", "api", "migrations", "deploy", "examples")
+"""What a benchmark may import or read of the program, as far as a commit has it; the REST service was `api` once."""
 # A script may put this tree in front of the path: what is imported before it stays.
 FIRST = """
 import runpy, sys
@@ -37,7 +37,9 @@ ABOUT_THE_RUN = {"at", "commit", "python", "numpy", "machine", "processors", "lo
 
 def unpack(commit: str, folder: Path) -> None:
     """The program as it was at `commit`, into `folder`."""
-    archive = subprocess.run(["git", "archive", commit, *PACKAGES], cwd=ROOT, check=True, capture_output=True)
+    listed = subprocess.run(["git", "ls-tree", commit, *PACKAGES], cwd=ROOT, check=True, capture_output=True, text=True)
+    there = [line.partition("\t")[2] for line in listed.stdout.splitlines()]
+    archive = subprocess.run(["git", "archive", commit, *there], cwd=ROOT, check=True, capture_output=True)
     subprocess.run(["tar", "-x", "-C", folder], input=archive.stdout, check=True)
 
 

@@ -2,20 +2,18 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from itertools import repeat
-from operator import attrgetter
 from typing import Final
 
 from msgspec import structs
 
+from t9ksched.engine.members import OfClass, with_kinds
+from t9ksched.engine.members import kinds as kinds_of
 from t9ksched.engine.placement.used_terms import UsedTerm
 from t9ksched.engine.work import Meter, Work
-from t9ksched.model.gang import Gang, Member, Neighbours
+from t9ksched.model.gang import Gang, Labels, Member, Neighbours
 from t9ksched.model.podclass import PodClass
 from t9ksched.model.podrules import PodTerm
 
-Labels = tuple[tuple[str, str], ...]
-_UID, _NAME, _ROLE, _LABELS, _CLASS = map(attrgetter, ("uid", "name", "role", "labels", "pod_class"))
 _MANY: Final = 256
 """So many members of a gang are derived at once."""
 _A_MEMBER: Final = 100
@@ -65,16 +63,9 @@ class DerivedGangs:
     def derive(self, stale: Iterable[Gang], kinds: Kinds, meter: Meter) -> Work[None]:
         """Other terms select pods of these gangs than before."""
         for gang in stale:
-            members: list[Member] = []
-            space = gang.name.partition("/")[0]
-            for first in range(0, len(gang.waiting), _MANY):
-                some = gang.waiting[first : first + _MANY]
-                members += self._members(space, some, kinds)
-                meter.spent += _A_MEMBER * len(some)
-                if meter.due():
-                    yield
-            if any(one is not other for one, other in zip(members, gang.waiting, strict=True)):
-                self._derived[gang.uid] = structs.replace(gang, waiting=tuple(members))
+            waiting = yield from self._members(gang, kinds, meter)
+            if waiting is not gang.waiting:
+                self._derived[gang.uid] = structs.replace(gang, waiting=waiting)
             else:
                 self._derived.pop(gang.uid, None)
             self._told = ()
@@ -87,26 +78,39 @@ class DerivedGangs:
             for kind in kinds.values():
                 kind.counted = None
 
-    def _members(self, space: str, members: Sequence[Member], kinds: Kinds) -> Sequence[Member]:
-        labels = list(map(_LABELS, members))
-        if not len(set(map(id, labels))) == len(set(map(id, map(_CLASS, members)))) == 1:
-            return [self._member(space, one, kinds) for one in members]
-        first = self._member(space, members[0], kinds)
-        if first is members[0]:
-            return members
-        uids, names, roles = map(_UID, members), map(_NAME, members), map(_ROLE, members)
-        return list(map(Member, uids, names, roles, repeat(first.pod_class), labels))
+    def _members(self, gang: Gang, kinds: Kinds, meter: Meter) -> Work[Sequence[Member]]:
+        """The members of a gang; the very same where no term selects any."""
+        space, members = gang.name.partition("/")[0], gang.waiting
+        meter.spent += _A_MEMBER
+        each = yield from kinds_of(members, meter)
+        if len(each) == 1:
+            pod_class = self._class(each[0].pod_class, kinds[space, each[0].labels])
+            return members if pod_class is each[0].pod_class else OfClass(members, pod_class)
+        found: list[Member] = []
+        for first in range(0, len(members), _MANY):
+            some = members[first : first + _MANY]
+            found += [self._member(space, one, kinds) for one in some]
+            meter.spent += _A_MEMBER * len(some)
+            if meter.due():
+                yield
+        changed = any(one is not other for one, other in zip(found, members, strict=True))
+        return with_kinds(found) if changed else members
 
     def _member(self, space: str, member: Member, kinds: Kinds) -> Member:
-        counted = self._terms_of(kinds[space, member.labels])
+        pod_class = self._class(member.pod_class, kinds[space, member.labels])
+        return member if pod_class is member.pod_class else structs.replace(member, pod_class=pod_class)
+
+    def _class(self, pod_class: PodClass, kind: PodKind) -> PodClass:
+        """The class of pods of a kind, with the terms that select them."""
+        counted = self._terms_of(kind)
         if not counted:
-            return member
-        key = id(member.pod_class), id(counted)
+            return pod_class
+        key = id(pod_class), id(counted)
         known = self._classes.get(key)
         if known is None:
-            derived = replace(member.pod_class, counted=counted)
-            known = self._classes[key] = derived, member.pod_class, counted  # alive as long as their ids are a key
-        return structs.replace(member, pod_class=known[0])
+            derived = replace(pod_class, counted=counted)
+            known = self._classes[key] = derived, pod_class, counted  # alive as long as their ids are a key
+        return known[0]
 
     def _terms_of(self, kind: PodKind) -> tuple[PodTerm, ...]:
         """The terms that select the pods of a kind, in an order that does not depend on what came first; the same

@@ -7,23 +7,20 @@ fresh one gives the same plans.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from operator import attrgetter
 from typing import Final
 
 from t9ksched.engine.gang_changes import came_and_went
-from t9ksched.engine.placement.derived_gangs import DerivedGangs, Labels, PodKind
+from t9ksched.engine.members import kinds
+from t9ksched.engine.placement.derived_gangs import DerivedGangs, PodKind
 from t9ksched.engine.placement.pod_affinity import PodAffinityState
 from t9ksched.engine.placement.standing import Standing
 from t9ksched.engine.placement.term_lookup import PodLookup, TermLookup
 from t9ksched.engine.placement.used_terms import UsedTerm, UsedTerms
 from t9ksched.engine.view import View
 from t9ksched.engine.work import Meter, Work
-from t9ksched.model.gang import Gang, Neighbours
+from t9ksched.model.gang import Gang, Labels, Neighbours
 from t9ksched.model.podrules import PodTerm, namespace_labels
 
-_LABELS: Final = attrgetter("labels")
-_MANY: Final = 1024
-"""So many members of a gang are looked at at once."""
 _A_LOOK: Final = 50
 """Units of work to look at a gang, or at the labels of a pod."""
 _A_MATCH: Final = 400
@@ -260,15 +257,7 @@ class StandingPods:
 
 
 def _kinds(gang: Gang, meter: Meter) -> Work[dict[tuple[str, Labels], None]]:
-    space, members = gang.name.partition("/")[0], gang.waiting
-    found: dict[tuple[str, Labels], None] = {}
-    for first in range(0, len(members), _MANY):
-        some = members[first : first + _MANY]
-        # Of thousands most share their labels, which cost more to compare than to count.
-        labels = list(map(_LABELS, some))
-        each = dict(zip(map(id, labels), labels, strict=True)).values()
-        found.update({(space, those): None for those in each})
-        meter.spent += _A_LOOK * len(some)
-        if meter.due():
-            yield
-    return found
+    space = gang.name.partition("/")[0]
+    # Of thousands most share their labels, which cost more to compare than to count.
+    each = {id(one.labels): one.labels for one in (yield from kinds(gang.waiting, meter))}
+    return {(space, labels): None for labels in each.values()}

@@ -6,14 +6,13 @@ from typing import Final
 import msgspec
 from msgspec import structs
 
+from t9ksched.engine.members import kinds
 from t9ksched.engine.placement.standing import Standing
 from t9ksched.engine.work import Meter, Work
 from t9ksched.model.gang import Gang, Neighbours
 from t9ksched.model.podclass import PodClass
 from t9ksched.model.podrules import PodRules, PodTerm
 
-_MANY: Final = 1024
-"""So many members of a gang are looked at at once."""
 _A_LOOK: Final = 50
 """Units of work to look at a gang or a group of pods."""
 _A_CLASS: Final = 10
@@ -88,13 +87,9 @@ class UsedTerms:
             if meter.due():
                 yield
         for gang in came:
-            found: dict[int, PodRules] = {}
-            for first in range(0, len(gang.waiting), _MANY):
-                some = gang.waiting[first : first + _MANY]
-                found.update({id(own): own for one in some if (own := one.pod_class.rules) is not None})
-                meter.spent += _A_CLASS * len(some)
-                if meter.due():
-                    yield
+            each = yield from kinds(gang.waiting, meter)
+            found = {id(own): own for one in each if (own := one.pod_class.rules) is not None}
+            meter.spent += _A_CLASS * len(each)
             if found:
                 self._rules_of[gang.uid] = tuple(found.values())
                 for own in found.values():

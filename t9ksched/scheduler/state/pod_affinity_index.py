@@ -5,12 +5,13 @@ handed to the engine. A new rule is matched with the pods that have a label whic
 that ask for one of its labels; any other event of a pod is matched with none.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from msgspec import structs
 
+from t9ksched.engine.members import with_kinds
 from t9ksched.engine.placement.term_lookup import PodLookup, TermLookup
-from t9ksched.model.gang import Gang, Neighbours
+from t9ksched.model.gang import Gang, Member, Neighbours
 from t9ksched.model.podrules import PodRules, PodTerm, namespace_labels
 from t9ksched.scheduler.state.namespaces import Namespaces
 from t9ksched.scheduler.state.records import PodRecord
@@ -244,12 +245,18 @@ class PodAffinityIndex:
         for gang in gangs:
             entry = known.get(gang.uid)
             if entry is None or entry[0] is not gang:
-                waiting = (structs.replace(one, labels=own_labels(self._pods[one.uid])) for one in gang.waiting)
-                entry = gang, structs.replace(gang, waiting=tuple(waiting))
+                entry = gang, structs.replace(gang, waiting=with_kinds(self._with_labels(gang.waiting)))
             found[gang.uid] = entry
             told.append(entry[1])
         self._labelled = found
         return tuple(told)
+
+    def _with_labels(self, members: Iterable[Member]) -> Iterator[Member]:
+        """Members with equal labels have the same object."""
+        shared: dict[_Labels, _Labels] = {}
+        for one in members:
+            labels = own_labels(self._pods[one.uid])
+            yield structs.replace(one, labels=shared.setdefault(labels, labels))
 
 
 def own_labels(pod: PodRecord) -> tuple[tuple[str, str], ...]:

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
+from t9ksched.engine.members import with_kinds
 from t9ksched.model.gang import Gang, Member
 from t9ksched.model.pod import OwnerReference
 from t9ksched.model.podclass import PodClass
@@ -76,8 +77,7 @@ class PodRecord(msgspec.Struct, eq=False):
     evicted: bool = False
     """A scheduler takes its place away."""
     placed_in: str = ""
-    """UID of the job (of its PodGroup's owner, else of the PodGroup) that it was a member of when it got its place;
-    empty where that is not on record, and of a pod without a PodGroup."""
+    """UID of its job when it got its place: of its PodGroup's owner, else of the PodGroup; empty if not on record."""
     worth: int = 0
     """What it had of cards (`quantity.CARD`) when it gave its place back; 0 until then."""
     ended: int = 0
@@ -371,7 +371,7 @@ class GangRecord(msgspec.Struct, eq=False):
             created=max(self.created, self.start_after),
             min_member=least.members,
             roles=least.roles,
-            waiting=tuple(waiting),
+            waiting=with_kinds(waiting),
             placed=tuple(sorted(placed.items())),
             total=sum(living.values()),
             total_roles=tuple(sorted(living.items())),
