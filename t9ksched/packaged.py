@@ -6,10 +6,16 @@ A wheel carries them inside the package; a checkout has them at its top level. C
 from pathlib import Path
 from typing import Literal
 
-Shipped = Literal["migrations", "crds", "examples"]
+Shipped = Literal["migrations", "crds", "examples", "chart"]
 
 _PACKAGE = Path(__file__).resolve().parent
-_IN_CHECKOUT: dict[Shipped, str] = {"migrations": "migrations", "crds": "deploy/crds", "examples": "examples"}
+_PLACES: dict[Shipped, tuple[str, str]] = {
+    "migrations": ("migrations", "migrations"),
+    "crds": ("chart/crds", "deploy/crds"),
+    "examples": ("examples", "examples"),
+    "chart": ("chart", "deploy/chart"),
+}
+"""Where each is in the package, and in a checkout."""
 
 
 def folder(name: Shipped) -> Path:
@@ -18,7 +24,8 @@ def folder(name: Shipped) -> Path:
     Raises:
         FileNotFoundError: neither place has it, which means a broken installation.
     """
-    for place in (_PACKAGE / name, _PACKAGE.parent / _IN_CHECKOUT[name]):
+    packaged, beside = _PLACES[name]
+    for place in (_PACKAGE / packaged, _PACKAGE.parent / beside):
         if place.is_dir():
             return place
     raise FileNotFoundError(f"the folder {name!r} is missing from this installation of t9ksched: install it again")

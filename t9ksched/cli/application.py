@@ -79,6 +79,7 @@ COMMANDS: Final = (
     _Command("token", "token:app", _ADMIN),
     _Command("simulate", "simulate:app", _ADMIN),
     _Command("snapshot", "snapshot:snapshot", _ADMIN),
+    _Command("manifests", "manifests:manifests", _OPERATE),
     _Command("doctor", "doctor:doctor", _OPERATE),
     _Command("db", "db:app", _OPERATE),
     _Command("scheduler", "roles:scheduler", _OPERATE),

@@ -60,6 +60,11 @@ EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
     "token": ("token create ann", "token list"),
     "simulate": ("simulate replay --jobs trace.swf --format swf --cluster 64x8 --policy easy",),
     "snapshot": ("snapshot > now.json",),
+    "manifests": (
+        "manifests --set image.repository=registry.example/t9ksched",
+        "manifests --values site.yaml --set api.replicas=3",
+        "manifests --only crds",
+    ),
     "doctor": ("doctor",),
     "db": ("db current", "db upgrade"),
     "scheduler": ("scheduler",),

@@ -1,6 +1,5 @@
 """The manifests of `deploy/` name commands, options and variables that exist."""
 
-import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -103,9 +102,3 @@ def test_metrics_can_be_scraped_as_deployed() -> None:
     admitted = {one["port"]: rule.get("from") for rule in policy["spec"]["ingress"] for one in rule["ports"]}
     assert admitted == {"http": None, "internal": [{"podSelector": {"matchLabels": {"app": "t9ksched-api"}}}]}
     assert {"--leader-elect=true", "--v=2"} <= set(container["args"])
-
-
-def test_the_image_is_of_this_release() -> None:
-    release = tomllib.loads((BASE.parents[1] / "pyproject.toml").read_text())["project"]["version"]
-    (image,) = yaml.safe_load((BASE / "kustomization.yaml").read_text())["images"]
-    assert image == {"name": "t9ksched", "newTag": release}
