@@ -9,13 +9,13 @@ import contextlib
 import time as clock_of
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain, islice
+from itertools import islice
 from typing import Final
 
 import structlog
 
 from t9ksched.engine.memory import Memory
-from t9ksched.engine.planner import Assignment, Plan, Planner
+from t9ksched.engine.planner import Assignment, Plan, Planner, Waiting
 from t9ksched.engine.policy import Policy
 from t9ksched.engine.view import View
 from t9ksched.model.gang import ExpectedEnd
@@ -112,6 +112,9 @@ class Loop:
         """How many of the latest cycles moved plans, one after the other."""
         self.told: Callable[[], None] = lambda: None
         """Called when gangs have got their reasons and planned starts."""
+        self._told_before: tuple[Waiting, ...] = ()
+        """Why gangs wait by the latest plan, while no more was told since: `_elsewhere` counts that."""
+        self._elsewhere = 0
         self._watchers: list[Watcher] = []
         self.plugins: PluginWatch | None = None
         """Is told of plugins that fail."""
@@ -198,6 +201,7 @@ class Loop:
         self._show(view, self._effective(self._evictor), now)
         reason = stopped(self._state.stops)
         self.plan_moves.stand_still(reason.message, self._state.resolution, now)
+        self._told_before = ()
         await tell_stopped(view, reason, self._recorder, now)
 
     async def _view(self, now: int) -> View:
@@ -344,12 +348,25 @@ class Loop:
         self._plan_ahead(view, plan, now)
         if plan.evictions and self._evictor is not None and not self._observe:
             self._evictor.submit(plan, self.policy.preemption.max_grace_seconds)
-        for count, waiting in enumerate(chain(plan.waiting, plan.surplus), start=1):
-            self._recorder.waits(waiting.gang, waiting.reasons, waiting.position or None, now)
-            if count % _TOLD_A_SLICE == 0:
-                await asyncio.sleep(0)
+        await self._tell((*plan.waiting, *plan.surplus), now)
+        self._state.progress.other_numbers.publish(asyncio.get_running_loop().time())
         self._recorder.wake()
         self.told()
+
+    async def _tell(self, told: tuple[Waiting, ...], now: int) -> None:
+        """Record why gangs wait. Those that were told the same by the plan before, and nothing else since, are passed
+        over many at a time: of thousands nearly all are.
+        """
+        elsewhere = self._state.waiting_gangs.told_elsewhere
+        before = self._told_before if elsewhere == self._elsewhere else ()
+        self._told_before, self._elsewhere = told, elsewhere
+        for first in range(0, len(told), _TOLD_A_SLICE):
+            some = told[first : first + _TOLD_A_SLICE]
+            if some == before[first : first + _TOLD_A_SLICE]:
+                continue
+            for waiting in some:
+                self._recorder.waits(waiting.gang, waiting.reasons, waiting.position or None, now)
+            await asyncio.sleep(0)
 
     def _would_start(self, decided: list[Assignment]) -> Reason:
         """What the plan would do with a gang, as the reason that an observer shows instead of doing it."""

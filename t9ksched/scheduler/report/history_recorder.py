@@ -85,10 +85,12 @@ class HistoryRecorder:
         gang = self._state.gangs_by_uid.get(uid)
         if gang is None:
             return
-        told = self._told.get(uid)
-        if told is not None and told.reasons is reasons is gang.reasons and gang.position == position:
+        told, before = self._told.get(uid), gang.reasons
+        if told is not None and told.reasons is reasons is before and gang.position == position:
             return  # so it is for nearly all of a hundred thousand that wait
-        self._state.progress.waits(gang, reasons, position)
+        if not self._state.progress.waits(gang, reasons, position) and told is not None and told.reasons is before:
+            self._told[uid] = _Recorded(told.codes, reasons)
+            return
         codes = frozenset(str(reason.code) for reason in reasons)
         if codes == {str(Code.GANG_INCOMPLETE)}:
             return  # every job has this reason while its pods are being created; the group's status shows it
@@ -286,7 +288,8 @@ class HistoryRecorder:
         while True:
             await self._wait()
             self._work.clear()
-            if self._state.accept_running(self._clock()):
+            more = self._state.progress.other_numbers.publish(asyncio.get_running_loop().time())
+            if self._state.accept_running(self._clock()) or more:
                 self._work.set()  # there are more: continue
             self.accepted()
             self.nodes.note()
@@ -301,8 +304,7 @@ class HistoryRecorder:
             await self.jobs.write()
             if len(self._told) > 2 * len(self._state.gangs_by_uid) + 1000:
                 self._told = {uid: told for uid, told in self._told.items() if uid in self._state.gangs_by_uid}
-            for gone in [uid for uid in self._unsaid if uid not in self._state.gangs_by_uid]:
-                del self._unsaid[gone]
+            self._unsaid = {uid: said for uid, said in self._unsaid.items() if uid in self._state.gangs_by_uid}
             await asyncio.sleep(JOB_PERIOD)
 
     async def _tell_bypassing(self) -> None:
@@ -311,9 +313,8 @@ class HistoryRecorder:
                 f"its creator put it on node {node}: {names.SCHEDULER_NAME} was not asked, counts it to no queue and to"
                 " no group; leave spec.nodeName out"
             )
-            self._events.event(
-                reference("v1", "Pod", namespace, name, uid), names.EVENT_BYPASSED, message, warning=True
-            )
+            about = reference("v1", "Pod", namespace, name, uid)
+            self._events.event(about, names.EVENT_BYPASSED, message, warning=True)
             if count % SLICE == 0:
                 await asyncio.sleep(0)
 
@@ -356,9 +357,8 @@ class HistoryRecorder:
 
     async def _wait(self) -> None:
         """Wait until something changed, or a postponed job is due."""
-        due = self.jobs.due()
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout_at(due):
+            async with asyncio.timeout_at(self.jobs.due()):
                 await self._work.wait()
 
 

@@ -116,7 +116,8 @@ class StatusWriter:
             if self._crowded() and not groups:
                 await asyncio.sleep(_LOOK_AGAIN)
                 continue
-            times = [at for at in (self._groups.next(), self._queues.next()) if at is not None]
+            turns = loop.time() + GROUP_PERIOD if self._state.progress.other_numbers else None
+            times = [at for at in (self._groups.next(), self._queues.next(), turns) if at is not None]
             pause = max(0.0, min(times) - loop.time()) if times else None
             if not groups or pause:
                 await self._sleep(pause)
@@ -129,6 +130,7 @@ class StatusWriter:
 
     def _collect(self, now: float) -> None:
         self._state.settle()
+        self._state.progress.other_numbers.publish(now)
         for gang in self._changed_groups.take():
             if gang.uid and not (gang.virtual or gang.foreign) and self._write_groups:
                 self._groups.add(gang, now)

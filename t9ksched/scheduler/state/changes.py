@@ -135,6 +135,7 @@ class Changes:
             self._state._pending[gang] = None
         else:
             self._state._pending.pop(gang, None)
+            self._state.waiting_gangs.told_elsewhere += bool(gang.reasons)
             gang.reasons, gang.position = (), None
         self._state.waiting_gangs.note(gang)
 

@@ -6,6 +6,7 @@ from typing import Any
 from t9ksched.model.reasons import Reason
 from t9ksched.scheduler.state.change_feed import ChangeFeed
 from t9ksched.scheduler.state.meters import Meters
+from t9ksched.scheduler.state.other_numbers import OtherNumbers
 from t9ksched.scheduler.state.records import GangRecord, PodRecord
 from t9ksched.scheduler.state.waiting_gangs import WaitingGangs
 
@@ -17,15 +18,28 @@ class Progress:
         self._feed = feed
         self._waiting = waiting
         self._meters = meters
+        self.other_numbers = OtherNumbers(self._told_otherwise)
 
-    def waits(self, gang: GangRecord, reasons: tuple[Reason, ...], position: int | None) -> None:
-        """The group waits, for these reasons, at this place of its queue."""
-        if gang.position != position or _texts(gang.reasons) != _texts(reasons):
+    def waits(self, gang: GangRecord, reasons: tuple[Reason, ...], position: int | None) -> bool:
+        """The group waits, for these reasons, at this place of its queue. Returns whether it did not wait for such
+        before; otherwise the change is published in its turn (`other_numbers.py`).
+        """
+        before, gang.reasons = gang.reasons, reasons  # the same object again says that nothing changed
+        if before and [one.code for one in before] == [one.code for one in reasons]:
+            if gang.position != position or any(map(_says_otherwise, before, reasons)):
+                gang.position = position
+                self.other_numbers.note(gang)
+            return False
+        if gang.position != position or before or reasons:
             gang.position = position
-            self._feed.gangs.note(gang)
-            self._feed.jobs.note(gang.owner.uid if gang.owner else gang.uid)
-        gang.reasons = reasons  # the same object again says that nothing changed
+            self.other_numbers.discard(gang)
+            self._told_otherwise(gang)
         self._waiting.note(gang)
+        return True
+
+    def _told_otherwise(self, gang: GangRecord) -> None:
+        self._feed.gangs.note(gang)
+        self._feed.jobs.note(gang.owner.uid if gang.owner else gang.uid)
 
     def placed(self, gang: GangRecord, now: int) -> bool:
         """Members of the group got places; whether it has its minimum with that, for the first time."""
@@ -73,5 +87,5 @@ class Progress:
         pod.refusals = 0
 
 
-def _texts(reasons: tuple[Reason, ...]) -> list[tuple[str, str]]:
-    return [(str(reason.code), reason.message) for reason in reasons]
+def _says_otherwise(before: Reason, now: Reason) -> bool:
+    return before is not now and before.message != now.message

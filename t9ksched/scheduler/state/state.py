@@ -266,6 +266,7 @@ class ClusterState:
         """Why no plan judges a group."""
         if gang.reasons != (reason,):
             gang.reasons, gang.position = (reason,), None
+            self.waiting_gangs.told_elsewhere += 1
             self.waiting_gangs.note(gang)
             self.feed.said.add(gang)
             self.feed.gangs.note(gang)

@@ -14,6 +14,7 @@ from t9ksched.engine.policy import Planning, Policy
 from t9ksched.engine.view import View
 from t9ksched.model.gang import Gang
 from t9ksched.model.podclass import PodClass
+from t9ksched.model.reasons import Code, Reason
 from t9ksched.model.reservation import Reservation, ReservationKind
 from t9ksched.scheduler.act import cardkeeper
 from t9ksched.scheduler.act.cardkeeper import CardKeeper
@@ -101,11 +102,34 @@ async def test_jobs_that_come_at_once_are_judged_in_steps(monkeypatch: pytest.Mo
 async def test_what_waits_is_told_so_in_steps() -> None:
     recorder = Mock()
     loop = loop_over(many_waiting(), recorder)
-    await loop.cycle()
-    recorder.waits.reset_mock()
     most = await most_between_turns(lambda: int(recorder.waits.call_count), loop.cycle())
     assert recorder.waits.call_count == MANY - 8
     assert most <= 200
+
+
+async def test_what_waits_as_before_is_told_nothing() -> None:
+    """Unless somebody else told one of it another reason since."""
+    state, recorder = many_waiting(), Mock()
+    loop = loop_over(state, recorder)
+    for _ in range(2):
+        await loop.cycle()
+    recorder.waits.reset_mock()
+    await loop.cycle()
+    assert not recorder.waits.call_count
+    state.upsert_pod(pod("z-late", queue="q"))
+    await loop.cycle()
+    assert 1 <= recorder.waits.call_count <= 200
+    gang = state.gangs_by_uid["pod-z-late"]
+    recorder.waits.reset_mock()
+    state.refused(gang, Reason(Code.QUEUE_CLOSED, "its queue was closed, and opened again"))
+    await loop.cycle()
+    assert gang.uid in {call.args[0] for call in recorder.waits.call_args_list}
+    recorder.waits.reset_mock()
+    await loop._stand_still()
+    assert recorder.waits.call_count >= MANY - 8
+    recorder.waits.reset_mock()
+    await loop.cycle()
+    assert recorder.waits.call_count >= MANY - 8, "all have the stop as their reason"
 
 
 async def test_a_stop_holds_from_its_moment_on() -> None:

@@ -15,6 +15,7 @@ from t9ksched.scheduler.report import status as module
 from t9ksched.scheduler.report.groupstatus import group_status
 from t9ksched.scheduler.report.queuestatus import QueueStatuses
 from t9ksched.scheduler.report.status import Due, StatusWriter
+from t9ksched.scheduler.state import other_numbers
 from t9ksched.scheduler.state.charges import Charges
 from t9ksched.scheduler.state.records import GangRecord, PodRecord
 from tests.unit.scheduler.state.test_state import group, pod, state_with
@@ -154,6 +155,26 @@ async def test_statuses_make_way_when_bindings_begin(monkeypatch: pytest.MonkeyP
     over = True
     await turns()
     assert len(port.written) == 3 * module._IN_FLIGHT
+    writing.cancel()
+
+
+async def test_other_numbers_are_written_in_turn_though_nothing_else_happens(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {"AT_ONCE": 1, "A_SECOND": 1000}.items():
+        monkeypatch.setattr(other_numbers, name, value)
+    monkeypatch.setattr(module, "GROUP_PERIOD", 0.01)
+    state, port = state_with(), Port()
+    for at in range(5):
+        state.upsert_group(group(f"g{at}", 1))
+    writer = StatusWriter(port, state, lambda _: asyncio.sleep(0), lambda: "t")  # type: ignore[arg-type]
+    writing = asyncio.create_task(writer.run())
+    await turns()
+    for free in range(2):
+        for gang in state.gangs.values():
+            state.progress.waits(gang, (Reason(Code.INSUFFICIENT_RESOURCES, f"best has {free} free"),), None)
+        writer.wake()
+        async with asyncio.timeout(60):
+            while sum(f"{free} free" in str(status) for status in port.written) < 5:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
     writing.cancel()
 
 

@@ -15,6 +15,7 @@ from t9ksched.model.reasons import Code, Reason
 from t9ksched.scheduler.observe.informers import decoder
 from t9ksched.scheduler.report import history_recorder, job_recorder
 from t9ksched.scheduler.report.history_recorder import HistoryRecorder
+from t9ksched.scheduler.state import other_numbers
 from t9ksched.scheduler.state.objects import PodGroupObject
 from t9ksched.scheduler.state.state import ClusterState
 from t9ksched.store.jobs import JobRecord, Written
@@ -274,6 +275,7 @@ def test_a_gang_that_is_told_the_same_costs_nothing_and_misses_nothing() -> None
     one.recorder.waits("u", why, 1, 2)
     assert not gangs.take()
     one.recorder.waits("u", why, 2, 2)
+    one.state.progress.other_numbers.publish(1.0)
     assert gangs.take(), "its position changed"
     # As the admission pass does it: the record has the reason before it is told.
     one.state.refused(record, other[0])
@@ -283,6 +285,19 @@ def test_a_gang_that_is_told_the_same_costs_nothing_and_misses_nothing() -> None
     one.recorder.waits("u", why, 2, 6)
     assert one.sql_writer.events == ["waiting"] * 4
     assert record.reasons is why
+
+
+async def test_other_numbers_are_written_though_nothing_else_happens(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last turns come after the last event."""
+    monkeypatch.setattr(other_numbers, "AT_ONCE", 1)
+    monkeypatch.setattr(other_numbers, "A_SECOND", 1000)
+    async with telling(monkeypatch, first=0.01, counts=0.02) as one:
+        await one.told(1)
+        for free in range(2):
+            why = (Reason(Code.INSUFFICIENT_RESOURCES, f"best has {free} free"),)
+            one.recorder.waits("u", why, 1, 1)
+            one.recorder.wake()
+            await until(lambda text=why[0].message: text in str(one.sql_writer.jobs[-1].shape))  # type: ignore[misc]
 
 
 @pytest.mark.parametrize("again", ["busy", "free"])
