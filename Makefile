@@ -53,6 +53,7 @@ reference: $(READY)  ## write docs/reference/ anew: commands, REST and metrics f
 	@$(BIN)/python -m t9ksched.kube.setup.foreign_rights deploy/foreign
 	@$(BIN)/python -m t9ksched.cli.foreignreference > docs/reference/foreign-jobs.md
 	@$(BIN)/python -m t9ksched.cli.manifests.writing deploy
+	@$(BIN)/python -c "from t9ksched.store import fresh; print(fresh.written(), end='')" > migrations/sqlite.sql
 
 dashboards: $(READY)  ## write the Grafana dashboards of deploy/monitoring anew
 	@$(BIN)/python deploy/monitoring/dashboards.py

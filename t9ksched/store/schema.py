@@ -1,7 +1,8 @@
 """The tables' versions: up, down, and whether this program and the database agree.
 
 Migrations are Alembic's, found in the package; no ini file is needed. They run synchronously, one process at a time.
-Alembic is imported when there is something to migrate: its import takes as long as the rest of this room's.
+Alembic is imported when there is something to migrate: its import takes as long as the rest of this room's. A new
+SQLite database is made in one go (`fresh.py`).
 """
 
 from collections.abc import Iterator
@@ -17,7 +18,7 @@ from sqlalchemy.pool import NullPool
 
 from t9ksched.model.leadership import SessionLimits
 from t9ksched.packaged import folder
-from t9ksched.store import urls
+from t9ksched.store import fresh, urls
 from t9ksched.store.database import engine_options
 from t9ksched.store.errors import DatabaseUnreachable, SchemaMismatch, translate
 from t9ksched.store.sqlite_file import prepare_sqlite
@@ -40,6 +41,8 @@ def upgrade(address: str, revision: str = "head") -> str:
     with _connect(address) as connection:
         check(connection)
         if revision == "head" and _revision(connection) == newest():
+            return newest()
+        if revision == "head" and fresh.fill(connection, newest()):
             return newest()
         from alembic import command
 

@@ -14,7 +14,7 @@ from sqlalchemy import create_engine, inspect, text
 from sqlalchemy.engine import Connection
 
 from t9ksched.packaged import folder
-from t9ksched.store import Store, schema, urls
+from t9ksched.store import Store, fresh, schema, urls
 from t9ksched.store.errors import DatabaseBusy, DatabaseUnreachable, SchemaMismatch, StoreError
 from t9ksched.store.history import Event
 from t9ksched.store.tables import metadata
@@ -67,6 +67,43 @@ def test_revisions_are_the_names_of_the_files() -> None:
     scripts = ScriptDirectory(str(folder("migrations")))
     assert schema.revisions() == [script.revision for script in reversed(list(scripts.walk_revisions()))]
     assert schema.newest() == scripts.get_current_head()
+
+
+def test_a_new_sqlite_database_is_as_migrations_make_it(tmp_path: Path) -> None:
+    script = folder("migrations") / "sqlite.sql"
+    assert script.read_text() == fresh.written(), "`make reference` writes it anew"
+    prepared, migrated = tmp_path / "prepared.db", tmp_path / "migrated.db"
+    schema.upgrade(f"sqlite:///{prepared}")
+    schema.upgrade(f"sqlite:///{migrated}", schema.newest())
+    assert fresh.dump(prepared) == fresh.dump(migrated)
+    assert _all_of(prepared) == _all_of(migrated)
+
+
+def test_migrations_run_where_the_prepared_script_does_not_apply(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert not _fills(tmp_path / "with_tables.db", schema.newest(), "CREATE TABLE other (id INTEGER)")
+    assert not _fills(tmp_path / "older.db", schema.revisions()[-2])
+    assert _fills(tmp_path / "new.db", schema.newest())
+    (tmp_path / "versions").mkdir()
+    monkeypatch.setattr(fresh, "folder", lambda _: tmp_path)
+    assert not _fills(tmp_path / "without_script.db", schema.newest())
+
+
+def _fills(database: Path, revision: str, first: str = "SELECT 1") -> bool:
+    with connect(f"sqlite:///{database}") as connection:
+        connection.execute(text(first))
+        return fresh.fill(connection, revision)
+
+
+def _all_of(database: Path) -> list[object]:
+    with sqlite3.connect(database) as connection:
+        made = connection.execute("SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY 1, 2").fetchall()
+        rows = [
+            connection.execute(f'SELECT * FROM "{name}"').fetchall() for kind, name, _, _ in made if kind == "table"
+        ]
+    connection.close()
+    return [made, rows]
 
 
 def test_tables_are_those_the_program_knows(address: str) -> None:
