@@ -66,7 +66,7 @@ EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
         "manifests --only crds",
     ),
     "doctor": ("doctor",),
-    "db": ("db current", "db upgrade"),
+    "db": ("db current", "db upgrade", "db copy --to postgresql://t9ksched@db.example/t9ksched"),
     "scheduler": ("scheduler",),
     "controller": ("controller",),
     "api": ("api",),

@@ -5,7 +5,8 @@
 The cluster (a dev cluster with its objects put straight into its storage) runs in a child process; this process is the
 scheduler alone. All pods but one run; the clock starts with the scheduler and stops when the waiting one is bound.
 `longestBlockMilliseconds` is the longest time that the event loop was held until then, `…Settling…` afterwards, while
-what was found is written down. Then the scheduler idles: its CPU, and the longest block while the metrics page is read.
+what was found is written down. Then the scheduler idles: its CPU, its requests, and the longest block while the metrics
+page is read. Requests are those that the API server answered, by method and status; a watch is one.
 Prints one JSON object.
 """
 
@@ -17,6 +18,7 @@ import resource
 import secrets
 import tempfile
 import time
+from collections import Counter
 from multiprocessing.synchronize import Event
 from pathlib import Path
 from typing import Any
@@ -25,6 +27,8 @@ import aiohttp
 
 from t9ksched.devcluster.cluster import DevCluster
 from t9ksched.devcluster.nodes.nodefile import nodes_from
+from t9ksched.kube.port import answers_of
+from t9ksched.kube.transport.client import Client
 from t9ksched.kube.transport.config import connect
 from t9ksched.model import names
 from t9ksched.scheduler.service import SchedulerService, running
@@ -124,6 +128,17 @@ def cpu() -> float:
     return usage.ru_utime + usage.ru_stime
 
 
+def rss() -> int:
+    """MiB that this process holds now."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * resource.getpagesize() >> 20
+
+
+def requests(client: Client) -> Counter[str]:
+    """Requests so far, by method and status."""
+    return Counter({f"{method} {code}": count for (method, code), count in answers_of(client).items()})
+
+
 async def settled(service: SchedulerService, watch: LoopWatch) -> None:
     """Until the writing about what was found has ended: three seconds in which nothing waited to be written."""
     watch.longest, quiet = 0.0, 0
@@ -168,7 +183,9 @@ async def measure(kubeconfig: Path, folder: str, nodes: int, pods: int, seconds:
             await settled(service, watch)
             settling = time.perf_counter() - bound
             after = watch.stop()
+            asked = requests(client)
             quiet = await idle(service, seconds)
+            quiet["idleRequests"] = requests(client) - asked
     return {
         "nodes": nodes,
         "pods": pods,
@@ -178,6 +195,8 @@ async def measure(kubeconfig: Path, folder: str, nodes: int, pods: int, seconds:
         "longestBlockMilliseconds": round(1000 * before, 1),
         "settlingSeconds": round(settling, 1),
         "longestBlockSettlingMilliseconds": round(1000 * after, 1),
+        "startRequests": asked,
+        "rssMiB": rss(),
         "peakMiB": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
         **quiet,
     }

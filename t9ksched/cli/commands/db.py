@@ -1,11 +1,12 @@
-"""`t9ksched db`: bring a database's tables to this release, or back, say where they are, and copy it."""
+"""`t9ksched db`: bring a database's tables to this release, or back, say where they are, copy and move it."""
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from t9ksched.cli.datadir import database_url
+from t9ksched.cli.datadir import database_url, lock
 from t9ksched.cli.failure import Failure
 from t9ksched.cli.foreign import failures
 from t9ksched.cli.options import DataDirOption
@@ -73,6 +74,24 @@ def backup(
         copy(_address(db, data_dir), file)
     console().print(
         f"The database was copied to {file}. To go back: stop the service, put the copy in place, start it."
+    )
+
+
+@app.command("copy")
+def copy_(
+    to: Annotated[str, typer.Option("--to", metavar="URL", help="A new, empty PostgreSQL database.")],
+    db: UrlOption = None,
+    data_dir: DataDirOption = None,
+) -> None:
+    """Copy an SQLite database into PostgreSQL, with the service stopped."""
+    from t9ksched.store.transfer import transfer
+
+    address = _address(db, data_dir)
+    with lock(data_dir or default_data_dir()) if db is None else nullcontext(), failures(), working():
+        rows = transfer(address, to)
+    console().print(
+        f"{sum(rows.values())} rows of {len(rows)} tables were copied. The old database is as it was;"
+        " start the service with the new one: T9KSCHED_DB or --db."
     )
 
 

@@ -204,3 +204,19 @@ async def test_postgresql_comes_back_as_it_was(server: PostgreSQL) -> None:
     await asyncio.to_thread(server.program, "pg_restore", "--no-owner", f"--dbname={restored}", stdin=dump)
     async with await Store.open(restored) as store:
         await goes_on(store, before, secrets)
+
+
+@pytest.mark.postgres
+async def test_sqlite_is_moved_to_postgresql(used: tuple[Store, dict[str, str]], tmp_path: Path, postgres: str) -> None:
+    store, secrets = used
+    before = await picture(store)
+    old = f"sqlite:///{tmp_path}/store.db"
+    done = await asyncio.to_thread(run, "db", "copy", "--db", old, "--to", postgres)
+    assert (done.code, f"of {len(metadata.sorted_tables)} tables" in done.out) == (0, True), done.err
+    again = await asyncio.to_thread(run, "db", "copy", "--db", old, "--to", postgres)
+    assert (again.code, "is in use, its table" in " ".join(again.err.split())) == (1, True)
+    back = await asyncio.to_thread(run, "db", "copy", "--db", postgres, "--to", old)
+    assert (back.code, "from SQLite to PostgreSQL" in " ".join(back.err.split())) == (1, True)
+    async with await Store.open(postgres, migrate=False) as moved:
+        await goes_on(moved, before, secrets)
+    assert await picture(store) == before
