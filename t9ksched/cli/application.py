@@ -82,6 +82,7 @@ COMMANDS: Final = (
     _Command("manifests", "manifests:manifests", _OPERATE),
     _Command("doctor", "doctor:doctor", _OPERATE),
     _Command("db", "db:app", _OPERATE),
+    _Command("uninstall", "uninstall:uninstall", _OPERATE),
     _Command("scheduler", "roles:scheduler", _OPERATE),
     _Command("controller", "roles:controller", _OPERATE),
     _Command("api", "roles:api", _OPERATE),

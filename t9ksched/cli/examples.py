@@ -67,6 +67,7 @@ EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
     ),
     "doctor": ("doctor",),
     "db": ("db current", "db upgrade", "db copy --to postgresql://t9ksched@db.example/t9ksched"),
+    "uninstall": ("uninstall --dry-run", "uninstall --kinds --save pods.yaml"),
     "scheduler": ("scheduler",),
     "controller": ("controller",),
     "api": ("api",),

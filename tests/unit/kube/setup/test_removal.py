@@ -1,0 +1,132 @@
+"""What an uninstallation would do, from objects: whom it tells, what it hands back, what it leaves, what goes."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from t9ksched.kube.resources import CRDS, DEPLOYMENTS, JOBS, REPLICASETS, STATEFULSETS
+from t9ksched.kube.setup.removal import INSTALLED, Found, Step, ours, steps
+from t9ksched.model.api_resource import Resource
+
+Json = dict[str, Any]
+NOW = datetime(2031, 1, 2, tzinfo=UTC)
+DEPLOY = Path(__file__).parents[4] / "deploy"
+QUEUES = Resource("scheduler.tensorstack.dev", "v1beta1", "queues", "Queue")
+
+
+def obj(name: str, owner: tuple[str, str, str] | None = None, **more: Any) -> Json:
+    metadata: Json = {"name": name, "namespace": "ns", "uid": f"uid-{name}", "resourceVersion": "7"}
+    if owner is not None:
+        api_version, kind, of = owner
+        reference = {"apiVersion": api_version, "kind": kind, "name": of, "uid": f"uid-{of}", "controller": True}
+        metadata["ownerReferences"] = [reference]
+    return {"metadata": metadata | more.pop("metadata", {}), **more}
+
+
+def pod(name: str, owner: tuple[str, str, str] | None = None, node: str = "", scheduler: str = "t9k-scheduler") -> Json:
+    spec = {"schedulerName": scheduler, "containers": []} | ({"nodeName": node} if node else {})
+    return obj(name, owner, spec=spec, status={"phase": "Running" if node else "Pending"})
+
+
+def planned(*pods: Json, kinds: bool = False, **found: Any) -> list[Step]:
+    given: Json = {"owners": {}, "installed": {}, "nodes": (), "definitions": (), "kept": {}} | found
+    return steps(Found(pods=pods, **given), kinds=kinds, now=NOW)
+
+
+def short(those: list[Step]) -> list[tuple[str, str, str]]:
+    return [(one.verb, one.resource.api_kind, one.name) for one in those]
+
+
+TEMPLATE = {"metadata": {"labels": {"a": "b", "controller-uid": "x"}}, "spec": {"schedulerName": "t9k-scheduler"}}
+
+
+def test_pods_of_others_and_pods_that_ended_are_left_out() -> None:
+    done = pod("done")
+    done["status"]["phase"] = "Succeeded"
+    going = pod("going")
+    going["metadata"]["deletionTimestamp"] = "2031-01-01T00:00:00Z"
+    assert planned(done, going, pod("theirs", scheduler="volcano")) == []
+
+
+def test_a_pod_is_made_again_without_what_the_server_gave_it() -> None:
+    (told, back) = planned(pod("p", ("batch.tensorstack.dev/v1beta1", "PyTorchTrainingJob", "j")))
+    assert (told.verb, told.name, told.body and told.body["type"]) == ("tell", "PyTorchTrainingJob/j", "Warning")
+    assert back.body is not None
+    assert back.body["spec"] == {"schedulerName": "default-scheduler", "containers": []}
+    assert back.body["metadata"].keys() == {"name", "namespace", "ownerReferences"}
+    assert back.uid == "uid-p"
+    last = planned(pod("p", ("batch.tensorstack.dev/v1beta1", "PyTorchTrainingJob", "j")), kinds=True)[-1]
+    assert last.body is not None
+    assert "ownerReferences" not in last.body["metadata"]
+
+
+def test_what_runs_is_told_and_never_touched() -> None:
+    definition = {"metadata": {"name": "queues.scheduler.tensorstack.dev"}}
+    queue = obj("q")
+    those = planned(pod("r", node="n"), kinds=True, definitions=[definition], kept={QUEUES: [queue]})
+    assert short(those) == [
+        ("tell", "Event", "Pod/r"),
+        ("release", "Queue", "q"),
+        ("delete", CRDS.kind, "queues.scheduler.tensorstack.dev"),
+    ]
+    assert those[0].body is not None
+    assert those[0].body["type"] == "Normal"
+
+
+def test_controllers_of_the_cluster_are_changed_unless_something_of_them_runs() -> None:
+    owners = {
+        DEPLOYMENTS: [obj("web", spec={"template": TEMPLATE}), obj("busy", spec={"template": TEMPLATE})],
+        REPLICASETS: [obj("web-1", ("apps/v1", "Deployment", "web")), obj("busy-1", ("apps/v1", "Deployment", "busy"))],
+        STATEFULSETS: [obj("db", spec={"template": TEMPLATE})],
+    }
+    those = planned(
+        pod("w", ("apps/v1", "ReplicaSet", "web-1")),
+        pod("b", ("apps/v1", "ReplicaSet", "busy-1")),
+        pod("b2", ("apps/v1", "ReplicaSet", "busy-1"), node="n"),
+        pod("db-0", ("apps/v1", "StatefulSet", "db")),
+        owners=owners,
+    )
+    assert [one for one in short(those) if one[0] != "tell"] == [
+        ("change", "Deployment", "web"),
+        ("leave", "Pod", "b"),
+        ("change", "StatefulSet", "db"),
+        ("delete", "Pod", "db-0"),
+    ]
+    assert {one.name for one in those if one.verb == "tell"} == {"Deployment/web", "Deployment/busy", "StatefulSet/db"}
+
+
+def test_a_job_is_made_again_if_nothing_of_it_began() -> None:
+    job = obj("j", spec={"selector": {"matchLabels": {"controller-uid": "x"}}, "template": TEMPLATE})
+    begun = obj("k", spec={"template": TEMPLATE}, status={"succeeded": 1})
+    jobs = {JOBS: [job, begun]}
+    those = planned(pod("a", ("batch/v1", "Job", "j")), pod("c", ("batch/v1", "Job", "k")), owners=jobs)
+    made = next(one for one in those if one.verb == "hand back")
+    assert made.body == {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": "j", "namespace": "ns", "labels": {}},
+        "spec": {
+            "template": {"metadata": {"labels": {"a": "b"}}, "spec": {"schedulerName": "default-scheduler"}},
+        },
+    }
+    assert [one.name for one in those if one.verb == "leave"] == ["c"]
+
+
+def test_annotations_of_nodes_go() -> None:
+    cordoned = {"scheduler.tensorstack.dev/cordoned-cards": "0", "mine": "1"}
+    (step,) = planned(nodes=[obj("n", metadata={"annotations": cordoned}), obj("m")])
+    assert step.body == {"metadata": {"annotations": {"scheduler.tensorstack.dev/cordoned-cards": None}}}
+
+
+def test_everything_that_the_base_installs_is_found() -> None:
+    """But the namespace, in which other things may be."""
+    kinds = {one.kind for one in INSTALLED} | {"Namespace", "Kustomization"}
+    for file in (DEPLOY / "base").glob("*.yaml"):
+        for one in yaml.safe_load_all(file.read_text()):
+            assert one["kind"] in kinds, file
+            assert one["kind"] in ("Namespace", "Kustomization") or ours(one), (file, one["metadata"]["name"])
+    for file in (DEPLOY / "foreign").glob("*.yaml"):
+        assert all(ours(one) for one in yaml.safe_load_all(file.read_text())), file
+    assert not ours(obj("t9k-own-pods"))
