@@ -183,7 +183,7 @@ async def _start(plan: Plan, stack: AsyncExitStack) -> Running:
     services = services_of(settings, store, client, leader)
     if not plan.observe:
         await stack.enter_async_context(recovering(services))
-    await stack.enter_async_context(Server(create_app(services), listener, limits_of(settings)))
+    await stack.enter_async_context(Server(create_app(services, at_once=False), listener, limits_of(settings)))
 
     server = f"http://{_reachable(settings.host)}:{listener.getsockname()[1]}"
     await scheduler.ready.wait()

@@ -1,10 +1,11 @@
 """Small SQL that several repositories share: inserting what may exist already, on both databases."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import cache
 from typing import Any, TypeVar
 
 from sqlalchemy import JSON, Column, ColumnElement, String, Table, any_, bindparam, func, select
-from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.dialects import sqlite
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from t9ksched.store.bulk import Bulk, Speaker
@@ -16,7 +17,17 @@ BATCH = 1000
 
 def inserting(connection: Speaker, table: Table) -> Any:
     """An insertion in the words of the connection's database, which knows conflicts."""
-    return sqlite.insert(table) if connection.dialect.name == "sqlite" else postgresql.insert(table)
+    if connection.dialect.name == "sqlite":
+        return sqlite.insert(table)
+    return _postgresql().insert(table)
+
+
+@cache
+def _postgresql() -> Any:
+    """Of SQLAlchemy, for databases of that kind only: its import takes as long as ten of this room's modules."""
+    from sqlalchemy.dialects import postgresql
+
+    return postgresql
 
 
 def among(speaker: Speaker, column: Column[str], values: Iterable[str]) -> ColumnElement[bool]:
@@ -27,7 +38,7 @@ def among(speaker: Speaker, column: Column[str], values: Iterable[str]) -> Colum
     wanted = sorted(values)
     if speaker.dialect.name == "sqlite":
         return column.in_(select(func.json_each(bindparam(None, wanted, JSON)).table_valued("value").c.value))
-    return column == any_(bindparam(None, wanted, postgresql.ARRAY(String)))
+    return column == any_(bindparam(None, wanted, _postgresql().ARRAY(String)))
 
 
 async def insert_new(connection: AsyncConnection, table: Table, row: dict[str, Any]) -> bool:

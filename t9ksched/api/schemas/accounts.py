@@ -2,14 +2,14 @@
 
 from typing import Literal
 
-from pydantic import BaseModel, Field
+from pydantic import Field
 
-from t9ksched.api.schemas.base import Continue, Shape
+from t9ksched.api.schemas.base import Body, Continue, Shape
 
 Role = Literal["admin", "manager", "user", "viewer"]
 
 
-class TokenBody(BaseModel):
+class TokenBody(Body):
     """A token to be made: its name, its user (default: the name) with the user's groups, and what it may do. `queues`
     are those a manager manages; for users and viewers the only ones it is valid for. `duration`, such as `30d`, is how
     long it lasts, `never` until it is revoked; absent: 90 days.

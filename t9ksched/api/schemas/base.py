@@ -10,10 +10,16 @@ Quantities = dict[str, str]
 Continue = Annotated[str | None, Field(alias="continue", description="leads to the next page; null on the last one")]
 
 
+class Body(BaseModel):
+    """What a request sends. Shapes describe alone, so what validates them is not built before it is asked for."""
+
+    model_config = ConfigDict(defer_build=True)
+
+
 class Shape(BaseModel):
     """A JSON object that may grow fields later."""
 
-    model_config = ConfigDict(extra="allow")
+    model_config = ConfigDict(extra="allow", defer_build=True)
 
 
 class FieldFault(Shape):

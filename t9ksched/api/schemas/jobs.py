@@ -2,9 +2,9 @@
 
 from typing import Any, Final, Literal, get_args
 
-from pydantic import BaseModel, Field
+from pydantic import Field
 
-from t9ksched.api.schemas.base import Continue, ReasonShape, Shape, WarningShape
+from t9ksched.api.schemas.base import Body, Continue, ReasonShape, Shape, WarningShape
 
 Phase = Literal["Pending", "Running", "Paused", "Resuming", "Succeeded", "Failed", "Unknown", "Terminating"]
 PHASES: Final[tuple[str, ...]] = get_args(Phase)
@@ -117,7 +117,7 @@ class ChangedJob(Job):
     warnings: list[WarningShape] = []
 
 
-class ScaleBody(BaseModel):
+class ScaleBody(Body):
     """How many replicas a job is to have."""
 
     replicas: int = Field(ge=0, le=100_000, description="pods that run the job's program")
@@ -197,7 +197,7 @@ class JobPods(Shape):
     items: list[JobPodShape]
 
 
-class ExecBody(BaseModel):
+class ExecBody(Body):
     """A command that is run in a pod of a job; `stdin` is given to it whole."""
 
     command: list[str] = Field(min_length=1, max_length=1000, description="its words, the program first")
@@ -214,14 +214,14 @@ class ExecPart(Shape):
     error: str | None = Field(default=None, description="why it was not run, or broke off, in place of that")
 
 
-class PriorityBody(BaseModel):
+class PriorityBody(Body):
     """The new priority of a waiting job within its queue."""
 
     priority: int = Field(ge=0, le=100)
     uid: str | None = Field(None, description="change it only if the job of that name is still this one; else 412")
 
 
-class UpdateBody(BaseModel):
+class UpdateBody(Body):
     """What of a job is to be changed: its time limit, such as `2h`; `0` for none."""
 
     timeLimit: str

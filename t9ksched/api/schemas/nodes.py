@@ -2,9 +2,7 @@
 
 from typing import Any, Literal
 
-from pydantic import BaseModel
-
-from t9ksched.api.schemas.base import Continue, Quantities, Shape
+from t9ksched.api.schemas.base import Body, Continue, Quantities, Shape
 
 
 class CountedCards(Shape):
@@ -29,7 +27,7 @@ class CardShape(Shape):
     at: str | None
 
 
-class CardBody(BaseModel):
+class CardBody(Body):
     """Whether the card takes no new work, and why it takes none."""
 
     cordoned: bool

@@ -2,14 +2,12 @@
 
 from typing import Literal
 
-from pydantic import BaseModel
-
-from t9ksched.api.schemas.base import Continue, Shape
+from t9ksched.api.schemas.base import Body, Continue, Shape
 
 NotifiedEvent = Literal["started", "ended", "failed", "preempted", "plan-moved", "time-limit-near"]
 
 
-class NotificationBody(BaseModel):
+class NotificationBody(Body):
     """An address to be told. `url` is a webhook (`https://…`), `mailto:NAME@HOST`, or a service such as `slack://…`;
     which of these are allowed, administrators say. With `queue` it is told of all jobs of that queue, which needs a
     manager of it; without one of the jobs of the user. `events` are all if absent. `ended` is told however a job ends,

@@ -2,9 +2,9 @@
 
 from typing import Any, Literal
 
-from pydantic import BaseModel, Field
+from pydantic import Field
 
-from t9ksched.api.schemas.base import Continue, Quantities, Shape, WarningShape
+from t9ksched.api.schemas.base import Body, Continue, Quantities, Shape, WarningShape
 
 
 class StartWindowShape(Shape):
@@ -46,7 +46,7 @@ class QueueSpecShape(Shape):
     starvation: StarvationShape | None = None
 
 
-class MembersBody(BaseModel):
+class MembersBody(Body):
     """Who may use a queue. `maxPriorities` sets another maximum for `everyone`, `user:NAME` or `group:NAME`."""
 
     everyone: bool = False
@@ -56,7 +56,7 @@ class MembersBody(BaseModel):
     maxPriorities: dict[str, int] = {}
 
 
-class QueueBody(BaseModel):
+class QueueBody(Body):
     """A queue as it is created or replaced."""
 
     name: str
@@ -65,7 +65,7 @@ class QueueBody(BaseModel):
     members: MembersBody | None = None
 
 
-class QueueChange(BaseModel):
+class QueueChange(Body):
     """A JSON merge patch of a queue: what is absent stays, null removes."""
 
     labels: dict[str, str | None] | None = None
@@ -112,7 +112,7 @@ class StopShape(Shape):
     why: str
 
 
-class StopBody(BaseModel):
+class StopBody(Body):
     """How long, such as `1h` or `never` (absent: 24 hours), and why."""
 
     duration: str | None = None
@@ -139,7 +139,7 @@ class Queues(Shape):
     stopped: list[StopShape] = []
 
 
-class AccessQuestion(BaseModel):
+class AccessQuestion(Body):
     """May `user` (you, if absent) use `queue` for a workload in `namespace`, with that priority?
 
     `groups` are the user's; absent, those that the user's tokens name.

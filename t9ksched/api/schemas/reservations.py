@@ -2,9 +2,9 @@
 
 from typing import Any, Literal
 
-from pydantic import BaseModel, Field
+from pydantic import Field
 
-from t9ksched.api.schemas.base import Continue, Shape, WarningShape
+from t9ksched.api.schemas.base import Body, Continue, Shape, WarningShape
 
 
 class ReservedNodesShape(Shape):
@@ -30,7 +30,7 @@ class ReservedForShape(Shape):
     groups: list[str] = []
 
 
-class ReservationBody(BaseModel):
+class ReservationBody(Body):
     """A reservation as it is created. Times are RFC 3339."""
 
     name: str
@@ -49,7 +49,7 @@ class ReservationBody(BaseModel):
     note: str = ""
 
 
-class ReservationChange(BaseModel):
+class ReservationChange(Body):
     """A JSON merge patch of a reservation: what is absent stays, null brings the default back."""
 
     from_: str | None = Field(default=None, alias="from")

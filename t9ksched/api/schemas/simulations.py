@@ -2,13 +2,11 @@
 
 from typing import Any, Literal
 
-from pydantic import BaseModel
-
-from t9ksched.api.schemas.base import FieldFault, Shape, WarningShape
+from t9ksched.api.schemas.base import Body, FieldFault, Shape, WarningShape
 from t9ksched.api.schemas.jobs import ExplanationReason
 
 
-class QueueWish(BaseModel):
+class QueueWish(Body):
     """A queue as it would be: `spec` is merged into what it has (JSON merge patch); of a name that there is not, a new
     queue, for which a job that waits or is submitted must ask.
     """
@@ -17,7 +15,7 @@ class QueueWish(BaseModel):
     spec: dict[str, Any] | None = None
 
 
-class NodeWish(BaseModel):
+class NodeWish(Body):
     """A node that would come, or `count` of them: `name-0`, `name-1` …; `like` one that there is, or with
     `allocatable`.
     """
@@ -31,7 +29,7 @@ class NodeWish(BaseModel):
     cardMode: Literal["honours-index", "plugin-chooses"] | None = None
 
 
-class ChangeWish(BaseModel):
+class ChangeWish(Body):
     """What would be different. Queues that you manage; all else is for administrators. `policy` is a `scheduler.conf`,
     as text or as a mapping.
     """
@@ -42,7 +40,7 @@ class ChangeWish(BaseModel):
     policy: str | dict[str, Any] | None = None
 
 
-class SimulationBody(BaseModel):
+class SimulationBody(Body):
     """What would be submitted, what would be different, and how far to look (`7d` unless said otherwise)."""
 
     submit: list[dict[str, Any]] | None = None

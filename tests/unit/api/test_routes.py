@@ -1,0 +1,90 @@
+"""Routes that are made when they are asked for: all of them are found, and the document is the same."""
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from fastapi import FastAPI
+from fastapi.routing import APIRoute
+from starlette.types import Message
+
+from t9ksched.api import Services, create_app
+from t9ksched.api.meters import ApiMeters
+from t9ksched.api.routes import PARTS
+from t9ksched.serving.overload import ConcurrencyLimiter
+
+
+def paths(app: FastAPI) -> list[tuple[str, frozenset[str]]]:
+    return sorted((route.path, frozenset(route.methods or ())) for route in app.routes if isinstance(route, APIRoute))
+
+
+def module_of(route: APIRoute) -> str:
+    return route.endpoint.__module__.rpartition(".")[2]
+
+
+async def asked(app: FastAPI, path: str, root: str = "") -> int:
+    """The status of a GET without a token."""
+    statuses: list[int] = []
+
+    async def receive() -> Message:
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    async def send(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            statuses.append(message["status"])
+
+    scope: dict[str, Any] = {
+        "type": "http",
+        "asgi": {"version": "3.0"},
+        "http_version": "1.1",
+        "method": "GET",
+        "scheme": "http",
+        "path": root + path,
+        "raw_path": (root + path).encode(),
+        "root_path": root,
+        "query_string": b"",
+        "headers": [],
+        "client": ("127.0.0.1", 1),
+        "server": ("127.0.0.1", 80),
+        "state": {},
+    }
+    await app(scope, receive, send)
+    return statuses[0]
+
+
+@pytest.fixture
+def later() -> FastAPI:
+    services = SimpleNamespace(meters=ApiMeters(), limiter=ConcurrencyLimiter(8))
+    return create_app(cast(Services, services), at_once=False)
+
+
+def test_every_route_is_of_a_part_that_serves_its_path(app: FastAPI) -> None:
+    routes = [route for route in app.routes if isinstance(route, APIRoute) and module_of(route) != "docs"]
+    by_module: dict[str, list[APIRoute]] = {}
+    for route in routes:
+        by_module.setdefault(module_of(route), []).append(route)
+    assert by_module.keys() == {part.module for part in PARTS}
+    for part in PARTS:
+        for route in by_module[part.module]:
+            for value in ("x", "actions", "-"):
+                assert part.serves(route.path_format.format_map(dict.fromkeys(route.param_convertors, value)))
+
+
+def test_the_document_is_the_same(app: FastAPI, later: FastAPI) -> None:
+    assert len(paths(later)) < len(paths(app))
+    assert later.openapi() == app.openapi()
+    assert sorted(paths(later)) == sorted(paths(app))
+
+
+async def test_what_is_asked_for_is_there(later: FastAPI) -> None:
+    before = len(paths(later))
+    assert await asked(later, "/healthz") == 200
+    assert len(paths(later)) == before + 2
+    assert await asked(later, "/apis/v1/no-such-thing") == 404
+    assert len(paths(later)) == before + 2
+    assert await asked(later, "/apis/v1/access-reviews") == 405
+    assert len(paths(later)) == before + 3
+
+
+async def test_behind_a_proxy_with_a_path_of_its_own_too(later: FastAPI) -> None:
+    assert await asked(later, "/healthz", root="/t9ksched") == 200
