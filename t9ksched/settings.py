@@ -77,6 +77,8 @@ class Settings(BaseSettings):
     """Connections of one address to one server at the same time; behind a proxy that is the proxy's address."""
     max_requests_at_once: int = Field(default=64, ge=4)
     """Requests that REST works on at the same time; as many may wait for a moment. While it is slow they are fewer."""
+    idle_check_seconds: int = Field(default=300, ge=0, le=86_400)
+    """How often the controllers ask Jupyter of each Notebook whether it is used, in seconds; 0: never."""
     card_resources: Annotated[tuple[str, ...], NoDecode] = ()
     """Names of further resources whose units are whole cards, separated by commas."""
     scheduler_conf: Path | None = None

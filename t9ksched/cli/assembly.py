@@ -1,10 +1,13 @@
 """Parts that several commands start, put together from the settings."""
 
 from datetime import timedelta
+from typing import Literal
 
 from t9ksched.api.allowances import Limits
 from t9ksched.api.leader import HttpLeader
 from t9ksched.api.services import Services
+from t9ksched.controller.asking import HttpAsker
+from t9ksched.controller.service import Controllers
 from t9ksched.kube.port import ClusterPort
 from t9ksched.model.notification import Allowed
 from t9ksched.notify.sending import sender
@@ -38,6 +41,19 @@ def scheduler_of(
             waiting=WaitingLimits(settings.max_waiting_jobs_per_user, settings.max_waiting_jobs_per_queue),
         ),
     )
+
+
+PodPlace = Literal["apart", "here", "none"]
+"""Where pods are that are asked whether anybody uses them: elsewhere, processes of this machine, or nowhere, as on a
+dev cluster, whose addresses must not be asked.
+"""
+
+
+def controllers_of(settings: Settings, client: ClusterPort, pods: PodPlace = "apart") -> Controllers:
+    """The controllers."""
+    seconds = settings.idle_check_seconds
+    ask = HttpAsker(local=pods == "here") if seconds and pods != "none" else None
+    return Controllers(client, ask=ask, ask_seconds=seconds)
 
 
 def services_of(settings: Settings, store: Store, client: ClusterPort, leader: HttpLeader) -> Services:

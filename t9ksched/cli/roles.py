@@ -16,12 +16,11 @@ from t9ksched.api.http.server import Server, listen
 from t9ksched.api.leader import HttpLeader
 from t9ksched.api.routers.metrics import page_of
 from t9ksched.api.submission.recovery import recovering
-from t9ksched.cli.assembly import limits_of, scheduler_of, services_of
+from t9ksched.cli.assembly import controllers_of, limits_of, scheduler_of, services_of
 from t9ksched.cli.failure import Failure
 from t9ksched.cli.health import probed
 from t9ksched.cli.heap import settle
 from t9ksched.cli.leading import CONTROLLER_LEASE, SCHEDULER_LEASE, leading, standing
-from t9ksched.controller.service import Controllers
 from t9ksched.kube.transport.client import Client
 from t9ksched.kube.transport.config import connect
 from t9ksched.scheduler.keep.leadership import HEARTBEAT_SECONDS
@@ -96,7 +95,7 @@ async def controller(settings: Settings) -> int:
             renew=_renewing(settings),
         ) as port,
     ):
-        await Controllers(port).run()
+        await controllers_of(settings, port).run()
     return 0
 
 

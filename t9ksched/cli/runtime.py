@@ -19,14 +19,13 @@ from t9ksched.api.app import create_app
 from t9ksched.api.http.server import Server, listen
 from t9ksched.api.leader import HttpLeader
 from t9ksched.api.submission.recovery import recovering
-from t9ksched.cli.assembly import limits_of, scheduler_of, services_of
+from t9ksched.cli.assembly import PodPlace, controllers_of, limits_of, scheduler_of, services_of
 from t9ksched.cli.datadir import database_url, lock, remembered
 from t9ksched.cli.failure import BAD_USAGE, Failure
 from t9ksched.cli.foreign import failures, first_cause
 from t9ksched.cli.here import check_nodes, this_machine
 from t9ksched.cli.leading import SCHEDULER_LEASE, leading
 from t9ksched.client.known import ClientFile
-from t9ksched.controller.service import Controllers
 from t9ksched.devcluster.agents import Agents
 from t9ksched.devcluster.cluster import DevCluster
 from t9ksched.devcluster.local.machine import Machine
@@ -176,7 +175,8 @@ async def _start(plan: Plan, stack: AsyncExitStack) -> Running:
     secret = settings.internal_secret.get_secret_value() if settings.internal_secret else secrets.token_urlsafe(32)
     scheduler = scheduler_of(settings, client, store, secret, observe=plan.observe)
     stack.push_async_callback(_stop, parts.create_task(scheduler.run(), name="scheduler"))
-    controllers = None if plan.observe else Controllers(client)
+    pods: PodPlace = "apart" if dev is None else "here" if machine is not None else "none"
+    controllers = None if plan.observe else controllers_of(settings, client, pods)
     if controllers is not None:
         stack.push_async_callback(_stop, parts.create_task(controllers.run(), name="controllers"))
     leader = await stack.enter_async_context(HttpLeader(store.instances, secret))

@@ -32,6 +32,10 @@ class Workloads:
         """The workload as last seen."""
         return self._objects.get(key)
 
+    def items(self) -> list[tuple[Key, Object]]:
+        """All of them, as they are now."""
+        return list(self._objects.items())
+
     def __len__(self) -> int:
         return len(self._objects)
 

@@ -5,12 +5,15 @@ workers reconcile. One leader runs this at a time; nothing is lost if it stops a
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Final
 
 import structlog
 
+from t9ksched.controller.activity import INTERVAL, Asked, Watcher
+from t9ksched.controller.asking import Asker
 from t9ksched.controller.execute import Executor, NameTaken, NotMade, Record, Stale
 from t9ksched.controller.picture import Key, Owned, Workloads
 from t9ksched.controller.sshkeys import KeyPair, new_key_pair
@@ -22,7 +25,8 @@ from t9ksched.kube.watch.reflector import Reflector, WatchOptions
 from t9ksched.kube.write.events import EventRecorder
 from t9ksched.model.reasons import Code
 from t9ksched.workloads import boards, taken
-from t9ksched.workloads.actions import metadata, name_of, uid_of
+from t9ksched.workloads.actions import Children, metadata, name_of, uid_of
+from t9ksched.workloads.activity import is_idle
 from t9ksched.workloads.parts import COMPONENT_LABEL
 from t9ksched.workloads.reconcile import reconcile
 from t9ksched.workloads.registry import CONTROLLED, KINDS
@@ -62,6 +66,7 @@ class Controllers:
         workers: workloads looked at at the same time.
         queue: the work queue, if it is to have other pauses.
         new_keys: makes the key pair of an MPI job.
+        ask: asks workloads whether anybody uses them, every `ask_seconds`; None to ask none.
     """
 
     def __init__(
@@ -73,6 +78,8 @@ class Controllers:
         workers: int = 4,
         queue: WorkQueue[Key] | None = None,
         new_keys: Callable[[str], KeyPair] = new_key_pair,
+        ask: Asker | None = None,
+        ask_seconds: float = INTERVAL,
     ) -> None:
         self.queue: WorkQueue[Key] = queue or WorkQueue()
         self._clock = clock
@@ -97,6 +104,7 @@ class Controllers:
             *(Reflector(client, res, self._workloads[res.kind]) for res in _KINDS),
             *(Reflector(client, res, self._owned, options=ours) for res in _CHILDREN),
         ]
+        self._watcher = Watcher(ask, self._asked, self.queue.add, interval=ask_seconds) if ask is not None else None
         self.ready = asyncio.Event()
 
     async def run(self) -> None:
@@ -114,6 +122,17 @@ class Controllers:
             for number in range(self._workers):
                 tasks.create_task(self._work(), name=f"controller:worker-{number}")
             tasks.create_task(self._look_for_unseen(), name="controller:unseen")
+            if self._watcher is not None:
+                tasks.create_task(self._watcher.run(), name="controller:activity")
+
+    def _asked(self) -> Iterator[Asked]:
+        """The workloads that can be asked whether anybody uses them."""
+        for row in CONTROLLED:
+            asks = row.control.asks
+            for key, obj in self._workloads[row.resource.kind].items() if asks is not None else ():
+                question = asks(obj, self._owned.of(uid_of(obj)))  # type: ignore[misc]
+                if question is not None:
+                    yield Asked(key, uid_of(obj), question, is_idle(obj))
 
     async def _work(self) -> None:
         while True:
@@ -144,6 +163,11 @@ class Controllers:
             if uid_of(found) != uid_of(obj):
                 self._owned.on_delete(obj)
 
+    def _children(self, uid: str) -> Children:
+        """What a workload owns, and what is known of its use."""
+        owned = self._owned.of(uid)
+        return owned if self._watcher is None else replace(owned, activity=self._watcher.of(uid))
+
     async def _look(self, key: Key) -> float:
         """One look at one workload; returns the seconds that deciding took.
 
@@ -155,7 +179,7 @@ class Controllers:
             return 0.0
         began = thought = time.perf_counter()
         try:
-            actions = reconcile(obj, self._owned.of(uid_of(obj)), self._clock())
+            actions = reconcile(obj, self._children(uid_of(obj)), self._clock())
             thought = time.perf_counter()
             await self._executor.carry_out(obj, actions)
         except Stale as reason:

@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
+from t9ksched.workloads.answers import Activity
+
 Object = dict[str, Any]
 
 
@@ -32,10 +34,13 @@ class Expansion:
 
 @dataclass(frozen=True, slots=True)
 class Children:
-    """The objects a workload's controller owns now, as the API server shows them."""
+    """The objects a workload's controller owns now, as the API server shows them; and what its pod answered when it was
+    asked whether anybody uses it, None if it was not.
+    """
 
     pods: tuple[Object, ...] = ()
     companions: tuple[Object, ...] = ()
+    activity: Activity | None = None
 
     @property
     def podgroup(self) -> Object | None:

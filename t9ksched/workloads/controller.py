@@ -10,6 +10,7 @@ from typing import Any
 
 from t9ksched.workloads import boards, lifecycle, phase
 from t9ksched.workloads.actions import NO_CHILDREN, Actions, Children, Event, Expansion, Object
+from t9ksched.workloads.answers import Question
 from t9ksched.workloads.conditions import Conditions
 from t9ksched.workloads.fields import Field
 from t9ksched.workloads.job import Job
@@ -28,6 +29,7 @@ class Controller:
     Attributes:
         expand: everything an object consists of, regardless of what exists.
         reconcile: what to do about an object without faults, given the objects it owns, now.
+        asks: where an object can be asked whether anybody uses it, given the objects it owns; None where it cannot.
         withdraw: what to remove of an object whose spec has faults; arguments are the object, its status so far, that
             status' conditions to change, and the objects it owns.
     """
@@ -35,6 +37,7 @@ class Controller:
     expand: Callable[[Mapping[str, Any], Owner], Expansion]
     reconcile: Callable[[Mapping[str, Any], Owner, Children, datetime], Actions]
     withdraw: Callable[[Mapping[str, Any], Object, Conditions, Children], Actions]
+    asks: Callable[[Mapping[str, Any], Children], Question | None] | None = None
 
 
 def job_controller(build: Build) -> Controller:

@@ -14,6 +14,8 @@ from typing import Any, Final
 from t9ksched.model.names import QUEUE_LABEL, SCHEDULER_NAME
 from t9ksched.workloads import phase
 from t9ksched.workloads.actions import Actions, Children, Event, Expansion, Object, uid_of
+from t9ksched.workloads.activity import STATUS_FIELD, WRITTEN_EVERY, Use, tell
+from t9ksched.workloads.answers import Protocol, Question
 from t9ksched.workloads.conditions import Conditions
 from t9ksched.workloads.jobspec import RestartPolicy
 from t9ksched.workloads.parts import COMPONENT_LABEL, OWNER_NAME_LABEL, Owner
@@ -32,14 +34,14 @@ class Server:
         suspended: whether it has no pod for now.
         url: where it answers.
         mark: the annotation of its pod with the hash of what that is made from.
-        unmeasured: why nothing says whether it is used.
+        use: how far its use can be known.
     """
 
     around: Expansion
     suspended: bool
     url: str
     mark: str
-    unmeasured: str
+    use: Use
 
     @property
     def pod(self) -> Object:
@@ -80,7 +82,7 @@ def reconcile(obj: Mapping[str, Any], server: Server, children: Children, now: d
     if server.suspended:
         events = _suspension(conditions)
         record = record.deleted()
-        status = _status(old, server, conditions, record, None)
+        status = _status(obj, server, conditions, record, None, children, now)
         doomed = (*live, *kept.delete)
         return Actions(status if status != old else None, doomed, (), events, update=kept.update)
 
@@ -96,15 +98,23 @@ def reconcile(obj: Mapping[str, Any], server: Server, children: Children, now: d
         record = fate.record
     if not old:
         events = (Event("Created", f"pod {name} is made"), *events)
-    status = _status(old, server, conditions, record, pod)
+    status = _status(obj, server, conditions, record, pod, children, now)
     return Actions(
         status if status != old else None,
         (*delete, *kept.delete),
         (*kept.create, *create),
         events,
-        fate.wait,
+        _look_again(fate.wait, status),
         kept.update,
     )
+
+
+def _look_again(wait: float | None, status: Object) -> float | None:
+    """Seconds until it is looked at again: what is known of its use grows old."""
+    if STATUS_FIELD not in status:
+        return wait
+    soon = WRITTEN_EVERY.total_seconds()
+    return soon if wait is None else min(wait, soon)
 
 
 def suspend_faulty(old: Object, conditions: Conditions, children: Children) -> Actions:
@@ -135,14 +145,19 @@ def _is_outdated(pod: Object, server: Server) -> bool:
 
 
 def _status(
-    old: Mapping[str, Any], server: Server, conditions: Conditions, record: Record, pod: Object | None
+    obj: Mapping[str, Any],
+    server: Server,
+    conditions: Conditions,
+    record: Record,
+    pod: Object | None,
+    children: Children,
+    now: datetime,
 ) -> Object:
-    state = pod.get("status") or {} if pod is not None else {}
-    ready = any(each.get("type") == "Ready" and each.get("status") == "True" for each in state.get("conditions") or ())
-    ready = ready and pod is not None and not phase.is_terminating(pod)
-    conditions.set("Suspended", server.suspended, "SuspendedByUser" if server.suspended else "-")
-    conditions.set("Ready", ready, "PodReady" if ready else "PodNotReady")
-    conditions.set("Idle", None, "NotMeasured", server.unmeasured)
+    old = obj.get("status") or {}
+    since = None if pod is None or phase.is_terminating(pod) else _ready_since(pod)
+    conditions.set("Suspended", server.suspended, _why_suspended(old) if server.suspended else "-")
+    conditions.set("Ready", since is not None, "PodNotReady" if since is None else "PodReady")
+    activity = tell(obj, server.use, children.activity, conditions, since, now)
     shown = record.phase if pod is not None or record.phase == "Succeeded" else "Pending"
     status: Object = {
         **old,
@@ -152,7 +167,32 @@ def _status(
         "record": record.write(),
     }
     status.pop("pod", None)
+    status.pop(STATUS_FIELD, None)
+    if activity is not None:
+        status[STATUS_FIELD] = activity
     if pod is not None:
         reference = {"name": record.name, "uid": uid_of(pod)}
         status["pod"] = {"reference": reference, "phase": phase.phase(pod)}
     return status
+
+
+def question(children: Children, prefix: str, port: int, protocol: Protocol = "jupyter") -> Question | None:
+    """Where the pod of such a workload is asked; None while it has no address of its own."""
+    for pod in children.pods:
+        state = pod.get("status") or {}
+        live = not phase.is_terminating(pod) and state.get("phase") == "Running"
+        if live and state.get("podIP") and not pod["spec"].get("hostNetwork"):
+            return Question(str(state["podIP"]), port, prefix, protocol)
+    return None
+
+
+def _ready_since(pod: Object) -> datetime | None:
+    """Since when the pod is ready; None if it is not."""
+    for each in (pod.get("status") or {}).get("conditions") or ():
+        if each.get("type") == "Ready" and each.get("status") == "True":
+            return phase.parse_time(each.get("lastTransitionTime") or pod["metadata"]["creationTimestamp"])
+    return None
+
+
+def _why_suspended(old: Mapping[str, Any]) -> str:
+    return "SuspendedByUser"

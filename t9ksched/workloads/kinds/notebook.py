@@ -1,8 +1,8 @@
 """Notebook: one pod that lives until it is suspended (`server.py`).
 
 The pod is `managed-notebook-<name>-0`, with a Service `managed-notebook-<name>` before it. A change of the user's
-template, queue or scheduler makes the pod anew. No authenticating proxy is added, so nothing measures idleness and the
-condition Idle stays Unknown.
+template, queue or scheduler makes the pod anew. No authenticating proxy is added: Jupyter is asked whether it is used
+(`workloads/activity.py`).
 """
 
 import copy
@@ -12,13 +12,15 @@ from typing import Any, Final
 
 from t9ksched.workloads import phase
 from t9ksched.workloads.actions import Actions, Children, Event, Expansion, Object
+from t9ksched.workloads.activity import Use
+from t9ksched.workloads.answers import Question
 from t9ksched.workloads.conditions import Conditions
 from t9ksched.workloads.controller import Controller
 from t9ksched.workloads.fields import Field
 from t9ksched.workloads.jobspec import check_pod_names
 from t9ksched.workloads.parts import Owner, add_env, training_container
 from t9ksched.workloads.podspec import read_template
-from t9ksched.workloads.server import Server, hash_of, placed, reconcile, service, suspend_faulty, without_pod
+from t9ksched.workloads.server import Server, hash_of, placed, question, reconcile, service, suspend_faulty, without_pod
 from t9ksched.workloads.shape import Template
 from t9ksched.workloads.upkeep import Upkeep, upkeep
 
@@ -27,6 +29,8 @@ NAME_LABEL: Final = "notebook.tensorstack.dev/name"
 TEMPLATE_HASH_ANNOTATION: Final = "notebook.tensorstack.dev/template-hash"
 CONTAINER: Final = "notebook"
 DEFAULT_PORT: Final = 8888
+JUPYTER: Final = "jupyter"
+"""The type of a Notebook that can be asked whether it is used; of others nothing is known."""
 SSH_PORT: Final = 22
 
 
@@ -39,6 +43,7 @@ class NotebookSpec:
     ssh: bool
     ssh_service: str
     authorized_keys: tuple[str, ...]
+    jupyter: bool = True
 
 
 def read_spec(root: Field) -> NotebookSpec:
@@ -56,7 +61,8 @@ def read_spec(root: Field) -> NotebookSpec:
     door = ssh["serviceType"].choice(("ClusterIP", "NodePort", "LoadBalancer"), "ClusterIP")
     template = read_template(spec["template"])
     check_pod_names(root, [f"{PREFIX}-0"], service=False)
-    return NotebookSpec(template, spec["suspend"].flag() or paused, enabled, door, tuple(keys))
+    suspended, asked = spec["suspend"].flag() or paused, spec["type"].text(JUPYTER).lower() == JUPYTER
+    return NotebookSpec(template, suspended, enabled, door, tuple(keys), asked)
 
 
 def read(root: Field) -> list[Template]:
@@ -125,10 +131,28 @@ def _pod(obj: Mapping[str, Any], spec: NotebookSpec, owner: Owner, name: str) ->
 
 
 def _web_service(spec: NotebookSpec, owner: Owner, name: str) -> Object:
+    return service(owner, name, {"ports": [{"name": "http", "port": 80, "targetPort": _port(spec)}]})
+
+
+def _port(spec: NotebookSpec) -> int:
     container = training_container(dict(spec.template.spec), CONTAINER)
     ports = [port.get("containerPort") for port in container.get("ports") or ()]
-    target = next((port for port in ports if port), DEFAULT_PORT)
-    return service(owner, name, {"ports": [{"name": "http", "port": 80, "targetPort": target}]})
+    return next((port for port in ports if port), DEFAULT_PORT)
+
+
+def _use(spec: NotebookSpec) -> Use:
+    """What is known of its use: a type that cannot be asked counts as used, and Jupyter sees no SSH sessions."""
+    always = "" if spec.jupyter else "only Jupyter can be asked whether it is used: another type counts as used"
+    ssh = "Jupyter does not see SSH sessions, and nothing reports them" if spec.ssh and spec.authorized_keys else ""
+    return Use("Jupyter was not asked yet, or asking is turned off", always, ssh)
+
+
+def _asks(obj: Mapping[str, Any], children: Children) -> Question | None:
+    field = Field(obj)
+    spec = read_spec(field)
+    if field.faults or spec.suspended or not spec.jupyter:
+        return None
+    return question(children, url_prefix(Owner.of(obj, None, 0)), _port(spec))
 
 
 def _ssh_services(spec: NotebookSpec, owner: Owner) -> tuple[Object, ...]:
@@ -156,7 +180,7 @@ def _server(obj: Mapping[str, Any], spec: NotebookSpec, owner: Owner) -> Server:
         suspended=spec.suspended,
         url=f"http://{name}.{owner.namespace}.svc{url_prefix(owner)}",
         mark=TEMPLATE_HASH_ANNOTATION,
-        unmeasured="no proxy measures the use of this notebook",
+        use=_use(spec),
     )
 
 
@@ -185,4 +209,5 @@ CONTROLLER: Final = Controller(
         obj, _server(obj, read_spec(Field(obj)), owner), children, now
     ),
     withdraw=withdraw,
+    asks=_asks,
 )

@@ -1,8 +1,8 @@
 """TensorBoard: one pod that shows training logs on volumes, until it is suspended (`server.py`).
 
 The pod is `managed-tensorboard-<name>-0`, with a Service `managed-tensorboard-<name>` before it. Each place of logs is
-mounted read-only below `/t9k/logs`, where TensorBoard finds the runs. No authenticating proxy is added, so nothing
-measures idleness and the condition Idle stays Unknown.
+mounted read-only below `/t9k/logs`, where TensorBoard finds the runs. No authenticating proxy is added: whether it is
+used is known only where something reports it (`workloads/activity.py`).
 """
 
 import posixpath
@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from t9ksched.workloads.actions import Actions, Children, Expansion, Object
+from t9ksched.workloads.activity import Use
 from t9ksched.workloads.conditions import Conditions
 from t9ksched.workloads.controller import Controller
 from t9ksched.workloads.fields import Field
@@ -163,7 +164,7 @@ def _server(obj: Mapping[str, Any], owner: Owner) -> Server:
         suspended=spec.suspended,
         url=f"http://{PREFIX}{owner.name}.{owner.namespace}.svc/",
         mark=TEMPLATE_HASH_ANNOTATION,
-        unmeasured="no proxy measures the use of this TensorBoard",
+        use=Use("TensorBoard cannot be asked for it, and nothing before it reports it"),
     )
 
 

@@ -8,8 +8,9 @@ import pytest
 
 from t9ksched.controller.service import Controllers
 from t9ksched.kube.errors import NotFound
-from t9ksched.kube.resources import CONFIGMAPS, PODGROUPS, PODS, SECRETS, SERVICES
+from t9ksched.kube.resources import CONFIGMAPS, PODGROUPS, PODS, SECRETS, SERVICES, of
 from t9ksched.kube.transport.client import Client
+from t9ksched.workloads.answers import Activity, Question
 from tests.integration.controller.conftest import Cluster
 from tests.kinds import PYTORCHTRAININGJOBS
 from tests.unit.workloads.builders import container, mpi_v1, notebook, pytorch, template
@@ -158,3 +159,26 @@ def _res(obj: dict[str, Any]) -> Any:
     from t9ksched.kube.resources import of
 
     return of(obj)
+
+
+@pytest.mark.cluster
+async def test_a_notebook_is_asked_whether_anybody_uses_it(cluster: Cluster, account: Client) -> None:
+    asked: list[Question] = []
+
+    async def ask(question: Question) -> Activity:
+        asked.append(question)
+        return Activity(busy="2 of its kernels work")
+
+    service = Controllers(account, ask=ask, ask_seconds=0.1)
+    task = asyncio.create_task(service.run())
+    try:
+        book = await cluster.submit(notebook())
+        seen = await cluster.until(of(book), "lab", lambda each: "activity" in (each.get("status") or {}))
+        (idle,) = [each for each in seen["status"]["conditions"] if each["type"] == "Idle"]
+        assert (idle["status"], idle["reason"], idle["message"]) == ("False", "Active", "2 of its kernels work")
+        pod = await cluster.client.get(PODS, "managed-notebook-lab-0", cluster.namespace)
+        assert asked[0] == Question(pod["status"]["podIP"], 8888, f"/notebook/{cluster.namespace}/lab/")
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task

@@ -1,0 +1,116 @@
+"""Asks servers in pods whether anybody uses them, over HTTP by the pod's address.
+
+Answers are believed for nothing but this. A server that asks for a login, redirects, takes too long or says too much
+is one of which nothing is known. Only addresses of pods are asked: none of the link, where clouds keep secrets, and
+none of this machine unless its processes are the pods.
+"""
+
+import asyncio
+import ipaddress
+import json
+from collections.abc import Awaitable, Callable
+from typing import Any, Final, Protocol
+
+import aiohttp
+
+from t9ksched.workloads.answers import Activity, Question, read_code_server, read_jupyter
+
+SECONDS: Final = 5.0
+"""How long all questions to one server may take."""
+_LARGEST: Final = 1 << 20
+_QUIET: Final = {"no_track_activity": "1"}
+"""Tells Jupyter not to count the question as a use."""
+
+
+class Asker(Protocol):
+    """Whoever asks."""
+
+    async def __call__(self, question: Question) -> Activity:
+        """What the server says, or why nothing is known; never an exception."""
+
+
+class _Unanswered(Exception):
+    """No answer that can be read: why, as a reason and a sentence."""
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.activity = Activity(reason=reason, message=message)
+
+
+class HttpAsker:
+    """Asks over HTTP. `local` says that pods are processes of this machine."""
+
+    def __init__(self, *, local: bool = False, seconds: float = SECONDS) -> None:
+        self._local = local
+        self._seconds = seconds
+
+    async def __call__(self, question: Question) -> Activity:
+        """What the server says."""
+        if not self._permitted(question.host):
+            return Activity(reason="NotReachable", message=f"{question.host} is no address of a pod: it is not asked")
+        ask = _code_server if question.protocol == "code-server" else _jupyter
+        host = f"[{question.host}]" if ":" in question.host else question.host
+        where = f"{host}:{question.port}"
+        try:
+            async with (
+                asyncio.timeout(self._seconds),
+                aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar(), trust_env=False) as session,
+            ):
+                return await ask(lambda path: _get(session, f"http://{where}{path}"), question.prefix)
+        except _Unanswered as error:
+            return error.activity
+        except TimeoutError:
+            message = f"{where} did not answer within {self._seconds:g} seconds"
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            message = f"{where} cannot be reached: {error}"
+        return Activity(reason="NotReachable", message=message)
+
+    def _permitted(self, host: str) -> bool:
+        try:
+            address = ipaddress.ip_address(host)
+        except ValueError:
+            return False
+        mapped = getattr(address, "ipv4_mapped", None) or address
+        if mapped.is_loopback:
+            return self._local
+        return not (mapped.is_link_local or mapped.is_multicast or mapped.is_unspecified or mapped.is_reserved)
+
+
+_Get = Callable[[str], Awaitable[Any]]
+
+
+async def _jupyter(get: _Get, prefix: str) -> Activity:
+    """Where nothing is below the prefix, the server was not told of it and is at the root."""
+    status = await get(f"{prefix}api/status")
+    if status is None and prefix != "/":
+        prefix = "/"
+        status = await get("/api/status")
+    kernels = await get(f"{prefix}api/kernels")
+    return read_jupyter(status, kernels, await get(f"{prefix}api/terminals"))
+
+
+async def _code_server(get: _Get, prefix: str) -> Activity:
+    return read_code_server(await get(f"{prefix}healthz"))
+
+
+async def _get(session: aiohttp.ClientSession, url: str) -> Any:
+    """The JSON of a page; None if there is no such page."""
+    async with session.get(url, params=_QUIET, allow_redirects=False) as response:
+        if response.status in (401, 403) or 300 <= response.status < 400:
+            raise _Unanswered(
+                "LoginRequired",
+                f"the server asks for a login ({response.status}): start it without one, behind a proxy that has one",
+            )
+        if response.status == 404:
+            return None
+        if response.status != 200:
+            raise _Unanswered("NotReachable", f"the server answered {response.status}")
+        body = bytearray()
+        async for chunk in response.content.iter_any():
+            body += chunk
+            if len(body) > _LARGEST:
+                raise _Unanswered("NotReachable", "the answer of the server is too long")
+        try:
+            return json.loads(body)
+        except (ValueError, RecursionError):
+            return ""
