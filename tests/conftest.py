@@ -3,6 +3,7 @@
 import gc
 import os
 import shutil
+import signal
 import tempfile
 import warnings
 from collections.abc import Iterator
@@ -22,6 +23,8 @@ settings.register_profile("ci", settings.get_profile("desk"), derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") else "desk")
 
 os.environ["T9KSCHED_LANG"] = "en"
+# A shell starts what it runs in the background deaf to Ctrl-C, and so would be every command that a test interrupts.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 # The modules and tests stay as long as the process: the garbage collector need not walk them again and again.
 gc.disable()
 

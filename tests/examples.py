@@ -11,8 +11,8 @@ from typing import Any, Final
 import pytest
 from hypothesis import settings
 
-PART: Final = float(os.environ.get("T9KSCHED_EXAMPLES", "0.4"))
-_LEAST: Final = 15
+PART: Final = float(os.environ.get("T9KSCHED_EXAMPLES", "0.3"))
+_LEAST: Final = 12
 
 
 def part(usual: int) -> int:

@@ -16,7 +16,7 @@ from tests.property.part_systems import ALLOCATED, DEVICES, HamiHistory, Koordin
 from tests.property.parts import History
 from tests.unit.scheduler.state.test_state import NOW
 
-HISTORIES, STEPS = 40, 25
+HISTORIES, STEPS = 20, 25
 
 
 def annotation_gone(history: History, uid: str) -> None:

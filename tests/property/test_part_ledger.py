@@ -5,7 +5,7 @@ import pytest
 from tests.property.part_systems import GpuShareHistory, HamiHistory, KoordinatorHistory
 from tests.property.parts import History
 
-HISTORIES, STEPS = 60, 40
+HISTORIES, STEPS = 24, 40
 
 
 @pytest.mark.parametrize("kind", [History, HamiHistory, GpuShareHistory, KoordinatorHistory])

@@ -188,7 +188,7 @@ def replace_topology(one: Gang, topology: str) -> Gang:
     return structs.replace(one, topology=topology, levels=levels)
 
 
-@pytest.mark.parametrize("first", range(0, 120, 20))
+@pytest.mark.parametrize("first", range(0, 60, 20))
 def test_what_is_told_again_is_what_a_fresh_planner_tells(first: int) -> None:
     told = 0
     for seed in range(first, first + 20):
@@ -202,7 +202,7 @@ def test_what_is_told_again_is_what_a_fresh_planner_tells(first: int) -> None:
     assert told > 20 * CYCLES, "most of what waits is told from memory"
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(10))
 def test_the_numbers_follow_the_room(seed: int) -> None:
     rng = random.Random(seed)
     live = table(node(f"n{at}", cpu=16, memory="16Gi", gpu=4) for at in range(5))

@@ -130,7 +130,7 @@ def test_a_gang_with_a_planned_start_collects_nothing() -> None:
     assert codes(found, "large") == [Code.PLANNED_START]
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(8))
 def test_large_gangs_start_although_small_ones_keep_coming(seed: int) -> None:
     """Jobs end at times that nobody knows, and there are always small ones waiting. Two large gangs starve together."""
     drawn = random.Random(seed)
@@ -160,7 +160,7 @@ def test_large_gangs_start_although_small_ones_keep_coming(seed: int) -> None:
     assert pool.started["second"] <= 22
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", range(5))
 def test_two_that_need_every_node_start_one_after_the_other(seed: int) -> None:
     """They starve in two queues that share all nodes, where small gangs of a third come without end."""
     drawn = random.Random(seed)
@@ -207,8 +207,8 @@ def test_what_is_remembered_changes_nothing() -> None:
 
 def test_what_is_remembered_changes_nothing_whatever_is_kept() -> None:
     """Gangs of two priorities collect, others come and go, and nodes fill and empty."""
-    spared = sum(_remembered(random.Random(seed)) for seed in range(20))
-    assert spared > 100, "or nothing is compared"
+    spared = sum(_remembered(random.Random(seed)) for seed in range(6))
+    assert spared > 30, "or nothing is compared"
 
 
 def _remembered(drawn: random.Random) -> int:
@@ -395,7 +395,7 @@ def test_a_gang_of_unlike_pods_collects_for_all_of_them_in_one_rack() -> None:
     assert "of rack r0" in starving(found, "large")
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(6))
 def test_two_that_must_be_in_a_rack_start_although_small_ones_keep_coming(seed: int) -> None:
     """Three racks of two nodes, and jobs that end at times that nobody knows. Two gangs need a rack of their own."""
     drawn = random.Random(seed)

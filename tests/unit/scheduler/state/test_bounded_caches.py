@@ -128,9 +128,9 @@ class Service:
 @pytest.mark.parametrize("policy", POLICIES, ids=["plain", "planning"])
 def test_what_is_kept_does_not_grow_with_the_jobs_that_came_and_went(policy: Policy) -> None:
     service = Service(policy)
-    service.lives(0, 400)
+    service.lives(0, 200)
     before = service.kept()
-    service.lives(400, 2000)
+    service.lives(200, 1000)
     grown = {holder: (before.get(holder, 0), count) for holder, count in service.kept().items()}
     # Tables that begin anew when they are full may be empty the first time and full the second.
     assert not {holder: (then, now) for holder, (then, now) in grown.items() if now > 2 * (then + TOGETHER)}
