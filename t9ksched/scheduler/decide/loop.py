@@ -15,7 +15,7 @@ from typing import Final
 import structlog
 
 from t9ksched.engine.memory import Memory
-from t9ksched.engine.planner import Assignment, Plan, Planner, Waiting
+from t9ksched.engine.planner import Assignment, Plan, Planner
 from t9ksched.engine.policy import Policy
 from t9ksched.engine.view import View
 from t9ksched.model.gang import ExpectedEnd
@@ -25,6 +25,7 @@ from t9ksched.scheduler.act.preemption import Evictor
 from t9ksched.scheduler.decide.pace import Pace
 from t9ksched.scheduler.decide.plugins import PluginWatch
 from t9ksched.scheduler.decide.standstill import stopped, tell_stopped
+from t9ksched.scheduler.decide.telling import Telling
 from t9ksched.scheduler.report.history_recorder import HistoryRecorder
 from t9ksched.scheduler.report.plan_moves import PlanMoves
 from t9ksched.scheduler.state.snapshot import snapshot
@@ -41,8 +42,6 @@ _WORK_A_STEP: Final = 100_000
 """Units of planning, about a millisecond, between two checks of the clock."""
 FINDING_SECONDS: Final = 1.0
 """How long a gang of an unknown queue waits for the queues to be read again."""
-_TOLD_A_SLICE: Final = 200
-"""Groups that get their reason before other tasks run."""
 _PLACES_NAMED: Final = 8
 _MOST_MOVING: Final = 20
 """So many cycles follow one another at once because plans moved."""
@@ -112,9 +111,7 @@ class Loop:
         """How many of the latest cycles moved plans, one after the other."""
         self.told: Callable[[], None] = lambda: None
         """Called when gangs have got their reasons and planned starts."""
-        self._told_before: tuple[Waiting, ...] = ()
-        """Why gangs wait by the latest plan, while no more was told since: `_elsewhere` counts that."""
-        self._elsewhere = 0
+        self._telling = Telling(state, recorder)
         self._watchers: list[Watcher] = []
         self.plugins: PluginWatch | None = None
         """Is told of plugins that fail."""
@@ -172,6 +169,8 @@ class Loop:
             pauses.append((retry - self._clock()) / 1e9)
         if (due := self.plan_moves.due) is not None:
             pauses.append((due - self._clock()) / 1e9)
+        if self._telling.due is not None:
+            pauses.append(self._telling.due - asyncio.get_running_loop().time())
         if self._outdated is not None:
             pauses.append(self._outdated + AGAIN_SECONDS - asyncio.get_running_loop().time())
         return max(0.0, min(pauses)) if pauses else None
@@ -201,7 +200,7 @@ class Loop:
         self._show(view, self._effective(self._evictor), now)
         reason = stopped(self._state.stops)
         self.plan_moves.stand_still(reason.message, self._state.resolution, now)
-        self._told_before = ()
+        self._telling.forget()
         await tell_stopped(view, reason, self._recorder, now)
 
     async def _view(self, now: int) -> View:
@@ -348,25 +347,10 @@ class Loop:
         self._plan_ahead(view, plan, now)
         if plan.evictions and self._evictor is not None and not self._observe:
             self._evictor.submit(plan, self.policy.preemption.max_grace_seconds)
-        await self._tell((*plan.waiting, *plan.surplus), now)
+        await self._telling.tell((*plan.waiting, *plan.surplus), now)
         self._state.progress.other_numbers.publish(asyncio.get_running_loop().time())
         self._recorder.wake()
         self.told()
-
-    async def _tell(self, told: tuple[Waiting, ...], now: int) -> None:
-        """Record why gangs wait. Those that were told the same by the plan before, and nothing else since, are passed
-        over many at a time: of thousands nearly all are.
-        """
-        elsewhere = self._state.waiting_gangs.told_elsewhere
-        before = self._told_before if elsewhere == self._elsewhere else ()
-        self._told_before, self._elsewhere = told, elsewhere
-        for first in range(0, len(told), _TOLD_A_SLICE):
-            some = told[first : first + _TOLD_A_SLICE]
-            if some == before[first : first + _TOLD_A_SLICE]:
-                continue
-            for waiting in some:
-                self._recorder.waits(waiting.gang, waiting.reasons, waiting.position or None, now)
-            await asyncio.sleep(0)
 
     def _would_start(self, decided: list[Assignment]) -> Reason:
         """What the plan would do with a gang, as the reason that an observer shows instead of doing it."""

@@ -23,7 +23,7 @@ LARGE: Final = 10_000
 
 _CALM: Final = (50_000, 20, 20)
 """Objects made between collections: the usual 700 cost a tenth of the time of binding, and find next to nothing."""
-_SHORT: Final = (3_000, 1, 1 << 30)
+_SHORT: Final = (10_000, 0, 1 << 30)
 """The same of a large heap: a collection of 50,000 objects takes up to 0.1 s. Every second one walks what the one
 before left, and none walks all.
 """

@@ -15,7 +15,7 @@ from t9ksched.scheduler.state.admission_gate import NAMING_NS
 from t9ksched.scheduler.state.change_feed import Cursor
 from t9ksched.scheduler.state.limits import control_of, limit_asked
 from t9ksched.scheduler.state.missing_members import MissingMembers
-from t9ksched.scheduler.state.records import GangRecord
+from t9ksched.scheduler.state.records import GangRecord, job_of
 from t9ksched.scheduler.state.start_times import too_early
 
 if TYPE_CHECKING:
@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 _WORK_A_STEP: Final = 400
 """How many groups with an earlier verdict one step checks, of which each takes up to 20 µs."""
 _JUDGEMENT: Final = 20
-"""The cost of a judgement or an acceptance, relative to such a check."""
+"""The cost of a judgement or an acceptance, relative to such a check …"""
+_STOOD: Final = 0.1
+"""… and that of seeing that nothing changed of a group that may start as before."""
 
 
 class _Seen:
@@ -42,6 +44,12 @@ class _Seen:
         self.changes: dict[GangRecord, int] = {}
         self.gangs: dict[GangRecord, Gang] = {}
         self.outdated: dict[GangRecord, None] = {}
+
+    def shows(self, record: GangRecord) -> None:
+        """Note a group that nothing changed of."""
+        self.changes[record] = record.changes
+        if (gang := record.snapshot()) is not None:
+            self.gangs[record] = gang
 
     def note_changes(self) -> None:
         """Find out which of the groups changed since they were looked at."""
@@ -66,6 +74,10 @@ class AdmissionPass:
         self._missing = MissingMembers(state)
         self._windowed: set[str] = set()
         """Queues of which the next change is in `ends`."""
+        self._stood: dict[GangRecord, int] = {}
+        """Change counters of groups that start as before as long as these stay and `_common` holds."""
+        self._common: object = None
+        """What verdicts on all of them depend on."""
 
     def run(self, now: int) -> Generator[None, None, tuple[Gang, ...]]:
         """Judge waiting groups, in steps of a few milliseconds, between which the event loop may do other work. Groups
@@ -94,17 +106,47 @@ class AdmissionPass:
         self._state.follow_losses(now)
         resting = self._state.resting(now)
         seen.changing.take()
-        spent = 0
-        for record in list(self._state.pending):
-            if record in resting or record not in self._state._pending:
+        pending = self._state.pending
+        clocks = self._state.clocks.by_job
+        self._remember_who_stood()
+        spent = 0.0
+        for record in list(pending):
+            if record in resting or record not in pending:
                 continue
-            spent += self._look(record, now, seen)
+            if (
+                self._stood.get(record) == record.changes
+                and not record.stale
+                and not (clocks and job_of(record) in clocks)
+            ):
+                seen.shows(record)
+                spent += _STOOD
+            else:
+                spent += self._look(record, now, seen)
             if spent >= _WORK_A_STEP:
                 seen.note_changes()
                 yield
                 spent = 0
                 self._state.settle()
                 self._state.gate.begin()
+                self._remember_who_stood()
+
+    def _remember_who_stood(self) -> None:
+        """Forget it of all groups if anything changed that they have in common, and of those that do not wait."""
+        state = self._state
+        common = (
+            state.permissions.version,
+            state.node_backoff.version,
+            state.preemption_backoff.version,
+            state.clock_jumps,
+            bool(state.outage.away or state.enforced_ends is not None or state.advance.known),
+            bool(state.departures),
+            dict(state.queues),
+        )
+        if common != self._common:
+            self._common = common
+            self._stood.clear()
+        elif len(self._stood) > 2 * len(state._pending) + _WORK_A_STEP:
+            self._stood = {record: changes for record, changes in self._stood.items() if record in state._pending}
 
     def _as_of_now(self, seen: _Seen, now: int) -> tuple[Gang, ...]:
         """The gangs at this moment: only groups that changed since their step are looked at again."""
@@ -140,6 +182,8 @@ class AdmissionPass:
             seen.gangs[record] = gang
         else:
             seen.gangs.pop(record, None)
+        if standing and gang is not None:
+            self._stood[record] = record.changes
         return 1 + _JUDGEMENT * (self._state.gate.work - before)
 
     def _shown(self, record: GangRecord, now: int) -> Gang | None:

@@ -37,6 +37,8 @@ class NodeBackoff:
     def __init__(self) -> None:
         self.held_up: dict[str, str] = {}
         """Why pods that have a place are not bound to it yet, by UID: their node is busy with another's."""
+        self.version = 0
+        """Grows when a job has another node to avoid."""
         self._new: list[TurnedAway] = []
         self._until: dict[str, dict[str, int]] = {}
 
@@ -53,6 +55,7 @@ class NodeBackoff:
     def take(self, now: int) -> list[TurnedAway]:
         """The rejections since the last call; from `now` on the nodes are avoided."""
         found, self._new = self._new, []
+        self.version += bool(found)
         for each in found:
             self._until.setdefault(job_of(each.gang), {})[each.node] = now + AVOID_NS
         return found

@@ -27,10 +27,13 @@ class PreemptionBackoff:
     """By job, until when it may not preempt. Times are nanoseconds since the epoch."""
 
     def __init__(self) -> None:
+        self.version = 0
+        """Grows when a pause of a job begins or grows."""
         self._rests: dict[str, _Rest] = {}
 
     def refused(self, gang: GangRecord, now: int) -> None:
         """A binding of the gang failed. Failures before the end of the last pause count as one with it."""
+        self.version += 1
         rest = self._rests.get(job_of(gang))
         if rest is None or now >= rest.until + FORGIVEN_NS:
             self._rests[job_of(gang)] = _Rest(now + FIRST_NS, FIRST_NS)

@@ -25,8 +25,8 @@ class Progress:
         before; otherwise the change is published in its turn (`other_numbers.py`).
         """
         before, gang.reasons = gang.reasons, reasons  # the same object again says that nothing changed
-        if before and [one.code for one in before] == [one.code for one in reasons]:
-            if gang.position != position or any(map(_says_otherwise, before, reasons)):
+        if before and of_a_kind(before, reasons):
+            if gang.position != position or before != reasons:
                 gang.position = position
                 self.other_numbers.note(gang)
             return False
@@ -87,5 +87,12 @@ class Progress:
         pod.refusals = 0
 
 
-def _says_otherwise(before: Reason, now: Reason) -> bool:
-    return before is not now and before.message != now.message
+def of_a_kind(before: tuple[Reason, ...], reasons: tuple[Reason, ...]) -> bool:
+    """Whether nothing but numbers differs."""
+    if before is reasons:
+        return True
+    if len(before) != len(reasons):
+        return False
+    if len(reasons) == 1:  # called for each gang that waits, in many cycles
+        return before[0].code is reasons[0].code
+    return [one.code for one in before] == [one.code for one in reasons]

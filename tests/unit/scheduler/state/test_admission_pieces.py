@@ -12,6 +12,7 @@ from t9ksched.model.gang import Gang
 from t9ksched.model.queue import Queue, parse_queue_spec
 from t9ksched.scheduler.state import admission_pass
 from t9ksched.scheduler.state.admission_pass import AdmissionPass
+from t9ksched.scheduler.state.node_backoff import TurnedAway
 from t9ksched.scheduler.state.records import GangRecord
 from t9ksched.scheduler.state.state import ClusterState
 from t9ksched.store.job_overrides import JobControl
@@ -58,6 +59,39 @@ def test_only_groups_that_changed_are_judged_again() -> None:
         state.set_queues([Queue("q", parse_queue_spec({"priority": 2}))])
         assert len(finish(state.judge(NOW + 2))) == 501
         assert len(judged) == 501, "a queue changed, so all are judged"
+
+
+def test_groups_that_may_start_as_before_are_not_looked_at() -> None:
+    state = waiting(500)
+    for _ in range(2):
+        finish(state.judge(NOW))
+    looked: list[str] = []
+    look = AdmissionPass._look
+
+    def count(self: AdmissionPass, record: GangRecord, *rest: Any) -> int:
+        looked.append(record.name)
+        return look(self, record, *rest)
+
+    with patch.object(AdmissionPass, "_look", count):
+        assert len(finish(state.judge(NOW + 1))) == 500
+        assert not looked
+        state.upsert_pod(pod("late", queue="q"))
+        state.upsert_pod(pod("p7", queue="q", node="n1", phase="Running"))
+        state.clocks.reserve("pod-p8", NOW + 1)
+        assert len(finish(state.judge(NOW + 2))) == 500
+        assert looked == ["p8", "late"]
+        gang = state.gangs_by_uid["pod-p9"]
+        for change in (
+            lambda: state.node_backoff.avoid(TurnedAway(gang, "p9", "n1", "no card")) or state.turned_away(NOW),
+            lambda: state.preemption_backoff.refused(gang, NOW),
+            lambda: state.set_queues([Queue("q", parse_queue_spec({"priority": 2}))]),
+            state.clock_set,
+        ):
+            finish(state.judge(NOW + 3))
+            looked.clear()
+            change()
+            finish(state.judge(NOW + 3))
+            assert len(looked) == 500, "what changed may concern all"
 
 
 def test_groups_that_changed_are_settled_in_pieces() -> None:
