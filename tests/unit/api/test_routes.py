@@ -64,10 +64,11 @@ def test_every_route_is_of_a_part_that_serves_its_path(app: FastAPI) -> None:
     for route in routes:
         by_module.setdefault(module_of(route), []).append(route)
     assert by_module.keys() == {part.module for part in PARTS}
-    for part in PARTS:
-        for route in by_module[part.module]:
+    for module, those in by_module.items():
+        for route in those:
             for value in ("x", "actions", "-"):
-                assert part.serves(route.path_format.format_map(dict.fromkeys(route.param_convertors, value)))
+                path = route.path_format.format_map(dict.fromkeys(route.param_convertors, value))
+                assert any(part.serves(path) for part in PARTS if part.module == module)
 
 
 def test_the_document_is_the_same(app: FastAPI, later: FastAPI) -> None:
