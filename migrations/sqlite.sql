@@ -1,4 +1,4 @@
--- Revision 0034 of all tables, as the migrations make them; written by `make reference`.
+-- Revision 0035 of all tables, as the migrations make them; written by `make reference`.
 CREATE TABLE alembic_version (
 	version_num VARCHAR(32) NOT NULL, 
 	CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num)
@@ -305,9 +305,8 @@ CREATE TABLE notification (
 	due_at DATETIME NOT NULL, 
 	CONSTRAINT pk_notification PRIMARY KEY (id)
 );
-INSERT INTO "alembic_version" VALUES('0034');
+INSERT INTO "alembic_version" VALUES('0035');
 INSERT INTO "revision_counter" VALUES(1,0);
-CREATE INDEX ix_history_uid ON history (uid);
 CREATE INDEX ix_history_namespace_name_id ON history (namespace, name, id);
 CREATE INDEX ix_job_namespace_kind_name ON job (namespace, kind, name);
 CREATE INDEX ix_job_queue_phase ON job (queue, phase);
@@ -328,3 +327,4 @@ CREATE INDEX ix_job_gone_submitter ON job (submitter, submitted_at, uid) WHERE d
 CREATE INDEX ix_notification_target_owner ON notification_target (owner);
 CREATE INDEX ix_notification_target_queue ON notification_target (queue);
 CREATE INDEX ix_notification_target_due_at ON notification (target, due_at);
+CREATE INDEX ix_history_users_uid ON history (uid) WHERE actor <> 'scheduler';

@@ -13,6 +13,7 @@ from typing import Final
 
 from sqlalchemy import and_, func, or_, select, text
 
+from t9ksched.store.conditions import by_users
 from t9ksched.store.database import Database
 from t9ksched.store.history import ACCEPTED, SUBMITTED, Event, Visibility, event_columns, event_of
 from t9ksched.store.tables import history
@@ -103,7 +104,11 @@ class HistoryFeed:
         found: dict[str, set[str]] = {}
         for start in range(0, len(uids), BATCH):
             query = select(history.c.uid, history.c.actor).where(
-                and_(history.c.uid.in_(uids[start : start + BATCH]), history.c.event.in_((SUBMITTED, ACCEPTED)))
+                and_(
+                    history.c.uid.in_(uids[start : start + BATCH]),
+                    history.c.event.in_((SUBMITTED, ACCEPTED)),
+                    by_users(history.c.actor),
+                )
             )
             for uid, actor in await self._database.fetch(query):
                 if actor is not None:

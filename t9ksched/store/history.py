@@ -16,7 +16,7 @@ from sqlalchemy import ColumnElement, Connection, and_, delete, exists, insert, 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from t9ksched.store.bulk import Bulk
-from t9ksched.store.conditions import SELDOM
+from t9ksched.store.conditions import SELDOM, by_users
 from t9ksched.store.database import Database
 from t9ksched.store.rows import BATCH, lengths
 from t9ksched.store.tables import history
@@ -149,7 +149,9 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _first = history.alias()
-_OWN: Final = exists().where(_first.c.uid == history.c.uid, _first.c.event.in_((SUBMITTED, ACCEPTED)))
+_OWN: Final = exists().where(
+    _first.c.uid == history.c.uid, _first.c.event.in_((SUBMITTED, ACCEPTED)), by_users(_first.c.actor)
+)
 """Asked of each row's job, of which there are few; a list of all jobs of a submitter would be long."""
 
 
@@ -232,7 +234,7 @@ class History:
         """Events that match every filter given, oldest first, those after the cursor `after`.
 
         With `newest_first` the order is turned round, and the cursor is the smallest id seen (0 for the first page).
-        Quick are questions about one job, by UID or by name, and about events that are not of every life.
+        Quick are questions about one job, by its namespace and name, and about events that are not of every life.
         """
         filters = {"uid": uid, "namespace": namespace, "name": name, "kind": kind, "queue": queue, "event": event}
         filters |= {"actor": actor}
@@ -257,6 +259,12 @@ class History:
             if value is not None:
                 query = query.where(history.c[column] == value)
         return [event_of(row) for row in await self._database.fetch(query)]
+
+    async def submitter(self, uid: str) -> str | None:
+        """The user who submitted the object of that UID by this service; None if it was created otherwise."""
+        chosen = (history.c.uid == uid) & (history.c.event == SUBMITTED) & by_users(history.c.actor)
+        rows = await self._database.fetch(select(history.c.actor).where(chosen).order_by(history.c.id).limit(1))
+        return str(rows[0][0]) if rows else None
 
     async def purge(self, before: datetime) -> int:
         """Drop events older than `before`, administrative ones only past `AUDIT_RETENTION`; how many.

@@ -17,7 +17,7 @@ from t9ksched.store import history
 from t9ksched.store.history import Event
 from t9ksched.store.notification_tables import notification, notification_target
 from t9ksched.store.notified_events import Said, said
-from t9ksched.store.rows import among
+from t9ksched.store.rows import among, of_jobs
 from t9ksched.store.tables import acceptance, job
 from t9ksched.store.tables import history as past
 
@@ -69,7 +69,8 @@ def _once(connection: Connection, told: Iterable[_Told]) -> Iterable[_Told]:
     """All but evictions of further members of a gang."""
     told = list(told)
     evicted = Counter(str(one.event.uid) for one in told if one.said.type == PREEMPTED)
-    before = _evictions(connection, evicted, min((one.event.at for one in told), default=datetime.now(UTC)))
+    jobs = [one.event for one in told if one.said.type == PREEMPTED]
+    before = _evictions(connection, jobs, min((one.event.at for one in told), default=datetime.now(UTC)))
     seen: set[str] = set()
     for one in told:
         uid = str(one.event.uid)
@@ -80,13 +81,14 @@ def _once(connection: Connection, told: Iterable[_Told]) -> Iterable[_Told]:
             yield one
 
 
-def _evictions(connection: Connection, uids: Collection[str], first: datetime) -> Mapping[str, int]:
+def _evictions(connection: Connection, jobs: Iterable[Event], first: datetime) -> Mapping[str, int]:
     """How many evictions are on record of each job within the time that counts as one, those just written included."""
-    if not uids:
-        return {}
-    chosen = among(connection, past.c.uid, uids) & (past.c.event == history.PREEMPTED)
-    query = select(past.c.uid, func.count()).where(chosen & (past.c.at >= first - SAME_EVICTION))
-    return {row[0]: row[1] for row in connection.execute(query.group_by(past.c.uid))}
+    recent = (past.c.event == history.PREEMPTED) & (past.c.at >= first - SAME_EVICTION)
+    found: dict[str, int] = {}
+    for these in of_jobs(connection, past, jobs):
+        query = select(past.c.uid, func.count()).where(these & recent).group_by(past.c.uid)
+        found |= {row[0]: row[1] for row in connection.execute(query)}
+    return found
 
 
 def _submitters(connection: Connection, uids: Collection[str]) -> dict[str, str]:

@@ -1,8 +1,9 @@
 """Small SQL that several repositories share: inserting what may exist already, on both databases."""
 
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cache
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from sqlalchemy import JSON, Column, ColumnElement, String, Table, any_, bindparam, func, select
 from sqlalchemy.dialects import sqlite
@@ -11,6 +12,19 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from t9ksched.store.bulk import Bulk, Speaker
 
 T = TypeVar("T")
+
+
+class Named(Protocol):
+    """What names a job; an event does."""
+
+    @property
+    def namespace(self) -> str | None: ...
+    @property
+    def name(self) -> str | None: ...
+    @property
+    def uid(self) -> str | None: ...
+
+
 BATCH = 1000
 """Rows a statement; keeps one transaction's memory and one lock's time small."""
 
@@ -39,6 +53,21 @@ def among(speaker: Speaker, column: Column[str], values: Iterable[str]) -> Colum
     if speaker.dialect.name == "sqlite":
         return column.in_(select(func.json_each(bindparam(None, wanted, JSON)).table_valued("value").c.value))
     return column == any_(bindparam(None, wanted, _postgresql().ARRAY(String)))
+
+
+def of_jobs(speaker: Speaker, table: Table, jobs: Iterable[Named]) -> Iterable[ColumnElement[bool]]:
+    """Conditions of which each selects rows of some of these jobs, and all of them together those of all: rows are
+    found by namespace and name, which an index has in the order in which they are written.
+    """
+    spaces: defaultdict[str | None, tuple[set[str], set[str]]] = defaultdict(lambda: (set(), set()))
+    for job in jobs:
+        if job.uid is not None and job.name is not None:
+            names, uids = spaces[job.namespace]
+            names.add(job.name)
+            uids.add(job.uid)
+    for namespace, (names, uids) in spaces.items():
+        named = among(speaker, table.c.name, names) & among(speaker, table.c.uid, uids)
+        yield (table.c.namespace == namespace) & named
 
 
 async def insert_new(connection: AsyncConnection, table: Table, row: dict[str, Any]) -> bool:

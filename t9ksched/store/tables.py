@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy import JSON, BigInteger, Boolean, Column, Index, Integer, MetaData, String, Table, Text
 
-from t9ksched.store.conditions import SELDOM, WAITING, where
+from t9ksched.store.conditions import BY_USERS, SELDOM, WAITING, where
 from t9ksched.store.moment import Moment
 
 metadata = MetaData(
@@ -91,12 +91,12 @@ history = Table(
     Column("kind", String(63)),
     Column("namespace", String(63)),
     Column("name", String(253)),
-    Column("uid", String(36), index=True),
+    Column("uid", String(36)),
     Column("queue", String(63)),
     Column("actor", String(253)),
     Column("detail", JSON, nullable=False),
-    Index("ix_history_seldom_event_id", "event", "id", **where(SELDOM)),
-    Index("ix_history_seldom_queue_id", "queue", "id", **where(SELDOM)),
+    Index("ix_history_users_uid", "uid", **where(BY_USERS)),
+    *(Index(f"ix_history_seldom_{column}_id", column, "id", **where(SELDOM)) for column in ("event", "queue")),
     Index(None, "namespace", "name", "id"),
 )
 

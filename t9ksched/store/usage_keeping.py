@@ -25,8 +25,9 @@ from sqlalchemy import (
 from sqlalchemy.engine import RowMapping
 
 from t9ksched.store.bulk import Bulk
+from t9ksched.store.conditions import by_users
 from t9ksched.store.history import ACCEPTED, BOUND, CLOCK_SET, Event
-from t9ksched.store.rows import BATCH, among, upserting
+from t9ksched.store.rows import BATCH, among, of_jobs, upserting
 from t9ksched.store.spans import EVENTS, SCHEDULER, WHOLE, Amount, Fold, Job, Span, SumKey, cards_of, says_nothing, sums
 from t9ksched.store.tables import history, usage_job, usage_open, usage_span, usage_sum
 
@@ -67,7 +68,7 @@ def _keep(connection: Connection, events: Sequence[Event]) -> None:
         return
     _open_spans(connection, jobs, told, before)
     fold = Fold(jobs)
-    for event in _earlier(connection, fresh - named):
+    for event in _earlier(connection, [event for event in told if event.uid in fresh - named]):
         fold.take(event)
     for event in told:
         fold.take(event)
@@ -158,18 +159,24 @@ def _move(connection: Connection, by: timedelta) -> None:
     connection.execute(update(usage_open).values(values))
 
 
-def _earlier(connection: Connection, uids: Collection[str]) -> list[Event]:
-    """Events of jobs before they first got cards, as far as these name the submitter or say that the job runs."""
-    if not uids:
+def _earlier(connection: Connection, told: Sequence[Event]) -> list[Event]:
+    """Events of jobs before they first got cards, as far as these name the submitter or say that the job runs. Pods may
+    be told of under the name of another job than the one of their UID, which they were placed in: who submitted that
+    one is found by the UID.
+    """
+    if not told:
         return []
+    submitted = among(connection, history.c.uid, {str(event.uid) for event in told}) & by_users(history.c.actor)
     submitter = history.c.detail["submitter"].as_string()
     speaks = (history.c.event != ACCEPTED) | (history.c.actor != SCHEDULER) | submitter.is_not(None)
-    chosen = among(connection, history.c.uid, uids) & history.c.event.in_(_WHOLE) & speaks
-    query = select(history.c.uid, history.c.event, history.c.actor, submitter).where(chosen).order_by(history.c.id)
-    return [
-        Event(uid=uid, event=event, at=_ANY_TIME, actor=actor, detail={"submitter": submitter})
-        for uid, event, actor, submitter in connection.execute(query)
-    ]
+    found: dict[int, Event] = {}
+    for jobs in (*of_jobs(connection, history, told), submitted):
+        query = select(history.c.id, history.c.uid, history.c.event, history.c.actor, submitter)
+        for id_, uid, event, actor, name in connection.execute(
+            query.where(jobs & history.c.event.in_(_WHOLE) & speaks)
+        ):
+            found[id_] = Event(uid=uid, event=event, at=_ANY_TIME, actor=actor, detail={"submitter": name})
+    return [found[id_] for id_ in sorted(found)]
 
 
 def _write_spans(connection: Connection, fold: Fold) -> None:

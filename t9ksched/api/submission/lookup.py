@@ -11,7 +11,6 @@ from t9ksched.kube.errors import ApiError, NotFound
 from t9ksched.kube.resources import PODGROUPS
 from t9ksched.model.api_resource import Resource
 from t9ksched.model.errors import Invalid
-from t9ksched.store import history
 from t9ksched.workloads.read import read
 from t9ksched.workloads.shape import Workload
 
@@ -64,6 +63,5 @@ async def from_cluster(services: Services, resource: Resource, namespace: str, n
     job = from_object(obj, workload, acceptance)
     if acceptance is None:
         # Another scheduler places it: nothing was accepted, but the submitter is on record if this service created it.
-        submitted = await services.store.history.list(uid=uid, event=history.SUBMITTED, limit=1)
-        job["submitter"] = submitted[0].actor if submitted else None
+        job["submitter"] = await services.store.history.submitter(uid)
     return job, workload

@@ -38,8 +38,10 @@ async def recall_losses(state: ClusterState, history: History) -> None:
         if not gang.ran or gang.displaced:
             continue
         try:
-            uid = identity(gang)[0]
-            events = await history.list(uid=uid, event=BOUND, newest_first=True, limit=_PAGE)
+            uid, _, _, name = identity(gang)
+            events = await history.list(
+                namespace=gang.namespace, name=name, uid=uid, event=BOUND, newest_first=True, limit=_PAGE
+            )
         except StoreError:
             events = []
         losses = [_divided(loss, state) for loss in lost_before(gang, events)]

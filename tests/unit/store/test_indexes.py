@@ -9,10 +9,12 @@ import pytest
 from sqlalchemy import event, text
 from sqlalchemy.engine import Connection, Engine
 
-from t9ksched.store import Store, history
-from t9ksched.store.conditions import SELDOM
+from t9ksched.model.notification import EVENTS, Address
+from t9ksched.store import Store, history, schema, tables
+from t9ksched.store.conditions import BY_USERS, SELDOM
 from t9ksched.store.history import AUDITED, OF_EVERY_LIFE, OUTCOMES, Event, Visibility
 from t9ksched.store.jobs import Matching
+from t9ksched.store.notifications import new_target
 
 NOW = datetime(2031, 1, 1, tzinfo=UTC)
 Ask = Callable[[Store], Awaitable[Any]]
@@ -42,6 +44,28 @@ def told(store: Store) -> Awaitable[Any]:
     return store.history.append(Event(event=history.BOUND, detail=detail, **about))
 
 
+def evicted(store: Store) -> Awaitable[Any]:
+    """An eviction of which somebody wants to be told."""
+
+    async def act() -> None:
+        to = new_target(Address("webhook", "https://example.org/a", "https://example.org/…"), "ann", EVENTS)
+        await store.notifications.add(to, 9, by="ann")
+        about = {"kind": "PodGroup", "namespace": "ns", "name": "g", "uid": "u", "actor": "scheduler"}
+        await store.tell([], [Event(event=history.PREEMPTED, detail={"pod": "p"}, **about)], [])
+
+    return act()
+
+
+def bound_of(store: Store) -> Awaitable[Any]:
+    """Where the pods of a job were bound."""
+    return store.history.list(namespace="n", name="p", uid="u", event=history.BOUND, newest_first=True)
+
+
+def seen_by_ann(store: Store) -> Awaitable[Any]:
+    """What happened to jobs of a name, as one user may see it."""
+    return store.history.list(namespace="n", kind="Pod", name="p", seen_by=Visibility("ann"))
+
+
 def gone_of_ann(store: Store) -> Awaitable[Any]:
     """Whatever jobs of a user there are and were."""
     return store.jobs.page(Matching(users=("ann",)), deleted=True, live_since=NOW, seen_by=None, limit=9)
@@ -51,13 +75,14 @@ def gone_of_ann(store: Store) -> Awaitable[Any]:
 @pytest.mark.parametrize(
     ("ask", "index"),
     [
-        (lambda store: store.history.list(uid="u", event=history.BOUND, newest_first=True), "ix_history_uid"),
-        (lambda store: store.history.list(uid="u", event=history.SUBMITTED, limit=1), "ix_history_uid"),
-        (told, "ix_history_uid"),
-        (
-            lambda store: store.history.list(namespace="n", kind="Pod", name="p", seen_by=Visibility("ann")),
-            "ix_history_namespace_name_id",
-        ),
+        (bound_of, "ix_history_namespace_name_id (namespace=? AND name=?"),
+        (lambda store: store.history.submitter("u"), "ix_history_users_uid (uid=?"),
+        (told, "ix_history_namespace_name_id (namespace=? AND name=?"),
+        (told, "ix_history_users_uid (uid=?"),
+        (evicted, "ix_history_namespace_name_id (namespace=? AND name=?"),
+        (seen_by_ann, "ix_history_namespace_name_id"),
+        (seen_by_ann, "ix_history_users_uid (uid=?"),
+        (lambda store: store.feed().owners(["u", "v"]), "ix_history_users_uid (uid=?"),
         (lambda store: store.history.list(event=history.PREEMPTED, since=NOW, after=7), "ix_history_seldom_event_id"),
         (lambda store: store.history.list(events=AUDITED, newest_first=True), "ix_history_seldom_event_id"),
         (lambda store: store.history.list(events=OUTCOMES, name="r"), "ix_history_seldom_event_id"),
@@ -78,6 +103,36 @@ async def test_no_question_walks_through_a_table(store: Store, ask: Ask, index: 
 def test_the_condition_names_the_events_of_every_life() -> None:
     assert {name for name in OF_EVERY_LIFE if f"'{name}'" in SELDOM} == OF_EVERY_LIFE
     assert SELDOM.count("'") == 2 * len(OF_EVERY_LIFE)
+
+
+async def test_an_event_of_a_scheduler_has_one_entry_in_an_index_of_history(store: Store) -> None:
+    """Each further one costs every job that starts three, on pages all over the file if it is of UIDs."""
+    full = [index for index in tables.history.indexes if index.dialect_options["sqlite"]["where"] is None]
+    assert [[column.name for column in index.columns] for index in full] == [["namespace", "name", "id"]]
+    others = tables.history.indexes - set(full)
+    assert {str(index.dialect_options["sqlite"]["where"]) for index in others} == {SELDOM, BY_USERS}
+    about = {"at": NOW, "namespace": "n", "name": "p", "uid": "u"}
+    of_every_life = (history.ACCEPTED, history.ADMITTED, history.BOUND)
+    rows = [Event(event=event, actor="scheduler", **about) for event in of_every_life]
+    await store.history.append_many([Event(event=history.SUBMITTED, actor="ann", **about), *rows])
+    async with store.database.read() as connection:
+        for condition, events in ((SELDOM, set()), (BY_USERS, {history.SUBMITTED})):
+            found = await connection.execute(text(f"SELECT event FROM history WHERE {condition}"))
+            assert set(found.scalars()) == events
+
+
+async def test_history_is_found_again_after_the_way_back_and_forth(address: str) -> None:
+    about = {"at": NOW, "kind": "Pod", "namespace": "n", "name": "p", "uid": "u"}
+    actors = {history.SUBMITTED: "ann", history.BOUND: "scheduler"}
+    async with await Store.open(address) as store:
+        await store.history.append_many([Event(event=event, actor=actor, **about) for event, actor in actors.items()])
+        before = await store.history.list(namespace="n", name="p", uid="u")
+    schema.downgrade(address, schema.revisions()[schema.revisions().index("0035") - 1])
+    schema.upgrade(address)
+    async with await Store.open(address) as store:
+        assert await store.history.list(namespace="n", name="p", uid="u", seen_by=Visibility("ann")) == before
+        assert [one.event for one in before] == list(actors)
+        assert (await store.history.submitter("u"), await store.history.submitter("v")) == ("ann", None)
 
 
 async def test_events_are_found_by_kind_and_queue(store: Store) -> None:
