@@ -117,7 +117,7 @@ def _phase(kind: str, spec: Mapping[str, Any], status: Mapping[str, Any]) -> str
     if foreign is not None:
         return phase_of(foreign, spec, status) or "Pending"
     if kind != "Job":
-        return str(status.get("phase") or "Pending")
+        return KINDS[kind].phase(status) or "Pending"
     for condition in status.get("conditions") or ():
         if condition.get("status") == "True" and condition.get("type") in ("Complete", "Failed"):
             return "Succeeded" if condition["type"] == "Complete" else "Failed"

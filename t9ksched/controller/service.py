@@ -30,6 +30,7 @@ from t9ksched.workloads.activity import is_idle
 from t9ksched.workloads.parts import COMPONENT_LABEL
 from t9ksched.workloads.reconcile import reconcile
 from t9ksched.workloads.registry import CONTROLLED, KINDS
+from t9ksched.workloads.tuning.experiment import TRIAL_KINDS
 
 log = structlog.get_logger(__name__)
 
@@ -49,6 +50,7 @@ _CHILDREN: Final = (
     resources.SERVICES,
     resources.CONFIGMAPS,
     KINDS[boards.KIND].resource,
+    *(KINDS[kind].resource for kind in TRIAL_KINDS),
 )
 
 

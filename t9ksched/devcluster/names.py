@@ -12,6 +12,8 @@ CARDS_GIVEN_PREFIX: Final = f"{DOMAIN}/cards-container-"
 RUN_SECONDS_ANNOTATION: Final = f"{DOMAIN}/run-seconds"
 """How many seconds a pod's containers run; without it they run until the pod is deleted."""
 EXIT_CODE_ANNOTATION: Final = f"{DOMAIN}/exit-code"
+MESSAGE_ANNOTATION: Final = f"{DOMAIN}/termination-message"
+"""What each container has written as its last words when it ends by itself."""
 STOP_SECONDS_ANNOTATION: Final = f"{DOMAIN}/stop-seconds"
 """How long a deleted pod takes to stop; never longer than its grace period."""
 LOG_LINES_ANNOTATION: Final = f"{DOMAIN}/log-lines"
@@ -20,6 +22,7 @@ LOG_LINES_ANNOTATION: Final = f"{DOMAIN}/log-lines"
 ANNOTATIONS: Final = (
     RUN_SECONDS_ANNOTATION,
     EXIT_CODE_ANNOTATION,
+    MESSAGE_ANNOTATION,
     STOP_SECONDS_ANNOTATION,
     LOG_LINES_ANNOTATION,
     CARDS_GIVEN_PREFIX,

@@ -19,6 +19,8 @@ PLATFORM_API: Final = f"{PLATFORM_GROUP}/v1beta1"
 QUEUE_LABEL: Final = f"{SCHEDULER_GROUP}/queue"
 GROUP_LABEL: Final = f"{SCHEDULER_GROUP}/group-name"
 ROLE_LABEL: Final = f"{SCHEDULER_GROUP}/role"
+TRIAL_LABEL: Final = f"{PLATFORM_GROUP}/trial"
+"""On the job and the pods of a trial of an AutoTuneExperiment: its number."""
 
 GPU_INDEX_PREFIX: Final = f"{SCHEDULER_GROUP}/gpu-index-container-"
 """Annotation of a bound pod, one a container with cards: the indices, `"0,3"`. The binding writes it; on a pod that

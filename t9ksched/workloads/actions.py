@@ -24,12 +24,13 @@ class Expansion:
     configmaps: tuple[Object, ...] = ()
     secrets: tuple[Object, ...] = ()
     boards: tuple[Object, ...] = ()
+    jobs: tuple[Object, ...] = ()
 
     @property
     def companions(self) -> tuple[Object, ...]:
         """Everything but the pods, in the order of creation: pods need these to be there."""
         group = (self.podgroup,) if self.podgroup else ()
-        return (*group, *self.services, *self.configmaps, *self.secrets, *self.boards)
+        return (*group, *self.services, *self.configmaps, *self.secrets, *self.boards, *self.jobs)
 
 
 @dataclass(frozen=True, slots=True)

@@ -74,6 +74,7 @@ class Kind:
         gang: how its pods form a gang, of a kind that others turn into pods; None where each is placed by itself.
         foreign: what is particular to a kind of another project: its queue is named by a label or an annotation of the
             object, and clusters may not have it.
+        phases: words of its status for its phase, and what they are among those that all jobs share.
     """
 
     resource: Resource
@@ -89,6 +90,12 @@ class Kind:
     endless: bool = False
     gang: "GangForm | None" = None
     foreign: "Foreign | None" = None
+    phases: tuple[tuple[str, str], ...] = ()
+
+    def phase(self, status: Mapping[str, Any]) -> str:
+        """What the status of an object of a kind of ours says of its phase, in the words that all jobs share."""
+        word = str(status.get("phase") or "")
+        return dict(self.phases).get(word, word)
 
     @property
     def name(self) -> str:

@@ -7,6 +7,7 @@ from typing import Any, Final
 import msgspec
 
 from t9ksched.model.ending import Ending, shorten
+from t9ksched.model.names import TRIAL_LABEL
 from t9ksched.model.pod import PodStatus
 from t9ksched.workloads.actions import metadata
 
@@ -88,8 +89,8 @@ def containers(pod: Mapping[str, Any]) -> list[dict[str, Any]]:
             end: Mapping[str, Any] = state["terminated"] or {}
             entry["exitCode"] = end.get("exitCode", 0)
             entry |= {key: end[key] for key in ("signal", "reason") if end.get(key) and end[key] != "Completed"}
-            if entry["exitCode"] and end.get("message"):
-                entry["message"] = shorten(str(end["message"]))
+            if end.get("message") and (entry["exitCode"] or TRIAL_LABEL in (metadata(pod).get("labels") or {})):
+                entry["message"] = shorten(str(end["message"]))  # of a trial that ended well, it may be its result
         shown.append(entry)
     return shown
 

@@ -36,6 +36,14 @@ _ELASTIC: Final = Scale(
     ("spec", "elastic", "maxReplicas"),
     ("spec", "elastic", "enabled"),
 )
+_EXPERIMENT_PHASES: Final = (
+    ("PENDING", "Pending"),
+    ("RUNNING", "Running"),
+    ("PAUSED", "Paused"),
+    ("DONE", "Succeeded"),
+    ("TIMEOUT", "Failed"),
+    ("ERROR", "Failed"),
+)
 _PARALLEL: Final = Scale(("spec", "parallelism"), most=("spec", "completions"))
 
 
@@ -72,9 +80,13 @@ ROWS: Final = (
     Kind(_batch("WorkflowRun"), "services:read_nothing", short=("wr",)),
     Kind(
         _platform("AutoTuneExperiment"),
-        "autotune:read_autotune_experiment",
+        "autotune:read",
         ("spec", "trainingConfig", "scheduler"),
         short=("at",),
+        controller="autotune:CONTROLLER",
+        followed="job",
+        stop=_PAUSED,
+        phases=_EXPERIMENT_PHASES,
     ),
     Kind(
         _platform("Notebook"),

@@ -19,6 +19,9 @@ _FIELDS: Final[Mapping[str, tuple[tuple[str, ...], ...]]] = {
     "Service": (("spec", "type"), ("spec", "selector"), ("spec", "ports"), ("spec", "publishNotReadyAddresses")),
     "ConfigMap": (("data",),),
     "TensorBoard": tuple(("spec", field) for field in BOARD_FIELDS),
+    "PyTorchTrainingJob": (),
+    "TensorFlowTrainingJob": (),
+    "XGBoostTrainingJob": (),
 }
 _DELETED: Final = frozenset({"Service", "ConfigMap", "TensorBoard"})
 """Kinds that a workload may cease to need; a PodGroup stays as long as it does."""
@@ -77,7 +80,7 @@ def without(job: Job, lost: Mapping[str, int]) -> Job:
 
 def follow(found: Object, wanted: Object) -> Object | None:
     """The found object as it must be; None if it is so already, is being deleted, or is of a kind left as it is."""
-    if is_terminating(found) or not _FIELDS.get(wanted["kind"]):
+    if is_terminating(found) or wanted["kind"] not in _FIELDS:
         return None
     better = copy.deepcopy(found)
     changed: set[str] = set()

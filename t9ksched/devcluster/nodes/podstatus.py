@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from t9ksched.devcluster.controllers.timers import to_seconds, to_text
+from t9ksched.devcluster.names import MESSAGE_ANNOTATION
 
 Object = dict[str, Any]
 
@@ -137,6 +138,12 @@ def _ended(since: float, finished: float, code: int) -> Object:
     }
 
 
+def _with_last_words(state: Object, pod: Object) -> Object:
+    """The end of a container, with what it wrote as its last words."""
+    said = (pod["metadata"].get("annotations") or {}).get(MESSAGE_ANNOTATION)
+    return {"terminated": {**state["terminated"], "message": said}} if said else state
+
+
 def _before(run: Run) -> Object:
     """How the containers ended before their last restart; empty if they were never restarted."""
     return _ended(*(run.earlier or (run.started, run.since)), run.exit_code) if run.restarts else {}
@@ -181,7 +188,7 @@ def running(pod: Object, run: Run, ip: str, host_ip: str) -> Object:
 def finished(pod: Object, run: Run, when: float, code: int, reason: str = "", message: str = "") -> Object:
     """The status of a pod whose containers have ended for good. `reason` names a cause outside the containers."""
     uid = pod["metadata"]["uid"]
-    state, last = _ended(run.since, when, code), _before(run)
+    state, last = _with_last_words(_ended(run.since, when, code), pod), _before(run)
     failed = code != 0 or bool(reason)
     ending = "PodFailed" if failed else "PodCompleted"
     status: Object = {

@@ -8,11 +8,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from t9ksched.model.names import PLATFORM_GROUP, SCHEDULER_GROUP, SYSTEM_NAMESPACE
+from t9ksched.model.names import BATCH_GROUP, PLATFORM_GROUP, SCHEDULER_GROUP, SYSTEM_NAMESPACE
 from t9ksched.workloads.gangform import Project
 from t9ksched.workloads.kind import Kind
 from t9ksched.workloads.podgroups import GROUP_OBJECTS
-from t9ksched.workloads.registry import OWNERS, ROWS
+from t9ksched.workloads.registry import KINDS, OWNERS, ROWS
+from t9ksched.workloads.tuning.experiment import TRIAL_KINDS
 
 SCHEDULER, CONTROLLER, API = "t9k-scheduler", "t9ksched-controller", "t9ksched-api"
 LEASES: Final = "t9ksched-leases"
@@ -142,6 +143,12 @@ ROLES: Final[dict[str, tuple[Rule, ...]]] = {
             ("tensorboards",),
             ("get", "create", "update", "delete"),
             "makes the TensorBoard of a job, and keeps it",
+        ),
+        Rule(
+            BATCH_GROUP,
+            tuple(sorted(KINDS[kind].resource.plural for kind in TRIAL_KINDS)),
+            ("get", "create", "update", "delete"),
+            "makes the trials of an experiment, pauses and stops them",
         ),
         Rule("", ("events",), ("create", "patch"), "tells how a job goes"),
         _LEASE,

@@ -46,7 +46,7 @@ def job_record(job: JobObject, kind: Resource) -> JobRecord:
     if foreign is not None:
         phase = phase_of(foreign, job.spec, job.status)
     else:
-        phase = str(job.status.get("phase") or _batch_phase(conditions, job.status))
+        phase = row.phase(job.status) or _batch_phase(conditions, job.status)
     return JobRecord(
         uid=meta.uid,
         api_version=kind.api_version,

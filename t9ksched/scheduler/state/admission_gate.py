@@ -127,10 +127,13 @@ class AdmissionGate:
         return _submitter(self._submission(pod.owner, pod.uid), pod.namespace)
 
     def _submission(self, owner: OwnerReference | None, uid: str) -> Acceptance | None:
-        """The record of the submission of an object: its root owner's, its owner's or its own, the first that names a
-        submitter. An owner that the scheduler let in and recorded by itself has a record without one.
+        """The record of the submission of an object: its root owner's, its owner's, that of the job to which its owner
+        belongs, or its own, the first that names a submitter. An owner that the scheduler let in and recorded by itself
+        has a record without one.
         """
-        above = () if owner is None else (self._owners.root_uid(owner), owner.uid)
+        above: tuple[str, ...] = () if owner is None else (self._owners.root_uid(owner), owner.uid)
+        if owner is not None and (maker := self._owners.maker(owner)) is not None:
+            above = (*above, maker.uid)
         found = [record for one in (*above, uid) if (record := self._acceptances.get(one)) is not None]
         return next((record for record in found if record.submitter is not None), found[0] if found else None)
 

@@ -63,7 +63,10 @@ class Agreements:
             self._state.group_events.settle_agreement(gang)
         self._state.membership.owner_changed(uid)
         self._state.membership.doubt_strangers()
-        owned = (one for below in self._state.owners.controllers(uid) for one in self._state.gangs_of_owner(below))
+        owners = self._state.owners
+        owned = (
+            one for below in (*owners.controllers(uid), *owners.works(uid)) for one in self._state.gangs_of_owner(below)
+        )
         for concerned in dict.fromkeys((gang, pod.gang if pod else None, *owned)):
             if concerned is not None:
                 self._state.changes.gang_changed(concerned)

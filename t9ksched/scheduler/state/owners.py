@@ -23,7 +23,7 @@ from t9ksched.scheduler.state.asks import NOTHING_ASKED, Asks, asks_of
 from t9ksched.scheduler.state.objects import JobObject, nanoseconds
 from t9ksched.scheduler.state.records import GangRecord
 from t9ksched.workloads.read import read
-from t9ksched.workloads.registry import JOBS, OWNERS
+from t9ksched.workloads.registry import CONTROLLED, JOBS, OWNERS
 
 _REPLICATED: Final = frozenset(row.name for row in OWNERS)
 _MOST_GONE: Final = 4096
@@ -37,6 +37,7 @@ _FOREIGN: Final = {(row.resource.group, row.resource.api_kind): row.name for row
     (row.resource.group, row.name): row.name for row in JOBS if row.foreign is not None
 }
 """Names of the kinds of other projects, by group and kind."""
+_OURS: Final = frozenset(row.name for row in CONTROLLED)
 _encode: Final = msgspec.json.Encoder(order="sorted").encode
 
 
@@ -122,6 +123,8 @@ class Owners:
         self._on_change = on_change
         self._known: dict[str, Owner] = {}
         self._below: defaultdict[str, dict[str, None]] = defaultdict(dict)
+        self._works: defaultdict[str, dict[str, None]] = defaultdict(dict)
+        """Jobs of their own that belong to another job, by its UID."""
         self._gone: OrderedSet[str] = OrderedSet()
         self.unread: set[str] = set()
         """Followed kinds of which nothing was read yet, for want of the right."""
@@ -170,6 +173,8 @@ class Owners:
         self._known[meta.uid] = owner
         if above is not None and (owner.kind == _BETWEEN or _foreign(above)):
             self._below[above.uid][meta.uid] = None
+        elif above is not None and above.kind in _OURS:
+            self._works[above.uid][meta.uid] = None
         self._on_change(meta.uid)
 
     def upsert_replicated(self, obj: JobObject, kind: Resource) -> None:
@@ -189,10 +194,13 @@ class Owners:
 
     def _not_below(self, owner: Owner) -> None:
         """The object is not below another any more."""
-        if owner.above is not None and (below := self._below.get(owner.above.uid)) is not None:
-            below.pop(owner.uid, None)
-            if not below:
-                del self._below[owner.above.uid]
+        if owner.above is None:
+            return
+        for kept in (self._below, self._works):
+            if (below := kept.get(owner.above.uid)) is not None:
+                below.pop(owner.uid, None)
+                if not below:
+                    del kept[owner.above.uid]
 
     def is_read(self, name: str) -> bool:
         """Whether objects of the kind of that name are read."""
@@ -235,6 +243,15 @@ class Owners:
     def controllers(self, root: str) -> tuple[str, ...]:
         """UIDs of the objects that own pods of this root directly."""
         return (root, *self._below.get(root, ()))
+
+    def works(self, uid: str) -> tuple[str, ...]:
+        """UIDs of jobs that belong to that one, such as the trials of an experiment, each a job of its own."""
+        return tuple(self._works.get(uid, ()))
+
+    def maker(self, reference: OwnerReference) -> OwnerReference | None:
+        """The job of ours to which a job of its own belongs: whoever submitted that submitted both."""
+        above = self.above(reference.uid)
+        return above if above is not None and above.kind in _OURS else None
 
     def root_uid(self, reference: OwnerReference) -> str:
         """The UID of the root above an owner."""

@@ -237,6 +237,8 @@ def _parts(item: Submitted, at: int, now: int) -> _Parts:
         part.stopped = not part.job.wants_pods
     if kind.controlled:
         made = expand(obj)
+        if made.jobs:  # the first of an experiment's trials stands for it
+            made = expand({**made.jobs[0], "metadata": {**made.jobs[0]["metadata"], "uid": uid}})
         pods: Sequence[Object] = made.pods
         if made.podgroup is not None:
             part.group = msgspec.convert(_with_uid(made.podgroup, f"{uid}-group", now), PodGroupObject)

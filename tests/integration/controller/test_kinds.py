@@ -9,9 +9,21 @@ import pytest
 from t9ksched.controller.service import Controllers
 from t9ksched.kube.errors import Unprocessable
 from t9ksched.kube.resources import CONFIGMAPS, PODGROUPS, PODS, SECRETS, SERVICES, of
+from t9ksched.workloads.registry import KINDS
 from tests.integration.controller.conftest import Cluster
 from tests.integration.world import World
-from tests.unit.workloads.builders import colossal_v1, colossal_v2, deepspeed, generic, tensorboard, tensorflow, xgboost
+from tests.unit.workloads.builders import (
+    colossal_v1,
+    colossal_v2,
+    container,
+    deepspeed,
+    experiment,
+    generic,
+    template,
+    tensorboard,
+    tensorflow,
+    xgboost,
+)
 
 Object = dict[str, Any]
 RUN, EXIT = "devcluster.tensorstack.dev/run-seconds", "devcluster.tensorstack.dev/exit-code"
@@ -238,3 +250,21 @@ async def test_the_definitions_say_what_is_wrong_and_where(world: World, job: Ob
     cluster = Cluster(world, None)  # type: ignore[arg-type]
     with pytest.raises(Unprocessable, match=told):
         await cluster.submit(job)
+
+
+@pytest.mark.cluster
+async def test_an_experiment_finds_the_best_of_its_trials(cluster: Cluster, controllers: Controllers) -> None:
+    notes = {RUN: "0.2", "devcluster.tensorstack.dev/termination-message": '{"value": $(parameter.lr)}'}
+    main = {"type": "worker", "template": template(container(), metadata={"annotations": notes})}
+    space = {"lr": {"_type": "choice", "_value": [3, 9, 5]}}
+    asked = experiment("GridSearch", space, trainingConfig={"tasks": [main]})
+    made = await cluster.submit(asked)
+    done = await cluster.phase(made, "DONE")
+    assert done["status"]["best"] == {"number": 1, "name": "hpo-1", "parameters": {"lr": 9}, "value": 9}
+    assert [each["value"] for each in done["status"]["trials"]] == [3, 9, 5]
+    assert await cluster.names(KINDS["PyTorchTrainingJob"].resource) == ["hpo-0", "hpo-1", "hpo-2"]
+    with pytest.raises(Unprocessable, match="never changes, because trials before would not be like those after"):
+        await cluster.patch(made, {"spec": {"searchSpace": "{}"}})
+    await cluster.client.delete(of(made), "hpo", cluster.namespace)
+    await cluster.until_gone(PODS)
+    assert await cluster.names(KINDS["PyTorchTrainingJob"].resource) == []

@@ -51,7 +51,8 @@ from t9ksched.scheduler.options import SchedulerOptions
 from t9ksched.scheduler.service import SchedulerService, running
 from t9ksched.store.store import Store
 from t9ksched.workloads.podgroups import GROUP_OBJECTS
-from t9ksched.workloads.registry import CONTROLLED, ROWS, STOPS
+from t9ksched.workloads.registry import CONTROLLED, KINDS, ROWS, STOPS
+from t9ksched.workloads.tuning.trials import RESULTS_ANNOTATION
 from tests.integration.accounts import documents, policies
 from tests.integration.edge.test_volumes import claim, local_volume, storage_class, using
 from tests.integration.scheduler.koordinator import serve
@@ -62,11 +63,14 @@ from tests.unit.api.world import documents as stream
 from tests.unit.api.world import pod as plain_pod
 from tests.unit.workloads.builders import (
     colossal_v1,
+    container,
     deepspeed,
+    experiment,
     generic,
     mpi_v1,
     notebook,
     pytorch,
+    template,
     tensorboard,
     tensorflow,
     xgboost,
@@ -374,6 +378,39 @@ async def jobs(stage: Stage, queue: str) -> None:
     await until(counted_up)
 
 
+async def trials(stage: Stage, queue: str) -> None:
+    """Trials of each kind of job are made, paused, resumed and stopped; a name that one needs is taken."""
+    world = stage.world
+    domain = "devcluster.tensorstack.dev"
+    note = {f"{domain}/run-seconds": "$(parameter.s)", f"{domain}/termination-message": "9"}
+    for framework, kind, role in (
+        ("pytorch", "PyTorchTrainingJob", "worker"),
+        ("tensorflow", "TensorFlowTrainingJob", "worker"),
+        ("xgboost", "XGBoostTrainingJob", "master"),
+    ):
+        name, jobs = f"search-{framework}", KINDS[kind].resource
+        main = {"type": role, "template": template(container(), metadata={"annotations": note})}
+        config = {"type": framework, "tasks": [main], "scheduler": {"t9kScheduler": {"queue": queue}}}
+        space = {"s": {"_type": "choice", "_value": ["0.2", "9999"]}}
+        asked = experiment("GridSearch", space, trainingConfig=config, assessor={"builtinAssessorName": "Medianstop"})
+        meta = {"name": name, "namespace": "default"}
+        taken = {"apiVersion": jobs.api_version, "kind": kind, "metadata": {**meta, "name": f"{name}-1"}}
+        await world.create({**taken, "spec": {"replicaSpecs": [main]}}, {**asked, "metadata": meta})
+        await world.event("NameTaken", name)
+        await world.client.delete(jobs, f"{name}-1", "default")
+        await world.until(jobs, f"{name}-1", lambda job: job["metadata"].get("ownerReferences"))
+        for wanted in (True, False):
+            edit = {"spec": {"runMode": {"pause": {"enabled": wanted}}}}
+            await world.client.patch(of(asked), name, "default", edit)
+            await world.until(
+                jobs, f"{name}-1", lambda job, edit=edit: job["spec"].get("runMode") == edit["spec"]["runMode"]
+            )
+        for number, value in ((0, 9), (1, 1)):
+            sent = {"metadata": {"annotations": {RESULTS_ANNOTATION: f'{{"steps": [[1, {value}]]}}'}}}
+            await world.client.patch(jobs, f"{name}-{number}", "default", sent)
+        await world.gone(jobs, f"{name}-1")
+
+
 async def edits(stage: Stage, queue: str) -> None:
     """What a job owns follows its spec, and goes when it is needed no more."""
     world, ssh = stage.world, {"enabled": True, "serviceType": "NodePort", "authorized_keys": ["a", "b"]}
@@ -427,7 +464,7 @@ async def test_every_right_is_used_and_none_is_missing(stage: Stage) -> None:
         task = tasks.create_task(service.run())
         await service.ready.wait()
         await asyncio.gather(
-            *(play(stage, queue) for play in (gangs, volumes, queues, cordons, durations, jobs, edits))
+            *(play(stage, queue) for play in (gangs, volumes, queues, cordons, durations, jobs, trials, edits))
         )
         task.cancel()
     assert stage.book.refused == stage.book.denied == []

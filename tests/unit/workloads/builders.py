@@ -2,6 +2,7 @@
 
 import copy
 import itertools
+import json
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -113,6 +114,19 @@ def notebook(**spec: Any) -> dict[str, Any]:
 def tensorboard(**spec: Any) -> dict[str, Any]:
     logs = {"pvc": [{"name": "runs", "subPath": ["a/log", "b/log"]}, {"name": "more"}]}
     return obj("TensorBoard", {"scheduler": block("a100"), "logDir": logs, **spec}, PLATFORM, "board")
+
+
+SPACE = {"lr": {"_type": "uniform", "_value": [0, 1]}, "size": {"_type": "choice", "_value": [16, "big"]}}
+
+
+def experiment(tuner: str = "Random", space: Any = None, **spec: Any) -> dict[str, Any]:
+    """Six trials, two at a time, of jobs with one worker each; `trainingConfig` is given in parts."""
+    words = ["train.py", "--lr=$(parameter.lr)", "$$(parameter.lr)", "$(HOME)"] if space is None else ["train.py"]
+    task = {"type": "worker", "template": template(container("pytorch", gpu=1, args=words))}
+    config = {"type": "pytorch", "scheduler": block("a100", 3), "tasks": [task], **spec.pop("trainingConfig", {})}
+    usual = {"maxTrialNum": 6, "trialConcurrency": 2, "searchSpace": json.dumps(SPACE if space is None else space)}
+    whole = {**usual, "tuner": {"builtinTunerName": tuner}, "trainingConfig": config, **spec}
+    return obj("AutoTuneExperiment", whole, PLATFORM, "hpo")
 
 
 class World:

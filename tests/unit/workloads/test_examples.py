@@ -23,6 +23,7 @@ EXPECTED = {
     "colossalai.yaml": ("a100", 8, 3),
     "notebook.yaml": ("a100", 1, 1),
     "tensorboard.yaml": ("a100", 0, 1),
+    "autotune.yaml": ("a100", 3, 3),
     "pod.yaml": ("a100", 1, 1),
     "mgpu.yaml": ("a100", 0, 1),
     "mgpu-several.yaml": ("a100", 0, 1),
@@ -74,4 +75,6 @@ def test_examples_are_valid(name: str) -> None:
 def test_examples_expand(name: str) -> None:
     for document in documents(folder("examples") / name):
         if document["kind"] in {row.name for row in CONTROLLED}:
-            assert expand(document).pods
+            made = expand(document)
+            assert made.pods or all(expand(job).pods for job in made.jobs)
+            assert made.pods or made.jobs

@@ -287,7 +287,8 @@ class Machine(RuleBasedStateMachine):
 
 
 def test_every_controlled_kind_has_samples() -> None:
-    assert SAMPLES.keys() == {row.name for row in CONTROLLED}
+    others = {"AutoTuneExperiment"}  # it makes jobs: test_experiment_converges.py
+    assert SAMPLES.keys() | others == {row.name for row in CONTROLLED}
 
 
 @pytest.mark.parametrize("kind", sorted(SAMPLES))

@@ -7,12 +7,12 @@ import pytest
 from t9ksched.model.errors import Invalid
 from t9ksched.workloads.queueing import with_queue
 from t9ksched.workloads.read import UnknownKind, read
-from tests.unit.workloads.builders import PLATFORM, container, mpi_v1, notebook, obj, pytorch, template
+from tests.unit.workloads.builders import container, experiment, mpi_v1, notebook, obj, pytorch, template
 
 POD = obj("Pod", {"containers": [container()]}, "v1")
 JOB = obj("Job", {"template": template()}, "batch/v1")
 GROUP = obj("PodGroup", {"minMember": 2, "queue": "old"}, "scheduler.tensorstack.dev/v1beta1")
-TUNE = obj("AutoTuneExperiment", {"trainingConfig": {"tasks": [{"template": template()}]}}, PLATFORM)
+TUNE = experiment(trainingConfig={"scheduler": None})
 
 
 @pytest.mark.parametrize("given", [pytorch(queue=None), pytorch(), mpi_v1(), notebook(), POD, JOB, GROUP, TUNE])

@@ -185,6 +185,8 @@ TABLE: list[Any] = [
             "AutoTuneExperiment",
             {
                 "trialConcurrency": 3,
+                "maxTrialNum": 9,
+                "searchSpace": '{"lr": {"_type": "choice", "_value": [1, 2]}}',
                 "trainingConfig": {"type": "pytorch", "scheduler": block("q", 3), "tasks": [typed("worker", 2)]},
             },
             PLATFORM,
