@@ -24,7 +24,9 @@ _SPAN: Final = re.compile(r"`(t9ksched [^`]+)`")
 NOT_RUN: Final = {
     "make demo": "test_demo plays the demo",
     "make test": "that is this very run",
-    "docker build": "no test builds an image",
+    "docker build": "test_image carries out the same steps",
+    "helm install": "test_tools renders the chart with Helm",
+    "pip wheel": "needs a package index",
     "pg_dump": "needs the client programs of PostgreSQL",
     ".venv/bin/pip install": "the unit tests of plugins install the example",
     "kubectl apply": "test_kubectl and test_roles apply the same files",

@@ -8,7 +8,8 @@ from urllib.request import urlopen
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from t9ksched.kube.setup.rbac import API, CONTROLLER, SCHEDULER
+from t9ksched.cli.manifests.chart import objects, render
+from t9ksched.cli.manifests.overrides import given
 from tests import forkserver
 from tests.acceptance.conftest import EXAMPLES, Cluster, Up, environment, queue, request, run, until
 from tests.integration.accounts import EVERYTHING
@@ -41,24 +42,20 @@ def test_up_on_a_cluster_that_is_there(tmp_path: Path, cluster: Cluster) -> None
 
 @pytest.mark.postgres
 def test_one_role_a_process(tmp_path: Path, cluster: Cluster, postgres: str) -> None:
-    shared = environment() | {
+    """Processes as `t9ksched manifests` describes them: two of each role, of which one schedules and one makes pods."""
+    secret = {
         "T9KSCHED_DB": postgres,
         "T9KSCHED_INTERNAL_SECRET": "shared by those of the test",
         "T9KSCHED_ADMIN_TOKEN": ADMIN,
-        "T9KSCHED_LOG_FORMAT": "json",
     }
-    arguments = ("scheduler", "--leader-elect=true", "--v=4")
-    roles = (arguments, arguments, ("controller",), ("api", "--port", "0"))
-    accounts = {"scheduler": SCHEDULER, "controller": CONTROLLER, "api": API}
-    logs = [tmp_path / f"{number}-{role[0]}.log" for number, role in enumerate(roles)]
+    roles = list(deployed(secret))
+    logs = [tmp_path / f"{number}-{account}.log" for number, (account, *_) in enumerate(roles)]
     processes = []
     try:
-        for role, log in zip(roles, logs, strict=True):
-            mine = shared | {"T9KSCHED_KUBECONFIG": str(cluster.kubeconfigs[accounts[role[0]]])}
-            if role is arguments:
-                mine |= {"T9KSCHED_HEALTH_PORT": "0"}
+        for (account, arguments, variables), log in zip(roles, logs, strict=True):
+            mine = environment() | variables | {"T9KSCHED_KUBECONFIG": str(cluster.kubeconfigs[account])}
             with log.open("w") as lines:
-                processes.append(forkserver.start("t9ksched", role, mine, stderr=lines))
+                processes.append(forkserver.start("t9ksched", arguments, mine, stderr=lines))
         url = until(lambda: _told(logs[-1], "serving"), "the REST service")
         scraped = [until(lambda log=log: _told(log, "probes"), "probes") for log in logs[:2]]  # type: ignore[misc]
         assert until(lambda: request("GET", f"{url}/readyz", ADMIN)[0] == 200, "all roles")
@@ -71,6 +68,8 @@ def test_one_role_a_process(tmp_path: Path, cluster: Cluster, postgres: str) -> 
 
         leader = 0 if '"scheduling"' in logs[0].read_text() else 1
         assert '"scheduling"' not in logs[1 - leader].read_text()
+        working = ['"leading"' in log.read_text() for log in logs[2:4]]
+        assert sorted(working) == [False, True]
         pages = [metrics(one) for one in scraped]
         assert pages[1 - leader] == {"t9ksched_leading": 0, "t9ksched_build_info": 1}
         assert pages[leader]["t9ksched_leading"] == 1
@@ -85,6 +84,26 @@ def test_one_role_a_process(tmp_path: Path, cluster: Cluster, postgres: str) -> 
         for process in processes:
             process.kill()
             process.wait()
+
+
+def deployed(secret: dict[str, str]) -> Iterator[tuple[str, tuple[str, ...], dict[str, str]]]:
+    """Account, arguments and variables of each pod that the Deployments make, on free ports of this machine."""
+    here = {"0.0.0.0": "127.0.0.1", "8080": "0", "8081": "0", "8090": "0", "8091": "0"}
+    for item in objects(render(given((), ()))):
+        if item["kind"] != "Deployment":
+            continue
+        pod = item["spec"]["template"]["spec"]
+        (container,) = pod["containers"]
+        variables = secret.copy() if "envFrom" in container else {}
+        for one in container["env"]:
+            if "value" in one:
+                variables[one["name"]] = here.get(one["value"], one["value"])
+            elif "secretKeyRef" in one["valueFrom"]:
+                variables[one["name"]] = secret[one["valueFrom"]["secretKeyRef"]["key"]]
+        variables.pop("T9KSCHED_INTERNAL_ADDRESS", None)  # the pod's, by which others reach it
+        arguments = tuple(here.get(word, word) for word in container["args"])
+        for _ in range(item["spec"]["replicas"]):
+            yield pod["serviceAccountName"], arguments, variables
 
 
 def metrics(probes: str) -> dict[str, float]:

@@ -2,18 +2,21 @@
 
 import asyncio
 import json
-import shutil
 from pathlib import Path
 
 import pytest
 
+from t9ksched.cli.manifests.chart import render
+from t9ksched.cli.manifests.overrides import given
 from t9ksched.kube.setup.rbac import API, CONTROLLER, SCHEDULER
 from t9ksched.model.names import SYSTEM_NAMESPACE
+from tests.clustertools import tool
 from tests.integration.world import World
+from tests.unit.cli.manifests.test_chart import EVERYTHING
 
 pytestmark = [
     pytest.mark.cluster,
-    pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not installed"),
+    pytest.mark.skipif(tool("kubectl") is None, reason="kubectl is not installed"),
 ]
 TIMEOUT = 60.0
 DEPLOY = Path(__file__).parents[2] / "deploy"
@@ -95,7 +98,7 @@ DAY = [  # command, what it prints
 async def kubectl(world: World, home: Path, *arguments: str) -> tuple[int | None, str, str]:
     """A command's exit code, output and errors."""
     process = await asyncio.create_subprocess_exec(
-        "kubectl",
+        str(tool("kubectl")),
         "--namespace",
         world.namespace,
         *arguments,
@@ -127,9 +130,12 @@ async def test_a_day_with_kubectl(world: World, tmp_path: Path) -> None:
 
 
 async def test_the_base_is_accepted_as_it_is(world: World, tmp_path: Path) -> None:
-    """Every object of deploy/base and deploy/crds, tried out by the server."""
-    for what in (("-f", "crds"), ("-k", "base")):
-        arguments = ("apply", "--dry-run=server", "--namespace", SYSTEM_NAMESPACE, what[0], str(DEPLOY / what[1]))
+    """Every object of deploy/crds, deploy/base and the chart with all that it has, tried out by the server."""
+    chart = tmp_path / "chart.yaml"
+    of_others = ("ingress", "gateway", "monitoring")
+    chart.write_text("---\n".join(part.text for part in render(given((), EVERYTHING)) if part.name not in of_others))
+    for what in (("-f", DEPLOY / "crds"), ("-f", chart), ("-k", DEPLOY / "base")):
+        arguments = ("apply", "--dry-run=server", "--namespace", SYSTEM_NAMESPACE, what[0], str(what[1]))
         code, out, err = await kubectl(world, tmp_path, *arguments)
         assert code == 0, err
         assert "dry run" in out

@@ -30,9 +30,11 @@ def manifests(
         typer.Option("--only", metavar="PART", help=f"This part alone; repeatable: {', '.join(ORDER)}."),
     ] = None,
     show_values: Annotated[
-        bool, typer.Option(help="Print all values with what they mean, in place of manifests.")
+        bool, typer.Option("--show-values", help="Print all values with what they mean, in place of manifests.")
     ] = False,
-    show_images: Annotated[bool, typer.Option(help="Print the images that nodes pull, in place of manifests.")] = False,
+    show_images: Annotated[
+        bool, typer.Option("--show-images", help="Print the images that nodes pull, in place of manifests.")
+    ] = False,
     output: Annotated[
         Output, typer.Option("-o", "--output", help="YAML as kubectl takes it, or json: a List of all objects.")
     ] = Output.table,

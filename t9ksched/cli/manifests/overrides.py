@@ -76,7 +76,7 @@ def _settings(text: str, option: str, where: str) -> Iterator[Setting]:
         for at, key in enumerate(setting.path):
             kind = _inside(kind, key, setting.path[: at + 1], where)
         is_text = option == "set-string" or kind is str or get_origin(kind) is Literal
-        yield as_text if is_text else setting
+        yield as_text if is_text and setting.value is not None else setting
 
 
 def _inside(kind: Any, key: Any, path: tuple[Any, ...], where: str) -> Any:

@@ -9,6 +9,7 @@ import jsonschema_rs
 import msgspec
 import pytest
 import yaml
+from kubernetes.client import models
 
 from t9ksched.cli.manifests import writing
 from t9ksched.cli.manifests.chart import ORDER, images, objects, render
@@ -31,7 +32,7 @@ EVERYTHING: Final = (
     'scheduler.env.QUOTED=a "b" \\\\ 1',
     "scheduler.nodeSelector[node-role.kubernetes.io/control-plane]=",
     "scheduler.tolerations[0].key=a",
-    "scheduler.affinity.nodeAffinity.x=1",
+    "scheduler.affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution[0].topologyKey=rack",
     "scheduler.podAnnotations[a.b/c]=true",
     "controller.podAnnotations.a=b",
     "controller.resources.limits.memory=null",
@@ -152,6 +153,19 @@ def test_accounts_are_those_whose_rights_are_tested() -> None:
     assert rights == accounts.documents()
     assert [item for item in items if item["apiVersion"].startswith("admission")] == accounts.policies()
     assert all(item["metadata"].get("namespace", SYSTEM_NAMESPACE) == SYSTEM_NAMESPACE for item in items)
+
+
+def test_the_way_in_is_what_kubernetes_knows() -> None:
+    """The dev cluster serves no Ingress: its fields are those of the Kubernetes client."""
+    (ingress,) = (item for item in installed(*EVERYTHING) if item["kind"] == "Ingress")
+    assert models.V1Ingress.model_validate(ingress).to_dict() == ingress
+    (route,) = (item for item in installed(*EVERYTHING) if item["kind"] == "HTTPRoute")
+    (service,) = (
+        item for item in installed(*EVERYTHING) if item["metadata"]["name"] == API and item["kind"] == "Service"
+    )
+    (parent,), (rule,) = route["spec"]["parentRefs"], route["spec"]["rules"]
+    assert parent == {"name": "public", "namespace": "infra", "sectionName": "https"}
+    assert rule["backendRefs"] == [{"name": API, "port": service["spec"]["ports"][0]["port"]}]
 
 
 def test_secrets_are_named_and_never_written() -> None:
