@@ -1,7 +1,7 @@
 """What gangs that wait were told, remembered across cycles by what they ask for.
 
 Gangs of one queue that ask for as many pods of the same classes are one *kind* (`wait_kinds.py`). Kinds of which no
-gang waits any more are forgotten.
+gang waits any more are forgotten once they are many.
 """
 
 from collections.abc import Container, Sequence
@@ -18,7 +18,7 @@ from t9ksched.model.gang import Gang
 from t9ksched.model.podclass import PodClass
 
 _FEW: Final = 256
-"""So many kinds are kept, whether gangs of some wait or not."""
+"""So many kinds more than gangs that wait are kept, whether gangs of some wait or not."""
 
 
 class PastWaits:
@@ -67,7 +67,7 @@ class PastWaits:
             self.forget()
             self._static, self._sources = static, sources
             self.free = free.copy()
-        elif len(self._kinds) > _FEW:
+        elif len(self._kinds) > _FEW + gangs:
             lately = self.cycle - 1
             unused = [one for one, kind in self._kinds.items() if kind.cycle < lately and not _told(kind, lately)]
             for one in unused:

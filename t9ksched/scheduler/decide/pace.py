@@ -2,7 +2,7 @@
 
 After a quiet time a cycle begins as soon as the changes that came together are gathered. Where changes never end, one
 cycle right after the other would take a whole core, and each would find little new: then the loop rests after a cycle
-for a multiple of its length, so that deciding takes about a quarter of a core, and a change waits a moment longer.
+for a multiple of its length, so that deciding takes about a sixth of a core, and a change waits a moment longer.
 """
 
 from dataclasses import dataclass
@@ -10,9 +10,9 @@ from typing import Final
 
 GATHER_SECONDS: Final = 0.005
 """How long to wait for further changes after the first: a job's pods come one by one."""
-REST: Final = 3.0
+REST: Final = 5.0
 """Seconds of rest for each second of the last cycle …"""
-LONGEST_REST_SECONDS: Final = 0.05
+LONGEST_REST_SECONDS: Final = 0.06
 """… up to this."""
 
 

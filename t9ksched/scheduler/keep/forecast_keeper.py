@@ -26,6 +26,8 @@ _ANSWER_SECONDS: Final = 10.0
 _CHANGES_NS: Final = 60 * 1_000_000_000
 _A_SLICE: Final = 200
 """Groups or jobs that are looked at before other tasks run."""
+_REST_NS: Final = 2_000_000
+"""Nanoseconds between two looks for each job that waits: a look at thousands takes tens of milliseconds."""
 
 
 class ForecastKeeper:
@@ -45,11 +47,14 @@ class ForecastKeeper:
         self._early: set[str] = set()
         """Waiting jobs that came since the last walk, which may find their first forecast."""
         self._changes_due = 0
+        self._rests_until = 0
         self._restored = forecasts is None
 
     async def sweep(self) -> None:
-        """Look at all waiting jobs, and write what is new."""
+        """Look at all waiting jobs, and write what is new; less often where thousands wait."""
         self._state.forecasts.now = now = self._clock()
+        if now < self._rests_until <= now + len(self._waiting) * _REST_NS:
+            return
         if not self._restored and not await self._restore():
             return
         counts: Counter[Basis] = Counter()
@@ -59,6 +64,7 @@ class ForecastKeeper:
             if count % _A_SLICE == 0:
                 await asyncio.sleep(0)
         self._state.forecasts.waiting = counts
+        self._rests_until = now + len(waiting) * _REST_NS
         await self._settle(waiting.keys(), now)
         await self._write(now)
 

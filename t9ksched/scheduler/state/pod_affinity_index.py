@@ -6,6 +6,7 @@ that ask for one of its labels; any other event of a pod is matched with none.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from typing import cast
 
 from msgspec import structs
 
@@ -76,7 +77,11 @@ class PodAffinityIndex:
         self._told: tuple[Neighbours, ...] | None = ()
         self._around: dict[str, Mapping[str, str]] = {}
         """The labels that namespaces had when their pods were matched."""
-        self._labelled: dict[str, tuple[Gang, Gang]] = {}
+        self._labelled: dict[int, Gang] = {}
+        """The waiting gangs of the latest view with their members' labels, by identity of those without, in `_seen`."""
+        self._seen: tuple[Gang, ...] = ()
+        self._relabelled: set[str] = set()
+        """Gangs of which pods have other labels since."""
 
     def __bool__(self) -> bool:
         return bool(self._terms)
@@ -180,16 +185,16 @@ class PodAffinityIndex:
 
     def _match(self, pod: PodRecord) -> None:
         """Find out how many terms select the pod."""
-        if pod.uid in self._matched:
+        if (known := self._matched.get(pod.uid)) is not None:
             self._known.remove(pod.uid, pod.namespace)
+            if pod.gang is not None and known[1] != pod.labels:
+                self._relabelled.add(pod.gang.uid)
         self._file(pod)
         count = len(self._lookup.selecting(pod.namespace, pod.labels, self._around[pod.namespace]))
         if count:
             self._selected[pod.uid] = count
         else:
             self._selected.pop(pod.uid, None)
-        if pod.gang is not None:
-            self._labelled.pop(pod.gang.uid, None)
 
     def _labels_of(self, namespace: str) -> Mapping[str, str]:
         return namespace_labels(namespace, self._namespaces.labels)
@@ -240,16 +245,16 @@ class PodAffinityIndex:
 
     def labelled(self, gangs: Iterable[Gang]) -> tuple[Gang, ...]:
         """Waiting gangs with their members' labels, which rules about pods read; those that stay the same are."""
-        known, found = self._labelled, {}
-        told = []
-        for gang in gangs:
-            entry = known.get(gang.uid)
-            if entry is None or entry[0] is not gang:
-                entry = gang, structs.replace(gang, waiting=with_kinds(self._with_labels(gang.waiting)))
-            found[gang.uid] = entry
-            told.append(entry[1])
-        self._labelled = found
-        return tuple(told)
+        gangs = tuple(gangs)
+        told = list(map(self._labelled.get, map(id, gangs)))  # nearly all of thousands were here the last time
+        other = self._relabelled
+        for at, gang in enumerate(gangs):
+            if told[at] is None or (other and gang.uid in other):
+                told[at] = structs.replace(gang, waiting=with_kinds(self._with_labels(gang.waiting)))
+        other.clear()
+        found = cast(list[Gang], told)
+        self._seen, self._labelled = gangs, dict(zip(map(id, gangs), found, strict=True))
+        return tuple(found)
 
     def _with_labels(self, members: Iterable[Member]) -> Iterator[Member]:
         """Members with equal labels have the same object."""
