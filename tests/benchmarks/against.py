@@ -10,6 +10,7 @@ code and for the new code, and new / old. The best is the least, of rates (`…_
 """
 
 import argparse
+import compileall
 import json
 import os
 import subprocess
@@ -41,6 +42,13 @@ def unpack(commit: str, folder: Path) -> None:
     there = [line.partition("\t")[2] for line in listed.stdout.splitlines()]
     archive = subprocess.run(["git", "archive", commit, *there], cwd=ROOT, check=True, capture_output=True)
     subprocess.run(["tar", "-x", "-C", folder], input=archive.stdout, check=True)
+
+
+def compile_all(tree: Path) -> None:
+    """Compile the program of a tree, so that no start of it does, whatever the environment says of writing."""
+    for name in PACKAGES:
+        if (tree / name).is_dir():
+            compileall.compile_dir(tree / name, quiet=1)
 
 
 def run(script: Path, arguments: list[str], tree: Path) -> dict[str, Any]:
@@ -80,6 +88,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         old = Path(folder)
         unpack(given.commit, old)
+        for tree in (old, ROOT):
+            compile_all(tree)
         for _ in range(given.rounds):
             for state, tree in (("old", old), ("new", ROOT)):
                 for path, number in numbers(run(script, given.arguments, tree)):
