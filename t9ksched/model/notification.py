@@ -19,9 +19,11 @@ FAILED: Final = "failed"
 PREEMPTED: Final = "preempted"
 PLAN_MOVED: Final = "plan-moved"
 TIME_LIMIT_NEAR: Final = "time-limit-near"
+SUSPENSION_NEAR: Final = "suspension-near"
+SUSPENDED: Final = "suspended"
 TEST: Final = "test"
 """Sent when a user asks for it, to see whether an address works."""
-EVENTS: Final = (STARTED, ENDED, FAILED, PREEMPTED, PLAN_MOVED, TIME_LIMIT_NEAR)
+EVENTS: Final = (STARTED, ENDED, FAILED, PREEMPTED, PLAN_MOVED, TIME_LIMIT_NEAR, SUSPENSION_NEAR, SUSPENDED)
 """What can be asked for. `ended` is told however a job ends, `failed` only if it failed."""
 
 WEBHOOK: Final = "webhook"

@@ -39,6 +39,7 @@ from t9ksched.scheduler.keep.dependency_end import DependencyEnd
 from t9ksched.scheduler.keep.dependency_keeper import DependencyKeeper
 from t9ksched.scheduler.keep.forecast_keeper import ForecastKeeper
 from t9ksched.scheduler.keep.housekeeping import Housekeeping, Sweep
+from t9ksched.scheduler.keep.idle_keeper import IdleKeeper
 from t9ksched.scheduler.keep.late_starts import Timeouts
 from t9ksched.scheduler.keep.leadership import Leadership
 from t9ksched.scheduler.keep.max_duration import MaxDurationKeeper
@@ -177,6 +178,7 @@ class SchedulerService:
             sweeps += [
                 Sweep("gangs", 5, integrity.sweep),
                 Sweep("durations", 1, durations.sweep),
+                Sweep("idle", 2, IdleKeeper(client, self.state, stopper, events, self.sql_writer.event, clock).sweep),
                 Sweep("time limits", 1, timekeeper.sweep),
                 Sweep("promises", 5, self._promises.sweep),
                 Sweep("planned starts", 1, self._plans.sweep),
@@ -197,7 +199,6 @@ class SchedulerService:
         self._feeds = Informers(client, self.state, self._projection, self._seen)
         self._jobs = JobIndex(self.state)
         judge = ReservationJudge(self.state, store, clearing, self._end_rules, clock).judge
-        lacking = self._feeds.lacking
         self.simulations = Simulations(self.state, self.loop, clock)
         self.lengthening = Lengthening(self.state, self.loop, clock, self._directions.suppose)
         served = Served(
@@ -207,7 +208,7 @@ class SchedulerService:
             watch,
             statuses,
             names,
-            lacking,
+            self._feeds.lacking,
             clock,
             judge,
             self.simulations.served,

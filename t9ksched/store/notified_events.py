@@ -58,6 +58,14 @@ def _time_limit_near(event: Event) -> Said:
     return _said(notification.TIME_LIMIT_NEAR, f"{_job(event)}: {event.detail.get('message', '')}")
 
 
+def _suspension_near(event: Event) -> Said:
+    return _said(notification.SUSPENSION_NEAR, f"{_job(event)}: {event.detail.get('message', '')}")
+
+
+def _suspended(event: Event) -> Said:
+    return _said(notification.SUSPENDED, f"{_job(event)}: {event.detail.get('message', '')}")
+
+
 def _said(type_: str, message: str, *also: str) -> Said:
     return Said(type_, frozenset({type_, *also}), message[: history.TEXT])
 
@@ -73,4 +81,6 @@ _MEANINGS: Final[Mapping[str, Callable[[Event], Said | None]]] = {
     history.PREEMPTED: _preempted,
     history.PLAN_MOVED: _plan_moved,
     history.TIME_LIMIT_NEAR: _time_limit_near,
+    history.SUSPENSION_NEAR: _suspension_near,
+    history.SUSPENDED_IDLE: _suspended,
 }

@@ -46,6 +46,20 @@ def is_idle(obj: Mapping[str, Any]) -> bool:
     return any(each.get("type") == IDLE and each.get("status") == "True" for each in conditions)
 
 
+def idle_since(obj: Mapping[str, Any]) -> datetime | None:
+    """Since when nobody used it, as its status says; None unless it is idle."""
+    return found[0] if (found := idle_times(obj.get("status") or {})) is not None else None
+
+
+def idle_times(status: Mapping[str, Any]) -> tuple[datetime, datetime] | None:
+    """Since when nobody used what has this status, and when that was found out; None unless it is idle."""
+    kept = status.get(STATUS_FIELD)
+    if not isinstance(kept, Mapping) or not is_idle({"status": status}):
+        return None
+    last, checked = moment(kept.get("lastActivity")), moment(kept.get("checkedAt"))
+    return None if last is None or checked is None else (last, checked)
+
+
 def tell(
     obj: Mapping[str, Any],
     use: Use,

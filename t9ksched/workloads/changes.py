@@ -99,6 +99,22 @@ CHANGES: Final[Mapping[str, tuple[Change, ...]]] = {
         *_POLICY,
         *_paused("replicaSpecs", "mpiConfig", "ssh", "worker", "launcher", "mpiHome", "mca"),
     ),
+    "AutoTuneExperiment": (
+        *(
+            Change(field, When.ANY_TIME, "counts for what happens from then on")
+            for field in ("maxTrialNum", "trialConcurrency", "maxExecSeconds")
+        ),
+        Change("runMode", When.ANY_TIME, "the pods of trials are deleted, or made anew"),
+        *(
+            Change(
+                field,
+                When.NEVER,
+                "trials before would not be like those after: delete the experiment and submit it again",
+            )
+            for field in ("searchSpace", "tuner", "assessor", "trainingConfig")
+        ),
+        *(Change(field, When.ANY_TIME, "no effect") for field in ("advisor", "storage", "aistore")),
+    ),
     "Notebook": (
         Change("template", When.ANY_TIME, _ANEW),
         Change("scheduler", When.ANY_TIME, _ANEW + ", in the new queue"),

@@ -14,7 +14,7 @@ from typing import Any, Final
 from t9ksched.model.names import QUEUE_LABEL, SCHEDULER_NAME
 from t9ksched.workloads import phase
 from t9ksched.workloads.actions import Actions, Children, Event, Expansion, Object, uid_of
-from t9ksched.workloads.activity import STATUS_FIELD, WRITTEN_EVERY, Use, tell
+from t9ksched.workloads.activity import STATUS_FIELD, WRITTEN_EVERY, Use, idle_times, tell
 from t9ksched.workloads.answers import Protocol, Question
 from t9ksched.workloads.conditions import Conditions
 from t9ksched.workloads.jobspec import RestartPolicy
@@ -155,7 +155,7 @@ def _status(
 ) -> Object:
     old = obj.get("status") or {}
     since = None if pod is None or phase.is_terminating(pod) else _ready_since(pod)
-    conditions.set("Suspended", server.suspended, _why_suspended(old) if server.suspended else "-")
+    _set_suspended(conditions, old, suspended=server.suspended)
     conditions.set("Ready", since is not None, "PodNotReady" if since is None else "PodReady")
     activity = tell(obj, server.use, children.activity, conditions, since, now)
     shown = record.phase if pod is not None or record.phase == "Succeeded" else "Pending"
@@ -194,5 +194,10 @@ def _ready_since(pod: Object) -> datetime | None:
     return None
 
 
-def _why_suspended(old: Mapping[str, Any]) -> str:
-    return "SuspendedByUser"
+def _set_suspended(conditions: Conditions, old: Mapping[str, Any], *, suspended: bool) -> None:
+    """Whether it is suspended, and if nobody used it before, since when."""
+    if suspended and conditions.is_true("Suspended"):
+        return
+    times = idle_times(old) if suspended else None
+    message = f"nobody had used it since {phase.format_time(times[0])}" if times is not None else ""
+    conditions.set("Suspended", suspended, ("WhileIdle" if times else "SuspendedByUser") if suspended else "-", message)

@@ -4,7 +4,9 @@ from typing import Literal
 
 from t9ksched.api.schemas.base import Body, Continue, Shape
 
-NotifiedEvent = Literal["started", "ended", "failed", "preempted", "plan-moved", "time-limit-near"]
+NotifiedEvent = Literal[
+    "started", "ended", "failed", "preempted", "plan-moved", "time-limit-near", "suspension-near", "suspended"
+]
 
 
 class NotificationBody(Body):

@@ -35,7 +35,8 @@ def add(
         typer.Option(
             "--on",
             metavar="EVENT",
-            help="started, ended, failed, preempted, plan-moved or time-limit-near; may be repeated; all without it.",
+            help="started, ended, failed, preempted, plan-moved, time-limit-near, suspension-near or suspended; may be"
+            " repeated; all without it.",
         ),
     ] = None,
     queue: Annotated[

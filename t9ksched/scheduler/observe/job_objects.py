@@ -2,15 +2,16 @@
 
 from typing import Any, Final
 
-from t9ksched.model import names
+from t9ksched.model import names, wall_clock
 from t9ksched.model.api_resource import Resource
 from t9ksched.model.duration import LONGEST_SECONDS
 from t9ksched.scheduler.report.ended import had
 from t9ksched.scheduler.report.restarts import restarts_of
 from t9ksched.scheduler.state.asks import asks_of
-from t9ksched.scheduler.state.job_record import JobRecord
+from t9ksched.scheduler.state.job_record import IdleSince, JobRecord
 from t9ksched.scheduler.state.objects import JobObject, nanoseconds
 from t9ksched.scheduler.state.records import FINISHED
+from t9ksched.workloads.activity import STATUS_FIELD, idle_times
 from t9ksched.workloads.faulty import INITIALIZED, INVALID
 from t9ksched.workloads.foreignstatus import is_suspended, phase_of
 from t9ksched.workloads.gangform import Foreign
@@ -69,6 +70,7 @@ def job_record(job: JobObject, kind: Resource) -> JobRecord:
         fault=_fault(job.status) if phase not in FINISHED else "",
         taken=message_of(job.status) if phase not in FINISHED else "",
         refused=message_of(job.status, FAILED_CREATE) if phase not in FINISHED else "",
+        idle=_idle(job),
         restarts=restarts_of(job.spec, job.status, batch=native) if phase not in FINISHED else None,
     )
 
@@ -78,6 +80,15 @@ def _at(spec: dict[str, Any], keys: tuple[str, ...]) -> dict[str, Any]:
     for key in keys:
         spec = spec.get(key) or {}
     return spec
+
+
+def _idle(job: JobObject) -> IdleSince | None:
+    """Since when nobody uses it."""
+    times = idle_times(job.status) if STATUS_FIELD in job.status and not _paused(job.spec) else None
+    if times is None:
+        return None
+    keep = str((job.metadata.annotations or {}).get(names.KEEP_UNTIL_ANNOTATION) or "")
+    return IdleSince(wall_clock.nanoseconds(times[0]), wall_clock.nanoseconds(times[1]), keep)
 
 
 def _fault(status: dict[str, Any]) -> str:

@@ -26,6 +26,16 @@ class Restarts(NamedTuple):
     times: Mapping[str, int] = {}
 
 
+class IdleSince(NamedTuple):
+    """Since when nobody used a workload and when that was found out, in nanoseconds; until when its users keep it, as
+    they wrote it.
+    """
+
+    since: int
+    checked: int
+    keep: str = ""
+
+
 @dataclass(slots=True, eq=False)
 class JobRecord:
     """The object a user knows: a job of a kind we control, a batch Job, a PodGroup by hand, a plain pod."""
@@ -61,5 +71,7 @@ class JobRecord:
     """The faults of its spec, as its controller reports them: no pod is created before they are corrected."""
     labels: Mapping[str, str] = field(default_factory=dict)
     """Of its object; callers must not change them."""
+    idle: IdleSince | None = None
+    """Of a Notebook, TensorBoard or Explorer that nobody uses, as its controller says."""
     restarts: Restarts | None = None
     """Members that ended and were made anew, as its controller counts, if any."""

@@ -1,0 +1,181 @@
+"""The resource keeper: suspends Notebooks, TensorBoards and Explorers that nobody uses, as a policy says.
+
+Whether one is used its controller finds out (condition `Idle`, `status.activity`). Its users are told before, by an
+event and a notification; the annotation `keep-until` puts it off. Nothing is done on what is old or not known, and the
+object is read once more before it is suspended.
+"""
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import structlog
+
+from t9ksched.kube.errors import ApiError, NotFound
+from t9ksched.kube.port import ClusterPort
+from t9ksched.kube.resources import CONFIGMAPS
+from t9ksched.model import names
+from t9ksched.model.errors import Invalid
+from t9ksched.model.idle_policy import CONFIG_MAP, KEY, Policy, Warned, due, kept_until, parse_policy
+from t9ksched.model.podrules import namespace_labels
+from t9ksched.model.wall_clock import moment_at
+from t9ksched.scheduler.act.stopping import Stopper
+from t9ksched.scheduler.report.event_writer import EventWriter, reference
+from t9ksched.scheduler.state.job_record import IdleSince, JobRecord
+from t9ksched.scheduler.state.state import ClusterState
+from t9ksched.store import history
+from t9ksched.store.history import Event
+from t9ksched.workloads.activity import idle_since
+from t9ksched.workloads.registry import KINDS, STOPS
+
+log = structlog.get_logger(__name__)
+
+_POLL_NS: Final = 10_000_000_000
+"""The policy is read so often."""
+
+
+class IdleKeeper:
+    """Called by housekeeping. `write` takes events for history, `clock` gives nanoseconds since the epoch."""
+
+    def __init__(
+        self,
+        client: ClusterPort,
+        state: ClusterState,
+        stopper: Stopper,
+        events: EventWriter,
+        write: Callable[[Event], None],
+        clock: Callable[[], int],
+    ) -> None:
+        self._client = client
+        self._state = state
+        self._stopper = stopper
+        self._events = events
+        self._write = write
+        self._clock = clock
+        self.policy: Policy = {}
+        self._read_at = self._next = 0
+        self._refused = ""
+        self._version = ""
+        self._warned: dict[str, Warned] = {}
+        self._misread: dict[str, str] = {}
+        """By job, the `keep-until` that was told to be no time."""
+
+    async def sweep(self) -> None:
+        """Read the policy if it is time, and look at all workloads once in the shortest of the intervals."""
+        now = self._clock()
+        if now - self._read_at >= _POLL_NS:
+            self._read_at = now
+            await self._read()
+        if not self.policy or now < self._next:
+            return
+        self._next = now + min(int(rule.scan.total_seconds()) for rule in self.policy.values()) * 1_000_000_000
+        jobs = [job for job in self._state.jobs.values() if job.kind in self.policy]
+        known = {job.uid for job in jobs}
+        self._warned = {uid: warned for uid, warned in self._warned.items() if uid in known}
+        self._misread = {uid: text for uid, text in self._misread.items() if uid in known}
+        for job in jobs:
+            if job.idle is None:
+                self._warned.pop(job.uid, None)
+            else:
+                await self._look(job, job.idle, moment_at(now))
+
+    async def _read(self) -> None:
+        """Take the policy as it is now; one that cannot be read leaves the last good one in force."""
+        try:
+            selector = f"metadata.name={CONFIG_MAP}"
+            found = (await self._client.list(CONFIGMAPS, names.SYSTEM_NAMESPACE, field_selector=selector)).items
+        except ApiError as error:
+            log.info("the policy of the resource keeper cannot be read now", error=str(error))
+            return
+        item = next(iter(found), None)
+        version = str(item["metadata"].get("resourceVersion")) if item is not None else ""
+        if version == self._version:
+            return
+        self._version = version
+        try:
+            self.policy = parse_policy(str((item.get("data") or {}).get(KEY) or "")) if item is not None else {}
+        except Invalid as error:
+            log.error("the policy of the resource keeper is refused, the last good one stays", error=str(error))
+            about = {"apiVersion": "v1", "kind": "ConfigMap"} | (item or {})
+            self._events.event(about, names.EVENT_REFUSED, f"refused, the last good one stays: {error}", warning=True)
+            return
+        self._next = 0
+        log.info("policy of the resource keeper in force", kinds=sorted(self.policy))
+
+    async def _look(self, job: JobRecord, idle: IdleSince, now: datetime) -> None:
+        rule = self.policy[job.kind]
+        if not rule.holds_in(namespace_labels(job.namespace, self._state.namespaces.labels)):
+            return
+        warned = self._warned.get(job.uid)
+        since, checked = moment_at(idle.since), moment_at(idle.checked)
+        found = due(rule, since, checked, self._kept(job, idle.keep), warned, now)
+        if found.warn is not None:
+            self._warned[job.uid] = found.warn
+            self._tell(job, found.warn)
+        elif found.suspend:
+            await self._suspend(job, since)
+
+    def _kept(self, job: JobRecord, text: str) -> datetime | None:
+        """Until when its users keep it."""
+        if not text:
+            return None
+        try:
+            return kept_until(text, UTC)
+        except ValueError as error:
+            if self._misread.get(job.uid) != text:
+                self._misread[job.uid] = text
+                message = f"the annotation {names.KEEP_UNTIL_ANNOTATION} is ignored: {error}"
+                self._events.event(_about(job), names.EVENT_REFUSED, message, warning=True)
+            return None
+
+    def _tell(self, job: JobRecord, warned: Warned) -> None:
+        message = (
+            f"nobody used it since {_text(warned.since)}: it is suspended at {_text(warned.suspends)} unless it is used"
+            f" before; the annotation {names.KEEP_UNTIL_ANNOTATION} puts that off"
+        )
+        self._events.event(_about(job), names.EVENT_SUSPENSION_NEAR, message, warning=True)
+        self._note(job, history.SUSPENSION_NEAR, {"message": message})
+
+    async def _suspend(self, job: JobRecord, since: datetime) -> None:
+        """Suspend it, if it is still what was seen."""
+        resource = KINDS[job.kind].resource
+        if (resource.group, resource.kind) not in STOPS:
+            return
+        message = f"nobody used it since {_text(since)}: it is suspended; resume it to use it again"
+        try:
+            item = await self._client.get(resource, job.name, job.namespace)
+            if item["metadata"].get("uid") != job.uid or idle_since(item) != since:
+                return
+            await self._stopper.stop(resource, item, names.EVENT_SUSPENDED_IDLE, message)
+        except NotFound:
+            return
+        except ApiError as error:
+            log.warning("idle workload not suspended, trying again", job=job.name, error=str(error))
+            return
+        self._warned.pop(job.uid, None)
+        self._events.event(_about(job), names.EVENT_SUSPENDED_IDLE, message, warning=True)
+        self._note(job, history.SUSPENDED_IDLE, {"message": message, "idleSince": since.isoformat()})
+        log.info("idle workload suspended", kind=job.kind, namespace=job.namespace, name=job.name)
+
+    def _note(self, job: JobRecord, event: str, detail: dict[str, Any]) -> None:
+        self._write(
+            Event(
+                event=event,
+                at=moment_at(self._clock()),
+                kind=job.kind,
+                namespace=job.namespace,
+                name=job.name,
+                uid=job.uid,
+                queue=job.queue,
+                actor="scheduler",
+                detail=detail,
+            )
+        )
+
+
+def _about(job: JobRecord) -> dict[str, Any]:
+    return reference(job.api_version, job.kind, job.namespace, job.name, job.uid)
+
+
+def _text(moment: datetime) -> str:
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
