@@ -20,6 +20,8 @@ from t9ksched.store.tables import change_log, revision_counter
 
 POLL_SECONDS = 0.75
 """So that a change without a notification is seen within a second."""
+AGAIN_SECONDS = 0.2
+"""Seconds between two looks: a scheduler at work writes many times a second, and is woken by each."""
 _CHANNEL = "t9ksched_changes"
 NOTIFY = f"NOTIFY {_CHANNEL}"
 """Wakes the readers on PostgreSQL when the transaction that says it is committed."""
@@ -70,6 +72,8 @@ class Changes:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._woken = asyncio.Event()
+        self._looked = float("-inf")
+        """When `wait` last looked."""
         self._listener: asyncio.Task[None] | None = None
         database.after_write(self._wake)
 
@@ -96,6 +100,9 @@ class Changes:
         clock = asyncio.get_running_loop().time
         end = None if timeout is None else clock() + timeout
         while True:
+            if (rests := self._looked + AGAIN_SECONDS - clock()) > 0:
+                await asyncio.sleep(rests)
+            self._looked = clock()
             self._woken.clear()
             if await self.head() > revision:
                 return True

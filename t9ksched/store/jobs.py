@@ -5,7 +5,7 @@ Lists come from here when the leader is away, and after the fact. The leader wri
 """
 
 import builtins
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -18,6 +18,7 @@ from sqlalchemy import (
     Select,
     Text,
     and_,
+    bindparam,
     cast,
     delete,
     func,
@@ -104,6 +105,13 @@ class Matching:
         return query if self.until is None else query.where(job.c.submitted_at < self.until)
 
 
+_GONE: Final = (
+    update(job)
+    .where(job.c.uid == bindparam("gone"), job.c.deleted_at.is_(None))
+    .values(deleted_at=bindparam("at"), updated_at=bindparam("at"))
+)
+
+
 class Jobs:
     """The repository of last known job states."""
 
@@ -122,11 +130,14 @@ class Jobs:
 
     async def mark_deleted(self, uids: Iterable[str], at: datetime) -> None:
         """Note that these jobs' objects are gone."""
-        gone = list(uids)
-        for start in range(0, len(gone), BATCH):
-            chosen = job.c.uid.in_(gone[start : start + BATCH]) & job.c.deleted_at.is_(None)
+        await self.mark_deleted_at(dict.fromkeys(uids, at))
+
+    async def mark_deleted_at(self, gone: Mapping[str, datetime]) -> None:
+        """Note when the objects of these jobs were seen to be gone, many in one transaction."""
+        rows = [{"gone": uid, "at": at} for uid, at in gone.items()]
+        for start in range(0, len(rows), BATCH):
             async with self._database.write() as connection:
-                await connection.execute(update(job).where(chosen).values(deleted_at=at, updated_at=at))
+                await connection.execute(_GONE, rows[start : start + BATCH])
 
     async def mark_terminating(self, uid: str) -> None:
         """Note that the job's object was deleted on request, unless the job had ended before."""

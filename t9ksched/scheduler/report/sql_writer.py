@@ -178,8 +178,8 @@ class SqlWriter:
             for _ in accepted:
                 self._acceptances.popleft()
         while self._gone:
-            uid, at = next(iter(self._gone.items()))
-            batch_uids = [other for other, when in self._gone.items() if when == at]
-            await self._store.jobs.mark_deleted(batch_uids or [uid], at)
-            for done in batch_uids:
-                self._gone.pop(done, None)
+            gone = dict(islice(self._gone.items(), _BATCH))
+            await self._store.jobs.mark_deleted_at(gone)
+            for uid, at in gone.items():
+                if self._gone.get(uid) == at:
+                    del self._gone[uid]

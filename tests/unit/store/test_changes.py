@@ -3,7 +3,9 @@
 import asyncio
 from datetime import UTC, datetime, timedelta
 
-from t9ksched.store import Store
+import pytest
+
+from t9ksched.store import Store, changes
 from t9ksched.store.acceptances import Acceptance
 
 
@@ -50,6 +52,26 @@ async def test_wait_returns_at_once_when_behind_and_false_when_nothing_comes(sto
     head = await store.changes.head()
     assert await store.changes.wait(head - 1, timeout=0)
     assert not await store.changes.wait(head, timeout=0)
+
+
+async def test_a_waiter_that_is_woken_again_and_again_looks_no_more_often_for_that(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    head, looks = await store.changes.head(), 0
+
+    async def look() -> int:
+        nonlocal looks
+        looks += 1
+        return head
+
+    monkeypatch.setattr(store.changes, "head", look)
+    monkeypatch.setattr(changes, "AGAIN_SECONDS", 60.0)
+    waiting = asyncio.create_task(store.changes.wait(head, timeout=30))
+    for _ in range(100):
+        store.changes._wake()
+        await asyncio.sleep(0)
+    assert looks == 1
+    waiting.cancel()
 
 
 async def test_another_process_wakes_the_waiter(store: Store, address: str) -> None:

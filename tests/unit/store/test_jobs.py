@@ -48,6 +48,24 @@ async def test_jobs_that_are_there_come_in_pieces(store: Store, monkeypatch: pyt
     assert pieces[1][0].finished_at == AT
 
 
+async def test_when_jobs_were_gone_is_noted_of_all_in_one_transaction(store: Store) -> None:
+    await store.jobs.put_many([record(number) for number in range(40)])
+    times = {f"u{number:03}": AT + timedelta(minutes=number) for number in range(20)}
+    transactions = 0
+
+    def count() -> None:
+        nonlocal transactions
+        transactions += 1
+
+    store.database.after_write(count)
+    await store.jobs.mark_deleted_at(times | {"unknown": AT})
+    assert transactions == 1
+    await store.jobs.mark_deleted(["u000"], AT + timedelta(hours=1))
+    gone = {one.uid: one.updated_at for one in await store.jobs.list(deleted=True) if one.updated_at != AT}
+    assert gone | {"u000": AT} == times, "the first time counts"
+    assert len(await store.jobs.list()) == 20
+
+
 @pytest.mark.parametrize("name", ["ann", "ä", 'a"b', "a_b", "50%", "a\\b", "oidc:ann@x/y"])
 async def test_whose_pods_run_on_in_a_job_sees_it(store: Store, name: str) -> None:
     """Another's name of the same pattern finds nothing."""
