@@ -4,6 +4,7 @@ import sys
 from typing import Final
 
 from t9ksched.api.meters import FAMILIES as REST
+from t9ksched.controller.meters import FAMILIES as CONTROLLERS
 from t9ksched.scheduler.report.families import FAMILIES
 from t9ksched.serving.exposition import table
 
@@ -40,11 +41,18 @@ Each process of REST counts these of itself. Its page has those of the leader to
 `t9ksched_api_…` of these alone, as `deploy/monitoring` does.
 
 """
+CONTROLLERS_HEAD: Final = """
+## The leading controllers
+
+Each process of the controllers serves `/metrics` on the port of its probes, as deployed 8091, without a token. The one
+that leads has all of these, one that waits `t9ksched_controller_leading` alone.
+
+"""
 
 
 def reference() -> str:
     """The whole page."""
-    return HEAD + table(FAMILIES) + REST_HEAD + table(REST)
+    return HEAD + table(FAMILIES) + REST_HEAD + table(REST) + CONTROLLERS_HEAD + table(CONTROLLERS)
 
 
 if __name__ == "__main__":

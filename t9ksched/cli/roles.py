@@ -4,7 +4,7 @@ Scheduler and controllers lead by a Lease each: replicas wait, and one works.
 """
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
 
@@ -21,6 +21,8 @@ from t9ksched.cli.failure import Failure
 from t9ksched.cli.health import probed
 from t9ksched.cli.heap import settle
 from t9ksched.cli.leading import CONTROLLER_LEASE, SCHEDULER_LEASE, leading, standing
+from t9ksched.controller.meters import standby as controller_standby
+from t9ksched.controller.service import Controllers
 from t9ksched.kube.transport.client import Client
 from t9ksched.kube.transport.config import connect
 from t9ksched.scheduler.keep.leadership import HEARTBEAT_SECONDS
@@ -37,7 +39,7 @@ _PING_SECONDS = 2.0
 
 async def scheduler(settings: Settings) -> int:
     """Schedule while this process leads."""
-    secret, metrics = _secret(settings), _Metrics()
+    secret, metrics = _secret(settings), _Metrics(standby)
     probes = (settings.health_host, settings.health_port)
     async with (
         _store(settings) as store,
@@ -85,17 +87,20 @@ async def _answers(store: Store) -> bool:
 
 async def controller(settings: Settings) -> int:
     """Turn jobs into pods while this process leads."""
+    metrics = _Metrics(controller_standby)
     async with (
         connect(settings.kubeconfig, write_timeout=settings.timing.write_seconds) as client,
         leading(
             client,
             CONTROLLER_LEASE,
             (settings.health_host, settings.health_port),
+            metrics.page,
             timing=settings.timing,
             renew=_renewing(settings),
         ) as port,
     ):
-        await controllers_of(settings, port).run()
+        metrics.of = controllers = controllers_of(settings, port)
+        await controllers.run()
     return 0
 
 
@@ -122,14 +127,15 @@ async def api(settings: Settings) -> int:
 
 
 class _Metrics:
-    """The metrics page of a scheduler that may wait to lead; `of` is the scheduler once it leads."""
+    """The metrics page of a process that may wait to lead; `of` is its scheduler or its controllers once it leads."""
 
-    def __init__(self) -> None:
-        self.of: SchedulerService | None = None
+    def __init__(self, standby: Callable[[bool], bytes]) -> None:
+        self._standby = standby
+        self.of: SchedulerService | Controllers | None = None
 
     async def page(self, openmetrics: bool) -> bytes:
-        """The scheduler's own page, or the one that says that it does not lead."""
-        return standby(openmetrics) if self.of is None else await self.of.metrics(openmetrics)
+        """The page of what works here, or the one that says that it does not lead."""
+        return self._standby(openmetrics) if self.of is None else await self.of.metrics(openmetrics)
 
 
 @asynccontextmanager

@@ -12,9 +12,11 @@ from typing import Final
 
 import structlog
 
+from t9ksched.controller import meters
 from t9ksched.controller.activity import INTERVAL, Asked, Watcher
 from t9ksched.controller.asking import Asker
 from t9ksched.controller.execute import Executor, NameTaken, NotMade, Record, Stale
+from t9ksched.controller.meters import ControllerMeters
 from t9ksched.controller.picture import Key, Owned, Workloads
 from t9ksched.controller.sshkeys import KeyPair, new_key_pair
 from t9ksched.controller.workqueue import WorkQueue
@@ -107,7 +109,13 @@ class Controllers:
             *(Reflector(client, res, self._owned, options=ours) for res in _CHILDREN),
         ]
         self._watcher = Watcher(ask, self._asked, self.queue.add, interval=ask_seconds) if ask is not None else None
+        self.meters = ControllerMeters(self._workloads)
         self.ready = asyncio.Event()
+
+    async def metrics(self, openmetrics: bool) -> bytes:
+        """The metrics page of these controllers."""
+        workloads = {kind: len(known) for kind, known in self._workloads.items()}
+        return self.meters.page(len(self.queue), self.queue.failing, workloads, openmetrics=openmetrics)
 
     async def run(self) -> None:
         """Work until cancelled; `ready` is set once everything there is has been seen."""
@@ -180,20 +188,25 @@ class Controllers:
             self.queue.forget(key)
             return 0.0
         began = thought = time.perf_counter()
+        outcome = meters.DONE
         try:
             actions = reconcile(obj, self._children(uid_of(obj)), self._clock())
             thought = time.perf_counter()
             await self._executor.carry_out(obj, actions)
         except Stale as reason:
+            outcome = meters.STALE
             log.debug("changed meanwhile", kind=key.kind, namespace=key.namespace, name=key.name, why=str(reason))
             self.queue.add_failed(key)
         except NameTaken as error:
+            outcome = meters.NAME_TAKEN
             self.queue.add_failed(key, most=_TAKEN_SECONDS)
             await self._tell(key, str(Code.NAME_TAKEN), str(error))
         except NotMade as error:
+            outcome = meters.NOT_MADE
             self.queue.add_failed(key)
             await self._tell(key, taken.FAILED_CREATE, str(error))
         except ApiError as error:
+            outcome = meters.REFUSED
             pause = self.queue.add_failed(key)
             log.warning(
                 "not done, tried again",
@@ -204,6 +217,7 @@ class Controllers:
                 in_=pause,
             )
         except Exception:
+            outcome = meters.FAILED
             self.queue.add_failed(key)
             log.exception("looking at a workload failed", kind=key.kind, namespace=key.namespace, name=key.name)
         else:
@@ -212,6 +226,7 @@ class Controllers:
                 self.queue.add_after(key, actions.again_in)
             else:
                 self.queue.cancel_timer(key)
+        self.meters.looked(key.kind, outcome, time.perf_counter() - began)
         return thought - began
 
     async def _tell(self, key: Key, reason: str, message: str) -> None:

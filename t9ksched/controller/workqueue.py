@@ -46,6 +46,11 @@ class WorkQueue(Generic[Key]):
         return len(self._ready)
 
     @property
+    def failing(self) -> int:
+        """Keys whose last look failed."""
+        return len(self._failures)
+
+    @property
     def idle(self) -> bool:
         """Whether no key is waiting, being worked on or resting; timers of the future do not count."""
         return not (self._ready or self._busy)

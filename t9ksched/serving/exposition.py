@@ -65,6 +65,11 @@ def escaped(text: str, quoted: bool = False) -> str:
     return found.replace('"', '\\"') if quoted else found
 
 
+def page(lines: Iterable[str], openmetrics: bool) -> bytes:
+    """A whole page of these lines."""
+    return "\n".join([*lines, "# EOF", ""] if openmetrics else [*lines, ""]).encode()
+
+
 def negotiated(accept: str) -> bool:
     """Whether a scraper with this Accept header takes OpenMetrics."""
     return any(one.strip().startswith("application/openmetrics-text") for one in accept.split(","))

@@ -68,8 +68,13 @@ def test_one_role_a_process(tmp_path: Path, cluster: Cluster, postgres: str) -> 
 
         leader = 0 if '"scheduling"' in logs[0].read_text() else 1
         assert '"scheduling"' not in logs[1 - leader].read_text()
+        scrapes = [until(lambda log=log: _told(log, "probes"), "probes") for log in logs[2:4]]  # type: ignore[misc]
         working = ['"leading"' in log.read_text() for log in logs[2:4]]
         assert sorted(working) == [False, True]
+        told = [metrics(one) for one in scrapes]
+        assert told[working.index(False)] == {"t9ksched_controller_leading": 0}
+        assert told[working.index(True)]["t9ksched_controller_reconciles"] > 0
+        assert told[working.index(True)]["t9ksched_controller_workloads"] == 1
         pages = [metrics(one) for one in scraped]
         assert pages[1 - leader] == {"t9ksched_leading": 0, "t9ksched_build_info": 1}
         assert pages[leader]["t9ksched_leading"] == 1

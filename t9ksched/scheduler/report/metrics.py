@@ -25,7 +25,7 @@ from t9ksched.scheduler.report.queuestatus import allocated
 from t9ksched.scheduler.state.counts import PHASES
 from t9ksched.scheduler.state.notified import OUTCOMES
 from t9ksched.scheduler.state.state import ClusterState
-from t9ksched.serving.exposition import Sample
+from t9ksched.serving.exposition import Sample, page
 from t9ksched.serving.meters import cut_by
 from t9ksched.store.job_overrides import STOPPABLE
 
@@ -89,7 +89,7 @@ class MetricsPage:
         lines += families.CUT.head(openmetrics)
         cut = self.cut + cut_by(self.state.meters.all)
         lines += families.CUT.page((((name,), count) for name, count in sorted(cut.items())), self.cut)
-        return _page(lines, openmetrics)
+        return page(lines, openmetrics)
 
     def _samples(
         self, refused: bool, plugin_failures: Mapping[str, int], plugin_slow: Mapping[str, int]
@@ -143,7 +143,7 @@ class MetricsPage:
 
 def standby(openmetrics: bool = False) -> bytes:
     """The page of a scheduler that waits to lead and knows nothing."""
-    return _page(list(_beginning(0, openmetrics)), openmetrics)
+    return page(list(_beginning(0, openmetrics)), openmetrics)
 
 
 def _beginning(leads: int, openmetrics: bool) -> Iterator[str]:
@@ -165,10 +165,6 @@ async def _take(found: Iterable[str], lines: list[str]) -> None:
         lines += piece
         if len(piece) == _LINES_A_SLICE:
             await asyncio.sleep(0)
-
-
-def _page(lines: list[str], openmetrics: bool) -> bytes:
-    return "\n".join([*lines, "# EOF", ""] if openmetrics else [*lines, ""]).encode()
 
 
 def _oldest(since: Iterable[int], sources: Sources) -> str:

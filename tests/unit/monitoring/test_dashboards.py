@@ -83,7 +83,12 @@ def test_the_manifests_name_what_exists() -> None:
     assert monitor["selector"]["matchLabels"].items() <= service["metadata"]["labels"].items()
     assert {one["port"] for one in monitor["endpoints"]} == {one["name"] for one in service["spec"]["ports"]}
     api = next(one for one in yaml.safe_load_all((base / "api.yaml").read_text()) if one["kind"] == "Deployment")
-    pods = yaml.safe_load((FOLDER / "podmonitor.yaml").read_text())["spec"]
+    pods, controllers = (one["spec"] for one in yaml.safe_load_all((FOLDER / "podmonitor.yaml").read_text()))
+    deployment = next(yaml.safe_load_all((base / "controller.yaml").read_text()))["spec"]["template"]
+    assert controllers["selector"]["matchLabels"].items() <= deployment["metadata"]["labels"].items()
+    (served,) = deployment["spec"]["containers"][0]["ports"]
+    assert controllers["podMetricsEndpoints"][0]["port"] == served["name"]
+    assert deployment["metadata"]["annotations"]["prometheus.io/port"] == str(served["containerPort"])
     template = api["spec"]["template"]
     assert pods["selector"]["matchLabels"].items() <= template["metadata"]["labels"].items()
     (endpoint,) = pods["podMetricsEndpoints"]
