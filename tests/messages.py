@@ -42,7 +42,7 @@ SPEAKING: Final = (
     *(f"t9ksched/workloads/compose/sbatch/{name}.py" for name in ("lines", "meanings", "plan", "translation", "words")),
     "t9ksched/client",
     "t9ksched/kube/setup/devices.py",
-    "t9ksched/kube/setup/doctor.py",
+    *(f"t9ksched/kube/setup/{name}.py" for name in ("doctor", "installation", "removal", "removing")),
     "t9ksched/devcluster/nodes/nodefile.py",
     "t9ksched/api/http",
     "t9ksched/api/submission",

@@ -7,6 +7,7 @@ SQLite database is made in one go (`fresh.py`).
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -74,6 +75,19 @@ def current(address: str) -> str | None:
     """The revision of the tables there are; None for an empty database."""
     with _connect(address) as connection:
         return _revision(connection)
+
+
+def clock(address: str) -> datetime | None:
+    """The time by the clock of a PostgreSQL server; None for SQLite, which has none of its own.
+
+    Raises:
+        StoreError: the database is out of reach.
+    """
+    if urls.is_sqlite(urls.parse(address)):
+        return None
+    with _connect(address) as connection:
+        moment: datetime = connection.execute(text("SELECT clock_timestamp()")).scalar_one()
+    return moment
 
 
 def newest() -> str:

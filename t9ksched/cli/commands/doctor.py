@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
+from t9ksched import version
 from t9ksched.cli.failure import REQUEST_FAILED
 from t9ksched.cli.options import OutputOption
 from t9ksched.cli.output import Output, console, print_json, print_table, table
@@ -41,13 +42,17 @@ def doctor(
     db: Annotated[
         str | None, typer.Option("--db", envvar="T9KSCHED_DB", metavar="URL", help="A database to look at too.")
     ] = None,
+    server: Annotated[
+        str | None,
+        typer.Option("--server", envvar="T9KSCHED_SERVER", metavar="URL", help="A REST service to look at too."),
+    ] = None,
     role: Annotated[
         Role, typer.Option("--role", help="Whose rights the user needs; `up` needs those of all.")
     ] = Role.all,
     output: OutputOption = Output.table,
 ) -> None:
     """Check a cluster: rights, custom kinds, GPU nodes, other schedulers that place pods with GPUs, scheduler.conf,
-    and this installation.
+    clocks, certificates, the roles and their versions, and this installation.
 
     Changes nothing. Leaves with 1 when something blocks.
     """
@@ -57,7 +62,11 @@ def doctor(
         found = asyncio.run(_examine(kubeconfig, role))
     found.append(_kernel())
     if db:
-        found.append(_database(db))
+        found += _database(db)
+    if server:
+        from t9ksched.cli.servicecheck import examine_service
+
+        found += examine_service(server)
     if output is Output.json:
         print_json([finding.to_json() for finding in found])
     else:
@@ -79,6 +88,7 @@ async def _examine(kubeconfig: Path | None, role: Role) -> "list[Finding]":
     from t9ksched.cli.policycheck import examine_policy
     from t9ksched.kube.setup.crds import read
     from t9ksched.kube.setup.doctor import examine
+    from t9ksched.kube.setup.installation import examine as examine_installation
     from t9ksched.kube.setup.rbac import ROLES
     from t9ksched.kube.transport.config import connect
     from t9ksched.packaged import folder
@@ -86,7 +96,7 @@ async def _examine(kubeconfig: Path | None, role: Role) -> "list[Finding]":
 
     async with connect(kubeconfig) as client:
         found = await examine(client, read(folder("crds")), ROLES if role is Role.all else [role])
-        return found + await examine_policy(client, installed())
+        return found + await examine_installation(client, version()) + await examine_policy(client, installed())
 
 
 def _kernel() -> "Finding":
@@ -101,23 +111,30 @@ def _kernel() -> "Finding":
     return Finding("engine", Level.NOTE, "kernel", text, f"unset {SWITCH}" if SWITCH in missing else remedy)
 
 
-def _database(address: str) -> "Finding":
+def _database(address: str) -> "list[Finding]":
+    from datetime import UTC, datetime
+
     from t9ksched.kube.setup.findings import Finding, Level
+    from t9ksched.kube.setup.installation import judge_database_clock
     from t9ksched.store import schema
     from t9ksched.store.errors import StoreError
 
     try:
         found, needed = schema.current(address), schema.newest()
+        theirs = schema.clock(address)
     except StoreError as error:
         remedy = "check the address, the password, and that the database can be reached from here"
-        return Finding("database", Level.BLOCKS, "database", str(error), remedy)
+        return [Finding("database", Level.BLOCKS, "database", str(error), remedy)]
+    clocks = [] if theirs is None else [judge_database_clock(theirs, datetime.now(UTC))]
     if found is not None and found not in schema.revisions():
         text = f"is at revision {found}, which is newer than this release knows"
-        return Finding("database", Level.BLOCKS, "database", text, "use the release that made it, or a newer one")
+        remedy = "use the release that made it, or a newer one"
+        return [Finding("database", Level.BLOCKS, "database", text, remedy), *clocks]
     if found != needed:
         text = f"is at revision {found or 'none'}, this release needs {needed}"
-        return Finding("database", Level.NOTE, "database", text, "the first start upgrades it; or t9ksched db upgrade")
-    return Finding("database", Level.OK, "database", f"is reached, and at revision {found}")
+        remedy = "the first start upgrades it; or t9ksched db upgrade"
+        return [Finding("database", Level.NOTE, "database", text, remedy), *clocks]
+    return [Finding("database", Level.OK, "database", f"is reached, and at revision {found}"), *clocks]
 
 
 def _grouped(findings: "list[Finding]") -> dict[str, list[str]]:
