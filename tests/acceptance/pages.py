@@ -30,7 +30,9 @@ NOT_RUN: Final = {
     "pg_dump": "needs the client programs of PostgreSQL",
     ".venv/bin/pip install": "the unit tests of plugins install the example",
     "kubectl apply": "test_kubectl and test_roles apply the same files",
-    "kubectl -n t9k-system port-forward": "needs the Service of an installed release",
+    "t9ksched db copy": "the tests of backups copy a database to PostgreSQL",
+    "t9ksched uninstall": "test_uninstall takes an installation off a cluster",
+    "kubectl -n t9k-system": "needs the objects of an installed release",
 }
 """Blocks that begin with these commands are not run, and why."""
 

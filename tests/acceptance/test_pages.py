@@ -50,6 +50,9 @@ t9ksched submit -f examples/pytorch.yaml -n vision --queue research
 """,
     "docs/guides/install.md": "t9ksched up\n",
     "docs/guides/notifications.md": "t9ksched up\n",
+    "docs/operations/index.md": "t9ksched up\n",
+    "docs/operations/backup.md": "t9ksched up\n",
+    "docs/operations/rotation.md": "t9ksched up\n",
     "docs/guides/from-other-schedulers.md": "t9ksched up\n",
 }
 """What a page takes for granted, as commands."""
