@@ -25,6 +25,11 @@ Asked = Sequence[tuple[str, str]]
 _KEPT_SECONDS = 1.0
 """How long the leader's address is used before it is read again; after a failed request it is read at once."""
 _FRESH_SECONDS = 0.25
+_SUCCESSION_SECONDS = 2.0
+"""How long a request waits for the next leader when the one before has just left: as an upgrade replaces schedulers."""
+_LEFT_SECONDS = 10
+"""So long after its last heartbeat, one of which comes every five seconds, a leader may just have left."""
+_POLL_SECONDS = 0.1
 _NAMES_SECONDS = 5.0
 _REFUSALS = (422, 429, 503)
 """Statuses with which the leader says why it does not answer a question."""
@@ -45,6 +50,10 @@ class LeaderAway(Problem):
     def age_header(age: int | None) -> dict[str, str]:
         """The header that says how old an answer without the leader is."""
         return {"T9ksched-Leader-Age": "unknown" if age is None else str(age)}
+
+
+class LeaderGone(LeaderAway):
+    """Nobody is at the leader's address, or it has none: the next one may be there in a moment."""
 
 
 class Leader(Protocol):
@@ -77,6 +86,8 @@ class HttpLeader:
         self._session: aiohttp.ClientSession | None = None
         self._known: Instance | None = None
         self._known_until = 0.0
+        self._in_vain = 0
+        """The epoch whose successor was waited for in vain: nobody waits for it again."""
         self._queues_read: asyncio.Task[dict[str, Json]] | None = None
         self._queues_until = 0.0
         self._names: Vocabulary | None = None
@@ -225,13 +236,29 @@ class HttpLeader:
         instance, remembered = await self._instance()
         try:
             return await self._ask(instance, path, accept, body, told)
-        except LeaderAway:
-            self._known_until = 0.0
-            now, _ = await self._instance()
-            if not remembered or now is None or instance is None or now.epoch == instance.epoch:
+        except LeaderAway as away:
+            wait = _SUCCESSION_SECONDS if isinstance(away, LeaderGone) and away.age is not None else 0.0
+            now = await self._successor(instance, wait if (away.age or 0) <= _LEFT_SECONDS else 0.0)
+            if now is None or (not remembered and not wait):
                 raise
         # Another process leads by now.
         return await self._ask(now, path, accept, body, told)
+
+    async def _successor(self, former: Instance | None, wait: float) -> Instance | None:
+        """The leader that came after `former`, once it is there, for so many seconds; None if none came."""
+        clock = asyncio.get_running_loop().time
+        end = clock() + wait
+        while True:
+            self._known_until = 0.0
+            now, _ = await self._instance()
+            if now is not None and former is not None and now.epoch != former.epoch and now.address:
+                return now
+            if clock() >= end or self._in_vain == (former.epoch if former else 0):
+                break
+            await asyncio.sleep(_POLL_SECONDS)
+        if wait and former is not None:
+            self._in_vain = former.epoch
+        return None
 
     async def _instance(self) -> tuple[Instance | None, bool]:
         """Where the leader is, and whether that was read a moment ago."""
@@ -253,7 +280,7 @@ class HttpLeader:
     ) -> tuple[bytes, str] | None:
         assert self._session is not None, "enter the context first"
         if instance is None or not instance.address:
-            raise LeaderAway("NotLeader", "no scheduler leads now", instance.heartbeat_at if instance else None)
+            raise LeaderGone("NotLeader", "no scheduler leads now", instance.heartbeat_at if instance else None)
         url = f"{instance.address.rstrip('/')}/{path}"
         try:
             method, timeout = "GET" if body is None else "POST", _LONG if told else self._timeout
@@ -268,6 +295,9 @@ class HttpLeader:
                 if response.status in (401, 403):
                     detail += ": its internal secret is not ours (T9KSCHED_INTERNAL_SECRET)"
                 raise LeaderAway(code, detail, instance.heartbeat_at)
+        except aiohttp.ClientConnectorError as error:
+            detail = f"the scheduler at {instance.address} does not answer ({type(error).__name__})"
+            raise LeaderGone("Unavailable", detail, instance.heartbeat_at) from error
         except (aiohttp.ClientError, TimeoutError) as error:
             detail = f"the scheduler at {instance.address} does not answer ({type(error).__name__})"
             raise LeaderAway("Unavailable", detail, instance.heartbeat_at) from error

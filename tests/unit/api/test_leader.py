@@ -1,15 +1,18 @@
 """Asking a leader over HTTP: answers, and each way in which there is none."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 from aiohttp import web
 
+from t9ksched.api import leader as module
 from t9ksched.api.http.problems import Problem
 from t9ksched.api.leader import HttpLeader, LeaderAway
 from t9ksched.store import Store
 from t9ksched.store.history import Visibility
+from t9ksched.store.instance import Instance
 
 SECRET = "a shared secret"
 
@@ -18,6 +21,11 @@ SECRET = "a shared secret"
 async def store(tmp_path: Path) -> AsyncIterator[Store]:
     async with await Store.open(f"sqlite:///{tmp_path / 'store.db'}") as opened:
         yield opened
+
+
+@pytest.fixture(autouse=True)
+def succession(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_SUCCESSION_SECONDS", 0.2)
 
 
 @pytest.fixture
@@ -93,6 +101,42 @@ async def test_a_successor_is_found_at_once(store: Store, address: str) -> None:
         assert await leader.nodes() == [{"name": "a/b"}]
         await store.instances.lead("http://127.0.0.1:1", "three")
         assert await leader.nodes() == [{"name": "a/b"}], "a process that answers as a leader is believed for a moment"
+
+
+@pytest.mark.parametrize("resigns", [True, False])
+async def test_a_successor_that_is_on_its_way_is_waited_for(
+    store: Store, address: str, resigns: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A leader that stopped is followed in a moment: no request is refused for that."""
+    monkeypatch.setattr(module, "_SUCCESSION_SECONDS", 60.0)
+    epoch = await store.instances.lead("http://127.0.0.1:9", "one")
+    if resigns:
+        await store.instances.resign(epoch)
+    async with HttpLeader(store.instances, SECRET) as leader:
+        asking = asyncio.create_task(leader.nodes())
+        await asyncio.sleep(0.05)
+        assert not asking.done()
+        await store.instances.lead(address, "next")
+        assert await asking == [{"name": "a/b"}]
+
+
+async def test_a_successor_is_waited_for_once(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    await store.instances.lead("http://127.0.0.1:9", "one")
+    reads = 0
+    current = store.instances.current
+
+    async def counted() -> Instance | None:
+        nonlocal reads
+        reads += 1
+        return await current()
+
+    monkeypatch.setattr(store.instances, "current", counted)
+    async with HttpLeader(store.instances, SECRET) as leader:
+        for most in (range(3, 9), range(1, 3)):
+            reads = 0
+            with pytest.raises(LeaderAway):
+                await leader.nodes()
+            assert reads in most
 
 
 async def test_no_scheduler_leads(store: Store) -> None:
