@@ -45,6 +45,8 @@ class Settings(BaseSettings):
     """Where the leading scheduler answers REST replicas; 0 takes a free port."""
     internal_address: str | None = None
     """The URL by which REST replicas reach this scheduler, where it differs from host and port above."""
+    rest_address: str | None = None
+    """The URL at which pods reach REST, told to trials of AutoTuneExperiments; `up` with its own cluster knows it."""
     health_host: str = "127.0.0.1"
     """Where scheduler, controllers and REST in processes of their own answer a kubelet's probes."""
     health_port: int | None = Field(default=None, ge=0, le=65535)

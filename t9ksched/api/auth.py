@@ -22,7 +22,7 @@ from t9ksched.store import tokens
 from t9ksched.store.job_overrides import Stop
 from t9ksched.store.read_cache import Decided
 
-_bearer = HTTPBearer(auto_error=False, description="An API token, as `t9ksched token create` prints it.")
+bearer = HTTPBearer(auto_error=False, description="An API token, as `t9ksched token create` prints it.")
 _MAX_TOKEN = 512
 
 
@@ -85,7 +85,7 @@ class Caller:
 
 
 async def authenticate(
-    request: Request, services: Given, credentials: Annotated[HTTPAuthorizationCredentials | None, Security(_bearer)]
+    request: Request, services: Given, credentials: Annotated[HTTPAuthorizationCredentials | None, Security(bearer)]
 ) -> Caller:
     """The caller whose token came with the request.
 
@@ -93,7 +93,7 @@ async def authenticate(
         Problem: none, or none that is known; or its owner asks too often.
     """
     if credentials is None:
-        raise _unauthenticated("this address needs a token", "")
+        raise unauthenticated("this address needs a token", "")
     secret = credentials.credentials
     caller = None
     if 0 < len(secret) <= _MAX_TOKEN and secret.isascii():
@@ -101,7 +101,7 @@ async def authenticate(
         if await services.store.tokens.used(decided.tokens.get(digest)) is not None:
             caller = caller_of_token(decided, digest, datetime.now(UTC))
     if caller is None:
-        raise _unauthenticated("the token is unknown or was revoked, or its time is over", ', error="invalid_token"')
+        raise unauthenticated("the token is unknown or was revoked, or its time is over", ', error="invalid_token"')
     told = services.allowances.request(caller.user)
     request.scope[TOLD] += [(name.lower().encode(), value.encode()) for name, value in told.items()]
     return caller
@@ -183,7 +183,8 @@ def guarded(prefix: str, tag: str) -> APIRouter:
     return APIRouter(prefix=prefix, tags=[tag], dependencies=[Depends(authenticate), Depends(known_parameters)])
 
 
-def _unauthenticated(detail: str, hint: str) -> Problem:
+def unauthenticated(detail: str, hint: str) -> Problem:
+    """That no token came, or none that counts; `hint` goes on in the header that says so."""
     return Problem(
         "Unauthenticated",
         detail,

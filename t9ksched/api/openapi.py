@@ -28,6 +28,7 @@ from t9ksched.api.schemas import (
     StopBody,
     StreamedEvent,
     TokenBody,
+    TrialResultBody,
     UpdateBody,
 )
 from t9ksched.api.schemas.examples import EXAMPLES
@@ -44,6 +45,7 @@ _BODIES: Final = (
     AccessQuestion,
     PriorityBody,
     UpdateBody,
+    TrialResultBody,
     ExecBody,
     ExecPart,
     ScaleBody,

@@ -45,6 +45,7 @@ PARTS: Final = (
     Part("reviews", ("/apis/v1/access-reviews",)),
     Part("jobactions", (f"{JOBS}/",), "/actions/"),
     Part("running", (f"{JOBS}/",), "/actions/"),
+    Part("trialresults", (f"{JOBS}/",), "/results"),
     Part("simulations", ("/apis/v1/simulate",)),
     Part("audit", ("/apis/v1/admin/audit",)),
     Part("tokens", ("/apis/v1/admin/tokens",)),

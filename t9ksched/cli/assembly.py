@@ -8,6 +8,7 @@ from t9ksched.api.leader import HttpLeader
 from t9ksched.api.services import Services
 from t9ksched.controller.asking import HttpAsker
 from t9ksched.controller.service import Controllers
+from t9ksched.controller.sshkeys import SecretMaker
 from t9ksched.kube.port import ClusterPort
 from t9ksched.model.notification import Allowed
 from t9ksched.notify.sending import sender
@@ -49,11 +50,14 @@ dev cluster, whose addresses must not be asked.
 """
 
 
-def controllers_of(settings: Settings, client: ClusterPort, pods: PodPlace = "apart") -> Controllers:
-    """The controllers."""
+def controllers_of(
+    settings: Settings, client: ClusterPort, pods: PodPlace = "apart", rest: str | None = None
+) -> Controllers:
+    """The controllers; `rest` is the URL at which pods reach REST, if that is not what the settings say."""
     seconds = settings.idle_check_seconds
     ask = HttpAsker(local=pods == "here") if seconds and pods != "none" else None
-    return Controllers(client, ask=ask, ask_seconds=seconds)
+    make = SecretMaker(rest=settings.rest_address or rest or "")
+    return Controllers(client, make=make, ask=ask, ask_seconds=seconds)
 
 
 def services_of(settings: Settings, store: Store, client: ClusterPort, leader: HttpLeader) -> Services:

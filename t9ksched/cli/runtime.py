@@ -175,8 +175,9 @@ async def _start(plan: Plan, stack: AsyncExitStack) -> Running:
     secret = settings.internal_secret.get_secret_value() if settings.internal_secret else secrets.token_urlsafe(32)
     scheduler = scheduler_of(settings, client, store, secret, observe=plan.observe)
     stack.push_async_callback(_stop, parts.create_task(scheduler.run(), name="scheduler"))
+    server = f"http://{_reachable(settings.host)}:{listener.getsockname()[1]}"
     pods: PodPlace = "apart" if dev is None else "here" if machine is not None else "none"
-    controllers = None if plan.observe else controllers_of(settings, client, pods)
+    controllers = None if plan.observe else controllers_of(settings, client, pods, server if dev is not None else None)
     if controllers is not None:
         stack.push_async_callback(_stop, parts.create_task(controllers.run(), name="controllers"))
     leader = await stack.enter_async_context(HttpLeader(store.instances, secret))
@@ -185,7 +186,6 @@ async def _start(plan: Plan, stack: AsyncExitStack) -> Running:
         await stack.enter_async_context(recovering(services))
     await stack.enter_async_context(Server(create_app(services, at_once=False), listener, limits_of(settings)))
 
-    server = f"http://{_reachable(settings.host)}:{listener.getsockname()[1]}"
     await scheduler.ready.wait()
     if controllers is not None:
         await controllers.ready.wait()

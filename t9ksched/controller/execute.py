@@ -9,14 +9,13 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from t9ksched.controller.sshkeys import KeyPair
+from t9ksched.controller.sshkeys import SecretMaker
 from t9ksched.kube import resources
 from t9ksched.kube.errors import AlreadyExists, ApiError, BadRequest, Conflict, Forbidden, NotFound, Unprocessable
 from t9ksched.kube.port import ClusterPort, Object
 from t9ksched.model.reasons import Code
 from t9ksched.workloads import taken
 from t9ksched.workloads.actions import Actions, metadata, name_of, owned_by, uid_of
-from t9ksched.workloads.keypair import on_record, with_keys
 from t9ksched.workloads.upkeep import follow
 
 _AT_ONCE = 16
@@ -49,7 +48,7 @@ class Executor:
         self,
         client: ClusterPort,
         record: Record,
-        new_keys: Callable[[str], KeyPair],
+        make: SecretMaker,
         *,
         wrote: Callable[[Object, Object], None] = lambda old, new: None,
         updated: Callable[[Object, Object], None] = lambda sent, new: None,
@@ -57,7 +56,7 @@ class Executor:
     ) -> None:
         self._client = client
         self._record = record
-        self._new_keys = new_keys
+        self._make = make
         self._wrote = wrote
         self._updated = updated
         self._made = made
@@ -79,7 +78,7 @@ class Executor:
         fresh: dict[tuple[str, str], Object] = {}
         for each in companions:
             if each["kind"] == "Secret":
-                await self._create_keys(obj, each, fresh)
+                await self._create_secret(obj, each, fresh)
             elif (made := await self._create(obj, each)) is not None:
                 fresh[made["kind"], name_of(made)] = made
         await self._each([each for each in actions.create if each["kind"] == "Pod"], lambda p: self._create(obj, p))
@@ -149,18 +148,17 @@ class Executor:
         self._made(made)
         return made
 
-    async def _create_keys(self, owner: Object, secret: Object, fresh: Mapping[tuple[str, str], Object]) -> None:
-        """Create the Secret of a job's keys with the ConfigMap that was created just now as its owner, and write its
+    async def _create_secret(self, owner: Object, secret: Object, fresh: Mapping[tuple[str, str], Object]) -> None:
+        """Create the Secret of a workload with the ConfigMap that was created just now as its owner, and write its
         name on the ConfigMap.
         """
         holder = metadata(secret)["ownerReferences"][0]
         config = fresh.get((holder["kind"], holder["name"]))
         if config is None:
             raise Stale(f"{holder['kind']} {holder['name']} was made by an earlier try")
-        keys = self._new_keys(f"{name_of(owner)}.{metadata(owner)['namespace']}")
         what = f"Secret {name_of(secret)}"
+        thing, noted = self._make.filled(secret, config, f"{name_of(owner)}.{metadata(owner)['namespace']}")
         try:
-            thing = with_keys(secret, config, keys.private, keys.public)
             await self._client.create(resources.SECRETS, thing, metadata(secret)["namespace"])
         except AlreadyExists as error:
             message = (
@@ -173,7 +171,7 @@ class Executor:
         except (Forbidden, Unprocessable) as error:
             self._record(owner, "FailedCreate", f"{what}: {error.message}", type="Warning")
             raise
-        await self._update(owner, on_record(config, secret))
+        await self._update(owner, noted)
 
     async def _check_ours(self, owner: Object, thing: Object, error: ApiError) -> None:
         what = f"{thing['kind']} {name_of(thing)}"

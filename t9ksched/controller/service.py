@@ -18,7 +18,7 @@ from t9ksched.controller.asking import Asker
 from t9ksched.controller.execute import Executor, NameTaken, NotMade, Record, Stale
 from t9ksched.controller.meters import ControllerMeters
 from t9ksched.controller.picture import Key, Owned, Workloads
-from t9ksched.controller.sshkeys import KeyPair, new_key_pair
+from t9ksched.controller.sshkeys import SecretMaker
 from t9ksched.controller.workqueue import WorkQueue
 from t9ksched.kube import resources
 from t9ksched.kube.errors import ApiError, NotFound
@@ -69,7 +69,7 @@ class Controllers:
         clock: the present, for deadlines and conditions.
         workers: workloads looked at at the same time.
         queue: the work queue, if it is to have other pauses.
-        new_keys: makes the key pair of an MPI job.
+        make: fills the Secrets of workloads.
         ask: asks workloads whether anybody uses them, every `ask_seconds`; None to ask none.
     """
 
@@ -81,7 +81,7 @@ class Controllers:
         *,
         workers: int = 4,
         queue: WorkQueue[Key] | None = None,
-        new_keys: Callable[[str], KeyPair] = new_key_pair,
+        make: SecretMaker | None = None,
         ask: Asker | None = None,
         ask_seconds: float = INTERVAL,
     ) -> None:
@@ -96,7 +96,7 @@ class Controllers:
         self._executor = Executor(
             client,
             record,
-            new_keys,
+            make or SecretMaker(),
             wrote=lambda old, new: self._workloads[old["kind"]].wrote(old, new),
             updated=self._owned.updated,
             made=self._owned.made,

@@ -1,9 +1,14 @@
-"""Fresh SSH key pairs for MPI jobs: Ed25519 in OpenSSH's own text formats.
+"""What the Secrets of workloads are filled with: SSH key pairs, Ed25519 in OpenSSH's own text formats, and tokens.
 
-Only keys are made here; nothing is signed, and the private key is written to the job's Secret only.
+Only keys and tokens are made here; nothing is signed, and they are written to the workload's Secret only.
 """
 
-from dataclasses import dataclass
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from t9ksched.workloads.actions import Object
+from t9ksched.workloads.keypair import digest_of, is_token, on_record, with_keys, with_token
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,3 +29,25 @@ def new_key_pair(comment: str = "") -> KeyPair:
     private = key.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption()).decode()
     public = key.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH).decode()
     return KeyPair(private, f"{public} {comment}".strip() + "\n")
+
+
+def new_token() -> str:
+    """A token from the system's random numbers."""
+    return f"t9kt_{secrets.token_urlsafe(32)}"
+
+
+@dataclass(frozen=True, slots=True)
+class SecretMaker:
+    """Fills Secrets. `rest` is the URL at which pods reach REST, empty if nobody said it."""
+
+    keys: Callable[[str], KeyPair] = new_key_pair
+    token: Callable[[], str] = field(default=new_token, repr=False)
+    rest: str = ""
+
+    def filled(self, secret: Object, config: Object, comment: str) -> tuple[Object, Object]:
+        """The Secret with what it is for, and its ConfigMap with what is on record of it."""
+        if is_token(secret):
+            token = self.token()
+            return with_token(secret, config, self.rest, token), on_record(config, secret, digest_of(token))
+        pair = self.keys(comment)
+        return with_keys(secret, config, pair.private, pair.public), on_record(config, secret)

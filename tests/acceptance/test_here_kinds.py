@@ -78,3 +78,35 @@ def test_replicas_meet(here: Up, tmp_path: Path, asked: Json, leader: str, said:
     ended = run("wait", name, "--for", "succeeded", "--timeout", "50s", data_dir=here.data_dir)
     assert ended.code == 0, ended.err
     until(lambda: said in log(here, leader), said)
+
+
+SENDS = """import json, os, urllib.request
+parameters = json.loads(os.environ["T9KSCHED_TRIAL_PARAMETERS"])
+def send(body):
+    head = {"Authorization": "Bearer " + os.environ["T9KSCHED_RESULTS_TOKEN"], "Content-Type": "application/json"}
+    url = os.environ["T9KSCHED_RESULTS_URL"]
+    urllib.request.urlopen(urllib.request.Request(url, json.dumps(body).encode(), head), timeout=30).read()
+send({"value": 100, "step": 1})
+send({"value": parameters["x"] * 2})
+"""
+
+
+def test_trials_send_their_results(here: Up, tmp_path: Path) -> None:
+    """The program of a trial finds address and token in its environment; the best trial is told, and no token is."""
+    main = job("PyTorchTrainingJob", "x", {"worker": (1, [])})["spec"]["replicaSpecs"][0]
+    main["template"]["spec"]["containers"][0]["command"] = [sys.executable, "-c", SENDS]
+    config = {"type": "pytorch", "scheduler": {"t9kScheduler": {"queue": "default"}}, "tasks": [main]}
+    space = '{"x": {"_type": "choice", "_value": [3, 7, 5]}}'
+    spec = {"maxTrialNum": 3, "trialConcurrency": 2, "searchSpace": space, "trainingConfig": config}
+    head = {"apiVersion": "tensorstack.dev/v1beta1", "kind": "AutoTuneExperiment", "metadata": {"name": "hpo"}}
+    asked = {**head, "spec": {**spec, "tuner": {"builtinTunerName": "GridSearch"}}}
+    (tmp_path / "job.yaml").write_text(yaml.safe_dump(asked))
+    made = run("submit", "-f", str(tmp_path / "job.yaml"), "-n", "default", data_dir=here.data_dir)
+    assert made.code == 0, made.err
+    ended = run("wait", "at/hpo", "--for", "succeeded", "--timeout", "50s", data_dir=here.data_dir)
+    assert ended.code == 0, ended.err
+    name = "/apis/tensorstack.dev/v1beta1/namespaces/default/autotuneexperiments/hpo"
+    status = here.kube("GET", name)[1]["status"]
+    assert [each["value"] for each in status["trials"]] == [6, 14, 10]
+    assert (status["phase"], status["best"]["name"]) == ("DONE", "hpo-1")
+    assert "t9kt_" not in here.log

@@ -14,7 +14,7 @@ import msgspec
 from t9ksched.cli.failure import Failure
 from t9ksched.cli.leading import SCHEDULER_LEASE, standing
 from t9ksched.controller.service import Controllers
-from t9ksched.controller.sshkeys import KeyPair
+from t9ksched.controller.sshkeys import KeyPair, SecretMaker
 from t9ksched.devcluster.agents import Agents
 from t9ksched.devcluster.apiserver.api import Api
 from t9ksched.devcluster.apiserver.inprocess import InProcessPort
@@ -211,7 +211,7 @@ class World:
         process = SimulatedProcess(self.port, self._way)
         self.controllers = process
         clock = lambda: datetime.fromtimestamp(self.now(), UTC)  # noqa: E731
-        process.begin(Controllers(process.port, clock=clock, new_keys=keys_of).run())  # type: ignore[arg-type]
+        process.begin(Controllers(process.port, clock=clock, make=SecretMaker(keys_of)).run())  # type: ignore[arg-type]
         return process
 
     # What every cluster has

@@ -23,6 +23,8 @@ from t9ksched.api.schemas.jobs import (
     ScaleBody,
     Submitted,
     TimeLimitShape,
+    TrialResultBody,
+    TrialResults,
     UpdateBody,
 )
 from t9ksched.api.schemas.nodes import CardBody, CardShape, CountedCards, Node, Nodes, PlannedOnNode
@@ -139,6 +141,8 @@ __all__ = [
     "Token",
     "TokenBody",
     "Tokens",
+    "TrialResultBody",
+    "TrialResults",
     "UpdateBody",
     "UsageReport",
     "UsageRow",

@@ -228,6 +228,20 @@ class UpdateBody(Body):
     uid: str | None = Field(None, description="change it only if the job of that name is still this one; else 412")
 
 
+class TrialResultBody(Body):
+    """A result of a trial: an intermediate one with `step`, else the final one."""
+
+    value: float = Field(description="a finite number", examples=[0.93])
+    step: int | None = Field(None, ge=0, le=10**9, description="such as the epoch")
+
+
+class TrialResults(Shape):
+    """What a trial has sent so far: so many intermediate results, and the final one."""
+
+    steps: int
+    final: float | None
+
+
 class ControlShape(Shape):
     """What was decided about a job. The answer to a new time limit has `warnings`, which name the reservations whose
     room the job will still hold.

@@ -220,6 +220,8 @@ DESCRIPTIONS: Final[dict[str, str]] = {
     "succeeded": "those that succeeded",
     "taints": "as Kubernetes writes them",
     "timeLimit": "how long it may run",
+    "TrialResults.final": "the final result, null until it was sent",
+    "TrialResults.steps": "how many intermediate results there are",
     "UpdateBody.timeLimit": "such as `2h`; `0` for none",
     "timeLimitSeconds": "a limit that was set in place of its own, null if none was",
     "timeZone": "of the times, such as `Europe/Berlin`",

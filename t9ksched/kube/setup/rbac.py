@@ -127,7 +127,7 @@ ROLES: Final[dict[str, tuple[Rule, ...]]] = {
             ("get", *_FOLLOW, "create"),
             "makes what a job consists of",
         ),
-        Rule("", ("secrets",), ("create",), "makes the SSH keys of a job, and never reads any"),
+        Rule("", ("secrets",), ("create",), "makes SSH keys of jobs and tokens of trials, and never reads any"),
         Rule("", ("pods",), ("delete",), "makes failed pods anew, and stops paused jobs"),
         Rule(
             "",

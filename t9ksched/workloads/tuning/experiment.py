@@ -1,8 +1,8 @@
 """The life of an experiment: from its trials on record and the jobs that there are to the next actions and its status.
 
-`reconcile` is pure. A trial is written into the status with its parameters, and its job is created after that: a
-controller that dies in between finds it there, and makes the same job. The result of a trial is in the status once its
-job has ended, and stays when the job is gone.
+`reconcile` is pure. A trial is written into the status with its parameters, and its token and its job are created
+after that: a controller that dies in between finds it there, and makes the same job. The result of a trial is in the
+status once its job has ended, and stays when the job is gone.
 """
 
 from collections import Counter
@@ -16,12 +16,14 @@ from t9ksched.model.reasons import Code
 from t9ksched.workloads import phase
 from t9ksched.workloads.actions import Actions, Children, Event, Object, metadata, name_of
 from t9ksched.workloads.conditions import Conditions
+from t9ksched.workloads.keypair import TOKEN_ANNOTATION
 from t9ksched.workloads.parts import Owner
 from t9ksched.workloads.tuning.assess import stopped
 from t9ksched.workloads.tuning.filling import trial_job
 from t9ksched.workloads.tuning.settings import Assessor, Tuner
 from t9ksched.workloads.tuning.space import Space
 from t9ksched.workloads.tuning.suggest import missing_library, size_of, suggest
+from t9ksched.workloads.tuning.tokens import Tokens
 from t9ksched.workloads.tuning.trials import Results, Trial, best_of, result_in
 
 PENDING, RUNNING, PAUSED, DONE, TIMEOUT, ERROR = "PENDING", "RUNNING", "PAUSED", "DONE", "TIMEOUT", "ERROR"
@@ -77,7 +79,7 @@ def reconcile(obj: Mapping[str, Any], spec: Experiment, owner: Owner, children: 
     jobs = {name_of(each): each for each in children.companions if each["kind"] in TRIAL_KINDS}
     trials = [Trial.read(each) for each in old.get("trials") or ()]
     if old.get("phase") in (DONE, ERROR):
-        return Actions(delete=_spared(trials, jobs))
+        return Actions(delete=(*_spared(trials, jobs), *Tokens.of(owner, spec.kind, trials, children).delete))
     conditions, stamp, events = Conditions(old, now), phase.format_time(now), []
     for at, trial in enumerate(trials):
         trials[at] = _stop(_seen(trial, jobs.get(trial.name), stamp), trials, jobs, spec, stamp)
@@ -96,22 +98,21 @@ def reconcile(obj: Mapping[str, Any], spec: Experiment, owner: Owner, children: 
     if shown != old.get("phase") and shown in (PAUSED, DONE, TIMEOUT, ERROR):
         events.append(_end_event(shown, spec, trials))
     status = _status(old, spec, conditions, trials, clock, shown, stamp)
-    create = (
-        ()
-        if spec.paused
-        else tuple(
-            trial_job(owner, spec.kind, spec.job, each) for each in trials if each.live and each.name not in jobs
-        )
-    )
-    kept = [jobs[each.name] for each in trials if each.live and each.name in jobs]
-    update = [made for each in kept if (made := _paused(each, paused=spec.paused)) is not None]
+    tokens = Tokens.of(owner, spec.kind, trials, children, paused=spec.paused)
+    create = [
+        trial_job(owner, spec.kind, spec.job, each, tokens.digests[each.name])
+        for each in trials
+        if each.live and not spec.paused and each.name not in jobs and each.name in tokens.digests
+    ]
+    kept = [(jobs[each.name], tokens.digests.get(each.name, "")) for each in trials if each.live and each.name in jobs]
+    update = [made for job, digest in kept if (made := _kept(job, digest, paused=spec.paused)) is not None]
     waits = [_LOOK_AGAIN] if missing else []
     if spec.seconds and clock.since is not None and not over:
         waits.append(max(0.0, spec.seconds - clock.elapsed(now)))
     return Actions(
         status if status != old else None,
-        _spared(trials, jobs),
-        create,
+        (*_spared(trials, jobs), *tokens.delete),
+        (*tokens.create, *create),
         tuple(events),
         min(waits, default=None),
         tuple(update),
@@ -124,7 +125,7 @@ def pause_faulty(old: Object, conditions: Conditions, children: Children) -> Act
         return Actions()
     live = {str(each["name"]) for each in old.get("trials") or () if Trial.read(each).live}
     jobs = [each for each in children.companions if each["kind"] in TRIAL_KINDS and name_of(each) in live]
-    update = [made for each in jobs if (made := _paused(each, paused=True)) is not None]
+    update = [made for each in jobs if (made := _kept(each, "", paused=True)) is not None]
     told = conditions.is_true("Paused")
     conditions.set("Paused", True, "JobPaused")
     events = () if told else (Event("Paused", "the experiment is paused: the pods of its trials are deleted"),)
@@ -216,17 +217,24 @@ def _spared(trials: Sequence[Trial], jobs: Mapping[str, Object]) -> tuple[Object
     return tuple(jobs[name] for name in names if not phase.is_terminating(jobs[name]))
 
 
-def _paused(job: Object, *, paused: bool) -> Object | None:
-    """The job of a trial, paused or resumed with its experiment; None if it is as it must be."""
-    notes = metadata(job).get("annotations") or {}
+def _kept(job: Object, digest: str, *, paused: bool) -> Object | None:
+    """The job of a trial, paused or resumed with its experiment, and with the hash of its token; None if it is as it
+    must be.
+    """
+    notes = dict(metadata(job).get("annotations") or {})
     mode = (job.get("spec") or {}).get("runMode") or {}
     pause = mode.get("pause") or {}
     marked = PAUSED_ANNOTATION in notes
-    if phase.is_terminating(job) or (bool(pause.get("enabled")) if paused else not marked):
+    stays = bool(pause.get("enabled")) if paused else not marked
+    known = not digest or notes.get(TOKEN_ANNOTATION) == digest
+    if phase.is_terminating(job) or (stays and known):
         return None
-    notes = {key: text for key, text in notes.items() if key != PAUSED_ANNOTATION}
-    notes |= {PAUSED_ANNOTATION: "true"} if paused else {}
-    spec = {**job["spec"], "runMode": {**mode, "pause": {**pause, "enabled": paused}}}
+    spec = job["spec"]
+    if not stays:
+        notes = {key: text for key, text in notes.items() if key != PAUSED_ANNOTATION}
+        notes |= {PAUSED_ANNOTATION: "true"} if paused else {}
+        spec = {**spec, "runMode": {**mode, "pause": {**pause, "enabled": paused}}}
+    notes |= {TOKEN_ANNOTATION: digest} if digest else {}
     return {**job, "metadata": {**job["metadata"], "annotations": notes}, "spec": spec}
 
 

@@ -14,11 +14,14 @@ from t9ksched.model.errors import FieldError
 from t9ksched.model.names import BATCH_API, TRIAL_LABEL
 from t9ksched.workloads.actions import Object
 from t9ksched.workloads.fields import Field
+from t9ksched.workloads.keypair import TOKEN_ANNOTATION
 from t9ksched.workloads.parts import Owner, add_env
+from t9ksched.workloads.tuning.tokens import secret_name
 from t9ksched.workloads.tuning.trials import Trial
 
 NUMBER_VARIABLE: Final = "T9KSCHED_TRIAL"
 PARAMETERS_VARIABLE: Final = "T9KSCHED_TRIAL_PARAMETERS"
+_FROM_SECRET: Final = (("T9KSCHED_RESULTS_URL", "url"), ("T9KSCHED_RESULTS_TOKEN", "token"))
 _REFERENCE: Final = re.compile(r"\$\$|\$\(parameter\.(?P<name>[^()$]+)\)")
 
 
@@ -48,8 +51,8 @@ def written(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
-def trial_job(owner: Owner, kind: str, spec: Mapping[str, Any], trial: Trial) -> Object:
-    """The job of a trial, of that kind, with the spec that the experiment gives it."""
+def trial_job(owner: Owner, kind: str, spec: Mapping[str, Any], trial: Trial, digest: str = "") -> Object:
+    """The job of a trial, of that kind, with the spec that the experiment gives it, and the hash of its token."""
     job = copy.deepcopy(dict(spec))
     parameters = dict(trial.parameters)
 
@@ -74,7 +77,13 @@ def trial_job(owner: Owner, kind: str, spec: Mapping[str, Any], trial: Trial) ->
                 if variable["value"] is None:
                     del variable["value"]
         add_env(template["spec"], told)
+        for container in template["spec"]["containers"]:
+            given = {each.get("name") for each in container["env"]}
+            container["env"] += [
+                {"name": name, "valueFrom": {"secretKeyRef": {"name": secret_name(owner, trial), "key": key}}}
+                for name, key in _FROM_SECRET
+                if name not in given
+            ]
     meta = owner.metadata(trial.name, {TRIAL_LABEL: str(trial.number)})
-    if owner.scheduling_annotations:
-        meta["annotations"] = owner.scheduling_annotations
+    meta["annotations"] = {**owner.scheduling_annotations, **({TOKEN_ANNOTATION: digest} if digest else {})}
     return {"apiVersion": BATCH_API, "kind": kind, "metadata": meta, "spec": job}

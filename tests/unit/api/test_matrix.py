@@ -65,6 +65,7 @@ TABLE: dict[tuple[str, str], tuple[str, str]] = {
     ("POST", JOB + "/actions/resume"): ("+++F", "+--F"),
     ("POST", JOB + "/actions/scale"): ("+++F", "+--F"),
     ("POST", JOB + "/actions/resubmit"): ("+++F", "+--F"),
+    ("POST", JOB + "/results"): ("????", "????"),  # with the trial's own token alone
     ("GET", "/apis/v1/nodes"): ("++++", "++++"),
     ("GET", "/apis/v1/nodes/{name}"): ("++++", "++++"),
     ("PUT", "/apis/v1/admin/nodes/{name}/cards/{index}"): ("+FFF", "+FFF"),
@@ -101,6 +102,7 @@ BODIES: dict[tuple[str, str], Json] = {
     ("POST", JOB + "/actions/update"): {"timeLimit": "2h"},
     ("POST", JOB + "/actions/scale"): {"replicas": 2},
     ("POST", JOB + "/exec"): {"command": ["ls"]},
+    ("POST", JOB + "/results"): {"value": 1},
     ("PUT", "/apis/v1/admin/stops/{what}"): {},
     ("PUT", "/apis/v1/admin/nodes/{name}/cards/{index}"): {"cordoned": True},
     ("POST", RESERVATIONS): {

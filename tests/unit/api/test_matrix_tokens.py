@@ -8,12 +8,13 @@ from fastapi.dependencies.models import Dependant
 from fastapi.routing import APIRoute, iter_route_contexts
 
 from t9ksched.api import auth
+from t9ksched.api.routers import trialresults
 from t9ksched.store.tokens import digest
 from tests.unit.api.test_matrix import JOB, JOBS, PUBLIC, QUEUE, QUEUES, ROLES, TABLE, ask, callers, cells, operations
 from tests.unit.api.world import Client, World, pytorch
 
 __all__ = ["callers"]
-RULES = {auth.administrator, auth.manager, auth.ruler, auth.actor, auth.authenticate}
+RULES = {auth.administrator, auth.manager, auth.ruler, auth.actor, auth.authenticate, trialresults.sender}
 ASSETS = {"/openapi.json", "/", "/docs", "/docs-assets"}
 """What the documentation page is made of; it tells nothing that the source does not."""
 
@@ -49,7 +50,7 @@ async def test_every_endpoint_names_its_rule(world: World) -> None:
         named = {one.call for one in route.dependant.dependencies if one.name is not None}
         if not RULES & named:
             without.append(route.path)
-        assert auth.authenticate in asked(route.dependant), route.path
+        assert {auth.authenticate, trialresults.sender} & asked(route.dependant), route.path
     assert not without
     assert seen == {path for _, path in TABLE}
 
@@ -137,7 +138,7 @@ async def test_a_token_limited_to_another_queue_is_good_for_nothing_here(
     kind = {"ann": "user", "eye": "viewer"}[role]
     narrow = await client_of(world, "narrow", kind, role, queues=["default"])
     expected = own(role) | {row: "-" for row in TABLE if row[1].startswith(JOB)}
-    expected["POST", JOBS] = "F"
+    expected |= {("POST", JOBS): "F", ("POST", f"{JOB}/results"): "?"}
     if role == "eye":
         actions = ("update", "pause", "resume", "scale", "resubmit")  # a viewer is told before anything is looked at
         expected |= {("DELETE", JOB): "F", ("POST", f"{JOB}/exec"): "F"} | {

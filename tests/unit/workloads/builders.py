@@ -212,11 +212,12 @@ class World:
                 del self.objects[key]
 
     def _record(self, secret: dict[str, Any]) -> None:
-        from t9ksched.workloads.keypair import on_record
+        from t9ksched.workloads.keypair import digest_of, is_token, on_record
 
         (holder,) = secret["metadata"]["ownerReferences"]
         key = holder["kind"], holder["name"]
-        self.objects[key] = on_record(self.objects[key], secret)
+        digest = digest_of(secret["metadata"]["name"]) if is_token(secret) else ""
+        self.objects[key] = on_record(self.objects[key], secret, digest)
 
     def _create(self, thing: dict[str, Any]) -> bool:
         """Whether it is there now and is ours."""

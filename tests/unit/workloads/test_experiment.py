@@ -53,12 +53,17 @@ def test_trials_are_jobs_with_their_parameters() -> None:
     (entry,) = job["spec"]["replicaSpecs"]
     (main,) = entry["template"]["spec"]["containers"]
     assert main["args"] == ["train.py", f"--lr={parameters['lr']}", "$$(parameter.lr)", "$(HOME)"]
-    env = {each["name"]: each["value"] for each in main["env"]}
+    env = {each["name"]: each.get("value") for each in main["env"]}
     assert (env["T9KSCHED_TRIAL"], json.loads(env["T9KSCHED_TRIAL_PARAMETERS"])) == ("1", parameters)
     assert job["spec"]["scheduler"] == block("a100", 3)
     assert entry["template"]["metadata"]["labels"]["tensorstack.dev/trial"] == "1"
     assert job["metadata"]["ownerReferences"][0]["name"] == "hpo"
     assert validate(job) == []
+    (token,) = (each for each in main["env"] if each["name"] == "T9KSCHED_RESULTS_TOKEN")
+    secret = world.objects["Secret", token["valueFrom"]["secretKeyRef"]["name"]]
+    assert job["metadata"]["annotations"]["tensorstack.dev/results-token-sha256"]
+    path = "/apis/v1/workloads/lab/pytorchtrainingjob/hpo-1/results"
+    assert secret["metadata"]["annotations"] == {"tensorstack.dev/results-path": path}
     assert parameters != world.trial(0)["parameters"]
 
 
@@ -83,9 +88,24 @@ def test_the_last_words_of_the_leader_are_the_result() -> None:
     assert (world.condition("Completed"), world.condition("Failed")) == ("True", "False")
     assert world.status["trialCounts"]["succeeded"] == 3
     assert not world.plan()
+    assert {kind for kind, _ in world.objects} == {KIND}  # tokens have gone with their trials
     assert world.reasons()[-1] == "Completed"
     del world.objects[KIND, "hpo-1"]
     assert not world.plan()  # its result stays on record
+
+
+def test_a_token_of_a_try_that_did_not_end_is_made_anew() -> None:
+    world = Trials(experiment(trialConcurrency=1))
+    world.carry_out(world.plan(), 2)  # the status and the ConfigMap
+    (holder,) = (each for (kind, _), each in world.objects.items() if kind == "ConfigMap")
+    world.settle()
+    assert world.objects["ConfigMap", "hpo-0-trial"]["metadata"]["uid"] != holder["metadata"]["uid"]
+    before = world.job(0)["metadata"]["annotations"]
+    del world.objects["ConfigMap", "hpo-0-trial"]
+    world.collect()
+    world.settle()
+    assert [kind for kind, _ in world.objects].count("Secret") == 1
+    assert world.job(0)["metadata"]["annotations"] == before
 
 
 def test_trials_that_fail_count_and_an_experiment_without_a_result_has_failed() -> None:

@@ -67,6 +67,12 @@ class Machine(RuleBasedStateMachine):
             else:
                 del self.world.objects[job["kind"], job["metadata"]["name"]]
 
+    @rule(which=st.integers(0, 5))
+    def a_token_is_lost(self, which: int) -> None:
+        if found := sorted(name for kind, name in self.world.objects if kind == "ConfigMap"):
+            del self.world.objects["ConfigMap", found[which % len(found)]]
+            self.world.collect()
+
     @rule(on=st.booleans())
     def pause_or_resume(self, on: bool) -> None:
         self.world.obj["spec"]["runMode"] = {"pause": {"enabled": on}}
@@ -105,6 +111,7 @@ class Machine(RuleBasedStateMachine):
         assert not world.plan()
         assert world.status["phase"] in OVER
         assert not {"Pending", "Running"} & set(world.phases())
+        assert not [key for key in world.objects if key[0] in ("ConfigMap", "Secret")]
         if world.status["phase"] == "DONE":
             wanted = world.obj["spec"]["maxTrialNum"]
             grid = world.obj["spec"]["tuner"]["builtinTunerName"] == "GridSearch"

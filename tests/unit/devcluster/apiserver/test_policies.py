@@ -43,6 +43,14 @@ META = {"name": "x", "namespace": "lab", "labels": {"a": "b"}}
 EXPANSION = expand(mpi_v1(replicas=1))
 CONFIG = EXPANSION.configmaps[0]
 SECRET = with_keys(EXPANSION.secrets[0], {"metadata": {"uid": "u"}}, "PRIVATE", "PUBLIC")
+TOKEN: Object = {
+    "type": "Opaque",
+    "metadata": {
+        **SECRET["metadata"],
+        "name": "hpo-0-uid-results",
+        "ownerReferences": [{"kind": "ConfigMap", "name": "hpo-0-trial"}],
+    },
+}
 READY = {"type": "Ready", "status": "True"}
 POD: Object = {
     "metadata": META,
@@ -167,6 +175,7 @@ ADMITTED: list[tuple[str, str, str, Object | None, Object | None]] = [
     (CONTROLLER, "CREATE", "configmaps", CONFIG, None),
     (CONTROLLER, "UPDATE", "configmaps", but(CONFIG, data={}), CONFIG),
     (CONTROLLER, "CREATE", "secrets", SECRET, None),
+    (CONTROLLER, "CREATE", "secrets", TOKEN, None),
     (CONTROLLER, "CREATE", "pods", OWNED, None),
     (CONTROLLER, "DELETE", "pods", None, OWNED),
     (CONTROLLER, "CREATE", "scheduler.tensorstack.dev:podgroups", EXPANSION.podgroup, None),
@@ -339,6 +348,7 @@ DENIED: list[tuple[str, str, str, Object | None, Object | None, str]] = [
     (CONTROLLER, "CREATE", "secrets", but(SECRET, type="Opaque"), None, "no other Secret"),
     (CONTROLLER, "CREATE", "secrets", but(SECRET, metadata__name="token"), None, "no other Secret"),
     (CONTROLLER, "CREATE", "secrets", but(SECRET, metadata__ownerReferences=None), None, "no other Secret"),
+    (CONTROLLER, "CREATE", "secrets", but(TOKEN, metadata__name="hpo-0"), None, "no other Secret"),
     (CONTROLLER, "UPDATE", "secrets", SECRET, SECRET, "no other Secret"),
     (CONTROLLER, "DELETE", "secrets", None, SECRET, "no other Secret"),
     (API, "CREATE", "pods", but(POD, spec__nodeName="n"), None, "names its node"),

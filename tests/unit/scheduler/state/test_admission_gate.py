@@ -14,9 +14,10 @@ from t9ksched.model.reasons import Code
 from t9ksched.scheduler.observe.informers import decoder
 from t9ksched.scheduler.state.admission_gate import NAMING_NS
 from t9ksched.scheduler.state.namespaces import NamespaceObject
-from t9ksched.scheduler.state.objects import PodGroupObject
+from t9ksched.scheduler.state.objects import JobObject, PodGroupObject
 from t9ksched.scheduler.state.state import ClusterState
 from t9ksched.store.acceptances import Acceptance
+from t9ksched.workloads.registry import KINDS
 from tests.feeds import taken
 from tests.unit.scheduler.state.test_advance_book import known
 from tests.unit.scheduler.state.test_state import NOW, decide, node, pod
@@ -270,3 +271,20 @@ def test_an_owner_in_another_namespace_is_none() -> None:
     state.upsert_group(owned_group())
     state.upsert_pod(owned_pod("p"))
     assert outcome(state) == (False, {Code.SUBMITTER_UNKNOWN})
+
+
+def test_who_submitted_an_experiment_submitted_its_trials() -> None:
+    state = cluster(Members(users=frozenset({"ann"})))
+    space(state)
+    above = {"apiVersion": "tensorstack.dev/v1beta1", "kind": "AutoTuneExperiment", "name": "hpo", "uid": "hpo"}
+    meta = {"name": "job", "namespace": "ns", "uid": "job", "ownerReferences": [above | {"controller": True}]}
+    trial = decoder(JobObject)({"metadata": meta, "spec": {}})
+    state.owners.upsert(trial, KINDS["PyTorchTrainingJob"].resource, ours=True)
+    state.upsert_group(owned_group())
+    state.upsert_pod(owned_pod("a"))
+    assert outcome(state) == (False, {Code.SUBMITTER_UNKNOWN})
+    state.accept(accepted("hpo"))
+    assert outcome(state)[0]
+    assert state.owners.works("hpo") == ("job",)
+    state.owners.remove("job")
+    assert state.owners.works("hpo") == ()
