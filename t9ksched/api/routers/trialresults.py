@@ -73,7 +73,7 @@ async def send(
     services: Given,
     token: Annotated[str, Depends(sender)],
 ) -> Response:
-    whose = f"trials at {request.client.host if request.client is not None else 'no address'}"
+    whose = ":".join(("trial", request.client.host if request.client is not None else ""))
     services.allowances.request(whose)
     job, resource = await _job(services, namespace, kind, name, token)
     value, step = _result(await services.bodies.mapping(request, whose))
