@@ -20,12 +20,13 @@ from t9ksched.workloads.gangform import Foreign
 from t9ksched.workloads.gangs import at as at_keys
 from t9ksched.workloads.gangs import role_of
 from t9ksched.workloads.kind import Kind
-from t9ksched.workloads.parts import OWNER_NAME_LABEL
+from t9ksched.workloads.parts import OWNER_NAME_LABEL, OWNER_UID_LABEL
 from t9ksched.workloads.phase import ending, phase
 from t9ksched.workloads.registry import CONTROLLED, KINDS
 
 Object = dict[str, Any]
 _CONTROLLED: Final = frozenset(row.name for row in CONTROLLED)
+_DEPLOYING: Final = frozenset(row.name for row in CONTROLLED if row.deploys)
 _COMPLETION_INDEX: Final = "batch.kubernetes.io/job-completion-index"
 _DEFAULT_CONTAINER: Final = "kubectl.kubernetes.io/default-container"
 _INDICES: Final = tuple({row.foreign.index for row in KINDS.values() if row.foreign is not None and row.foreign.index})
@@ -153,7 +154,10 @@ async def _read(kube: ClusterPort, job: Mapping[str, Any]) -> list[Object]:
     selectors |= dict.fromkeys(_CONTROLLED, f"{OWNER_NAME_LABEL}={name}")
     if (foreign := KINDS[kind].foreign if kind in KINDS else None) is not None:
         return await _of_foreign(kube, foreign, job)
+    selectors |= dict.fromkeys(_DEPLOYING, f"{OWNER_UID_LABEL}={uid}")
     listed = await kube.list(PODS, namespace, label_selector=selectors.get(kind, ""))
+    if kind in _DEPLOYING:  # their owners are ReplicaSets
+        return list(listed.items)
     if kind == "PodGroup":
         return [pod for pod in listed.items if pod["spec"].get("schedulerName") == SCHEDULER_NAME]
     return [pod for pod in listed.items if _owner(pod) == uid]

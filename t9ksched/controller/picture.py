@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
 from t9ksched.workloads.actions import Children, Object, metadata, name_of, uid_of
+from t9ksched.workloads.parts import COMPONENT_LABEL, OWNER_NAME_LABEL, OWNER_UID_LABEL
+from t9ksched.workloads.registry import CONTROLLED
 
 _GONE_REMEMBERED: Final = 4096
 """Deletions remembered for the case that the answer to a creation comes after them."""
@@ -68,6 +70,7 @@ class Owned:
 
     def __init__(self, kinds: tuple[str, ...], changed: Callable[[Key], None]) -> None:
         self._kinds = kinds
+        self._deploying = {row.name.lower(): row.name for row in CONTROLLED if row.deploys}
         self._changed = changed
         self._by_owner: dict[str, dict[str, Object]] = {}
         self._owner_of: dict[str, str] = {}
@@ -146,7 +149,16 @@ class Owned:
 
     def _controller(self, obj: Object) -> Object | None:
         owners = metadata(obj).get("ownerReferences") or ()
-        return next((each for each in owners if each.get("controller") and each.get("kind") in self._kinds), None)
+        found = next((each for each in owners if each.get("controller") and each.get("kind") in self._kinds), None)
+        return found if found is not None or obj["kind"] != "Pod" else self._above(obj)
+
+    def _above(self, pod: Object) -> Object | None:
+        """The workload of a pod that a Deployment of it made, by its labels: users may write them, and what such a pod
+        is counts for the workload's status alone.
+        """
+        labels = metadata(pod).get("labels") or {}
+        kind, uid = self._deploying.get(str(labels.get(COMPONENT_LABEL))), labels.get(OWNER_UID_LABEL)
+        return {"kind": kind, "name": labels.get(OWNER_NAME_LABEL), "uid": uid} if kind and uid else None
 
     def _tell(self, obj: Object, owner: Object) -> None:
         self._changed(Key(owner["kind"], str(metadata(obj).get("namespace", "")), owner["name"]))

@@ -53,6 +53,7 @@ _CHILDREN: Final = (
     resources.CONFIGMAPS,
     KINDS[boards.KIND].resource,
     *(KINDS[kind].resource for kind in TRIAL_KINDS),
+    resources.DEPLOYMENTS,
 )
 
 

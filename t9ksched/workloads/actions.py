@@ -25,12 +25,15 @@ class Expansion:
     secrets: tuple[Object, ...] = ()
     boards: tuple[Object, ...] = ()
     jobs: tuple[Object, ...] = ()
+    makers: tuple[Object, ...] = ()
+    """Objects of which other controllers make pods: Deployments."""
 
     @property
     def companions(self) -> tuple[Object, ...]:
         """Everything but the pods, in the order of creation: pods need these to be there."""
         group = (self.podgroup,) if self.podgroup else ()
-        return (*group, *self.services, *self.configmaps, *self.secrets, *self.boards, *self.jobs)
+        others = (*self.boards, *self.jobs, *self.makers)
+        return (*group, *self.services, *self.configmaps, *self.secrets, *others)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +110,12 @@ def owned_by(obj: Mapping[str, Any], owner_uid: str) -> bool:
     return any(owner.get("controller") and owner.get("uid") == owner_uid for owner in owners)
 
 
+def key_of(obj: Mapping[str, Any]) -> tuple[str, str, str]:
+    """What tells apart the objects of one namespace: API group, kind and name."""
+    return str(obj.get("apiVersion", "")).rpartition("/")[0], str(obj["kind"]), name_of(obj)
+
+
 def missing(wanted: tuple[Object, ...], present: tuple[Object, ...]) -> tuple[Object, ...]:
     """Those of `wanted` of whose kind and name nothing is present."""
-    there = {(each["kind"], name_of(each)) for each in present}
-    return tuple(each for each in wanted if (each["kind"], name_of(each)) not in there)
+    there = {key_of(each) for each in present}
+    return tuple(each for each in wanted if key_of(each) not in there)

@@ -128,5 +128,23 @@ CHANGES: Final[Mapping[str, tuple[Change, ...]]] = {
         Change("scheduler", When.ANY_TIME, _ANEW + ", in the new queue"),
         _SUSPEND,
     ),
+    "Explorer": (
+        *(Change(field, When.ANY_TIME, _ANEW) for field in ("storageName", "image", "codeServerImage", "resources")),
+        Change("storageType", When.ANY_TIME, "`pvc` is the only one"),
+        Change("scheduler", When.ANY_TIME, _ANEW + ", in the new queue"),
+        _SUSPEND,
+    ),
+    "SimpleMLService": (
+        Change("scheduler.t9kScheduler", When.NEVER, "whether t9ksched places the pods: delete it and submit it again"),
+        Change("scheduler.t9kScheduler.queue", When.ANY_TIME, "all pods end, and are made anew in the new queue"),
+        Change("scheduler.t9kScheduler.priority", When.ANY_TIME, "counts once it is scaled to 0 and up again"),
+        Change("replicas", When.ANY_TIME, "pods are added, or deleted; 0 deletes all"),
+        *(
+            Change(field, When.ANY_TIME, "pods are replaced as `strategy` says")
+            for field in ("tensorflow", "pytorch", "custom", "storage")
+        ),
+        Change("strategy", When.ANY_TIME, "counts for what is replaced from then on"),
+        Change("service", When.ANY_TIME, "the Service follows"),
+    ),
 }
 """By kind, every field of its spec."""

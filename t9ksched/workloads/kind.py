@@ -45,12 +45,14 @@ class Scale:
         least: to the smallest number; empty: 1.
         most: to the largest number; empty: any.
         enabled: to a flag without which it cannot be scaled.
+        pauses: whether it may be scaled to 0, which is how it is paused.
     """
 
     path: tuple[str, ...]
     least: tuple[str, ...] = ()
     most: tuple[str, ...] = ()
     enabled: tuple[str, ...] = ()
+    pauses: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +73,7 @@ class Kind:
         stop: how an object is stopped; None for a kind that can only be deleted.
         scale: how it is scaled while it runs; None for a kind that is not.
         endless: whether its pods are replaced until it is stopped.
+        deploys: whether Deployments and the like of our controller make its pods, which are one group of it then.
         gang: how its pods form a gang, of a kind that others turn into pods; None where each is placed by itself.
         foreign: what is particular to a kind of another project: its queue is named by a label or an annotation of the
             object, and clusters may not have it.
@@ -88,6 +91,7 @@ class Kind:
     stop: Stop | None = None
     scale: Scale | None = None
     endless: bool = False
+    deploys: bool = False
     gang: "GangForm | None" = None
     foreign: "Foreign | None" = None
     phases: tuple[tuple[str, str], ...] = ()

@@ -23,6 +23,10 @@ from t9ksched.workloads.jobspec import Override, ReplicaType, RunMode
 COMPONENT_LABEL = "tensorstack.dev/component"
 COMPONENT_TYPE_LABEL = "tensorstack.dev/component-type"
 OWNER_NAME_LABEL = "tensorstack.dev/owner-name"
+OWNER_UID_LABEL = "tensorstack.dev/owner-uid"
+"""On pods that another controller makes for a workload: whose they are in the end."""
+MADE_FROM_ANNOTATION: Final = "tensorstack.dev/made-from"
+"""On an object that makes pods: a hash of the part of its spec that a controller decided."""
 IDLE: Final = Override(command=("sleep", "inf"))
 """What replicas run in debug mode."""
 

@@ -44,6 +44,7 @@ _EXPERIMENT_PHASES: Final = (
     ("TIMEOUT", "Failed"),
     ("ERROR", "Failed"),
 )
+_REPLICAS: Final = Scale(("spec", "replicas"), pauses=True)
 _PARALLEL: Final = Scale(("spec", "parallelism"), most=("spec", "completions"))
 
 
@@ -99,10 +100,14 @@ ROWS: Final = (
     ),
     Kind(
         _platform("SimpleMLService"),
-        "services:read_simple_ml_service",
+        "simpleml:read",
         short=("smls",),
+        controller="simpleml:CONTROLLER",
+        followed="job",
         stop=_TO_NOTHING,
+        scale=_REPLICAS,
         endless=True,
+        deploys=True,
     ),
     Kind(_platform("MLService"), "services:read_ml_service", short=("mls",), stop=_PAUSED_WORD, endless=True),
     Kind(
@@ -114,7 +119,15 @@ ROWS: Final = (
         stop=_SUSPENDED,
         endless=True,
     ),
-    Kind(_platform("Explorer"), "services:read_generated", endless=True),
+    Kind(
+        _platform("Explorer"),
+        "explorer:read",
+        short=("ex",),
+        controller="explorer:CONTROLLER",
+        followed="job",
+        stop=_SUSPENDED,
+        endless=True,
+    ),
     Kind(_platform("VirtualServer"), "services:read_generated", short=("vs",), endless=True),
     Kind(_platform("Project"), "services:read_nothing", ("spec", "defaultScheduler")),
     Kind(

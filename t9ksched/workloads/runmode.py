@@ -43,7 +43,7 @@ def scaled(obj: Mapping[str, Any], kind: Kind, replicas: int) -> tuple[Object, i
     if scale.enabled and _at(obj, scale.enabled) is not True:
         raise NotScalable(f"only a {kind.name} with {'.'.join(scale.enabled)} can be scaled, and this one has it not")
     low, high = (_at(obj, path) if path else None for path in (scale.least, scale.most))
-    least = low if isinstance(low, int) else 1
+    least = low if isinstance(low, int) else 0 if scale.pauses else 1
     if replicas < least or (isinstance(high, int) and replicas > high):
         told = f"from {least} to {high}" if isinstance(high, int) else f"{least} or more"
         raise Invalid.at("replicas", f"{replicas} is out of range: this job may have {told}")

@@ -163,7 +163,7 @@ def _status(
         **old,
         "phase": "Paused" if server.suspended else shown,
         "conditions": conditions.as_list(),
-        "url": server.url,
+        **({"url": server.url} if server.url else {}),
         "record": record.write(),
     }
     status.pop("pod", None)

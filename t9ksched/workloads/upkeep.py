@@ -9,9 +9,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from t9ksched.workloads.actions import Object, metadata, missing, name_of
+from t9ksched.workloads.actions import Object, key_of, metadata, missing
 from t9ksched.workloads.boards import FIELDS as BOARD_FIELDS
 from t9ksched.workloads.job import Job
+from t9ksched.workloads.parts import MADE_FROM_ANNOTATION
 from t9ksched.workloads.phase import is_terminating
 
 _FIELDS: Final[Mapping[str, tuple[tuple[str, ...], ...]]] = {
@@ -23,7 +24,7 @@ _FIELDS: Final[Mapping[str, tuple[tuple[str, ...], ...]]] = {
     "TensorFlowTrainingJob": (),
     "XGBoostTrainingJob": (),
 }
-_DELETED: Final = frozenset({"Service", "ConfigMap", "TensorBoard"})
+_DELETED: Final = frozenset({"Service", "ConfigMap", "TensorBoard", "Deployment"})
 """Kinds that a workload may cease to need; a PodGroup stays as long as it does."""
 _DEFAULTS: Final[Mapping[tuple[str, ...], Any]] = {("spec", "type"): "ClusterIP", ("spec", "priority"): 0}
 _WITH_NODE_PORTS: Final = ("NodePort", "LoadBalancer")
@@ -48,13 +49,13 @@ class Upkeep:
 
 def upkeep(wanted: tuple[Object, ...], present: tuple[Object, ...]) -> Upkeep:
     """The actions that bring the existing companions to the wanted ones. One that is being deleted is left alone."""
-    there = {(each["kind"], name_of(each)): each for each in present}
+    there = {key_of(each): each for each in present}
     update = []
     for each in wanted:
-        found = there.get((each["kind"], name_of(each)))
+        found = there.get(key_of(each))
         if found is not None and (better := follow(found, each)) is not None:
             update.append(better)
-    needed = {(each["kind"], name_of(each)) for each in wanted}
+    needed = {key_of(each) for each in wanted}
     delete = [
         each
         for key, each in there.items()
@@ -80,7 +81,11 @@ def without(job: Job, lost: Mapping[str, int]) -> Job:
 
 def follow(found: Object, wanted: Object) -> Object | None:
     """The found object as it must be; None if it is so already, is being deleted, or is of a kind left as it is."""
-    if is_terminating(found) or wanted["kind"] not in _FIELDS:
+    if is_terminating(found):
+        return None
+    if MADE_FROM_ANNOTATION in (metadata(wanted).get("annotations") or {}):
+        return _remade(found, wanted)
+    if wanted["kind"] not in _FIELDS:
         return None
     better = copy.deepcopy(found)
     changed: set[str] = set()
@@ -100,6 +105,33 @@ def follow(found: Object, wanted: Object) -> Object | None:
         for field in _OF_TYPE if better["spec"].get("type") not in _WITH_NODE_PORTS else ():
             better["spec"].pop(field, None)
     return better if changed else None
+
+
+def _remade(found: Object, wanted: Object) -> Object | None:
+    """The same for an object that makes pods: the server fills in much of its spec, so that only the mark of what it
+    was made from, and what decides who places its pods, are compared.
+    """
+    better = copy.deepcopy(found)
+    meta, spec = better["metadata"], better["spec"]
+    labels = metadata(wanted).get("labels") or {}
+    meta["labels"] = {**(meta.get("labels") or {}), **labels}
+    mark = metadata(wanted)["annotations"][MADE_FROM_ANNOTATION]
+    if (metadata(found).get("annotations") or {}).get(MADE_FROM_ANNOTATION) != mark or _strays(found, wanted):
+        meta["annotations"] = {**(meta.get("annotations") or {}), MADE_FROM_ANNOTATION: mark}
+        spec.update(copy.deepcopy(wanted["spec"]))
+    if "replicas" in wanted["spec"]:
+        spec["replicas"] = wanted["spec"]["replicas"]
+    return better if better != found else None
+
+
+def _strays(found: Object, wanted: Object) -> bool:
+    """Whether the pods that it makes are no longer those of the wanted object."""
+    ours, theirs = _at(wanted, ("spec", "template")) or {}, _at(found, ("spec", "template")) or {}
+    labels = _at(theirs, ("metadata", "labels")) or {}
+    if any(labels.get(key) != value for key, value in (_at(ours, ("metadata", "labels")) or {}).items()):
+        return True
+    place = ("spec", "schedulerName")
+    return bool(_at(ours, place)) and _at(ours, place) != _at(theirs, place)
 
 
 def _at(obj: Mapping[str, Any], path: tuple[str, ...]) -> Any:

@@ -66,7 +66,9 @@ _RIGHTS: Final = (
 async def pause(namespace: str, kind: str, name: str, services: Given, caller: Actor) -> Response:
     resource, row, obj, job = await _owned(services, caller, namespace, kind, name)
     if not runmode.can_pause(row):
-        raise Problem("Conflict", f"a {row.name} cannot be paused", remedy="cancel it, and submit it again later")
+        zero = row.scale is not None and row.scale.pauses
+        remedy = "scale it to 0 replicas" if zero else "cancel it, and submit it again later"
+        raise Problem("Conflict", f"a {row.name} cannot be paused", remedy=remedy)
     if job["phase"] in FINISHED:
         raise Problem("Conflict", f"{row.name}/{name} is {job['phase']}: there is nothing to pause")
     _not_admitted_elsewhere(obj, row, name)

@@ -136,7 +136,10 @@ ROLES: Final[dict[str, tuple[Rule, ...]]] = {
             "follows what a job no longer needs, or needs otherwise",
         ),
         Rule(
-            SCHEDULER_GROUP, ("podgroups",), ("get", *_FOLLOW, "create", "update"), "makes a job's gang, and keeps it"
+            SCHEDULER_GROUP,
+            ("podgroups",),
+            ("get", *_FOLLOW, "create", "update", "delete"),
+            "makes a job's gang, and keeps it; makes that of a service anew in another queue",
         ),
         Rule(
             PLATFORM_GROUP,
@@ -149,6 +152,12 @@ ROLES: Final[dict[str, tuple[Rule, ...]]] = {
             tuple(sorted(KINDS[kind].resource.plural for kind in TRIAL_KINDS)),
             ("get", "create", "update", "delete"),
             "makes the trials of an experiment, pauses and stops them",
+        ),
+        Rule(
+            "apps",
+            ("deployments",),
+            ("get", *_FOLLOW, "create", "update"),
+            "makes the Deployment of a service, and keeps it",
         ),
         Rule("", ("events",), ("create", "patch"), "tells how a job goes"),
         _LEASE,

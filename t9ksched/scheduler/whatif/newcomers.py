@@ -239,7 +239,7 @@ def _parts(item: Submitted, at: int, now: int) -> _Parts:
         made = expand(obj)
         if made.jobs:  # the first of an experiment's trials stands for it
             made = expand({**made.jobs[0], "metadata": {**made.jobs[0]["metadata"], "uid": uid}})
-        pods: Sequence[Object] = made.pods
+        pods: Sequence[Object] = made.pods or _of_makers(made.makers)
         if made.podgroup is not None:
             part.group = msgspec.convert(_with_uid(made.podgroup, f"{uid}-group", now), PodGroupObject)
     elif kind.name == "PodGroup":
@@ -256,6 +256,19 @@ def _parts(item: Submitted, at: int, now: int) -> _Parts:
                 pod["metadata"]["labels"] = {**(pod["metadata"].get("labels") or {}), GROUP_LABEL: group.metadata.name}
     part.pods = [decode_pod(_with_uid(pod, f"{uid}-{nth}", now)) for nth, pod in enumerate(pods)]
     return part
+
+
+def _of_makers(makers: Sequence[Object]) -> list[Object]:
+    """The pods that Deployments will make."""
+    return [
+        {
+            "metadata": {**maker["spec"]["template"]["metadata"], "name": f"{maker['metadata']['name']}-{nth}"}
+            | {key: maker["metadata"][key] for key in ("namespace", "ownerReferences")},
+            "spec": maker["spec"]["template"]["spec"],
+        }
+        for maker in makers
+        for nth in range(maker["spec"].get("replicas", 1))
+    ]
 
 
 def _foreign_group(obj: Object, kind: Kind, uid: str, now: int) -> PodGroupObject | None:

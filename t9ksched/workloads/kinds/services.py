@@ -1,4 +1,4 @@
-"""Platform services (read only): SimpleMLService, MLService, Explorer, VirtualServer and the like.
+"""Platform services (read only): MLService, Explorer, VirtualServer and the like.
 
 Pods that a kind's controller makes up are counted by the resources the user gave, as far as the object shows any.
 """
@@ -6,22 +6,6 @@ Pods that a kind's controller makes up are counted by the resources the user gav
 from t9ksched.workloads.fields import Field
 from t9ksched.workloads.podspec import check_resources, generated_template, read_pod_spec
 from t9ksched.workloads.shape import Template
-
-
-def read_simple_ml_service(root: Field) -> list[Template]:
-    """A Deployment behind it; the pod is the user's own only with `custom` (also in its older place)."""
-    spec = root["spec"]
-    replicas = spec["replicas"].whole(1)
-    frameworks = [name for name in ("tensorflow", "pytorch", "custom") if spec[name].present]
-    if len(frameworks) != 1:
-        given = " and ".join(frameworks) or "none of them"
-        spec.fault(f"gives {given}: give exactly one of tensorflow, pytorch and custom")
-    if "custom" in frameworks:
-        custom = spec["custom"]
-        pod = custom["spec"] if custom["spec"].present else custom
-        return [read_pod_spec(pod, custom["metadata"], "", replicas)]
-    framework = spec[frameworks[0]] if frameworks else spec
-    return [generated_template(framework, "server", framework["resources"], "", replicas)]
 
 
 def read_ml_service(root: Field) -> list[Template]:

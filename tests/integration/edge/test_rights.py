@@ -29,6 +29,7 @@ from t9ksched.kube.resources import (
     CLUSTERROLEBINDINGS,
     CLUSTERROLES,
     CONFIGMAPS,
+    DEPLOYMENTS,
     EVENTS,
     NODES,
     PODGROUPS,
@@ -66,10 +67,12 @@ from tests.unit.workloads.builders import (
     container,
     deepspeed,
     experiment,
+    explorer,
     generic,
     mpi_v1,
     notebook,
     pytorch,
+    simple_ml,
     template,
     tensorboard,
     tensorflow,
@@ -108,7 +111,9 @@ def test_nothing_is_granted_wholesale() -> None:
             assert right.resource not in ("pods/exec", "pods/attach", "pods/portforward", "serviceaccounts/token"), (
                 right
             )
-            assert right.group != "apps" or right.verb in ("get", "list", "watch") or "/scale" in right.resource, right
+            if right.group == "apps" and "/scale" not in right.resource:
+                made = role == CONTROLLER and right.resource == "deployments"
+                assert right.verb in ("get", "list", "watch", *(("create", "update", "delete") if made else ())), right
 
 
 @dataclass
@@ -321,6 +326,8 @@ async def durations(stage: Stage, queue: str) -> None:
             if kind == "ColossalAIJob":
                 body["spec"] = {"worker": {"template": {"spec": pod["spec"]}, "command": ["x"]}}
             body["spec"] |= {"template": {"spec": pod["spec"]}} if kind == "Notebook" else {}
+            body["spec"] |= {"storageName": "x"} if kind == "Explorer" else {}
+            body["spec"] |= {"custom": {"spec": pod["spec"]}} if kind == "SimpleMLService" else {}
         made = await client.create(res, body)
         if group not in ("apps", "batch"):
             owner = {"apiVersion": res.api_version, "kind": kind, "name": name, "uid": made["metadata"]["uid"]}
@@ -335,7 +342,7 @@ async def jobs(stage: Stage, queue: str) -> None:
     world = stage.world
     quick = {"devcluster.tensorstack.dev/run-seconds": "0.2"}
     made = []
-    others = (generic(), tensorflow(worker=1), xgboost(master=1), deepspeed(gpu=0), colossal_v1(1))
+    others = (generic(), tensorflow(worker=1), xgboost(master=1), deepspeed(gpu=0), colossal_v1(1), explorer())
     for job in (mpi_v1(replicas=1), pytorch(replicas=1), notebook(), *others):
         job["metadata"] = {"name": job["metadata"]["name"], "namespace": "default"}
         job["spec"]["scheduler"]["t9kScheduler"]["queue"] = queue
@@ -446,6 +453,30 @@ async def edits(stage: Stage, queue: str) -> None:
     await world.gone(CONFIGMAPS, door)
 
 
+async def moves(stage: Stage, queue: str) -> None:
+    """A service moves to another queue, and one meets a Deployment of its name."""
+    world, name = stage.world, "served"
+    await stage.store.queues.create("elsewhere", {}, world.queue_spec, {"everyone": True})
+    labels = {"app": "other"}
+    template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+    spec: Object = {"replicas": 0, "selector": {"matchLabels": labels}, "template": template}
+    head = {"name": "taken", "namespace": "default"}
+    await world.client.create(
+        DEPLOYMENTS, {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": head, "spec": spec}
+    )
+    one, two = simple_ml(storage=None, replicas=1), simple_ml(storage=None, replicas=1)
+    for each, called in ((one, name), (two, "taken")):
+        each["metadata"] = {"name": called, "namespace": "default"}
+        each["spec"]["scheduler"]["t9kScheduler"]["queue"] = queue
+    await world.create(one, two)
+    await world.event("NameTaken", "taken")
+    await world.until(of(one), name, lambda each: (each.get("status") or {}).get("phase") == "Running")
+    block = {"scheduler": {"t9kScheduler": {"queue": "elsewhere"}}}
+    await world.client.patch(of(one), name, "default", {"spec": block})
+    await world.until(PODGROUPS, name, lambda each: each["spec"]["queue"] == "elsewhere")
+    await world.until(of(one), name, lambda each: each["status"]["phase"] == "Running")
+
+
 async def test_every_right_is_used_and_none_is_missing(stage: Stage) -> None:
     queue = "t-q"
     await serve(stage.world)
@@ -464,7 +495,7 @@ async def test_every_right_is_used_and_none_is_missing(stage: Stage) -> None:
         task = tasks.create_task(service.run())
         await service.ready.wait()
         await asyncio.gather(
-            *(play(stage, queue) for play in (gangs, volumes, queues, cordons, durations, jobs, trials, edits))
+            *(play(stage, queue) for play in (gangs, volumes, queues, cordons, durations, jobs, trials, edits, moves))
         )
         task.cancel()
     assert stage.book.refused == stage.book.denied == []
@@ -538,7 +569,9 @@ async def test_every_right_of_the_rest_service_is_used(stage: Stage, tmp_path: P
                 for job in made.body["items"]:
                     address = f"/apis/v1/workloads/{job['namespace']}/{job['kind']}/{job['name']}"
                     assert (await admin("GET", address)).status == 200, address
-                    if job["kind"] not in ("Pod", "PodGroup"):
+                    if job["kind"] == "SimpleMLService":
+                        assert (await admin("POST", f"{address}/actions/scale", {"replicas": 0})).status == 200, address
+                    elif job["kind"] not in ("Pod", "PodGroup"):
                         assert (await admin("POST", f"{address}/actions/pause")).status == 200, address
                         assert (await admin("POST", f"{address}/actions/resume")).status == 200, address
                     assert (await admin("DELETE", address)).status == 200, address

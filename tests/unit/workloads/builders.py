@@ -129,6 +129,22 @@ def experiment(tuner: str = "Random", space: Any = None, **spec: Any) -> dict[st
     return obj("AutoTuneExperiment", whole, PLATFORM, "hpo")
 
 
+def explorer(**spec: Any) -> dict[str, Any]:
+    whole = {"storageType": "pvc", "storageName": "data", "scheduler": block("a100"), **spec}
+    return obj("Explorer", whole, PLATFORM, "files")
+
+
+def simple_ml(**spec: Any) -> dict[str, Any]:
+    framework = (
+        {} if {"custom", "pytorch"} & spec.keys() else {"tensorflow": {"image": "example/tf:1", "resources": {}}}
+    )
+    if framework:
+        framework["tensorflow"]["resources"] = {"requests": {"cpu": 1, "memory": "1Gi"}}
+    store = {"pvc": {"name": "models", "subPath": "mnist"}}
+    whole = {"replicas": 2, "scheduler": block("a100", 5), "storage": store, **framework, **spec}
+    return obj("SimpleMLService", whole, PLATFORM, "digits")
+
+
 class World:
     """A job and what it owns, changed only by actions and by what a test makes of its pods."""
 
@@ -234,6 +250,31 @@ class World:
         if thing["kind"] == "Pod":
             self.created.append(thing["metadata"]["name"])
         return True
+
+    def deploy(self) -> None:
+        """The controller of Deployments: pods as the templates say, all of another template made anew at once."""
+        for deployment in [each for key, each in self.objects.items() if key[0] == "Deployment"]:
+            spec, name = deployment["spec"], deployment["metadata"]["name"]
+            uid = deployment["metadata"]["uid"]
+            mine = [key for key in self.objects if key[0] == "Pod" and self.objects[key].get("maker") == uid]
+            for key in mine:
+                pod = self.objects[key]
+                kept = int(key[1].rpartition("-")[2]) < spec["replicas"] and pod["made_from"] == spec["template"]
+                if not kept or (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed"):
+                    del self.objects[key]
+            for nth in range(spec["replicas"]):
+                if ("Pod", f"{name}-{nth}") not in self.objects:
+                    fresh = copy.deepcopy(spec["template"])
+                    head = {"name": f"{name}-{nth}", "uid": f"pod-{next(self._uids)}", "namespace": "lab"}
+                    pod = {"kind": "Pod", "spec": fresh["spec"], "metadata": {**fresh["metadata"], **head}}
+                    self.objects["Pod", f"{name}-{nth}"] = {**pod, "maker": uid, "made_from": spec["template"]}
+            ready = {"type": "Available", "status": "True", "reason": "MinimumReplicasAvailable"}
+            counts = {"replicas": spec["replicas"], "readyReplicas": spec["replicas"]}
+            deployment["status"] = {**counts, "conditions": [ready]}
+        makers = {each["metadata"]["uid"] for each in self.objects.values()}
+        for key, each in list(self.objects.items()):
+            if key[0] == "Pod" and each.get("maker", next(iter(makers), "")) not in makers:
+                del self.objects[key]
 
     # What a test makes of pods.
 

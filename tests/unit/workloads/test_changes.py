@@ -29,18 +29,27 @@ WORKLOADS: dict[str, Object] = {
         builders.obj("AutoTuneExperiment", {"maxTrialNum": 2}, builders.PLATFORM),
         builders.notebook(),
         builders.tensorboard(),
+        builders.explorer(),
+        builders.simple_ml(),
     )
 }
 PAUSE: Object = {"enabled": True}
 SAMPLES: dict[tuple[str, str], tuple[Any, Any]] = {
     ("DeepSpeedJob", "config"): tuple({"run": {"python": [name]}} for name in ("a.py", "b.py")),
     ("Notebook", "ssh"): tuple({"enabled": on, "serviceType": "NodePort"} for on in (True, False)),
+    ("SimpleMLService", "storage"): ({"pvc": {"name": "a"}}, {"s3": {"uri": "s3://a/b", "secretName": "s"}}),
     ("GenericJob", "successRules"): ([{"lead": [0]}], [{"helper": [0]}]),
     ("GenericJob", "failureRules"): ([{"lead": [0]}], [{"helper": [0]}]),
 }
 """Values of fields for which a sample made of their schema alone would not pass."""
-NEEDED = {"DeepSpeedJob": ("worker", "config"), "ColossalAIJob": ("replicaSpecs", "torchConfig")}
+NEEDED = {
+    "DeepSpeedJob": ("worker", "config"),
+    "ColossalAIJob": ("replicaSpecs", "torchConfig"),
+    "SimpleMLService": ("tensorflow", "pytorch", "custom"),
+}
 """Fields without which the workload would be refused for that."""
+INSTEAD = {("SimpleMLService", "pytorch"): "tensorflow", ("SimpleMLService", "custom"): "tensorflow"}
+"""Fields beside which another may not be."""
 
 
 @cache
@@ -103,6 +112,8 @@ def edits(kind: str, field: str) -> Iterator[tuple[Object, Object]]:
     """The workload before and after: the field is changed, added and taken away, as far as it may be missing."""
     one, other = values(kind, field)
     base = WORKLOADS[kind]
+    if (kind, field) in INSTEAD:
+        base = put(base, INSTEAD[kind, field], None)
     yield put(base, field, one), put(base, field, other)
     required = schemas()[kind]["properties"]["spec"].get("required", ())
     if field not in (*required, *NEEDED.get(kind, ())):

@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
+from t9ksched.model.names import GROUP_LABEL, QUEUE_LABEL
 from t9ksched.workloads.job import REVISION_ANNOTATION
 from t9ksched.workloads.reconcile import expand
 from t9ksched.workloads.registry import CONTROLLED
@@ -54,10 +55,19 @@ SAMPLES: dict[str, list[Object]] = {
     ],
     "Notebook": [builders.notebook()],
     "TensorBoard": [builders.tensorboard()],
+    "Explorer": [builders.explorer()],
+    "SimpleMLService": [
+        builders.simple_ml(),
+        builders.simple_ml(
+            storage={"s3": {"uri": "s3://models/x", "secretRef": {"name": "s3"}}}, service={"type": "NodePort"}
+        ),
+    ],
 }
 ENDED = ("Succeeded", "Failed")
-SERVERS = ("Notebook", "TensorBoard")
-OWNED = ("PodGroup", "Service", "ConfigMap", "TensorBoard")
+SERVERS = ("Notebook", "TensorBoard", "Explorer")
+DEPLOYED = tuple(row.name for row in CONTROLLED if row.deploys)
+ENDLESS = (*SERVERS, *DEPLOYED)
+OWNED = ("PodGroup", "Service", "ConfigMap", "TensorBoard", "Deployment")
 
 
 class Machine(RuleBasedStateMachine):
@@ -83,6 +93,8 @@ class Machine(RuleBasedStateMachine):
     def paused(self) -> bool:
         if self.kind in SERVERS:
             return bool(self.spec.get("suspend"))
+        if self.kind in DEPLOYED:
+            return self.spec.get("replicas") == 0
         return bool(self.spec.get("runMode", {}).get("pause", {}).get("enabled"))
 
     def chosen(self, which: int) -> str | None:
@@ -137,6 +149,11 @@ class Machine(RuleBasedStateMachine):
             self.world.objects[key]["spec"]["selector"] = {"app": "other"}
         elif key[0] == "TensorBoard":
             self.world.objects[key]["spec"] = {"image": "other"}
+        elif key[0] == "Deployment":
+            spec = self.world.objects[key]["spec"]
+            spec["replicas"] = 9
+            spec["template"]["spec"]["schedulerName"] = "other"
+            spec["template"]["metadata"]["labels"].pop(GROUP_LABEL, None)
         else:
             self.world.objects[key]["data"] = {}
 
@@ -150,6 +167,9 @@ class Machine(RuleBasedStateMachine):
     def pause_or_resume(self, on: bool, resize: int, debug: bool) -> None:
         if self.kind in SERVERS:
             self.spec["suspend"] = on
+            return
+        if self.kind in DEPLOYED:
+            self.spec["replicas"] = 0 if on else resize
             return
         was = self.paused
         mode = self.spec.setdefault("runMode", {})
@@ -172,6 +192,11 @@ class Machine(RuleBasedStateMachine):
         if "elastic" in self.spec:
             self.spec["elastic"] = {**self.spec["elastic"], "expectedReplicas": expected}
 
+    @rule(queue=st.sampled_from(("a100", "a40")))
+    def another_queue(self, queue: str) -> None:
+        if self.kind in ENDLESS:
+            self.spec["scheduler"] = builders.block(queue)
+
     @rule(limit=st.integers(0, 2), policy=st.sampled_from(("None", "Unfinished", "All")))
     def other_policies(self, limit: int, policy: str) -> None:
         if "cleanUpPolicy" in self.spec:
@@ -183,8 +208,11 @@ class Machine(RuleBasedStateMachine):
     def the_template_is_other(self, data: st.DataObject, count: int) -> None:
         """As under older definitions, which do not refuse it: then all pods are made anew."""
         if self.kind in SERVERS:
-            place = self.spec if self.kind == "TensorBoard" else self.spec["template"]["spec"]["containers"][0]
+            place = self.spec["template"]["spec"]["containers"][0] if self.kind == "Notebook" else self.spec
             place["image"] = f"busybox:{count}"
+            return
+        if self.kind in DEPLOYED:
+            self.spec["tensorflow"] = {**self.spec["tensorflow"], "image": f"busybox:{count}"}
             return
         for entry in self.spec.get("replicaSpecs") or ():
             policy: Any = data.draw(st.sampled_from(POLICIES))
@@ -192,6 +220,10 @@ class Machine(RuleBasedStateMachine):
                 policy = {"policy": data.draw(st.sampled_from(POLICIES[:3])), "limit": data.draw(st.integers(0, 2))}
             entry["restartPolicy"] = policy
         self._resize(count)
+
+    @rule()
+    def deployments_make_pods(self) -> None:
+        self.world.deploy()
 
     # What the controller does.
 
@@ -214,6 +246,7 @@ class Machine(RuleBasedStateMachine):
         for _ in range(4):
             world.later(100)
             world.settle()
+            world.deploy()
             for name in world.pods():
                 if self._status(name).get("phase") not in ENDED:
                     world.set_phase(name, "Running")
@@ -226,7 +259,7 @@ class Machine(RuleBasedStateMachine):
         world, status = self.world, self.world.status
         wanted = expand(world.obj)
         names = {pod["metadata"]["name"]: pod for pod in wanted.pods}
-        if status["phase"] in ENDED and self.kind not in SERVERS:
+        if status["phase"] in ENDED and self.kind not in ENDLESS:
             policy = self.spec.get("cleanUpPolicy") or self.spec.get("runPolicy", {}).get("cleanUpPolicy")
             assert policy != "All" or not world.pods()
             assert policy != "Unfinished" or all(self._status(name)["phase"] in ENDED for name in world.pods())
@@ -240,16 +273,22 @@ class Machine(RuleBasedStateMachine):
                 assert there["spec"]["selector"] == each["spec"]["selector"]
             elif each["kind"] == "ConfigMap":
                 assert there["data"] == each["data"]
-            elif each["kind"] == "TensorBoard":
+            elif each["kind"] in ("TensorBoard", "Deployment"):
                 assert there["spec"] == each["spec"]
             elif each["kind"] == "PodGroup":
                 assert 1 <= there["spec"]["minMember"] <= max(1, each["spec"]["minMember"])
-                assert [there["spec"][key] for key in ("queue", "priority")] == [
-                    each["spec"][key] for key in ("queue", "priority")
-                ]
+                settled = ("queue",) if self.kind in DEPLOYED else ("queue", "priority")
+                assert [there["spec"][key] for key in settled] == [each["spec"][key] for key in settled]
         assert {key for key in world.objects if key[0] in OWNED} == {
             (each["kind"], each["metadata"]["name"]) for each in wanted.companions if each["kind"] in OWNED
         }
+        if self.kind in DEPLOYED:
+            assert len(world.pods()) == sum(each["spec"]["replicas"] for each in wanted.makers)
+            assert {world.pod(name)["metadata"]["labels"][QUEUE_LABEL] for name in world.pods()} == {
+                self.spec["scheduler"]["t9kScheduler"]["queue"]
+            }
+            assert status["phase"] == "Running", status
+            return
         over = {
             record["name"]
             for task in status.get("tasks", ())
@@ -271,7 +310,7 @@ class Machine(RuleBasedStateMachine):
 
     @invariant()
     def what_has_ended_stays_so(self) -> None:
-        if not hasattr(self, "world") or self.kind in SERVERS:
+        if not hasattr(self, "world") or self.kind in ENDLESS:
             return
         phase = self.world.status.get("phase", "")
         if self.phase_at_end:

@@ -219,7 +219,7 @@ TABLE: list[Any] = [
         "SimpleMLService",
         obj(
             "SimpleMLService",
-            {"scheduler": block("q"), "pytorch": {"resources": {"requests": {"cpu": 2}}}},
+            {"scheduler": block("q"), "pytorch": {"image": "i", "resources": {"requests": {"cpu": 2}}}},
             PLATFORM,
         ),
         ("q", 0),
