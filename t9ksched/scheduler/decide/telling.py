@@ -1,8 +1,8 @@
 """Records after each plan why gangs wait, at a cost that follows what changed.
 
 Of thousands that wait nearly all are told the same by one plan after the other: those are passed over many at a time.
-Where nothing but numbers is another, as the most that is free on a node of a busy cluster, that is recorded once a
-second.
+Where nothing but numbers is another, as the most that is free on a node of a busy cluster, that is recorded every two
+seconds.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from t9ksched.scheduler.state.state import ClusterState
 
 _A_SLICE: Final = 200
 """Groups that get their reason before other tasks run."""
-NUMBERS_SECONDS: Final = 1.0
+NUMBERS_SECONDS: Final = 2.0
 """Seconds from one time at which other numbers are recorded to the next."""
 
 

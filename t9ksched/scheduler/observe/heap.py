@@ -4,8 +4,9 @@ Each full collection walks everything there is, and reading 140,000 pods would s
 which nothing else goes on. What was read lives as long as the process, so it is taken out of the collector's sight.
 
 So is later what survived two collections: the older objects are, the fewer of them are garbage, and nearly all garbage
-goes without the collector. Each collection is short then, however long the process runs. What is missed by that is
-little; once the process needs half as much memory again as after the last full collection, `tidy` makes another.
+goes without the collector. Each collection is short then, however long the process runs, and `tidy` makes one a second,
+between other work. What is missed by that is little; once the process needs half as much memory again as after the last
+full collection, `tidy` makes another.
 """
 
 import gc
@@ -23,10 +24,12 @@ LARGE: Final = 10_000
 
 _CALM: Final = (50_000, 20, 20)
 """Objects made between collections: the usual 700 cost a tenth of the time of binding, and find next to nothing."""
-_SHORT: Final = (10_000, 0, 1 << 30)
-"""The same of a large heap: a collection of 50,000 objects takes up to 0.1 s. Every second one walks what the one
-before left, and none walks all.
+_SELDOM: Final = (500_000, 0, 1 << 30)
+"""The same of a large heap, where `tidy` collects: one that comes when it likes finds thousands of objects that
+are gone in a moment, and takes up to 0.1 s.
 """
+_SECONDS_WHOLE: Final = 3600
+"""Seconds between two full collections at least."""
 _GROWN: Final = 1.5
 """So many times the memory that the process had after a full collection it may have before the next."""
 
@@ -52,39 +55,39 @@ class _Old:
 
     peak = 0
     """The most memory that the process had had when the last full collection was made; 0 while nothing is left out."""
+    seconds = 0
+    """How often `tidy` was called since."""
 
     @classmethod
     def begin(cls) -> None:
         """What is there is left out, and from now on what grows old."""
-        cls.end()
         gc.freeze()
-        gc.set_threshold(*_SHORT)
-        cls.peak = _peak()
-        gc.callbacks.append(cls.collected)
+        gc.set_threshold(*_SELDOM)
+        cls.peak, cls.seconds = _peak(), 0
 
     @classmethod
     def end(cls) -> None:
         """What grows old is no longer left out."""
         cls.peak = 0
-        if cls.collected in gc.callbacks:
-            gc.callbacks.remove(cls.collected)
-
-    @staticmethod
-    def collected(phase: str, info: dict[str, int]) -> None:
-        """The collector calls this before and after each collection."""
-        if phase == "stop" and info["generation"]:
-            gc.freeze()
 
 
 async def tidy() -> None:
-    """Make a full collection if the process has grown by so much that it may be worth that; called by housekeeping."""
-    if not _Old.peak or _peak() < _GROWN * _Old.peak:
+    """Collect the young garbage of a large heap, and all of it if the process has grown by so much that it may be worth
+    that; called by housekeeping once a second.
+    """
+    if not _Old.peak or not gc.isenabled():
         return
-    gc.unfreeze()
-    found = gc.collect()
-    gc.freeze()
-    _Old.peak = _peak()
-    log.info("garbage was collected, because the process had grown", found=found)
+    _Old.seconds += 1
+    if _Old.seconds >= _SECONDS_WHOLE and _peak() > _GROWN * _Old.peak:
+        gc.unfreeze()
+        found = gc.collect()
+        _Old.begin()
+        log.info("garbage was collected, because the process had grown", found=found)
+    elif _Old.seconds % 2:
+        gc.collect(0)
+    else:
+        gc.collect(1)
+        gc.freeze()
 
 
 def _peak() -> int:

@@ -1,4 +1,4 @@
-"""Why gangs wait is recorded at once, other numbers of it once a second, and nothing twice."""
+"""Why gangs wait is recorded at once, other numbers of it every two seconds, and nothing twice."""
 
 import asyncio
 from unittest.mock import Mock
@@ -36,7 +36,7 @@ class Told:
         return [call.args[0] for call in self.recorder.waits.call_args_list]
 
 
-async def test_other_numbers_are_recorded_once_a_second_and_never_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_other_numbers_are_recorded_from_time_to_time_and_never_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     told = Told()
     assert len(await told.recorded(plan(0))) == MANY
     for free in (1, 0, 1):
