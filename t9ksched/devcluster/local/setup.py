@@ -149,7 +149,7 @@ def enter(mounts: Sequence[Mount], root: str = "") -> None:
         Path("/proc/self/gid_map").write_text(f"{group} {group} 1")
     _mount("none", "/", _REC | _SLAVE)
     if root:
-        _own_root(root, [mount["target"] for mount in mounts])
+        _own_root(root, mounts)
     for mount in mounts:
         target = root + mount["target"]
         if not mount["source"]:
@@ -182,8 +182,10 @@ def _join(pid: int) -> None:
     os.chroot(".")
 
 
-def _own_root(root: str, targets: Sequence[str]) -> None:
-    """Make a root directory with all that the real one has, and the directories in which something is mounted."""
+def _own_root(root: str, mounts: Sequence[Mount]) -> None:
+    """Make a root directory with all that the real one has, and the directories and files that something is mounted
+    over.
+    """
     _mount("tmpfs", root, _NO_SUID | _NO_DEV, "tmpfs", "mode=755")
     for entry in os.scandir("/"):
         there = f"{root}/{entry.name}"
@@ -195,9 +197,15 @@ def _own_root(root: str, targets: Sequence[str]) -> None:
         else:
             Path(there).touch()
             _mount(entry.path, there, _BIND)
-    for target in targets:
-        if not os.path.exists(root + target):
-            os.makedirs(root + target)
+    for mount in mounts:
+        target = root + mount["target"]
+        if os.path.exists(target):
+            continue
+        if os.path.isfile(mount["source"]):
+            os.makedirs(os.path.dirname(target), exist_ok=True)
+            Path(target).touch()
+        else:
+            os.makedirs(target)
 
 
 def possible() -> str:
