@@ -1,7 +1,8 @@
 """A program of a job's replicas that meet by nothing but what their environment and arguments say.
 
-With TF_CONFIG each listens at its own address and calls all others. With MASTER_ADDR the master waits until every rank
-has called. Else the arguments are the replica's type, how many call the one that leads, and its address.
+With TF_CONFIG each listens at its own address and calls all others. In the place of torchrun, the one at the endpoint
+of the rendezvous waits until every other node has called. With MASTER_ADDR the master waits until every rank has
+called. Else the arguments are the replica's type, how many call the one that leads, and its address.
 """
 
 import json
@@ -59,6 +60,14 @@ def main() -> str:
             call(address, own.encode())
         answers.join(PATIENCE)
         return f"met {len(others)}"
+    options = dict(word[2:].partition("=")[::2] for word in sys.argv[1:] if word.startswith("--"))
+    if "rdzv_endpoint" in options:
+        assert not {"RANK", "WORLD_SIZE"} & os.environ.keys(), "torchrun tells its processes their ranks itself"
+        endpoint, own = options["rdzv_endpoint"], os.environ["HOSTNAME"]
+        if endpoint.startswith(f"{own}."):
+            return f"met {len(heard(listen(endpoint), int(options['nnodes']) - 1))}"
+        call(endpoint, own.encode())
+        return "called"
     if "MASTER_ADDR" in os.environ:
         address = f"{os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}"
         if os.environ["RANK"] == "0":

@@ -69,8 +69,45 @@ JOBS = [
 ]
 
 
+def test_nodes_meet_at_the_endpoint_of_torchrun(here: Up, tmp_path: Path) -> None:
+    """A stand-in for torchrun, called with the options that the controller writes."""
+    (tmp_path / "torchrun").write_text(f'#!/bin/sh\nexec {" ".join(PROGRAM)} "$@"\n')
+    (tmp_path / "torchrun").chmod(0o755)
+    asked = job("PyTorchTrainingJob", "turn", {"node": (3, [])}, torchrunConfig={"enabled": True})
+    (main,) = asked["spec"]["replicaSpecs"][0]["template"]["spec"]["containers"]
+    main["env"] = [{"name": "PATH", "value": f"{tmp_path}:/usr/local/bin:/usr/bin:/bin"}]
+    meets(here, tmp_path, asked, "turn-node-0", "met 2")
+
+
+@pytest.mark.soak
+def test_xgboost_meets_by_its_own_tracker(here: Up, tmp_path: Path) -> None:
+    pytest.importorskip("xgboost")
+    asked = job("XGBoostTrainingJob", "real", {"master": (1, []), "worker": (2, [])})
+    for entry in asked["spec"]["replicaSpecs"]:
+        (main,) = entry["template"]["spec"]["containers"]
+        main["command"] = [sys.executable, str(Path(__file__).with_name("tracked.py"))]
+    meets(here, tmp_path, asked, "real-master-0", "the sum of 3 ranks is 3")
+
+
+@pytest.mark.soak
+def test_torch_meets_by_torchrun(here: Up, tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    script = "import torch.distributed as d, torch; d.init_process_group('gloo'); t = torch.tensor([d.get_rank()]);"
+    asked = job("PyTorchTrainingJob", "torch", {"node": (3, [])}, torchrunConfig={"enabled": True})
+    (main,) = asked["spec"]["replicaSpecs"][0]["template"]["spec"]["containers"]
+    (tmp_path / "train.py").write_text(f"{script} d.all_reduce(t); print('the sum of ranks is', int(t))\n")
+    main["args"] = [str(tmp_path / "train.py")]
+    main["env"] = [{"name": "PATH", "value": f"{Path(sys.executable).parent}:/usr/local/bin:/usr/bin:/bin"}]
+    meets(here, tmp_path, asked, "torch-node-0", "the sum of ranks is 3")
+
+
 @pytest.mark.parametrize(("asked", "leader", "said"), JOBS, ids=[each["kind"] for each, _, _ in JOBS])
 def test_replicas_meet(here: Up, tmp_path: Path, asked: Json, leader: str, said: str) -> None:
+    meets(here, tmp_path, asked, leader, said)
+
+
+def meets(here: Up, tmp_path: Path, asked: Json, leader: str, said: str) -> None:
+    """Submit a job, and wait until it has succeeded and its leader has said so."""
     (tmp_path / "job.yaml").write_text(yaml.safe_dump(asked))
     made = run("submit", "-f", str(tmp_path / "job.yaml"), data_dir=here.data_dir)
     assert made.code == 0, made.err
