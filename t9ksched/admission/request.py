@@ -107,5 +107,7 @@ def least_requests(members: Collection[Mapping[str, int]], minimum: int) -> dict
     `members` are the requests of each. Each resource is summed by itself, so that the result is a lower bound of what
     any choice of members needs.
     """
+    if len(members) == 1 == minimum:
+        return {name: amount for one in members for name, amount in sorted(one.items())}
     names = sorted({name for requests in members for name in requests})
     return {name: sum(sorted(requests.get(name, 0) for requests in members)[:minimum]) for name in names}

@@ -6,7 +6,7 @@ most `Family.most` sets of label values are kept apart; further ones are counted
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final
+from typing import Any, Final
 
 import prometheus_client
 
@@ -25,7 +25,8 @@ class Meter:
         self.family = family
         self.cut = 0
         """How often something was counted as `OTHER`."""
-        self._known: set[tuple[str, ...]] = set()
+        self._known: dict[tuple[str, ...], Any] = {}
+        """What counts for each set of values: the library looks it up by a lock and a tuple of texts each time."""
         self._counter: prometheus_client.Counter | None = None
         self._histogram: prometheus_client.Histogram | None = None
         if family.kind == "counter":
@@ -38,12 +39,12 @@ class Meter:
     def add(self, *values: str, amount: float = 1) -> None:
         """Count something with these values of the labels."""
         assert self._counter is not None, f"{self.family.name} is a histogram"
-        (self._counter.labels(*self._bounded(values)) if values else self._counter).inc(amount)
+        (self._of(values) if values else self._counter).inc(amount)
 
     def observe(self, seconds: float, *values: str) -> None:
         """Something with these values of the labels took so long."""
         assert self._histogram is not None, f"{self.family.name} is a counter"
-        (self._histogram.labels(*self._bounded(values)) if values else self._histogram).observe(seconds)
+        (self._of(values) if values else self._histogram).observe(seconds)
 
     def expect(self, values: Iterable[tuple[str, ...]]) -> "Meter":
         """Have samples of these values before anything is counted, as many as there may be: a rate sees nothing of a
@@ -52,8 +53,7 @@ class Meter:
         for each in values:
             if each in self._known or (self.family.most is not None and len(self._known) >= self.family.most):
                 continue
-            self._known.add(each)
-            (self._counter or self._histogram).labels(*each)  # type: ignore[union-attr]
+            self._of(each)
         return self
 
     def lines(self) -> Iterator[str]:
@@ -63,14 +63,16 @@ class Meter:
                 if not sample.name.endswith(CREATED):
                     yield line(sample.name, sample.labels.items(), _written(sample.value))
 
-    def _bounded(self, values: tuple[str, ...]) -> tuple[str, ...]:
-        if values in self._known:
-            return values
+    def _of(self, values: tuple[str, ...]) -> Any:
+        known = self._known.get(values)
+        if known is not None:
+            return known
+        metric: Any = self._counter or self._histogram
         if self.family.most is not None and len(self._known) >= self.family.most:
             self.cut += 1
-            return (OTHER, *values[1:])
-        self._known.add(values)
-        return values
+            return metric.labels(OTHER, *values[1:])
+        known = self._known[values] = metric.labels(*values)
+        return known
 
 
 def _written(value: float) -> str:

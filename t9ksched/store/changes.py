@@ -79,14 +79,12 @@ class Changes:
 
     async def head(self) -> int:
         """The newest revision; 0 in an empty database."""
-        async with self._database.read() as connection:
-            return int((await connection.execute(select(func.max(revision_counter.c.value)))).scalar_one() or 0)
+        return int((await self._database.fetch(select(func.max(revision_counter.c.value))))[0][0] or 0)
 
     async def since(self, revision: int, limit: int = 1000) -> list[Change]:
         """The changes after `revision`, oldest first."""
         query = select(change_log).where(change_log.c.revision > revision).order_by(change_log.c.revision).limit(limit)
-        async with self._database.read() as connection:
-            return [Change(*row) for row in (await connection.execute(query)).all()]
+        return [Change(*row) for row in await self._database.fetch(query)]
 
     async def touched(self, table: str, after: int) -> bool:
         """Whether a row of that table changed after that revision."""

@@ -15,6 +15,7 @@ log = structlog.get_logger(__name__)
 
 LEAST: Final = timedelta(seconds=1)
 """A smaller difference between two checks is no jump."""
+_LEAST_MICROSECONDS: Final = LEAST // timedelta(microseconds=1)
 _EVERY_SECONDS: Final = 1.0
 _LATE: Final = 60.0
 """Seconds after a jump for which times may still come that were read before it."""
@@ -45,9 +46,10 @@ class ClockWatch:
         wall, steady = self._wall(), self._steady()
         before, since = self._last
         self._last = (wall, steady)
-        jump = timedelta(microseconds=round((wall - before) / 1000 - (steady - since) * 1e6))
-        if abs(jump) <= LEAST:
+        moved = round((wall - before) / 1000 - (steady - since) * 1e6)
+        if -_LEAST_MICROSECONDS <= moved <= _LEAST_MICROSECONDS:
             return
+        jump = timedelta(microseconds=moved)
         self.jumps += 1
         self._jumped = (steady, jump)
         log.warning("the wall clock was set: times of what goes on move with it", seconds=jump.total_seconds())

@@ -194,7 +194,7 @@ class HistoryRecorder:
             detail |= {"counted": counted, "mode": facts.mode}
         if worth:
             detail[history.PHYSICAL] = round(worth / CARD, 7)
-        if charge is not None and worth and (models := _of_models(facts, charge, detail)):
+        if charge is not None and worth and charge.cards.parts and (models := _of_models(facts, charge, detail)):
             detail[history.MODELS] = models
         if charge is not None and charge.cards.parts:
             detail["parts"] = [list(structs.astuple(part)) for part in charge.cards.parts]
@@ -377,7 +377,7 @@ def _model(facts: NodeFacts, charge: Charge | None) -> str | None:
 
 def _of_models(facts: NodeFacts | None, charge: Charge, detail: Json) -> list[list[object]]:
     """How much of cards of each model a pod has, and which; nothing where they are of one model."""
-    known = by_model(facts, charge.cards) if facts is not None and charge.cards.parts else {}
+    known = by_model(facts, charge.cards) if facts is not None else {}
     whole = (facts and whole_model(card_model(facts.labels) or "")) or UNKNOWN
     # Whole cards besides are of the model that the node's label says.
     indices = {index for which in detail["cards"].values() for index in which}

@@ -19,9 +19,23 @@ _BEFORE_IT_RUNS: Final = ("Pending", "Resuming")
 
 def phase_now(state: ClusterState, uid: str) -> str | None:
     """The phase of the job of that UID; None when there is none."""
+    if _has_not_begun(state, uid):
+        return "Pending"
     record, gangs = state.jobs.get(uid), groups_of(state, uid)
     there = record is not None or bool(gangs) or ended_owner(state, uid) is not None
     return _phase(state, uid, record, gangs) if there else None
+
+
+def _has_not_begun(state: ClusterState, uid: str) -> bool:
+    """Whether the job is a single pod of which the pod says all, and that it does not run yet: so it is for most of
+    many that start, which are asked several times.
+    """
+    gang = state.gangs_by_uid.get(uid)
+    if gang is None or not gang.virtual or gang.owner is not None:
+        return False
+    if uid in state.deleted or uid in state.clocks.by_job or uid in state.jobs:
+        return False
+    return len(gang.members) == 1 and all(pod.phase == "Pending" and not pod.deleting for pod in gang.members.values())
 
 
 def on_its_way(state: ClusterState, uid: str) -> bool:

@@ -8,7 +8,7 @@ one wait.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
@@ -187,6 +187,8 @@ class LastGate:
         """The whole judge about an owner that was never accepted."""
         wanted = root.owner.wanted if root.owner is not None else None
         needs = wanted.needs if wanted is not None else least_requests(gang)
+        if not gang.turned_away and _decides(gang, queue, access, needs) in self._allowed:
+            return None
         asked = NewWork(gang, root, queue, needs, access=access)
         return self._judged(asked, gang.members.values(), now)
 
@@ -214,7 +216,7 @@ class LastGate:
         standing = gang.turned_away.get(asked.of) if gang.turned_away else None
         if standing is not None and standing[0] == judged():
             return standing[1]
-        key = self._decides(asked, pods)
+        key = _decides(gang, queue, asked.access, asked.needs) if not asked.of else None
         if key is not None and key in self._allowed:
             return None
         used = self._state.charges.used(queue.name, cards=CARDS in queue.spec.quota)
@@ -229,14 +231,6 @@ class LastGate:
         if verdict.code == OVER_QUOTA:
             gang.turned_away = {**(gang.turned_away or {}), asked.of: (judged(), reason)}
         return reason
-
-    @staticmethod
-    def _decides(asked: NewWork, pods: Iterable[PodRecord]) -> tuple[object, ...] | None:
-        """All that decides about a whole owner that may use the queue; None where free room does, too."""
-        if asked.of or asked.access is None or not asked.access.allowed or asked.queue.spec.over_quota == "Reject":
-            return None
-        templates = frozenset(id(pod.template) for pod in pods if pod.waiting)
-        return id(asked.queue), asked.gang.namespace, templates, tuple(sorted(asked.needs.items()))
 
     def accept(self, gang: GangRecord, now: int, *, runs: bool = False) -> None:
         """Accept the group: it and its owner are recorded by their UIDs. With `runs` it is accepted as it is."""
@@ -381,3 +375,13 @@ class LastGate:
             state = self._state
             gangs = [one for uid in state.owners.controllers(root) for one in state.gangs_of_owner(uid)]
         return (pod for one in gangs for pod in one.members.values() if not (pod.finished or pod.deleting))
+
+
+def _decides(
+    gang: GangRecord, queue: Queue, access: Access | None, needs: Mapping[str, int]
+) -> tuple[object, ...] | None:
+    """All that decides about a whole owner that may use the queue; None where free room does, too."""
+    if access is None or not access.allowed or queue.spec.over_quota == "Reject":
+        return None
+    templates = frozenset([id(pod.template) for pod in gang.members.values() if pod.waiting])
+    return id(queue), gang.namespace, templates, tuple(sorted(needs.items()))

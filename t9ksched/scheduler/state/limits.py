@@ -11,6 +11,7 @@ from t9ksched.model.names import TIME_LIMIT_ANNOTATION
 from t9ksched.model.queue import Queue
 from t9ksched.model.timelimit import TimeLimit, limit_seconds, shortest, time_limit, written
 from t9ksched.scheduler.state.advance_book import SECOND, SLACK, AdvanceBook
+from t9ksched.scheduler.state.asks import NOTHING_ASKED
 from t9ksched.scheduler.state.clocks import Asked, Clocks, asked
 from t9ksched.scheduler.state.job_record import JobRecord
 from t9ksched.scheduler.state.owners import Owners
@@ -69,6 +70,14 @@ def reservation_limit(known: Known, gang: GangRecord) -> int | None:
     since = (clock.run.ran_at or clock.run.bound_at if clock is not None else 0) or gang.first_bound
     grace = max((pod.grace for pod in gang.members.values()), default=0) * SECOND
     return max(1, (until - since - SLACK - grace) // SECOND) if since else None
+
+
+def asks_nothing(gang: GangRecord) -> bool:
+    """Whether it is a single pod whose annotations ask for nothing, and with which no limit was agreed."""
+    agreed = gang.acceptance
+    if not gang.virtual or gang.owner is not None or (agreed is not None and agreed.time_limit is not None):
+        return False
+    return all(pod.asks is NOTHING_ASKED for pod in gang.members.values())
 
 
 def control_of(known: Known, gang: GangRecord) -> JobControl | None:

@@ -269,9 +269,8 @@ class GangRecord(msgspec.Struct, eq=False):
 
     def complete(self, *, bound: bool = False) -> bool:
         """Whether the minimum, roles included, holds a place; with `bound`, as the API server shows it."""
-        return self._minimum(
-            pod for pod in self.members.values() if pod.placed and not pod.deleting and not (bound and pod.assumed)
-        )
+        held = (pod for pod in self.members.values() if pod.placed and not pod.deleting and not (bound and pod.assumed))
+        return next(held, None) is not None if self.virtual else self._minimum(held)
 
     @property
     def minimum(self) -> Minimum:

@@ -106,7 +106,7 @@ class WaitingJobs:
 
     def refusal(self, gang: GangRecord) -> Reason | None:
         """Why the group may not even wait in its queue; None when it may. Cheaper than all other rules."""
-        if self._is_in(gang):
+        if self._is_in(gang) or (self.limits == NO_LIMITS and not self._refused):
             return None
         job = self._job(gang)
         if not self._is_full(job) or job in self._groups or self._has_started(gang):

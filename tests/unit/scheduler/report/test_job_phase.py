@@ -1,6 +1,7 @@
 """The phase of a job that its limit ended: it stays ended until it has another limit, whatever its kind."""
 
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
@@ -8,12 +9,13 @@ from t9ksched.model.api_resource import Resource
 from t9ksched.model.reasons import Code
 from t9ksched.scheduler.observe.informers import decoder
 from t9ksched.scheduler.observe.job_objects import job_record
+from t9ksched.scheduler.report import job_phase
 from t9ksched.scheduler.report.job_phase import phase_now
 from t9ksched.scheduler.state.clocks import Clock
 from t9ksched.scheduler.state.objects import JobObject
 from t9ksched.store.runs import Run
 from tests.kinds import MPIJOBS, NOTEBOOKS, PYTORCHTRAININGJOBS
-from tests.unit.scheduler.state.test_state import state_with
+from tests.unit.scheduler.state.test_state import decide, node, pod, state_with
 
 
 def object_of(kind: Resource, phase: str) -> JobObject:
@@ -37,3 +39,31 @@ def test_resumed_as_it_was_it_stays_paused(kind: Resource) -> None:
         clock.set(ended_code=str(code), ended_at=1, ended_limit=60)
         state.upsert_job(job_record(object_of(kind, phase), kind))
         assert phase_now(state, "j") == shown, (code, phase)
+
+
+@pytest.mark.parametrize("ended", ["", str(Code.TIME_LIMIT_EXCEEDED)])
+@pytest.mark.parametrize("deleted", [False, True])
+@pytest.mark.parametrize("deleting", [False, True])
+@pytest.mark.parametrize("phase", ["Pending", "Running", "Succeeded", "Failed"])
+def test_what_a_single_pod_says_by_itself_is_what_all_rules_say(
+    phase: str, deleting: bool, deleted: bool, ended: str
+) -> None:
+    state = state_with()
+    state.upsert_pod(pod("p", queue="q", node="n1" if phase != "Pending" else "", phase=phase, deleting=deleting))
+    (gang,) = state.gangs_by_uid.values()
+    if deleted:
+        state.deleted.add(gang.uid)
+    if ended:
+        state.clocks.by_job[gang.uid] = Clock(Run(uid=gang.uid, ended_code=ended, ended_at=1))
+    assert phase_now(state, gang.uid) == job_phase._phase(state, gang.uid, None, [gang])
+
+
+def test_of_a_pod_that_waits_or_is_being_bound_the_rules_are_not_asked() -> None:
+    state = state_with(node(gpus=8))
+    for number in range(4):
+        state.upsert_pod(pod(f"p{number}", queue="q"))
+    with patch.object(job_phase, "_phase") as asked:
+        decide(state)
+        assert {phase_now(state, uid) for uid in state.gangs_by_uid} == {"Pending"}
+        assert all(gang.members[gang.uid].assumed for gang in state.gangs_by_uid.values())
+    assert not asked.called

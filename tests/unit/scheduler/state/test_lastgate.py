@@ -407,3 +407,15 @@ def test_pods_that_are_alike_are_judged_once() -> None:
         state.upsert_pod(pod("late", queue="q"))
         state.view(NOW)
         assert state.gangs_by_uid["pod-late"].reasons[0].code == "QueueClosed"
+
+
+def test_of_pods_alike_one_is_work_for_the_judge() -> None:
+    state = state_with(node(gpus=8))
+    with patch.object(lastgate, "NewWork", wraps=lastgate.NewWork) as made:
+        for number in range(4):
+            state.upsert_pod(asking(f"p{number}", SMALL))
+        assert len(decide(state)) == 4
+        assert made.call_count == 1
+        state.upsert_pod(asking("other", SMALL | {"requests": {"cpu": "2", GPU: "1"}}))
+        assert len(decide(state)) == 1
+        assert made.call_count == 2
