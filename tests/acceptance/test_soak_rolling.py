@@ -203,6 +203,7 @@ async def test_every_replica_is_replaced_under_load(processes: Processes, tmp_pa
             await load.prepare()
             await asyncio.to_thread(_long_job, urls[0])
             load.ledger.unknown_jobs.add("resnet")
+            load.ledger.unknown_queues.add("a100")
             watching = asyncio.create_task(watched(kube, findings, moved))
             rolling = asyncio.create_task(rolled(made, roles, balancer, session, old, load))
             while not rolling.done():

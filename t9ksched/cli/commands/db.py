@@ -1,6 +1,6 @@
 """`t9ksched db`: bring a database's tables to this release, or back, say where they are, copy and move it."""
 
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Annotated
 
@@ -87,12 +87,20 @@ def copy_(
     from t9ksched.store.transfer import transfer
 
     address = _address(db, data_dir)
-    with lock(data_dir or default_data_dir()) if db is None else nullcontext(), failures(), working():
+    with _unused(db, data_dir), failures(), working():
         rows = transfer(address, to)
     console().print(
         f"{sum(rows.values())} rows of {len(rows)} tables were copied. The old database is as it was;"
         " start the service with the new one: T9KSCHED_DB or --db."
     )
+
+
+def _unused(db: str | None, data_dir: Path | None) -> AbstractContextManager[object]:
+    """Owns the data directory of the database, if it is in one; raises Failure while a service does."""
+    if db is None:
+        return lock(data_dir or default_data_dir())
+    path = Path(db.removeprefix("sqlite:///")).expanduser()
+    return lock(path.parent) if (path.parent / "lock").is_file() else nullcontext()
 
 
 def _address(db: str | None, data_dir: Path | None) -> str:

@@ -11,6 +11,7 @@ import pytest
 from sqlalchemy import select, text
 from sqlalchemy.exc import DBAPIError
 
+from t9ksched.cli.datadir import lock
 from t9ksched.model.forecast import Forecast
 from t9ksched.model.notification import EVENTS, Address
 from t9ksched.model.podclass import PodClass
@@ -211,6 +212,9 @@ async def test_sqlite_is_moved_to_postgresql(used: tuple[Store, dict[str, str]],
     store, secrets = used
     before = await picture(store)
     old = f"sqlite:///{tmp_path}/store.db"
+    with lock(tmp_path):  # as a service does
+        used_now = await asyncio.to_thread(run, "db", "copy", "--db", old, "--to", postgres)
+        assert (used_now.code, "is in use by another t9ksched" in used_now.err) == (1, True)
     done = await asyncio.to_thread(run, "db", "copy", "--db", old, "--to", postgres)
     assert (done.code, f"of {len(metadata.sorted_tables)} tables" in done.out) == (0, True), done.err
     again = await asyncio.to_thread(run, "db", "copy", "--db", old, "--to", postgres)
