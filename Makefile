@@ -10,7 +10,7 @@ PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # Tests start hundreds of short processes: they must not compile the program anew each time.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help demo up test check native soak reference dashboards messages man audit sbom clean
+.PHONY: help demo up test check native soak reference dashboards messages man audit policies sbom clean
 .DEFAULT_GOAL := help
 
 help:  ## show these targets
@@ -68,6 +68,14 @@ man: $(READY)  ## write man pages of all commands; MAN=FOLDER
 
 audit: $(READY)  ## ask the OSV database about every package that uv.lock names (needs a network)
 	@$(UV) audit --frozen --preview-features audit
+
+# Not asked for: limits of CPU (they slow a scheduler when it is needed most), secrets as files (settings come from
+# variables), and pods without a token of their account (each role speaks to the API server).
+policies: $(READY)  ## ask the policy linter checkov about all manifests (needs a package index)
+	@$(BIN)/t9ksched manifests --set image.digest=sha256:$$(printf '%064d' 0) --set image.repository=registry.example/t9ksched \
+	  --set rights.foreign={kuberay} --set ingress.enabled=true --set ingress.host=t9ksched.example > .venv/manifests.yaml
+	@$(UV) tool run checkov@3.3.30 --framework kubernetes --compact --quiet \
+	  --skip-check CKV_K8S_11,CKV_K8S_35,CKV_K8S_38 --file .venv/manifests.yaml
 
 SBOM ?= dist/sbom.cdx.json
 sbom: $(READY)  ## write a bill of materials (CycloneDX) of what is shipped, from uv.lock

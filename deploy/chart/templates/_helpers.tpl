@@ -2,8 +2,15 @@
 {{ .Values.image.repository }}{{ if .Values.image.digest }}@{{ .Values.image.digest }}{{ else }}:{{ .Values.image.tag | default .Chart.AppVersion }}{{ end }}
 {{- end -}}
 
-{{- /* Where the pods of a Deployment run. Its replicas are spread over nodes and zones, as far as there are some. */ -}}
+{{- /* As whom and where the pods of a Deployment run. Its replicas are spread over nodes and zones, as far as there are some. */ -}}
 {{- define "placement" -}}
+securityContext:
+  runAsNonRoot: true
+{{- with .root.Values.runAsUser }}
+  runAsUser: {{ int . }}
+  runAsGroup: {{ int . }}
+{{- end }}
+  seccompProfile: {type: RuntimeDefault}
 topologySpreadConstraints:
 - maxSkew: 1
   topologyKey: kubernetes.io/hostname

@@ -176,6 +176,8 @@ class Values(Section, frozen=True):
     """All values."""
 
     image: Image = Image()
+    run_as_user: Count = 65532
+    """As whom all pods run; 0 where the cluster chooses, as OpenShift does. Never as root."""
     namespace: Namespace = Namespace()
     secret_name: str = "t9ksched"
     """The Secret with `T9KSCHED_DB`, `T9KSCHED_INTERNAL_SECRET` and `T9KSCHED_ADMIN_TOKEN`."""

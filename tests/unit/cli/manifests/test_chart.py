@@ -129,7 +129,11 @@ def test_each_role_has_what_keeps_it_running() -> None:
 
 def test_pods_meet_the_standard_restricted() -> None:
     """The rules of the Pod Security Standard, for pods on Linux."""
+    chosen = [pod["securityContext"].get("runAsUser") for pod in deployments("runAsUser=0").values()]
+    assert chosen == [None] * 3
     for name, pod in deployments(*EVERYTHING).items():
+        assert pod["securityContext"]["runAsNonRoot"] is True
+        assert pod["securityContext"]["runAsUser"] == 65532, "that of the image"
         assert not {"hostNetwork", "hostPID", "hostIPC", "volumes", "initContainers", "hostUsers"} & set(pod), name
         for container in pod["containers"]:
             context = container["securityContext"]
