@@ -91,6 +91,9 @@ class Settings(BaseSettings):
     """Services that users may name for notifications, as Apprise calls them; of most others users choose the host."""
     notify_mail: SecretStr | None = None
     """The mail server for notifications, such as `mailtos://USER:PASSWORD@HOST?from=ADDRESS`; by default none."""
+    trace_endpoint: str | None = None
+    """Where a scheduler sends a trace of each gang that starts, by OTLP over HTTP, such as
+    `http://collector:4318/v1/traces`; by default nowhere. It needs the extra `otel`."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     """Which messages are logged: these and worse ones."""
     log_format: Literal["console", "json"] = "console"

@@ -3,6 +3,7 @@
 from datetime import timedelta
 from typing import Literal
 
+from t9ksched import version
 from t9ksched.api.allowances import Limits
 from t9ksched.api.leader import HttpLeader
 from t9ksched.api.services import Services
@@ -15,6 +16,7 @@ from t9ksched.notify.sending import sender
 from t9ksched.notify.services import Services as Messaging
 from t9ksched.notify.webhook import Webhooks
 from t9ksched.scheduler.options import SchedulerOptions
+from t9ksched.scheduler.report.traces import exported
 from t9ksched.scheduler.service import SchedulerService
 from t9ksched.scheduler.state.waitinglimits import WaitingLimits
 from t9ksched.serving import ConnectionLimits
@@ -26,7 +28,7 @@ def scheduler_of(
     settings: Settings, client: ClusterPort, store: Store, secret: str, *, observe: bool = False
 ) -> SchedulerService:
     """A scheduler; with `observe` one that changes nothing on the cluster."""
-    return SchedulerService(
+    service = SchedulerService(
         client,
         store,
         internal_secret=secret,
@@ -42,6 +44,9 @@ def scheduler_of(
             waiting=WaitingLimits(settings.max_waiting_jobs_per_user, settings.max_waiting_jobs_per_queue),
         ),
     )
+    if settings.trace_endpoint:
+        service.sql_writer.heard = exported(settings.trace_endpoint, version()).note
+    return service
 
 
 PodPlace = Literal["apart", "here", "none"]

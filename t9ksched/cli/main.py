@@ -36,7 +36,7 @@ SERVER_PACKAGES = frozenset(
     }
 )
 """What the extra `server` of the package adds, as it is imported."""
-EXTRAS = {"textual": "top"}
+EXTRAS = {"opentelemetry": "otel", "textual": "top"}
 """What single commands need beyond that, by the extra that adds it."""
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 """What writing to a full disk fails with."""

@@ -48,6 +48,8 @@ class SqlWriter:
         """What must be written before anything else when the database answers again."""
         self.before_last: Callable[[], None] | None = None
         """Hands over what is still to be written when the writer is told to end."""
+        self.heard: Callable[[Event], None] | None = None
+        """Is told of each event of history at once, also while the database is away."""
         self._batches = 0
         """Transactions done."""
         self._acceptances: deque[Acceptance] = deque()
@@ -71,6 +73,8 @@ class SqlWriter:
             if (at := self._clocks.as_now(event.at)) != event.at:
                 event = structs.replace(event, at=at)
         self._events.append(event)
+        if self.heard is not None:
+            self.heard(event)
         self._wake()
 
     def _clock_set(self, by: timedelta, at: datetime) -> None:
