@@ -1,4 +1,4 @@
--- Revision 0035 of all tables, as the migrations make them; written by `make reference`.
+-- Revision 0036 of all tables, as the migrations make them; written by `make reference`.
 CREATE TABLE alembic_version (
 	version_num VARCHAR(32) NOT NULL, 
 	CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num)
@@ -305,7 +305,28 @@ CREATE TABLE notification (
 	due_at DATETIME NOT NULL, 
 	CONSTRAINT pk_notification PRIMARY KEY (id)
 );
-INSERT INTO "alembic_version" VALUES('0035');
+CREATE TABLE usage_idle (
+	id INTEGER NOT NULL, 
+	uid VARCHAR(36) NOT NULL, 
+	pod VARCHAR(253) NOT NULL, 
+	namespace VARCHAR(63) NOT NULL, 
+	job VARCHAR(320) NOT NULL, 
+	queue VARCHAR(63) NOT NULL, 
+	submitter VARCHAR(253) NOT NULL, 
+	node VARCHAR(253) NOT NULL, 
+	cards JSON NOT NULL, 
+	worth BIGINT, 
+	resource VARCHAR(253) NOT NULL, 
+	model VARCHAR(253) NOT NULL, 
+	models JSON, 
+	bound_at DATETIME NOT NULL, 
+	ran_at DATETIME, 
+	idle_since DATETIME NOT NULL, 
+	ended_at DATETIME NOT NULL, 
+	free_until DATETIME, 
+	CONSTRAINT pk_usage_idle PRIMARY KEY (id)
+);
+INSERT INTO "alembic_version" VALUES('0036');
 INSERT INTO "revision_counter" VALUES(1,0);
 CREATE INDEX ix_history_namespace_name_id ON history (namespace, name, id);
 CREATE INDEX ix_job_namespace_kind_name ON job (namespace, kind, name);
@@ -328,3 +349,5 @@ CREATE INDEX ix_notification_target_owner ON notification_target (owner);
 CREATE INDEX ix_notification_target_queue ON notification_target (queue);
 CREATE INDEX ix_notification_target_due_at ON notification (target, due_at);
 CREATE INDEX ix_history_users_uid ON history (uid) WHERE actor <> 'scheduler';
+CREATE INDEX ix_usage_idle_uid ON usage_idle (uid);
+CREATE INDEX ix_usage_idle_free_until ON usage_idle (free_until);

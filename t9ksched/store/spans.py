@@ -272,11 +272,15 @@ def pieces(span: Span, since: datetime | None, until: datetime) -> Iterator[Piec
 
 @dataclass(slots=True)
 class Amount:
-    """A sum: card-microseconds, those of them held before the job ran, and jobs."""
+    """A sum: card-microseconds, those of them held before the job ran, and jobs; card-microseconds that nobody used
+    before a workload was suspended for it, and those that were free after it.
+    """
 
     amount: int = 0
     held: int = 0
     jobs: int = 0
+    idle: int = 0
+    free: int = 0
 
 
 SumKey = tuple[str, str, str, str, str, str]
@@ -357,13 +361,16 @@ def add(total: dict[GroupKey, Amount], more: Mapping[GroupKey, Amount]) -> None:
         known.amount += amount.amount
         known.held += amount.held
         known.jobs += amount.jobs
+        known.idle += amount.idle
+        known.free += amount.free
 
 
 def rows(found: Mapping[GroupKey, Amount], by: Sequence[str]) -> list[dict[str, Any]]:
-    """Rows `{…by, gpuHours, heldHours, jobs}`, largest first."""
+    """Rows `{…by, gpuHours, heldHours, jobs, idleHours, freeHours}`, largest first."""
     ordered = sorted(found.items(), key=lambda item: (-item[1].amount, item[0]))
     return [
         dict(zip(by, key, strict=True))
         | {"gpuHours": total.amount / HOUR, "heldHours": total.held / HOUR, "jobs": total.jobs}
+        | {"idleHours": total.idle / HOUR, "freeHours": total.free / HOUR}
         for key, total in ordered
     ]

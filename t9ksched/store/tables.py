@@ -248,7 +248,7 @@ usage_job = Table(
 """What must be remembered of jobs that have cards, to go on counting them; of single pods their open span says it."""
 
 
-def _span_columns(*, key: bool) -> list[Column[Any]]:
+def span_columns(*, key: bool) -> list[Column[Any]]:
     """Of a pod on its cards; `job` is `Kind/name`, `worth` is null for whole cards, `models` for cards of one model."""
     return [
         Column("uid", String(36), primary_key=key, nullable=False),
@@ -268,14 +268,14 @@ def _span_columns(*, key: bool) -> list[Column[Any]]:
     ]
 
 
-usage_open = Table("usage_open", metadata, *_span_columns(key=True))
+usage_open = Table("usage_open", metadata, *span_columns(key=True))
 """Pods that hold cards now."""
 
 usage_span = Table(
     "usage_span",
     metadata,
     Column("id", Serial, primary_key=True, autoincrement=True),
-    *_span_columns(key=False),
+    *span_columns(key=False),
     Column("ended_at", Moment, nullable=False, index=True),
 )
 """Pods that held cards."""

@@ -16,6 +16,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from t9ksched.store.database import Database
 from t9ksched.store.history import Visibility
+from t9ksched.store.idle_spans import idle_hours
+from t9ksched.store.idle_tables import usage_idle
 from t9ksched.store.rows import BATCH, among
 from t9ksched.store.spans import SUMMED, Amount, GroupKey, Piece, Span, add, table
 from t9ksched.store.tables import usage_job, usage_open, usage_span, usage_sum
@@ -63,6 +65,8 @@ class Usage:
                 cut = await _closed(connection, lo, hi, seen_by)
                 add(total, table(cut, by, since=lo, until=hi, mark=lambda *_: None))
             running, months = await _running(connection, seen_by)
+            idle = await idle_hours(connection, by, since, until, _seen(usage_idle, seen_by))
+        add(total, idle)
         # In a thread: other requests shall not wait for sums over many.
         goes_on = await asyncio.to_thread(table, running, by, since=since, until=until, mark=_uncounted(months))
         add(total, goes_on)
@@ -74,7 +78,10 @@ class Usage:
         async with self._database.read() as connection:
             spans = await _closed(connection, since, until, seen_by)
             running, _ = await _running(connection, seen_by)
-        return await asyncio.to_thread(table, [*spans, *running], by, since=since, until=until)
+            idle = await idle_hours(connection, by, since, until, _seen(usage_idle, seen_by))
+        found = await asyncio.to_thread(table, [*spans, *running], by, since=since, until=until)
+        add(found, idle)
+        return found
 
     async def running(self, before: datetime) -> AsyncIterator[list[Span]]:
         """Spans that go on and began before that time, a thousand at a time."""
@@ -96,7 +103,10 @@ class Usage:
                 count = int((await connection.execute(delete(usage_span).where(usage_span.c.id.in_(old)))).rowcount)
             dropped += count
             if count < BATCH:
-                return dropped
+                break
+        async with self._database.write() as connection:
+            await connection.execute(delete(usage_idle).where(usage_idle.c.free_until < before))
+        return dropped
 
 
 def _days(

@@ -27,6 +27,7 @@ from sqlalchemy.engine import RowMapping
 from t9ksched.store.bulk import Bulk
 from t9ksched.store.conditions import by_users
 from t9ksched.store.history import ACCEPTED, BOUND, CLOCK_SET, Event
+from t9ksched.store.idle_spans import keep_idle
 from t9ksched.store.rows import BATCH, among, of_jobs, upserting
 from t9ksched.store.spans import EVENTS, SCHEDULER, WHOLE, Amount, Fold, Job, Span, SumKey, cards_of, says_nothing, sums
 from t9ksched.store.tables import history, usage_job, usage_open, usage_span, usage_sum
@@ -48,9 +49,11 @@ def keep(connection: Connection, events: Sequence[Event]) -> None:
     for number, event in enumerate(events):
         if event.event == CLOCK_SET:
             _keep(connection, events[since:number])
+            keep_idle(connection, events[since:number])
             _move(connection, timedelta(seconds=float(event.detail.get("seconds", 0))))
             since = number + 1
     _keep(connection, events[since:])
+    keep_idle(connection, events[since:])
 
 
 def _keep(connection: Connection, events: Sequence[Event]) -> None:

@@ -37,9 +37,10 @@ _OK: dict[int | str, dict[str, Any]] = {
     summary="GPU-hours",
     description="Of your own jobs; a manager also of the queues managed, an administrator of all. A part of a card, a"
     " MIG slice and a time slice count as the part of a card that they are. `heldHours` passed while cards were held"
-    " before the job ran; they are part of `gpuHours`. A job counts once in each month that it held cards in. Hours by"
-    " queue, user, namespace, model, resource and month are kept for good; by job, node and card, and for parts of a"
-    " day, as long as history is.",
+    " before the job ran; they are part of `gpuHours`. `idleHours`, part of them too, passed unused before a workload"
+    " was suspended for that; `freeHours` of its cards followed until it had cards again or was deleted. A job counts"
+    " once in each month that it held cards in. Hours by queue, user, namespace, model, resource and month are kept for"
+    " good; by job, node and card, for parts of a day, and idle and free ones, as long as history is.",
     responses=documented({}, 422) | _OK,
 )
 async def report(
@@ -59,10 +60,7 @@ async def report(
     lines = rows(found, groups)
     if format == "csv":
         return Response(_csv(groups, lines), media_type="text/csv")
-    total = {
-        "gpuHours": sum(row["gpuHours"] for row in lines),
-        "heldHours": sum(row["heldHours"] for row in lines),
-    }
+    total = {name: sum(row[name] for row in lines) for name in ("gpuHours", "heldHours", "idleHours", "freeHours")}
     return answer({"since": at(begin), "until": at(end), "by": groups, "items": lines, "total": total})
 
 
@@ -86,7 +84,9 @@ def _window(
 
 def _csv(groups: list[str], rows: list[dict[str, Any]]) -> str:
     out = io.StringIO()
-    writer = csv.DictWriter(out, [*groups, "gpuHours", "heldHours", "jobs"], lineterminator="\n")
+    writer = csv.DictWriter(
+        out, [*groups, "gpuHours", "heldHours", "jobs", "idleHours", "freeHours"], lineterminator="\n"
+    )
     writer.writeheader()
     writer.writerows({key: _harmless(value) for key, value in row.items()} for row in rows)
     return out.getvalue()

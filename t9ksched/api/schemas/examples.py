@@ -77,6 +77,8 @@ EXAMPLES: Final[dict[str, Any]] = {
     "CountedCards.held": 2,
     "CountedCards.cordoned": 0,
     "heldHours": 0.5,
+    "idleHours": 24.0,
+    "freeHours": 12.5,
     "holders": [
         {
             "queue": "a100",
@@ -211,7 +213,7 @@ EXAMPLES: Final[dict[str, Any]] = {
     "token": "ann-laptop",
     "NewToken.token": "t9k_EXAMPLE-shown-only-this-once",
     "total": 2,
-    "UsageReport.total": {"gpuHours": 128.5, "heldHours": 0.5},
+    "UsageReport.total": {"gpuHours": 128.5, "heldHours": 0.5, "idleHours": 24.0, "freeHours": 12.5},
     "type": "urn:t9ksched:problem:InvalidField",
     "StreamedEvent.type": "started",
     "uid": _UID,

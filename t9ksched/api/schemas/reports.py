@@ -88,12 +88,15 @@ class SnapshotShape(Shape):
 class UsageRow(Shape):
     """GPU-hours of one combination of what was asked for in `by`.
 
-    `heldHours` of the `gpuHours` passed while the cards were held before the job ran.
+    `heldHours` of the `gpuHours` passed while the cards were held before the job ran, `idleHours` of them unused before
+    a workload was suspended for that; `freeHours` followed until it had cards again.
     """
 
     gpuHours: float
     heldHours: float
     jobs: int
+    idleHours: float
+    freeHours: float
 
 
 class UsageReport(Shape):

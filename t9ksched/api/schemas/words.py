@@ -82,6 +82,8 @@ DESCRIPTIONS: Final[dict[str, str]] = {
     "held": "whether a manager holds it back",
     "CountedCards.held": "how many of them pods have",
     "heldHours": "the part of them that passed while cards were held before the job ran",
+    "idleHours": "the part of them that passed unused before a workload was suspended for being idle",
+    "freeHours": "hours of the cards of such workloads after that, until they had cards again or were deleted",
     "holders": "jobs and reservations that have what it needs, each until when",
     "horizon": "how far to look, such as `7d`",
     "id": "grows from event to event; a cursor for what came later",

@@ -1,4 +1,4 @@
-"""`t9ksched usage`: GPU-hours, and how many of them passed before a job ran."""
+"""`t9ksched usage`: GPU-hours, how many of them passed before a job ran, and what suspending the idle was worth."""
 
 import csv
 import sys
@@ -33,7 +33,7 @@ def usage(
     report = client.call(
         "GET", "/apis/v1/usage", query={"by": groups, "month": month, "since": since, "until": until}
     ).body
-    columns = [*groups, "gpuHours", "heldHours", "jobs"]
+    columns = [*groups, "gpuHours", "heldHours", "jobs", "idleHours", "freeHours"]
     if output is Output.json:
         print_json(report)
     elif as_csv:
@@ -44,9 +44,11 @@ def usage(
         rows = [_row(row, groups) for row in report["items"]]
         if len(rows) != 1:
             rows.append(_row(dict.fromkeys(groups, "") | report["total"] | {groups[0]: "total", "jobs": ""}, groups))
-        number_columns = ("GPU HOURS", "HELD BEFORE RUN", "JOBS")
+        number_columns = ("GPU HOURS", "HELD BEFORE RUN", "JOBS", "IDLE", "FREED")
         print_table(console(), table((*(name.upper() for name in groups), *number_columns), rows, right=number_columns))
 
 
 def _row(row: dict[str, object], groups: list[str]) -> list[str]:
-    return [*(str(row[name]) for name in groups), f"{row['gpuHours']:.2f}", f"{row['heldHours']:.2f}", str(row["jobs"])]
+    idle, free = row.get("idleHours", 0.0), row.get("freeHours", 0.0)  # services before tell neither
+    hours = f"{row['gpuHours']:.2f}", f"{row['heldHours']:.2f}"
+    return [*(str(row[name]) for name in groups), *hours, str(row["jobs"]), f"{idle:.2f}", f"{free:.2f}"]

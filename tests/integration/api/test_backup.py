@@ -72,6 +72,10 @@ async def furnish(store: Store) -> dict[str, str]:
     )
     still = about | {"uid": "u2", "name": "q"}
     await store.history.append(Event(event=history.BOUND, at=NOW, detail=bound | {"pod": "q"}, **still))
+    lab = about | {"uid": "u4", "kind": "Notebook", "name": "lab"}
+    idle = {"idleSince": NOW.isoformat()}
+    for event, detail in ((history.BOUND, bound), (history.SUSPENDED_IDLE, idle), (history.RELEASED, {"pod": "p"})):
+        await store.history.append(Event(event=event, at=NOW + timedelta(hours=1), detail=detail, **lab))
     await store.controls.hold(Event(event=history.JOB_HELD, actor="boss", **about))
     await store.stops.stop(Stop(SCHEDULING, NOW + timedelta(days=9999), "admin", NOW, "new switches"))
     room = PodClass(requests=(("pods", 1),))

@@ -214,6 +214,9 @@ async def test_audit_pages_and_filters(world: World) -> None:
     assert (await world.admin("GET", f"{AUDIT}?until=2001-01-01T00:00:00Z")).body["items"] == []
 
 
+NONE = {"idleHours": 0.0, "freeHours": 0.0}
+
+
 async def test_usage_of_ones_own_and_of_all(world: World) -> None:
     start = datetime(2026, 3, 31, 22, tzinfo=UTC)
     events = []
@@ -233,15 +236,15 @@ async def test_usage_of_ones_own_and_of_all(world: World) -> None:
     await world.store.history.append_many(events)
     mine = (await world.user("GET", f"{USAGE}?by=queue&by=model&by=month")).body
     assert mine["items"] == [
-        {"queue": "a", "model": "A100", "month": "2026-03", "gpuHours": 4.0, "heldHours": 2.0, "jobs": 1},
-        {"queue": "a", "model": "A100", "month": "2026-04", "gpuHours": 4.0, "heldHours": 0.0, "jobs": 1},
+        {"queue": "a", "model": "A100", "month": "2026-03", "gpuHours": 4.0, "heldHours": 2.0, "jobs": 1} | NONE,
+        {"queue": "a", "model": "A100", "month": "2026-04", "gpuHours": 4.0, "heldHours": 0.0, "jobs": 1} | NONE,
     ]
     everything = (await world.admin("GET", f"{USAGE}?by=user")).body
     assert [(row["user"], row["gpuHours"]) for row in everything["items"]] == [("ann", 8.0), ("bob", 4.0)]
-    assert everything["total"] == {"gpuHours": 12.0, "heldHours": 3.0}
+    assert everything["total"] == {"gpuHours": 12.0, "heldHours": 3.0} | NONE
     april = (await world.admin("GET", f"{USAGE}?month=2026-04")).body
     assert april["total"]["gpuHours"] == 6.0
     table = (await world.admin("GET", f"{USAGE}?format=csv&by=card")).body.decode()
-    assert table.splitlines()[:2] == ["card,gpuHours,heldHours,jobs", "n1#0,4.0,1.0,1"]
+    assert table.splitlines()[:2] == ["card,gpuHours,heldHours,jobs,idleHours,freeHours", "n1#0,4.0,1.0,1,0.0,0.0"]
     for query in ("by=colour", "month=2026-13", "month=2026-04&since=2026-04-01", "since=2030-01-01&until=2029-01-01"):
         assert (await world.admin("GET", f"{USAGE}?{query}")).body["code"] == "InvalidField", query

@@ -143,15 +143,16 @@ def test_decisions_about_waiting_jobs(run, service: Service) -> None:
 
 def test_usage(run, service: Service) -> None:
     rows = [{"queue": "a", "model": "A100", "gpuHours": 8.0, "heldHours": 0.5, "jobs": 2}] * 2
-    total = {"gpuHours": 16.0, "heldHours": 1.0}
+    rows = [row | {"idleHours": 3.0, "freeHours": 1.5} for row in rows]
+    total = {"gpuHours": 16.0, "heldHours": 1.0, "idleHours": 6.0, "freeHours": 3.0}
     service.answers["GET /apis/v1/usage"] = (200, {"items": rows, "total": total, "by": ["queue", "model"]})
     code, out, _ = run("usage", "--by", "queue,model", "--month", "2031-05")
     assert code == 0
-    assert out.splitlines()[-1].split() == ["total", "16.00", "1.00"]
+    assert out.splitlines()[-1].split() == ["total", "16.00", "1.00", "6.00", "3.00"]
     assert service.seen[-1][1] == "/apis/v1/usage?by=queue&by=model&month=2031-05"
     assert run("usage", "--by", "queue,model", "--csv")[1].splitlines() == [
-        "queue,model,gpuHours,heldHours,jobs",
-        *["a,A100,8.0,0.5,2"] * 2,
+        "queue,model,gpuHours,heldHours,jobs,idleHours,freeHours",
+        *["a,A100,8.0,0.5,2,3.0,1.5"] * 2,
     ]
 
 

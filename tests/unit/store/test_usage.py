@@ -406,7 +406,7 @@ def _over(events: list[Event], by: str) -> dict[Any, tuple[int, int]]:
 
 def test_hours_are_sums_of_microseconds() -> None:
     assert rows({("q",): Amount(HOUR * 3, HOUR, 2)}, ["queue"]) == [
-        {"queue": "q", "gpuHours": 3.0, "heldHours": 1.0, "jobs": 2}
+        {"queue": "q", "gpuHours": 3.0, "heldHours": 1.0, "jobs": 2, "idleHours": 0.0, "freeHours": 0.0}
     ]
 
 
