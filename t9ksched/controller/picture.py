@@ -41,6 +41,12 @@ class Workloads:
     def __len__(self) -> int:
         return len(self._objects)
 
+    def look_again(self, namespace: str) -> None:
+        """Something changed that all workloads of a namespace may name."""
+        for key in self._objects:
+            if key.namespace == namespace:
+                self._changed(key)
+
     def wrote(self, old: Object, new: Object) -> None:
         """We wrote `new` over `old`. The server takes that only from the latest version, so nothing lies between."""
         key = Key(self._kind, str(metadata(old).get("namespace", "")), name_of(old))
@@ -63,6 +69,35 @@ class Workloads:
         key = Key(self._kind, str(metadata(obj).get("namespace", "")), name_of(obj))
         self._objects.pop(key, None)
         self._changed(key)
+
+
+class Named:
+    """Handler for objects that workloads of one kind name, and do not own."""
+
+    def __init__(self, workloads: Workloads) -> None:
+        self._workloads = workloads
+        self._known: dict[str, dict[str, Object]] = {}
+
+    def of(self, namespace: str) -> tuple[Object, ...]:
+        """Those of a namespace."""
+        return tuple(self._known.get(namespace, {}).values())
+
+    def on_replace(self, items: list[Any]) -> None:
+        """The first list."""
+        for obj in items:
+            self.on_upsert(obj)
+
+    def on_upsert(self, obj: Object) -> None:
+        """New or changed."""
+        namespace = str(metadata(obj).get("namespace", ""))
+        self._known.setdefault(namespace, {})[name_of(obj)] = obj
+        self._workloads.look_again(namespace)
+
+    def on_delete(self, obj: Object) -> None:
+        """Gone."""
+        namespace = str(metadata(obj).get("namespace", ""))
+        self._known.get(namespace, {}).pop(name_of(obj), None)
+        self._workloads.look_again(namespace)
 
 
 class Owned:

@@ -17,7 +17,7 @@ from t9ksched.controller.activity import INTERVAL, Asked, Watcher
 from t9ksched.controller.asking import Asker
 from t9ksched.controller.execute import Executor, NameTaken, NotMade, Record, Stale
 from t9ksched.controller.meters import ControllerMeters
-from t9ksched.controller.picture import Key, Owned, Workloads
+from t9ksched.controller.picture import Key, Named, Owned, Workloads
 from t9ksched.controller.sshkeys import SecretMaker
 from t9ksched.controller.workqueue import WorkQueue
 from t9ksched.kube import resources
@@ -46,6 +46,8 @@ _TAKEN_SECONDS: Final = 10.0
 _UNSEEN_SECONDS: Final = 10.0
 """How long the watch may take to bring what we created before we ask for it."""
 _KINDS: Final = tuple(row.resource for row in CONTROLLED)
+_SERVICES: Final = "MLService"
+"""The kind that names MLServiceRuntimes."""
 _CHILDREN: Final = (
     resources.PODS,
     resources.PODGROUPS,
@@ -55,6 +57,16 @@ _CHILDREN: Final = (
     *(KINDS[kind].resource for kind in TRIAL_KINDS),
     resources.DEPLOYMENTS,
 )
+
+
+async def first_of(*events: asyncio.Event) -> None:
+    """Wait for one of these."""
+    tasks = [asyncio.ensure_future(event.wait()) for event in events]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
 
 
 def _utc_now() -> datetime:
@@ -109,6 +121,10 @@ class Controllers:
             *(Reflector(client, res, self._workloads[res.kind]) for res in _KINDS),
             *(Reflector(client, res, self._owned, options=ours) for res in _CHILDREN),
         ]
+        self._runtimes = Named(self._workloads[_SERVICES])
+        self._optional: Reflector[dict[str, object]] = Reflector(
+            client, resources.MLSERVICERUNTIMES, self._runtimes, options=WatchOptions(optional=True)
+        )
         self._watcher = Watcher(ask, self._asked, self.queue.add, interval=ask_seconds) if ask is not None else None
         self.meters = ControllerMeters(self._workloads)
         self.ready = asyncio.Event()
@@ -127,8 +143,10 @@ class Controllers:
                 tasks.create_task(self._own_recorder.run(), name="controller:events")
             # A controller that has not seen all objects would create pods that exist already, so every list comes
             # first.
+            tasks.create_task(self._optional.run(), name=f"controller:{self._optional.res}")
             for reflector in self._reflectors:
                 await reflector.synced.wait()
+            await first_of(self._optional.synced, self._optional.absent, self._optional.denied)
             self.ready.set()
             for number in range(self._workers):
                 tasks.create_task(self._work(), name=f"controller:worker-{number}")
@@ -191,7 +209,10 @@ class Controllers:
         began = thought = time.perf_counter()
         outcome = meters.DONE
         try:
-            actions = reconcile(obj, self._children(uid_of(obj)), self._clock())
+            children = self._children(uid_of(obj))
+            if key.kind == _SERVICES:
+                children = replace(children, named=self._runtimes.of(key.namespace))
+            actions = reconcile(obj, children, self._clock())
             thought = time.perf_counter()
             await self._executor.carry_out(obj, actions)
         except Stale as reason:

@@ -62,6 +62,7 @@ SELFSUBJECTACCESSREVIEWS = Resource(
 
 QUEUES = Resource(_SCHEDULER, "v1beta1", "queues", "Queue")
 PODGROUPS = _KINDS["PodGroup"]
+MLSERVICERUNTIMES = Resource("tensorstack.dev", "v1beta1", "mlserviceruntimes", "MLServiceRuntime")
 
 ALL: tuple[Resource, ...] = tuple(
     dict.fromkeys([*_KINDS.values(), *(row for row in list(globals().values()) if isinstance(row, Resource))])

@@ -45,6 +45,8 @@ class Children:
     pods: tuple[Object, ...] = ()
     companions: tuple[Object, ...] = ()
     activity: Activity | None = None
+    named: tuple[Object, ...] = ()
+    """Objects of the namespace that it may name and does not own."""
 
     @property
     def podgroup(self) -> Object | None:

@@ -134,6 +134,16 @@ CHANGES: Final[Mapping[str, tuple[Change, ...]]] = {
         Change("scheduler", When.ANY_TIME, _ANEW + ", in the new queue"),
         _SUSPEND,
     ),
+    "MLService": (
+        Change("scheduler.t9kScheduler", When.NEVER, "whether t9ksched places the pods: delete it and submit it again"),
+        Change("scheduler.t9kScheduler.queue", When.ANY_TIME, "all pods end, and are made anew in the new queue"),
+        Change("scheduler.t9kScheduler.priority", When.ANY_TIME, "counts once it is paused and resumed"),
+        Change("releases", When.ANY_TIME, "pods of releases that changed are replaced; those of one that is gone end"),
+        Change("transformer", When.ANY_TIME, "its pods are replaced"),
+        Change("default", When.ANY_TIME, "another release answers"),
+        *(Change(field, When.ANY_TIME, "no effect on requests") for field in ("canary", "canaryTrafficPercent")),
+        Change("runMode", When.ANY_TIME, "all pods are deleted, or made anew"),
+    ),
     "SimpleMLService": (
         Change("scheduler.t9kScheduler", When.NEVER, "whether t9ksched places the pods: delete it and submit it again"),
         Change("scheduler.t9kScheduler.queue", When.ANY_TIME, "all pods end, and are made anew in the new queue"),

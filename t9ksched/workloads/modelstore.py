@@ -90,9 +90,10 @@ def _folder(field: Field) -> str:
     return "" if folder == "." else folder
 
 
-def with_model(spec: Object, store: ModelStore) -> None:
-    """Give the model to every container of the pod spec. What copies it asks for as much cpu and memory as the first
-    of them, so that the pod asks for no more than without it.
+def with_model(spec: Object, store: ModelStore, only: str = "") -> None:
+    """Give the model to every container of the pod spec, or to the one of that name.
+
+    What copies it asks for as much cpu and memory as the first of them, so that the pod asks for no more than without.
     """
     if not (store.claim or store.uri):
         return
@@ -117,7 +118,8 @@ def with_model(spec: Object, store: ModelStore) -> None:
         }
         spec["initContainers"] = [first, *(spec.get("initContainers") or ())]
     spec["volumes"] = [*(spec.get("volumes") or ()), *volumes]
-    for container in spec["containers"]:
+    named = [each for each in spec["containers"] if each.get("name") == only]
+    for container in named or spec["containers"]:
         container["volumeMounts"] = [*(container.get("volumeMounts") or ()), mount]
 
 

@@ -24,7 +24,6 @@ def _pause(enabled: bool) -> dict[str, object]:
 
 _PAUSED: Final = Stop(_pause(True), _pause(False))
 _SUSPENDED: Final = Stop({"spec": {"suspend": True}}, {"spec": {"suspend": False}})
-_PAUSED_WORD: Final = Stop({"spec": {"runMode": "paused"}}, {"spec": {"runMode": None}})
 _TO_NOTHING: Final = Stop({"spec": {"replicas": 0}})
 _SCALED: Final = Stop({"spec": {"replicas": 0}}, subresource="scale")
 """By the subresource, with which nothing else of the object can be written."""
@@ -109,7 +108,16 @@ ROWS: Final = (
         endless=True,
         deploys=True,
     ),
-    Kind(_platform("MLService"), "services:read_ml_service", short=("mls",), stop=_PAUSED_WORD, endless=True),
+    Kind(
+        _platform("MLService"),
+        "mlservice:read",
+        short=("mls",),
+        controller="mlservice:CONTROLLER",
+        followed="job",
+        stop=_PAUSED,
+        endless=True,
+        deploys=True,
+    ),
     Kind(
         _platform("TensorBoard"),
         "tensorboard:read",

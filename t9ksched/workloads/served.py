@@ -164,7 +164,13 @@ def aggregate(pods: Iterable[Object]) -> dict[str, int]:
 
 
 def concluded(
-    old: Mapping[str, Any], status: Object, conditions: Conditions, children: Children, work: Upkeep, message: str
+    old: Mapping[str, Any],
+    status: Object,
+    conditions: Conditions,
+    children: Children,
+    work: Upkeep,
+    message: str,
+    kept: Mapping[str, Any] | None = None,
 ) -> Actions:
     """The actions of a workload with that status.
 
@@ -175,6 +181,7 @@ def concluded(
         children: what it owns.
         work: what is to be done to its companions.
         message: what is said when it is made.
+        kept: what stays of the status so far, all of it unless given.
     """
     events = []
     was, now = old.get("phase"), status["phase"]
@@ -188,5 +195,10 @@ def concluded(
         events.append(Event("Start", "it answers requests"))
     if any(MADE_FROM_ANNOTATION in (each["metadata"].get("annotations") or {}) for each in work.update) and old:
         events.append(Event("Changed", "Deployments follow the spec"))
-    new = {**old, **status, "conditions": conditions.as_list(), "aggregate": aggregate(children.pods)}
+    new = {
+        **(old if kept is None else kept),
+        **status,
+        "conditions": conditions.as_list(),
+        "aggregate": aggregate(children.pods),
+    }
     return Actions(new if new != old else None, work.delete, work.create, tuple(events), update=work.update)

@@ -156,9 +156,10 @@ ROLES: Final[dict[str, tuple[Rule, ...]]] = {
         Rule(
             "apps",
             ("deployments",),
-            ("get", *_FOLLOW, "create", "update"),
-            "makes the Deployment of a service, and keeps it",
+            ("get", *_FOLLOW, "create", "update", "delete"),
+            "makes the Deployments of a service, and keeps them",
         ),
+        Rule(PLATFORM_GROUP, ("mlserviceruntimes",), _FOLLOW, "sees what releases of a service are made from"),
         Rule("", ("events",), ("create", "patch"), "tells how a job goes"),
         _LEASE,
     ),

@@ -69,9 +69,11 @@ from tests.unit.workloads.builders import (
     experiment,
     explorer,
     generic,
+    ml_service,
     mpi_v1,
     notebook,
     pytorch,
+    release,
     simple_ml,
     template,
     tensorboard,
@@ -328,6 +330,7 @@ async def durations(stage: Stage, queue: str) -> None:
             body["spec"] |= {"template": {"spec": pod["spec"]}} if kind == "Notebook" else {}
             body["spec"] |= {"storageName": "x"} if kind == "Explorer" else {}
             body["spec"] |= {"custom": {"spec": pod["spec"]}} if kind == "SimpleMLService" else {}
+            body["spec"] |= ml_service(release("one", 0))["spec"] if kind == "MLService" else {}
         made = await client.create(res, body)
         if group not in ("apps", "batch"):
             owner = {"apiVersion": res.api_version, "kind": kind, "name": name, "uid": made["metadata"]["uid"]}
@@ -468,8 +471,13 @@ async def moves(stage: Stage, queue: str) -> None:
     for each, called in ((one, name), (two, "taken")):
         each["metadata"] = {"name": called, "namespace": "default"}
         each["spec"]["scheduler"]["t9kScheduler"]["queue"] = queue
-    await world.create(one, two)
+    several = ml_service(release("one", 0), release("two", 0))
+    several["metadata"] = {"name": "several", "namespace": "default"}
+    await world.create(one, two, several)
     await world.event("NameTaken", "taken")
+    await world.until(DEPLOYMENTS, "several-predict-two", bool)
+    await world.client.patch(of(several), "several", "default", {"spec": {"releases": [release("one", 0)]}})
+    await world.gone(DEPLOYMENTS, "several-predict-two")
     await world.until(of(one), name, lambda each: (each.get("status") or {}).get("phase") == "Running")
     block = {"scheduler": {"t9kScheduler": {"queue": "elsewhere"}}}
     await world.client.patch(of(one), name, "default", {"spec": block})

@@ -134,6 +134,20 @@ def explorer(**spec: Any) -> dict[str, Any]:
     return obj("Explorer", whole, PLATFORM, "files")
 
 
+def release(name: str, replicas: int = 1, image: str = "example/serve:1", **predictor: Any) -> dict[str, Any]:
+    own = template({"name": "user-container", "image": image, "ports": [{"containerPort": 8000}]})
+    amounts = [{"name": "user-container", "resources": {"requests": {"cpu": 1, "memory": "1Gi"}}}]
+    whole = {"minReplicas": replicas, "template": own, "containersResources": amounts, **predictor}
+    return {"name": name, "predictor": {key: value for key, value in whole.items() if value is not None}}
+
+
+def ml_service(*releases: dict[str, Any], **spec: Any) -> dict[str, Any]:
+    found = list(releases) or [release("one", 2), release("two")]
+    return obj(
+        "MLService", {"default": "one", "releases": found, "scheduler": block("a100", 5), **spec}, PLATFORM, "net"
+    )
+
+
 def simple_ml(**spec: Any) -> dict[str, Any]:
     framework = (
         {} if {"custom", "pytorch"} & spec.keys() else {"tensorflow": {"image": "example/tf:1", "resources": {}}}

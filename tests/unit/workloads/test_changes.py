@@ -31,12 +31,14 @@ WORKLOADS: dict[str, Object] = {
         builders.tensorboard(),
         builders.explorer(),
         builders.simple_ml(),
+        builders.ml_service(),
     )
 }
 PAUSE: Object = {"enabled": True}
 SAMPLES: dict[tuple[str, str], tuple[Any, Any]] = {
     ("DeepSpeedJob", "config"): tuple({"run": {"python": [name]}} for name in ("a.py", "b.py")),
     ("Notebook", "ssh"): tuple({"enabled": on, "serviceType": "NodePort"} for on in (True, False)),
+    ("MLService", "releases"): ([builders.release("one")], [builders.release("one", 2)]),
     ("SimpleMLService", "storage"): ({"pvc": {"name": "a"}}, {"s3": {"uri": "s3://a/b", "secretName": "s"}}),
     ("GenericJob", "successRules"): ([{"lead": [0]}], [{"helper": [0]}]),
     ("GenericJob", "failureRules"): ([{"lead": [0]}], [{"helper": [0]}]),

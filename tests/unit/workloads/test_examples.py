@@ -25,6 +25,7 @@ EXPECTED = {
     "tensorboard.yaml": ("a100", 0, 1),
     "autotune.yaml": ("a100", 3, 3),
     "explorer.yaml": ("a100", 0, 1),
+    "mlservice.yaml": ("a100", 2, 3),
     "simpleml.yaml": ("a100", 0, 2),
     "pod.yaml": ("a100", 1, 1),
     "mgpu.yaml": ("a100", 0, 1),

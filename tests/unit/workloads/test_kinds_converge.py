@@ -56,6 +56,10 @@ SAMPLES: dict[str, list[Object]] = {
     "Notebook": [builders.notebook()],
     "TensorBoard": [builders.tensorboard()],
     "Explorer": [builders.explorer()],
+    "MLService": [
+        builders.ml_service(),
+        builders.ml_service(transformer=builders.release("", 1)["predictor"], canary="two", canaryTrafficPercent=20),
+    ],
     "SimpleMLService": [
         builders.simple_ml(),
         builders.simple_ml(
@@ -93,7 +97,7 @@ class Machine(RuleBasedStateMachine):
     def paused(self) -> bool:
         if self.kind in SERVERS:
             return bool(self.spec.get("suspend"))
-        if self.kind in DEPLOYED:
+        if self.kind == "SimpleMLService":
             return self.spec.get("replicas") == 0
         return bool(self.spec.get("runMode", {}).get("pause", {}).get("enabled"))
 
@@ -168,8 +172,11 @@ class Machine(RuleBasedStateMachine):
         if self.kind in SERVERS:
             self.spec["suspend"] = on
             return
-        if self.kind in DEPLOYED:
+        if self.kind == "SimpleMLService":
             self.spec["replicas"] = 0 if on else resize
+            return
+        if self.kind == "MLService":
+            self.spec["runMode"] = {"pause": {"enabled": on}}
             return
         was = self.paused
         mode = self.spec.setdefault("runMode", {})
@@ -210,6 +217,12 @@ class Machine(RuleBasedStateMachine):
         if self.kind in SERVERS:
             place = self.spec["template"]["spec"]["containers"][0] if self.kind == "Notebook" else self.spec
             place["image"] = f"busybox:{count}"
+            return
+        if self.kind == "MLService":
+            first = self.spec["releases"][0]
+            others = [builders.release("two"), builders.release("three", 1)]
+            self.spec["releases"] = [builders.release(first["name"], count, f"busybox:{count}"), *others[:count]]
+            self.spec.pop("canary", None)
             return
         if self.kind in DEPLOYED:
             self.spec["tensorflow"] = {**self.spec["tensorflow"], "image": f"busybox:{count}"}

@@ -259,7 +259,14 @@ TABLE: list[Any] = [
         {"cpu": 1000},
         None,
     ),
-    ("Explorer", obj("Explorer", {"scheduler": block(None)}, PLATFORM), ("default", 0), [("", 1, 1)], {}, None),
+    (
+        "Explorer",
+        obj("Explorer", {"scheduler": block(None), "storageName": "a"}, PLATFORM),
+        ("default", 0),
+        [("", 1, 1)],
+        {"cpu": 200, "memory": 200 * MI},
+        None,
+    ),
     (
         "VirtualServer",
         obj("VirtualServer", {"scheduler": block("q"), "resources": {"requests": {"memory": "2Gi"}}}, PLATFORM),

@@ -1,0 +1,333 @@
+"""MLService: releases of a model, each served by a Deployment of `minReplicas` pods behind a Service of its own, with a
+Service before all of them (`served.py`).
+
+The pods of a release come from the MLServiceRuntime that it names, under what the release says itself (`serving.py`).
+Nothing scales them by load, and nothing divides requests by percent: the condition Autoscaled says so.
+"""
+
+import copy
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, Final
+
+from t9ksched.workloads import served
+from t9ksched.workloads.actions import Actions, Children, Expansion, Object, name_of
+from t9ksched.workloads.conditions import Conditions
+from t9ksched.workloads.controller import Controller
+from t9ksched.workloads.fields import Field
+from t9ksched.workloads.jobspec import check_pod_names
+from t9ksched.workloads.modelstore import ModelStore, read_store, with_model
+from t9ksched.workloads.parts import COMPONENT_LABEL, OWNER_NAME_LABEL, Owner, pod_group
+from t9ksched.workloads.podspec import DNS_LABEL, check_resources, generated_template, read_pod_spec
+from t9ksched.workloads.served import PART_LABEL
+from t9ksched.workloads.serving import CannotFill, filled, merged
+from t9ksched.workloads.shape import Template
+
+RUNTIME: Final = "MLServiceRuntime"
+CONTAINER: Final = "user-container"
+PORT: Final = 8080
+TRANSFORMER: Final = "transformer"
+_PVC: Final = "pvc://"
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A predictor of a release, or the transformer.
+
+    Attributes:
+        name: of the release; `transformer`, which no release is called.
+        template: what it asks for, as far as it says so itself.
+        runtime: the MLServiceRuntime that it is made from, empty for none.
+        parameters: what its runtime is told.
+        patch: what it says of the pod template itself.
+        resources: by name of a container.
+        store: where its model is.
+    """
+
+    name: str
+    template: Template
+    runtime: str
+    parameters: Mapping[str, str]
+    patch: Mapping[str, Any]
+    resources: Mapping[str, Any]
+    store: ModelStore
+
+    def called(self, owner: Owner) -> str:
+        """The name of its Deployment and its Service."""
+        return f"{owner.name}-transform" if self.name == TRANSFORMER else f"{owner.name}-predict-{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class MLServiceSpec:
+    """The spec of an MLService."""
+
+    parts: tuple[Part, ...]
+    default: str
+    canary: str
+    percent: int
+    paused: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Unready:
+    """Why the pods of a part cannot be made."""
+
+    reason: str
+    message: str
+
+
+def read_spec(root: Field) -> MLServiceSpec:
+    """The spec, its faults written down in `root`."""
+    spec = root["spec"]
+    parts: list[Part] = []
+    for release in spec["releases"].some("is missing: a service needs at least one release with a predictor"):
+        name = release["name"].text()
+        if not DNS_LABEL.fullmatch(name):
+            release["name"].fault(
+                f"{name!r} becomes part of names: use a-z, 0-9 and -, no - at either end" if name else "is missing"
+            )
+        elif name == TRANSFORMER or any(part.name == name for part in parts):
+            release["name"].fault(f"{name!r} is there twice: give each release a name of its own")
+        parts.append(_part(release["predictor"], name, f"predictor-{name}" if name else "predictor"))
+    names = [part.name for part in parts]
+    if spec["transformer"].present:
+        parts.append(_part(spec["transformer"], TRANSFORMER, TRANSFORMER))
+    check_pod_names(root, [f"-predict-{name}" for name in names] + ["-transform"])
+    default, canary = spec["default"].text(names[0] if len(names) == 1 else ""), spec["canary"].text()
+    for field, value in ((spec["default"], default), (spec["canary"], canary)):
+        if value and value not in names:
+            field.fault(f"{value!r} is no release: use one of {', '.join(names)}")
+    if not default and names:
+        spec["default"].fault(f"is missing: name the release that answers, one of {', '.join(names)}")
+    percent = spec["canaryTrafficPercent"].whole(0, high=100)
+    return MLServiceSpec(tuple(parts), default, canary, percent, _paused(spec["runMode"]))
+
+
+def _paused(mode: Field) -> bool:
+    """`runMode.pause.enabled`, or the word `paused`."""
+    if isinstance(mode.value, Mapping):
+        return mode["pause"]["enabled"].flag()
+    return mode.text().lower() == "paused"
+
+
+def _part(part: Field, name: str, role: str) -> Part:
+    low, high = part["minReplicas"], part["maxReplicas"]
+    minimum = low.whole(1)
+    if high.present and high.whole(minimum) and high.whole(minimum) < minimum:
+        high.fault(f"{high.value} is less than minReplicas {minimum}")
+    model, template = part["model"], part["template"]
+    resources: dict[str, Any] = {}
+    for entry in part["containersResources"].items():
+        check_resources(entry["resources"])
+        if not entry["name"].text():
+            entry["name"].fault("is missing: name the container that these are for")
+        resources[entry["name"].text()] = entry["resources"].value
+    parameters = {key: field.text() for key, field in model["parameters"].entries()}
+    patch = {key: template[key].mapping() for key in ("metadata", "spec") if template[key].present}
+    return Part(
+        name,
+        _template(part, role, minimum, resources),
+        model["runtime"].text(),
+        parameters,
+        patch,
+        resources,
+        _store(part["storage"], model["modelUri"]),
+    )
+
+
+def _store(storage: Field, uri: Field) -> ModelStore:
+    """`storage`, or the older `model.modelUri: pvc://CLAIM/PATH`."""
+    text = uri.text()
+    if not text or storage.present:
+        return read_store(storage)
+    claim, _, path = text.removeprefix(_PVC).partition("/")
+    if not text.startswith(_PVC) or not claim:
+        uri.fault(f"{text!r} is not read: write pvc://CLAIM/PATH, or give storage")
+    return read_store(Field({"pvc": {"name": claim, "subPath": path.strip("/")}}, uri.path, uri.faults))
+
+
+def _template(part: Field, role: str, replicas: int, resources: Mapping[str, Any]) -> Template:
+    """What a part asks for, as far as it says so itself: the runtime's defaults are not known here."""
+    template = part["template"]
+    spec = dict(template["spec"].mapping())
+    containers = template["spec"]["containers"].items()
+    if not containers and not resources:
+        return generated_template(part, CONTAINER, part["resources"], role, replicas)
+    own = [{"name": name, "resources": amounts} for name, amounts in resources.items()]
+    spec["containers"] = merged([each.value for each in containers], own, "containers")
+    whole = Field(spec, template["spec"].path, part.faults)
+    return read_pod_spec(whole, template["metadata"], role, replicas, images=False)
+
+
+def read(root: Field) -> list[Template]:
+    """The pods of all releases and the transformer, each counted at its minReplicas; a paused service has none."""
+    spec = read_spec(root)
+    count = (lambda part: 0) if spec.paused else (lambda part: part.template.replicas)
+    return [replace(part.template, replicas=count(part), min_replicas=count(part)) for part in spec.parts]
+
+
+def _pod(part: Part, runtimes: Mapping[str, Object]) -> Object | _Unready:
+    """The template of its pods, `{metadata, spec}`."""
+    template: Object = {}
+    if part.runtime:
+        runtime = runtimes.get(part.runtime)
+        if runtime is None:
+            return _Unready("RuntimeNotFound", f"there is no MLServiceRuntime {part.runtime!r} in this namespace")
+        spec = runtime.get("spec") or {}
+        if spec.get("enabled") is False:
+            return _Unready("RuntimeDisabled", f"the MLServiceRuntime {part.runtime!r} is not enabled")
+        try:
+            template = filled(spec.get("template") or {}, part.parameters)
+        except CannotFill as error:
+            return _Unready("RuntimeInvalid", f"the MLServiceRuntime {part.runtime!r}: {error}")
+    template = merged(template, part.patch)
+    own = [{"name": name, "resources": amounts} for name, amounts in part.resources.items()]
+    pod = template.setdefault("spec", {})
+    found = pod.get("containers")
+    pod["containers"] = _with_resources(found if isinstance(found, list) else [], own)
+    whole = Field(pod, "spec")
+    read_pod_spec(whole, Field(template.get("metadata"), "metadata", whole.faults))
+    if whole.faults:
+        fault = whole.faults[0]
+        return _Unready("PodInvalid", f"its pods would be wrong at {fault.path}, which {fault.message}")
+    with_model(pod, part.store, CONTAINER)
+    return template
+
+
+def _with_resources(containers: list[Object], own: list[Object]) -> list[Object]:
+    """`containersResources` take the place of what a container asked for."""
+    named = {each["name"]: each["resources"] for each in own}
+    return [{**each, "resources": named[each["name"]]} if each.get("name") in named else each for each in containers]
+
+
+def _port(pod: Object) -> int:
+    """The one port that its containers declare."""
+    ports = (port.get("containerPort") for each in pod["containers"] for port in each.get("ports") or ())
+    return int(next((port for port in ports if port), PORT))
+
+
+def _made(spec: MLServiceSpec, runtimes: Mapping[str, Object]) -> Iterator[tuple[Part, Object | _Unready]]:
+    for part in spec.parts:
+        yield part, _pod(part, runtimes)
+
+
+def expand(spec: MLServiceSpec, owner: Owner, runtimes: Mapping[str, Object]) -> Expansion:
+    """The group, the Deployments of those whose template is known, and the Services."""
+    makers, services = [], []
+    front = TRANSFORMER if any(part.name == TRANSFORMER for part in spec.parts) else spec.default
+    for part, template in _made(spec, runtimes):
+        if isinstance(template, _Unready):
+            continue
+        replicas = 0 if spec.paused else part.template.replicas
+        name, pod = part.called(owner), template["spec"]
+        pod = copy.deepcopy(pod)
+        makers.append(served.deployment(owner, name, pod, template.get("metadata") or {}, replicas, part=part.name))
+        ports = [{"name": "http", "port": 80, "targetPort": _port(pod), "protocol": "TCP"}]
+        services.append(_service(owner, name, part.name, ports))
+        if part.name == front:
+            services.append(_service(owner, owner.name, part.name, ports))
+    return Expansion(podgroup=pod_group(owner, (), 1), services=tuple(services), makers=tuple(makers))
+
+
+def _service(owner: Owner, name: str, part: str, ports: list[Object]) -> Object:
+    selector = {COMPONENT_LABEL: owner.component, OWNER_NAME_LABEL: owner.name, PART_LABEL: part}
+    spec = {"selector": selector, "ports": copy.deepcopy(ports)}
+    return {"apiVersion": "v1", "kind": "Service", "metadata": owner.metadata(name), "spec": spec}
+
+
+def reconcile(obj: Mapping[str, Any], owner: Owner, children: Children, now: datetime) -> Actions:
+    """What to do about it now."""
+    spec = read_spec(Field(obj))
+    old: Mapping[str, Any] = obj.get("status") or {}
+    conditions = Conditions(old, now)
+    runtimes = {name_of(each): each for each in children.named if each["kind"] == RUNTIME}
+    around = expand(spec, owner, runtimes)
+    unready = {part.name: why for part, why in _made(spec, runtimes) if isinstance(why, _Unready)}
+    if unready:  # what it had of them stays until it can be made anew
+        names = {part.called(owner) for part in spec.parts if part.name in unready}
+        if all(name_of(each) != owner.name for each in around.services):
+            names.add(owner.name)
+        there = [each for each in children.companions if name_of(each) in names]
+        around = replace(
+            around,
+            makers=(*around.makers, *(_stopped(each, spec) for each in there if each["kind"] == served.KIND)),
+            services=(*around.services, *(each for each in there if each["kind"] == "Service")),
+        )
+    work = served.kept(around, children)
+    shown = [_shown(part, owner, children, spec, unready.get(part.name)) for part in spec.parts]
+    wrong = next((each for each in shown if not each["ready"]), None)
+    ready = wrong is None and not spec.paused
+    conditions.set("Paused", spec.paused, "PausedByUser" if spec.paused else "-")
+    if ready:
+        conditions.set("Ready", True)
+    elif spec.paused:
+        conditions.set("Ready", False, "Paused")
+    else:
+        assert wrong is not None
+        conditions.set("Ready", False, wrong["reason"], f"{wrong['name']}: {wrong['message'] or 'it is not ready'}")
+    conditions.set("Autoscaled", False, "NotAutoscaled", _told(spec))
+    status: Object = {
+        "phase": "Paused" if spec.paused else "Running" if ready else "Pending",
+        "address": {"url": f"http://{owner.name}.{owner.namespace}.svc/"},
+        "ready": ready,
+        "defaultRelease": spec.default,
+        "releases": [each for each in shown if each["name"] != TRANSFORMER],
+    }
+    for key, value in (("canaryRelease", spec.canary), ("transformer", next(_of(shown, TRANSFORMER), None))):
+        if value:
+            status[key] = value
+    kept = {key: value for key, value in old.items() if key not in ("canaryRelease", "transformer")}
+    count = len(spec.parts)
+    return served.concluded(old, status, conditions, children, work, f"{count} Deployments are made", kept)
+
+
+def _stopped(deployment: Object, spec: MLServiceSpec) -> Object:
+    return {**deployment, "spec": {**deployment["spec"], "replicas": 0}} if spec.paused else deployment
+
+
+def _of(shown: list[Object], name: str) -> Iterator[Object]:
+    return (each for each in shown if each["name"] == name)
+
+
+def _told(spec: MLServiceSpec) -> str:
+    text = "each release has minReplicas pods, whatever its load"
+    if spec.canary and spec.percent:
+        return f"{text}; the canary {spec.canary!r} gets no part of the requests to the service, only those to its own"
+    return text
+
+
+def _shown(part: Part, owner: Owner, children: Children, spec: MLServiceSpec, why: _Unready | None) -> Object:
+    found = served.find(children, part.called(owner))
+    ready, reason, message = served.available(found)
+    if why is not None:
+        ready, reason, message = False, why.reason, why.message
+    have, total = served.counts(found)
+    one: Object = {
+        "name": part.name,
+        "ready": ready and not spec.paused,
+        "readyReplicas": have,
+        "totalReplicas": total,
+        "url": f"http://{part.called(owner)}.{owner.namespace}.svc/",
+        "reason": "" if ready else reason,
+        "message": "" if ready else message,
+    }
+    if part.name != TRANSFORMER:
+        one["trafficPercent"] = 100 if part.name == spec.default else 0
+    return one
+
+
+def withdraw(obj: Mapping[str, Any], old: Object, conditions: Conditions, children: Children) -> Actions:
+    """One with faults may be paused."""
+    if not _paused(Field(obj)["spec"]["runMode"]):
+        return Actions()
+    conditions.set("Paused", True, "PausedByUser")
+    conditions.set("Ready", False, "Paused")
+    return replace(served.emptied(children), status={**old, "phase": "Paused"})
+
+
+CONTROLLER: Final = Controller(
+    expand=lambda obj, owner: expand(read_spec(Field(obj)), owner, {}),
+    reconcile=reconcile,
+    withdraw=withdraw,
+)

@@ -1,0 +1,233 @@
+"""SimpleMLService, MLService and Explorer: what is made of them, where models come from, and what is refused."""
+
+from typing import Any
+
+import pytest
+
+from t9ksched.workloads.read import read, validate
+from t9ksched.workloads.reconcile import expand
+from t9ksched.workloads.serving import CannotFill, filled, merged
+from tests.unit.workloads.builders import World, container, explorer, ml_service, release, simple_ml, template
+
+Object = dict[str, Any]
+S3 = {"uri": "s3://models/x", "secretRef": {"name": "keys"}}
+
+
+def deployment(workload: Object, nth: int = 0) -> Object:
+    found: Object = expand(workload).makers[nth]
+    return found
+
+
+def pod(workload: Object, nth: int = 0) -> Object:
+    found: Object = deployment(workload, nth)["spec"]["template"]
+    return found
+
+
+def test_pods_of_a_deployment_say_whose_they_are_and_are_one_group() -> None:
+    labels = pod(simple_ml())["metadata"]["labels"]
+    assert labels["tensorstack.dev/owner-uid"] == "uid-digits"
+    assert (labels["scheduler.tensorstack.dev/queue"], labels["scheduler.tensorstack.dev/group-name"]) == (
+        "a100",
+        "digits",
+    )
+    made = expand(simple_ml())
+    assert made.podgroup is not None
+    assert made.podgroup["spec"] == {"queue": "a100", "priority": 5, "minMember": 1}
+    assert made.services[0]["spec"]["selector"].items() <= labels.items()
+    assert pod(simple_ml())["spec"]["schedulerName"] == "t9k-scheduler"
+    left = simple_ml(scheduler=None)
+    assert expand(left).podgroup is None
+    assert "schedulerName" not in pod(left)["spec"]
+
+
+def test_programs_of_frameworks() -> None:
+    (server,) = pod(simple_ml())["spec"]["containers"]
+    assert server["command"][3:] == ["--model_name=digits", "--model_base_path=/var/lib/t9k/model"]
+    (server,) = pod(simple_ml(pytorch={"image": "i", "modelsFlag": "a=a.mar"}))["spec"]["containers"]
+    assert server["command"][-2:] == ["--models", "a=a.mar"]
+    own = pod(simple_ml(custom={"nodeSelector": {"a": "b"}, **template()["spec"]}))["spec"]
+    assert own["nodeSelector"] == {"a": "b"}, "the older place"
+
+
+def test_models_are_mounted_or_copied() -> None:
+    spec = pod(simple_ml())["spec"]
+    assert spec["volumes"] == [{"name": "t9k-model", "persistentVolumeClaim": {"claimName": "models"}}]
+    assert spec["containers"][0]["volumeMounts"] == [
+        {"name": "t9k-model", "mountPath": "/var/lib/t9k/model", "subPath": "mnist"}
+    ]
+    spec = pod(simple_ml(storage={"s3": {**S3, "containerPath": "/m"}}))["spec"]
+    (first,) = spec["initContainers"]
+    assert first["command"][-2:] == ["s3://models/x", "/m/"]
+    assert first["resources"] == spec["containers"][0]["resources"], "it raises the request of the pod by nothing"
+
+
+def test_the_status_says_whether_the_model_is_there_and_pods_answer() -> None:
+    world = World(simple_ml(storage={"s3": S3}))
+    world.settle()
+    assert (world.condition("ModelDownloaded"), world.condition("Ready")) == ("False", "False")
+    world.deploy()
+    for name, code in (("digits-0", 0), ("digits-1", 1)):
+        world.set_phase(name, "Pending")
+        ended = {"exitCode": code, "message": "one\nno such bucket"}
+        world.pod(name)["status"]["initContainerStatuses"] = [
+            {"name": "download-model", "state": {"terminated": ended}}
+        ]
+    world.settle()
+    told = {each["type"]: each for each in world.status["conditions"]}
+    assert told["ModelDownloaded"]["message"] == "pod digits-1: s3cmd ended with 1: no such bucket"
+    assert world.status["aggregate"]["pending"] == 2
+    world.obj["spec"]["replicas"] = 0
+    world.settle()
+    assert (world.status["phase"], world.objects["Deployment", "digits"]["spec"]["replicas"]) == ("Paused", 0)
+    assert "Suspended" in world.reasons()
+
+
+def test_another_queue_is_for_pods_made_anew() -> None:
+    world = World(simple_ml())
+    world.settle()
+    world.deploy()
+    group = world.objects["PodGroup", "digits"]["metadata"]["uid"]
+    world.obj["spec"]["scheduler"]["t9kScheduler"]["queue"] = "b"
+    world.settle()
+    assert world.objects["Deployment", "digits"]["spec"]["replicas"] == 0
+    world.deploy()
+    world.settle()
+    made = world.objects["PodGroup", "digits"]
+    assert (made["spec"]["queue"], made["metadata"]["uid"] != group) == ("b", True)
+    assert world.objects["Deployment", "digits"]["spec"]["replicas"] == 2
+
+
+RUNTIME: Object = {
+    "apiVersion": "tensorstack.dev/v1beta1",
+    "kind": "MLServiceRuntime",
+    "metadata": {"name": "serve"},
+    "spec": {
+        "template": template(
+            container("user-container", args=["--models {{if .MODEL_PATH}}{{.MODEL_PATH}}{{else}}all{{end}}"])
+        )
+    },
+}
+
+
+class Named(World):
+    """With an MLServiceRuntime beside it."""
+
+    runtimes: tuple[Object, ...] = (RUNTIME,)
+
+    def children(self) -> Any:
+        from dataclasses import replace
+
+        return replace(super().children(), named=self.runtimes)
+
+
+def test_pods_of_a_release_come_from_its_runtime() -> None:
+    model = {"runtime": "serve", "parameters": {"MODEL_PATH": "a=a.mar"}}
+    world = Named(ml_service(release("one", template=None, model=model, storage={"pvc": {"name": "c"}})))
+    world.settle()
+    made = world.objects["Deployment", "net-predict-one"]["spec"]["template"]["spec"]
+    assert made["containers"][0]["args"] == ["--models a=a.mar"]
+    assert made["containers"][0]["volumeMounts"][0]["mountPath"] == "/var/lib/t9k/model"
+    world.runtimes = ()
+    world.settle()
+    told = {each["type"]: each for each in world.status["conditions"]}
+    assert (told["Ready"]["reason"], told["Ready"]["message"]) == (
+        "RuntimeNotFound",
+        "one: there is no MLServiceRuntime 'serve' in this namespace",
+    )
+    assert ("Deployment", "net-predict-one") in world.objects, "what it had stays"
+    assert ("Service", "net") in world.objects
+
+
+def test_releases_stand_side_by_side_and_one_answers() -> None:
+    workload = ml_service(canary="two", canaryTrafficPercent=20)
+    made = expand(workload)
+    assert [each["metadata"]["name"] for each in made.makers] == ["net-predict-one", "net-predict-two"]
+    front = next(each for each in made.services if each["metadata"]["name"] == "net")
+    assert front["spec"]["selector"]["tensorstack.dev/service-part"] == "one"
+    assert front["spec"]["ports"][0]["targetPort"] == 8000
+    world = World(workload)
+    world.settle()
+    world.deploy()
+    world.settle()
+    told = {each["type"]: each for each in world.status["conditions"]}
+    assert (told["Ready"]["status"], told["Autoscaled"]["status"]) == ("True", "False")
+    assert "the canary 'two' gets no part of the requests" in told["Autoscaled"]["message"]
+    assert [each["trafficPercent"] for each in world.status["releases"]] == [100, 0]
+    world.obj["spec"]["releases"].pop()
+    world.obj["spec"].pop("canary")
+    world.settle()
+    assert ("Deployment", "net-predict-two") not in world.objects
+    world.obj["spec"]["runMode"] = "Paused"
+    world.settle()
+    assert (world.status["phase"], read(world.obj).totals) == ("Paused", {})
+
+
+@pytest.mark.parametrize(
+    ("workload", "path", "told"),
+    [
+        (simple_ml(storage={"s3": {"uri": "models"}}), "spec.storage.s3.uri", "is no folder of a bucket"),
+        (simple_ml(storage={"s3": {"uri": "s3://a"}}), "spec.storage.s3.secretRef.name", "name the Secret"),
+        (simple_ml(storage={"pvc": {"name": "a"}, "s3": S3}), "spec.storage", "give one of them"),
+        (simple_ml(storage={"pvc": {"name": "a", "subPath": "../b"}}), "spec.storage.pvc.subPath", "leads out"),
+        (simple_ml(storage={"pvc": {"name": "a", "mountPath": "b"}}), "spec.storage.pvc.mountPath", "begin it with /"),
+        (simple_ml(service={"ports": [{"name": "a"}]}), "spec.service.ports[0].port", "is missing"),
+        (simple_ml(service={"type": "ExternalName"}), "spec.service.type", "'ExternalName' is unknown"),
+        (simple_ml(tensorflow={}), "spec.tensorflow.image", "TensorFlow Serving"),
+        (ml_service(default="x"), "spec.default", "'x' is no release: use one of one, two"),
+        (ml_service(default=None), "spec.default", "is missing: name the release that answers"),
+        (ml_service(release("one"), release("one")), "spec.releases[1].name", "is there twice"),
+        (ml_service(release("A_b"), default="A_b"), "spec.releases[0].name", "becomes part of names"),
+        (
+            ml_service(release("one", maxReplicas=1, minReplicas=2)),
+            "spec.releases[0].predictor.maxReplicas",
+            "less than",
+        ),
+        (
+            ml_service(release("one", model={"modelUri": "s3://a/b"})),
+            "spec.releases[0].predictor.model.modelUri",
+            "write pvc://CLAIM/PATH",
+        ),
+        (explorer(storageName=""), "spec.storageName", "name the PersistentVolumeClaim"),
+        (explorer(storageType="s3"), "spec.storageType", "use one of pvc"),
+        (explorer(resources={"limits": {"cpu": "x"}}), "spec.resources.limits.cpu", "'x'"),
+    ],
+)
+def test_what_cannot_be(workload: Object, path: str, told: str) -> None:
+    faults = {fault.path: fault.message for fault in validate(workload)}
+    assert told in faults[path]
+
+
+def test_an_explorer_is_reached_from_its_own_pod_alone() -> None:
+    made = expand(explorer())
+    assert made.services == ()
+    words = [word for each in made.pods[0]["spec"]["containers"] for word in each["args"]]
+    assert [word for word in words if "addr" in word] == ["--address=127.0.0.1", "--bind-addr=127.0.0.1:8080"]
+    assert read(explorer(suspend=True)).totals == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "parameters", "shown"),
+    [
+        ("--x={{.A}} {{ .B }}", {"A": "1"}, "--x=1 "),
+        ("a {{- if .A }} b {{- else }} c {{- end }} d", {"A": "1"}, "a b d"),
+        ("{{if .A}}{{if .B}}ab{{else}}a{{end}}{{else}}none{{end}}", {"A": "1"}, "a"),
+        ("{{if .A}}{{if .B}}ab{{else}}a{{end}}{{else}}none{{end}}", {"B": "1"}, "none"),
+    ],
+)
+def test_parameters_are_filled_in(text: str, parameters: dict[str, str], shown: str) -> None:
+    assert filled({"args": [text, 3]}, parameters) == {"args": [shown, 3]}
+
+
+@pytest.mark.parametrize("text", ["{{range .A}}", "{{if .A}}a", "{{end}}", "{{", "{{else}}", "{{.A.B}}"])
+def test_other_templates_are_not_understood(text: str) -> None:
+    with pytest.raises(CannotFill):
+        filled(text, {})
+
+
+def test_what_a_release_says_wins_by_name() -> None:
+    below = {"containers": [{"name": "u", "image": "a", "args": ["x"], "env": [{"name": "A", "value": "1"}]}]}
+    above = {"containers": [{"name": "p"}, {"name": "u", "image": "b", "env": [{"name": "B"}], "args": None}]}
+    assert merged(below, above)["containers"] == [
+        {"name": "u", "image": "b", "env": [{"name": "A", "value": "1"}, {"name": "B"}]},
+        {"name": "p"},
+    ]
