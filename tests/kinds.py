@@ -3,5 +3,6 @@
 from t9ksched.workloads.registry import KINDS
 
 MPIJOBS = KINDS["MPIJob"].resource
+AUTOTUNE = KINDS["AutoTuneExperiment"].resource
 NOTEBOOKS = KINDS["Notebook"].resource
 PYTORCHTRAININGJOBS = KINDS["PyTorchTrainingJob"].resource

@@ -147,3 +147,6 @@ def test_trials_send_their_results(here: Up, tmp_path: Path) -> None:
     assert [each["value"] for each in status["trials"]] == [6, 14, 10]
     assert (status["phase"], status["best"]["name"]) == ("DONE", "hpo-1")
     assert "t9kt_" not in here.log
+    jobs = here.rest("GET", "/apis/v1/workloads?limit=100")[1]["items"]
+    whose = {one["name"]: one["submitter"] for one in jobs if one["name"].startswith("hpo")}
+    assert whose == dict.fromkeys(("hpo", "hpo-0", "hpo-1", "hpo-2"), "admin")

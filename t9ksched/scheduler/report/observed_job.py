@@ -101,11 +101,15 @@ def _nameless(state: ClusterState, key: str) -> GangRecord | None:
 
 
 def submitter(view: ObservedJob, state: ClusterState) -> str | None:
-    """The submitter of the job, if known; if its PodGroup is gone, the user who submitted all of its pods."""
+    """The submitter of the job, if known, else that of the job to which it belongs, such as an experiment; if its
+    PodGroup is gone, the user who submitted all of its pods.
+    """
     acceptance = state.acceptances.get(view.uid) or (view.gangs[0].acceptance if view.gangs else view.agreed)
     if acceptance is None and view.gangs and not view.gangs[0].uid:
         whose = {state.permissions.whose(pod) for pod in view.pods}
         return whose.pop() if len(whose) == 1 else None
+    if view.gangs and (acceptance is None or acceptance.submitter is None):
+        return state.permissions.submitter(view.gangs[0])  # of the job to which this one belongs
     return acceptance.submitter if acceptance else None
 
 

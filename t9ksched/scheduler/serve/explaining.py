@@ -56,6 +56,8 @@ async def explanation(view: ObservedJob, state: ClusterState, pod: PodRecord | N
     not start.
     """
     gangs = view.gangs if pod is None else [gang for gang in view.gangs if gang is pod.gang]
+    works = state.owners.works(view.uid) if not view.gangs else ()
+    gangs = [*gangs, *(gang for uid in works for gang in state.gangs_of_owner(uid))]
     now = phase(view, state) if pod is None else pod.phase
     # A replacement runs in the place of the failed pod.
     current = [gang for gang in view.gangs if not is_past(gang)] or view.gangs
@@ -81,6 +83,8 @@ async def explanation(view: ObservedJob, state: ClusterState, pod: PodRecord | N
         verdict = "Waiting"
     else:
         verdict = "Placed"
+    if works and now == "Running":
+        verdict, reasons = "Placed", []  # its trials are jobs of their own, each with an explanation
     if pod is None and verdict == "Waiting" and not reasons and (elsewhere := _elsewhere(view, state)) is not None:
         verdict, reasons = ("Placed", []) if now == "Running" else ("Waiting", [elsewhere])
     if verdict == "Waiting" and pod is None and (name_taken := taken(view)) is not None:

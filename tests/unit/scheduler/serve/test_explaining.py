@@ -17,7 +17,8 @@ from t9ksched.scheduler.serve.explaining import explanation
 from t9ksched.scheduler.serve.jobindex import JobIndex
 from t9ksched.scheduler.state.objects import JobObject
 from t9ksched.scheduler.state.state import ClusterState
-from tests.kinds import NOTEBOOKS
+from t9ksched.store.acceptances import Acceptance
+from tests.kinds import AUTOTUNE, NOTEBOOKS, PYTORCHTRAININGJOBS
 
 NOW = 1_700_000_000_000_000_000
 GPU = "nvidia.com/gpu"
@@ -185,3 +186,43 @@ async def test_holders_on_nodes_that_the_pods_may_not_use_are_not_named(state: C
     text = msgspec.to_builtins(mine)
     state.upsert_pod(decode_pod(text | {"spec": text["spec"] | only}))
     assert [one["job"] for one in (await told(state, "mine"))["holders"]] == ["ns/Pod/here"]
+
+
+@pytest.mark.parametrize("runs", [True, False])
+async def test_an_experiment_waits_for_what_its_trials_wait_for(state: ClusterState, runs: bool) -> None:
+    block = {"t9kScheduler": {"queue": "q"}}
+    tune = {
+        "metadata": {"name": "hpo", "namespace": "ns", "uid": "hpo"},
+        "spec": {"trainingConfig": {"scheduler": block}},
+        "status": {"phase": "RUNNING" if runs else "PENDING"},
+    }
+    above = {"apiVersion": AUTOTUNE.api_version, "kind": AUTOTUNE.kind, "name": "hpo", "uid": "hpo", "controller": True}
+    meta = {"name": "hpo-0", "namespace": "ns", "uid": "hpo-0", "ownerReferences": [above]}
+    trial = msgspec.convert({"metadata": meta, "spec": {"scheduler": block}}, JobObject)
+    state.upsert_job(job_record(msgspec.convert(tune, JobObject), AUTOTUNE))
+    state.owners.upsert(trial, PYTORCHTRAININGJOBS, ours=True)
+    state.upsert_job(job_record(trial, PYTORCHTRAININGJOBS))
+    one = pod("one", gpu=9)
+    owner = {
+        "apiVersion": PYTORCHTRAININGJOBS.api_version,
+        "kind": "PyTorchTrainingJob",
+        "name": "hpo-0",
+        "uid": "hpo-0",
+    }
+    one.metadata.owner_references = [msgspec.convert(owner | {"controller": True}, OwnerReference)]
+    state.upsert_pod(one)
+    state.accept(Acceptance(uid="hpo", kind=AUTOTUNE.kind, namespace="ns", name="hpo", submitter="ann", queue="q"))
+    for entry in plan(state.view(NOW), Policy(), NOW).waiting:
+        state.gangs_by_uid[entry.gang].reasons = entry.reasons
+    index = JobIndex(state)
+    view = await index.find("ns", "autotuneexperiment", "hpo")
+    trials = await index.find("ns", "pytorchtrainingjob", "hpo-0")
+    assert view is not None
+    assert trials is not None
+    found = await explanation(view, state)
+    assert found["verdict"] == ("Placed" if runs else "Waiting")
+    assert [reason["code"] for reason in found["reasons"]] == ([] if runs else ["NeverFits"])
+    assert (found["job"]["phase"], (await explanation(trials, state))["job"]["submitter"]) == (
+        "Running" if runs else "Pending",
+        "ann",
+    )
