@@ -1,11 +1,12 @@
 """What the executor does when the cluster does not do as it is told."""
 
+import hashlib
 from typing import Any
 
 import pytest
 
 from t9ksched.controller.execute import Executor, NameTaken, NotMade, Stale
-from t9ksched.controller.sshkeys import KeyPair
+from t9ksched.controller.sshkeys import KeyPair, SecretMaker
 from t9ksched.kube.errors import (
     AlreadyExists,
     ApiError,
@@ -16,9 +17,9 @@ from t9ksched.kube.errors import (
     ServerError,
     Unprocessable,
 )
-from t9ksched.workloads.actions import Actions, Event, Object
-from t9ksched.workloads.reconcile import expand
-from tests.unit.workloads.builders import mpi_v1, pytorch
+from t9ksched.workloads.actions import NO_CHILDREN, Actions, Event, Object
+from t9ksched.workloads.reconcile import expand, reconcile
+from tests.unit.workloads.builders import NOW, experiment, mpi_v1, pytorch
 
 JOB = pytorch()
 POD, OTHER = expand(JOB).pods
@@ -69,7 +70,8 @@ class Notes:
 
 async def carry_out(script: Script, actions: Actions, job: Object = JOB) -> list[str]:
     notes = Notes()
-    executor = Executor(script, notes.record, lambda comment: KeyPair("PRIVATE", "PUBLIC"))  # type: ignore[arg-type]
+    make = SecretMaker(lambda comment: KeyPair("PRIVATE", "PUBLIC"), lambda: "t9kt_TOKEN", "http://rest:8080/")
+    executor = Executor(script, notes.record, make)  # type: ignore[arg-type]
     try:
         await executor.carry_out(job, actions)
     finally:
@@ -213,3 +215,20 @@ async def test_a_refused_secret_is_told() -> None:
     with pytest.raises(Forbidden):
         await carry_out(script, Actions(create=(CONFIG, KEYS, WORKER)), MPI)
     assert script.notes == ["FailedCreate"]  # type: ignore[attr-defined]
+
+
+async def test_a_trials_token_is_in_its_secret_alone_and_its_hash_on_record() -> None:
+    tune = experiment(trialConcurrency=1)
+    begun = reconcile({**tune, "status": reconcile(tune, NO_CHILDREN, NOW).status}, NO_CHILDREN, NOW)
+    holder, secret = begun.create
+    made = {**holder, "metadata": {**holder["metadata"], "uid": "c1", "resourceVersion": "7"}}
+    script = Script(create=[made])
+    await carry_out(script, Actions(create=(holder, secret)), tune)
+    sent, record = script.sent[1:3]
+    url = "http://rest:8080/apis/v1/workloads/lab/pytorchtrainingjob/hpo-0/results"
+    assert sent["stringData"] == {"token": "t9kt_TOKEN", "url": url}
+    assert sent["metadata"]["ownerReferences"][0]["uid"] == "c1"
+    digest = hashlib.sha256(b"t9kt_TOKEN").hexdigest()
+    assert record["metadata"]["annotations"]["tensorstack.dev/results-token-sha256"] == digest
+    assert "t9kt_TOKEN" not in str(record)
+    assert "TOKEN" not in repr(SecretMaker(token=lambda: "t9kt_TOKEN"))
