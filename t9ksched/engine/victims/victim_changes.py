@@ -27,15 +27,18 @@ _UNUSED: Final = 256
 
 
 class _Places(NamedTuple):
-    """Which entries of a column stay, and before which of these the new ones come, in their order."""
+    """Where the entries of a column are, among the old ones followed by the new ones."""
 
-    stays: Mask
-    before: Indices
+    order: Indices
+
+    @classmethod
+    def of(cls, stays: Mask, before: Indices) -> "_Places":
+        """Of the old entries some stay, and the new ones come before these of them, in their order."""
+        return cls(np.insert(np.flatnonzero(stays), before, np.arange(len(stays), len(stays) + len(before))))
 
     def put(self, old: Int64s, new: Int64s) -> Int64s:
         """The column, of which the last axis is that of the entries."""
-        kept = old[..., self.stays]
-        found: Int64s = np.insert(kept, self.before, new, axis=-1)
+        found: Int64s = np.concatenate((old, new), axis=-1).take(self.order, axis=-1)
         return found
 
 
@@ -92,7 +95,7 @@ def _among(
     for at, first, group in reversed(list(zip(at_groups.tolist(), firsts.tolist(), fresh.groups, strict=True))):
         kept.insert(at, group)
         pods[first:first] = group.pods
-    return kept, pods, _Places(stays, at_groups), _Places(pods_stay, at_pods)
+    return kept, pods, _Places.of(stays, at_groups), _Places.of(pods_stay, at_pods)
 
 
 def _name_classes(made: VictimTable, before: VictimTable, fresh: VictimTable, pods: _Places) -> None:
