@@ -1,4 +1,4 @@
--- Revision 0036 of all tables, as the migrations make them; written by `make reference`.
+-- Revision 0037 of all tables, as the migrations make them; written by `make reference`.
 CREATE TABLE alembic_version (
 	version_num VARCHAR(32) NOT NULL, 
 	CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num)
@@ -326,7 +326,7 @@ CREATE TABLE usage_idle (
 	free_until DATETIME, 
 	CONSTRAINT pk_usage_idle PRIMARY KEY (id)
 );
-INSERT INTO "alembic_version" VALUES('0036');
+INSERT INTO "alembic_version" VALUES('0037');
 INSERT INTO "revision_counter" VALUES(1,0);
 CREATE INDEX ix_history_namespace_name_id ON history (namespace, name, id);
 CREATE INDEX ix_job_namespace_kind_name ON job (namespace, kind, name);
@@ -351,3 +351,4 @@ CREATE INDEX ix_notification_target_due_at ON notification (target, due_at);
 CREATE INDEX ix_history_users_uid ON history (uid) WHERE actor <> 'scheduler';
 CREATE INDEX ix_usage_idle_uid ON usage_idle (uid);
 CREATE INDEX ix_usage_idle_free_until ON usage_idle (free_until);
+CREATE INDEX ix_job_finished_at ON job (finished_at) WHERE finished_at IS NOT NULL;

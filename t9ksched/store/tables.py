@@ -116,10 +116,9 @@ job = Table(
     Column("shape", JSON, nullable=False),
     Column("submitter", String(253)),
     Index("ix_job_waiting_submitter", "submitter", **where(WAITING)),
-    Index(None, "namespace", "kind", "name"),
-    Index(None, "queue", "phase"),
-    Index(None, "submitted_at", "uid"),
+    *(Index(None, *of) for of in (("namespace", "kind", "name"), ("queue", "phase"), ("submitted_at", "uid"))),
     Index("ix_job_live", "submitted_at", "uid", **where("deleted_at IS NULL")),
+    Index("ix_job_finished_at", "finished_at", **where("finished_at IS NOT NULL")),
     Index("ix_job_gone_submitter", "submitter", "submitted_at", "uid", **where("deleted_at IS NOT NULL")),
 )
 

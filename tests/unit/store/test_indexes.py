@@ -90,6 +90,7 @@ def gone_of_ann(store: Store) -> Awaitable[Any]:
         (lambda store: store.jobs.waiting("submitter", "ann", 9), "ix_job_waiting_submitter"),
         (lambda store: store.jobs.waiting("queue", "q", 9), "ix_job_queue_phase"),
         (gone_of_ann, "ix_job_gone_submitter (submitter"),
+        (lambda store: store.jobs.run_times(9), "ix_job_finished_at"),
     ],
 )
 async def test_no_question_walks_through_a_table(store: Store, ask: Ask, index: str) -> None:
@@ -97,7 +98,8 @@ async def test_no_question_walks_through_a_table(store: Store, ask: Ask, index: 
         await ask(store)
     assert any(index in step for step in found), found
     walked = [step for step in found if step.startswith(("SCAN history", "SCAN job"))]
-    assert set(walked) <= {"SCAN job USING INDEX ix_job_live"}, "only those that are there"
+    assert set(walked) <= {f"SCAN job USING INDEX {one}" for one in ("ix_job_live", "ix_job_finished_at")}
+    assert not [step for step in found if "TEMP B-TREE" in step and "ix_job_finished_at" in index], found
 
 
 def test_the_condition_names_the_events_of_every_life() -> None:
