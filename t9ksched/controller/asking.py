@@ -13,7 +13,7 @@ from typing import Any, Final, Protocol
 
 import aiohttp
 
-from t9ksched.workloads.answers import Activity, Question, read_code_server, read_jupyter
+from t9ksched.workloads.answers import Activity, Question, read_jupyter
 
 SECONDS: Final = 5.0
 """How long all questions to one server may take."""
@@ -48,7 +48,6 @@ class HttpAsker:
         """What the server says."""
         if not self._permitted(question.host):
             return Activity(reason="NotReachable", message=f"{question.host} is no address of a pod: it is not asked")
-        ask = _code_server if question.protocol == "code-server" else _jupyter
         host = f"[{question.host}]" if ":" in question.host else question.host
         where = f"{host}:{question.port}"
         try:
@@ -56,7 +55,7 @@ class HttpAsker:
                 asyncio.timeout(self._seconds),
                 aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar(), trust_env=False) as session,
             ):
-                return await ask(lambda path: _get(session, f"http://{where}{path}"), question.prefix)
+                return await _jupyter(lambda path: _get(session, f"http://{where}{path}"), question.prefix)
         except _Unanswered as error:
             return error.activity
         except TimeoutError:
@@ -87,10 +86,6 @@ async def _jupyter(get: _Get, prefix: str) -> Activity:
         status = await get("/api/status")
     kernels = await get(f"{prefix}api/kernels")
     return read_jupyter(status, kernels, await get(f"{prefix}api/terminals"))
-
-
-async def _code_server(get: _Get, prefix: str) -> Activity:
-    return read_code_server(await get(f"{prefix}healthz"))
 
 
 async def _get(session: aiohttp.ClientSession, url: str) -> Any:

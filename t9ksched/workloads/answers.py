@@ -3,20 +3,16 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Final, Literal
-
-_NEVER: Final = datetime.min.replace(tzinfo=UTC)
-Protocol = Literal["jupyter", "code-server"]
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """Where a workload can be asked whether it is used. `prefix` is the path of its server, with slashes around."""
+    """Where the Jupyter of a workload can be asked. `prefix` is the path of its server, with slashes around."""
 
     host: str
     port: int
     prefix: str
-    protocol: Protocol = "jupyter"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,22 +36,12 @@ def read_jupyter(status: Any, kernels: Any, terminals: Any) -> Activity:
     if not isinstance(status, Mapping) or not isinstance(kernels, list):
         return Activity(reason="NotJupyter", message="what answers at its address does not speak as Jupyter does")
     parts = [each for each in (*kernels, *(terminals if isinstance(terminals, list) else ())) if _is_part(each)]
-    busy = sum(1 for each in parts if each.get("execution_state") in ("busy", "starting", "restarting"))
+    busy = sum(1 for each in parts if each.get("execution_state") == "busy")
     times = [moment(each.get("last_activity")) for each in (status, *parts)]
     last = max((time for time in times if time is not None), default=None)
     if last is None and not busy:
         return Activity(reason="NotJupyter", message="Jupyter does not say when it was last used")
     return Activity(last, f"{busy} of its kernels {'works' if busy == 1 else 'work'}" if busy else "")
-
-
-def read_code_server(health: Any) -> Activity:
-    """The answer of code-server's `healthz`."""
-    beat = health.get("lastHeartbeat") if isinstance(health, Mapping) else None
-    if isinstance(beat, bool) or not isinstance(beat, int | float) or not 0 <= beat < 1e14:
-        return Activity(
-            reason="NotCodeServer", message="what answers at its address does not speak as code-server does"
-        )
-    return Activity(datetime.fromtimestamp(beat / 1000, UTC) if beat else _NEVER)
 
 
 def _is_part(entry: Any) -> bool:

@@ -15,7 +15,7 @@ from t9ksched.model.names import QUEUE_LABEL, SCHEDULER_NAME
 from t9ksched.workloads import phase
 from t9ksched.workloads.actions import Actions, Children, Event, Expansion, Object, uid_of
 from t9ksched.workloads.activity import STATUS_FIELD, WRITTEN_EVERY, Use, idle_times, tell
-from t9ksched.workloads.answers import Protocol, Question
+from t9ksched.workloads.answers import Question
 from t9ksched.workloads.conditions import Conditions
 from t9ksched.workloads.jobspec import RestartPolicy
 from t9ksched.workloads.parts import COMPONENT_LABEL, OWNER_NAME_LABEL, Owner
@@ -176,13 +176,13 @@ def _status(
     return status
 
 
-def question(children: Children, prefix: str, port: int, protocol: Protocol = "jupyter") -> Question | None:
+def question(children: Children, prefix: str, port: int) -> Question | None:
     """Where the pod of such a workload is asked; None while it has no address of its own."""
     for pod in children.pods:
         state = pod.get("status") or {}
         live = not phase.is_terminating(pod) and state.get("phase") == "Running"
         if live and state.get("podIP") and not pod["spec"].get("hostNetwork"):
-            return Question(str(state["podIP"]), port, prefix, protocol)
+            return Question(str(state["podIP"]), port, prefix)
     return None
 
 

@@ -48,10 +48,10 @@ def jupyter(prefix: str = PREFIX, **more: Any) -> dict[str, Any]:
     return {f"{prefix}api/status": {"last_activity": WHEN}, f"{prefix}api/kernels": kernels} | more
 
 
-async def asks(pages: dict[str, Any], *, local: bool = True, protocol: Any = "jupyter") -> tuple[Activity, list[str]]:
+async def asks(pages: dict[str, Any]) -> tuple[Activity, list[str]]:
     async with server(pages) as (port, asked):
-        ask = HttpAsker(local=local, seconds=0.5)
-        return await ask(Question("127.0.0.1", port, PREFIX, protocol)), asked
+        ask = HttpAsker(local=True, seconds=0.5)
+        return await ask(Question("127.0.0.1", port, PREFIX)), asked
 
 
 async def test_jupyter_is_asked_below_its_prefix_and_takes_no_question_for_a_use() -> None:
@@ -62,11 +62,6 @@ async def test_jupyter_is_asked_below_its_prefix_and_takes_no_question_for_a_use
 
 async def test_jupyter_that_was_not_told_of_its_prefix_is_at_the_root() -> None:
     assert (await asks(jupyter("/")))[0].last is not None
-
-
-async def test_code_server() -> None:
-    pages = {f"{PREFIX}healthz": {"status": "alive", "lastHeartbeat": 1_772_366_400_000}}
-    assert (await asks(pages, protocol="code-server"))[0].last is not None
 
 
 @pytest.mark.parametrize(

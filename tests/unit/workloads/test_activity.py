@@ -1,6 +1,6 @@
 """The condition Idle, as a table: what Jupyter answered, what was reported, and what follows."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from t9ksched.model.names import LAST_ACTIVITY_ANNOTATION
 from t9ksched.workloads.activity import IDLE_AFTER, WRITTEN_EVERY
-from t9ksched.workloads.answers import Activity, Question, read_code_server, read_jupyter
+from t9ksched.workloads.answers import Activity, Question, read_jupyter
 from t9ksched.workloads.registry import KINDS
 from tests.unit.workloads.builders import NOW, World, notebook, tensorboard
 
@@ -125,6 +125,7 @@ LATER = {"last_activity": "2026-03-01T11:00:00+00:00"}
         (STATUS, [PART], [], 10, False, ""),
         (STATUS, [PART], [LATER], 11, False, ""),
         (STATUS, [PART | {"execution_state": "busy"}], [], 10, True, ""),
+        (STATUS, [PART | {"execution_state": "starting"}], [], 10, False, ""),
         ({}, [], [], None, False, "NotJupyter"),
         (None, None, None, None, False, "NotJupyter"),
         ("<html>", [], [], None, False, "NotJupyter"),
@@ -139,13 +140,6 @@ def test_answers_of_jupyter(
     assert (found.last.hour if found.last else None, bool(found.busy), found.reason) == (last, busy, reason)
 
 
-def test_answers_of_code_server() -> None:
-    assert read_code_server({"status": "alive", "lastHeartbeat": 1_772_366_400_000}).last == NOW
-    assert read_code_server({"status": "expired", "lastHeartbeat": 0}).last == datetime.min.replace(tzinfo=UTC)
-    for odd in (None, [], {}, {"lastHeartbeat": True}, {"lastHeartbeat": "x"}, {"lastHeartbeat": 1e30}):
-        assert read_code_server(odd).reason == "NotCodeServer"
-
-
 anything = st.recursive(
     st.none() | st.booleans() | st.floats() | st.text(), lambda inner: st.lists(inner), max_leaves=4
 )
@@ -155,4 +149,3 @@ anything = st.recursive(
 def test_no_answer_raises(parts: list[Any]) -> None:
     for answer in (*parts, parts):
         read_jupyter(answer, parts, parts)
-        read_code_server({"lastHeartbeat": answer})

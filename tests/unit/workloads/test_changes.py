@@ -12,7 +12,7 @@ from t9ksched.devcluster.apiserver.status import Cause
 from t9ksched.kube.setup.crds import read
 from t9ksched.packaged import folder
 from t9ksched.workloads.changes import CHANGES, Change, When
-from t9ksched.workloads.registry import CONTROLLED
+from t9ksched.workloads.registry import CONTROLLED, ROWS
 from tests.unit.workloads import builders
 
 Object = dict[str, Any]
@@ -207,3 +207,12 @@ def test_taken_within_bounds(kind: str, row: Change) -> None:
     for number, taken in ((1, False), (2, True), (4, True), (5, False)):
         found = refused(base, put(base, row.field, number))
         assert [fault.field for fault in found] == ([] if taken else [f"spec.{row.field}"])
+
+
+def test_short_names_are_those_of_the_command_line() -> None:
+    """`kubectl get` knows every name that `t9ksched` does."""
+    names = {
+        each["spec"]["names"]["kind"]: each["spec"]["names"].get("shortNames", []) for each in read(folder("crds"))
+    }
+    known = {row.name: list(row.short) for row in ROWS if row.name in names}
+    assert {kind: found for kind, found in names.items() if kind in known} == known
