@@ -4,9 +4,9 @@ Each full collection walks everything there is, and reading 140,000 pods would s
 which nothing else goes on. What was read lives as long as the process, so it is taken out of the collector's sight.
 
 So is later what survived two collections: the older objects are, the fewer of them are garbage, and nearly all garbage
-goes without the collector. Each collection is short then, however long the process runs, and `tidy` makes one a second,
-between other work. What is missed by that is little; once the process needs half as much memory again as after the last
-full collection, `tidy` makes another.
+goes without the collector. Each collection is short then, however long the process runs, and `tidy` makes one every few
+seconds, between other work. What is missed by that is little; once the process needs half as much memory again as after
+the last full collection, `tidy` makes another.
 """
 
 import gc
@@ -28,8 +28,8 @@ _SELDOM: Final = (500_000, 0, 1 << 30)
 """The same of a large heap, where `tidy` collects: one that comes when it likes finds thousands of objects that
 are gone in a moment, and takes up to 0.1 s.
 """
-_SECONDS_WHOLE: Final = 3600
-"""Seconds between two full collections at least."""
+_TURNS: Final = 720
+"""Between two full collections `tidy` is called so often at least."""
 _GROWN: Final = 1.5
 """So many times the memory that the process had after a full collection it may have before the next."""
 
@@ -55,7 +55,7 @@ class _Old:
 
     peak = 0
     """The most memory that the process had had when the last full collection was made; 0 while nothing is left out."""
-    seconds = 0
+    turns = 0
     """How often `tidy` was called since."""
 
     @classmethod
@@ -63,7 +63,7 @@ class _Old:
         """What is there is left out, and from now on what grows old."""
         gc.freeze()
         gc.set_threshold(*_SELDOM)
-        cls.peak, cls.seconds = _peak(), 0
+        cls.peak, cls.turns = _peak(), 0
 
     @classmethod
     def end(cls) -> None:
@@ -73,17 +73,17 @@ class _Old:
 
 async def tidy() -> None:
     """Collect the young garbage of a large heap, and all of it if the process has grown by so much that it may be worth
-    that; called by housekeeping once a second.
+    that; called by housekeeping every few seconds.
     """
     if not _Old.peak or not gc.isenabled():
         return
-    _Old.seconds += 1
-    if _Old.seconds >= _SECONDS_WHOLE and _peak() > _GROWN * _Old.peak:
+    _Old.turns += 1
+    if _Old.turns >= _TURNS and _peak() > _GROWN * _Old.peak:
         gc.unfreeze()
         found = gc.collect()
         _Old.begin()
         log.info("garbage was collected, because the process had grown", found=found)
-    elif _Old.seconds % 2:
+    elif _Old.turns % 2:
         gc.collect(0)
     else:
         gc.collect(1)

@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
+from heapq import heappop, heappush
 from sys import intern
 from typing import Final, NamedTuple
 
@@ -75,8 +76,11 @@ class JobRecorder:
         """Messages already sent about edits that do not count, by UID of the group."""
         self._written: dict[str, _Written] = {}
         self._wrote: dict[str, float] = {}
+        """When jobs were written that were a short while ago, the first of them first."""
         self._later: dict[str, float] = {}
         """When jobs that are new, or were written a short while ago, are examined again."""
+        self._next: list[tuple[float, str]] = []
+        """A heap of the same times; those that `_later` has not count no more."""
         self._at_latest: dict[str, float] = {}
         """When jobs that are put off again because they are being bound are written all the same."""
 
@@ -92,15 +96,18 @@ class JobRecorder:
 
     def due(self) -> float | None:
         """The time of the event loop at which the first job that was put off is due; None if there is none."""
-        return min(self._later.values(), default=None)
+        while self._next and self._later.get(self._next[0][1]) != self._next[0][0]:
+            heappop(self._next)
+        return self._next[0][0] if self._next else None
 
     async def write(self) -> None:
         """Write the jobs that changed, and postponed ones that are due."""
         changed = dict.fromkeys(self._changed.take())
         now = asyncio.get_running_loop().time()
-        period = self._period()
-        self._wrote = {uid: at for uid, at in self._wrote.items() if at + period > now}
-        later = [uid for uid, at in self._later.items() if at <= now]
+        self._forget_writes(now - self._period())
+        later: list[str] = []
+        while (at := self.due()) is not None and at <= now:
+            later.append(heappop(self._next)[1])
         due = {uid: None for uid in later if not self._put_off_again(uid, now)}
         for uid in due:
             del self._later[uid]
@@ -150,6 +157,7 @@ class JobRecorder:
             when = min(at, _ended(shape, at)) if event == history.FINISHED else at
             self._job_event(event, uid, written, when, shape["reason"] if current == "Failed" else None)
         self._written[uid] = written
+        self._wrote.pop(uid, None)
         self._wrote[uid] = asyncio.get_running_loop().time()
         self._sql_writer.job(_stored(view, shape, at))
 
@@ -192,7 +200,7 @@ class JobRecorder:
         if wrote is None and before is not None and not on_its_way(self._state, uid):
             return False
         now = asyncio.get_running_loop().time()
-        self._later[uid] = now + FIRST_PERIOD if wrote is None else wrote + self._period()
+        self._look_again(uid, now + FIRST_PERIOD if wrote is None else wrote + self._period())
         return True
 
     def _period(self) -> float:
@@ -205,8 +213,17 @@ class JobRecorder:
             return False
         if now >= self._at_latest.setdefault(uid, now + BURST_PERIOD - FIRST_PERIOD):
             return False
-        self._later[uid] = now + FIRST_PERIOD
+        self._look_again(uid, now + FIRST_PERIOD)
         return True
+
+    def _look_again(self, uid: str, at: float) -> None:
+        self._later[uid] = at
+        heappush(self._next, (at, uid))
+
+    def _forget_writes(self, before: float) -> None:
+        """What was written until then may be written again."""
+        while self._wrote and self._wrote[uid := next(iter(self._wrote))] <= before:
+            del self._wrote[uid]
 
     def _job_event(self, event: str, uid: str, job: _Written, at: datetime, why: Json | None = None) -> None:
         self._sql_writer.event(

@@ -70,7 +70,7 @@ async def test_what_is_old_is_walked_by_no_collection() -> None:
 async def test_garbage_that_grew_old_is_found_once_the_process_has_grown(monkeypatch: pytest.MonkeyPatch) -> None:
     used = 100
     monkeypatch.setattr(heap, "_peak", lambda: used)
-    monkeypatch.setattr(heap, "_SECONDS_WHOLE", 4)
+    monkeypatch.setattr(heap, "_TURNS", 4)
     with reading(lambda: LARGE):
         pass
 

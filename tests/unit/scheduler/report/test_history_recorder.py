@@ -175,7 +175,7 @@ async def test_an_attempt_to_bind_that_fails_is_not_written_as_waiting_without_a
         await until(lambda: bool(one.recorder.jobs._later))
         one.state.refuse("u", WHY, 3, keep_place=False)
         one.state.feed.jobs.note("u")
-        one.recorder.jobs._later["u"] = 0.0
+        one.recorder.jobs._look_again("u", 0.0)
         one.recorder.wake()
         await until(lambda: not one.recorder.jobs._later)
         assert [job.shape["reason"] is None for job in one.sql_writer.jobs] == [False]
