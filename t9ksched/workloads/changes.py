@@ -115,6 +115,7 @@ CHANGES: Final[Mapping[str, tuple[Change, ...]]] = {
         ),
         *(Change(field, When.ANY_TIME, "no effect") for field in ("advisor", "storage", "aistore")),
     ),
+    "BeamJob": (*_JOB, *_POLICY, *_paused("flinkClusterTemplate", "jobTemplate")),
     "Notebook": (
         Change("template", When.ANY_TIME, _ANEW),
         Change("scheduler", When.ANY_TIME, _ANEW + ", in the new queue"),

@@ -76,7 +76,7 @@ ROWS: Final = (
     _job("DeepSpeedJob", "deepspeed", "dj", "dsj", scale=_ELASTIC),
     _job("ColossalAIJob", "colossalai", "caij"),
     _job("MPIJob", "mpi", "mj", "mpi"),
-    Kind(_batch("BeamJob"), "beam:read_beam_job", short=("bj",)),
+    _job("BeamJob", "beam", "bj"),
     Kind(_batch("WorkflowRun"), "services:read_nothing", short=("wr",)),
     Kind(
         _platform("AutoTuneExperiment"),

@@ -63,6 +63,7 @@ from tests.unit.api.world import ScriptedLeader, config_map, mounting
 from tests.unit.api.world import documents as stream
 from tests.unit.api.world import pod as plain_pod
 from tests.unit.workloads.builders import (
+    beam,
     colossal_v1,
     container,
     deepspeed,
@@ -345,7 +346,7 @@ async def jobs(stage: Stage, queue: str) -> None:
     world = stage.world
     quick = {"devcluster.tensorstack.dev/run-seconds": "0.2"}
     made = []
-    others = (generic(), tensorflow(worker=1), xgboost(master=1), deepspeed(gpu=0), colossal_v1(1), explorer())
+    others = (generic(), tensorflow(worker=1), xgboost(master=1), deepspeed(gpu=0), colossal_v1(1), beam(1), explorer())
     for job in (mpi_v1(replicas=1), pytorch(replicas=1), notebook(), *others):
         job["metadata"] = {"name": job["metadata"]["name"], "namespace": "default"}
         job["spec"]["scheduler"]["t9kScheduler"]["queue"] = queue

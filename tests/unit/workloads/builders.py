@@ -134,6 +134,14 @@ def explorer(**spec: Any) -> dict[str, Any]:
     return obj("Explorer", whole, PLATFORM, "files")
 
 
+def beam(workers: int = 2, submit: dict[str, Any] | None = None, **spec: Any) -> dict[str, Any]:
+    amounts = {"limits": {"cpu": 1, "memory": "2Gi"}}
+    cluster = {"flinkVersion": "1.10.1", "image": {"name": "example/flink:1"}, "jobManager": {"resources": amounts}}
+    cluster |= {"taskManager": {"replicas": workers, "resources": amounts}, "flinkProperties": {"a.b": "1"}}
+    whole = {"scheduler": block(), "flinkClusterTemplate": {"spec": cluster}, **spec}
+    return obj("BeamJob", {"jobTemplate": {"spec": {"template": template(), **(submit or {})}}, **whole}, name="count")
+
+
 def release(name: str, replicas: int = 1, image: str = "example/serve:1", **predictor: Any) -> dict[str, Any]:
     own = template({"name": "user-container", "image": image, "ports": [{"containerPort": 8000}]})
     amounts = [{"name": "user-container", "resources": {"requests": {"cpu": 1, "memory": "1Gi"}}}]

@@ -26,6 +26,7 @@ WORKLOADS: dict[str, Object] = {
         builders.deepspeed(),
         builders.colossal_v2(),
         builders.mpi_v2(),
+        builders.beam(),
         builders.obj("AutoTuneExperiment", {"maxTrialNum": 2}, builders.PLATFORM),
         builders.notebook(),
         builders.tensorboard(),

@@ -21,6 +21,7 @@ EXPECTED = {
     "xgboost.yaml": ("a100", 0, 4),
     "deepspeed.yaml": ("a100", 8, 2),
     "colossalai.yaml": ("a100", 8, 3),
+    "beam.yaml": ("a100", 0, 4),
     "notebook.yaml": ("a100", 1, 1),
     "tensorboard.yaml": ("a100", 0, 1),
     "autotune.yaml": ("a100", 3, 3),

@@ -53,6 +53,7 @@ SAMPLES: dict[str, list[Object]] = {
         builders.deepspeed(3, runPolicy={"backoffLimit": 1, "cleanUpPolicy": "All"}),
         builders.deepspeed(elastic=ELASTIC, config={"customCommand": "deepspeed x.py"}),
     ],
+    "BeamJob": [builders.beam(runPolicy={"cleanUpCluster": True}), builders.beam(1, {"backoffLimit": 1})],
     "Notebook": [builders.notebook()],
     "TensorBoard": [builders.tensorboard()],
     "Explorer": [builders.explorer()],
@@ -187,6 +188,11 @@ class Machine(RuleBasedStateMachine):
 
     def _resize(self, count: int) -> None:
         """The last replica type has another number of replicas, and its container another image."""
+        if self.kind == "BeamJob":
+            cluster = copy.deepcopy(self.spec["flinkClusterTemplate"])
+            cluster["spec"]["taskManager"]["replicas"] = max(1, count)
+            self.spec["flinkClusterTemplate"] = cluster
+            return
         kinds = self.spec.get("replicaSpecs") or [self.spec["worker"]]
         kinds[-1] = copy.deepcopy(kinds[-1])
         first, ruled = len(kinds) == 1, self.spec.get("successRules") or self.spec.get("failureRules")

@@ -39,6 +39,7 @@ def typed(role: str, replicas: int | None = None, gpu: int = 0, **more: Any) -> 
 
 
 FLINK = {
+    "image": {"name": "i"},
     "jobManager": {"resources": {"requests": {"cpu": "500m", "memory": "1Gi"}}},
     "taskManager": {"replicas": 3, "resources": {"limits": {"cpu": 1, "memory": "2Gi"}}},
 }
@@ -175,7 +176,7 @@ TABLE: list[Any] = [
             },
         ),
         ("q", 0),
-        [("job", 1, 1), ("jobmanager", 1, 1), ("taskmanager", 3, 3)],
+        [("flinkcluster-jobmanager", 1, 1), ("flinkcluster-taskmanager", 3, 3), ("batchjob", 1, 1)],
         amounts(4500, 8 * GI),
         None,
     ),
