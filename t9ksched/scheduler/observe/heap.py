@@ -4,9 +4,9 @@ Each full collection walks everything there is, and reading 140,000 pods would s
 which nothing else goes on. What was read lives as long as the process, so it is taken out of the collector's sight.
 
 So is later what survived two collections: the older objects are, the fewer of them are garbage, and nearly all garbage
-goes without the collector. Each collection is short then, however long the process runs, and `tidy` makes one every few
-seconds, between other work. What is missed by that is little; once the process needs half as much memory again as after
-the last full collection, `tidy` makes another.
+goes without the collector. Each collection is short then, however long the process runs, and `tidy` makes one a second,
+between other work: the fewer there are, the more each has to walk. What is missed by that is little; once the process
+needs half as much memory again as after the last full collection, `tidy` makes another.
 """
 
 import gc
@@ -28,7 +28,7 @@ _SELDOM: Final = (500_000, 0, 1 << 30)
 """The same of a large heap, where `tidy` collects: one that comes when it likes finds thousands of objects that
 are gone in a moment, and takes up to 0.1 s.
 """
-_TURNS: Final = 720
+_TURNS: Final = 3600
 """Between two full collections `tidy` is called so often at least."""
 _GROWN: Final = 1.5
 """So many times the memory that the process had after a full collection it may have before the next."""
@@ -73,7 +73,7 @@ class _Old:
 
 async def tidy() -> None:
     """Collect the young garbage of a large heap, and all of it if the process has grown by so much that it may be worth
-    that; called by housekeeping every few seconds.
+    that; called by housekeeping once a second.
     """
     if not _Old.peak or not gc.isenabled():
         return
