@@ -198,7 +198,7 @@ FAULTY: list[tuple[str, Json, str, str]] = [
     ("unknown queue of a group", pod_group("g", queue="x"), "QueueNotFound", "spec.queue"),
     ("over the quota", pytorch(replicas=5), "OverQuota", "quota.requests[nvidia.com/gpu]"),
     ("unknown kind", pytorch() | {"kind": "TorchJob"}, "UnknownKind", "kind"),
-    ("kind without controller", pytorch() | {"kind": "BeamJob"}, "UnknownKind", "kind"),
+    ("kind without controller", pytorch() | {"kind": "WorkflowRun"}, "UnknownKind", "kind"),
     ("no kind", {"metadata": {"name": "x"}}, "UnknownKind", "kind"),
     ("wrong version", pytorch() | {"apiVersion": "v1"}, "UnknownKind", "apiVersion"),
     ("no name", changed(pytorch(), "metadata", {}), "InvalidField", "metadata.name"),
