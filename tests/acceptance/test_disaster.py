@@ -45,8 +45,12 @@ def test_a_cluster_restored_to_an_earlier_moment(tmp_path: Path) -> None:
             # The record of what was cancelled since may be gone: then such a node gives no card to anybody.
             held = {pod for pods in holders for pod in pods}
             assert held >= set(mine) or (node["cardsUnknown"], held) == (len(mine), set())
-        listed = {one["name"]: one["phase"] for one in up.rest("GET", "/apis/v1/workloads")[1]["items"]}
-        assert listed == {"before": "Running", "after": "Running"}
+
+        def listed() -> bool:
+            items = up.rest("GET", "/apis/v1/workloads")[1]["items"]
+            return {one["name"]: one["phase"] for one in items} == {"before": "Running", "after": "Running"}
+
+        until(listed, "the jobs that there are")
         told = up.must("history", "pj/later")
         assert "later" in told, "what is gone stands in history"
     finally:
