@@ -222,7 +222,12 @@ class JobRecorder:
 
     def _forget_writes(self, before: float) -> None:
         """What was written until then may be written again."""
-        while self._wrote and self._wrote[uid := next(iter(self._wrote))] <= before:
+        over: list[str] = []
+        for uid, at in self._wrote.items():
+            if at > before:
+                break
+            over.append(uid)
+        for uid in over:
             del self._wrote[uid]
 
     def _job_event(self, event: str, uid: str, job: _Written, at: datetime, why: Json | None = None) -> None:
