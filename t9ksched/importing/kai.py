@@ -9,6 +9,7 @@ from math import ceil
 from typing import Any, Final
 
 from t9ksched.importing.objects import Fields, Objects
+from t9ksched.importing.parents import above
 from t9ksched.importing.priorities import NOT_EVICTED, classes
 from t9ksched.importing.report import Json, Report, scaled
 from t9ksched.importing.words import NO_RUN_TIME, NO_SHARES, NO_TREE, who
@@ -25,17 +26,16 @@ _UNLIMITED: Final = -1
 def translate(objects: Objects, report: Report) -> None:
     """All queues without queues below them, and the classes of priorities."""
     queues = objects.of("Queue")
-    above = {fields.name: fields.text("parentQueue") for fields in queues}
+    parents = above(queues, "parentQueue")
     given = {fields.name: _priority(fields) for fields in queues}
     priorities = scaled({*given.values()})
-    parents = set(above.values())
     amounts = {fields.name: _amounts(fields) for fields in queues}
     for fields in queues:
-        if fields.name in parents:
+        if fields.name in parents.values():
             fields.told("", "none", f"it has queues below it and takes no jobs: {NO_TREE}")
             continue
         chosen = {name: pair[0] if report.choices.own else pair[1] for name, pair in amounts[fields.name].items()}
-        _queue(fields, report, _bounded(fields.name, chosen, amounts, above), priorities[given[fields.name]])
+        _queue(fields, report, _bounded(fields.name, chosen, amounts, parents), priorities[given[fields.name]])
     classes(objects.of("PriorityClass"), report, kept_from=NOT_EVICTED)
 
 
@@ -120,12 +120,12 @@ def _bounded(
     name: str,
     chosen: Mapping[str, int | None],
     amounts: Mapping[str, Mapping[str, tuple[int | None, int | None]]],
-    above: Mapping[str, str],
+    parents: Mapping[str, str],
 ) -> dict[str, int]:
     """The least of what was chosen for a queue and of what the queues above it may hold."""
     found = dict(chosen)
     seen = {name}
-    while (name := above.get(name, "")) in amounts and name not in seen:
+    while (name := parents.get(name, "")) in amounts and name not in seen:
         seen.add(name)
         for resource, (_, most) in amounts[name].items():
             there = found.get(resource)

@@ -11,6 +11,7 @@ from typing import Any, Final
 from t9ksched.importing.cohorts import Cohorts, groups_of
 from t9ksched.importing.flavors import Offer, node_selector, offers
 from t9ksched.importing.objects import Fields, Objects
+from t9ksched.importing.parents import report_circles
 from t9ksched.importing.priorities import classes
 from t9ksched.importing.report import Json, Report
 from t9ksched.importing.words import NO_PREEMPTION, NO_SHARES, NO_TREE
@@ -50,8 +51,13 @@ def translate(objects: Objects, report: Report) -> None:
     for name, those in doors.items():
         for door in those:
             _door(door, name, made.get(name))
+    trees = {fields.name: fields.text("parentName") for fields in objects.of("Cohort")}
+    report_circles(objects.of("Cohort"), "parentName", trees)
     for cohort in objects.of("Cohort"):
-        cohort.none("parentName", NO_TREE)
+        parent = trees[cohort.name]
+        # Kueue takes a cohort without an object for one that has nothing of its own.
+        unread = f"no Cohort {parent} was read, so it is taken to have no amounts of its own"
+        cohort.none("parentName", NO_TREE if parent in trees else unread)
         cohort.none("resourceGroups", f"what it has for all its queues bounds each of them; {NO_SHARES}")
         cohort.none("fairSharing", NO_SHARES)
         cohort.rest()

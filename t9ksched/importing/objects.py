@@ -42,6 +42,7 @@ class Fields:
         self.kind: str = value["kind"]
         self.name: str = metadata["name"]
         self.namespace: str = metadata.get("namespace") or ""
+        self.annotations: Mapping[str, Any] = metadata.get("annotations") or {}
         self.labels: Mapping[str, Any] = metadata.get("labels") or {}
         self.status: Mapping[str, Any] = value.get("status") or {}
         self.spec: Mapping[str, Any] = value.get("spec") or {}
@@ -174,6 +175,9 @@ def sort(documents: Iterable[Document], groups: Iterable[Kinds], report: Report)
         if kind not in own.kinds:
             fields.told("", "none", "objects of this kind are not read")
             continue
+        if own.kinds[kind][1] and not fields.namespace:
+            fields.namespace = "default"
+            fields.told("metadata.namespace", "same", "default, where kubectl creates what names none")
         key = (kind, fields.namespace, fields.name)
         if key in seen:
             report.faults.append(f"{fields.origin}: is in {seen[key]} too: take one of them away")
@@ -204,6 +208,7 @@ def _malformed(value: Mapping[str, Any]) -> str:
     for key in ("spec", "status"):
         if value.get(key) is not None and not isinstance(value[key], Mapping):
             return f"{key}: must be a mapping, not {shown(value[key])}"
-    if metadata.get("labels") is not None and not isinstance(metadata["labels"], Mapping):
-        return f"metadata.labels: must be a mapping, not {shown(metadata['labels'])}"
+    for key in ("labels", "annotations"):
+        if metadata.get(key) is not None and not isinstance(metadata[key], Mapping):
+            return f"metadata.{key}: must be a mapping, not {shown(metadata[key])}"
     return ""

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from t9ksched.importing.objects import Fields, Objects
+from t9ksched.importing.parents import above
 from t9ksched.importing.priorities import classes
 from t9ksched.importing.report import Json, Outcome, Report, scaled
 from t9ksched.importing.words import NO_SHARES, NO_TREE, who
@@ -15,22 +16,22 @@ ROOT: Final = "root"
 _NODE_GROUP: Final = "volcano.sh/nodegroup-name"
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
+_HIERARCHY: Final = ("volcano.sh/hierarchy", "volcano.sh/hierarchy-weights")
 _ORDERINGS: Final = {"fifo": "Strict", "traverse": "BestEffort"}
 
 
 def translate(objects: Objects, report: Report) -> None:
     """All queues, and the classes of priorities."""
     queues = objects.of("Queue")
-    parents = {fields.text("parent") or ROOT for fields in queues}
+    parents = above(queues, "parent", root=ROOT)
     given = {fields.name: fields.whole_number(fields.spec, "priority", "spec") or 0 for fields in queues}
     priorities = scaled({*given.values()})
     caps = {fields.name: _capability(fields, report.choices.own) for fields in queues}
-    above = {fields.name: fields.text("parent") or ROOT for fields in queues}
     for fields in queues:
-        if fields.name in parents:
+        if fields.name in parents.values():
             fields.told("", "none", f"it has queues below it and takes no jobs: {NO_TREE}")
             continue
-        _queue(fields, report, _least(fields.name, caps, above), priorities[given[fields.name]])
+        _queue(fields, report, _least(fields.name, caps, parents), priorities[given[fields.name]])
     classes(objects.of("PriorityClass"), report)
 
 
@@ -61,6 +62,9 @@ def _queue(fields: Fields, report: Report, quota: dict[str, int], priority: int)
     fields.none("weight", NO_SHARES)
     fields.none("extendClusters", "jobs stay in this cluster")
     fields.none("type", "queues have no types")
+    for key in _HIERARCHY:
+        if (value := fields.annotations.get(key)) is not None:
+            fields.told(f"metadata.annotations[{key}]", "none", f"{NO_TREE}; {NO_SHARES}", value)
     fields.rest()
     if name := report.queue(fields.name, spec, fields.origin):
         who(fields, name)
@@ -84,11 +88,11 @@ def _capability(fields: Fields, own: bool) -> dict[str, int]:
     return {name: units for name, units in found.items() if units is not None}
 
 
-def _least(name: str, caps: Mapping[str, dict[str, int]], above: Mapping[str, str]) -> dict[str, int]:
+def _least(name: str, caps: Mapping[str, dict[str, int]], parents: Mapping[str, str]) -> dict[str, int]:
     """What a queue may hold: the least of its own amounts and of those of the queues above it."""
     found = dict(caps[name])
     seen = {name}
-    while (name := above.get(name, ROOT)) in caps and name not in seen:
+    while (name := parents.get(name, ROOT)) in caps and name not in seen:
         seen.add(name)
         for resource, units in caps[name].items():
             found[resource] = min(found.get(resource, units), units)

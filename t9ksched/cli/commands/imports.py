@@ -148,8 +148,9 @@ def _translated(
     faults += report.faults
     where = str(file) if file is not None else "the cluster"
     if faults:
-        count = "a fault" if len(faults) == 1 else f"{len(faults)} faults"
-        raise Failure(f"There is {count} in {where}; nothing was changed.", details=faults)
+        one = f"There is a fault in {where}; nothing was changed."
+        several = f"There are {len(faults)} faults in {where}; nothing was changed."
+        raise Failure(one if len(faults) == 1 else several, details=faults)
     if unused := report.unused_names():
         raise Failure(
             f"No queue would have the name {', '.join(unused)}.",

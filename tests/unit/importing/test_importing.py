@@ -293,6 +293,19 @@ def test_kai() -> None:
             "spec.resources.gpu.limit: -2 is no amount",
         ),
         ("kai", [obj("scheduling.k8s.io/v1", "PriorityClass", "p")], "PriorityClass p: value: is missing"),
+        ("volcano", [obj(VOLCANO, "Queue", "q", {"parent": "gone"})], "Queue q: spec.parent: 'gone' was not read"),
+        ("kai", [obj(KAI, "Queue", "q", {"parentQueue": "gone"})], "Queue q: spec.parentQueue: 'gone' was not read"),
+        ("kai", [obj(KAI, "Queue", "q", {"parentQueue": "q"})], "spec.parentQueue: it is above itself: q below q"),
+        (
+            "volcano",
+            [obj(VOLCANO, "Queue", "a", {"parent": "b"}), obj(VOLCANO, "Queue", "b", {"parent": "a"})],
+            "Queue a: spec.parent: it is above itself: a below b below a",
+        ),
+        (
+            "kueue",
+            [obj(KUEUE, "Cohort", "a", {"parentName": "b"}), obj(KUEUE, "Cohort", "b", {"parentName": "a"})],
+            "Cohort b: spec.parentName: it is above itself: b below a below b",
+        ),
     ],
 )
 def test_what_is_refused_says_where(system: str, objects: list[Any], told: str) -> None:
@@ -340,3 +353,24 @@ def test_many_priorities_stay_in_order() -> None:
     ordered = [found[value] for value in sorted(found)]
     assert ordered == sorted(ordered)
     assert (min(ordered), max(ordered), len(set(ordered))) == (1, 100, 90)
+
+
+def test_a_local_queue_without_a_namespace_is_in_default() -> None:
+    """Kueue's own examples name none: kubectl creates them in `default`."""
+    queue = obj(KUEUE, "ClusterQueue", "q", {"namespaceSelector": {}})
+    report = imported("kueue", queue, obj(KUEUE, "LocalQueue", "door", {"clusterQueue": "q"}))
+    (expression,) = specs(report)["q"]["namespaceSelector"]["matchExpressions"]
+    assert expression["values"] == ["default"]
+    assert ("LocalQueue default/door", "metadata.namespace", "same") in outcomes(report)
+
+
+def test_what_is_above_a_cohort_and_was_not_read_is_said() -> None:
+    report = imported("kueue", obj(KUEUE, "Cohort", "team", {"parentName": "gone"}))
+    (line,) = [one for one in report.lines if one.path == "spec.parentName"]
+    assert "no Cohort gone was read" in line.here
+    assert report.faults == []
+
+
+def test_the_hierarchy_of_volcano_is_said_to_be_left_out() -> None:
+    marked = obj(VOLCANO, "Queue", "q", metadata={"annotations": {"volcano.sh/hierarchy": "root/q"}})
+    assert ("Queue q", "metadata.annotations[volcano.sh/hierarchy]", "none") in outcomes(imported("volcano", marked))
