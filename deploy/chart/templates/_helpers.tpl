@@ -21,12 +21,12 @@ topologySpreadConstraints:
   whenUnsatisfiable: ScheduleAnyway
   labelSelector: {matchLabels: {app: {{ .app }}}}
 {{- with and .root.Values.priorityClass.create .root.Values.priorityClass.name | default .role.priorityClassName }}
-priorityClassName: {{ . }}
+priorityClassName: {{ . | quote }}
 {{- end }}
 {{- with .root.Values.image.pullSecrets }}
 imagePullSecrets:
 {{- range . }}
-- name: {{ . }}
+- name: {{ . | quote }}
 {{- end }}
 {{- end }}
 {{- with .role.nodeSelector }}
@@ -44,24 +44,29 @@ affinity:
 {{- end -}}
 
 {{- define "environment" -}}
-- {name: T9KSCHED_LOG_FORMAT, value: json}
+- {name: T9KSCHED_LOG_FORMAT, value: {{ .role.env.T9KSCHED_LOG_FORMAT | default "json" | quote }}}
 {{- range $name, $value := .role.env }}
-- {name: {{ $name }}, value: {{ $value | quote }}}
+{{- if eq $name "POD_IP" "T9KSCHED_DB" "T9KSCHED_HEALTH_HOST" "T9KSCHED_HEALTH_PORT" "T9KSCHED_INTERNAL_ADDRESS" "T9KSCHED_INTERNAL_HOST" "T9KSCHED_INTERNAL_PORT" "T9KSCHED_INTERNAL_SECRET" "T9KSCHED_REST_ADDRESS" "T9KSCHED_REST_EXEC" }}
+{{- fail (printf "env.%s: the chart sets it itself" $name) }}
+{{- end }}
+{{- if ne $name "T9KSCHED_LOG_FORMAT" }}
+- {name: {{ $name | quote }}, value: {{ $value | quote }}}
+{{- end }}
 {{- end }}
 {{- end -}}
 
 {{- define "database" -}}
 - name: T9KSCHED_DB
 {{- if .Values.database.secretName }}
-  valueFrom: {secretKeyRef: {name: {{ .Values.database.secretName }}, key: {{ .Values.database.secretKey }}}}
+  valueFrom: {secretKeyRef: {name: {{ .Values.database.secretName | quote }}, key: {{ .Values.database.secretKey | quote }}}}
 {{- else }}
-  valueFrom: {secretKeyRef: {name: {{ .Values.secretName }}, key: T9KSCHED_DB}}
+  valueFrom: {secretKeyRef: {name: {{ .Values.secretName | quote }}, key: T9KSCHED_DB}}
 {{- end }}
 {{- end -}}
 
 {{- /* What every container has: as little as the Pod Security Standard "restricted" asks for. */ -}}
 {{- define "container" -}}
-image: {{ include "image" .root }}
+image: {{ include "image" .root | quote }}
 imagePullPolicy: {{ .root.Values.image.pullPolicy }}
 resources:
 {{- toYaml .role.resources | nindent 2 }}

@@ -14,7 +14,7 @@ import yaml
 
 from t9ksched.admission.oddities import nearest
 from t9ksched.cli.failure import BAD_USAGE, Failure
-from t9ksched.cli.manifests.values import Namespace, Section, Values
+from t9ksched.cli.manifests.values import FORMS, Namespace, Section, Values
 from t9ksched.cli.textfiles import read_text
 from t9ksched.model.errors import Invalid
 from t9ksched.workloads.compose.setting import Setting, change, read_settings
@@ -117,7 +117,9 @@ def _converted(document: dict[str, Any], where: str) -> Values:
         return msgspec.convert(document, Values)
     except msgspec.ValidationError as error:
         said, _, path = str(error).partition(" - at ")
-        name = path.strip("`").removeprefix("$.")
+        name = path.rpartition("$.")[2].strip("`")
+        if form := next((words for pattern, words in FORMS.items() if repr(pattern) in said), ""):
+            raise Failure(f"{where}: {name}: it must be {form}.", code=BAD_USAGE) from None
         choices = _choices(name)
         remedy = f"It is one of {', '.join(choices)}." if choices else ""
         raise Failure(f"{where}: {name}: {said.replace('`', '')}.", remedy=remedy, code=BAD_USAGE) from None

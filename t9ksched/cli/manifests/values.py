@@ -9,6 +9,26 @@ import msgspec
 
 Count = Annotated[int, msgspec.Meta(ge=0)]
 Port = Annotated[int, msgspec.Meta(ge=1, le=65535)]
+_NAME = "[a-z0-9]([-a-z0-9.]*[a-z0-9])?"
+FORMS = {
+    f"^{_NAME}$": "a name of Kubernetes: lower-case letters, digits, '-' and '.'",
+    f"^({_NAME})?$": "a name of Kubernetes, or empty: lower-case letters, digits, '-' and '.'",
+    f"^((\\*\\.)?{_NAME})?$": "a host, or empty: lower-case letters, digits, '-' and '.'",
+    "^[-._a-zA-Z0-9]+$": "a key of a Secret: letters, digits, '-', '_' and '.'",
+    "^[a-zA-Z0-9][-._:/a-zA-Z0-9]*$": "where an image is, without tag and digest, such as registry.example/t9ksched",
+    "^([_a-zA-Z0-9][-._a-zA-Z0-9]*)?$": "a tag of an image, or empty: letters, digits, '-', '_' and '.'",
+    "^(sha256:[0-9a-f]{64})?$": "the digest of an image, or empty: sha256: and 64 hexadecimal digits",
+    r"^[0-9]+(\.[0-9]+)?(m|k|[KMGTPE]i?)?$": "an amount, such as 500m, 2 or 512Mi",
+    "^[_a-zA-Z][_a-zA-Z0-9]*$": "the name of an environment variable: letters, digits and '_'",
+}
+"""What a text of a form is, by the pattern of the form."""
+_name, _may_name, _host, _key, _repository, _tag, _digest, _amount, _variable = (
+    msgspec.Meta(pattern=pattern) for pattern in FORMS
+)
+Name = Annotated[str, _name]
+MayName = Annotated[str, _may_name]
+Host = Annotated[str, _host]
+Amounts = dict[str, Annotated[str, _amount]]
 Project = Literal[
     "coscheduling",
     "jobset",
@@ -30,14 +50,14 @@ class Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="c
 class Image(Section, frozen=True):
     """The one image of all roles."""
 
-    repository: str = "t9ksched"
+    repository: Annotated[str, _repository] = "t9ksched"
     """Where it is, such as `registry.example/t9ksched`."""
-    tag: str = ""
+    tag: Annotated[str, _tag] = ""
     """By default the version of the chart."""
-    digest: str = ""
+    digest: Annotated[str, _digest] = ""
     """`sha256:…`: exactly this image, whatever its tag says."""
     pull_policy: Literal["IfNotPresent", "Always", "Never"] = "IfNotPresent"
-    pull_secrets: list[str] = []
+    pull_secrets: list[Name] = []
     """Names of Secrets in `t9k-system` that let nodes pull it."""
 
 
@@ -52,17 +72,17 @@ class Namespace(Section, frozen=True):
 class Database(Section, frozen=True):
     """Where the address of PostgreSQL is: by default in the Secret of all settings."""
 
-    secret_name: str = ""
+    secret_name: MayName = ""
     """A Secret of its own, such as the one that an operator of PostgreSQL makes."""
-    secret_key: str = "uri"
+    secret_key: Annotated[str, _key] = "uri"
     """The key of the address in it."""
 
 
 class Resources(Section, frozen=True):
     """What a container asks for, and may use."""
 
-    requests: dict[str, str] = {}
-    limits: dict[str, str] = {}
+    requests: Amounts = {}
+    limits: Amounts = {}
 
 
 class Deployed(Section, frozen=True):
@@ -70,9 +90,9 @@ class Deployed(Section, frozen=True):
 
     resources: Resources
     replicas: Count = 2
-    priority_class_name: str = "system-cluster-critical"
+    priority_class_name: MayName = "system-cluster-critical"
     """Whoever is pressed for room must not evict what gives out room."""
-    env: dict[str, str] = {}
+    env: dict[Annotated[str, _variable], str] = {}
     """Further settings, such as `T9KSCHED_LOG_LEVEL`."""
     pod_annotations: dict[str, str] = {}
     node_selector: dict[str, str] = {}
@@ -100,9 +120,9 @@ class Ingress(Section, frozen=True):
     """An Ingress before REST, which ends TLS."""
 
     enabled: bool = False
-    class_name: str = ""
-    host: str = ""
-    tls_secret_name: str = ""
+    class_name: MayName = ""
+    host: Host = ""
+    tls_secret_name: MayName = ""
     """The Secret with the certificate of the host; empty: no TLS."""
     annotations: dict[str, str] = {}
     """Such as `cert-manager.io/cluster-issuer`. Streams of events need a proxy that does not buffer."""
@@ -112,13 +132,13 @@ class Gateway(Section, frozen=True):
     """An HTTPRoute of a Gateway, in place of an Ingress; the Gateway ends TLS."""
 
     enabled: bool = False
-    name: str = ""
+    name: MayName = ""
     """The Gateway."""
-    namespace: str = ""
+    namespace: MayName = ""
     """Its namespace, where that is another."""
-    section_name: str = ""
+    section_name: MayName = ""
     """One listener of it."""
-    host: str = ""
+    host: Host = ""
 
 
 class PodDisruptionBudget(Section, frozen=True):
@@ -132,7 +152,7 @@ class PriorityClass(Section, frozen=True):
     """A PriorityClass for all roles, in place of `priorityClassName`, where a quota forbids those of the system."""
 
     create: bool = False
-    name: str = "t9ksched"
+    name: Name = "t9ksched"
     value: Annotated[int, msgspec.Meta(ge=0, le=1_000_000_000)] = 1_000_000_000
 
 
@@ -179,7 +199,7 @@ class Values(Section, frozen=True):
     run_as_user: Count = 65532
     """As whom all pods run; 0 where the cluster chooses, as OpenShift does. Never as root."""
     namespace: Namespace = Namespace()
-    secret_name: str = "t9ksched"
+    secret_name: Name = "t9ksched"
     """The Secret with `T9KSCHED_DB`, `T9KSCHED_INTERNAL_SECRET` and `T9KSCHED_ADMIN_TOKEN`."""
     database: Database = Database()
     scheduler: Deployed = Deployed(

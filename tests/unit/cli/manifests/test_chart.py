@@ -13,6 +13,7 @@ from kubernetes.client import models
 
 from t9ksched.cli.manifests import writing
 from t9ksched.cli.manifests.chart import ORDER, images, objects, render
+from t9ksched.cli.manifests.gotemplate import TemplateError
 from t9ksched.cli.manifests.overrides import given, paths
 from t9ksched.cli.manifests.values import Values
 from t9ksched.kube.setup.foreign_rights import PROJECTS
@@ -24,7 +25,7 @@ from tests.sources import ROOT
 DEPLOY: Final = ROOT / "deploy"
 EVERYTHING: Final = (
     "image.repository=registry.example:5000/a/t9ksched",
-    "image.digest=sha256:0a",
+    f"image.digest=sha256:{64 * '0'}",
     "image.pullSecrets={one,two}",
     "database.secretName=postgresql-app",
     "scheduler.replicas=3",
@@ -127,6 +128,26 @@ def test_each_role_has_what_keeps_it_running() -> None:
             assert item["spec"]["replicas"] == 2
 
 
+def test_each_variable_is_given_once() -> None:
+    (scheduler,) = deployments("scheduler.env.T9KSCHED_LOG_FORMAT=console")["t9k-scheduler"]["containers"]
+    env = {one["name"]: one.get("value") for one in scheduler["env"]}
+    assert len(env) == len(scheduler["env"])
+    assert env["T9KSCHED_LOG_FORMAT"] == "console"
+    for name in {one["name"] for pod in deployments("api.exec=true").values() for one in pod["containers"][0]["env"]}:
+        if name != "T9KSCHED_LOG_FORMAT":
+            with pytest.raises(TemplateError, match=f"{name}: the chart sets it itself"):
+                render(given((), (f"api.env.{name}=x",)))
+
+
+def test_texts_are_texts() -> None:
+    made = deployments("secretName=123", "scheduler.env.Y=no", "priorityClass.create=true", "priorityClass.name=1")
+    pod = made["t9k-scheduler"]
+    env = {one["name"]: one for one in pod["containers"][0]["env"]}
+    assert env["T9KSCHED_DB"]["valueFrom"]["secretKeyRef"]["name"] == "123"
+    assert env["Y"]["value"] == "no"
+    assert pod["priorityClassName"] == "1"
+
+
 def test_pods_meet_the_standard_restricted() -> None:
     """The rules of the Pod Security Standard, for pods on Linux."""
     chosen = [pod["securityContext"].get("runAsUser") for pod in deployments("runAsUser=0").values()]
@@ -189,7 +210,7 @@ def test_secrets_are_named_and_never_written() -> None:
     [
         ((), "t9ksched:0.1.0"),
         (("image.repository=r.example/t", "image.tag=7"), "r.example/t:7"),
-        (("image.repository=r.example/t", "image.digest=sha256:0a"), "r.example/t@sha256:0a"),
+        (("image.repository=r.example/t", f"image.digest=sha256:{64 * '0'}"), "r.example/t@sha256:0a"),
     ],
 )
 def test_the_image(assignments: tuple[str, ...], image: str) -> None:

@@ -38,6 +38,18 @@ def test_the_last_one_wins(tmp_path: Path) -> None:
         ("api.replicas", "'api.replicas' changes nothing", "--set scheduler.replicas=3"),
         ("api..replicas=1", "a key is empty", "--set"),
         ("secretName.x=1", "secretName.x cannot be set: secretName is 't9ksched'", ""),
+        ("secretName=", "secretName: it must be a name of Kubernetes: lower-case letters", ""),
+        (
+            "scheduler.priorityClassName=a: b",
+            "scheduler.priorityClassName: it must be a name of Kubernetes, or empty",
+            "",
+        ),
+        ("image.tag=x #y", "image.tag: it must be a tag of an image", ""),
+        ("image.repository=a: b", "image.repository: it must be where an image is", ""),
+        ("image.digest=foo", "image.digest: it must be the digest of an image", ""),
+        ("ingress.host=a b", "ingress.host: it must be a host", ""),
+        ("scheduler.resources.requests.cpu=banana", "it must be an amount, such as 500m", ""),
+        ("scheduler.env.A-B=1", "it must be the name of an environment variable", ""),
         ("scheduler.env.A={1}", "scheduler.env[...]: Expected str, got array", ""),
     ],
 )
