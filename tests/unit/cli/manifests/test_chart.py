@@ -23,9 +23,10 @@ from tests.integration import accounts
 from tests.sources import ROOT
 
 DEPLOY: Final = ROOT / "deploy"
+DIGEST: Final = f"sha256:{64 * '0'}"
 EVERYTHING: Final = (
     "image.repository=registry.example:5000/a/t9ksched",
-    f"image.digest=sha256:{64 * '0'}",
+    f"image.digest={DIGEST}",
     "image.pullSecrets={one,two}",
     "database.secretName=postgresql-app",
     "scheduler.replicas=3",
@@ -209,8 +210,8 @@ def test_secrets_are_named_and_never_written() -> None:
     ("assignments", "image"),
     [
         ((), "t9ksched:0.1.0"),
-        (("image.repository=r.example/t", "image.tag=7"), "r.example/t:7"),
-        (("image.repository=r.example/t", f"image.digest=sha256:{64 * '0'}"), "r.example/t@sha256:0a"),
+        (("image.repository=r.example/t", f"image.digest={DIGEST}"), f"r.example/t@{DIGEST}"),
+        (("image.repository=r.example/t", "image.tag=1", f"image.digest={DIGEST}"), f"r.example/t@{DIGEST}"),
     ],
 )
 def test_the_image(assignments: tuple[str, ...], image: str) -> None:

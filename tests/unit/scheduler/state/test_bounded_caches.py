@@ -26,7 +26,7 @@ from t9ksched.model.gang import ExpectedEnd
 from t9ksched.model.node import decode_node
 from t9ksched.model.pod import decode_pod
 from t9ksched.model.queue import Queue, parse_queue_spec
-from t9ksched.scheduler.state import admission_gate, sharing
+from t9ksched.scheduler.state import admission_gate, admission_pass, sharing
 from t9ksched.scheduler.state.state import ClusterState
 
 NOW = 1_800_000_000_000_000_000
@@ -42,6 +42,7 @@ def small_tables(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sharing, "_MOST", 32)
     monkeypatch.setattr(usual_pods, "_MOST_CLASSES", 32)
     monkeypatch.setattr(admission_gate, "_MOST_KEPT", 32)
+    monkeypatch.setattr(admission_pass, "_WORK_A_STEP", 32)
     monkeypatch.setattr(feasibility, "_MOST_COLUMNS", 32)
     monkeypatch.setattr(past_failures, "_FEW", 32)
     monkeypatch.setattr(ends, "_FEW", 32)
