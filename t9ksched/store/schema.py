@@ -60,6 +60,7 @@ def downgrade(address: str, revision: str) -> str:
     from alembic import command
     from alembic.util import CommandError
 
+    require_file(address)
     with _connect(address) as connection:
         check(connection)
         try:
@@ -72,7 +73,13 @@ def downgrade(address: str, revision: str) -> str:
 
 
 def current(address: str) -> str | None:
-    """The revision of the tables there are; None for an empty database."""
+    """The revision of the tables there are; None for an empty database, also one whose file is not made yet.
+
+    Raises:
+        StoreError: the database is out of reach.
+    """
+    if missing_file(address) is not None:
+        return None
     with _connect(address) as connection:
         return _revision(connection)
 
@@ -104,6 +111,23 @@ def revisions() -> list[str]:
 def _revisions() -> tuple[str, ...]:
     """By the names of the files, which begin with their revision and count up."""
     return tuple(sorted(file.name.partition("_")[0] for file in (folder("migrations") / "versions").glob("[0-9]*.py")))
+
+
+def missing_file(address: str) -> Path | None:
+    """The file of an SQLite database that is not there; connecting would make it."""
+    url = urls.parse(address)
+    if not urls.is_sqlite(url) or not url.database or url.database.startswith("file:"):
+        return None
+    path = Path(url.database).expanduser()
+    return None if path.exists() or not path.parent.is_dir() else path
+
+
+def require_file(address: str) -> None:
+    """See that the file of an SQLite database is there. Raises DatabaseUnreachable."""
+    if (path := missing_file(address)) is not None:
+        raise DatabaseUnreachable(
+            f"there is no file {path}: check the address; the first start makes it, or t9ksched db upgrade"
+        )
 
 
 def check(connection: Connection) -> None:

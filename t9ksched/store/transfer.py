@@ -50,6 +50,7 @@ def transfer(source: str, target: str) -> dict[str, int]:
             f"{urls.shown(old)} cannot be copied to {urls.shown(new)}: from SQLite to PostgreSQL it goes, and"
             " PostgreSQL's own tools copy one PostgreSQL database into another"
         )
+    schema.require_file(source)
     found = schema.current(source)
     if found != schema.newest():
         raise StoreError(

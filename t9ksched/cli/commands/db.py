@@ -114,5 +114,6 @@ def _tell(address: str) -> None:
     from t9ksched.store import schema
 
     with failures():
+        schema.require_file(address)
         found, needed = schema.current(address), schema.newest()
     console().print(f"The database is at revision {found or 'none'}; this release needs {needed}.")

@@ -120,6 +120,9 @@ def _database(address: str) -> "list[Finding]":
     from t9ksched.store.errors import StoreError
 
     try:
+        if (path := schema.missing_file(address)) is not None:
+            remedy = "check the address; the first start makes it, or t9ksched db upgrade"
+            return [Finding("database", Level.NOTE, "database", f"there is no file {path}", remedy)]
         found, needed = schema.current(address), schema.newest()
         theirs = schema.clock(address)
     except StoreError as error:

@@ -76,7 +76,9 @@ _FINISHED: Final = ("Succeeded", "Failed")
 _ANNOTATIONS: Final = (CORDONED_CARDS_ANNOTATION, RECORDED_CORDONS_ANNOTATION)
 _OF_JOB_UID: Final = ("controller-uid", "batch.kubernetes.io/controller-uid")
 _GOES_ON: Final = "t9ksched is being uninstalled: what runs goes on, and nothing is placed or made again"
-_HANDED: Final = "t9ksched is being uninstalled: pods that wait go to the default scheduler, each by itself"
+_HANDED: Final = (
+    "t9ksched is being uninstalled: pods that wait go to the default scheduler, each by itself, and their limits end"
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,7 +61,9 @@ async def test_an_administrator_of_a_sound_cluster(cluster: DevCluster, tmp_path
     found = levels(output)
     assert code == 0
     assert found["server"] == found["rights"] == found["kinds"] == found["schedulers"] == {"ok"}
-    assert found["database"] == {"note"}, "an empty database is upgraded at the first start"
+    assert found["database"] == {"note"}, "the first start makes it"
+    assert "there is no file" in output
+    assert not (tmp_path / "new.db").exists(), "looking changes nothing"
     assert found["engine"] <= {"ok", "note"}, "the native kernel need not be installed"
     assert "blocks" not in set().union(*found.values())
 

@@ -130,6 +130,15 @@ async def test_without_migration_an_empty_database_is_refused(address: str) -> N
     await (await Store.open(address, migrate=False)).close()
 
 
+def test_looking_makes_no_file(tmp_path: Path) -> None:
+    file = tmp_path / "mistyped.db"
+    address = f"sqlite:///{file}"
+    assert schema.current(address) is None
+    with pytest.raises(DatabaseUnreachable, match="there is no file"):
+        schema.downgrade(address, "base")
+    assert not file.exists()
+
+
 def test_unknown_target(address: str) -> None:
     schema.upgrade(address)
     with pytest.raises(SchemaMismatch, match="nonsense"):
