@@ -222,8 +222,9 @@ def launched_job(
         container.pop("args", None)
         idle = IDLE if launches else tool.idle(spec)
         follow_run_mode(pod["spec"], container, spec.run_mode, kind, resumed=resumed, idle=idle)
-        if launches:
+        if launches and _workers_serve(spec, tool, resumed=resumed):
             _wait_first(pod["spec"], container, spec, tool, resumed=resumed)
+        if launches:
             add_env(pod["spec"], tool.env or {})
         return pod
 
@@ -244,6 +245,13 @@ def launched_job(
         min_member=members,
         revision=revision(obj, tool.fixed),
     )
+
+
+def _workers_serve(spec: Launched, tool: Tool, *, resumed: bool) -> bool:
+    """Whether the workers run sshd: a command of the run mode may stand in its place, and then nobody answers."""
+    container: Object = {"command": run_sshd(spec.sshd or USUAL_SSHD, spec.keys_path)}
+    follow_run_mode({}, container, spec.run_mode, spec.workers, resumed=resumed, idle=tool.idle(spec))
+    return any("sshd" in word for word in (*container["command"], *container.get("args", ())))
 
 
 def _wait_first(pod: Object, container: Object, spec: Launched, tool: Tool, *, resumed: bool) -> None:

@@ -80,6 +80,8 @@ def _pod(pod: PodRecord, gang: GangRecord) -> Iterator[str]:
             f"the label {QUEUE_LABEL} of pod {pod.name} says {queue!r}, and its group {gang.name} is in queue"
             f" {gang.queue!r}: the group's counts"
         )
+    if gang.foreign and not group:
+        return  # what an object of another system, or a label of one, says of its pods is no label of ours
     if group != gang.name:
         yield f"the label {GROUP_LABEL} of pod {pod.name} says {group or 'nothing'!r}: it stays in {gang.name}"
     if pod.labels.get(ROLE_LABEL, "") != pod.role:

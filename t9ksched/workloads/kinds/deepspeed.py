@@ -232,7 +232,7 @@ def _pod(owner: Owner, spec: DeepSpeedSpec, config: str, secret: str, index: int
     else:
         container["command"] = run_sshd(USUAL_SSHD, KEYS_PATH)
         container.pop("args", None)
-    idle = Override((USUAL_SSHD, "-D"), tuple(sshd_options(KEYS_PATH)))
+    idle = Override(tuple(run_sshd(USUAL_SSHD, KEYS_PATH)))
     follow_run_mode(pod["spec"], container, spec.run_mode, spec.workers, resumed=resumed, idle=idle)
     return pod
 

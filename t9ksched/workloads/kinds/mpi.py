@@ -19,7 +19,7 @@ from t9ksched.workloads.launched import Launched, Tool, is_newer, launched_job, 
 from t9ksched.workloads.launcher import LAUNCHER, WORKER
 from t9ksched.workloads.parts import Owner
 from t9ksched.workloads.shape import Template
-from t9ksched.workloads.sshgang import cards_of, sshd_options
+from t9ksched.workloads.sshgang import cards_of, run_sshd
 
 FIXED_WHILE_RUNNING: Final = ("replicaSpecs", "mpiConfig", "launcher", "worker", "mpiHome", "mca", "ssh")
 """Fields of the spec that may change only while the job is paused; `runMode.debug` as well. Pods that run carry ranks,
@@ -30,7 +30,7 @@ _DEBUG_SSHD: Final = "/usr/bin/sshd"
 
 
 def _idle(spec: Launched) -> Override:
-    return Override((spec.sshd or _DEBUG_SSHD, "-D"), tuple(sshd_options(spec.keys_path)))
+    return Override(tuple(run_sshd(spec.sshd or _DEBUG_SSHD, spec.keys_path)))
 
 
 def _labels(owner: Owner, kind: ReplicaType) -> dict[str, str]:

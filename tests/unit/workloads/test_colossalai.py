@@ -93,6 +93,7 @@ def test_in_debug_mode_all_sleep_and_no_program_is_needed(make: Any) -> None:
     assert validate(job) == []
     for spec in pods(job):
         assert spec["containers"][0]["command"] == ["sleep", "inf"]
+        assert "initContainers" not in spec, "no worker would answer"
 
 
 @pytest.mark.parametrize("make", [colossal_v1, colossal_v2])

@@ -8,7 +8,17 @@ from t9ksched.model.errors import Invalid
 from t9ksched.workloads.actions import Expansion
 from t9ksched.workloads.keypair import with_keys
 from t9ksched.workloads.reconcile import expand
-from tests.unit.workloads.builders import container, mpi_v1, mpi_v2, notebook, obj, pytorch, template
+from tests.unit.workloads.builders import (
+    colossal_v1,
+    colossal_v2,
+    container,
+    mpi_v1,
+    mpi_v2,
+    notebook,
+    obj,
+    pytorch,
+    template,
+)
 
 GROUP, QUEUE, ROLE = (f"scheduler.tensorstack.dev/{key}" for key in ("group-name", "queue", "role"))
 OWNER = {"controller": True, "blockOwnerDeletion": True}
@@ -297,14 +307,39 @@ def test_mpi_debug_mode() -> None:
     assert launcher["spec"]["containers"][0]["command"] == ["sleep", "inf"]
     assert "initContainers" not in launcher["spec"]
     sshd = worker["spec"]["containers"][0]
-    assert sshd["command"] == ["/usr/sbin/sshd", "-D"]
-    assert {"-e", "AuthorizedKeysFile=/root/.ssh/authorized_keys"} <= set(sshd["args"])
+    assert "args" not in sshd
+    assert sshd["command"][2].startswith("mkdir -p /run/sshd && exec /usr/sbin/sshd -D"), "images may lack the folder"
+    assert {"-e", "AuthorizedKeysFile=/root/.ssh/authorized_keys"} <= set(sshd["command"][2].split())
     worker = expand(mpi_v1(ssh={}, runMode=mode)).pods[1]
-    assert worker["spec"]["containers"][0]["command"] == ["/usr/bin/sshd", "-D"], "as the platform documents"
+    assert "exec /usr/bin/sshd -D" in worker["spec"]["containers"][0]["command"][2], "as the platform documents"
     mode["debug"]["replicaSpecs"].append({"type": "worker", "command": ["sleep", "inf"]})
     worker = expand(mpi_v1(runMode=mode)).pods[1]
     assert worker["spec"]["containers"][0]["command"] == ["sleep", "inf"]
     assert "args" not in worker["spec"]["containers"][0]
+
+
+@pytest.mark.parametrize(
+    ("make", "command", "waits"),
+    [
+        (mpi_v2, None, True),
+        (mpi_v2, ["sleep", "inf"], False),
+        (mpi_v2, ["/bin/sh", "-c", "exec /opt/sshd -D"], True),
+        (colossal_v1, None, False),
+        (colossal_v2, None, False),
+        (colossal_v2, ["/usr/sbin/sshd", "-D"], True),
+    ],
+)
+@pytest.mark.parametrize("mode", ["debug", "resumed"])
+def test_a_launcher_waits_only_for_workers_that_run_sshd(make: Any, command: Any, waits: bool, mode: str) -> None:
+    given = [{"type": "worker", **({"command": command} if command else {})}]
+    if mode == "debug":
+        job = make(runMode={"debug": {"enabled": True, "replicaSpecs": given}})
+    else:
+        job = make(runMode={"pause": {"enabled": False, "resumeSpecs": given}})
+        job["status"] = {"conditions": [{"type": "Paused", "status": "False", "reason": "Resumed"}]}
+        waits = waits or command is None  # they run what they ran before
+    launcher = expand(job).pods[0]["spec"]
+    assert [one["name"] for one in launcher.get("initContainers", ())] == ["wait-for-workers"] * waits
 
 
 @pytest.mark.parametrize("make", [mpi_v1, mpi_v2])

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from t9ksched.model.names import QUEUE_LABEL
+from t9ksched.model.names import GROUP_LABEL, QUEUE_LABEL
 from t9ksched.model.pod import OwnerReference
 from t9ksched.scheduler.observe.informers import decoder
+from t9ksched.scheduler.state.edits import ignored
 from t9ksched.scheduler.state.objects import JobObject
 from t9ksched.scheduler.state.state import ClusterState
 from t9ksched.workloads.podgroups import SYSTEMS, GroupSystem
@@ -159,3 +160,21 @@ def test_minima_of_tasks() -> None:
         made.metadata.annotations["volcano.sh/task-spec"] = task
         state.upsert_pod(made)
         assert bool(decide(state)) == (number == 2)
+
+
+@pytest.mark.parametrize("way", WAYS, ids=lambda way: way[0])
+def test_what_other_systems_do_not_label_is_no_edit(way: Any) -> None:
+    """Their pods never had a label of ours; one that says another group later is told."""
+    state = state_with()
+    for number in range(3):
+        state.upsert_pod(named(number, way))
+    if way[4] is not None:
+        taken(state, BY_NAME[way[0]], way[4])
+    assert len(decide(state)) == 3
+    (gang,) = state.gangs.values()
+    assert ignored(gang) == ()
+    edited = named(0, way)
+    edited.metadata.labels[GROUP_LABEL] = "other"
+    state.upsert_pod(edited)
+    (text,) = ignored(gang)
+    assert f"says 'other': it stays in {gang.name}" in text
