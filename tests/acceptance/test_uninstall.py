@@ -1,13 +1,26 @@
 """An installation is taken off a cluster: jobs are told, what runs goes on, what waits runs, nothing is left."""
 
+import asyncio
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from t9ksched.kube.port import Object
+from t9ksched.kube.resources import NAMESPACES, PODS
+from t9ksched.kube.setup.crds import ensure, read
+from t9ksched.kube.setup.removal import steps
+from t9ksched.kube.setup.removing import carry_out, cluster_uid, look
+from t9ksched.kube.setup.save_file import SaveFile
+from t9ksched.kube.transport.client import Client
+from t9ksched.kube.transport.config import connect
+from t9ksched.model.api_resource import Resource
+from t9ksched.packaged import folder
 from tests.acceptance.conftest import EXAMPLES, Cluster, Up, queue, run, until
+from tests.kinds import NOTEBOOKS
 
 Json = dict[str, Any]
 AMOUNTS = {"cpu": "1", "memory": "1Gi", "nvidia.com/gpu": "1"}
@@ -116,3 +129,88 @@ def test_nothing_is_lost_and_nothing_is_left(tmp_path: Path, cluster: Cluster) -
     assert not [one["metadata"]["name"] for one in roles if one["metadata"]["name"].startswith("t9k")]
     again = run(*uninstall, "--dry-run", "-o", "json").json["steps"]
     assert [(one["step"], one["name"]) for one in again] == [("leave", "foreign")]
+
+
+HOLD = "example.com/mine"
+
+
+def single(name: str, *finalizers: str) -> Object:
+    """A pod that waits, for no node has its label."""
+    spec = POD | {"nodeSelector": {"is": "nowhere"}}
+    return {"metadata": {"name": name, "finalizers": list(finalizers)}, "spec": spec}
+
+
+async def pods_of(client: Client) -> dict[str, tuple[str, str]]:
+    found = (await client.list(PODS, "default")).items
+    return {pod["metadata"]["name"]: (pod["spec"]["schedulerName"], pod["metadata"]["uid"]) for pod in found}
+
+
+async def free(client: Client, resource: Resource, name: str) -> None:
+    await client.patch(resource, name, "default", {"metadata": {"finalizers": None}})
+
+
+async def broken_off(client: Client, save: Path) -> None:
+    """A run that is killed after it deleted the pod `w1`, before it made it again."""
+
+    async def killed(resource: Resource, obj: Object, namespace: str | None = None, *, dry_run: bool = False) -> Object:
+        if obj["metadata"].get("name") == "w1":
+            raise asyncio.CancelledError
+        return await create(resource, obj, namespace, dry_run=dry_run)
+
+    create, client.create = client.create, killed  # type: ignore[method-assign, assignment]
+    those = steps(await look(client, ()), kinds=False, now=datetime.now(UTC))
+    with pytest.raises(asyncio.CancelledError):
+        await carry_out(client, those, SaveFile(save, await cluster_uid(client)), 5)
+    client.create = create  # type: ignore[method-assign]
+
+
+async def test_a_run_that_was_broken_off_is_continued_and_loses_nothing(tmp_path: Path, cluster: Cluster) -> None:
+    admin, save = cluster.kubeconfigs["admin"], tmp_path / "saved.yaml"
+    uninstall = ("uninstall", "--kubeconfig", str(admin), "--yes", "--wait", "1", "--save")
+    async with connect(admin) as client:
+        for name in ("w0", "w1", "w2", "w3"):
+            await client.create(PODS, single(name), "default")
+        await broken_off(client, save)
+        await client.delete(PODS, "w0", "default", grace=0)  # it was made, and is nobody's business any more
+        assert (await pods_of(client)).keys() == {"w2", "w3"}
+        other = await asyncio.to_thread(run, *uninstall, str(tmp_path / "other.yaml"))
+        assert (other.code, f"--save {save}" in " ".join(other.err.split())) == (1, True), other.err
+
+        await client.patch(PODS, "w3", "default", {"metadata": {"finalizers": [HOLD]}})
+        held = await asyncio.to_thread(run, *uninstall, str(save))
+        assert (held.code, f"held by {HOLD}" in held.err) == (1, True), held.err
+        made = await pods_of(client)
+        assert {name: scheduler for name, (scheduler, _) in made.items()} == {
+            "w1": "default-scheduler",
+            "w2": "default-scheduler",
+            "w3": "t9k-scheduler",
+        }
+        assert save.stat().st_mode & 0o777 == 0o600
+        await free(client, PODS, "w3")
+        assert (await asyncio.to_thread(run, *uninstall, str(save))).code == 0
+        again = await pods_of(client)
+        assert again.pop("w3")[0] == "default-scheduler"
+        assert again.items() <= made.items(), "nothing is made twice"
+        assert not (await client.get(NAMESPACES, "t9k-system"))["metadata"].get("annotations")
+        ended = await asyncio.to_thread(run, *uninstall, str(save), "--dry-run")
+        assert "Nothing of t9ksched is there" in ended.out
+        save.write_text("kind: Pod\n")
+        foreign = await asyncio.to_thread(run, *uninstall, str(save))
+        assert (foreign.code, "was not written by t9ksched uninstall" in foreign.err) == (2, True)
+
+
+async def test_a_kind_that_something_holds_is_named(tmp_path: Path, cluster: Cluster) -> None:
+    admin = cluster.kubeconfigs["admin"]
+    uninstall = ("uninstall", "--kubeconfig", str(admin), "--yes", "--kinds", "--save", str(tmp_path / "saved.yaml"))
+    async with connect(admin) as client:
+        await ensure(client, read(folder("crds")))
+        notebook: Json = {"apiVersion": NOTEBOOKS.api_version, "kind": NOTEBOOKS.kind}
+        notebook |= {"metadata": {"name": "n", "finalizers": [HOLD]}, "spec": {"template": {"spec": POD}}}
+        await client.create(NOTEBOOKS, notebook, "default")
+        done = await asyncio.to_thread(run, *uninstall, "--wait", "1")
+        said = " ".join(done.err.split())
+        assert (done.code, "uninstalled" in done.out) == (1, False)
+        assert f"release Notebook default n: still there, held by {HOLD}" in said
+        assert "delete CustomResourceDefinition notebooks" in said
+        await free(client, NOTEBOOKS, "n")
+        assert (await asyncio.to_thread(run, *uninstall)).code == 0

@@ -16,6 +16,8 @@ from t9ksched.cli.progress import working
 
 if TYPE_CHECKING:
     from t9ksched.kube.setup.removal import Step
+    from t9ksched.kube.setup.save_file import SaveFile
+    from t9ksched.kube.transport.client import Client
 
 _STYLES = {
     "tell": "blue",
@@ -41,11 +43,21 @@ def uninstall(
         bool, typer.Option("--kinds", help="Also delete our custom kinds with all their objects; their pods stay.")
     ] = False,
     save: Annotated[
-        Path, typer.Option("--save", metavar="FILE", help="Where objects are written before they are made again.")
+        Path,
+        typer.Option(
+            "--save",
+            metavar="FILE",
+            help="Where objects are written before they are made again; a repetition continues it.",
+        ),
     ] = Path("t9ksched-uninstall.yaml"),
     wait: Annotated[
         float,
-        typer.Option("--wait", min=0, metavar="SECONDS", help="How long to wait until nobody schedules any more."),
+        typer.Option(
+            "--wait",
+            min=0,
+            metavar="SECONDS",
+            help="How long to wait until nobody schedules any more, and for what goes slowly.",
+        ),
     ] = 60.0,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show every step, and change nothing.")] = False,
     yes: Annotated[bool, typer.Option("-y", "--yes", help="Do not ask.")] = False,
@@ -57,10 +69,8 @@ def uninstall(
     """
     from t9ksched.cli.foreign import failures
 
-    if not dry_run and save.exists():
-        raise Failure(f"{save} exists already.", remedy="Name another file with --save.", code=BAD_USAGE)
     with failures(), working():
-        steps = asyncio.run(_planned(kubeconfig, kinds))
+        steps = asyncio.run(_looked(kubeconfig, kinds, save))
     if output is not Output.json:
         _shown(steps)
     if dry_run:
@@ -71,6 +81,10 @@ def uninstall(
         return
     if not yes:
         confirm("Uninstall t9ksched from this cluster?")
+    if output is not Output.json:
+        console().print(
+            f"What is made again is written to {save} first. If this is broken off, repeat it with that file."
+        )
     with failures():
         steps, failed = asyncio.run(_carried_out(kubeconfig, kinds, save, wait))
     if output is Output.json:
@@ -79,7 +93,7 @@ def uninstall(
         raise Failure(
             f"{len(failed)} of {len(steps)} steps failed.",
             details=failed,
-            remedy=f"Mend the cause and repeat it with another --save; {save} has what was made again.",
+            remedy=f"Mend the cause and repeat it with the same --save: what {save} has and was not made is made then.",
         )
     if output is not Output.json:
         left = sum(step.verb == "leave" for step in steps)
@@ -89,24 +103,56 @@ def uninstall(
         console().print("The database, ConfigMaps and the namespace t9k-system are as they were.")
 
 
-async def _planned(kubeconfig: Path | None, kinds: bool) -> "list[Step]":
+async def _looked(kubeconfig: Path | None, kinds: bool, save: Path) -> "list[Step]":
+    from t9ksched.kube.transport.config import connect
+
+    async with connect(kubeconfig) as client:
+        return (await _planned(client, kinds, save))[0]
+
+
+async def _planned(client: "Client", kinds: bool, save: Path) -> "tuple[list[Step], SaveFile]":
+    """The steps, first of what an earlier run left, and the file that has what is made again."""
     from datetime import UTC, datetime
 
     from t9ksched.kube.setup.crds import read
     from t9ksched.kube.setup.removal import steps
-    from t9ksched.kube.setup.removing import look
-    from t9ksched.kube.transport.config import connect
+    from t9ksched.kube.setup.removing import claimed, cluster_uid, left_over, look
+    from t9ksched.kube.setup.save_file import NotSaved, SaveFile
     from t9ksched.packaged import folder
 
-    async with connect(kubeconfig) as client:
-        return steps(await look(client, read(folder("crds"))), kinds=kinds, now=datetime.now(UTC))
+    _same_file(await claimed(client), save)
+    try:
+        saved = SaveFile(save, await cluster_uid(client))
+    except (NotSaved, OSError, UnicodeDecodeError) as error:
+        why = error if isinstance(error, NotSaved) else f"cannot be read: {error}"
+        raise Failure(f"{save} {why}.", remedy="Name another file with --save.", code=BAD_USAGE) from None
+    left = await left_over(client, saved)
+    found = steps(await look(client, read(folder("crds"))), kinds=kinds, now=datetime.now(UTC))
+    return [*left, *found], saved
+
+
+def _same_file(earlier: str, save: Path) -> None:
+    """See that this run continues the file of one that did not end. Raises Failure."""
+    from t9ksched.kube.setup.removing import SAVED_IN
+
+    path = earlier.partition(":")[2]
+    if not earlier or (path == str(save.absolute()) and save.exists()):
+        return
+    if path == str(save.absolute()):
+        said = f"An earlier run did not end, and its file {earlier} is not there: it has pods that were not made again."
+    else:
+        said = f"An earlier run did not end, and {earlier} has what it did not make again."
+    raise Failure(
+        said,
+        remedy=f"Repeat it where that file is, with --save {path}. If it is lost:"
+        f" kubectl annotate namespace t9k-system {SAVED_IN}-",
+    )
 
 
 async def _carried_out(kubeconfig: Path | None, kinds: bool, save: Path, wait: float) -> "tuple[list[Step], list[str]]":
     """Stop what works, look again, and do it."""
     from t9ksched.kube.setup.removing import StillLeading, carry_out, stop
     from t9ksched.kube.transport.config import connect
-    from t9ksched.model.text import write
 
     async with connect(kubeconfig) as client:
         try:
@@ -116,15 +162,14 @@ async def _carried_out(kubeconfig: Path | None, kinds: bool, save: Path, wait: f
                 f"A scheduler or controller is {error}.",
                 remedy="Stop `t9ksched up`, or the Deployment that runs it, and repeat.",
             ) from None
-        steps = await _planned(kubeconfig, kinds)
-        if remade := [step.body for step in steps if step.verb == "hand back" and step.body is not None]:
-            await asyncio.to_thread(_write, save, "---\n".join(write(body) for body in remade))
-        return steps, await carry_out(client, steps)
-
-
-def _write(file: Path, text: str) -> None:
-    file.touch(mode=0o600)
-    file.write_text(text)
+        steps, saved = await _planned(client, kinds, save)
+        try:
+            return steps, await carry_out(client, steps, saved, wait)
+        except OSError as error:
+            raise Failure(
+                f"{save} cannot be written: {error.strerror or error}.",
+                remedy="Name a file with --save that can be.",
+            ) from None
 
 
 def _shown(steps: "Sequence[Step]") -> None:
