@@ -74,6 +74,8 @@ def test_nothing_is_lost_and_nothing_is_left(tmp_path: Path, cluster: Cluster) -
         until(
             lambda: "batch" in up.must("jobs") and "QuotaExceeded" in up.must("explain", "pod/single"), "their reasons"
         )
+        queues = "/apis/scheduler.tensorstack.dev/v1beta1/namespaces/t9k-system/queues/a100"
+        until(lambda: up.kube("GET", queues)[0] == 200, "the queue's object")
         refused = run(*uninstall, "--wait", "0")
         assert (refused.code, "is still at work: t9k-scheduler" in " ".join(refused.err.split())) == (1, True)
     finally:
