@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
 from typing import Any, Final
 
+from t9ksched.model.card_requests import UNCOUNTED
 from t9ksched.model.errors import FieldWarning, child
 from t9ksched.model.labels import LabelSelector, Requirement
 from t9ksched.model.quantity import CARDS
@@ -87,7 +88,7 @@ def odd_pods(spec: Mapping[str, Any], path: str, known: Vocabulary) -> list[Fiel
     """What is odd about a pod's spec, which stands at `path` and is known to be readable."""
     found, told = [], set()
     for place, name in _requests(spec, path):
-        if name in told or not _is_strange(name, known):
+        if name in told or name in UNCOUNTED or not _is_strange(name, known):
             continue
         told.add(name)
         near = nearest(name, known.resources)

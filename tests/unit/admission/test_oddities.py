@@ -102,6 +102,7 @@ TERMS = "affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.no
     [
         ({"containers": [container(limits={GPU: 1, "cpu": 1})]}, []),
         ({"containers": [container()]}, []),
+        ({"containers": [container(limits={GPU: 1, "nvidia.com/gpumem": 3000, "nvidia.com/gpucores": 30})]}, []),
         (
             {"containers": [container(), container(limits={"nvidia.com/gpus": 1}, requests={"nvidia.com/gpus": 1})]},
             [("t.containers[1].resources.limits[nvidia.com/gpus]", GPU)],
