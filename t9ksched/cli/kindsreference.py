@@ -55,7 +55,7 @@ _OTHERWISE: Final = {
     "Project": "none; for information",
     "PodGroup": "Pods you make",
     "Pod": "itself",
-    "WorkflowRun": "none are read; made by others",
+    "WorkflowRun": "those of its steps, made by others",
 }
 
 

@@ -1,8 +1,8 @@
 """What follows when the spec of a workload that exists is edited, field by field: the table for users.
 
-`CHANGES` names every field of every kind that our controllers run, deeper where parts of a field differ. Edits that
-are not allowed are refused by the rules of the custom resource definitions in `deploy/crds`, with path and sentence. A
-test holds table and rules alike, so a field without a row is told.
+`CHANGES` names every field of every kind that our controllers run, and of WorkflowRuns, deeper where parts of a field
+differ. Edits that are not allowed are refused by the rules of the custom resource definitions in `deploy/crds`, with
+path and sentence. A test holds table and rules alike, so a field without a row is told.
 """
 
 from collections.abc import Mapping
@@ -116,6 +116,26 @@ CHANGES: Final[Mapping[str, tuple[Change, ...]]] = {
         *(Change(field, When.ANY_TIME, "no effect") for field in ("advisor", "storage", "aistore")),
     ),
     "BeamJob": (*_JOB, *_POLICY, *_paused("flinkClusterTemplate", "jobTemplate")),
+    "WorkflowRun": (
+        Change(
+            "scheduler.t9kScheduler", When.NEVER, "whether t9ksched places the pods: delete the run and submit it again"
+        ),
+        *(
+            Change(f"scheduler.t9kScheduler.{field}", When.NEVER, "delete the run and submit it again")
+            for field in ("queue", "priority")
+        ),
+        *(
+            Change(field, When.ANY_TIME, "as the controller that runs the steps takes it; none for t9ksched")
+            for field in (
+                "workflowTemplateRef",
+                "workflowTemplateSpec",
+                "params",
+                "workspaces",
+                "serviceAccountName",
+                "timeout",
+            )
+        ),
+    ),
     "Notebook": (
         Change("template", When.ANY_TIME, _ANEW),
         Change("scheduler", When.ANY_TIME, _ANEW + ", in the new queue"),

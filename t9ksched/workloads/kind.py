@@ -74,6 +74,8 @@ class Kind:
         scale: how it is scaled while it runs; None for a kind that is not.
         endless: whether its pods are replaced until it is stopped.
         deploys: whether Deployments and the like of our controller make its pods, which are one group of it then.
+        steps: whether others make its pods, one step after the other, and jobs and further objects of the kind that
+            belong to it: whoever submitted it submitted them.
         gang: how its pods form a gang, of a kind that others turn into pods; None where each is placed by itself.
         foreign: what is particular to a kind of another project: its queue is named by a label or an annotation of the
             object, and clusters may not have it.
@@ -92,6 +94,7 @@ class Kind:
     scale: Scale | None = None
     endless: bool = False
     deploys: bool = False
+    steps: bool = False
     gang: "GangForm | None" = None
     foreign: "Foreign | None" = None
     phases: tuple[tuple[str, str], ...] = ()

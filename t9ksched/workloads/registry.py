@@ -77,7 +77,7 @@ ROWS: Final = (
     _job("ColossalAIJob", "colossalai", "caij"),
     _job("MPIJob", "mpi", "mj", "mpi"),
     _job("BeamJob", "beam", "bj"),
-    Kind(_batch("WorkflowRun"), "services:read_nothing", short=("wr",)),
+    Kind(_batch("WorkflowRun"), "workflow:read", short=("wr",), submitted=True, followed="job", steps=True),
     Kind(
         _platform("AutoTuneExperiment"),
         "autotune:read",

@@ -12,7 +12,7 @@ from t9ksched.scheduler.report.observed_job import ObservedJob, ended_owner, gro
 from t9ksched.scheduler.state.job_record import JobRecord
 from t9ksched.scheduler.state.records import FINISHED, GangRecord
 from t9ksched.scheduler.state.state import ClusterState
-from t9ksched.workloads.registry import STOPS
+from t9ksched.workloads.registry import STOPS, kind_named
 
 _BEFORE_IT_RUNS: Final = ("Pending", "Resuming")
 
@@ -87,6 +87,8 @@ def _phase(state: ClusterState, uid: str, record: JobRecord | None, gangs: Itera
         return "Running" if any(map(_is_up, gangs)) else "Pending"
     if not phases or not phases.issubset(FINISHED):
         return "Pending"
+    if record is not None and (row := kind_named(record.kind)) is not None and row.steps and record.wants_pods:
+        return "Pending"  # its next step may follow: only its own controller knows which is the last
     if "Failed" not in phases:
         return "Succeeded"
     # The controller of a batch Job reports when it gives up; until then it replaces failed pods.

@@ -84,7 +84,7 @@ async def explanation(view: ObservedJob, state: ClusterState, pod: PodRecord | N
     else:
         verdict = "Placed"
     if works and now == "Running":
-        verdict, reasons = "Placed", []  # its trials are jobs of their own, each with an explanation
+        verdict, reasons = "Placed", []  # its trials or steps are jobs of their own, each with an explanation
     if pod is None and verdict == "Waiting" and not reasons and (elsewhere := _elsewhere(view, state)) is not None:
         verdict, reasons = ("Placed", []) if now == "Running" else ("Waiting", [elsewhere])
     if verdict == "Waiting" and pod is None and (name_taken := taken(view)) is not None:

@@ -23,7 +23,7 @@ from t9ksched.scheduler.state.asks import NOTHING_ASKED, Asks, asks_of
 from t9ksched.scheduler.state.objects import JobObject, nanoseconds
 from t9ksched.scheduler.state.records import GangRecord
 from t9ksched.workloads.read import read
-from t9ksched.workloads.registry import CONTROLLED, JOBS, OWNERS
+from t9ksched.workloads.registry import JOBS, OWNERS, ROWS
 
 _REPLICATED: Final = frozenset(row.name for row in OWNERS)
 _MOST_GONE: Final = 4096
@@ -37,7 +37,8 @@ _FOREIGN: Final = {(row.resource.group, row.resource.api_kind): row.name for row
     (row.resource.group, row.name): row.name for row in JOBS if row.foreign is not None
 }
 """Names of the kinds of other projects, by group and kind."""
-_OURS: Final = frozenset(row.name for row in CONTROLLED)
+_MAKERS: Final = frozenset(row.name for row in ROWS if row.controlled or row.steps)
+"""Kinds of jobs to which other jobs belong: trials to an experiment, runs and jobs of its steps to a WorkflowRun."""
 _encode: Final = msgspec.json.Encoder(order="sorted").encode
 
 
@@ -173,7 +174,7 @@ class Owners:
         self._known[meta.uid] = owner
         if above is not None and (owner.kind == _BETWEEN or _foreign(above)):
             self._below[above.uid][meta.uid] = None
-        elif above is not None and above.kind in _OURS:
+        elif above is not None and above.kind in _MAKERS:
             self._works[above.uid][meta.uid] = None
         self._on_change(meta.uid)
 
@@ -245,13 +246,24 @@ class Owners:
         return (root, *self._below.get(root, ()))
 
     def works(self, uid: str) -> tuple[str, ...]:
-        """UIDs of jobs that belong to that one, such as the trials of an experiment, each a job of its own."""
-        return tuple(self._works.get(uid, ()))
+        """UIDs of jobs that belong to that one, such as the trials of an experiment, each a job of its own, and of
+        those below them.
+        """
+        level, found = [uid], dict[str, None]()
+        for _ in range(_MOST_LEVELS):
+            level = [work for one in level for work in self._works.get(one, ()) if work not in found]
+            found |= dict.fromkeys(level)
+        return tuple(found)
 
     def maker(self, reference: OwnerReference) -> OwnerReference | None:
-        """The job of ours to which a job of its own belongs: whoever submitted that submitted both."""
-        above = self.above(reference.uid)
-        return above if above is not None and above.kind in _OURS else None
+        """The topmost job to which a job of its own belongs: whoever submitted that submitted both."""
+        here, found = reference, None
+        for _ in range(_MOST_LEVELS):
+            above = self.above(here.uid)
+            if above is None or above.kind not in _MAKERS:
+                break
+            here = found = above
+        return found
 
     def root_uid(self, reference: OwnerReference) -> str:
         """The UID of the root above an owner."""

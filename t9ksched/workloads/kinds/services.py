@@ -15,5 +15,5 @@ def read_generated(root: Field) -> list[Template]:
 
 
 def read_nothing(root: Field) -> list[Template]:
-    """WorkflowRun and Project: the object itself shows no pods."""
+    """Project: the object has no pods."""
     return []

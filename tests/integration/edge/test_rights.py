@@ -580,7 +580,7 @@ async def test_every_right_of_the_rest_service_is_used(stage: Stage, tmp_path: P
                     assert (await admin("GET", address)).status == 200, address
                     if job["kind"] == "SimpleMLService":
                         assert (await admin("POST", f"{address}/actions/scale", {"replicas": 0})).status == 200, address
-                    elif job["kind"] not in ("Pod", "PodGroup"):
+                    elif job["kind"] not in ("Pod", "PodGroup", "WorkflowRun"):
                         assert (await admin("POST", f"{address}/actions/pause")).status == 200, address
                         assert (await admin("POST", f"{address}/actions/resume")).status == 200, address
                     assert (await admin("DELETE", address)).status == 200, address

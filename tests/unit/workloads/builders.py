@@ -142,6 +142,10 @@ def beam(workers: int = 2, submit: dict[str, Any] | None = None, **spec: Any) ->
     return obj("BeamJob", {"jobTemplate": {"spec": {"template": template(), **(submit or {})}}, **whole}, name="count")
 
 
+def workflow_run(**spec: Any) -> dict[str, Any]:
+    return obj("WorkflowRun", {"scheduler": block(), "workflowTemplateRef": "nightly", **spec}, name="night")
+
+
 def release(name: str, replicas: int = 1, image: str = "example/serve:1", **predictor: Any) -> dict[str, Any]:
     own = template({"name": "user-container", "image": image, "ports": [{"containerPort": 8000}]})
     amounts = [{"name": "user-container", "resources": {"requests": {"cpu": 1, "memory": "1Gi"}}}]

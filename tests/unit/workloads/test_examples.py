@@ -42,6 +42,7 @@ EXPECTED = {
     "koordinator.yaml": ("a100", 0, 1),
     "podgroup.yaml": ("a100", 2, 3),
     "job.yaml": ("a100", 4, 4),
+    "workflow.yaml": ("a100", 0, 0),
 }
 
 

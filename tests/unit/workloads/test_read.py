@@ -276,7 +276,14 @@ TABLE: list[Any] = [
         {"memory": 2 * GI},
         None,
     ),
-    ("WorkflowRun", obj("WorkflowRun", {"scheduler": block("q")}), ("q", 0), [], {}, None),
+    (
+        "WorkflowRun",
+        obj("WorkflowRun", {"scheduler": block("q", 3), "workflowTemplateRef": "t"}),
+        ("q", 3),
+        [],
+        {},
+        None,
+    ),
     ("Project", obj("Project", {"defaultScheduler": block("q")}, PLATFORM), ("q", 0), [], {}, None),
     (
         "PodGroup",

@@ -198,7 +198,12 @@ FAULTY: list[tuple[str, Json, str, str]] = [
     ("unknown queue of a group", pod_group("g", queue="x"), "QueueNotFound", "spec.queue"),
     ("over the quota", pytorch(replicas=5), "OverQuota", "quota.requests[nvidia.com/gpu]"),
     ("unknown kind", pytorch() | {"kind": "TorchJob"}, "UnknownKind", "kind"),
-    ("kind without controller", pytorch() | {"kind": "WorkflowRun"}, "UnknownKind", "kind"),
+    (
+        "kind without controller",
+        pytorch() | {"apiVersion": "tensorstack.dev/v1beta1", "kind": "VirtualServer"},
+        "UnknownKind",
+        "kind",
+    ),
     ("no kind", {"metadata": {"name": "x"}}, "UnknownKind", "kind"),
     ("wrong version", pytorch() | {"apiVersion": "v1"}, "UnknownKind", "apiVersion"),
     ("no name", changed(pytorch(), "metadata", {}), "InvalidField", "metadata.name"),

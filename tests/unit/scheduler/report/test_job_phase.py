@@ -6,6 +6,7 @@ from unittest.mock import patch
 import pytest
 
 from t9ksched.model.api_resource import Resource
+from t9ksched.model.pod import OwnerReference
 from t9ksched.model.reasons import Code
 from t9ksched.scheduler.observe.informers import decoder
 from t9ksched.scheduler.observe.job_objects import job_record
@@ -14,6 +15,7 @@ from t9ksched.scheduler.report.job_phase import phase_now
 from t9ksched.scheduler.state.clocks import Clock
 from t9ksched.scheduler.state.objects import JobObject
 from t9ksched.store.runs import Run
+from t9ksched.workloads.registry import KINDS
 from tests.kinds import MPIJOBS, NOTEBOOKS, PYTORCHTRAININGJOBS
 from tests.unit.scheduler.state.test_state import decide, node, pod, state_with
 
@@ -39,6 +41,28 @@ def test_resumed_as_it_was_it_stays_paused(kind: Resource) -> None:
         clock.set(ended_code=str(code), ended_at=1, ended_limit=60)
         state.upsert_job(job_record(object_of(kind, phase), kind))
         assert phase_now(state, "j") == shown, (code, phase)
+
+
+@pytest.mark.parametrize(
+    ("told", "pods", "shown"),
+    [
+        ("", [], "Pending"),
+        ("", ["Running", "Succeeded"], "Running"),
+        ("", ["Succeeded"], "Pending"),
+        ("", ["Failed"], "Pending"),
+        ("Running", ["Succeeded"], "Running"),
+        ("Succeeded", ["Succeeded"], "Succeeded"),
+        ("Failed", ["Succeeded"], "Failed"),
+    ],
+)
+def test_a_step_that_ended_does_not_end_the_workflow(told: str, pods: list[str], shown: str) -> None:
+    state, kind = state_with(), KINDS["WorkflowRun"].resource
+    state.upsert_job(job_record(object_of(kind, told), kind))
+    for nth, phase in enumerate(pods):
+        made = pod(f"p{nth}", queue="q", node="n1", phase=phase)
+        made.metadata.owner_references = [OwnerReference(kind.api_version, "WorkflowRun", "j", "j", True)]
+        state.upsert_pod(made)
+    assert phase_now(state, "j") == shown
 
 
 @pytest.mark.parametrize("ended", ["", str(Code.TIME_LIMIT_EXCEEDED)])

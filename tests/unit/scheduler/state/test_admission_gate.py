@@ -288,3 +288,46 @@ def test_who_submitted_an_experiment_submitted_its_trials() -> None:
     assert state.owners.works("hpo") == ("job",)
     state.owners.remove("job")
     assert state.owners.works("hpo") == ()
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_who_submitted_a_workflow_submitted_the_jobs_of_all_its_runs(late: bool) -> None:
+    state = cluster(Members(users=frozenset({"ann"})))
+    space(state)
+    runs = KINDS["WorkflowRun"].resource
+    for above, name, kind in (("", "run", runs), ("run", "step", runs), ("step", "job", KINDS["MPIJob"].resource)):
+        reference = {
+            "apiVersion": runs.api_version,
+            "kind": "WorkflowRun",
+            "name": above,
+            "uid": above,
+            "controller": True,
+        }
+        meta = {"name": name, "namespace": "ns", "uid": name, "ownerReferences": [reference] if above else []}
+        state.owners.upsert(decoder(JobObject)({"metadata": meta, "spec": {}}), kind, ours=True)
+    if not late:
+        state.accept(accepted("run"))
+    state.upsert_group(owned_group())
+    state.upsert_pod(owned_pod("a"))
+    if late:
+        assert outcome(state) == (False, {Code.SUBMITTER_UNKNOWN})
+        state.accept(accepted("run"))
+    assert outcome(state)[0]
+    assert state.owners.works("run") == ("step", "job")
+
+
+def test_runs_that_own_one_another_end_the_search() -> None:
+    state = cluster(Members(users=frozenset({"ann"})))
+    runs = KINDS["WorkflowRun"].resource
+    for above, name in (("a", "b"), ("b", "a")):
+        reference = {
+            "apiVersion": runs.api_version,
+            "kind": "WorkflowRun",
+            "name": above,
+            "uid": above,
+            "controller": True,
+        }
+        meta = {"name": name, "namespace": "ns", "uid": name, "ownerReferences": [reference]}
+        state.owners.upsert(decoder(JobObject)({"metadata": meta, "spec": {}}), runs, ours=True)
+    assert set(state.owners.works("a")) == {"a", "b"}
+    assert state.owners.maker(OwnerReference(kind="WorkflowRun", name="a", uid="a", controller=True)) is not None
