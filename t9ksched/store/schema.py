@@ -22,6 +22,7 @@ from t9ksched.packaged import folder
 from t9ksched.store import fresh, urls
 from t9ksched.store.database import engine_options
 from t9ksched.store.errors import DatabaseUnreachable, SchemaMismatch, translate
+from t9ksched.store.in_use import require_unused
 from t9ksched.store.sqlite_file import prepare_sqlite
 
 if TYPE_CHECKING:
@@ -51,11 +52,11 @@ def upgrade(address: str, revision: str = "head") -> str:
         return _revision(connection) or "base"
 
 
-def downgrade(address: str, revision: str) -> str:
+def downgrade(address: str, revision: str, *, unused: bool = False) -> str:
     """Take the tables back to `revision` (`base`: none at all); the revision reached.
 
     Raises:
-        StoreError: as `upgrade`; also for an unknown revision.
+        StoreError: as `upgrade`; also for an unknown revision; with `unused`, while a service uses the database.
     """
     from alembic import command
     from alembic.util import CommandError
@@ -63,6 +64,8 @@ def downgrade(address: str, revision: str) -> str:
     require_file(address)
     with _connect(address) as connection:
         check(connection)
+        if unused:
+            require_unused(connection)
         try:
             command.downgrade(_config(connection), revision)
         except CommandError as error:

@@ -2,14 +2,19 @@
 
 import asyncio
 import json
+import re
+import shlex
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
 from t9ksched.cli.manifests.chart import render
 from t9ksched.cli.manifests.overrides import given
 from t9ksched.kube.setup.rbac import API, CONTROLLER, SCHEDULER
 from t9ksched.model.names import SYSTEM_NAMESPACE
+from t9ksched.store import schema
 from tests.clustertools import tool
 from tests.integration.world import World
 from tests.unit.cli.manifests.test_chart import EVERYTHING
@@ -141,3 +146,52 @@ async def test_the_base_is_accepted_as_it_is(world: World, tmp_path: Path) -> No
         assert "dry run" in out
     names = {line.split()[0] for line in out.splitlines()}
     assert {f"deployment.apps/{name}" for name in (SCHEDULER, CONTROLLER, API)} <= names
+
+
+async def test_the_way_back_is_as_its_page_says(world: World, tmp_path: Path) -> None:
+    """The commands and the Job of the page, but those that wait for pods, of which none runs here."""
+    installed = "---\n".join(
+        part.text for part in render(given((), ())) if part.name in ("scheduler", "controller", "api")
+    )
+    (tmp_path / "installed.yaml").write_text(installed)
+    page = (DEPLOY.parent / "docs/operations/upgrade.md").read_text().split("## Back\n")[1]
+    blocks = re.findall(r"^```(\w+)\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
+    job = next(text for language, text in blocks if language == "yaml")
+    commands = [line for language, text in blocks if language == "sh" for line in text.splitlines()]
+    (tmp_path / "back.yaml").write_text(job)
+
+    async def done(*arguments: str) -> str:
+        code, out, err = await kubectl(world, tmp_path, *arguments)
+        assert code == 0, (arguments, err)
+        return out
+
+    async def deployments() -> list[Any]:
+        listed = json.loads(await done("-n", SYSTEM_NAMESPACE, "get", "deployments", "-o", "json"))["items"]
+        return [one["spec"] for one in listed if one["metadata"]["name"] in (SCHEDULER, CONTROLLER, API)]
+
+    await done("apply", "-n", SYSTEM_NAMESPACE, "-f", str(tmp_path / "installed.yaml"))
+    try:
+        before = await deployments()
+        for line in commands:
+            words = [str(tmp_path / word) if word == "back.yaml" else word for word in shlex.split(line)[1:]]
+            if words[2] in ("wait", "logs", "rollout"):
+                continue
+            await done(*words)
+            if words[2] == "apply":
+                assert [one["replicas"] for one in await deployments()] == [0, 0, 0]
+        back = await deployments()
+    finally:
+        await done("delete", "-n", SYSTEM_NAMESPACE, "--ignore-not-found", "-f", str(tmp_path / "installed.yaml"))
+    assert [one["replicas"] for one in back] == [one["replicas"] for one in before] == [2, 2, 2]
+    images = {container["image"] for one in back for container in one["template"]["spec"]["containers"]}
+    assert images == {"registry.example/t9ksched:0.1.0"}
+
+    made = yaml.safe_load(job)["spec"]["template"]["spec"]
+    (container,) = made["containers"]
+    theirs = next(one["template"]["spec"] for one in before if one["selector"]["matchLabels"]["app"] == API)
+    database = [one for one in theirs["containers"][0]["env"] if one["name"] == "T9KSCHED_DB"]
+    assert container["env"] == database
+    assert made["securityContext"].items() <= theirs["securityContext"].items()
+    assert container["securityContext"].items() <= theirs["containers"][0]["securityContext"].items()
+    assert container["args"][:2] == ["db", "downgrade"]
+    assert container["args"][2] in schema.revisions()

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from t9ksched.cli.commands.cancel import confirm
 from t9ksched.cli.datadir import database_url, lock
 from t9ksched.cli.failure import Failure
 from t9ksched.cli.foreign import failures
@@ -45,13 +46,20 @@ def downgrade(
     revision: Annotated[str, typer.Argument(metavar="REVISION", help="Such as 0001; 'base' for no tables at all.")],
     db: UrlOption = None,
     data_dir: DataDirOption = None,
+    yes: Annotated[bool, typer.Option("-y", "--yes", help="Do not ask before 'base'.")] = False,
 ) -> None:
-    """Take the tables back to a revision. What newer tables held is lost."""
-    from t9ksched.store import schema
+    """Take the tables back to a revision, with the services stopped. What newer tables held is lost; with base, all."""
+    from t9ksched.store import schema, urls
 
     address = _address(db, data_dir)
-    with failures(), working():
-        schema.downgrade(address, revision)
+    with failures():
+        schema.require_file(address)
+        shown = urls.shown(urls.parse(address))
+    with _unused(db, data_dir):
+        if revision == "base" and not yes:
+            confirm(f"Delete all tables of {shown}, with all queues, jobs, history and usage?")
+        with failures(), working():
+            schema.downgrade(address, revision, unused=True)
     _tell(address)
 
 

@@ -17,7 +17,7 @@ from t9ksched.model.notification import EVENTS, Address
 from t9ksched.model.podclass import PodClass
 from t9ksched.model.reservation import Reservation, ReservationKind
 from t9ksched.model.reservation_form import parse_reservation
-from t9ksched.store import Store, history
+from t9ksched.store import Store, history, schema
 from t9ksched.store.acceptances import Acceptance
 from t9ksched.store.bindings import CardBinding, Cards
 from t9ksched.store.dependencies import Waited
@@ -228,3 +228,28 @@ async def test_sqlite_is_moved_to_postgresql(used: tuple[Store, dict[str, str]],
     async with await Store.open(postgres, migrate=False) as moved:
         await goes_on(moved, before, secrets)
     assert await picture(store) == before
+
+
+@pytest.mark.parametrize("kind", ["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)])
+async def test_tables_in_use_are_not_taken_back(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
+    """By the sessions of PostgreSQL, by the leader's heartbeat, by the lock of the data directory; `base` asks."""
+    sqlite = kind == "sqlite"
+    address = f"sqlite:///{tmp_path}/store.db" if sqlite else str(request.getfixturevalue("postgres"))
+    down = ("db", "downgrade", "--db", address)
+
+    async def refused(revision: str, told: str, code: int = 1) -> None:
+        done = await asyncio.to_thread(run, *down, revision)
+        assert (done.code, told in " ".join(done.err.split())) == (code, True), done.err
+        assert schema.current(address) == schema.newest()
+
+    async with await Store.open(address) as store:
+        epoch = await store.instances.lead("http://a", "me")
+        await refused(schema.newest(), "the scheduler me" if sqlite else "other t9ksched processes")
+        await store.instances.resign(epoch)
+    if sqlite:
+        with lock(tmp_path):
+            await refused(schema.newest(), "is in use by another t9ksched")
+    await refused("base", "--yes", 2)
+    assert (await asyncio.to_thread(run, *down, schema.revisions()[-2])).code == 0
+    assert (await asyncio.to_thread(run, *down, "base", "--yes")).code == 0
+    assert schema.current(address) is None
