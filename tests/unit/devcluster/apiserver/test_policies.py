@@ -1,6 +1,7 @@
 """The policies of deploy/admission.yaml, case by case: what our own accounts may write, and what the policies deny."""
 
 import copy
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
+from t9ksched.api.submission.kinds import ACCEPTED
 from t9ksched.devcluster.apiserver import policies
 from t9ksched.devcluster.apiserver.auth import Attributes, User
 from t9ksched.devcluster.apiserver.policies import PolicyStrategy, denial
@@ -15,6 +17,7 @@ from t9ksched.kube.setup.rbac import API, CONTROLLER, SCHEDULER
 from t9ksched.model.names import SYSTEM_NAMESPACE
 from t9ksched.workloads.keypair import with_keys
 from t9ksched.workloads.reconcile import expand
+from t9ksched.workloads.registry import CONTROLLED
 from tests.unit.workloads.builders import mpi_v1
 
 Object = dict[str, Any]
@@ -417,3 +420,9 @@ def test_a_policy_that_cannot_be_followed_is_refused(change: Callable[[Object], 
     change(policy["spec"])
     (cause,) = PolicyStrategy().validate(policy)
     assert field in cause.field
+
+
+def test_the_kinds_that_policies_name_are_those_of_the_table() -> None:
+    named = [set(re.findall(r"'([^']+)'", found)) for found in re.findall(r"kind in\s+\[([^]]+)\]", FILE.read_text())]
+    controlled = {row.name for row in CONTROLLED}
+    assert [kinds for kinds in named if "MPIJob" in kinds] == [controlled, controlled, set(ACCEPTED)]
