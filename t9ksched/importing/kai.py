@@ -1,7 +1,7 @@
 """Queues of KAI (`scheduling.run.ai`): `limit` is our quota, GPUs are counted as `cards`, parts of them included.
 
 CPU is written there in millicores, memory in millions of bytes; -1 means no limit, and a limit that is missing or 0
-that nothing beyond the own quota may be held.
+that nothing beyond the own quota may be held. A limit is what a queue never exceeds, whatever its own quota.
 """
 
 from collections.abc import Mapping
@@ -74,7 +74,10 @@ def _amounts(fields: Fields) -> dict[str, tuple[int | None, int | None]]:
         path = f"spec.resources.{theirs}"
         own = _amount(fields, inner.get("quota"), size, f"{path}.quota")
         limit = _amount(fields, inner.get("limit"), size, f"{path}.limit")
-        found[ours] = (own, None if own is None or limit is None else max(own, limit))
+        if not limit:  # none, or nothing beyond the own quota
+            found[ours] = (own, None if limit is None else own)
+        else:
+            found[ours] = (limit if own is None else min(own, limit), limit)
     return found
 
 
@@ -101,6 +104,11 @@ def _resources(fields: Fields, own: bool) -> None:
             place = child(path, str(key))
             if key not in ("quota", "limit"):
                 fields.told(place, "none", NO_SHARES, value)
+            elif key == "quota" and _capped(inner):
+                here = "the limit is less, and nothing beyond it may be held"
+                fields.told(place, "changed", f"quota.requests.{ours}: {here}", value)
+            elif key == "limit" and _capped(inner):
+                fields.told(place, "same", f"quota.requests.{ours}", value)
             elif (key == "quota") is own or (key == "quota" and value == _UNLIMITED):
                 limitless = value == _UNLIMITED
                 here = f"no quota of {ours} of its own" if limitless else f"quota.requests.{ours}"
@@ -114,6 +122,14 @@ def _resources(fields: Fields, own: bool) -> None:
     if missing:
         here = "what is not named there is 0, so that the queue holds none of it; -1 means no limit"
         fields.told("spec.resources", "changed", f"quota.requests: {here}: {', '.join(missing)}")
+
+
+def _capped(inner: Mapping[str, Any]) -> bool:
+    """Whether the limit is less than the own quota."""
+    own, limit = inner.get("quota"), inner.get("limit")
+    if not isinstance(own, int | float) or not isinstance(limit, int | float) or limit <= 0:
+        return False
+    return own == _UNLIMITED or limit < own
 
 
 def _bounded(

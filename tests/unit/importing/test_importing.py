@@ -254,6 +254,28 @@ def test_kai() -> None:
     }
 
 
+@pytest.mark.parametrize("own", [False, True])
+def test_a_limit_of_kai_holds_whatever_the_quota(own: bool) -> None:
+    """Below the quota, beside none, and for the queues below."""
+    free = {"quota": -1, "limit": -1}
+    resources = {"gpu": {"quota": 8, "limit": 6}, "cpu": {"quota": -1, "limit": 1500}, "memory": {"quota": -1}}
+    dept = obj(KAI, "Queue", "dept", {"resources": resources})
+    leaf = obj(
+        KAI, "Queue", "leaf", {"parentQueue": "dept", "resources": dict.fromkeys(("gpu", "cpu", "memory"), free)}
+    )
+    bound = {"cards": "6", "cpu": "1500m"}
+    assert specs(imported("kai", dept, leaf, own=own))["leaf"]["quota"]["requests"] == bound
+    report = imported("kai", dept, own=own)
+    assert specs(report)["dept"]["quota"]["requests"] == bound
+    assert {
+        ("Queue dept", "spec.resources.gpu.quota", "changed"),
+        ("Queue dept", "spec.resources.gpu.limit", "same"),
+        ("Queue dept", "spec.resources.cpu.quota", "changed"),
+        ("Queue dept", "spec.resources.cpu.limit", "same"),
+        ("Queue dept", "spec.resources.memory.quota", "same"),
+    } <= outcomes(report)
+
+
 @pytest.mark.parametrize(
     ("system", "objects", "told"),
     [
