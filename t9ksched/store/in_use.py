@@ -10,7 +10,7 @@ from sqlalchemy.engine import Connection
 from t9ksched.store.errors import StoreError
 from t9ksched.store.tables import scheduler_instance
 
-_SILENT: Final = timedelta(seconds=30)
+_SILENT: Final = timedelta(seconds=10)
 """A leader that was not heard of for so long has ended, however it did."""
 _SESSIONS: Final = text(
     "SELECT count(*), count(DISTINCT client_addr), min(host(client_addr)) FROM pg_stat_activity"
@@ -22,15 +22,20 @@ _REMEDY: Final = "stop the scheduler and REST first, for they write to the table
 
 
 def require_unused(connection: Connection) -> None:
-    """See that no service uses the database: by the sessions that PostgreSQL knows, and by the leader's heartbeat.
+    """See that no service uses the database: by the sessions that PostgreSQL knows, or, as
+    SQLite knows none, by the leader's heartbeat.
 
     Raises:
         StoreError: one does.
     """
-    if connection.dialect.name == "postgresql" and (found := _sessions(connection))[0]:
-        sessions, hosts, host = found
-        where = f" from {host}" if hosts == 1 else f" from {hosts} hosts" if hosts else ""
-        raise StoreError(f"the database is in use by other t9ksched processes ({sessions} sessions{where}): {_REMEDY}")
+    if connection.dialect.name == "postgresql":
+        sessions, hosts, host = _sessions(connection)
+        if sessions:
+            where = f" from {host}" if hosts == 1 else f" from {hosts} hosts" if hosts else ""
+            raise StoreError(
+                f"the database is in use by other t9ksched processes ({sessions} sessions{where}): {_REMEDY}"
+            )
+        return
     if not inspect(connection).has_table(scheduler_instance.name):
         return
     columns = scheduler_instance.c
@@ -38,7 +43,7 @@ def require_unused(connection: Connection) -> None:
     if leader is not None and leader.address and (silent := datetime.now(UTC) - leader.heartbeat_at) < _SILENT:
         raise StoreError(
             f"the database is in use by the scheduler {leader.identity}, heard of {silent.total_seconds():.0f} seconds"
-            f" ago: {_REMEDY}; one that was killed counts for {_SILENT.total_seconds():.0f} seconds"
+            f" ago: {_REMEDY}; one that has ended counts for {_SILENT.total_seconds():.0f} seconds"
         )
 
 
