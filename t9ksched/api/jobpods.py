@@ -9,12 +9,13 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from t9ksched.api.grouppods import pods_naming
 from t9ksched.api.http.problems import Problem, from_kube
 from t9ksched.api.services import Services
 from t9ksched.kube.errors import ApiError, NotFound
 from t9ksched.kube.port import ClusterPort
 from t9ksched.kube.resources import PODS
-from t9ksched.model.names import GROUP_LABEL, ROLE_LABEL, SCHEDULER_NAME
+from t9ksched.model.names import ROLE_LABEL, SCHEDULER_NAME
 from t9ksched.model.whole import whole_number
 from t9ksched.workloads.gangform import Foreign
 from t9ksched.workloads.gangs import at as at_keys
@@ -150,7 +151,10 @@ async def _read(kube: ClusterPort, job: Mapping[str, Any]) -> list[Object]:
             return [await kube.get(PODS, name, namespace)]
         except NotFound:
             return []
-    selectors = {"PodGroup": f"{GROUP_LABEL}={name}", "Job": f"job-name={name}"}
+    if kind == "PodGroup":
+        found = await pods_naming(kube, namespace, name)
+        return [pod for pod in found if pod["spec"].get("schedulerName") == SCHEDULER_NAME]
+    selectors = {"Job": f"job-name={name}"}
     selectors |= dict.fromkeys(_CONTROLLED, f"{OWNER_NAME_LABEL}={name}")
     if (foreign := KINDS[kind].foreign if kind in KINDS else None) is not None:
         return await _of_foreign(kube, foreign, job)
@@ -158,8 +162,6 @@ async def _read(kube: ClusterPort, job: Mapping[str, Any]) -> list[Object]:
     listed = await kube.list(PODS, namespace, label_selector=selectors.get(kind, ""))
     if kind in _DEPLOYING:  # their owners are ReplicaSets
         return list(listed.items)
-    if kind == "PodGroup":
-        return [pod for pod in listed.items if pod["spec"].get("schedulerName") == SCHEDULER_NAME]
     return [pod for pod in listed.items if _owner(pod) == uid]
 
 

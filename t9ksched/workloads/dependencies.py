@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
 from t9ksched.model.dns import is_subdomain
+from t9ksched.workloads.podgroups import system_titled
 from t9ksched.workloads.registry import ENDLESS_KINDS, JOBS, KINDS, SHORT_NAMES
 
 OK: Final = "ok"
@@ -65,7 +66,7 @@ def _read(part: str) -> Dependency:
     shown = part if len(part) <= _SHOWN else f"{part[:_SHOWN]}…"
     title, colon, condition = part.partition(":")
     kind, slash, name = title.partition("/")
-    if not (kind and slash and is_subdomain(name)):
+    if not (kind and slash and (is_subdomain(name) or system_titled(name) is not None)):
         raise ValueError(f"{shown!r} names no job: write KIND/NAME, such as job/prep, with :ok or :any behind it")
     if colon and condition not in (OK, ANY):
         raise ValueError(

@@ -4,6 +4,7 @@ Most name an object that says how many belong together; some say it themselves. 
 name this scheduler, and no object above them makes them a gang already.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple
@@ -136,6 +137,23 @@ SYSTEMS: Final = (
 """In the order in which they are asked."""
 GROUP_OBJECTS: Final = tuple(system for system in SYSTEMS if system.resource is not None)
 _KEYS: Final = frozenset(place.keys[0] for system in SYSTEMS for place in system.named)
+_BY_NAME: Final = {system.name: system for system in SYSTEMS}
+_PART: Final = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,251}[A-Za-z0-9])?")
+"""A name of an object, or the value of a label."""
+
+
+def system_titled(title: str) -> GroupSystem | None:
+    """The system of the group that has this title; None if it can be the title of none."""
+    *parts, system = title.split("~")
+    return _BY_NAME.get(system) if parts and all(map(_PART.fullmatch, parts)) else None
+
+
+def selector_of(title: str) -> str:
+    """A selector of labels that all pods of the group of this title have; empty where labels do not tell."""
+    system = system_titled(title)
+    if system is None or len(system.named) > 1 or system.named[0].kind != "label":
+        return ""
+    return f"{system.named[0].keys[0]}={title.partition('~')[0]}"
 
 
 def named_group(pod: Pod) -> NamedGroup | None:

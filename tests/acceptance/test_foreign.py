@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
+from t9ksched.workloads.podgroups import SYSTEMS
 from t9ksched.workloads.registry import KINDS
 from tests.acceptance.conftest import Up, queue, until
 from tests.integration.scheduler.foreign import definition, jobs_of, kubeflow_pods
@@ -87,9 +88,10 @@ class Operator:
 def service(tmp_path: Path) -> Iterator[Up]:
     """A service over a cluster that has the kinds since before it started; it is killed once on the way."""
     first = Up(tmp_path / "data")
-    for kind in ("JobSet", "PyTorchJob"):
+    groups = [system.resource for system in SYSTEMS if system.resource is not None]
+    for resource in (KINDS["JobSet"].resource, KINDS["PyTorchJob"].resource, *groups):
         crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-        assert first.kube("POST", crds, definition(KINDS[kind].resource))[0] == 201
+        assert first.kube("POST", crds, definition(resource))[0] == 201
     assert first.rest("POST", "/apis/v1/admin/queues", queue("a100", 32, "NVIDIA-A100-PCIE-80GB"))[0] == 201
     first.kill()
     up = Up(tmp_path / "data")
@@ -188,3 +190,76 @@ def test_what_is_wrong_is_told_with_its_path(service: Up) -> None:
     done = service.cli("pause", "pytorchjob/queued", "--yes")
     assert (done.code, "of Kueue" in done.err) == (1, True), done.err
     service.must("cancel", "pytorchjob/queued", "--yes")
+
+
+def named(name: str, way: str) -> Json:
+    """A pod that names the group `train` in that way."""
+    sig = "pod-group.scheduling.sigs.k8s.io"
+    labels, annotations, fields = {
+        "scheduling.k8s.io": ({}, {}, {"schedulingGroup": {"podGroupName": "train"}}),
+        "volcano.sh": ({}, {"scheduling.k8s.io/group-name": "train"}, {}),
+        "scheduling.x-k8s.io": ({"scheduling.x-k8s.io/pod-group": "train"}, {}, {}),
+        "scheduling.sigs.k8s.io": ({f"{sig}/name": "train", f"{sig}/min-available": "2"}, {}, {}),
+        "kueue.x-k8s.io": (
+            {"kueue.x-k8s.io/pod-group-name": "train"},
+            {"kueue.x-k8s.io/pod-group-total-count": "2"},
+            {},
+        ),
+    }[way]
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "labels": labels, "annotations": annotations},
+        "spec": {
+            "schedulerName": "t9k-scheduler",
+            "restartPolicy": "Never",
+            "containers": [{"name": "main", "image": "i", "resources": {"limits": {"cpu": "1", "memory": "1Gi"}}}],
+            **fields,
+        },
+    }
+
+
+def test_a_group_that_pods_name_is_a_job_by_its_name(service: Up) -> None:
+    """Every way's: what the list calls a job, the commands and addresses take."""
+    up, ways = service, [system.name for system in SYSTEMS if not system.entries]
+    titles = [f"train~{way}" for way in ways]
+    for number, way in enumerate(ways):
+        assert up.kube("POST", PODS, named(f"way{number}-0", way))[0] == 201
+    path = "/apis/v1/workloads/default/podgroup"
+
+    def listed() -> set[str]:
+        return {job["name"] for job in json.loads(up.must("jobs", "-o", "json"))["items"] if job["kind"] == "PodGroup"}
+
+    until(lambda: listed() >= set(titles), "groups")
+    for number, title in enumerate(titles):
+        assert "PodGroup/" + title in up.must("explain", f"podgroup/{title}")
+        for action, body in (("hold", None), ("release", None), ("update", {"timeLimit": "2h"})):
+            status, told = up.rest("POST", f"{path}/{title}/actions/{action}", body)
+            assert status == 200, (title, action, told)
+        for action in ("pause", "resume", "resubmit"):
+            status, told = up.rest("POST", f"{path}/{title}/actions/{action}")
+            assert (status, "its pods name" in told["detail"]) == (409, True), (title, action, told)
+        status, told = up.rest("GET", f"{path}/{title}/pods")
+        assert (status, [one["name"] for one in told["items"]]) == (200, [f"way{number}-0"]), (title, told)
+        assert up.rest("GET", f"{path}/{title}/history")[0] == 200
+    # One of them from its second pod to its end, by commands.
+    one = f"podgroup/{titles[-1]}"
+    up.must("hold", one)
+    assert up.rest("GET", f"{path}/{titles[-1]}")[1]["held"]
+    up.must("release", one)
+    assert up.kube("POST", PODS, named("way4-1", ways[-1]))[0] == 201
+    up.must("wait", one, "--for", "running")
+    up.must("update", one, "--time-limit", "3h", "--yes")
+    until(lambda: "3h" in up.must("explain", one), "the limit")
+    up.must("logs", one)
+    done = up.cli("pause", one, "--yes")
+    assert (done.code, "its pods name" in done.err) == (1, True), done.err
+    for title in titles:
+        up.must("cancel", f"podgroup/{title}", "--yes")
+    up.must("wait", one, "--for", "deleted")
+    until(lambda: not listed() & set(titles), "nothing left")
+    assert up.cli("explain", one).code == 1
+    status, told = up.rest("GET", f"{path}/train~nosuch.io")
+    assert (status, told["errors"][0]["path"]) == (422, "path.name")
+    status, told = up.rest("GET", "/apis/v1/workloads/default/job/train~kueue.x-k8s.io")
+    assert (status, told["errors"][0]["path"]) == (422, "path.name")

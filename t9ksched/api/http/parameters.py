@@ -21,6 +21,7 @@ from t9ksched.model.queue import MAX_PRIORITY
 from t9ksched.model.timelimit import limit_seconds
 from t9ksched.model.wall_clock import parse_moment
 from t9ksched.workloads.dependencies import MOST, read_after, written
+from t9ksched.workloads.podgroups import system_titled
 
 _KIND: Final = re.compile(r"[A-Za-z][A-Za-z0-9]{0,62}")
 _SHOWN: Final = 100
@@ -87,9 +88,17 @@ def _names(request: Request) -> Iterator[FieldError]:
     for place, given in places:
         for key, value in given:
             check, what = _CHECKS.get(key, (None, ""))
+            if key == "name" and _groups(request, place) and system_titled(str(value)) is not None:
+                continue  # a group that pods name has no object: its name here says in which way they do
             if check is not None and value and not check(str(value)):
                 shown = str(value)[:_SHOWN]
                 yield FieldError(f"{place}.{key}", f"{shown!r} is not {what}")
+
+
+def _groups(request: Request, place: str) -> bool:
+    """Whether an address names a PodGroup, or a query jobs that may be PodGroups."""
+    kind = request.path_params.get("kind", "") if place == "path" else request.query_params.get("kind", "podgroup")
+    return str(kind).lower().startswith("podgroup")
 
 
 def _unknown(request: Request) -> Iterator[FieldError]:

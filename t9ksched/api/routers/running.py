@@ -13,6 +13,7 @@ from fastapi import Query, Request
 from starlette.responses import Response
 
 from t9ksched.api.auth import Actor, Caller, guarded
+from t9ksched.api.grouppods import is_named_by_pods
 from t9ksched.api.http.fields import check_uid, whole_number
 from t9ksched.api.http.parameters import (
     JobPriority,
@@ -164,6 +165,7 @@ async def resubmit(
         raise _not_ours(resource, name)
     job, _ = await from_cluster(services, resource, namespace, name)
     await see(services, caller, job, resource, name)
+    _has_an_object(resource, name)
     obj = await _read(services, resource, namespace, name)
     try:
         document = anew(obj, row_of(resource), new_name or another_name(name, secrets.randbits(64)))
@@ -194,6 +196,7 @@ async def _owned(
     if job["kind"] != resource.kind:
         title = f"{job['kind']}/{job['name']}"
         raise Problem("Conflict", f"{resource.kind}/{name} belongs to {title}", remedy=f"name {title} instead")
+    _has_an_object(resource, name)
     try:
         await check_job(services, caller, resource, job, "patch")
     except ApiError as error:
@@ -212,6 +215,13 @@ def _not_admitted_elsewhere(obj: Json, row: Kind, name: str) -> None:
     if not row.controlled and (queue := admitted_elsewhere(obj)):
         text = f"{row.name}/{name} is in the queue {queue!r} of Kueue, which suspends it and lets it run"
         raise Problem("Conflict", text, remedy=f"use Kueue, or take the label {KUEUE_QUEUE} off the object")
+
+
+def _has_an_object(resource: Resource, name: str) -> None:
+    """Raise the problem of a group that only pods name: nothing of it could be changed or submitted again."""
+    if is_named_by_pods(resource, name):
+        text = f"{resource.kind}/{name} is a group that its pods name: it has no object that could be changed or copied"
+        raise Problem("Conflict", text, remedy="change what makes its pods, or cancel it")
 
 
 def _not_ours(resource: Resource, name: str) -> Problem:

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from t9ksched.api.auth import Caller
+from t9ksched.api.grouppods import is_named_by_pods, pods_naming
 from t9ksched.api.http.problems import Problem, from_kube
 from t9ksched.api.http.responses import at
 from t9ksched.api.job_from_object import from_object
@@ -19,7 +20,7 @@ from t9ksched.kube.errors import ApiError, Conflict, NotFound
 from t9ksched.kube.resources import PODGROUPS, PODS
 from t9ksched.model.api_resource import Resource
 from t9ksched.model.job import FINISHED, TERMINATING
-from t9ksched.model.names import GROUP_LABEL, SCHEDULER_API
+from t9ksched.model.names import SCHEDULER_API
 from t9ksched.store import history
 from t9ksched.store.history import Event
 from t9ksched.workloads.read import read
@@ -32,19 +33,26 @@ _FIRST_PAUSE: Final = 0.005
 
 async def delete_job(services: Services, caller: Caller, resource: Resource, job: Mapping[str, Any]) -> list[Kept]:
     """Delete the job's object (its dependents follow) and, of a PodGroup made by hand, those members that the caller
-    may delete. Returns the pods that name the group and stay.
+    may delete; of a group that only pods name, these alone. Returns the pods that name the group and stay.
 
     Raises:
-        Problem: the caller may not delete the job, or the cluster refused.
+        Problem: the caller may not delete the job, nor any member of such a group, or the cluster refused.
     """
     namespace, name = job["namespace"], job["name"]
     members: list[dict[str, Any]] = []
     kept: list[Kept] = []
     try:
-        await check_job(services, caller, resource, job)
+        by_pods = is_named_by_pods(resource, name)
+        if not by_pods:
+            await check_job(services, caller, resource, job)
         if resource == PODGROUPS:
             members, kept = await members_of(services, caller, job)
-        await services.kube.delete(resource, name, namespace, uid=job["uid"], propagation="Background")
+        if by_pods and not members and kept:
+            raise Problem(
+                "Conflict", f"{resource.kind}/{name} stays, for so do its pods: Pod/{kept[0].pod}: {kept[0].why}"
+            )
+        if not by_pods:
+            await services.kube.delete(resource, name, namespace, uid=job["uid"], propagation="Background")
         for pod in members:
             with contextlib.suppress(NotFound, Conflict):  # it is gone, and its name may be another pod's by now
                 await services.kube.delete(PODS, name_of(pod), namespace, uid=uid_of(pod))
@@ -61,7 +69,8 @@ async def delete_job(services: Services, caller: Caller, resource: Resource, job
             actor=caller.user,
         )
     )
-    await services.store.jobs.mark_terminating(job["uid"])
+    if not (by_pods and kept):
+        await services.store.jobs.mark_terminating(job["uid"])
     return kept
 
 
@@ -77,7 +86,7 @@ async def delete_own_members(services: Services, caller: Caller, namespace: str,
         Problem: the cluster refused.
     """
     try:
-        found = (await services.kube.list(PODS, namespace, label_selector=f"{GROUP_LABEL}={name}")).items
+        found = await pods_naming(services.kube, namespace, name)
         records = await services.store.acceptances.of(uid_of(pod) for pod in found)
         mine = {uid: record for uid, record in records.items() if record.submitter == caller.user}
         pods = [pod for pod in found if uid_of(pod) in mine]

@@ -2,6 +2,7 @@
 
 from t9ksched.api.auth import Caller
 from t9ksched.api.authorization import JobAccess
+from t9ksched.api.grouppods import is_named_by_pods
 from t9ksched.api.http.problems import Problem, from_kube
 from t9ksched.api.http.responses import Json
 from t9ksched.api.job_from_object import from_object
@@ -36,9 +37,10 @@ def not_found(resource: Resource, namespace: str, name: str) -> Problem:
 async def from_cluster(services: Services, resource: Resource, namespace: str, name: str) -> tuple[Json, Workload]:
     """The job of an object as the cluster has it; for a PodGroup that a job owns, that job.
 
-    Kinds that are not submitted here are not read either: their jobs are what the leader tells.
+    Kinds that are not submitted here are not read either: their jobs are what the leader tells. So are groups that pods
+    name in the way of another scheduler.
     """
-    if resource.kind not in ACCEPTED:
+    if resource.kind not in ACCEPTED or is_named_by_pods(resource, name):
         known = await services.leader.job(namespace, resource.kind, name)
         if known is None:
             raise not_found(resource, namespace, name)

@@ -11,12 +11,13 @@ from typing import Any, Final, NamedTuple
 
 from t9ksched.api.auth import Caller
 from t9ksched.api.clusterrights import cluster_allows
+from t9ksched.api.grouppods import pods_naming
 from t9ksched.api.http.problems import Problem
 from t9ksched.api.leader import LeaderAway
 from t9ksched.api.services import Services
 from t9ksched.kube.resources import PODS
 from t9ksched.model.api_resource import Resource
-from t9ksched.model.names import GROUP_LABEL, SCHEDULER_NAME
+from t9ksched.model.names import SCHEDULER_NAME
 from t9ksched.model.pod import decode_pod
 from t9ksched.store.acceptances import Acceptance
 from t9ksched.store.history import Visibility
@@ -68,9 +69,9 @@ async def members_of(services: Services, caller: Caller, job: Mapping[str, Any])
     Raises:
         ApiError: the cluster does not answer.
     """
-    found = await services.kube.list(PODS, job["namespace"], label_selector=f"{GROUP_LABEL}={job['name']}")
+    found = await pods_naming(services.kube, job["namespace"], job["name"])
     # The garbage collector deletes those that name the group itself as an owner.
-    named = [pod for pod in found.items if job["uid"] not in _owners(pod)]
+    named = [pod for pod in found if job["uid"] not in _owners(pod)]
     kept = [Kept(name_of(pod), why) for pod in named if (why := _no_member(pod))]
     pods = [pod for pod in named if not _no_member(pod)]
     records = await services.store.acceptances.of(uid_of(pod) for pod in pods)

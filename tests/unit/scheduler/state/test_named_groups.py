@@ -12,7 +12,8 @@ from t9ksched.scheduler.observe.informers import decoder
 from t9ksched.scheduler.state.edits import ignored
 from t9ksched.scheduler.state.objects import JobObject
 from t9ksched.scheduler.state.state import ClusterState
-from t9ksched.workloads.podgroups import SYSTEMS, GroupSystem
+from t9ksched.workloads.dependencies import read_after
+from t9ksched.workloads.podgroups import SYSTEMS, GroupSystem, selector_of, system_titled
 from tests.unit.scheduler.state.test_state import decide, pod, state_with
 
 Object = dict[str, Any]
@@ -178,3 +179,17 @@ def test_what_other_systems_do_not_label_is_no_edit(way: Any) -> None:
     state.upsert_pod(edited)
     (text,) = ignored(gang)
     assert f"says 'other': it stays in {gang.name}" in text
+
+
+@pytest.mark.parametrize("way", WAYS, ids=lambda way: way[0])
+def test_the_name_of_a_group_says_its_system_and_the_labels_of_its_pods(way: Any) -> None:
+    state, one = state_with(), named(0, way)
+    state.upsert_pod(one)
+    ((_, name),) = state.gangs
+    assert system_titled(name) is BY_NAME[way[0]]
+    label, _, value = selector_of(name).partition("=")
+    assert not label or one.metadata.labels[label] == value
+    (after,) = read_after(f"podgroup/{name}:any")
+    assert (after.kind, after.name) == ("PodGroup", name)
+    for wrong in (name.upper(), f"{name}x", f"a/b~{name}", f"~{name}", way[0], f"..~{way[0]}"):
+        assert system_titled(wrong) is None
