@@ -55,11 +55,11 @@ def downgrade(
     with failures():
         schema.require_file(address)
         shown = urls.shown(urls.parse(address))
-    with _unused(db, data_dir):
+    with _unused(db, data_dir) as owned:
         if revision == "base" and not yes:
             confirm(f"Delete all tables of {shown}, with all queues, jobs, history and usage?")
         with failures(), working():
-            schema.downgrade(address, revision, unused=True)
+            schema.downgrade(address, revision, unused=owned is None)  # else the lock has told
     _tell(address)
 
 
