@@ -110,21 +110,25 @@ def read_run_policy(policy: Field, backoff_limit: int | None = DEFAULT_BACKOFF_L
     )
 
 
-def read_run_mode(mode: Field) -> RunMode:
-    """`spec.runMode`."""
+def read_run_mode(mode: Field, types: Iterable[str] = ()) -> RunMode:
+    """`spec.runMode`; what it says of types besides those given is a fault, unless none are."""
+    known = [role.lower() for role in types]
     debug, pause = mode["debug"], mode["pause"]
     return RunMode(
         paused=pause["enabled"].flag(),
-        debug=_overrides(debug["replicaSpecs"]) if debug["enabled"].flag() else None,
-        resume=_overrides(pause["resumeSpecs"]),
+        debug=_overrides(debug["replicaSpecs"], known) if debug["enabled"].flag() else None,
+        resume=_overrides(pause["resumeSpecs"], known),
     )
 
 
-def _overrides(specs: Field) -> dict[str, Override]:
+def _overrides(specs: Field, known: list[str]) -> dict[str, Override]:
     found = {}
     for spec in specs.items():
         command, args = spec["command"], spec["args"]
-        found[spec["type"].text().lower()] = Override(
+        role = spec["type"].text().lower()
+        if known and role not in known:
+            spec["type"].fault(f"{role!r} is no type of this job's replicas: use one of {', '.join(known)}")
+        found[role] = Override(
             command=tuple(command.texts()) if command.present else None,
             args=tuple(args.texts()) if args.present else None,
             skip_init=spec["skipInitContainer"].flag(),

@@ -189,7 +189,7 @@ def _read_rest(root: Field, launcher: ReplicaType, workers: ReplicaType) -> Laun
             clean_up=clean_up,
             kept_roles=frozenset({LAUNCHER}),
         ),
-        run_mode=read_run_mode(spec["runMode"]),
+        run_mode=read_run_mode(spec["runMode"], (LAUNCHER, WORKER)),
     )
 
 

@@ -88,7 +88,8 @@ def read_spec(root: Field, framework: Framework) -> TrainingSpec:
     else:
         _check_number(spec["replicaSpecs"], leads, only=leads.role == framework.leads[0])
         types = (leads, *(kind for kind in types if kind is not leads))
-    return TrainingSpec(types, read_run_policy(spec["runPolicy"]), read_run_mode(spec["runMode"]))
+    run_mode = read_run_mode(spec["runMode"], [kind.role for kind in types])
+    return TrainingSpec(types, read_run_policy(spec["runPolicy"]), run_mode)
 
 
 def _check_number(specs: Field, leads: ReplicaType, *, only: bool) -> None:

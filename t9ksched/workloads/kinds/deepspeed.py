@@ -112,7 +112,7 @@ class DeepSpeedSpec:
 def read_spec(root: Field) -> DeepSpeedSpec:
     """The spec, its faults written down in `root`. `slotPerWorker` is the older spelling."""
     spec = root["spec"]
-    run_mode = read_run_mode(spec["runMode"])
+    run_mode = read_run_mode(spec["runMode"], (WORKER,))
     elastic = read_elastic(spec["elastic"])
     worker, config = spec["worker"], spec["config"]
     count = minimum = worker["replicas"].whole(1)

@@ -90,7 +90,7 @@ def read_spec(root: Field) -> GenericSpec:
         failure=_read_rules(spec["failureRules"], types),
         ports=_read_ports(spec["service"]),
         clean_up=spec["cleanUpPolicy"].choice(CLEAN_UP_POLICIES, "None"),
-        run_mode=read_run_mode(spec["runMode"]),
+        run_mode=read_run_mode(spec["runMode"], [kind.role for kind in types]),
     )
     _check_references(spec, found)
     return found

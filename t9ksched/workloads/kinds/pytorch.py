@@ -96,7 +96,8 @@ def read_spec(root: Field) -> PyTorchSpec:
             "is 0, but the first replica type holds the master: use 1 or more"
         )
     check_pod_names(root, pod_suffixes(types))
-    return PyTorchSpec(types, elastic, torchrun, read_run_policy(spec["runPolicy"]), read_run_mode(spec["runMode"]))
+    run_mode = read_run_mode(spec["runMode"], [kind.role for kind in types])
+    return PyTorchSpec(types, elastic, torchrun, read_run_policy(spec["runPolicy"]), run_mode)
 
 
 def read(root: Field) -> list[Template]:

@@ -5,9 +5,11 @@ from typing import Any
 import pytest
 
 from t9ksched.model.errors import Invalid
+from t9ksched.workloads.read import validate
 from t9ksched.workloads.registry import KINDS
 from t9ksched.workloads.resubmission import anew, another_name
 from t9ksched.workloads.runmode import NotScalable, can_pause, is_paused, scaled
+from tests.unit.workloads.builders import colossal_v2, deepspeed, generic, mpi_v1, pytorch, tensorflow
 
 Object = dict[str, Any]
 ELASTIC = {"enabled": True, "minReplicas": 2, "maxReplicas": 6, "expectedReplicas": 4}
@@ -139,3 +141,24 @@ def test_a_gang_made_by_hand_is_no_whole_job() -> None:
     for kind, one in (("PodGroup", obj("PodGroup")), ("Pod", member)):
         with pytest.raises(Invalid, match="made by hand"):
             anew(one, KINDS[kind], "b")
+
+
+@pytest.mark.parametrize("mode", ["debug", "pause"])
+@pytest.mark.parametrize(
+    ("make", "types"),
+    [
+        (pytorch, "worker"),
+        (lambda **spec: tensorflow(spec, chief=1), "chief"),
+        (generic, "lead, helper"),
+        (deepspeed, "worker"),
+        (mpi_v1, "launcher, worker"),
+        (colossal_v2, "launcher, worker"),
+    ],
+)
+def test_a_type_that_the_job_does_not_have_is_told(make: Any, types: str, mode: str) -> None:
+    """On resumption the original command would run, and what was meant to replace it cannot be corrected then."""
+    field = "replicaSpecs" if mode == "debug" else "resumeSpecs"
+    given = [{"type": types.split(", ")[-1].title(), "command": ["a"]}, {"type": "nosuch", "command": ["a"]}]
+    (fault,) = validate(make(runMode={mode: {"enabled": True, field: given}}))
+    assert fault.path == f"spec.runMode.{mode}.{field}[1].type"
+    assert fault.message == f"'nosuch' is no type of this job's replicas: use one of {types}"
