@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from t9ksched.admission.oddities import nearest
 from t9ksched.api.http.problems import Problem, invalid
+from t9ksched.kube.resources import MLSERVICERUNTIMES
 from t9ksched.model.api_resource import Resource
 from t9ksched.model.errors import FieldError, child
 from t9ksched.model.names import QUEUE_LABEL
@@ -38,6 +39,9 @@ def accepted(kind: str, prefix: str = "") -> Resource:
         Problem: UnknownKind, naming those that can.
     """
     row = ACCEPTED.get(kind)
+    if kind == MLSERVICERUNTIMES.kind:
+        message = f"a {kind} is no job, and is not submitted here: kubectl apply makes it"
+        raise Problem("UnknownKind", message, [FieldError(f"{prefix}kind", message)])
     if row is None:
         text = (
             f"{kind!r} cannot be submitted yet: there is no controller for it"

@@ -446,3 +446,9 @@ async def test_a_reservation_of_the_request_wins(world: World) -> None:
     assert written["metadata"]["annotations"][annotation] == "eval"
     refused = await world.user("POST", f"{WORKLOADS}?reservation=No%20Name", pytorch("other"))
     assert (refused.status, refused.body["code"]) == (422, "InvalidField")
+
+
+async def test_the_runtime_of_services_is_no_job(world: World) -> None:
+    refused = await world.user("POST", "/apis/v1/workloads", {"kind": "MLServiceRuntime", "metadata": {"name": "vllm"}})
+    assert (refused.status, refused.body["code"]) == (422, "UnknownKind")
+    assert "kubectl apply makes it" in refused.body["errors"][0]["message"]
