@@ -67,7 +67,9 @@ def test_sentences_about_what_was_done(up: Up, jobs: None) -> None:
     says(chinese(up, "release", "job/later"), "Job/later 已放行")
     says(chinese(up, "stop-scheduling", "--for", "1h"), "不启动任何作业")
     says(chinese(up, "stop-scheduling", "--resume"), "已恢复")
-    dry = chinese(up, "run", "--image", "i", "--gpus", "1", "--dry-run", "--", "x")
+    asked = ("run", "--image", "i", "--gpus", "1", "--dry-run", "--", "x")
+    until(lambda: "SchedulingStopped" not in chinese(up, *asked).out, "that jobs start again")
+    dry = chinese(up, *asked)
     says(Done(0, dry.out.partition("\n\n")[2], dry.err), "将会立即启动（")
 
 

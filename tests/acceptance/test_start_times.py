@@ -31,12 +31,15 @@ def test_a_queue_that_is_shut_until_an_administrator_opens_it(up: Up) -> None:
             refused = up.cli("queues", "edit", "night", "--start-window", option)
             assert (refused.code, fault in refused.err) == (1, True), refused.err
         assert up.cli("queues", "edit", "night", "--start-window", "at night").code == 2
-        windows = ("--start-window", "Fri-Sun 20:00-24:00 Europe/Berlin", "--start-window", "Mon 01:00-02:00")
+        # On days that are far from this one, in every time zone.
+        days = [("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")[(now.weekday() + at) % 7] for at in (2, 3, 4)]
+        evening = f"{','.join(days)} 20:00-24:00 Europe/Berlin"
+        windows = ("--start-window", evening, "--start-window", f"{days[0]} 01:00-02:00")
         up.must("queues", "edit", "night", *windows)
         spec = json.loads(up.must("queues", "get", "night", "-o", "json"))["spec"]
         assert spec["startWindows"] == [
-            {"days": ["Fri", "Sat", "Sun"], "from": "20:00", "to": "24:00", "timeZone": "Europe/Berlin"},
-            {"days": ["Mon"], "from": "01:00", "to": "02:00"},
+            {"days": days, "from": "20:00", "to": "24:00", "timeZone": "Europe/Berlin"},
+            {"days": days[:1], "from": "01:00", "to": "02:00"},
         ]
         assert up.held() == 0
         up.must("queues", "edit", "night", "--start-window", "always")

@@ -124,7 +124,7 @@ def test_of_several_jobs_each_is_changed_by_itself(up: Up, full: None) -> None:
     assert told.code == 1
     assert [one["name"] for one in told.json["items"]] == ["one", "two"]
     assert "1 of 3 jobs were not changed: there is no Job/nope" in told.err
-    assert [job(up, name)["priority"] for name in ("one", "two")] == [8, 8]
+    until(lambda: [job(up, name)["priority"] for name in ("one", "two")] == [8, 8], "the priorities")
     assert "is in queue tight already" in up.must("update", "job/one", "--queue", "tight", "--yes")
 
 

@@ -69,7 +69,7 @@ def test_a_group_that_may_start_as_before_is_judged_no_differently() -> None:
     with patch.object(AdmissionPass, "_stands", checked):
         for seed in range(20):
             play(seed)
-    assert stood > 300
+    assert stood > 50
 
 
 FAULTS: dict[str, tuple[type, str, Any, int]] = {

@@ -29,7 +29,7 @@ class _Way:
     accepted: datetime
     planned: datetime | None = None
     placed: datetime | None = None
-    unbound: int = 0
+    bindings_left: int = 0
     codes: dict[str, None] = field(default_factory=dict)
     """Codes of the reasons for which it waited, in the order in which they came."""
 
@@ -61,10 +61,10 @@ class GangTraces:
             if str(Code.PLANNED_START) in codes and way.planned is None:
                 way.planned = event.at
         elif event.event == history.ADMITTED:
-            way.placed, way.unbound = event.at, way.unbound + sum(event.detail["nodes"].values())
+            way.placed, way.bindings_left = event.at, way.bindings_left + sum(event.detail["nodes"].values())
         elif event.event == history.BOUND:
-            way.unbound -= 1  # of pods that are bound at once this may come before ADMITTED
-        if way.placed is not None and way.unbound <= 0:
+            way.bindings_left -= 1  # of pods that are bound at once this may come before ADMITTED
+        if way.placed is not None and way.bindings_left <= 0:
             self._made(self._ways.pop(uid), event)
 
     def _made(self, way: _Way, last: Event) -> None:
