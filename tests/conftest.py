@@ -23,8 +23,10 @@ settings.register_profile("ci", settings.get_profile("desk"), derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") else "desk")
 
 os.environ["T9KSCHED_LANG"] = "en"
-# A shell starts what it runs in the background deaf to Ctrl-C, and so would be every command that a test interrupts.
+# What runs in the background of a shell is deaf to Ctrl-C, under nohup also to the end of a terminal, and so would be
+# every command to which a test sends these.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 # The modules and tests stay as long as the process: the garbage collector need not walk them again and again.
 gc.disable()
 
