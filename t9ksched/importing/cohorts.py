@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from t9ksched.importing.objects import Fields
+from t9ksched.importing.parents import ancestors
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +68,7 @@ class Cohorts:
         return self._top(name) if name else None
 
     def _top(self, cohort: str) -> str:
-        seen = {cohort}
-        while (above := self._parents.get(cohort, "")) and above not in seen:
-            seen.add(above)
-            cohort = above
-        return cohort
+        return [cohort, *ancestors(cohort, self._parents)][-1]
 
     def most(self, queue: str, flavor: str, resource: str, own: Amounts) -> int:
         """The most that a queue may hold of a resource of a flavor: its own and what it may borrow."""

@@ -9,7 +9,7 @@ from math import ceil
 from typing import Any, Final
 
 from t9ksched.importing.objects import Fields, Objects
-from t9ksched.importing.parents import above
+from t9ksched.importing.parents import above, ancestors
 from t9ksched.importing.priorities import NOT_EVICTED, classes
 from t9ksched.importing.report import Json, Report, scaled
 from t9ksched.importing.words import NO_RUN_TIME, NO_SHARES, NO_TREE, who
@@ -140,10 +140,8 @@ def _bounded(
 ) -> dict[str, int]:
     """The least of what was chosen for a queue and of what the queues above it may hold."""
     found = dict(chosen)
-    seen = {name}
-    while (name := parents.get(name, "")) in amounts and name not in seen:
-        seen.add(name)
-        for resource, (_, most) in amounts[name].items():
+    for higher in ancestors(name, parents):
+        for resource, (_, most) in amounts.get(higher, {}).items():
             there = found.get(resource)
             found[resource] = there if most is None else most if there is None else min(there, most)
     return {resource: units for resource, units in found.items() if units is not None}

@@ -1,6 +1,6 @@
 """Queues above queues: what one above may hold bounds those below it, so a parent that was not read is a fault."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from t9ksched.importing.objects import Fields
 
@@ -23,8 +23,16 @@ def above(queues: Sequence[Fields], key: str, *, root: str = "") -> dict[str, st
 def report_circles(objects: Sequence[Fields], key: str, parents: Mapping[str, str]) -> None:
     """Say as faults which objects are above themselves."""
     for fields in objects:
-        seen = [fields.name]
-        while (parent := parents.get(seen[-1], "")) and parent not in seen:
-            seen.append(parent)
-        if parent == fields.name:
-            fields.fault(f"spec.{key}", f"it is above itself: {' below '.join([*seen, parent])}; name another parent")
+        way = [fields.name, *ancestors(fields.name, parents)]
+        if parents.get(way[-1]) == fields.name:
+            fields.fault(
+                f"spec.{key}", f"it is above itself: {' below '.join([*way, fields.name])}; name another parent"
+            )
+
+
+def ancestors(name: str, parents: Mapping[str, str]) -> Iterator[str]:
+    """Those above one, the nearest first, each once: a circle ends where it begins again."""
+    seen = {name}
+    while (name := parents.get(name, "")) and name not in seen:
+        seen.add(name)
+        yield name

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from t9ksched.importing.objects import Fields, Objects
-from t9ksched.importing.parents import above
+from t9ksched.importing.parents import above, ancestors
 from t9ksched.importing.priorities import classes
 from t9ksched.importing.report import Json, Outcome, Report, scaled
 from t9ksched.importing.words import NO_SHARES, NO_TREE, who
@@ -91,10 +91,8 @@ def _capability(fields: Fields, own: bool) -> dict[str, int]:
 def _least(name: str, caps: Mapping[str, dict[str, int]], parents: Mapping[str, str]) -> dict[str, int]:
     """What a queue may hold: the least of its own amounts and of those of the queues above it."""
     found = dict(caps[name])
-    seen = {name}
-    while (name := parents.get(name, ROOT)) in caps and name not in seen:
-        seen.add(name)
-        for resource, units in caps[name].items():
+    for higher in ancestors(name, parents):
+        for resource, units in caps.get(higher, {}).items():
             found[resource] = min(found.get(resource, units), units)
     return found
 
