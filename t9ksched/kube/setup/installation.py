@@ -12,6 +12,7 @@ from t9ksched.kube.errors import ApiError, NotFound
 from t9ksched.kube.port import Object
 from t9ksched.kube.resources import ADMISSIONPOLICIES, DEPLOYMENTS, LEASES
 from t9ksched.kube.setup.findings import Finding, Level
+from t9ksched.kube.setup.rbac import LEADING, ROLES
 from t9ksched.kube.transport.client import Client
 from t9ksched.model.names import SYSTEM_NAMESPACE
 
@@ -19,8 +20,6 @@ NODE_LEASES: Final = "kube-node-lease"
 MOST_AHEAD: Final = timedelta(seconds=2)
 """So far apart clocks may be: less than a lease lasts, with room for a request."""
 SOON: Final = timedelta(days=30)
-_ROLES: Final = ("t9k-scheduler", "t9ksched-controller", "t9ksched-api")
-_LEASES: Final = ("t9k-scheduler", "t9ksched-controller")
 _SYNCHRONISE: Final = "let chrony or systemd-timesyncd set the clocks; leases and time limits rely on them"
 _RENEW: Final = {
     "client": "get a kubeconfig with a new certificate, or use a token that is renewed by itself",
@@ -41,7 +40,7 @@ async def examine(client: Client, version: str) -> list[Finding]:
         leases = {}
     found += judge_clocks([lease for those in leases.values() for lease in those], datetime.now(UTC))
     deployments = []
-    for name in _ROLES:
+    for name in ROLES:
         try:
             deployments.append(await client.get(DEPLOYMENTS, name, SYSTEM_NAMESPACE))
         except NotFound:
@@ -76,7 +75,7 @@ def judge_certificates(expiries: Mapping[str, int], now: datetime) -> list[Findi
 
 def _moment(text: str) -> datetime | None:
     try:
-        moment = datetime.fromisoformat(text.replace("Z", "+00:00"))
+        moment = datetime.fromisoformat(text)
     except ValueError:
         return None
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
@@ -133,7 +132,7 @@ def judge_roles(deployments: Iterable[Object], leases: Iterable[Object], version
         found.append(Finding("versions", Level.NOTE, "roles", text, "use the program of the same version"))
     if images:
         by_name = {lease["metadata"]["name"]: lease.get("spec") or {} for lease in leases}
-        for name in _LEASES:
+        for name in LEADING:
             found.append(_led(name, by_name.get(name, {}), now))
         if not any(one.check in ("roles", "versions") and one.level is not Level.OK for one in found):
             found.append(Finding("roles", Level.OK, "deployments", f"{len(images)} roles are available"))

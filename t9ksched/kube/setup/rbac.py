@@ -16,6 +16,8 @@ from t9ksched.workloads.registry import KINDS, OWNERS, ROWS
 from t9ksched.workloads.tuning.experiment import TRIAL_KINDS
 
 SCHEDULER, CONTROLLER, API = "t9k-scheduler", "t9ksched-controller", "t9ksched-api"
+"""The roles: names of their accounts and Deployments, and of the leases of those that lead."""
+LEADING: Final = (SCHEDULER, CONTROLLER)
 LEASES: Final = "t9ksched-leases"
 
 _FOLLOW = ("list", "watch")

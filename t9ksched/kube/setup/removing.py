@@ -10,14 +10,13 @@ from typing import Final
 from t9ksched.kube.errors import ApiError, Conflict, NotFound
 from t9ksched.kube.port import Object
 from t9ksched.kube.resources import CRDS, DEPLOYMENTS, JOBS, LEASES, NAMESPACES, NODES, PODS
+from t9ksched.kube.setup.rbac import LEADING, ROLES
 from t9ksched.kube.setup.removal import INSTALLED, OUR_GROUPS, OWNING, Found, Step
 from t9ksched.kube.setup.save_file import MADE_FROM, Saved, SaveFile
 from t9ksched.kube.transport.client import Client
 from t9ksched.model.api_resource import Resource
 from t9ksched.model.names import SCHEDULER_GROUP, SYSTEM_NAMESPACE
 
-_ROLES: Final = ("t9k-scheduler", "t9ksched-controller", "t9ksched-api")
-_LEADING: Final = ("t9k-scheduler", "t9ksched-controller")
 _POLL_SECONDS: Final = 0.2
 SAVED_IN: Final = f"{SCHEDULER_GROUP}/uninstall-saved-in"
 """Annotation of our namespace while an uninstallation has not ended: where its save file is."""
@@ -65,30 +64,27 @@ async def _listed(client: Client, resource: Resource, namespace: str | None = No
         return []
 
 
-async def stop(client: Client, seconds: float) -> list[str]:
-    """Scale the roles down and wait until no lease is held; which Deployments were scaled.
+async def stop(client: Client, seconds: float) -> None:
+    """Scale the roles down and wait until no lease is held.
 
     Raises:
         StillLeading: after so many seconds one still is.
         ApiError: something cannot be read or written.
     """
-    scaled = []
-    for name in _ROLES:
+    for name in ROLES:
         with suppress(NotFound):
             await client.get(DEPLOYMENTS, name, SYSTEM_NAMESPACE)
             await client.patch(DEPLOYMENTS, name, SYSTEM_NAMESPACE, {"spec": {"replicas": 0}}, subresource="scale")
-            scaled.append(name)
     end = datetime.now(UTC) + timedelta(seconds=seconds)
     while holders := [one async for one in _holders(client)]:
         if datetime.now(UTC) > end:
             raise StillLeading(f"still at work: {', '.join(holders)}")
         await asyncio.sleep(_POLL_SECONDS)
-    return scaled
 
 
 async def _holders(client: Client) -> AsyncIterator[str]:
     """Who holds a lease that has not run out."""
-    for name in _LEADING:
+    for name in LEADING:
         try:
             spec = (await client.get(LEASES, name, SYSTEM_NAMESPACE)).get("spec") or {}
         except NotFound:
@@ -96,7 +92,7 @@ async def _holders(client: Client) -> AsyncIterator[str]:
         renewed = spec.get("renewTime")
         if not spec.get("holderIdentity") or not renewed:
             continue
-        ends = datetime.fromisoformat(renewed.replace("Z", "+00:00"))
+        ends = datetime.fromisoformat(renewed)
         if ends + timedelta(seconds=spec.get("leaseDurationSeconds") or 0) > datetime.now(UTC):
             yield f"{name} ({spec['holderIdentity']})"
 
