@@ -72,11 +72,17 @@ def _settings(text: str, option: str, where: str) -> Iterator[Setting]:
     """What one option asks for; names that there are not are refused."""
     plain = read_settings([text], option=option, as_text=True)
     for setting, as_text in zip(read_settings([text], option=option), plain, strict=True):
-        kind: Any = Values
-        for at, key in enumerate(setting.path):
-            kind = _inside(kind, key, setting.path[: at + 1], where)
+        kind = _kind_at(setting.path, where)
         is_text = option == "set-string" or kind is str or get_origin(kind) is Literal
         yield as_text if is_text and setting.value is not None else setting
+
+
+def _kind_at(path: tuple[Any, ...], where: str) -> Any:
+    """The type of what stands at a path."""
+    kind: Any = Values
+    for at, key in enumerate(path):
+        kind = _inside(kind, key, path[: at + 1], where)
+    return kind
 
 
 def _inside(kind: Any, key: Any, path: tuple[Any, ...], where: str) -> Any:
@@ -89,7 +95,9 @@ def _inside(kind: Any, key: Any, path: tuple[Any, ...], where: str) -> Any:
         near = nearest(name, paths())
         remedy = f"Did you mean {near}?" if near else "t9ksched manifests --show-values prints all of them."
         raise Failure(f"{where}: there is no value {name}.", remedy=remedy, code=BAD_USAGE)
-    return get_args(kind)[-1] if get_origin(kind) is dict else Any
+    if get_origin(kind) is dict:
+        return get_args(kind)[1]
+    return get_args(kind)[0] if get_origin(kind) in (list, tuple) else Any
 
 
 def _check_names(document: Mapping[Any, Any], kind: type[Section], above: tuple[Any, ...], where: str) -> None:
@@ -120,20 +128,11 @@ def _converted(document: dict[str, Any], where: str) -> Values:
         name = path.rpartition("$.")[2].strip("`")
         if form := next((words for pattern, words in FORMS.items() if repr(pattern) in said), ""):
             raise Failure(f"{where}: {name}: it must be {form}.", code=BAD_USAGE) from None
-        choices = _choices(name)
+        (setting,) = read_settings([f"{name}="])
+        kind = _kind_at(setting.path, where)
+        choices = get_args(kind) if get_origin(kind) is Literal else ()
         remedy = f"It is one of {', '.join(choices)}." if choices else ""
         raise Failure(f"{where}: {name}: {said.replace('`', '')}.", remedy=remedy, code=BAD_USAGE) from None
-
-
-def _choices(name: str) -> list[str]:
-    """The values that a name may have, where they are few; nothing of any other name."""
-    (setting,) = read_settings([f"{name}="])
-    kind: Any = Values
-    for key in setting.path:
-        kind = (
-            _fields(kind).get(str(key)) if isinstance(kind, type) and issubclass(kind, Section) else get_args(kind)[-1]
-        )
-    return [str(one) for one in get_args(kind)] if get_origin(kind) is Literal else []
 
 
 @cache

@@ -3,28 +3,33 @@
 A text under a field becomes the comment in the one and the description in the other.
 """
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
 
 Count = Annotated[int, msgspec.Meta(ge=0)]
 Port = Annotated[int, msgspec.Meta(ge=1, le=65535)]
 _NAME = "[a-z0-9]([-a-z0-9.]*[a-z0-9])?"
-FORMS = {
-    f"^{_NAME}$": "a name of Kubernetes: lower-case letters, digits, '-' and '.'",
-    f"^({_NAME})?$": "a name of Kubernetes, or empty: lower-case letters, digits, '-' and '.'",
-    f"^((\\*\\.)?{_NAME})?$": "a host, or empty: lower-case letters, digits, '-' and '.'",
-    "^[-._a-zA-Z0-9]+$": "a key of a Secret: letters, digits, '-', '_' and '.'",
-    "^[a-zA-Z0-9][-._:/a-zA-Z0-9]*$": "where an image is, without tag and digest, such as registry.example/t9ksched",
-    "^([_a-zA-Z0-9][-._a-zA-Z0-9]*)?$": "a tag of an image, or empty: letters, digits, '-', '_' and '.'",
-    "^(sha256:[0-9a-f]{64})?$": "the digest of an image, or empty: sha256: and 64 hexadecimal digits",
-    r"^[0-9]+(\.[0-9]+)?(m|k|[KMGTPE]i?)?$": "an amount, such as 500m, 2 or 512Mi",
-    "^[_a-zA-Z][_a-zA-Z0-9]*$": "the name of an environment variable: letters, digits and '_'",
-}
+FORMS: Final[dict[str, str]] = {}
 """What a text of a form is, by the pattern of the form."""
-_name, _may_name, _host, _key, _repository, _tag, _digest, _amount, _variable = (
-    msgspec.Meta(pattern=pattern) for pattern in FORMS
+
+
+def _form(pattern: str, words: str) -> msgspec.Meta:
+    FORMS[pattern] = words
+    return msgspec.Meta(pattern=pattern)
+
+
+_name = _form(f"^{_NAME}$", "a name of Kubernetes: lower-case letters, digits, '-' and '.'")
+_may_name = _form(f"^({_NAME})?$", "a name of Kubernetes, or empty: lower-case letters, digits, '-' and '.'")
+_host = _form(f"^((\\*\\.)?{_NAME})?$", "a host, or empty: lower-case letters, digits, '-' and '.'")
+_key = _form("^[-._a-zA-Z0-9]+$", "a key of a Secret: letters, digits, '-', '_' and '.'")
+_repository = _form(
+    "^[a-zA-Z0-9][-._:/a-zA-Z0-9]*$", "where an image is, without tag and digest, such as registry.example/t9ksched"
 )
+_tag = _form("^([_a-zA-Z0-9][-._a-zA-Z0-9]*)?$", "a tag of an image, or empty: letters, digits, '-', '_' and '.'")
+_digest = _form("^(sha256:[0-9a-f]{64})?$", "the digest of an image, or empty: sha256: and 64 hexadecimal digits")
+_amount = _form(r"^[0-9]+(\.[0-9]+)?(m|k|[KMGTPE]i?)?$", "an amount, such as 500m, 2 or 512Mi")
+_variable = _form("^[_a-zA-Z][_a-zA-Z0-9]*$", "the name of an environment variable: letters, digits and '_'")
 Name = Annotated[str, _name]
 MayName = Annotated[str, _may_name]
 Host = Annotated[str, _host]

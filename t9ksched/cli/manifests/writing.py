@@ -46,8 +46,7 @@ def values_yaml() -> str:
 
 def values_schema() -> str:
     """A JSON Schema of the values, as Helm reads it."""
-    schemas, definitions = msgspec.json.schema_components([Values], ref_template="#/$defs/{name}")
-    del schemas
+    _, definitions = msgspec.json.schema_components([Values], ref_template="#/$defs/{name}")
     for name, schema in definitions.items():
         texts = _texts(getattr(values, name))
         for field, shown in zip(*_names(getattr(values, name)), strict=True):

@@ -18,6 +18,7 @@ def test_the_last_one_wins(tmp_path: Path) -> None:
     assert values.image.tag == "1.10"
     assert values.rights.foreign == ["lws"]
     assert not values.namespace.create
+    assert given((), ("image.pullSecrets[0]=7",)).image.pull_secrets == ["7"]
     assert given((), ("scheduler.resources.limits.memory=null",)).scheduler.resources.limits == {}
 
 
