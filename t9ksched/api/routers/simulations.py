@@ -4,31 +4,19 @@ Nothing changes. Everyone may ask about jobs to submit, and sees other users' jo
 about their queues, administrators about everything.
 """
 
-from typing import Annotated, Any
+from typing import Any
 
-from fastapi import Query, Request
+from fastapi import Request
 from starlette.responses import Response
 
 from t9ksched.api.auth import User, guarded
 from t9ksched.api.authorization import JobAccess
-from t9ksched.api.http.parameters import (
-    After,
-    AfterCancel,
-    JobPriority,
-    QueueName,
-    ReservationName,
-    StartAfter,
-    TimeLimit,
-    after_text,
-    limit_text,
-    moment_text,
-)
 from t9ksched.api.http.problems import Problem
 from t9ksched.api.http.responses import BODY, Json, answer, body_of, documented
 from t9ksched.api.schemas import Simulation, SimulationBody
 from t9ksched.api.services import Given
-from t9ksched.api.submission.submission import Wish
 from t9ksched.api.submission.whatif import Judged, judged, oddities, question, read
+from t9ksched.api.submission.wished import Wished
 
 router = guarded("/apis/v1/simulate", "simulations")
 
@@ -47,20 +35,11 @@ async def simulate(
     request: Request,
     services: Given,
     caller: User,
-    namespace: Annotated[str | None, Query(description="For objects that name none", max_length=63)] = None,
-    queue: QueueName = None,
-    priority: JobPriority = None,
-    time_limit: TimeLimit = None,
-    start_after: StartAfter = None,
-    reservation: ReservationName = None,
-    after: After = None,
-    after_cancel: AfterCancel = None,
+    wish: Wished,
 ) -> Response:
     _, documents = await services.bodies.documents(request, caller.user)
     if len(documents) != 1 or not isinstance(documents[0][1], dict):
         raise Problem("Malformed", "the body must be one JSON or YAML mapping")
-    limit, moment = limit_text(time_limit), moment_text(start_after, "startAfter")
-    wish = Wish(namespace, queue, priority, limit, moment, reservation, after_text(after), after_cancel)
     asked = read(documents[0][1], caller, wish)
     jobs = await judged(services, caller, asked, wish)
     accepted = [one.item for one in jobs if one.refusal is None]

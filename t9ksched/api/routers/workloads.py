@@ -18,19 +18,7 @@ from t9ksched.api.auth import Actor, Caller, User, guarded
 from t9ksched.api.authorization import JobAccess
 from t9ksched.api.http.aside import aside
 from t9ksched.api.http.paging import EventLimit, Paged
-from t9ksched.api.http.parameters import (
-    After,
-    AfterCancel,
-    InArray,
-    JobPriority,
-    QueueName,
-    ReservationName,
-    StartAfter,
-    TimeLimit,
-    after_text,
-    limit_text,
-    moment_text,
-)
+from t9ksched.api.http.parameters import InArray
 from t9ksched.api.http.problems import Problem
 from t9ksched.api.http.responses import BODY, Json, answer, body_of, documented
 from t9ksched.api.job_from_object import from_event, from_object
@@ -49,7 +37,8 @@ from t9ksched.api.submission.judging import judge
 from t9ksched.api.submission.kinds import ACCEPTED, addressed
 from t9ksched.api.submission.lookup import from_cluster, see
 from t9ksched.api.submission.repeats import REPEATING, Key, checked, once, place_of_submission
-from t9ksched.api.submission.submission import Item, Wish, prepare
+from t9ksched.api.submission.submission import Item, prepare
+from t9ksched.api.submission.wished import Wished
 from t9ksched.kube.resources import PODGROUPS
 from t9ksched.model.job import FINISHED, TERMINATING
 from t9ksched.model.names import SCHEDULER_NAME
@@ -77,21 +66,12 @@ async def submit(
     request: Request,
     services: Given,
     caller: Actor,
-    namespace: Annotated[str | None, Query(description="For objects that name none", max_length=63)] = None,
-    queue: QueueName = None,
-    priority: JobPriority = None,
-    time_limit: TimeLimit = None,
-    start_after: StartAfter = None,
-    reservation: ReservationName = None,
-    after: After = None,
-    after_cancel: AfterCancel = None,
+    wish: Wished,
     in_array: InArray = None,
     dry_run: Annotated[bool, Query(alias="dryRun", description="Check everything, create nothing")] = False,
     _key: Key = None,
 ) -> Response:
     key = checked(request)
-    limit, moment = limit_text(time_limit), moment_text(start_after, "startAfter")
-    wish = Wish(namespace, queue, priority, limit, moment, reservation, after_text(after), after_cancel)
     array = asked_array(in_array)
     body, documents = await services.bodies.documents(request, caller.user)
     services.allowances.objects(len(documents) if array is None else len(array.indices))
