@@ -249,7 +249,7 @@ async def _decided(
 
 def _timed_out(job: Mapping[str, Any]) -> bool:
     """Whether the job waits because it did not start in time: its submitter may have it tried again."""
-    return (job.get("reason") or {}).get("code") == "StartTimedOut"
+    return (job.get("reason") or {}).get("code") == Code.START_TIMED_OUT
 
 
 def _event(what: str, caller: Caller, job: Json, detail: Json | None = None) -> Event:
