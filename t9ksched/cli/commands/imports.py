@@ -13,7 +13,7 @@ import typer
 from rich.text import Text
 
 from t9ksched.cli.client import Client
-from t9ksched.cli.commands.queueapply import Change, differences, send, show
+from t9ksched.cli.commands.queueapply import Change, differences, files_below, send, show
 from t9ksched.cli.commands.queues import ADMIN
 from t9ksched.cli.failure import BAD_USAGE, Failure
 from t9ksched.cli.given import pairs
@@ -24,7 +24,6 @@ from t9ksched.importing.report import ORIGIN_LABEL, Choices, Json, Report
 if TYPE_CHECKING:
     from t9ksched.importing.objects import Document
 
-_SUFFIXES = (".yaml", ".yml", ".json")
 _SHOWN = 60
 """Characters of a value in the table."""
 
@@ -98,7 +97,7 @@ def import_(
         names=pairs(rename or (), "--rename OLD=NEW"),
         without=frozenset(skip or ()),
     )
-    report = _translated(system, file, kubeconfig if from_cluster else None, from_cluster, choices)
+    report = _translated(system, file, kubeconfig, from_cluster, choices)
     if dry_run:
         if output is Output.json:
             print_json(_as_json(report, {}))
@@ -168,10 +167,7 @@ def _documents(path: Path, faults: list[str]) -> "Iterator[Document]":
     from t9ksched.importing.objects import Document
     from t9ksched.model.text import YamlFault, read_all
 
-    if not path.exists():
-        raise Failure(f"{path} does not exist.", remedy="Name a folder of YAML files with -f.", code=BAD_USAGE)
-    files = sorted(one for one in path.rglob("*") if one.suffix in _SUFFIXES) if path.is_dir() else [path]
-    for file in files:
+    for file in files_below(path):
         try:
             documents = read_all(file.read_text())
         except YamlFault as error:

@@ -75,12 +75,9 @@ def apply(
 
 def read_folder(path: Path) -> dict[str, Json]:
     """The queues of all files below `path` (or of that file), by name, each in canonical form."""
-    if not path.exists():
-        raise Failure(f"{path} does not exist.", remedy="Name a folder of queue files with -f.", code=BAD_USAGE)
-    files = sorted(one for one in path.rglob("*") if one.suffix in _SUFFIXES) if path.is_dir() else [path]
     found: dict[str, Json] = {}
     faults: list[str] = []
-    for file in files:
+    for file in files_below(path):
         for where, raw in _documents(file, faults):
             queue = _canonical(raw, where, faults)
             if queue is not None and queue["name"] in found:
@@ -92,6 +89,13 @@ def read_folder(path: Path) -> dict[str, Json]:
     if not found:
         raise Failure(f"{path} holds no queue.", remedy="Write {name: …, spec: …} into a .yaml file.")
     return found
+
+
+def files_below(path: Path) -> list[Path]:
+    """The files of a folder and those below it in their order, or that one file. Raises Failure if there is none."""
+    if not path.exists():
+        raise Failure(f"{path} does not exist.", remedy="Name a folder of YAML files with -f.", code=BAD_USAGE)
+    return sorted(one for one in path.rglob("*") if one.suffix in _SUFFIXES) if path.is_dir() else [path]
 
 
 def differences(wanted: dict[str, Json], there: dict[str, Json], prune: bool) -> Iterator[Change]:
