@@ -4,8 +4,8 @@ Below `policy` a block a kind (`notebook`, `tensorboard`, `explorer`); without i
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from datetime import date, datetime, time, timedelta
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta
 from typing import Any, Final
 
 from t9ksched.model.errors import FieldError, Invalid, child, faulty
@@ -118,8 +118,8 @@ def _seconds(
     return timedelta(seconds=number)
 
 
-def kept_until(text: str, zone: Any) -> datetime:
-    """The moment that `keep-until` names: a time, or a day, which counts as a whole.
+def kept_until(text: str) -> datetime:
+    """The moment that `keep-until` names: a time, or a day of UTC, which counts as a whole.
 
     Raises:
         ValueError: it is neither.
@@ -129,13 +129,13 @@ def kept_until(text: str, zone: Any) -> datetime:
     except ValueError:
         day = None
     if day is not None and day.year < 9999:
-        return datetime.combine(day + timedelta(days=1), time(), zone)
+        return datetime.combine(day + timedelta(days=1), time(), UTC)
     return parse_moment(text)
 
 
 @dataclass(frozen=True, slots=True)
 class Warned:
-    """That users were told, at which moment, of a workload that was idle since then, and when it is suspended."""
+    """That users were told of a workload that is idle since then, and at which moment it is suspended."""
 
     since: datetime
     suspends: datetime
@@ -143,10 +143,10 @@ class Warned:
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """What is due: a warning, or the suspension; neither where both are None."""
+    """What is due: a warning, or the suspension, or neither."""
 
     warn: Warned | None = None
-    suspend: bool = field(default=False)
+    suspend: bool = False
 
 
 def due(

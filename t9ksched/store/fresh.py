@@ -7,6 +7,7 @@ the script anew, and a test holds it equal to what they make. A script of anothe
 import sqlite3
 import tempfile
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Final
 
@@ -43,13 +44,12 @@ def _statements(lines: Iterator[str]) -> Iterator[str]:
 
 def dump(database: Path) -> str:
     """The script that makes the tables of this database, and the rows that are in it."""
-    with sqlite3.connect(database) as connection:
+    with closing(sqlite3.connect(database)) as connection:
         made = connection.execute(
             "SELECT type, sql FROM sqlite_master WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite_%' ORDER BY rowid"
         ).fetchall()
         revision = connection.execute("SELECT version_num FROM alembic_version").fetchone()[0]
         rows = [line for line in connection.iterdump() if line.startswith("INSERT INTO")]
-    connection.close()
     first = f"{_FIRST}{revision} of all tables, as the migrations make them; written by `make reference`."
     tables = [f"{sql};" for kind, sql in made if kind == "table"]
     others = [f"{sql};" for kind, sql in made if kind != "table"]

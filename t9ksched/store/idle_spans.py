@@ -13,13 +13,13 @@ from sqlalchemy import ColumnElement, Connection, insert, or_, select, update
 from sqlalchemy.engine import RowMapping
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from t9ksched.model.idle_policy import KINDS
 from t9ksched.store.history import BOUND, DELETED, SUSPENDED_IDLE, Event
 from t9ksched.store.idle_tables import usage_idle
-from t9ksched.store.spans import Amount, GroupKey, Span, add, table
+from t9ksched.store.spans import Amount, GroupKey, add, span_of, table
 from t9ksched.store.tables import usage_open, usage_span
 
-KINDS: Final = frozenset({"Notebook", "TensorBoard", "Explorer"})
-"""Kinds that are suspended for being idle."""
+_KINDS: Final = frozenset(KINDS.values())
 _JUST_ENDED: Final = timedelta(minutes=1)
 """A pod that ended so shortly before its workload was known to be suspended ended by that."""
 _COLUMNS: Final = tuple(column.name for column in usage_open.columns)
@@ -28,7 +28,7 @@ _COLUMNS: Final = tuple(column.name for column in usage_open.columns)
 def keep_idle(connection: Connection, events: Sequence[Event]) -> None:
     """Follow events that are about to be written, within the transaction that writes them, after their spans were."""
     for event in events:
-        if event.kind not in KINDS or event.uid is None:
+        if event.kind not in _KINDS or event.uid is None:
             continue
         if event.event == SUSPENDED_IDLE:
             _suspended(connection, event)
@@ -80,7 +80,7 @@ async def idle_hours(
     rows = (await connection.execute(select(usage_idle).where(*window, *seen))).mappings().all()
     idle, free = [], []
     for row in rows:
-        span = _span(row)
+        span = span_of(row)
         idle.append(structs.replace(span, bound=row["idle_since"], ended=row["ended_at"]))
         free.append(structs.replace(span, bound=row["ended_at"], ended=row["free_until"]))
     found: dict[GroupKey, Amount] = {}
@@ -89,22 +89,3 @@ async def idle_hours(
     for key, amount in table(free, by, since=since, until=until).items():
         add(found, {key: Amount(free=amount.amount)})
     return found
-
-
-def _span(row: RowMapping) -> Span:
-    models = row["models"] and tuple((model, worth, tuple(cards)) for model, worth, cards in row["models"])
-    return Span(
-        uid=row["uid"],
-        namespace=row["namespace"],
-        job=row["job"],
-        queue=row["queue"],
-        submitter=row["submitter"],
-        pod=row["pod"],
-        node=row["node"],
-        cards=tuple(row["cards"]),
-        resource=row["resource"],
-        model=row["model"],
-        bound=row["bound_at"],
-        worth=row["worth"],
-        models=models,
-    )

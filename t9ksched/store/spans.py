@@ -78,6 +78,17 @@ class Span(msgspec.Struct):
     changed: bool = False
 
 
+_COLUMNS: Final = ("uid", "namespace", "job", "queue", "submitter", "pod", "node", "resource", "model", "worth")
+
+
+def span_of(row: Mapping[str, Any]) -> Span:
+    """The span that a row of `usage_open`, `usage_span` or `usage_idle` has."""
+    values = {name: row[name] for name in _COLUMNS}
+    models = row["models"] and tuple((model, worth, tuple(cards)) for model, worth, cards in row["models"])
+    moments = {"bound": row["bound_at"], "ran": row["ran_at"], "ended": row.get("ended_at")}
+    return Span(**values | moments, cards=tuple(row["cards"]), models=models)
+
+
 class Job(msgspec.Struct):
     """What must be remembered of a job between events; `months` are those it was counted in."""
 

@@ -19,9 +19,8 @@ from t9ksched.store.history import Visibility
 from t9ksched.store.idle_spans import idle_hours
 from t9ksched.store.idle_tables import usage_idle
 from t9ksched.store.rows import BATCH, among
-from t9ksched.store.spans import SUMMED, Amount, GroupKey, Piece, Span, add, table
+from t9ksched.store.spans import SUMMED, Amount, GroupKey, Piece, Span, add, span_of, table
 from t9ksched.store.tables import usage_job, usage_open, usage_span, usage_sum
-from t9ksched.store.usage_keeping import span_of
 
 _COLUMNS: Final = {
     "queue": usage_sum.c.queue,

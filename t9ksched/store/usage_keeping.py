@@ -22,14 +22,26 @@ from sqlalchemy import (
     tuple_,
     update,
 )
-from sqlalchemy.engine import RowMapping
 
 from t9ksched.store.bulk import Bulk
 from t9ksched.store.conditions import by_users
 from t9ksched.store.history import ACCEPTED, BOUND, CLOCK_SET, Event
 from t9ksched.store.idle_spans import keep_idle
 from t9ksched.store.rows import BATCH, among, of_jobs, upserting
-from t9ksched.store.spans import EVENTS, SCHEDULER, WHOLE, Amount, Fold, Job, Span, SumKey, cards_of, says_nothing, sums
+from t9ksched.store.spans import (
+    EVENTS,
+    SCHEDULER,
+    WHOLE,
+    Amount,
+    Fold,
+    Job,
+    Span,
+    SumKey,
+    cards_of,
+    says_nothing,
+    span_of,
+    sums,
+)
 from t9ksched.store.tables import history, usage_job, usage_open, usage_span, usage_sum
 
 _WHOLE: Final = sorted(WHOLE)
@@ -203,16 +215,6 @@ def _write_spans(connection: Connection, fold: Fold) -> None:
 def _write_sums(connection: Connection, changed: dict[SumKey, Amount]) -> None:
     lines = [_SumRow(*key, total.amount, total.held, total.jobs) for key, total in sorted(changed.items())]
     _ADD_SUMS.write(connection, lines)
-
-
-def span_of(row: RowMapping) -> Span:
-    """A row of `usage_open` or `usage_span`."""
-    values = {name: row[name] for name in _STATE}
-    bound, ran = values.pop("bound_at"), values.pop("ran_at")
-    ended = row.get("ended_at")
-    models = values["models"] and tuple((model, worth, tuple(cards)) for model, worth, cards in values["models"])
-    read = {"cards": tuple(values["cards"]), "models": models}
-    return Span(**values | read, bound=bound, ran=ran, ended=ended)
 
 
 class _JobRow(NamedTuple):

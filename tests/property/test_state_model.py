@@ -1,12 +1,13 @@
 """Random histories of everything the scheduler's state hears: what it says is what a look at all objects finds."""
 
 import os
+from collections.abc import Generator
 from typing import Any
 from unittest.mock import patch
 
 import pytest
 
-from t9ksched.scheduler.state.admission_pass import AdmissionPass
+from t9ksched.scheduler.state.admission_pass import AdmissionPass, _Seen
 from t9ksched.scheduler.state.changes import Changes
 from t9ksched.scheduler.state.group_events import GroupEvents
 from t9ksched.scheduler.state.node_backoff import NodeBackoff
@@ -54,7 +55,9 @@ def test_the_state_is_what_a_look_at_everything_finds_in_the_long_run() -> None:
 
 
 def test_a_group_that_may_start_as_before_is_judged_no_differently() -> None:
-    stood, stands = 0, AdmissionPass._stands
+    """Also one that the pass does not look at, because it stood and nothing that all have in common changed."""
+    stood, stands, shows, judge_all = 0, AdmissionPass._stands, _Seen.shows, AdmissionPass._judge_all
+    judging: list[tuple[AdmissionPass, int]] = []
 
     def checked(self: AdmissionPass, record: GangRecord, now: int) -> bool:
         nonlocal stood
@@ -66,10 +69,23 @@ def test_a_group_that_may_start_as_before_is_judged_no_differently() -> None:
         assert (self.ends, record.reasons, record.plain) == (ends, reasons, record.changes)
         return True
 
-    with patch.object(AdmissionPass, "_stands", checked):
+    def judged(self: AdmissionPass, seen: _Seen, now: int) -> Generator[None, None, None]:
+        judging[:] = [(self, now)]
+        yield from judge_all(self, seen, now)
+
+    def shown(self: _Seen, record: GangRecord) -> None:
+        ((judge, now),) = judging
+        assert checked(judge, record, now)
+        shows(self, record)
+
+    with (
+        patch.object(AdmissionPass, "_stands", checked),
+        patch.object(AdmissionPass, "_judge_all", judged),
+        patch.object(_Seen, "shows", shown),
+    ):
         for seed in range(20):
             play(seed)
-    assert stood > 50
+    assert stood > 300
 
 
 FAULTS: dict[str, tuple[type, str, Any, int]] = {

@@ -26,7 +26,7 @@ from t9ksched.scheduler.state.state import ClusterState
 from t9ksched.store import history
 from t9ksched.store.history import Event
 from t9ksched.workloads.activity import idle_since
-from t9ksched.workloads.registry import KINDS, STOPS
+from t9ksched.workloads.registry import KINDS
 
 log = structlog.get_logger(__name__)
 
@@ -54,7 +54,6 @@ class IdleKeeper:
         self._clock = clock
         self.policy: Policy = {}
         self._read_at = self._next = 0
-        self._refused = ""
         self._version = ""
         self._warned: dict[str, Warned] = {}
         self._misread: dict[str, str] = {}
@@ -120,7 +119,7 @@ class IdleKeeper:
         if not text:
             return None
         try:
-            return kept_until(text, UTC)
+            return kept_until(text)
         except ValueError as error:
             if self._misread.get(job.uid) != text:
                 self._misread[job.uid] = text
@@ -139,8 +138,6 @@ class IdleKeeper:
     async def _suspend(self, job: JobRecord, since: datetime) -> None:
         """Suspend it, if it is still what was seen."""
         resource = KINDS[job.kind].resource
-        if (resource.group, resource.kind) not in STOPS:
-            return
         message = f"nobody used it since {_text(since)}: it is suspended; resume it to use it again"
         try:
             item = await self._client.get(resource, job.name, job.namespace)

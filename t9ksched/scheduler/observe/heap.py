@@ -3,7 +3,7 @@
 Each full collection walks everything there is, and reading 140,000 pods would set off several: half a second each in
 which nothing else goes on. What was read lives as long as the process, so it is taken out of the collector's sight.
 
-So is later what survived two collections: the older objects are, the fewer of them are garbage, and nearly all garbage
+So is later what survived one or two collections: the older objects are, the fewer of them are garbage, and nearly all garbage
 goes without the collector. Each collection is short then, however long the process runs, and `tidy` makes one a second,
 between other work: the fewer there are, the more each has to walk. What is missed by that is little; once the process
 needs half as much memory again as after the last full collection, `tidy` makes another.
@@ -45,13 +45,13 @@ def reading(size: Callable[[], int]) -> Iterator[None]:
         if size() >= LARGE:
             _Old.begin()
         else:
-            gc.set_threshold(*_CALM)
+            _Old.end()
         if was_enabled:
             gc.enable()
 
 
 class _Old:
-    """What survived two collections is left out of later ones."""
+    """What survived one or two collections is left out of later ones."""
 
     peak = 0
     """The most memory that the process had had when the last full collection was made; 0 while nothing is left out."""
@@ -68,6 +68,7 @@ class _Old:
     @classmethod
     def end(cls) -> None:
         """What grows old is no longer left out."""
+        gc.set_threshold(*_CALM)
         cls.peak = 0
 
 

@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
 from t9ksched.model.reasons import Code
+from t9ksched.model.wall_clock import nanoseconds
 from t9ksched.store import history
 from t9ksched.store.history import Event
 
@@ -77,13 +78,13 @@ class GangTraces:
             "t9ksched.uid": last.uid or "",
             "k8s.namespace.name": last.namespace or "",
         }
-        root = self._tracer.start_span("gang", attributes=about, start_time=_nanoseconds(way.accepted))
+        root = self._tracer.start_span("gang", attributes=about, start_time=nanoseconds(way.accepted))
         inside = trace.set_span_in_context(root)
         for name, begin, end in _parts(way, placed, last.at):
             attributes = {"t9ksched.reasons": list(way.codes)} if name == "waiting" else {}
-            span = self._tracer.start_span(name, context=inside, attributes=attributes, start_time=_nanoseconds(begin))
-            span.end(_nanoseconds(end))
-        root.end(_nanoseconds(last.at))
+            span = self._tracer.start_span(name, context=inside, attributes=attributes, start_time=nanoseconds(begin))
+            span.end(nanoseconds(end))
+        root.end(nanoseconds(last.at))
 
 
 def _parts(way: _Way, placed: datetime, bound: datetime) -> Iterator[tuple[str, datetime, datetime]]:
@@ -92,10 +93,6 @@ def _parts(way: _Way, placed: datetime, bound: datetime) -> Iterator[tuple[str, 
     if way.planned is not None:
         yield "planned", way.planned, placed
     yield "binding", placed, bound
-
-
-def _nanoseconds(at: datetime) -> int:
-    return int(at.timestamp() * 1e6) * 1000
 
 
 def exported(endpoint: str, version: str) -> GangTraces:

@@ -86,6 +86,7 @@ def test_groups_that_may_start_as_before_are_not_looked_at() -> None:
             lambda: state.preemption_backoff.refused(gang, NOW),
             lambda: state.set_queues([Queue("q", parse_queue_spec({"priority": 2}))]),
             state.clock_set,
+            lambda: state.departures.setdefault("owner", 0),
         ):
             finish(state.judge(NOW + 3))
             looked.clear()
