@@ -40,7 +40,7 @@ def upgrade(address: str, revision: str = "head") -> str:
     Raises:
         StoreError: the database is out of reach, or newer than this program.
     """
-    with _connect(address) as connection:
+    with locked(address) as connection:
         check(connection)
         if revision == "head" and _revision(connection) == newest():
             return newest()
@@ -62,7 +62,7 @@ def downgrade(address: str, revision: str, *, unused: bool = False) -> str:
     from alembic.util import CommandError
 
     require_file(address)
-    with _connect(address) as connection:
+    with locked(address) as connection:
         check(connection)
         if unused:
             require_unused(connection)
@@ -83,7 +83,7 @@ def current(address: str) -> str | None:
     """
     if missing_file(address) is not None:
         return None
-    with _connect(address) as connection:
+    with locked(address) as connection:
         return _revision(connection)
 
 
@@ -95,7 +95,7 @@ def clock(address: str) -> datetime | None:
     """
     if urls.is_sqlite(urls.parse(address)):
         return None
-    with _connect(address) as connection:
+    with locked(address) as connection:
         moment: datetime = connection.execute(text("SELECT clock_timestamp()")).scalar_one()
     return moment
 
@@ -165,7 +165,7 @@ def _config(connection: Connection) -> "Config":
 
 
 @contextmanager
-def _connect(address: str) -> Iterator[Connection]:
+def locked(address: str) -> Iterator[Connection]:
     """One transaction that holds the right to migrate; SQLite's write lock, or an advisory lock of PostgreSQL."""
     url = urls.parse(address)
     if urls.is_sqlite(url) and url.database is not None:

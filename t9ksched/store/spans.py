@@ -13,6 +13,7 @@ from itertools import chain
 from typing import Any, Final
 
 import msgspec
+from sqlalchemy.engine import RowMapping
 
 from t9ksched.model import quantity
 from t9ksched.model.card_size import CORES
@@ -81,7 +82,7 @@ class Span(msgspec.Struct):
 _COLUMNS: Final = ("uid", "namespace", "job", "queue", "submitter", "pod", "node", "resource", "model", "worth")
 
 
-def span_of(row: Mapping[str, Any]) -> Span:
+def span_of(row: RowMapping) -> Span:
     """The span that a row of `usage_open`, `usage_span` or `usage_idle` has."""
     values = {name: row[name] for name in _COLUMNS}
     models = row["models"] and tuple((model, worth, tuple(cards)) for model, worth, cards in row["models"])

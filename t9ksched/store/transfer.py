@@ -14,24 +14,17 @@ from sqlalchemy import (
     Text,
     bindparam,
     cast,
-    create_engine,
     delete,
     func,
     insert,
-    inspect,
     select,
     text,
     type_coerce,
 )
-from sqlalchemy.engine import URL, Connection
-from sqlalchemy.exc import SQLAlchemyError
-from sqlalchemy.pool import NullPool
+from sqlalchemy.engine import Connection
 
-from t9ksched.model.leadership import SessionLimits
 from t9ksched.store import schema, urls
-from t9ksched.store.database import engine_options
-from t9ksched.store.errors import StoreError, translate
-from t9ksched.store.sqlite_file import prepare_sqlite
+from t9ksched.store.errors import StoreError
 from t9ksched.store.tables import metadata, revision_counter
 
 _BATCH: Final = 1000
@@ -58,32 +51,16 @@ def transfer(source: str, target: str) -> dict[str, int]:
             " run `t9ksched db upgrade` on it first"
         )
     schema.upgrade(target)
-    reading = _engine(old)
-    prepare_sqlite(reading)
-    writing = _engine(new)
-    try:
-        # SQLite's write lock, so that nothing is written there meanwhile.
-        with reading.execution_options(t9k_begin="BEGIN IMMEDIATE").begin() as before, writing.begin() as after:
-            _see_that_it_is_empty(after, urls.shown(new))
-            return {table.name: _copy(table, before, after) for table in metadata.sorted_tables}
-    except SQLAlchemyError as error:
-        raise translate(error, urls.shown(new)) from error
-    finally:
-        reading.dispose()
-        writing.dispose()
-
-
-def _engine(url: URL) -> Any:
-    return create_engine(
-        urls.for_sync(url), poolclass=NullPool, **engine_options(url, limits=SessionLimits.migrating())
-    )
+    # SQLite's write lock, so that nothing is written there meanwhile.
+    with schema.locked(source) as before, schema.locked(target) as after:
+        _see_that_it_is_empty(after, urls.shown(new))
+        return {table.name: _copy(table, before, after) for table in metadata.sorted_tables}
 
 
 def _see_that_it_is_empty(connection: Connection, shown: str) -> None:
-    there = set(inspect(connection).get_table_names())
     connection.execute(delete(revision_counter))  # migrations make its only row
     for table in metadata.sorted_tables:
-        if table.name in there and connection.execute(select(func.count()).select_from(table)).scalar_one():
+        if connection.execute(select(func.count()).select_from(table)).scalar_one():
             raise StoreError(f"{shown} is in use, its table {table.name} has rows: name a new, empty database")
 
 

@@ -3,10 +3,10 @@
 Each full collection walks everything there is, and reading 140,000 pods would set off several: half a second each in
 which nothing else goes on. What was read lives as long as the process, so it is taken out of the collector's sight.
 
-So is later what survived one or two collections: the older objects are, the fewer of them are garbage, and nearly all garbage
-goes without the collector. Each collection is short then, however long the process runs, and `tidy` makes one a second,
-between other work: the fewer there are, the more each has to walk. What is missed by that is little; once the process
-needs half as much memory again as after the last full collection, `tidy` makes another.
+So is later what survived one or two collections: the older objects are, the fewer of them are garbage, and nearly all
+garbage goes without the collector. Each collection is short then, however long the process runs, and `tidy` makes one a
+second, between other work: the fewer there are, the more each has to walk. What is missed by that is little; once the
+process needs half as much memory again as after the last full collection, `tidy` makes another.
 """
 
 import gc
