@@ -68,6 +68,23 @@ def _job(kind: str, file: str, *short: str, scale: Scale | None = None) -> Kind:
     )
 
 
+def _server(
+    kind: str, file: str, short: str, *, stop: Stop = _SUSPENDED, scale: Scale | None = None, deploys: bool = False
+) -> Kind:
+    """What one of our controllers keeps running until it is stopped."""
+    return Kind(
+        _platform(kind),
+        f"{file}:read",
+        short=(short,),
+        controller=f"{file}:CONTROLLER",
+        followed="job",
+        stop=stop,
+        scale=scale,
+        endless=True,
+        deploys=deploys,
+    )
+
+
 ROWS: Final = (
     _job("GenericJob", "generic", "gj"),
     _job("PyTorchTrainingJob", "pytorch", "pj", "ptj", "pytorch", scale=_ELASTIC),
@@ -88,54 +105,11 @@ ROWS: Final = (
         stop=_PAUSED,
         phases=_EXPERIMENT_PHASES,
     ),
-    Kind(
-        _platform("Notebook"),
-        "notebook:read",
-        short=("nb",),
-        controller="notebook:CONTROLLER",
-        followed="job",
-        stop=_SUSPENDED,
-        endless=True,
-    ),
-    Kind(
-        _platform("SimpleMLService"),
-        "simpleml:read",
-        short=("smls",),
-        controller="simpleml:CONTROLLER",
-        followed="job",
-        stop=_TO_NOTHING,
-        scale=_REPLICAS,
-        endless=True,
-        deploys=True,
-    ),
-    Kind(
-        _platform("MLService"),
-        "mlservice:read",
-        short=("mls",),
-        controller="mlservice:CONTROLLER",
-        followed="job",
-        stop=_PAUSED,
-        endless=True,
-        deploys=True,
-    ),
-    Kind(
-        _platform("TensorBoard"),
-        "tensorboard:read",
-        short=("tb",),
-        controller="tensorboard:CONTROLLER",
-        followed="job",
-        stop=_SUSPENDED,
-        endless=True,
-    ),
-    Kind(
-        _platform("Explorer"),
-        "explorer:read",
-        short=("ex",),
-        controller="explorer:CONTROLLER",
-        followed="job",
-        stop=_SUSPENDED,
-        endless=True,
-    ),
+    _server("Notebook", "notebook", "nb"),
+    _server("SimpleMLService", "simpleml", "smls", stop=_TO_NOTHING, scale=_REPLICAS, deploys=True),
+    _server("MLService", "mlservice", "mls", stop=_PAUSED, deploys=True),
+    _server("TensorBoard", "tensorboard", "tb"),
+    _server("Explorer", "explorer", "ex"),
     Kind(_platform("VirtualServer"), "services:read_generated", short=("vs",), endless=True),
     Kind(_platform("Project"), "services:read_nothing", ("spec", "defaultScheduler")),
     Kind(
