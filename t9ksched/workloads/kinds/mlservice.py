@@ -18,9 +18,10 @@ from t9ksched.workloads.controller import Controller
 from t9ksched.workloads.fields import Field
 from t9ksched.workloads.jobspec import check_pod_names
 from t9ksched.workloads.modelstore import ModelStore, read_store, with_model
-from t9ksched.workloads.parts import COMPONENT_LABEL, OWNER_NAME_LABEL, Owner, pod_group
+from t9ksched.workloads.parts import Owner, pod_group
 from t9ksched.workloads.podspec import DNS_LABEL, check_resources, generated_template, read_pod_spec
 from t9ksched.workloads.served import PART_LABEL
+from t9ksched.workloads.server import service
 from t9ksched.workloads.serving import CannotFill, filled, merged
 from t9ksched.workloads.shape import Template
 
@@ -182,10 +183,9 @@ def _pod(part: Part, runtimes: Mapping[str, Object]) -> Object | _Unready:
         except CannotFill as error:
             return _Unready("RuntimeInvalid", f"the MLServiceRuntime {part.runtime!r}: {error}")
     template = merged(template, part.patch)
-    own = [{"name": name, "resources": amounts} for name, amounts in part.resources.items()]
     pod = template.setdefault("spec", {})
     found = pod.get("containers")
-    pod["containers"] = _with_resources(found if isinstance(found, list) else [], own)
+    pod["containers"] = _with_resources(found if isinstance(found, list) else [], part.resources)
     whole = Field(pod, "spec")
     read_pod_spec(whole, Field(template.get("metadata"), "metadata", whole.faults))
     if whole.faults:
@@ -195,9 +195,8 @@ def _pod(part: Part, runtimes: Mapping[str, Object]) -> Object | _Unready:
     return template
 
 
-def _with_resources(containers: list[Object], own: list[Object]) -> list[Object]:
+def _with_resources(containers: list[Object], named: Mapping[str, Any]) -> list[Object]:
     """`containersResources` take the place of what a container asked for."""
-    named = {each["name"]: each["resources"] for each in own}
     return [{**each, "resources": named[each["name"]]} if each.get("name") in named else each for each in containers]
 
 
@@ -207,21 +206,16 @@ def _port(pod: Object) -> int:
     return int(next((port for port in ports if port), PORT))
 
 
-def _made(spec: MLServiceSpec, runtimes: Mapping[str, Object]) -> Iterator[tuple[Part, Object | _Unready]]:
-    for part in spec.parts:
-        yield part, _pod(part, runtimes)
-
-
-def expand(spec: MLServiceSpec, owner: Owner, runtimes: Mapping[str, Object]) -> Expansion:
-    """The group, the Deployments of those whose template is known, and the Services."""
+def expand(spec: MLServiceSpec, owner: Owner, pods: Mapping[str, Object | _Unready]) -> Expansion:
+    """The group, the Deployments of those parts of which `pods` has the template, and the Services."""
     makers, services = [], []
     front = TRANSFORMER if any(part.name == TRANSFORMER for part in spec.parts) else spec.default
-    for part, template in _made(spec, runtimes):
+    for part in spec.parts:
+        template = pods[part.name]
         if isinstance(template, _Unready):
             continue
         replicas = 0 if spec.paused else part.template.replicas
         name, pod = part.called(owner), template["spec"]
-        pod = copy.deepcopy(pod)
         makers.append(served.deployment(owner, name, pod, template.get("metadata") or {}, replicas, part=part.name))
         ports = [{"name": "http", "port": 80, "targetPort": _port(pod), "protocol": "TCP"}]
         services.append(_service(owner, name, part.name, ports))
@@ -231,9 +225,9 @@ def expand(spec: MLServiceSpec, owner: Owner, runtimes: Mapping[str, Object]) ->
 
 
 def _service(owner: Owner, name: str, part: str, ports: list[Object]) -> Object:
-    selector = {COMPONENT_LABEL: owner.component, OWNER_NAME_LABEL: owner.name, PART_LABEL: part}
-    spec = {"selector": selector, "ports": copy.deepcopy(ports)}
-    return {"apiVersion": "v1", "kind": "Service", "metadata": owner.metadata(name), "spec": spec}
+    made = service(owner, name, {"ports": copy.deepcopy(ports)})
+    made["spec"]["selector"][PART_LABEL] = part
+    return made
 
 
 def reconcile(obj: Mapping[str, Any], owner: Owner, children: Children, now: datetime) -> Actions:
@@ -242,8 +236,9 @@ def reconcile(obj: Mapping[str, Any], owner: Owner, children: Children, now: dat
     old: Mapping[str, Any] = obj.get("status") or {}
     conditions = Conditions(old, now)
     runtimes = {name_of(each): each for each in children.named if each["kind"] == RUNTIME}
-    around = expand(spec, owner, runtimes)
-    unready = {part.name: why for part, why in _made(spec, runtimes) if isinstance(why, _Unready)}
+    pods = {part.name: _pod(part, runtimes) for part in spec.parts}
+    around = expand(spec, owner, pods)
+    unready = {name: why for name, why in pods.items() if isinstance(why, _Unready)}
     if unready:  # what it had of them stays until it can be made anew
         names = {part.called(owner) for part in spec.parts if part.name in unready}
         if all(name_of(each) != owner.name for each in around.services):
@@ -326,8 +321,14 @@ def withdraw(obj: Mapping[str, Any], old: Object, conditions: Conditions, childr
     return replace(served.emptied(children), status={**old, "phase": "Paused"})
 
 
+def _expand(obj: Mapping[str, Any], owner: Owner) -> Expansion:
+    """What it consists of without any runtime."""
+    spec = read_spec(Field(obj))
+    return expand(spec, owner, {part.name: _pod(part, {}) for part in spec.parts})
+
+
 CONTROLLER: Final = Controller(
-    expand=lambda obj, owner: expand(read_spec(Field(obj)), owner, {}),
+    expand=_expand,
     reconcile=reconcile,
     withdraw=withdraw,
 )
