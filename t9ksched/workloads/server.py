@@ -1,4 +1,4 @@
-"""Workloads of one pod that lives until it is suspended, with what stands before it: Notebook and TensorBoard.
+"""Workloads of one pod that lives until it is suspended, with what stands before it: Notebook, TensorBoard, Explorer.
 
 The pod is scheduled alone (its group is virtual; no PodGroup is made). A change of what it is made from, which an
 annotation has a hash of, makes it anew; so does any end that is not the program's own success.
@@ -17,6 +17,7 @@ from t9ksched.workloads.actions import Actions, Children, Event, Expansion, Obje
 from t9ksched.workloads.activity import STATUS_FIELD, WRITTEN_EVERY, Use, idle_times, tell
 from t9ksched.workloads.answers import Question
 from t9ksched.workloads.conditions import Conditions
+from t9ksched.workloads.fields import Field
 from t9ksched.workloads.jobspec import RestartPolicy
 from t9ksched.workloads.parts import COMPONENT_LABEL, OWNER_NAME_LABEL, Owner
 from t9ksched.workloads.replica import Allowance, Record, judge
@@ -115,6 +116,13 @@ def _look_again(wait: float | None, status: Object) -> float | None:
         return wait
     soon = WRITTEN_EVERY.total_seconds()
     return soon if wait is None else min(wait, soon)
+
+
+def withdraw(obj: Mapping[str, Any], old: Object, conditions: Conditions, children: Children) -> Actions:
+    """One with faults may be suspended."""
+    if not Field(obj)["spec"]["suspend"].flag():
+        return Actions()
+    return suspend_faulty(old, conditions, children)
 
 
 def suspend_faulty(old: Object, conditions: Conditions, children: Children) -> Actions:

@@ -10,16 +10,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from t9ksched.workloads.actions import Actions, Children, Expansion, Object
+from t9ksched.workloads.actions import Expansion, Object
 from t9ksched.workloads.activity import Use
-from t9ksched.workloads.conditions import Conditions
 from t9ksched.workloads.controller import Controller
 from t9ksched.workloads.fields import Field
 from t9ksched.workloads.jobspec import check_pod_names
 from t9ksched.workloads.launcher import LAUNCHER_RESOURCES
 from t9ksched.workloads.parts import Owner
 from t9ksched.workloads.podspec import read_pod_spec
-from t9ksched.workloads.server import Server, hash_of, placed, reconcile, suspend_faulty
+from t9ksched.workloads.server import Server, hash_of, placed, reconcile, withdraw
 from t9ksched.workloads.shape import Template
 
 PREFIX: Final = "managed-explorer-"
@@ -116,13 +115,6 @@ def _server(obj: Mapping[str, Any], owner: Owner) -> Server:
         mark=TEMPLATE_HASH_ANNOTATION,
         use=Use("its programs listen in the pod alone, where nothing asks them, and nothing before it reports it"),
     )
-
-
-def withdraw(obj: Mapping[str, Any], old: Object, conditions: Conditions, children: Children) -> Actions:
-    """One with faults may be suspended."""
-    if not Field(obj)["spec"]["suspend"].flag():
-        return Actions()
-    return suspend_faulty(old, conditions, children)
 
 
 CONTROLLER: Final = Controller(
