@@ -192,10 +192,11 @@ class Controllers:
             if uid_of(found) != uid_of(obj):
                 self._owned.on_delete(obj)
 
-    def _children(self, uid: str) -> Children:
-        """What a workload owns, and what is known of its use."""
-        owned = self._owned.of(uid)
-        return owned if self._watcher is None else replace(owned, activity=self._watcher.of(uid))
+    def _children(self, key: Key, uid: str) -> Children:
+        """What a workload owns, what is known of its use, and what it may name."""
+        activity = None if self._watcher is None else self._watcher.of(uid)
+        named = self._runtimes.of(key.namespace) if key.kind == _SERVICES else ()
+        return replace(self._owned.of(uid), activity=activity, named=named)
 
     async def _look(self, key: Key) -> float:
         """One look at one workload; returns the seconds that deciding took.
@@ -209,10 +210,7 @@ class Controllers:
         began = thought = time.perf_counter()
         outcome = meters.DONE
         try:
-            children = self._children(uid_of(obj))
-            if key.kind == _SERVICES:
-                children = replace(children, named=self._runtimes.of(key.namespace))
-            actions = reconcile(obj, children, self._clock())
+            actions = reconcile(obj, self._children(key, uid_of(obj)), self._clock())
             thought = time.perf_counter()
             await self._executor.carry_out(obj, actions)
         except Stale as reason:

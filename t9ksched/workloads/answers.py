@@ -35,17 +35,14 @@ def read_jupyter(status: Any, kernels: Any, terminals: Any) -> Activity:
     """The answers of Jupyter's `api/status`, `api/kernels` and `api/terminals`."""
     if not isinstance(status, Mapping) or not isinstance(kernels, list):
         return Activity(reason="NotJupyter", message="what answers at its address does not speak as Jupyter does")
-    parts = [each for each in (*kernels, *(terminals if isinstance(terminals, list) else ())) if _is_part(each)]
+    listed = (*kernels, *(terminals if isinstance(terminals, list) else ()))
+    parts = [each for each in listed if isinstance(each, Mapping)]
     busy = sum(1 for each in parts if each.get("execution_state") == "busy")
     times = [moment(each.get("last_activity")) for each in (status, *parts)]
     last = max((time for time in times if time is not None), default=None)
     if last is None and not busy:
         return Activity(reason="NotJupyter", message="Jupyter does not say when it was last used")
     return Activity(last, f"{busy} of its kernels {'works' if busy == 1 else 'work'}" if busy else "")
-
-
-def _is_part(entry: Any) -> bool:
-    return isinstance(entry, Mapping)
 
 
 def moment(text: Any) -> datetime | None:

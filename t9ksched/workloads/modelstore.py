@@ -6,14 +6,15 @@ The credentials are a Secret with the key `.s3cfg`, a configuration of s3cmd; no
 
 import posixpath
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from t9ksched.workloads import phase
 from t9ksched.workloads.actions import Object, name_of
 from t9ksched.workloads.conditions import Conditions
 from t9ksched.workloads.fields import Field
+from t9ksched.workloads.sshgang import native_resources
 
 MODEL_PATH: Final = "/var/lib/t9k/model"
 """Where the model is in the containers unless the user says otherwise."""
@@ -112,7 +113,7 @@ def with_model(spec: Object, store: ModelStore, only: str = "") -> None:
             "name": DOWNLOADER,
             "image": store.image,
             "command": copy,
-            "resources": _small(spec["containers"][0].get("resources") or {}),
+            "resources": native_resources(spec["containers"][0]),
             "terminationMessagePolicy": "FallbackToLogsOnError",
             "volumeMounts": [mount, keys],
         }
@@ -121,14 +122,6 @@ def with_model(spec: Object, store: ModelStore, only: str = "") -> None:
     named = [each for each in spec["containers"] if each.get("name") == only]
     for container in named or spec["containers"]:
         container["volumeMounts"] = [*(container.get("volumeMounts") or ()), mount]
-
-
-def _small(resources: Mapping[str, Any]) -> Object:
-    return {
-        key: {name: amount for name, amount in amounts.items() if name in ("cpu", "memory")}
-        for key, amounts in resources.items()
-        if isinstance(amounts, Mapping)
-    }
 
 
 def tell(store: ModelStore, pods: Sequence[Object], conditions: Conditions) -> None:

@@ -123,7 +123,7 @@ def _same(wanted: Object, group: Object, field: str) -> bool:
 
 
 def emptied(children: Children) -> Actions:
-    """End all pods of a workload whose spec has faults."""
+    """End all pods of a workload."""
     there = [each for each in children.companions if each["kind"] == KIND and each["spec"].get("replicas") != 0]
     return Actions(update=tuple({**each, "spec": {**each["spec"], "replicas": 0}} for each in there))
 

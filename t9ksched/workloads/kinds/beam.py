@@ -101,7 +101,7 @@ def _flink(root: Field, cluster: Field, part: Field, role: str, count: int, prop
     asked = generated_template(part, word, part["resources"], role, count)
     image = cluster["image"]
     host = f"{root['metadata']['name'].text()}-{MANAGER}"
-    lines = {"jobmanager.rpc.address": host, "jobmanager.rpc.port": str(PORTS["rpc"]), "blob.server.port": "6124"}
+    lines = {"jobmanager.rpc.address": host, "jobmanager.rpc.port": PORTS["rpc"], "blob.server.port": PORTS["blob"]}
     text = "\n".join(f"{key}: {value}" for key, value in {**lines, **properties}.items())
     env = [{"name": "JOB_MANAGER_RPC_ADDRESS", "value": host}, {"name": "FLINK_PROPERTIES", "value": text}]
     container: Object = {

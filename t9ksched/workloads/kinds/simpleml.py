@@ -6,7 +6,7 @@ pauses it.
 
 import copy
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
 
@@ -141,9 +141,7 @@ def withdraw(obj: Mapping[str, Any], old: Object, conditions: Conditions, childr
     if not replicas.present or replicas.whole(1):
         return Actions()
     conditions.set("Ready", False, "Paused", "it has no replicas")
-    status = {**old, "phase": "Paused"}
-    gone = served.emptied(children)
-    return Actions(status, update=gone.update)
+    return replace(served.emptied(children), status={**old, "phase": "Paused"})
 
 
 CONTROLLER: Final = Controller(

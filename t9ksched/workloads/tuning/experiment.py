@@ -161,7 +161,7 @@ def _seen(trial: Trial, job: Object | None, stamp: str) -> Trial:
             return replace(ended, phase="Succeeded", value=value)
         return replace(ended, phase="Failed", message="it ended well and reported no result")
     if shown == "Failed":
-        return replace(ended, phase="Failed", message=_message(status, "Failed"))
+        return replace(ended, phase="Failed", message=_failure(status))
     if shown == "Paused" and (why := _limit(status)):
         return replace(ended, phase="Failed", message=why)
     return replace(trial, phase="Pending")
@@ -180,11 +180,11 @@ def _last_words(job: Mapping[str, Any]) -> float | None:
     return next((each for each in said if each is not None), None)
 
 
-def _message(status: Mapping[str, Any], kind: str) -> str:
-    found = (
-        each for each in status.get("conditions") or () if (each.get("type"), each.get("status")) == (kind, "True")
-    )
-    return next((str(each.get("message") or each.get("reason") or "") for each in found), "")
+def _failure(status: Mapping[str, Any]) -> str:
+    for each in status.get("conditions") or ():
+        if (each.get("type"), each.get("status")) == ("Failed", "True"):
+            return str(each.get("message") or each.get("reason") or "")
+    return ""
 
 
 def _limit(status: Mapping[str, Any]) -> str:

@@ -4,7 +4,7 @@ Names and arguments are those of NNI. What is not run here is refused by name, w
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
 from t9ksched.workloads.fields import Field
@@ -60,8 +60,7 @@ class _Arguments:
     """The `classArgs` of an algorithm: a JSON object as text, or a mapping."""
 
     at: Field
-    known: frozenset[str]
-    values: Mapping[str, Any] = field(default_factory=dict)
+    values: Mapping[str, Any]
 
     @classmethod
     def read(cls, at: Field, name: str) -> "_Arguments":
@@ -73,7 +72,7 @@ class _Arguments:
         for key in values:
             if key not in known:
                 at.fault(f"{str(key)[:63]!r} is no argument of {name}: these are {', '.join(sorted(known))}")
-        return cls(at, known, values)
+        return cls(at, values)
 
     def maximize(self, default: bool = True) -> bool:
         word = self.values.get(_MODE, "maximize" if default else "minimize")
