@@ -21,6 +21,7 @@ async def run(process: "asyncssh.SSHServerProcess[bytes]") -> None:
     code = await running.wait()
     await process.stdout.drain()
     process.exit(code if code >= 0 else 128 - code)
+    await process.wait_closed()
 
 
 async def serve(words: list[str]) -> None:

@@ -116,7 +116,7 @@ def test_deepspeed_reaches_all_workers_itself_included(here: Up, programs: Path,
 
 
 def started(text: str) -> list[str]:
-    """What the processes wrote: beside it stand the refusals that ssh tells of while worker 0 waits for the sshd of a
-    worker, its own among them.
+    """What the processes wrote: beside it stands what ssh says while worker 0 waits for the sshd of a worker, its own
+    among them.
     """
     return [line for line in text.splitlines() if line.startswith("started on ")]
