@@ -20,8 +20,9 @@ from t9ksched.store.tables import change_log, revision_counter
 
 POLL_SECONDS = 0.75
 """So that a change without a notification is seen within a second."""
-AGAIN_SECONDS = 0.2
-"""Seconds between two looks: a scheduler at work writes many times a second, and is woken by each."""
+AGAIN_SECONDS = 0.05
+"""Seconds between two looks: a scheduler at work writes a hundred times a second, and is woken by each. What an
+administrator said a moment ago must hold for the next job all the same."""
 _CHANNEL = "t9ksched_changes"
 NOTIFY = f"NOTIFY {_CHANNEL}"
 """Wakes the readers on PostgreSQL when the transaction that says it is committed."""
