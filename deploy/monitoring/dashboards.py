@@ -53,7 +53,11 @@ OPERATOR: Final = Board(
         (
             "Now",
             [
-                Panel("Leading", [("sum(t9ksched_leading)", "leaders")], number=True),
+                Panel(
+                    "Leading",
+                    [("sum(t9ksched_leading)", "schedulers"), ("sum(t9ksched_controller_leading)", "controllers")],
+                    number=True,
+                ),
                 Panel("Gangs that wait", [("sum(t9ksched_gangs_waiting)", "waiting")], number=True),
                 Panel("Database away", [("max(t9ksched_database_away)", "away")], number=True),
                 Panel("Stopped", [("max by (what) (t9ksched_stopped)", "{{what}}")], number=True),
@@ -135,6 +139,34 @@ OPERATOR: Final = Board(
                     "s",
                 ),
                 Panel("Open streams", [("sum by (what) (t9ksched_api_streams)", "{{what}}")]),
+            ],
+        ),
+        (
+            "Controllers",
+            [
+                Panel(
+                    "Looks at workloads, by how they ended",
+                    [
+                        (
+                            "sum by (outcome) (rate(t9ksched_controller_reconciles_total[5m]))",
+                            "{{outcome}}",
+                        )
+                    ],
+                    "ops",
+                ),
+                Panel("Duration of looks", _quantiles("t9ksched_controller_reconcile_duration_seconds"), "s"),
+                Panel(
+                    "Workloads that wait for a look",
+                    [
+                        ("sum(t9ksched_controller_queue_depth)", "waiting"),
+                        ("sum(t9ksched_controller_retrying_workloads)", "repeated"),
+                    ],
+                ),
+                Panel(
+                    "Workloads by kind",
+                    [("sum by (kind) (t9ksched_controller_workloads)", "{{kind}}")],
+                    stacked=True,
+                ),
             ],
         ),
     ],

@@ -1,5 +1,6 @@
 """What the routers work with, given to the app once at its making."""
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Annotated
@@ -37,6 +38,8 @@ class Services:
     notify: Allowed = ONLY_PUBLIC
     exec_allowed: bool = False
     """Whether commands are run in pods of jobs."""
+    metrics_beside: Callable[[bool], Awaitable[bytes]] | None = None
+    """The metrics page of what else works in this process, by whether it is OpenMetrics."""
 
     @cached_property
     def limiter(self) -> ConcurrencyLimiter:

@@ -65,8 +65,10 @@ def controllers_of(
     return Controllers(client, make=make, ask=ask, ask_seconds=seconds)
 
 
-def services_of(settings: Settings, store: Store, client: ClusterPort, leader: HttpLeader) -> Services:
-    """What REST works with."""
+def services_of(
+    settings: Settings, store: Store, client: ClusterPort, leader: HttpLeader, controllers: Controllers | None = None
+) -> Services:
+    """What REST works with; `controllers` are those of the same process."""
     limits = Limits(
         settings.max_objects_per_request,
         settings.max_requests_per_minute,
@@ -83,6 +85,7 @@ def services_of(settings: Settings, store: Store, client: ClusterPort, leader: H
         settings.max_requests_at_once,
         notify,
         settings.rest_exec,
+        controllers.metrics if controllers is not None else None,
     )
 
 

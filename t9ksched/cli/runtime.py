@@ -181,7 +181,7 @@ async def _start(plan: Plan, stack: AsyncExitStack) -> Running:
     if controllers is not None:
         stack.push_async_callback(_stop, parts.create_task(controllers.run(), name="controllers"))
     leader = await stack.enter_async_context(HttpLeader(store.instances, secret))
-    services = services_of(settings, store, client, leader)
+    services = services_of(settings, store, client, leader, controllers)
     if not plan.observe:
         await stack.enter_async_context(recovering(services))
     await stack.enter_async_context(Server(create_app(services, at_once=False), listener, limits_of(settings)))

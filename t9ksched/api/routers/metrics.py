@@ -32,7 +32,7 @@ _TEXT: Final[dict[str, object]] = {"schema": {"type": "string"}}
 )
 async def metrics(request: Request, services: Given, _: User) -> Response:
     page, media_type = await services.leader.metrics(request.headers.get("accept", ""))
-    page = _with_own(page, services, openmetrics="openmetrics" in media_type)
+    page = await _with_own(page, services, openmetrics="openmetrics" in media_type)
     return Response(page, headers={"Content-Type": media_type, "Vary": "Accept"})
 
 
@@ -41,12 +41,12 @@ async def page_of(services: Services, openmetrics: bool) -> bytes:
     try:
         page, media_type = await services.leader.metrics("application/openmetrics-text" if openmetrics else "")
     except Problem:
-        return _with_own(_END if openmetrics else b"", services, openmetrics=openmetrics)
-    return _with_own(page, services, openmetrics="openmetrics" in media_type)
+        return await _with_own(_END if openmetrics else b"", services, openmetrics=openmetrics)
+    return await _with_own(page, services, openmetrics="openmetrics" in media_type)
 
 
-def _with_own(page: bytes, services: Services, *, openmetrics: bool) -> bytes:
-    """The leader's page, and on it what this process counted."""
+async def _with_own(page: bytes, services: Services, *, openmetrics: bool) -> bytes:
+    """The leader's page, and on it what this process counted, REST and what else works in it."""
     counted = services.limiter.refused
     refused = {state.value: counted[state] for state in (State.SHARE, State.FULL, State.LATE)}
     streams = {
@@ -56,4 +56,5 @@ def _with_own(page: bytes, services: Services, *, openmetrics: bool) -> bytes:
     }
     lines = services.meters.lines(refused, streams, openmetrics=openmetrics)
     own = "".join(f"{line}\n" for line in lines).encode()
-    return page.removesuffix(_END) + own + (_END if openmetrics else b"")
+    beside = b"" if services.metrics_beside is None else await services.metrics_beside(openmetrics)
+    return page.removesuffix(_END) + own + beside.removesuffix(_END) + (_END if openmetrics else b"")
