@@ -28,7 +28,8 @@ beyond is left out of a gauge, or counted under `(other)`, and `t9ksched_metric_
 many as the cluster has nodes, times the resources that are asked for there. A page costs the nodes that changed since
 the last one; it walks over no pods of others, and other work of the process goes on while it is written.
 
-There are no families for guaranteed and lent quota, because queues neither guarantee nor lend. Plans that were kept are
+There are no families for guaranteed and lent quota, because queues neither guarantee nor lend: their share is what they
+hold of their quota (`t9ksched_queue_share_ratio`). Plans that were kept are
 `t9ksched_forecast_started_by_latest_total{basis="plan"}`.
 
 ## The leading scheduler
@@ -45,7 +46,8 @@ CONTROLLERS_HEAD: Final = """
 ## The leading controllers
 
 Each process of the controllers serves `/metrics` on the port of its probes, as deployed 8091, without a token. The one
-that leads has all of these, one that waits `t9ksched_controller_leading` alone.
+that leads has all of these, one that waits `t9ksched_controller_leading` alone. `t9ksched up`, one process, has
+them on the page of REST, which then has every family there is.
 
 """
 

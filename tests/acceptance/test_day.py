@@ -1,11 +1,19 @@
 """A user's day and an administrator's, by the commands they would type."""
 
 import json
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from urllib.request import Request, urlopen
 
 import pytest
+from prometheus_client import Metric
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics
+from prometheus_client.parser import text_string_to_metric_families as text
 
+from t9ksched.api import meters as rest
+from t9ksched.controller import meters as controllers
 from t9ksched.model.names import GPU_INDEX_PREFIX
+from t9ksched.scheduler.report import families
 from tests.acceptance.conftest import EXAMPLES, Up, until
 
 EXAMPLE_JOBS = [
@@ -151,3 +159,14 @@ def _pod(name: str, gpus: int, selector: dict[str, str]) -> dict[str, object]:
             "containers": [{"name": "main", "image": "busybox", "resources": {"limits": {"nvidia.com/gpu": gpus}}}],
         },
     }
+
+
+@pytest.mark.parametrize(("accept", "parse"), [("text/plain", text), ("application/openmetrics-text", openmetrics)])
+def test_one_page_has_the_metrics_of_all_roles(up: Up, accept: str, parse: Callable[[str], Iterable[Metric]]) -> None:
+    headers = {"Authorization": f"Bearer {up.token}", "Accept": accept}
+    with urlopen(Request(f"{up.server}/metrics", headers=headers), timeout=60) as answer:
+        found = {family.name: family for family in parse(answer.read().decode())}
+    every = (*families.FAMILIES, *rest.FAMILIES, *controllers.FAMILIES)
+    assert found.keys() == {family.name.removesuffix("_total") for family in every}
+    for name in ("t9ksched_leading", "t9ksched_controller_leading"):
+        assert [one.value for one in found[name].samples] == [1]

@@ -37,6 +37,7 @@ WAITS = 't9ksched_queue_waiting_gangs{queue="q",reason="InsufficientResources"}'
 FREE = 't9ksched_cards{resource="nvidia.com/gpu",model="A100",state="free"}'
 BOUND = 't9ksched_binds_total{outcome="bound"}'
 PLANNED, KEPT = (f't9ksched_forecast_{one}_total{{basis="plan"}}' for one in ("jobs", "started_by_latest"))
+LOOKS = 't9ksched_controller_reconciles_total{kind="Notebook"'
 SHARE = 't9ksched_queue_share_ratio{queue="q"}'
 
 CASES: dict[str, Case] = {
@@ -152,5 +153,24 @@ CASES: dict[str, Case] = {
         20,
         {'t9ksched_notifications_total{outcome="dropped"}': "0+1x30"},
         {'t9ksched_notifications_total{outcome="failed"}': "0+1x30"},
+    ),
+    "T9kschedNoController": Case(
+        5,
+        {'t9ksched_controller_leading{pod="a"}': "0x20", 't9ksched_controller_leading{pod="b"}': "0x20"},
+        {'t9ksched_controller_leading{pod="a"}': "1x20", 't9ksched_controller_leading{pod="b"}': "0x20"},
+    ),
+    "T9kschedTwoControllers": Case(
+        5,
+        {'t9ksched_controller_leading{pod="a"}': "1x20", 't9ksched_controller_leading{pod="b"}': "1x20"},
+        {'t9ksched_controller_leading{pod="a"}': "1x20", 't9ksched_controller_leading{pod="b"}': "0x20"},
+    ),
+    "T9kschedControllerErrors": Case(
+        40,
+        {f'{LOOKS},outcome="refused"}}': "0+1x60", f'{LOOKS},outcome="done"}}': "0+99x60"},
+        {f'{LOOKS},outcome="refused"}}': "50x60", f'{LOOKS},outcome="stale"}}': "0+99x60"},
+        {"kind": "Notebook", "outcome": "refused"},
+    ),
+    "T9kschedControllersBehind": Case(
+        40, {"t9ksched_controller_queue_depth": "400x60"}, {"t9ksched_controller_queue_depth": "30x60"}
     ),
 }

@@ -11,12 +11,14 @@ import pytest
 import yaml
 
 from t9ksched.api import meters as rest
+from t9ksched.controller import meters as controllers
 from t9ksched.scheduler.report import families
 from tests import promql
 from tests.unit.monitoring.test_rules import known_names
 
 FOLDER = Path(__file__).parents[3] / "deploy/monitoring"
-LABELS = {label for one in (*families.FAMILIES, *rest.FAMILIES) for label in one.labels} | {"le"}
+ALL = (*families.FAMILIES, *rest.FAMILIES, *controllers.FAMILIES)
+LABELS = {label for one in ALL for label in one.labels} | {"le"}
 
 
 def code() -> ModuleType:
@@ -83,11 +85,11 @@ def test_the_manifests_name_what_exists() -> None:
     assert monitor["selector"]["matchLabels"].items() <= service["metadata"]["labels"].items()
     assert {one["port"] for one in monitor["endpoints"]} == {one["name"] for one in service["spec"]["ports"]}
     api = next(one for one in yaml.safe_load_all((base / "api.yaml").read_text()) if one["kind"] == "Deployment")
-    pods, controllers = (one["spec"] for one in yaml.safe_load_all((FOLDER / "podmonitor.yaml").read_text()))
+    pods, controller_pods = (one["spec"] for one in yaml.safe_load_all((FOLDER / "podmonitor.yaml").read_text()))
     deployment = next(yaml.safe_load_all((base / "controller.yaml").read_text()))["spec"]["template"]
-    assert controllers["selector"]["matchLabels"].items() <= deployment["metadata"]["labels"].items()
+    assert controller_pods["selector"]["matchLabels"].items() <= deployment["metadata"]["labels"].items()
     (served,) = deployment["spec"]["containers"][0]["ports"]
-    assert controllers["podMetricsEndpoints"][0]["port"] == served["name"]
+    assert controller_pods["podMetricsEndpoints"][0]["port"] == served["name"]
     assert deployment["metadata"]["annotations"]["prometheus.io/port"] == str(served["containerPort"])
     template = api["spec"]["template"]
     assert pods["selector"]["matchLabels"].items() <= template["metadata"]["labels"].items()
@@ -99,4 +101,4 @@ def test_the_manifests_name_what_exists() -> None:
     assert env["T9KSCHED_HEALTH_HOST"] == "0.0.0.0"
     kept = re.compile(endpoint["metricRelabelings"][0]["regex"])
     assert all(kept.fullmatch(one.name) for one in rest.FAMILIES)
-    assert not any(kept.fullmatch(one.name) for one in families.FAMILIES)
+    assert not any(kept.fullmatch(one.name) for one in (*families.FAMILIES, *controllers.FAMILIES))
