@@ -42,8 +42,9 @@ def parse_network(text: str) -> Network:
 def _public(address: Ip) -> bool:
     odd = address.is_multicast or address.is_reserved or address.is_unspecified or address in _HOST_OF_CLOUD
     scoped = isinstance(address, IPv6Address) and address.scope_id is not None
-    translated = isinstance(address, IPv6Address) and _embedded(address) is not None
-    # NAT64 addresses are reserved by some releases of Python and public by others; what they lead to is judged beside.
+    translated = isinstance(address, IPv6Address) and (address.sixtofour or _embedded(address)) is not None
+    # Addresses of NAT64 are reserved and those of 6to4 private in some releases of Python, and public in others; what
+    # they lead to is judged beside.
     return not scoped and (translated or (address.is_global and not odd))
 
 

@@ -7,7 +7,7 @@ libraries of today, which are those of its lock file or newer.
 import io
 import subprocess
 import sys
-import tarfile
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -20,14 +20,26 @@ REVISION = "0033"
 
 def previous(folder: Path) -> Path:
     """The tree of that commit, in a folder of its own; skips where the history is not at hand."""
-    command = ["git", "-C", str(ROOT), "archive", COMMIT, "t9ksched", "api", "migrations", "deploy", "examples"]
+    command = [
+        "git",
+        "-C",
+        str(ROOT),
+        "archive",
+        "--format=zip",
+        COMMIT,
+        "t9ksched",
+        "api",
+        "migrations",
+        "deploy",
+        "examples",
+    ]
     try:
         done = subprocess.run([*command, "pyproject.toml"], capture_output=True, check=True)
     except (OSError, subprocess.CalledProcessError) as error:
         pytest.skip(f"the history of the repository is not at hand ({error}), so there is no earlier program")
     tree = folder / "previous"
-    with tarfile.open(fileobj=io.BytesIO(done.stdout)) as archive:
-        archive.extractall(tree, filter="data")
+    with zipfile.ZipFile(io.BytesIO(done.stdout)) as archive:
+        archive.extractall(tree)
     return tree
 
 
