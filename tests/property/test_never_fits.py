@@ -24,6 +24,7 @@ from t9ksched.model.podrules import parse_rules
 from t9ksched.model.reasons import Code
 from t9ksched.model.taints import Taint
 from tests.builders import GPU, gang, node, pod_class, queue, running, table, view
+from tests.examples import part
 
 HOST = "kubernetes.io/hostname"
 AWAY: tuple[dict[str, Any], ...] = (
@@ -160,9 +161,9 @@ def check(seeds: range) -> Counter[str]:
 
 
 def test_what_can_never_fit_does_not_fit_the_emptied_cluster() -> None:
-    counts = check(range(400))
-    assert counts["never"] > 200
-    assert counts["fits"] > 100
+    counts = check(range(part(400)))
+    assert counts["never"] > part(200)
+    assert counts["fits"] > part(100)
     assert counts["not told"] < counts["never"] // 20
 
 

@@ -20,6 +20,7 @@ from t9ksched.model.podclass import PodClass
 from t9ksched.model.queue import Ordering
 from t9ksched.model.reservation import Reservation, ReservationKind
 from tests.builders import GPU, gang, node, pod_class, queue, table, view
+from tests.examples import part
 
 HOUR = 3_600_000_000_000
 CYCLES = 30
@@ -191,7 +192,7 @@ def replace_topology(one: Gang, topology: str) -> Gang:
 @pytest.mark.parametrize("first", range(0, 60, 20))
 def test_what_is_told_again_is_what_a_fresh_planner_tells(first: int) -> None:
     told = 0
-    for seed in range(first, first + 20):
+    for seed in range(first, first + part(20)):
         history = History(random.Random(seed))
         for _ in range(4):
             history._come()
@@ -199,7 +200,7 @@ def test_what_is_told_again_is_what_a_fresh_planner_tells(first: int) -> None:
             history.step()
             history.cycle()
         told += history.memory.failures.spared
-    assert told > 20 * CYCLES, "most of what waits is told from memory"
+    assert told > part(20) * CYCLES, "most of what waits is told from memory"
 
 
 @pytest.mark.parametrize("seed", range(10))
