@@ -44,11 +44,12 @@ native: $(READY)  ## compile the engine's native kernel, if need be with a compi
 soak: $(READY)  ## the long tests
 	@T9KSCHED_EXAMPLES=5 $(BIN)/python -m pytest -m "soak or hypothesis"
 
-reference: $(READY)  ## write docs/reference/ anew: commands, REST and metrics from the code itself
+reference: $(READY)  ## write docs/reference/ and deploy/crds anew: commands, REST, metrics and kinds from their sources
 	@$(BIN)/python -m t9ksched.cli.reference > docs/reference/cli.md
 	@$(BIN)/python -m t9ksched.cli.settingsreference > docs/reference/settings.md
 	@$(BIN)/python -m t9ksched.api.reference > docs/reference/rest.md
 	@$(BIN)/python -m t9ksched.cli.metricsreference > docs/reference/metrics.md
+	@$(BIN)/python deploy/schemas/definitions.py
 	@$(BIN)/python -m t9ksched.cli.kindsreference docs/reference/workloads.md
 	@$(BIN)/python -m t9ksched.kube.setup.foreign_rights deploy/foreign
 	@$(BIN)/python -m t9ksched.cli.foreignreference > docs/reference/foreign-jobs.md

@@ -133,6 +133,7 @@ CHANGES: Final[Mapping[str, tuple[Change, ...]]] = {
                 "workspaces",
                 "serviceAccountName",
                 "timeout",
+                "depth",
             )
         ),
     ),

@@ -1,6 +1,6 @@
 """The table of kinds: one row for each kind of object that asks for pods.
 
-A new kind is a file in `kinds/`, a row here, and its definition in `deploy/crds`: REST, the command line, the
+A new kind is a file in `kinds/`, a row here, and its definition in `deploy/schemas`: REST, the command line, the
 scheduler, the controllers and the rights of each follow the table.
 
 Kinds with a scheduler block carry `{t9kScheduler: {queue, priority}}` at `block`; Kubernetes' own kinds carry labels

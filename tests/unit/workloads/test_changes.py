@@ -76,6 +76,8 @@ def sample(schema: Object, number: int) -> Any:
         return schema["enum"][number % len(schema["enum"])]
     if schema.get("properties"):
         return {key: sample(inner, number) for key, inner in schema["properties"].items()}
+    if schema.get("additionalProperties"):
+        return {"k": sample(schema["additionalProperties"], number)}
     kind = schema.get("type")
     if kind == "array":
         return [sample(schema["items"], number)]
