@@ -1,20 +1,26 @@
 """Fields, labels and annotations that nothing reads, which are most often misspelt: warned about, never refused.
 
-A field is judged by the schema of its kind, as its CustomResourceDefinition gives it. Where the schema closes an
-object, every unknown field is reported; where it leaves one open, only fields that resemble a known one, because others
-may be meant for another program. Labels and annotations are judged within our own domain, and those of `also_read`.
+A field is judged by the schema of its kind, as its CustomResourceDefinition gives it, and within a pod template by the
+fields that Kubernetes has. Each unknown one is told, with the known name beside it that is most alike, or with the one
+other place where the kind has a field of that name. What a schema leaves free, such as labels, is not judged. Labels
+and annotations are judged within our own domain, and those of `also_read`.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from t9ksched.admission.oddities import nearest
+from t9ksched.admission.podfields import POD_SPEC
 from t9ksched.model import names
 from t9ksched.model.errors import FieldWarning, child
+from t9ksched.workloads.shape import Template
 
 Schema = Mapping[str, Any]
 
 _OPEN: Final = "x-kubernetes-preserve-unknown-fields"
+_COMPARED: Final = 100
+"""Unknown fields of an object that are compared with known ones: comparing takes long."""
 _METADATA: Final = (
     "annotations",
     "creationTimestamp",
@@ -70,14 +76,45 @@ def also_read(*annotations: str) -> None:
     _others.update(annotations)
 
 
+def misspelt(obj: Mapping[str, Any], schema: Schema, templates: Iterable[Template]) -> Iterator[FieldWarning]:
+    """Unknown fields of an object with that schema and these pod templates; its metadata is `misspelt_metadata`'s.
+
+    What stands in its status is not judged: nobody reads it from there.
+    """
+    written = [(each, *_at(obj, schema, each.path)) for each in templates]
+    # In older objects the fields of a pod's spec stand beside those of the kind.
+    judged = {child(each.path, name) for each, fields, _ in written for name in each.spec if name in fields}
+    for one in misspelt_fields({key: value for key, value in obj.items() if key != "status"}, schema):
+        if one.path not in judged:
+            yield one
+    for each, fields, known in written:
+        pod = {name: value for name, value in each.spec.items() if name in fields and name not in known}
+        yield from misspelt_fields(pod, POD_SPEC, each.path)
+
+
 def misspelt_fields(value: Any, schema: Schema, path: str = "") -> Iterator[FieldWarning]:
     """Fields of a value that its schema does not know, at any depth below it.
 
     `apiVersion`, `kind` and `metadata` of the object itself are `misspelt_metadata`'s.
     """
+    places: Mapping[str, str] | None = None
+    for number, (where, name, level) in enumerate(_unknown(value, schema, path)):
+        near = nearest(name, level["properties"]) if number < _COMPARED and "properties" in level else None
+        text = f"the field {name!r} is unknown and is ignored"
+        if level.get(_OPEN):
+            text = f"the field {name!r} is unknown, and nothing that t9ksched knows reads it"
+        places = _places(schema, path) if places is None else places
+        if there := places.get(name):
+            yield FieldWarning(where, f"{text}: it belongs at {there}", near)
+        else:
+            yield _warning(where, text, near)
+
+
+def _unknown(value: Any, schema: Schema, path: str) -> Iterator[tuple[str, str, Schema]]:
+    """Path and name of each unknown field, with the schema of the object that has it."""
     if isinstance(value, list):
         for index, one in enumerate(value):
-            yield from misspelt_fields(one, schema.get("items") or {}, f"{path}[{index}]")
+            yield from _unknown(one, schema.get("items") or {}, f"{path}[{index}]")
         return
     properties, others = schema.get("properties") or {}, schema.get("additionalProperties")
     if not isinstance(value, Mapping) or not (properties or isinstance(others, Mapping)):
@@ -85,13 +122,40 @@ def misspelt_fields(value: Any, schema: Schema, path: str = "") -> Iterator[Fiel
     for name, inner in value.items():
         where = child(path, str(name))
         if name in properties:
-            yield from misspelt_fields(inner, properties[name], where)
+            yield from _unknown(inner, properties[name], where)
         elif isinstance(others, Mapping):
-            yield from misspelt_fields(inner, others, where)
+            yield from _unknown(inner, others, where)
+        elif not others:
+            yield where, str(name), schema
+
+
+def _places(schema: Schema, path: str) -> dict[str, str]:
+    """By name the only place where a schema has a field of that name; empty for a name with several."""
+    found: dict[str, str] = {}
+    below = [(path, schema)]
+    while below:
+        at, level = below.pop()
+        for name, inner in (level.get("properties") or {}).items():
+            where = child(at, name)
+            found[name] = "" if name in found else where
+            below.append((where, inner))
+        for key, mark in (("items", "[]"), ("additionalProperties", ".*")):
+            if isinstance(level.get(key), Mapping):
+                below.append((at + mark, level[key]))
+    return found
+
+
+def _at(obj: Mapping[str, Any], schema: Schema, path: str) -> tuple[Mapping[str, Any], Mapping[str, Schema]]:
+    """The fields that an object and its schema have at a path such as `spec.items[0].template`."""
+    value: Any = obj
+    for key, index in re.findall(r"([^.\[\]]+)|\[(\d+)\]", path):
+        if key:
+            value = value.get(key) if isinstance(value, Mapping) else None
+            schema = (schema.get("properties") or {}).get(key) or {}
         else:
-            near = nearest(str(name), properties)
-            if near is not None or not (others or schema.get(_OPEN)):
-                yield _warning(where, f"the field {name!r} is unknown and is ignored", near)
+            value = value[int(index)] if isinstance(value, list) and int(index) < len(value) else None
+            schema = schema.get("items") or {}
+    return value if isinstance(value, Mapping) else {}, schema.get("properties") or {}
 
 
 def misspelt_metadata(metadata: Any, path: str) -> Iterator[FieldWarning]:

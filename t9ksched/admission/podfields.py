@@ -2,8 +2,8 @@
 misspelt ones are told, values of a wrong type refused.
 
 `podfields.txt` names each type of the API below these specs with its fields. It is an extract of the OpenAPI
-description that the official client was made from. Each level is open: a later API may have more fields, so only those
-are told that resemble one that is known.
+description that the official client was made from. Each level is open: a later API may have more fields, so an unknown
+one is told and never refused.
 """
 
 from collections.abc import Mapping
@@ -44,12 +44,16 @@ def _schemas(table: str) -> dict[str, dict[str, Any]]:
 
 _SCHEMAS: Final = _schemas(TABLE)
 POD_SPEC: Final[Mapping[str, Any]] = _SCHEMAS["PodSpec"]
+
+
+def _objects(spec: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The schema of objects with such a spec."""
+    properties = {"apiVersion": {}, "kind": {}, "metadata": {}, "spec": spec}
+    return {"type": "object", "x-kubernetes-preserve-unknown-fields": True, "properties": properties}
+
+
 NATIVE: Final[Mapping[str, Mapping[str, Any]]] = {
-    kind: {
-        "type": "object",
-        "x-kubernetes-preserve-unknown-fields": True,
-        "properties": {"spec": _SCHEMAS[f"{kind}Spec"]},
-    }
-    for kind in ("Deployment", "Job", "StatefulSet")
+    "Pod": _objects({}),
+    **{kind: _objects(_SCHEMAS[f"{kind}Spec"]) for kind in ("Deployment", "Job", "StatefulSet")},
 }
-"""Schemas of native kinds; what stands in their templates is judged with the pods."""
+"""Schemas of native kinds; what stands in pods and in templates of pods is judged by POD_SPEC."""

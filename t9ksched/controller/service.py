@@ -19,6 +19,7 @@ from t9ksched.controller.execute import Executor, NameTaken, NotMade, Record, St
 from t9ksched.controller.meters import ControllerMeters
 from t9ksched.controller.picture import Key, Named, Owned, Workloads
 from t9ksched.controller.sshkeys import SecretMaker
+from t9ksched.controller.unread import Unread
 from t9ksched.controller.workqueue import WorkQueue
 from t9ksched.kube import resources
 from t9ksched.kube.errors import ApiError, NotFound
@@ -104,6 +105,7 @@ class Controllers:
         self._client = client
         self._own_recorder = EventRecorder(client, COMPONENT) if recorder is None else None
         record: Record = (recorder or self._own_recorder or EventRecorder(client, COMPONENT)).record
+        self._unread = Unread(record)
         self._workloads = {res.kind: Workloads(res.kind, self.queue.add) for res in _KINDS}
         self._owned = Owned(tuple(self._workloads), self.queue.add)
         self._executor = Executor(
@@ -206,10 +208,12 @@ class Controllers:
         obj = self._workloads[key.kind].get(key)
         if obj is None or metadata(obj).get("deletionTimestamp"):
             self.queue.forget(key)
+            self._unread.forget(key)
             return 0.0
         began = thought = time.perf_counter()
         outcome = meters.DONE
         try:
+            self._unread.look(key, obj)
             actions = reconcile(obj, self._children(key, uid_of(obj)), self._clock())
             thought = time.perf_counter()
             await self._executor.carry_out(obj, actions)

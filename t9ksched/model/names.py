@@ -110,6 +110,7 @@ EVENT_LINKS_IGNORED: Final = "LinksIgnored"
 EVENT_CARDS_IGNORED: Final = "CardsIgnored"
 """What a node says of its cards, or of single ones, cannot be read or followed."""
 EVENT_EDIT_IGNORED: Final = "EditIgnored"
+EVENT_FIELDS_IGNORED: Final = "FieldsIgnored"
 
 
 def is_system_namespace(namespace: str) -> bool:

@@ -9,14 +9,11 @@ import asyncio
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
 from typing import Any, Final
 
-import yaml
-
-from t9ksched.admission.misspelt import misspelt_fields, misspelt_metadata
+from t9ksched.admission.misspelt import misspelt, misspelt_metadata
 from t9ksched.admission.oddities import Vocabulary, nearest, odd_pods, odd_queue
-from t9ksched.admission.podfields import NATIVE, POD_SPEC
+from t9ksched.admission.podfields import NATIVE
 from t9ksched.admission.signals import Annotated, vain_signals
 from t9ksched.api.auth import Caller
 from t9ksched.api.authorization import rules_of
@@ -25,13 +22,11 @@ from t9ksched.api.http.responses import Json
 from t9ksched.api.leader import LeaderAway
 from t9ksched.api.services import Services
 from t9ksched.api.submission.submission import Item, waits
-from t9ksched.model.api_resource import Resource
+from t9ksched.kube.setup.schemas import schema_of
 from t9ksched.model.errors import FieldWarning, child
 from t9ksched.model.names import AFTER_ANNOTATION, AFTER_CANCEL_ANNOTATION, RESERVATION_ANNOTATION
 from t9ksched.model.reservation_form import parse_reservation
-from t9ksched.packaged import folder
 from t9ksched.store.errors import StoreError
-from t9ksched.workloads.registry import KINDS
 
 _SHOWN: Final = 100
 """Characters of a name that are shown."""
@@ -75,7 +70,7 @@ async def about_jobs(services: Services, caller: Caller, items: Sequence[Item]) 
     for place, item in enumerate(items):
         if place % FEW == FEW - 1:
             await asyncio.sleep(0)
-        schema = await asyncio.to_thread(_schema, item.resource)  # the first look at a kind reads a file
+        schema = await asyncio.to_thread(schema_of, item.resource)  # the first look at a kind reads a file
         found += (replace(one, path=f"{item.prefix}{one.path}") for one in _misspelt(item, schema))
         if known is not None:
             for template in item.workload.templates:
@@ -145,24 +140,10 @@ def _metadata(item: Item) -> Iterator[tuple[str, Any]]:
             yield f"{template.path.removesuffix('spec')}metadata", template.metadata
 
 
-def _misspelt(item: Item, schema: Json) -> Iterator[FieldWarning]:
+def _misspelt(item: Item, schema: Mapping[str, Any]) -> Iterator[FieldWarning]:
     for path, metadata in _metadata(item):
         yield from misspelt_metadata(metadata, path)
-    yield from misspelt_fields(item.obj, schema or NATIVE.get(item.workload.kind, {}))
-    for template in item.workload.templates:
-        yield from misspelt_fields(template.spec, POD_SPEC, template.path)
-
-
-@lru_cache(maxsize=len(KINDS))
-def _schema(resource: Resource) -> Json:
-    """The schema of a kind that is defined here; of others, and without the files, one that judges nothing."""
-    try:
-        text = (folder("crds") / f"{resource}.yaml").read_bytes()
-    except OSError:
-        return {}
-    definition = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-    (version,) = (one for one in definition["spec"]["versions"] if one["name"] == resource.version)
-    return dict(version["schema"]["openAPIV3Schema"])
+    yield from misspelt(item.obj, schema or NATIVE.get(item.workload.kind, {}), item.workload.templates)
 
 
 async def _known(services: Services) -> Vocabulary | None:

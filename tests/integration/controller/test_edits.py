@@ -1,14 +1,16 @@
 """Edits of jobs over HTTP: what a job owns follows, or the server refuses the edit with the reason."""
 
 import copy
+import json
 from typing import Any
 
 import pytest
 
 from t9ksched.controller.service import Controllers
-from t9ksched.kube.errors import Unprocessable
+from t9ksched.kube.errors import BadRequest, Unprocessable
 from t9ksched.kube.resources import CONFIGMAPS, CRDS, PODGROUPS, PODS, SERVICES, of
 from t9ksched.kube.setup.crds import ensure, read
+from t9ksched.model.names import EVENT_FIELDS_IGNORED
 from t9ksched.packaged import folder
 from t9ksched.workloads.changes import CHANGES, When
 from tests.integration.controller.conftest import Cluster
@@ -166,6 +168,26 @@ async def test_the_server_refuses_what_the_table_says_with_the_field(world: Worl
             with pytest.raises(Unprocessable) as refused:
                 await cluster.patch(made, {"spec": nested(row.field, values(kind, row.field)[1])})
             assert [cause["field"] for cause in refused.value.causes] == [f"spec.{row.field}"]
+
+
+@pytest.mark.cluster
+async def test_unknown_fields_are_refused_where_the_definition_is_closed_and_told_elsewhere(
+    cluster: Cluster, controllers: Controllers
+) -> None:
+    wrong = pytorch()
+    wrong["spec"] |= {"bogusField": 1, "runPolicy": {"activeDeadline": 4}}
+    wrong["spec"]["replicaSpecs"][0]["replica"] = 2
+    path, body = PYTORCHTRAININGJOBS.path(cluster.namespace), json.dumps(wrong).encode()
+    with pytest.raises(BadRequest) as refused:
+        await cluster.client.request("POST", path, query={"fieldValidation": "Strict"}, body=body)
+    for field in ("spec.bogusField", "spec.runPolicy.activeDeadline", "spec.replicaSpecs[0].replica"):
+        assert f'unknown field "{field}"' in refused.value.message
+    told = pytorch()
+    told["spec"]["replicaSpecs"][0]["template"]["spec"]["containers"][0]["frobnicate"] = 1
+    made = await cluster.submit(told)
+    assert made["spec"]["replicaSpecs"][0]["template"]["spec"]["containers"][0]["frobnicate"] == 1, "kept as written"
+    event = await cluster.world.event(EVENT_FIELDS_IGNORED, "net")
+    assert event["message"].endswith(": spec.replicaSpecs[0].template.spec.containers[0].frobnicate")
 
 
 SETTLED = {"queue": "a100", "priority": 5}

@@ -1,4 +1,4 @@
-"""Unknown fields, labels and annotations are told with the nearest known one; what may be another's is left alone."""
+"""Unknown fields are told, with the nearest known one or where they belong; so are labels and annotations of ours."""
 
 from pathlib import Path
 from typing import Any
@@ -8,7 +8,11 @@ import yaml
 
 from t9ksched.admission import misspelt
 from t9ksched.admission.misspelt import also_read, misspelt_fields, misspelt_metadata
+from t9ksched.admission.podfields import NATIVE
+from t9ksched.kube.setup.schemas import schema_of
 from t9ksched.model import names
+from t9ksched.workloads.read import read
+from t9ksched.workloads.registry import KINDS
 
 OPEN = {"x-kubernetes-preserve-unknown-fields": True}
 SCHEMA = {
@@ -34,7 +38,8 @@ SCHEMA = {
     [
         ({"replicas": 1, "closed": {"queue": "q"}, "items": [{"type": "a"}], "free": {"x": {"y": 1}}}, []),
         ({"replica": 1}, [("spec.replica", "replicas")]),
-        ({"somethingElse": 1}, []),
+        ({"somethingElse": 1}, [("spec.somethingElse", None)]),
+        ({"free": {"x": 1}, "items": [{"own": 1}]}, [("spec.items[0].own", None)]),
         ({"closed": {"somethingElse": 1}}, [("spec.closed.somethingElse", None)]),
         ({"closed": {"queu": 1}}, [("spec.closed.queu", "queue")]),
         ({"items": [{"type": "a"}, {"typ": "b"}]}, [("spec.items[1].typ", "type")]),
@@ -48,6 +53,27 @@ def test_fields(spec: Any, told: list[tuple[str, str | None]]) -> None:
     found = list(misspelt_fields({"metadata": {"any": 1}, "spec": spec}, SCHEMA))
     assert [(one.path, one.nearest) for one in found] == told
     assert list(misspelt_fields({"spec": spec}, {})) == [], "without a schema nothing is known"
+
+
+def test_a_field_in_the_wrong_place_is_told_where_it_belongs() -> None:
+    (one,) = misspelt_fields({"spec": {"queue": "q"}}, SCHEMA)
+    assert (one.path, one.nearest) == ("spec.queue", None)
+    assert one.message.endswith(": it belongs at spec.closed.queue")
+    (deeper,) = misspelt_fields({"spec": {"closed": {"type": "a"}}}, SCHEMA)
+    assert deeper.message.endswith(": it belongs at spec.items[].type")
+    (sized,) = misspelt_fields({"spec": {"closed": {"size": 1}}}, SCHEMA)
+    assert sized.message.endswith(": it belongs at spec.byName.*.size")
+
+
+def test_what_an_object_has_in_its_status_is_not_judged() -> None:
+    schema = SCHEMA | {"properties": SCHEMA["properties"] | {"status": {"properties": {"phase": {}}}}}
+    assert list(misspelt.misspelt({"status": {"other": 1}, "spec": {}}, schema, ())) == []
+
+
+def test_many_unknown_fields_are_all_told_and_few_are_compared() -> None:
+    found = list(misspelt_fields({"spec": {f"replica{number}": 1 for number in range(300)}}, SCHEMA))
+    assert len(found) == 300
+    assert [one.nearest for one in found] == ["replicas"] * 100 + [None] * 200
 
 
 @pytest.mark.parametrize(
@@ -117,12 +143,11 @@ ROOT = Path(__file__).parents[3]
 
 @pytest.mark.parametrize("path", sorted((ROOT / "examples").rglob("*.yaml")), ids=lambda path: path.name)
 def test_examples_are_spelt_right(path: Path) -> None:
-    schemas = {}
-    for file in (ROOT / "deploy" / "crds").glob("*.yaml"):
-        spec = yaml.safe_load(file.read_text())["spec"]
-        schemas[spec["names"]["kind"]] = spec["versions"][0]["schema"]["openAPIV3Schema"]
     for obj in yaml.safe_load_all(path.read_text()):
         if not isinstance(obj, dict) or "kind" not in obj:
             continue
-        found = [*misspelt_fields(obj, schemas.get(obj["kind"], {})), *misspelt_metadata(obj["metadata"], "metadata")]
+        row = KINDS.get(obj["kind"])
+        schema = {} if row is None else schema_of(row.resource) or NATIVE[row.name]
+        templates = () if row is None else read(obj).templates
+        found = [*misspelt.misspelt(obj, schema, templates), *misspelt_metadata(obj["metadata"], "metadata")]
         assert found == []

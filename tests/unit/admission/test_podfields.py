@@ -126,7 +126,8 @@ def test_what_people_write(path: str, name: str, near: str) -> None:
 
 def test_a_misspelt_field_of_a_native_kind_is_told() -> None:
     job = {"kind": "Job", "spec": {"backofLimit": 3, "bogus": 1, "template": {"spec": {}}, "suspend": True}}
-    assert [one.path for one in misspelt_fields(job, NATIVE["Job"])] == ["spec.backofLimit"]
+    told = [(one.path, one.nearest) for one in misspelt_fields(job, NATIVE["Job"])]
+    assert told == [("spec.backofLimit", "backoffLimit"), ("spec.bogus", None)]
 
 
 if __name__ == "__main__":

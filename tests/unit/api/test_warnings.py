@@ -197,6 +197,7 @@ async def test_a_misspelt_field_of_a_pod_is_told_in_every_template(world: World,
         (f"{path}.containers[0].imagePulPolicy", "imagePullPolicy"),
         (f"{path}.containers[0].livenessProbe.httpGet.pth", "path"),
         (f"{path}.containers[0].resources.limit", "limits"),
+        (f"{path}.ownField", None),
         (f"{path}.tolerations[0].efect", "effect"),
     ]
 
