@@ -51,6 +51,8 @@ class Settings(BaseSettings):
     """Where scheduler, controllers and REST in processes of their own answer a kubelet's probes."""
     health_port: int | None = Field(default=None, ge=0, le=65535)
     """Where they answer probes, and scheduler and REST `/metrics` without a token; by default nowhere, 0: any port."""
+    leave_seconds: int = Field(default=0, ge=0, le=300)
+    """How long a REST replica that is told to stop goes on serving while it says that it is not ready, in seconds."""
     lease_seconds: int = Field(default=DURATION, ge=LEAST, le=120)
     """How long a leader's lease lasts without renewal, in seconds; limits of sessions on PostgreSQL follow from it."""
     leader_elect: bool = True

@@ -1,5 +1,6 @@
 """What the routers work with, given to the app once at its making."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -40,6 +41,11 @@ class Services:
     """Whether commands are run in pods of jobs."""
     metrics_beside: Callable[[bool], Awaitable[bytes]] | None = None
     """The metrics page of what else works in this process, by whether it is OpenMetrics."""
+
+    @cached_property
+    def leaving(self) -> asyncio.Event:
+        """Set once the process has been told to stop: it serves what still comes, and is not ready for more."""
+        return asyncio.Event()
 
     @cached_property
     def limiter(self) -> ConcurrencyLimiter:

@@ -122,7 +122,10 @@ async def api(settings: Settings) -> int:
         ):
             settle()
             log.info("serving", url=server.url)
-            await asyncio.Event().wait()
+            try:
+                await asyncio.Event().wait()
+            finally:
+                await server.leave(settings.leave_seconds)
     return 0
 
 

@@ -6,6 +6,10 @@ three times the quickest of their kind, and more than a quarter of a second) and
 are not. A request may wait if its turn will come in time: those before it, at the pace at which answers ended lately,
 and the time since the last one. So a lower limit costs no throughput, and a short burst is served after it.
 
+A stall is no overload: a process that could not run for a second, because another one started beside it, has a queue and
+will be through with it soon. So for a moment after requests began to wait, having not waited for a while, they may
+wait longer. Only a queue that lasts is kept short.
+
 Callers are served in turn. The next to run is the first waiting request of the caller who has the fewest running; a
 tenth of a second that it waited counts as one that runs less, so that no turn is put off for long. One caller runs
 three quarters of the limit at most. When the queue is full, a newcomer takes the place of the newest request of
@@ -31,6 +35,11 @@ FIRST_SECONDS: Final = 0.3
 """The same for a caller who has no other request that waits."""
 WAIT_SECONDS: Final = 0.6
 """How long a request waits for its turn if that comes later than expected."""
+STALL_SECONDS: Final = 2.0
+"""How long after requests began to wait their queue is kept short: before, as many wait as may run at most."""
+CALM_SECONDS: Final = 5.0
+"""So long none has waited before a queue counts as one that begins: under a lasting overload it is empty only for
+moments."""
 MOST_SENDING: Final = 4
 """Requests of one caller whose bodies are awaited and that do not count meanwhile."""
 _SLOWER: Final = 3.0
@@ -69,6 +78,8 @@ class Ticket:
     arrived: float
     state: State = State.WAITING
     begun: float = 0.0
+    patience: float = WAIT_SECONDS
+    """How long it waits for its turn at most."""
 
 
 @dataclass(slots=True)
@@ -106,6 +117,8 @@ class ConcurrencyLimiter:
         self._moved_at = float("-inf")
         """When the last answer ended, or the first request began to wait."""
         self._fell_at = self._told_at = float("-inf")
+        self._waited_at = self._short_from = float("-inf")
+        """When a request waited last, and from when on the queue is kept short."""
         self._told = 0
         self.running = self.waiting = 0
 
@@ -123,6 +136,10 @@ class ConcurrencyLimiter:
             self._displace()
         if not self.waiting:
             self._moved_at = now
+            if now - self._waited_at >= CALM_SECONDS:
+                self._short_from = now + STALL_SECONDS
+        self._waited_at = now
+        ticket.patience = max(WAIT_SECONDS, self._short_from + WAIT_SECONDS - now)
         mine.waiting.append(ticket)
         self.waiting += 1
         return ticket
@@ -148,7 +165,7 @@ class ConcurrencyLimiter:
 
         Turns go round the callers, so one that waits with several requests waits longer with the last of them.
         """
-        if not self.waiting or self._pace is None:
+        if not self.waiting or self._pace is None or now < self._short_from:
             return self.waiting < self._most
         queues = sum(bool(caller.waiting) for caller in self._callers.values())
         ahead = max(self.waiting, len(mine.waiting) * queues)
@@ -164,6 +181,7 @@ class ConcurrencyLimiter:
         if ticket.state is State.WAITING and mine is not None:
             mine.waiting.remove(ticket)
             self.waiting -= 1
+            self._waited_at = now
             self._refuse(ticket, State.LATE)
         elif ticket.state is State.RUNNING and mine is not None:
             mine.running -= 1
@@ -224,6 +242,7 @@ class ConcurrencyLimiter:
             self._callers[name] = caller  # behind the others with as many
             ticket = caller.waiting.popleft()
             self.waiting -= 1
+            self._waited_at = now
             self._run(ticket, caller, now)
             ticket.changed()
 

@@ -44,6 +44,8 @@ class Processes:
     """Of what is logged."""
     running: list[Process] = field(default_factory=list)
     logs: list[Path] = field(default_factory=list)
+    also: dict[str, str] = field(default_factory=dict)
+    """Further settings."""
 
     def start(self, account: str, *command: str) -> Path:
         """Start a role; where it logs."""
@@ -55,6 +57,7 @@ class Processes:
             "T9KSCHED_ADMIN_TOKEN": ADMIN_TOKEN,
             "T9KSCHED_LOG_FORMAT": "json",
             "T9KSCHED_LOG_LEVEL": self.level,
+            **self.also,
         }
         with log.open("w") as lines:
             process = forkserver.start("t9ksched", command, environment() | given, stdout=lines, stderr=lines)

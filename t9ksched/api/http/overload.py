@@ -17,7 +17,7 @@ from t9ksched.api.http.problems import Problem
 from t9ksched.api.http.streams import is_stream
 from t9ksched.api.services import Services
 from t9ksched.serving import EXEMPT_PATHS
-from t9ksched.serving.overload import MOST_SENDING, WAIT_SECONDS, ConcurrencyLimiter, State, Ticket
+from t9ksched.serving.overload import MOST_SENDING, ConcurrencyLimiter, State, Ticket
 from t9ksched.store import tokens
 
 log = structlog.get_logger("api")
@@ -47,7 +47,7 @@ class Overload:
         try:
             if ticket.state is State.WAITING:
                 try:
-                    async with asyncio.timeout(WAIT_SECONDS):
+                    async with asyncio.timeout(ticket.patience):
                         await turn.wait()
                 except TimeoutError:
                     passage.leave()

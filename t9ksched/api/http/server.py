@@ -68,6 +68,13 @@ class _Uvicorn(uvicorn.Server):
         self._stopping = asyncio.Event()
         self.acceptor: Acceptor | None = None
 
+    def leave(self) -> None:
+        """Say in each answer that its connection ends with it, so that clients take their next request elsewhere."""
+        told = (b"connection", b"close")
+        # The library makes the default headers from the others anew each second.
+        self.config.encoded_headers.append(told)
+        self.server_state.default_headers.append(told)
+
     def stop(self) -> None:
         """End as soon as the requests are answered that are being answered."""
         self.should_exit = True
@@ -154,6 +161,19 @@ class Server:
         self._task = asyncio.create_task(self._server._serve(sockets=[self._listener]), name="api-server")
         # The socket listens already, so a client that connects now is served as soon as the task runs.
         return self
+
+    async def leave(self, seconds: float) -> None:
+        """Serve for so long what is still sent here, before the end: whoever divides requests among replicas may take
+        seconds to learn that this one stops. `/readyz` says so, and connections end with their next answer.
+        """
+        if not seconds:
+            return
+        if isinstance(self._app, FastAPI):
+            services: Services = self._app.state.services
+            services.leaving.set()
+        self._server.leave()
+        log.info("leaving", seconds=seconds)
+        await asyncio.sleep(seconds)
 
     async def __aexit__(self, *_: object) -> None:
         # Streams have no end of their own: their clients are told first, and come again.

@@ -28,6 +28,8 @@ async def healthz() -> Response:
     responses={200: {"model": Readiness}, **problems(503)},
 )
 async def readyz(services: Given) -> Response:
+    if services.leaving.is_set():
+        raise Problem("Unavailable", "not ready: the service stops", headers={"Retry-After": "2"})
     found, lacking = await services.readiness()
     down = {part: trouble for part, trouble in found.items() if trouble}
     if down:

@@ -118,6 +118,8 @@ class Api(Deployed, frozen=True):
 
     exec: bool = False
     """Whether it runs commands in pods, for users whom the cluster lets do it. Its account then may, too."""
+    leave_seconds: Annotated[int, msgspec.Meta(ge=0, le=15)] = 5
+    """How long a replica that is told to stop goes on serving, until all who divide requests know that it stops."""
     service: Service = Service()
 
 

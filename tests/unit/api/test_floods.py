@@ -63,7 +63,7 @@ def pauses(world: World, monkeypatch: pytest.MonkeyPatch) -> "asyncio.Queue[bool
 
 @pytest.fixture
 def held(world: World, monkeypatch: pytest.MonkeyPatch) -> Held:
-    monkeypatch.setattr("t9ksched.api.http.overload.WAIT_SECONDS", 30.0)
+    monkeypatch.setattr("t9ksched.serving.overload.WAIT_SECONDS", 30.0)
     world.app.state.services = replace(world.app.state.services, max_requests_at_once=4)
     return Held(world, monkeypatch)
 
@@ -90,7 +90,8 @@ async def test_a_flood_of_one_user_is_refused_and_others_are_served(world: World
 
 
 async def test_who_waits_too_long_is_refused(world: World, held: Held, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("t9ksched.api.http.overload.WAIT_SECONDS", 0.0)
+    monkeypatch.setattr("t9ksched.serving.overload.WAIT_SECONDS", 0.0)
+    monkeypatch.setattr("t9ksched.serving.overload.STALL_SECONDS", 0.0)
     await world.admin("GET", OTHER)  # from now on the token is known
     running = [asyncio.create_task(world.admin("GET", LIST)) for _ in range(3)]
     await held.until(3)

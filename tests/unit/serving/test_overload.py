@@ -8,7 +8,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from t9ksched.serving.overload import FIRST_SECONDS, MOST_SENDING, TARGET_SECONDS, ConcurrencyLimiter, State, Ticket
+from t9ksched.serving.overload import (
+    FIRST_SECONDS,
+    MOST_SENDING,
+    STALL_SECONDS,
+    TARGET_SECONDS,
+    ConcurrencyLimiter,
+    State,
+    Ticket,
+)
 
 RUNNING, WAITING, SHARE, FULL, LATE = State.RUNNING, State.WAITING, State.SHARE, State.FULL, State.LATE
 
@@ -119,7 +127,7 @@ def test_no_request_joins_a_queue_that_stands_still() -> None:
     running = arrivals(limiter, "abcde")
     limiter.leave(running[0], 0.01)
     assert limiter.arrive("f", "GET /x", 0.02).state is WAITING
-    assert limiter.arrive("g", "GET /x", 0.02 + FIRST_SECONDS).state is FULL
+    assert limiter.arrive("g", "GET /x", STALL_SECONDS + FIRST_SECONDS).state is FULL
 
 
 def test_who_sends_slowly_takes_no_place() -> None:

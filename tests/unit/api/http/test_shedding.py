@@ -64,7 +64,7 @@ def test_whatever_leaves_a_doubt_goes_its_usual_way(data: bytes) -> None:
 
 @pytest.fixture
 def held(world: World, monkeypatch: pytest.MonkeyPatch) -> Held:
-    monkeypatch.setattr("t9ksched.api.http.overload.WAIT_SECONDS", 30.0)
+    monkeypatch.setattr("t9ksched.serving.overload.WAIT_SECONDS", 30.0)
     services = replace(world.app.state.services, max_requests_at_once=4)
     world.app.state.services = services
     return Held(world, monkeypatch)
