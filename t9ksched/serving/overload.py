@@ -6,9 +6,9 @@ three times the quickest of their kind, and more than a quarter of a second) and
 are not. A request may wait if its turn will come in time: those before it, at the pace at which answers ended lately,
 and the time since the last one. So a lower limit costs no throughput, and a short burst is served after it.
 
-A stall is no overload: a process that could not run for a second, because another one started beside it, has a queue and
-will be through with it soon. So for a moment after requests began to wait, having not waited for a while, they may
-wait longer. Only a queue that lasts is kept short.
+A stall is no overload: a process that could not run for a second, because another one started beside it, has a queue
+and will be through with it soon. So for a moment after requests began to wait, having not waited for a while, they
+may wait longer. Only a queue that lasts is kept short.
 
 Callers are served in turn. The next to run is the first waiting request of the caller who has the fewest running; a
 tenth of a second that it waited counts as one that runs less, so that no turn is put off for long. One caller runs

@@ -75,6 +75,7 @@ class Told(Load):
         super().__init__(session, balancer, ADMIN_TOKEN, seed=5)  # type: ignore[arg-type]
         self.refused: Counter[tuple[str, str, int, str]] = Counter()
         """By step, request, status and what was said: of first answers alone."""
+        self.by_step: Counter[str] = Counter()
         self.asked = self.given_up = 0
         """Requests, and those that had no answer after they were repeated as `t9ksched.client` does it."""
 
@@ -82,6 +83,7 @@ class Told(Load):
         self, method: str, path: str, body: Any = None, user: str = "admin", **headers: str
     ) -> tuple[int, Any, str]:
         self.asked += 1
+        self.by_step[self.step] += 1
         answer = await super().ask(method, path, body, user, **headers)
         if answer[0] not in UNKNOWN:
             return answer
@@ -102,7 +104,7 @@ class Told(Load):
     def report(self) -> str:
         """How many were served, at once and after they were repeated."""
         at_once, later = (100 - 100 * count / self.asked for count in (self.refused.total(), self.given_up))
-        return f"{at_once:.3f} % of {self.asked} served at once, {later:.3f} % with repeats"
+        return f"{at_once:.3f} % of {self.asked} served at once, {later:.3f} % with repeats; {dict(self.by_step)}"
 
 
 class Roles:
@@ -220,6 +222,7 @@ async def rolled(
     load.step = "controller"
     await asyncio.to_thread(made.start, CONTROLLER, "controller")
     old["controller"].kill()
+    load.step = "after"
 
 
 @pytest.mark.parametrize("rate", [8, 25])

@@ -238,3 +238,10 @@ def last_schedule(obj: Object) -> str:
 
 def of_job(read: Any) -> Any:
     return lambda obj: read(obj["spec"]["jobTemplate"])
+
+
+def hosts(obj: Object) -> str:
+    """The hosts of an Ingress, of many the first three."""
+    found = [rule["host"] for rule in obj["spec"].get("rules") or () if rule.get("host")]
+    more = f" + {len(found) - 3} more..." if len(found) > 3 else ""
+    return ",".join(found[:3]) + more or "*"

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from t9ksched.devcluster.apiserver import batchkinds, corekinds, devicekinds, events, policies, storagekinds
+from t9ksched.devcluster.apiserver import batchkinds, corekinds, devicekinds, events, ingresses, policies, storagekinds
 from t9ksched.devcluster.apiserver.pods import PodStrategy
 from t9ksched.devcluster.apiserver.schema import decoder
 from t9ksched.devcluster.apiserver.strategy import StatusStrategy, Strategy
@@ -206,6 +206,16 @@ def _builtin() -> Iterator[Kind]:
         short_names=("netpol",),
         model="V1NetworkPolicy",
         strategy=corekinds.NetworkPolicyStrategy(),
+    )
+    yield Kind(
+        "networking.k8s.io",
+        "v1",
+        "ingresses",
+        "Ingress",
+        short_names=("ing",),
+        model="V1Ingress",
+        strategy=ingresses.IngressStrategy(),
+        subresources=("status",),
     )
     yield Kind("coordination.k8s.io", "v1", "leases", "Lease", model="V1Lease", strategy=corekinds.LeaseStrategy())
     yield Kind(

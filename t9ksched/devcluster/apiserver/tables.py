@@ -196,6 +196,14 @@ _COLUMNS: Final[dict[str, tuple[Column, ...]]] = {
         Column("Pod-Selector", lambda obj: cells.pairs(cells.dig(obj, "spec", "podSelector", "matchLabels"))),
         AGE,
     ),
+    "ingresses.networking.k8s.io": (
+        NAME,
+        Column("Class", cells.path("spec", "ingressClassName")),
+        Column("Hosts", cells.hosts),
+        Column("Address", lambda obj: ""),
+        Column("Ports", lambda obj: "80, 443" if obj["spec"].get("tls") else "80"),
+        AGE,
+    ),
     "storageclasses.storage.k8s.io": (
         NAME,
         Column("Provisioner", cells.path("provisioner", missing="")),

@@ -181,7 +181,7 @@ def test_accounts_are_those_whose_rights_are_tested() -> None:
 
 
 def test_the_way_in_is_what_kubernetes_knows() -> None:
-    """The dev cluster serves no Ingress: its fields are those of the Kubernetes client."""
+    """A server tries them in `tests/integration/test_kubectl.py`."""
     (ingress,) = (item for item in installed(*EVERYTHING) if item["kind"] == "Ingress")
     assert models.V1Ingress.model_validate(ingress).model_dump(by_alias=True, exclude_none=True) == ingress
     (route,) = (item for item in installed(*EVERYTHING) if item["kind"] == "HTTPRoute")
