@@ -6,7 +6,7 @@ What is not in the table of kinds is passed on as it was written.
 from dataclasses import dataclass
 from typing import Any
 
-from t9ksched.workloads.registry import SHORT_NAMES
+from t9ksched.workloads.registry import spelled
 
 
 @dataclass(frozen=True)
@@ -37,6 +37,4 @@ def target_of(job: Any, namespace: str | None = None) -> Target:
     kind, slash, name = job.partition("/")
     if not slash or not kind or not name or "/" in name:
         raise ValueError(f"'{job}' does not name an object: write KIND/NAME, such as pj/resnet or notebook/lab")
-    key = kind.lower()
-    known = SHORT_NAMES.get(key) or SHORT_NAMES.get(key.removesuffix("s")) or kind
-    return Target(namespace or "default", known, name)
+    return Target(namespace or "default", spelled(kind) or kind, name)

@@ -32,6 +32,11 @@ class Conditions:
             "lastTransitionTime": since,
         }
 
+    def passed(self, kind: str, reason: str = NEUTRAL) -> None:
+        """Set a condition that was True for a while, which nobody saw, to False again: that is a change."""
+        self.set(kind, True)
+        self.set(kind, False, reason)
+
     def is_true(self, kind: str) -> bool:
         """Whether the condition is there and True."""
         return self._found.get(kind, {}).get("status") == "True"

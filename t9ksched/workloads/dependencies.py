@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from t9ksched.model.dns import is_subdomain
 from t9ksched.workloads.podgroups import system_titled
-from t9ksched.workloads.registry import ENDLESS_KINDS, JOBS, KINDS, SHORT_NAMES
+from t9ksched.workloads.registry import ENDLESS_KINDS, JOBS, KINDS, spelled
 
 OK: Final = "ok"
 ANY: Final = "any"
@@ -72,8 +72,7 @@ def _read(part: str) -> Dependency:
         raise ValueError(
             f"{shown!r} ends in {condition!r}: write :ok to wait until it succeeded, :any until it ended anyhow"
         )
-    key = kind.lower()
-    known = SHORT_NAMES.get(key) or SHORT_NAMES.get(key.removesuffix("s"))
+    known = spelled(kind)
     if known in ENDLESS_KINDS:
         raise ValueError(f"{shown!r} cannot be waited for: a {known} does not end by itself")
     if known not in WAITED_FOR:

@@ -8,6 +8,7 @@ readers of kinds stay free of checks. Absent and `null` are the same, as for Kub
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from t9ksched.model.dns import is_subdomain
 from t9ksched.model.errors import FieldError, child, shown
 
 MAX_COUNT = 100_000
@@ -91,6 +92,15 @@ class Field:
             self.fault(f"must be a text, not {_kind(self.value)}: put it in quotes")
             return default
         return self.value
+
+    def object_name(self, missing: str) -> str:
+        """The value as the name of an object of the cluster; `missing` says what to do where there is none."""
+        name = self.text()
+        if not self.present or self.value == "":
+            self.fault(missing)
+        elif name and not is_subdomain(name):
+            self.fault(f"{name!r} is not a name: use at most 253 of a-z, 0-9, - and ., a letter or digit at both ends")
+        return name
 
     def texts(self) -> list[str]:
         """The value as a list of texts."""

@@ -145,7 +145,7 @@ def read_elastic(elastic: Field) -> Elastic | None:
     maximum = high.whole(max(minimum, expected.whole(minimum)), low=1)
     if maximum < minimum:
         high.fault(f"{maximum} is less than minReplicas {minimum}: raise it or lower minReplicas")
-        maximum = minimum
+        return Elastic(minimum, minimum, minimum)
     wanted = expected.whole(minimum)
     if not minimum <= wanted <= maximum:
         expected.fault(f"{wanted} is outside the range {minimum} to {maximum} that minReplicas and maxReplicas allow")

@@ -28,7 +28,7 @@ from t9ksched.workloads.jobspec import (
     read_run_mode,
     read_run_policy,
 )
-from t9ksched.workloads.launcher import LAUNCHER, WORKER, fill_launcher, launcher_spec
+from t9ksched.workloads.launcher import LAUNCHER, WORKER, drop_copied_faults, fill_launcher, launcher_spec
 from t9ksched.workloads.parts import (
     IDLE,
     Owner,
@@ -125,6 +125,7 @@ def read_newer(root: Field, tool: Tool) -> Launched:
     """A job of the newer generation: `replicaSpecs` with a launcher and workers."""
     specs = fill_launcher(root["spec"]["replicaSpecs"], *tool.containers[WORKER])
     types = {kind.role: kind for kind in read_replica_types(specs, objects=True, allowed=(LAUNCHER, WORKER))}
+    drop_copied_faults(root["spec"]["replicaSpecs"])
     workers = types.get(WORKER)
     if workers is None:
         if types and types.keys() <= {LAUNCHER, WORKER}:

@@ -5,9 +5,11 @@ no cards. It is filled in before the replica types are read, so that every reade
 """
 
 import copy
+import re
 from collections.abc import Mapping
 from typing import Any, Final
 
+from t9ksched.model.errors import FieldError
 from t9ksched.workloads.fields import Field
 
 LAUNCHER: Final = "launcher"
@@ -16,6 +18,7 @@ LAUNCHER_RESOURCES: Final = {
     "requests": {"cpu": "100m", "memory": "100Mi"},
     "limits": {"cpu": "200m", "memory": "200Mi"},
 }
+_KEY: Final = re.compile(r"[.\[]")
 _OF_A_SERVER: Final = ("ports", "livenessProbe", "readinessProbe", "startupProbe", "lifecycle")
 
 
@@ -55,6 +58,25 @@ def fill_launcher(specs: Field, *training: str) -> Field:
         _filled(entry, worker, container, training) if entry.get("type") == LAUNCHER else entry for entry in entries
     ]
     return Field(filled, specs.path, specs.faults, unreachable=specs.unreachable)
+
+
+def drop_copied_faults(specs: Field) -> None:
+    """Take back what was said of a launcher's template where it is the worker's: that has the fault, and was told."""
+    entries = [entry for entry in specs.items() if isinstance(entry.value, Mapping)]
+    launcher, worker = (
+        next((one for one in entries if one["type"].value == role), None) for role in (LAUNCHER, WORKER)
+    )
+    if launcher is None or worker is None:
+        return
+    told = {fault.message for fault in specs.faults if fault.path.startswith(f"{worker.path}.template.spec.")}
+    written = {key for key, value in _pod(launcher.value).items() if value or key != "containers"}
+
+    def copied(fault: FieldError) -> bool:
+        before, launches, below = fault.path.partition(f"{launcher.path}.template.spec.")
+        filled = _KEY.split(below)[0] not in written or below.endswith("].image")
+        return bool(launches) and not before and filled and fault.message in told
+
+    specs.faults[:] = [fault for fault in specs.faults if not copied(fault)]
 
 
 def _filled(

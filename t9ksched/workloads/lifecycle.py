@@ -199,7 +199,7 @@ def _finish(
     final, reason, message = end
     failed = final == "Failed"
     _initial(conditions)
-    conditions.set("Running", False, reason)
+    conditions.set("Initialized", True, "JobInitialized")  # its pods ended it, so they were made
     failures = [replica.record.name for replica in replicas if replica.record.phase == "Failed"]
     _replica_failure(conditions, replicas, failures)
     conditions.set("Completed", True, reason, message)
@@ -207,6 +207,8 @@ def _finish(
     started = _started(old)
     if started is None and (started := _ran_since(replicas)) is not None:
         events = [*events, Event("Start", "the job ran, and was over before its start was seen")]
+        conditions.passed("Running", reason)
+    conditions.set("Running", False, reason)
     status = _status(old, job, conditions, replicas, final, started)
     status["completionTime"] = phase.format_time(now)
     events = [*events, Event(final, message, "Warning" if failed else "Normal")]
@@ -238,7 +240,11 @@ def _left_over(job: Job, conditions: Conditions, children: Children) -> tuple[Ob
         if phase.is_terminating(pod):
             continue
         unfinished = phase.phase(pod) in _UNFINISHED
-        spared = pod["metadata"].get("labels", {}).get("replica-type") in job.run_policy.kept_roles
+        role = pod["metadata"].get("labels", {}).get("replica-type")
+        spared = role in job.run_policy.kept_roles
+        if spared and phase.phase(pod) == "Pending":  # it has no log to keep, and waits for what never comes
+            found.append(pod)
+            continue
         policy = job.run_policy.clean_up
         if (late and unfinished) or (not spared and (policy == "All" or (policy == "Unfinished" and unfinished))):
             found.append(pod)
@@ -352,7 +358,7 @@ def _started(old: Mapping[str, Any]) -> datetime | None:
 
 def _ran_since(replicas: Iterable[_Replica]) -> datetime | None:
     """When the first of the pods that ran was started, by its kubelet."""
-    ran = (replica.pod for replica in replicas if replica.pod and phase.phase(replica.pod) in ("Running", "Succeeded"))
+    ran = (replica.pod for replica in replicas if replica.pod and phase.has_run(replica.pod))
     times = [text for pod in ran if (text := (pod.get("status") or {}).get("startTime"))]
     return phase.parse_time(min(times)) if times else None
 

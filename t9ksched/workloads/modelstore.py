@@ -53,20 +53,17 @@ def read_store(storage: Field) -> ModelStore:
     if pvc.present and s3.present:
         storage.fault("gives pvc and s3: give one of them")
     if pvc.present:
-        claim = pvc["name"].text()
-        if not claim:
-            pvc["name"].fault("is missing: name the PersistentVolumeClaim that has the model")
+        claim = pvc["name"].object_name("is missing: name the PersistentVolumeClaim that has the model")
         return ModelStore(_path(pvc), claim, _folder(pvc["subPath"]))
     if not s3.present:
         if storage.mapping():
             storage.fault("says not where the model is: give pvc or s3")
         return ModelStore()
-    uri, named = s3["uri"].text(), s3["secretRef"]["name"]
-    secret = named.text() or s3["secretName"].text()
+    uri, newer = s3["uri"].text(), s3["secretRef"]["name"]
+    named = newer if newer.value or not s3["secretName"].present else s3["secretName"]
     if not _URI.fullmatch(uri):
         s3["uri"].fault(f"{uri!r} is no folder of a bucket: write s3://BUCKET/PATH" if uri else "is missing")
-    if not secret:
-        named.fault("is missing: name the Secret that has the configuration of s3cmd in its key .s3cfg")
+    secret = named.object_name("is missing: name the Secret that has the configuration of s3cmd in its key .s3cfg")
     return ModelStore(_path(s3), uri=uri, secret=secret, image=s3["image"].text(DOWNLOADER_IMAGE))
 
 

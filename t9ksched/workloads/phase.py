@@ -28,6 +28,14 @@ def phase(pod: Mapping[str, Any]) -> str:
     return str((pod.get("status") or {}).get("phase") or "Pending")
 
 
+def has_run(pod: Mapping[str, Any]) -> bool:
+    """Whether the pod's own program runs or ran; one that failed may have been refused by its node."""
+    return phase(pod) in ("Running", "Succeeded") or any(
+        (each.get("state") or {}).get("terminated", {}).get("startedAt")
+        for each in (pod.get("status") or {}).get("containerStatuses") or ()
+    )
+
+
 def is_scheduled(pod: Mapping[str, Any]) -> bool:
     """Whether a node has been chosen."""
     return bool((pod.get("spec") or {}).get("nodeName"))

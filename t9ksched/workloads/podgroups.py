@@ -10,8 +10,10 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple
 
 from t9ksched.model.api_resource import Resource
+from t9ksched.model.errors import FieldError, child, faulty
 from t9ksched.model.pod import Pod
 from t9ksched.model.whole import whole_number
+from t9ksched.workloads.fields import Field
 from t9ksched.workloads.gangform import Keys, Project
 from t9ksched.workloads.gangs import at
 
@@ -35,6 +37,8 @@ class GroupSystem:
         named: where pods name the group; the first that is there counts.
         resource: the object that they name; None where the pods say all.
         minimum: to the number of pods that start together, from the object, or from an entry of `entries`.
+        may_lack: whether a number of 0, or none, means that the pods are placed one by one; else they are where nothing
+            stands where the number would be.
         entries: to a list in the object; the pods name an entry of it at `entry`, and perhaps one of its copies.
         count: where pods say how many they are, without an object.
         roles: to a mapping from role to minimum, from the object.
@@ -46,6 +50,7 @@ class GroupSystem:
     named: tuple[Place, ...]
     resource: Resource | None = None
     minimum: Keys = ()
+    may_lack: bool = False
     entries: Keys = ()
     entry: tuple[Place, ...] = ()
     count: tuple[Place, ...] = ()
@@ -55,7 +60,7 @@ class GroupSystem:
 
 class NamedGroup(NamedTuple):
     """The group that a pod names: `part` tells apart groups of one object, `members` is how many the pod says they are,
-    0 where it does not.
+    0 where it does not, `fault` why that cannot be read.
     """
 
     system: GroupSystem
@@ -63,6 +68,7 @@ class NamedGroup(NamedTuple):
     part: tuple[str, ...]
     members: int
     role: str
+    fault: str = ""
 
     @property
     def title(self) -> str:
@@ -111,6 +117,7 @@ SYSTEMS: Final = (
         named=_annotation("scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name"),
         resource=Resource("scheduling.volcano.sh", "v1beta1", "podgroups", "PodGroup.scheduling.volcano.sh"),
         minimum=("spec", "minMember"),
+        may_lack=True,
         roles=("spec", "minTaskMember"),
         role=_annotation("volcano.sh/task-spec"),
     ),
@@ -120,6 +127,7 @@ SYSTEMS: Final = (
         named=_label("scheduling.x-k8s.io/pod-group"),
         resource=Resource("scheduling.x-k8s.io", "v1alpha1", "podgroups", "PodGroup.scheduling.x-k8s.io"),
         minimum=("spec", "minMember"),
+        may_lack=True,
     ),
     GroupSystem(
         "scheduling.sigs.k8s.io",
@@ -172,33 +180,48 @@ def named_group(pod: Pod) -> NamedGroup | None:
                 return text
         return ""
 
+    found: NamedGroup | None = None
     for system in SYSTEMS:
         name = said(system.named)
-        count = whole_number(said(system.count)) if system.count else None
-        if name and (system.resource is not None or count):
-            part = tuple(said((place,)) for place in system.entry)
-            return NamedGroup(system, name, part, min(count or 0, _MOST), said(system.role))
-    return None
+        if not name:
+            continue
+        part = tuple(said((place,)) for place in system.entry)
+        count, fault = _counted(system.count, said(system.count)) if system.count else (0, "")
+        group = NamedGroup(system, name, part, count, said(system.role), fault)
+        if not fault:
+            return group
+        found = found or group  # unless the pod names another one that can be read
+    return found
+
+
+def _counted(places: tuple[Place, ...], text: str) -> tuple[int, str]:
+    """How many pods a pod says that its group has, and what is wrong with that."""
+    count = whole_number(text)
+    if count:
+        return min(count, _MOST), ""
+    path = child(f"metadata.{places[0].kind}s", places[0].keys[0])
+    what = faulty(text or None, "is no number of pods")
+    return 0, str(FieldError(path, f"{what}: write how many start together, 1 or more"))
 
 
 def asked_of(group: NamedGroup, obj: Mapping[str, Any]) -> GroupMinimum | None:
     """What the object that the pods of a group name asks for; None if they are placed one by one."""
-    system, place = group.system, obj
+    system, root = group.system, Field(obj)
+    place = root
     if system.entries:
-        entries = at(obj, system.entries)
-        listed = [one for one in (entries if isinstance(entries, list) else ()) if at(one, ("name",)) == group.part[0]]
-        if not listed:
+        listed = [one for one in root.at(*system.entries).items() if one["name"].value == group.part[0]]
+        if not listed and not root.faults:
             return GroupMinimum(
                 1, fault=f"its pods name the pod group {group.part[0]!r}, which {group.name} does not have"
             )
-        place = listed[0]
-    minimum = at(place, system.minimum)
-    if isinstance(minimum, bool) or not isinstance(minimum, int) or minimum < 1:
-        return None
-    named = at(obj, system.roles) if system.roles else None
-    roles = {
-        str(role): least
-        for role, least in (named if isinstance(named, Mapping) else {}).items()
-        if isinstance(least, int) and not isinstance(least, bool) and 0 < least <= _MOST
-    }
-    return GroupMinimum(min(minimum, _MOST), tuple(sorted(roles.items())))
+        place = listed[0] if listed else Field(None, faults=root.faults)
+    said = place.at(*system.minimum)
+    if not (said.present or system.may_lack) and place.at(*system.minimum[:-1]).present:
+        said.fault("is missing: write how many pods start together, 1 or more")
+    minimum = said.whole(0, low=0 if system.may_lack else 1, high=_MOST)
+    named = root.at(*system.roles).entries() if system.roles else ()
+    roles = tuple(sorted((role, count) for role, least in named if (count := least.whole(0, high=_MOST))))
+    if root.faults:
+        kind = system.resource.api_kind if system.resource is not None else "group"
+        return GroupMinimum(1, fault=f"the {kind} {group.name} cannot be read: {root.faults[0]}")
+    return GroupMinimum(minimum, roles) if minimum else None

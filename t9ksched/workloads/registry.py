@@ -194,6 +194,14 @@ SHORT_NAMES: Final = {short: row.name for row in ROWS for short in (row.name.low
 """Names on the command line, in lower case, to kinds."""
 
 
+def spelled(text: str) -> str | None:
+    """The name of the kind that a text means, in any case, singular or plural, and as kubectl takes it too, with its
+    group and perhaps its version behind a dot; None if there is none.
+    """
+    key = text.lower()
+    return _SPELLINGS.get(key) or _SPELLINGS.get(key.removesuffix("s"))
+
+
 def kind_named(name: str) -> Kind | None:
     """The kind of that name that can name a queue, older spellings included; None if there is none."""
     return KINDS.get(ALIASES.get(name, name))
@@ -217,3 +225,19 @@ _BY_OBJECT: Final = {
     (row.api_version, name): row for row in KINDS.values() for name in (row.name, row.resource.api_kind)
 }
 _BY_RESOURCE: Final = {row.resource: row for row in ROWS}
+
+
+def _spellings() -> dict[str, str]:
+    """Every way to write each kind, in lower case. What could mean several kinds means the first of them."""
+    found = dict(SHORT_NAMES)
+    for row in ROWS:
+        of = row.resource
+        if "." not in row.name:
+            found.setdefault(of.plural, row.name)
+        for word in (of.plural, of.api_kind.lower(), *row.short):
+            for group in (of.group, f"{of.version}.{of.group}") if of.group else ():
+                found.setdefault(f"{word}.{group}", row.name)
+    return found
+
+
+_SPELLINGS: Final = _spellings()

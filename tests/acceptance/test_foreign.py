@@ -27,6 +27,18 @@ spec:
       replicas: 2
       template: {spec: {containers: [{name: main, image: i, resources: {limits: {nvidia.com/gpu: 8}}}]}}
 """
+MPI = """
+apiVersion: kubeflow.org/v2beta1
+kind: MPIJob
+metadata: {name: walk}
+spec:
+  mpiReplicaSpecs:
+    Launcher:
+      template: {spec: {containers: [{name: main, image: i, resources: {limits: {cpu: 1, memory: 1Gi}}}]}}
+    Worker:
+      replicas: 2
+      template: {spec: {containers: [{name: main, image: i, resources: {limits: {nvidia.com/gpu: 1}}}]}}
+"""
 JOBSET = """
 apiVersion: jobset.x-k8s.io/v1alpha2
 kind: JobSet
@@ -84,17 +96,23 @@ class Operator:
         return sum(bool(pod["spec"].get("nodeName")) for pod in self.pods(name))
 
 
-@pytest.fixture
-def service(tmp_path: Path) -> Iterator[Up]:
+def begun(data: Path) -> Up:
     """A service over a cluster that has the kinds since before it started; it is killed once on the way."""
-    first = Up(tmp_path / "data")
+    first = Up(data)
     groups = [system.resource for system in SYSTEMS if system.resource is not None]
-    for resource in (KINDS["JobSet"].resource, KINDS["PyTorchJob"].resource, *groups):
+    kinds = ("JobSet", "PyTorchJob", "MPIJob.kubeflow.org")
+    for resource in (*(KINDS[name].resource for name in kinds), *groups):
         crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
         assert first.kube("POST", crds, definition(resource))[0] == 201
     assert first.rest("POST", "/apis/v1/admin/queues", queue("a100", 32, "NVIDIA-A100-PCIE-80GB"))[0] == 201
     first.kill()
-    up = Up(tmp_path / "data")
+    return Up(data)
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
+    """One for all tests that leave it running."""
+    up = begun(tmp_path_factory.mktemp("foreign") / "data")
     yield up
     up.stop()
 
@@ -104,8 +122,10 @@ def phase(up: Up, name: str) -> str:
     return str(next((job["phase"] for job in items if job["name"] == name), "none"))
 
 
-def test_a_life(service: Up, tmp_path: Path) -> None:
-    up, operator = service, Operator(service)
+def test_a_life(tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    up = begun(tmp_path / "data")
+    request.addfinalizer(up.stop)
+    operator = Operator(up)
     text = PYTORCH.replace("NAME", "resnet")
     dry = up.must("submit", "-", "--queue", "a100", "--dry-run", stdin=text)
     assert "PyTorchJob/resnet" in dry
@@ -174,6 +194,35 @@ def test_a_jobset_is_one_job(service: Up) -> None:
     status, pods = up.rest("GET", "/apis/v1/workloads/default/jobset/sweep/pods")
     assert (status, [one["rank"] for one in pods["items"]]) == (200, [0, 1, 2, 3]), pods
     assert up.audit().ok
+
+
+def test_a_kind_with_its_group_is_a_kind_everywhere(service: Up) -> None:
+    """Two projects have an MPIJob: the other one is named as lists name it, or as kubectl does."""
+    up, operator, name = service, Operator(service), "mpijob.kubeflow.org/walk"
+    up.must("submit", "-", "--queue", "a100", stdin=MPI)
+    jobs = {job["kind"]: job["name"] for job in json.loads(up.must("jobs", "-o", "json"))["items"]}
+    assert jobs["MPIJob.kubeflow.org"] == "walk"
+    path = "/apis/v1/workloads/default/mpijobs.kubeflow.org/walk"
+    for action, body in (("hold", None), ("release", None), ("update", {"timeLimit": "2h"})):
+        status, told = up.rest("POST", f"{path}/actions/{action}", body)
+        assert status == 200, (action, told)
+    for pod in kubeflow_pods(operator.get("MPIJob.kubeflow.org", "walk") | {"kind": "MPIJob"}, "mpiReplicaSpecs"):
+        labels = pod["metadata"]["labels"]
+        labels["training.kubeflow.org/job-role"] = labels["training.kubeflow.org/replica-type"]
+        assert up.kube("POST", PODS, pod)[0] == 201
+    up.must("wait", name, "--for", "running")
+    assert "Placed (3 of 3" in up.must("explain", name)
+    assert "2h" in up.must("explain", name)
+    up.must("logs", name)
+    for below in ("", "/explanation", "/history", "/pods"):
+        assert up.rest("GET", path + below)[0] == 200, below
+    up.must("pause", name, "--yes")
+    assert operator.get("MPIJob.kubeflow.org", "walk")["spec"]["runPolicy"] == {"suspend": True}
+    up.must("cancel", name, "--yes")
+    up.must("wait", name, "--for", "deleted")
+    assert "submitted" in up.must("history", name)
+    status, told = up.rest("GET", "/apis/v1/workloads/default/mpi_job.kubeflow.org/walk")
+    assert (status, told["errors"][0]["path"]) == (422, "path.kind")
 
 
 def test_what_is_wrong_is_told_with_its_path(service: Up) -> None:

@@ -62,13 +62,21 @@ InArray = Annotated[
         " behind them 8 run at once at the most. Each is called NAME-INDEX, and has its index in T9K_ARRAY_INDEX",
     ),
 ]
+
+
+def _is_kind(text: str) -> bool:
+    """Whether a text can name a kind, alone or with its group, or version and group, behind a dot."""
+    kind, dot, group = text.partition(".")
+    return _KIND.fullmatch(kind) is not None and (not dot or is_subdomain(group.lower()))
+
+
 _CHECKS: Final[dict[str, tuple[Callable[[str], object], str]]] = {
     "namespace": (is_label, "a namespace: use at most 63 of a-z, 0-9 and -, a letter or digit at both ends"),
     "name": (is_subdomain, "a name: use at most 253 of a-z, 0-9, - and ., a letter or digit at both ends"),
     "pod": (is_subdomain, "the name of a pod: use at most 253 of a-z, 0-9, - and ., a letter or digit at both ends"),
     "queue": (is_label, "the name of a queue: use at most 63 of a-z, 0-9 and -, a letter or digit at both ends"),
     "reservation": (is_label, "the name of a reservation: use at most 63 of a-z, 0-9 and -"),
-    "kind": (_KIND.fullmatch, "a kind: use letters and digits"),
+    "kind": (_is_kind, "a kind: use letters and digits, with its group behind a dot where two have it"),
 }
 
 

@@ -10,7 +10,7 @@ from t9ksched.model.api_resource import Resource
 from t9ksched.model.errors import FieldError, child
 from t9ksched.model.names import QUEUE_LABEL
 from t9ksched.workloads.kind import Kind
-from t9ksched.workloads.registry import CONTROLLED, KINDS, OWNERS, ROWS, SHORT_NAMES
+from t9ksched.workloads.registry import CONTROLLED, KINDS, OWNERS, ROWS, kind_of, spelled
 
 ACCEPTED: Final[dict[str, Resource]] = {
     row.name: row.resource for row in (*CONTROLLED, *(row for row in ROWS if row.submitted))
@@ -21,15 +21,6 @@ _FOLLOWED: Final = {row.name: row.resource for row in OWNERS}
 """Kinds of which the scheduler places the pods: users may list and hold their jobs here, and neither create nor delete
 them."""
 _ADDRESSED: Final = ACCEPTED | _FOLLOWED
-
-
-def _spellings(name: str, row: Resource) -> tuple[str, ...]:
-    """How a kind may be written; one whose name is also another's only with its group."""
-    short, dot, group = name.lower().partition(".")
-    return (name.lower(), f"{row.plural}.{group}") if dot else (short, row.plural, f"{row.plural}.{row.group}")
-
-
-_SPELLINGS: Final = {spelling: name for name, row in _ADDRESSED.items() for spelling in _spellings(name, row)}
 
 
 def accepted(kind: str, prefix: str = "") -> Resource:
@@ -54,13 +45,13 @@ def accepted(kind: str, prefix: str = "") -> Resource:
 
 
 def addressed(kind: str) -> Resource:
-    """The resource that an address names, in any case, singular or plural.
+    """The resource that an address names, in any way to write a kind.
 
     Raises:
         Problem: UnknownKind.
     """
-    name = _SPELLINGS.get(kind.lower())
-    if name is None:
+    name = spelled(kind)
+    if name is None or name not in _ADDRESSED:
         message = f"{kind!r} is no kind of workload; these are {', '.join(sorted(_ADDRESSED))}"
         raise Problem("UnknownKind", message, [FieldError("kind", message)], status=404)
     return _ADDRESSED[name]
@@ -72,9 +63,7 @@ def kind_named(text: str) -> str:
     Raises:
         Problem: InvalidField.
     """
-    key = text.lower()
-    short = SHORT_NAMES.get(key) or SHORT_NAMES.get(key.removesuffix("s"))
-    name = _SPELLINGS.get(key) or short or next((one for one in KINDS if one.lower() == key), None)
+    name = spelled(text)
     if name is None:
         near = nearest(text, sorted(KINDS))
         hint = f"did you mean {near}?" if near else f"these are {', '.join(sorted(KINDS))}"
@@ -91,9 +80,11 @@ def owner_reference(obj: Mapping[str, Any]) -> Mapping[str, Any] | None:
 def owner_of(obj: Mapping[str, Any]) -> tuple[Resource, str] | None:
     """Resource and name of the job that owns an object, as its controlling owner reference says."""
     for reference in obj["metadata"].get("ownerReferences") or ():
-        row = ACCEPTED.get(str(reference.get("kind")))
-        if reference.get("controller") and row is not None and reference.get("apiVersion") == row.api_version:
-            return row, str(reference["name"])
+        kind = kind_of(reference)
+        if kind is None or not reference.get("controller") or reference.get("apiVersion") != kind.api_version:
+            continue
+        if kind.name in ACCEPTED:
+            return kind.resource, str(reference["name"])
     return None
 
 

@@ -222,9 +222,11 @@ class Definitions:
         for version in spec["versions"]:
             if version.get("served"):
                 self._api.registry.add(_kind(spec, version, stored))
+        self._api.storage.collection(crd["metadata"]["name"]).wake()  # of a version that goes, watches end
 
     def _stop(self, crd: Object) -> None:
         self._api.registry.remove(crd["spec"]["group"], crd["spec"]["names"]["plural"])
+        self._api.storage.collection(crd["metadata"]["name"]).wake()
 
     def _finish(self, entry: Entry) -> None:
         """Delete the definition's objects, then the definition; finalizers may keep some of the objects until later."""

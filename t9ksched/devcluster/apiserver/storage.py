@@ -160,10 +160,14 @@ class Collection:
         if len(self.history) > HISTORY:
             self.cut(self.history[0].version)
         if self._waiting:
-            for future in self._waiting:
-                if not future.done():
-                    future.set_result(None)
-            self._waiting.clear()
+            self.wake()
+
+    def wake(self) -> None:
+        """Wake the watches."""
+        for future in self._waiting:
+            if not future.done():
+                future.set_result(None)
+        self._waiting.clear()
 
 
 class Storage:

@@ -80,12 +80,16 @@ class Watcher:
             if events:
                 return events
             now = loop.time()
-            if now >= self._ends:
+            if now >= self._ends or not self._served():
                 return None
             if now >= self._bookmark_at:
                 self._bookmark_at = self._following_bookmark(now)
                 return [Event(BOOKMARK, self._bookmark())]
             await self._collection.changed(self._place, max(0.0, min(self._ends, self._bookmark_at) - now))
+
+    def _served(self) -> bool:
+        kind = self._kind
+        return kind.custom is None or self._api.registry.find(kind.group, kind.version, kind.plural) is not None
 
     def _following_bookmark(self, now: float) -> float:
         """When the next periodic bookmark is due: each minute, and shortly before the end."""

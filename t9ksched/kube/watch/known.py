@@ -8,6 +8,7 @@ reason enough to read everything again.
 
 from __future__ import annotations
 
+import asyncio
 from typing import Generic, TypeVar, cast
 
 from t9ksched.kube.errors import Expired
@@ -18,6 +19,8 @@ T = TypeVar("T")
 K = TypeVar("K")
 V = TypeVar("V")
 
+_PIECE = 100
+"""Objects that are forgotten before other tasks of the event loop run."""
 _REMEMBERED = 8192
 """How many events, and UIDs of deleted objects, are remembered: a server repeats at most what it sent since the last
 version seen, and disorder reaches no further.
@@ -49,12 +52,21 @@ class KnownObjects(Generic[T]):
         """Everything is read from now on."""
         self._fresh = set() if len(self) else None
 
-    def missing(self) -> list[Identity]:
-        """What was known before the list and did not come in it, now that it was read to its end."""
+    async def forget_missing(self) -> None:
+        """Forget what was known before the list and did not come in it, now that it was read to its end."""
         fresh, self._fresh = self._fresh, None
         if fresh is None:
-            return []
-        return [one for named in self._identities.values() for one in named.values() if one.uid not in fresh]
+            return
+        missing = [one for named in self._identities.values() for one in named.values() if one.uid not in fresh]
+        for count, identity in enumerate(missing, start=1):
+            self.forget(identity)
+            if count % _PIECE == 0:
+                await asyncio.sleep(0)
+
+    async def forget_all(self) -> None:
+        """Forget everything: the server does not have the kind any more."""
+        self.begin_list()
+        await self.forget_missing()
 
     def listed(self, obj: T) -> bool:
         """Note an object that was listed; whether the handler must hear of it. A list is right about what exists."""

@@ -104,7 +104,7 @@ class Reflector(Generic[T]):
     object that cannot be decoded is reported in the log and left out. `synced` is set once the first list was handed
     over; `error` is the trouble of the last attempt, None while all is well. `denied` is set while the server refuses
     to list or watch (403): that is logged once, asked again in growing pauses, and taken up when the right is there.
-    `absent` is set while the server does not serve a kind that is `optional`.
+    `absent` is set while the server does not serve a kind that is `optional`: once that lasts, its objects are gone.
     """
 
     def __init__(
@@ -197,7 +197,10 @@ class Reflector(Generic[T]):
             self._deny(failure)
         elif unserved:
             pause = max(pause, _UNSERVED)
-            if not self.absent.is_set():
+            if self.absent.is_set():  # nor was it the last time
+                self.state = State.EMPTY
+                await self._known.forget_all()
+            else:
                 log.debug("the server does not serve this kind, it is left out", resource=str(self.res))
             self.absent.set()
         else:
@@ -264,10 +267,7 @@ class Reflector(Generic[T]):
             self.absent.clear()
         listing, self._listing, self._limit = self._listing, [], self._page_size
         self._unfinished = 0
-        for count, identity in enumerate(self._known.missing(), start=1):
-            self._known.forget(identity)
-            if count % _PIECE == 0:
-                await asyncio.sleep(0)
+        await self._known.forget_missing()
         if not self.synced.is_set():
             if isinstance(self._handler, PieceHandler):
                 self._handler.on_piece([])

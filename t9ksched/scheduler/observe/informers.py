@@ -38,6 +38,7 @@ from t9ksched.scheduler.observe.ahead import Gate, LeanGate
 from t9ksched.scheduler.observe.job_objects import job_record
 from t9ksched.scheduler.observe.stepwise import Stepwise
 from t9ksched.scheduler.observe.unheard import read_unheard
+from t9ksched.scheduler.observe.versions import Versions
 from t9ksched.scheduler.state.budgets import DisruptionBudget
 from t9ksched.scheduler.state.namespaces import NamespaceObject
 from t9ksched.scheduler.state.objects import JobObject, PodGroupObject
@@ -168,8 +169,13 @@ class Informers:
             names.SYSTEM_NAMESPACE,
         )
         state.refills.kinds = frozenset((row.api_version, row.name) for row in registry.JOBS)
+        versions: dict[tuple[str, str], Versions] = {}
         for kind in (row.resource for row in registry.JOBS):
-            follow_many(kind, decoder(JobObject), job_upsert(state, kind), lambda job: state.remove_job(job.uid))
+            one = versions.setdefault((kind.group, kind.plural), Versions(state.remove_job))
+            place = one.add(job_upsert(state, kind))
+            follow_many(
+                kind, decoder(JobObject), partial(one.upsert, place), partial(self._gone_from, one, place, kind)
+            )
         for kind in (row.resource for row in registry.OWNERS):
             follow_many(kind, decoder(JobObject), owner_upsert(state, kind), lambda job: state.remove_owner(job.uid))
         state.owners.ask_rights_of(self._refused)
@@ -187,6 +193,11 @@ class Informers:
     def _followed(self, name: str) -> bool:
         """Whether the kind of that name is read now."""
         return any(one.synced.is_set() and not one.denied.is_set() for one in self._reflectors if one.res.kind == name)
+
+    def _gone_from(self, versions: Versions, place: int, kind: Resource, job: Identity) -> None:
+        """A job is gone from a version of its kind."""
+        served = not any(one.absent.is_set() for one in self._reflectors if one.res is kind)
+        versions.remove(place, job.uid, served=served)
 
     def _refused(self, name: str) -> bool:
         """Whether the kind of another project of that name may not be read."""

@@ -62,7 +62,9 @@ class _Maker:
         return f"{self.kind.name}/{self.metadata.name}"
 
     def name(self, part: str) -> str:
-        """Of the group of a part; no PodGroup can have it."""
+        """Of the group of a part; no PodGroup can have it. It stays, in whatever version the object is taken later."""
+        if part in self.made:
+            return self.made[part].name
         return f"{self.title}[{part}]" if part else self.title
 
 

@@ -33,6 +33,8 @@ class JobEvents:
         """A job's object appeared or changed; its groups are found by their owner."""
         known = self._state.jobs.get(job.uid)
         job.labels = self._state._sharing.labels(dict(job.labels))
+        if known is not None and known.kind != job.kind:
+            self._forget_name(known)  # it is taken in another version now
         self._state.jobs[job.uid] = job
         self._state.job_names[job.namespace, job.kind, job.name] = job.uid
         if job.phase == "Paused":
@@ -59,9 +61,7 @@ class JobEvents:
         self.remove_owner(uid)
         known = self._state.jobs.pop(uid, None)
         if known is not None:
-            title = known.namespace, known.kind, known.name
-            if self._state.job_names.get(title) == uid:
-                del self._state.job_names[title]
+            self._forget_name(known)
             self._state.dependencies.gone(uid, known.phase)
             self._state.arrays.touch(uid)
             if known.phase in FINISHED:
@@ -72,9 +72,13 @@ class JobEvents:
         """A job turns out to be a part of another one."""
         known = self._state.jobs.pop(uid, None)
         if known is not None:
-            if self._state.job_names.get((known.namespace, known.kind, known.name)) == uid:
-                del self._state.job_names[known.namespace, known.kind, known.name]
+            self._forget_name(known)
             self._state.feed.jobs.note(uid)
+
+    def _forget_name(self, job: JobRecord) -> None:
+        title = job.namespace, job.kind, job.name
+        if self._state.job_names.get(title) == job.uid:
+            del self._state.job_names[title]
 
     def remove_owner(self, uid: str) -> None:
         """An object that made pods is gone; its pods, if any are left, end."""

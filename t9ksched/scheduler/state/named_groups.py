@@ -28,6 +28,8 @@ class _Known:
     created: str
     queue: str
     count: int = 0
+    fault: str = ""
+    """Why the number that its pods say cannot be read; of no account once one of them says it."""
     tops: dict[str, OwnerReference | None] = field(default_factory=dict)
     """The topmost owners of its pods, by UID; under an empty one None for a pod without any."""
 
@@ -70,12 +72,12 @@ class NamedGroups:
             return "", ""
         key = (pod.namespace, named.title)
         obj = self._object(pod.namespace, named)
-        if obj is not None and self._asked(named, obj, 0) is None:
+        if obj is not None and asked_of(named, {"spec": obj.spec}) is None:
             return "", ""
         known = self._groups.get(key)
         if known is None:
             known = self._groups[key] = _Known(named, created, pod.labels.get(QUEUE_LABEL, ""))
-        known.count = max(known.count, named.members)
+        known.count, known.fault = max(known.count, named.members), named.fault or known.fault
         known.queue = known.queue or pod.labels.get(QUEUE_LABEL, "")
         top = self._state.owners.top(pod.owner) if pod.owner is not None else None
         known.tops[top.uid if top is not None else ""] = top
@@ -105,16 +107,18 @@ class NamedGroups:
     def _is_none(self, key: tuple[str, str], known: _Known) -> bool:
         """Whether the pods of a group are placed one by one."""
         obj = self._object(key[0], known.named)
-        return obj is not None and self._asked(known.named, obj, known.count) is None
+        return obj is not None and self._asked(known, obj) is None
 
     def _object(self, namespace: str, named: NamedGroup) -> JobObject | None:
         return self._objects.get((named.system.name, namespace, named.name))
 
     @staticmethod
-    def _asked(named: NamedGroup, obj: JobObject | None, count: int) -> GroupMinimum | None:
-        if named.system.resource is None:
-            return GroupMinimum(max(1, count))
-        return asked_of(named, {"spec": obj.spec}) if obj is not None else None
+    def _asked(known: _Known, obj: JobObject | None) -> GroupMinimum | None:
+        if known.named.system.resource is not None:
+            return asked_of(known.named, {"spec": obj.spec}) if obj is not None else None
+        if known.count:
+            return GroupMinimum(known.count)
+        return GroupMinimum(1, fault=f"its pods do not say how many start together: {known.fault}")
 
     def _keep(self, key: tuple[str, str], known: _Known) -> None:
         """Make the group, or bring it up to date."""
@@ -125,7 +129,7 @@ class NamedGroups:
             gang = state.gangs[key] = GangRecord(*key)
         kind = "group of pods" if named.system.resource is None else named.system.resource.api_kind
         gang.foreign = f"the {kind} {key[0]}/{named.name} ({named.system.project.title})"
-        asked = self._asked(named, obj, known.count)
+        asked = self._asked(known, obj)
         if asked is None:
             if gang.uid:
                 state.remove_group(PodGroupObject(Metadata(gang.name, gang.namespace, gang.uid)))

@@ -33,10 +33,15 @@ _MOST_LEVELS: Final = 8
 _BETWEEN: Final = "ReplicaSet"
 """The kind that another owner may stand above."""
 _FOLLOWED: Final = frozenset(row.name for row in (*JOBS, *OWNERS))
-_FOREIGN: Final = {(row.resource.group, row.resource.api_kind): row.name for row in JOBS if row.foreign is not None} | {
-    (row.resource.group, row.name): row.name for row in JOBS if row.foreign is not None
+_FOREIGN: Final = {
+    (row.api_version, kind): row.name
+    for row in JOBS
+    if row.foreign is not None
+    for kind in (row.resource.api_kind, row.name)
 }
-"""Names of the kinds of other projects, by group and kind."""
+"""Names of the kinds of other projects, by version and kind."""
+_OF_GROUP: Final = {(version.rpartition("/")[0], kind): name for (version, kind), name in reversed(_FOREIGN.items())}
+"""The same by group and kind, of several versions the first."""
 _MAKERS: Final = frozenset(row.name for row in ROWS if row.controlled or row.steps)
 """Kinds of jobs to which other jobs belong: trials to an experiment, runs and jobs of its steps to a WorkflowRun."""
 _encode: Final = msgspec.json.Encoder(order="sorted").encode
@@ -155,8 +160,8 @@ class Owners:
         known = self._known.get(meta.uid)
         above = meta.controller
         if known is not None:
-            was = (known.text, known.asks, known.above)
-            if was == (text, asks, above):
+            was = (known.kind, known.text, known.asks, known.above)
+            if was == (kind.kind, text, asks, above):
                 return
         if known is not None and known.above != above:
             self._not_below(known)
@@ -231,10 +236,10 @@ class Owners:
         """The topmost job of another project above an owner; the owner itself if there is none."""
         here, found = reference, reference
         for _ in range(_MOST_LEVELS):
-            if self.is_foreign(here):
-                name = _foreign(here)
-                found = here if here.kind == name else structs.replace(here, kind=name)
             owner = self._known.get(here.uid)
+            if self.is_foreign(here):
+                name = owner.kind if owner is not None else _foreign(here)
+                found = here if here.kind == name else structs.replace(here, kind=name)
             above = owner.above if owner is not None else self.owner_of_pod(here.uid)
             if above is None:
                 break
@@ -335,7 +340,8 @@ class Owners:
 
 def _foreign(reference: OwnerReference) -> str:
     """The name of the kind that is referred to, if it is of another project; else empty."""
-    return _FOREIGN.get((reference.api_version.rpartition("/")[0], reference.kind), "")
+    version, kind = reference.api_version, reference.kind
+    return _FOREIGN.get((version, kind)) or _OF_GROUP.get((version.rpartition("/")[0], kind), "")
 
 
 def exceeds(amounts: Mapping[str, Any], limits: Mapping[str, Any]) -> bool:

@@ -189,8 +189,13 @@ def _told(obj: Mapping[str, Any], owner: Owner, children: Children, actions: Act
         role = str((each["metadata"].get("labels") or {}).get("replica-type"))
         up[role] = up.get(role, 0) + (phase.phase(each) == "Running" and not phase.is_terminating(each))
     wanted = {kind.role: kind.replicas for kind in read_spec(Field(obj)).types}
-    conditions.set("ClusterRunning", all(up[role] >= wanted[role] for role in (MANAGER, WORKER)))
-    conditions.set("JobRunning", up[SUBMIT] > 0)
+    cluster, submitted = all(up[role] >= wanted[role] for role in (MANAGER, WORKER)), up[SUBMIT] > 0
+    ended = status.get("phase") in lifecycle.FINISHED and old.get("phase") not in lifecycle.FINISHED
+    for kind, holds in (("ClusterRunning", cluster), ("JobRunning", submitted)):
+        if ended and not holds and status.get("startTime"):
+            conditions.passed(kind)
+        else:
+            conditions.set(kind, holds)
     url = f"http://{owner.name}-{MANAGER}.{owner.namespace}.svc:{PORTS['ui']}/"
     new = {**status, "conditions": conditions.as_list(), "jobURL": url}
     return replace(actions, status=new if new != old else None)

@@ -46,9 +46,7 @@ def read_spec(root: Field) -> ExplorerSpec:
     spec = root["spec"]
     check_pod_names(root, [f"{PREFIX}-0"], service=False)
     spec["storageType"].choice(("pvc",), "pvc")
-    claim = spec["storageName"].text()
-    if not claim:
-        spec["storageName"].fault("is missing: name the PersistentVolumeClaim whose files are shown")
+    claim = spec["storageName"].object_name("is missing: name the PersistentVolumeClaim whose files are shown")
     pod = _pod_spec(spec, claim)
     # What is written down of the generated containers is about `resources` alone.
     found = Field(pod, spec.path)

@@ -5,6 +5,7 @@ named after the job gives every pod a DNS name, so that addresses are known befo
 which torch itself uses).
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -48,6 +49,9 @@ sizes and host names made from them. The rules of the definition in deploy/crds 
 
 MASTER_PORT: Final = 29500
 CONTAINER_NAMES: Final = ("pytorch", "python")
+_ENDPOINT: Final = re.compile(r"--?(rdzv[_-]endpoint|standalone)(=.*)?")
+_ENDPOINT_VARIABLE: Final = "PET_RDZV_ENDPOINT"
+"""From which torchrun takes what no option says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +99,10 @@ def read_spec(root: Field) -> PyTorchSpec:
         spec["replicaSpecs"].items()[0]["replicas"].fault(
             "is 0, but the first replica type holds the master: use 1 or more"
         )
+    if torchrun is not None and not _meets(torchrun, types):
+        spec["torchrunConfig"]["rdzvBackend"].fault(
+            f"is {torchrun.backend}, but nothing says where that is: add --rdzv_endpoint=HOST:PORT to extraOptions"
+        )
     check_pod_names(root, pod_suffixes(types))
     run_mode = read_run_mode(spec["runMode"], [kind.role for kind in types])
     return PyTorchSpec(types, elastic, torchrun, read_run_policy(spec["runPolicy"]), run_mode)
@@ -122,6 +130,15 @@ def _read_torchrun(config: Field) -> Torchrun | None:
         tuple(config["extraOptions"].texts()),
     )
     return torchrun if config["enabled"].flag() else None
+
+
+def _meets(torchrun: Torchrun, types: tuple[ReplicaType, ...]) -> bool:
+    """Whether processes are told where they meet: only for c10d is that known here."""
+    if torchrun.backend == "c10d" or any(map(_ENDPOINT.fullmatch, torchrun.extra)):
+        return True
+    containers = (each for kind in types for each in kind.template.spec.get("containers") or ())
+    named = (each.get("name") for one in containers if isinstance(one, Mapping) for each in one.get("env") or ())
+    return _ENDPOINT_VARIABLE in named
 
 
 def job(obj: Mapping[str, Any], spec: PyTorchSpec, owner: Owner) -> Job:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
 
+from t9ksched.model.errors import shown
 from t9ksched.workloads import modelstore, served
 from t9ksched.workloads.actions import Actions, Children, Expansion, Object
 from t9ksched.workloads.conditions import Conditions
@@ -18,7 +19,7 @@ from t9ksched.workloads.fields import Field
 from t9ksched.workloads.jobspec import check_pod_names
 from t9ksched.workloads.modelstore import ModelStore, read_store, with_model
 from t9ksched.workloads.parts import Owner, pod_group
-from t9ksched.workloads.podspec import generated_template, read_pod_spec
+from t9ksched.workloads.podspec import check_labels, generated_template, read_pod_spec
 from t9ksched.workloads.served import Ports, read_ports
 from t9ksched.workloads.server import service
 from t9ksched.workloads.shape import Template
@@ -57,7 +58,7 @@ def read_spec(root: Field) -> SimpleMLServiceSpec:
         spec.fault(f"gives {' and '.join(given) or 'none of them'}: give exactly one of tensorflow, pytorch and custom")
     if "custom" in given:
         custom = spec["custom"]
-        pod = custom["spec"] if custom["spec"].present else custom  # the older place
+        pod = _with_nodes(custom) if custom["spec"].present else custom  # the older place
         template = read_pod_spec(pod, custom["metadata"], "", replicas)
         own = {key: value for key, value in pod.mapping().items() if pod is not custom or key != "metadata"}
         return SimpleMLServiceSpec(template, own, custom["metadata"].mapping(), store, ports, strategy)
@@ -65,6 +66,21 @@ def read_spec(root: Field) -> SimpleMLServiceSpec:
     template = generated_template(framework, CONTAINER, framework["resources"], "", replicas)
     made = {"containers": [_server(root, framework, given[0], store)] if given else []}
     return SimpleMLServiceSpec(template, made, {}, store, ports, strategy)
+
+
+def _with_nodes(custom: Field) -> Field:
+    """The pod's spec, with the labels of nodes that are beside it, where they stood before."""
+    spec, older = custom["spec"], custom["nodeSelector"]
+    check_labels(older)
+    newer = spec["nodeSelector"]
+    if not older.labels() or not isinstance(newer.value, Mapping | None):
+        return spec
+    for key, value in older.entries():
+        if newer[key].value not in (None, value.value):
+            value.fault(
+                f"is {shown(value.value)}, but {newer[key].path} is {shown(newer[key].value)}: keep one of them"
+            )
+    return Field({**spec.mapping(), "nodeSelector": {**older.labels(), **newer.mapping()}}, spec.path, spec.faults)
 
 
 def _server(root: Field, framework: Field, name: str, store: ModelStore) -> Object:

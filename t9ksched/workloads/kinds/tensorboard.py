@@ -101,9 +101,8 @@ def _read_sources(source: Field) -> list[Logs]:
             source[kind].fault("is not read: logs are read from volumes alone, give them in pvc")
     found = []
     for claim in source["pvc"].items():
-        name, paths = claim["name"].text(), claim["subPath"]
-        if not name:
-            claim["name"].fault("is missing: name the PersistentVolumeClaim that has the logs")
+        paths = claim["subPath"]
+        name = claim["name"].object_name("is missing: name the PersistentVolumeClaim that has the logs")
         found += [_logs(name, path.text(), path) for path in paths.items()] or [Logs(name)]
     return found
 

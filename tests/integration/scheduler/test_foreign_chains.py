@@ -2,11 +2,25 @@
 
 from typing import Any
 
-from t9ksched.kube.resources import JOBS, PODS, STATEFULSETS
+import pytest
+
+from t9ksched.kube.resources import CRDS, JOBS, PODS, STATEFULSETS
 from t9ksched.model import names
 from t9ksched.workloads.registry import KINDS
 from tests.integration.scheduler.conftest import Start
-from tests.integration.scheduler.foreign import JOBSETS, allow, child, define, jobs_of, make, owned_by, pods
+from tests.integration.scheduler.foreign import (
+    JOBSETS,
+    KUBEFLOW_MPIJOBS,
+    allow,
+    child,
+    define,
+    definition,
+    jobs_of,
+    kubeflow_pods,
+    make,
+    owned_by,
+    pods,
+)
 from tests.integration.scheduler.test_directions import until
 from tests.integration.scheduler.test_foreign_gangs import bound, jobset, template
 from tests.integration.world import World
@@ -127,3 +141,47 @@ async def test_a_train_job_over_its_jobset(world: World, start: Start, queue: st
         assert [(job.kind, job.queue) for job in service.state.jobs.values()] == [("TrainJob", queue)]
         assert {gang.queue for gang in service.state.groups_of(torch["metadata"]["uid"])} == {queue}
     assert len((await world.client.list(JOBS, world.namespace)).items) == 3
+
+
+async def test_an_object_in_two_versions_is_one_job(
+    world: World, start: Start, queue: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the newer one while that is served; with the last one it is gone."""
+    monkeypatch.setattr("t9ksched.kube.watch.reflector._UNSERVED", 0.05)
+
+    def versions(**served: bool) -> Object:
+        (like,) = definition(KUBEFLOW_MPIJOBS)["spec"]["versions"]
+        found = [{**like, "name": name, "served": on, "storage": name == "v1"} for name, on in served.items()]
+        return {"spec": {"versions": found}}
+
+    crd = definition(KUBEFLOW_MPIJOBS)
+    crd["spec"] |= versions(v2beta1=True, v1=True)["spec"]
+    await world.create_shared(CRDS, crd)
+    await allow(world, "kubeflow-mpi")
+    await world.play(1, 8)
+    replicas = {"Launcher": {"template": template(world)}, "Worker": {"replicas": 2, "template": template(world)}}
+    meta = {"name": "walk", "namespace": world.namespace, "labels": {names.QUEUE_LABEL: queue}}
+    async with start() as service:
+        job = {"apiVersion": "kubeflow.org/v2beta1", "kind": "MPIJob", "metadata": meta}
+        made = await world.client.create(KUBEFLOW_MPIJOBS, {**job, "spec": {"mpiReplicaSpecs": replicas}})
+        for pod in kubeflow_pods(made, "mpiReplicaSpecs"):
+            labels = pod["metadata"]["labels"]
+            labels["training.kubeflow.org/job-role"] = labels["training.kubeflow.org/replica-type"]
+            await make(world, pod)
+        await bound(world, 3)
+        state, uid = service.state, made["metadata"]["uid"]
+
+        def known() -> tuple[str, list[int]]:
+            kinds = [one.kind for one in state.jobs.values() if one.uid == uid]
+            return kinds[0] if kinds else "", [len(gang.members) for gang in state.gangs_of_owner(uid)]
+
+        for on, kind in (
+            (True, "MPIJob.kubeflow.org"),
+            (False, "MPIJob.v1.kubeflow.org"),
+            (True, "MPIJob.kubeflow.org"),
+        ):
+            await world.client.patch(CRDS, "mpijobs.kubeflow.org", None, versions(v2beta1=on, v1=True))
+            await until(lambda kind=kind: known() == (kind, [3]))  # type: ignore[misc]
+            assert [title[1] for title, found in state.job_names.items() if found == uid] == [kind]
+        await world.client.patch(CRDS, "mpijobs.kubeflow.org", None, versions(v2beta1=False, v1=False))
+        await until(lambda: known()[0] == "")

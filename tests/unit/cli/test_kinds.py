@@ -19,6 +19,13 @@ from t9ksched.packaged import folder
         ("pods/a", "Pod"),
         ("job/a", "Job"),
         ("PodGroup/a", "PodGroup"),
+        ("mpijob.kubeflow.org/a", "MPIJob.kubeflow.org"),
+        ("MPIJobs.kubeflow.org/a", "MPIJob.kubeflow.org"),
+        ("mpijob.v1.kubeflow.org/a", "MPIJob.v1.kubeflow.org"),
+        ("mpijobs.v2beta1.kubeflow.org/a", "MPIJob.kubeflow.org"),
+        ("mpijob.batch.tensorstack.dev/a", "MPIJob"),
+        ("pytorchjobs.kubeflow.org/a", "PyTorchJob"),
+        ("sts.apps/a", "StatefulSet"),
         ("SomethingElse/a", "SomethingElse"),
     ],
 )

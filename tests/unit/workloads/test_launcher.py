@@ -84,3 +84,26 @@ def test_without_workers_there_is_nothing_to_go_by() -> None:
     del job["spec"]["replicaSpecs"][1]
     paths = {fault.path for fault in validate(job)}
     assert paths == {"spec.replicaSpecs", "spec.replicaSpecs[0].template.spec.containers"}
+
+
+@pytest.mark.parametrize("make", [with_launcher, colossal])
+@pytest.mark.parametrize(
+    ("launcher", "worker", "paths"),
+    [
+        ({"template": {}}, {"image": ""}, ["1.containers[0].image"]),
+        ({"template": {}}, {"image": "", "name": "B"}, ["1.containers[0].image", "1.containers[0].name"]),
+        ({"template": {"spec": {"containers": [{"name": "l"}]}}}, {"image": ""}, ["1.containers[0].image"]),
+        (
+            {"template": {"spec": {"containers": [{"name": "B", "image": "x"}]}}},
+            {"name": "B"},
+            ["0.containers[0].name", "1.containers[0].name"],
+        ),
+    ],
+)
+def test_a_fault_of_the_workers_is_told_of_them_alone(
+    make: Any, launcher: Object, worker: Any, paths: list[str]
+) -> None:
+    job = make(launcher)
+    job["spec"]["replicaSpecs"][1]["template"]["spec"]["containers"][0].update(worker)
+    told = [fault.path.removeprefix("spec.replicaSpecs[").replace("].template.spec", "", 1) for fault in validate(job)]
+    assert sorted(told) == paths

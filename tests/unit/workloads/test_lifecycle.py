@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.workloads.builders import NOW, World, mpi_v1, mpi_v2, notebook, pytorch
+from tests.unit.workloads.builders import NOW, World, beam, generic, mpi_v1, mpi_v2, notebook, pytorch
 
 MASTER, WORKER = "net-worker-0", "net-worker-1"
 
@@ -69,6 +69,43 @@ def test_a_job_over_before_its_start_was_seen_started_when_its_pods_did() -> Non
         "2026-03-01T12:00:05Z",
     )
     assert world.reasons() == ["Created", "Start", "Succeeded"]
+
+
+@pytest.mark.parametrize(
+    ("job", "code"),
+    [*((job, code) for job in (pytorch(restart="Never"), mpi_v2(), generic()) for code in (0, 1)), (beam(1), 0)],
+)
+def test_conditions_of_a_job_that_ended_while_nobody_looked(job: Any, code: int) -> None:
+    """The controller dies once the pods are made, and comes back when they have ended."""
+    world = World(job)
+    while not world.pods():
+        world.carry_out(world.plan())
+    assert world.condition("Initialized") != "True"
+    world.later(60)
+    times = {"startTime": "2026-03-01T12:00:10Z"}
+    for name in world.pods():
+        if "flinkcluster" not in name:
+            world.set_phase(name, "Failed" if code else "Succeeded", code, **times)
+            world.pod(name)["status"]["containerStatuses"][0]["state"]["terminated"]["startedAt"] = times["startTime"]
+    world.settle(60)
+    assert world.status["phase"] == ("Failed" if code else "Succeeded")
+    found = {each["type"]: each for each in world.status["conditions"]}
+    assert found["Initialized"]["status"] == "True"
+    assert world.status["startTime"] == times["startTime"]
+    for kind in {"Running", "JobRunning", "ClusterRunning"} & found.keys():
+        assert (found[kind]["status"], found[kind]["lastTransitionTime"]) == ("False", "2026-03-01T12:01:00Z")
+
+
+def test_a_launcher_that_never_began_goes_with_its_workers() -> None:
+    """It would wait in its init container for ever, and has no log to keep."""
+    world = World(mpi_v2())
+    world.settle()
+    for name in ("walk-worker-0", "walk-worker-1"):
+        world.set_phase(name, "Failed", 1)
+    world.set_phase("walk-launcher-0", "Pending")
+    world.settle(60)
+    assert (world.status["phase"], world.pods()) == ("Failed", ["walk-worker-0", "walk-worker-1"])
+    assert world.status["aggregate"]["deleted"] == 1
 
 
 def test_status_shows_the_replicas() -> None:

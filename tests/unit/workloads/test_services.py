@@ -162,6 +162,11 @@ def test_releases_stand_side_by_side_and_one_answers() -> None:
     assert (world.status["phase"], read(world.obj).totals) == ("Paused", {})
 
 
+def custom(older: Any, newer: Any = None) -> Object:
+    spec = {"containers": [container()], **({} if newer is None else {"nodeSelector": newer})}
+    return simple_ml(custom={"nodeSelector": older, "spec": spec})
+
+
 @pytest.mark.parametrize(
     ("workload", "path", "told"),
     [
@@ -187,6 +192,12 @@ def test_releases_stand_side_by_side_and_one_answers() -> None:
             "spec.releases[0].predictor.model.modelUri",
             "write pvc://CLAIM/PATH",
         ),
+        (explorer(storageName="Bad_Name"), "spec.storageName", "'Bad_Name' is not a name"),
+        (simple_ml(storage={"pvc": {"name": "a b"}}), "spec.storage.pvc.name", "'a b' is not a name"),
+        (simple_ml(storage={"s3": {**S3, "secretRef": {"name": "A"}}}), "spec.storage.s3.secretRef.name", "is not a"),
+        (custom({"a": "b"}, {"a": "c"}), "spec.custom.nodeSelector.a", "is 'b', but spec.custom.spec.nodeSelector.a"),
+        (custom({"a": 3}), "spec.custom.nodeSelector.a", "must be a text"),
+        (custom("a"), "spec.custom.nodeSelector", "must be a mapping"),
         (explorer(storageName=""), "spec.storageName", "name the PersistentVolumeClaim"),
         (explorer(storageType="s3"), "spec.storageType", "use one of pvc"),
         (explorer(resources={"limits": {"cpu": "x"}}), "spec.resources.limits.cpu", "'x'"),
@@ -231,3 +242,13 @@ def test_what_a_release_says_wins_by_name() -> None:
         {"name": "u", "image": "b", "env": [{"name": "A", "value": "1"}, {"name": "B"}]},
         {"name": "p"},
     ]
+
+
+def test_labels_of_nodes_may_stand_where_they_stood_before() -> None:
+    for job, wanted in (
+        (custom({"a": "b"}), {"a": "b"}),
+        (custom({"a": "b"}, {"a": "b", "c": "d"}), {"a": "b", "c": "d"}),
+    ):
+        (deployment,) = expand(job).makers
+        assert deployment["spec"]["template"]["spec"]["nodeSelector"] == wanted
+        assert read(job).templates[0].spec["nodeSelector"] == wanted

@@ -164,6 +164,16 @@ TABLE: list[tuple[dict[str, Any], str, str]] = [
         "outside the range 2 to 4",
     ),
     (with_spec(elastic={"enabled": True, "minReplicas": 1}), "spec.elastic.enabled", "torchrun"),
+    (
+        with_spec(torchrunConfig={"enabled": True, "rdzvBackend": "etcd"}),
+        "spec.torchrunConfig.rdzvBackend",
+        "--rdzv_endpoint",
+    ),
+    (
+        with_spec(torchrunConfig={"enabled": True, "rdzvBackend": "etcd-v2", "extraOptions": ["--rdzv_conf=a=b"]}),
+        "spec.torchrunConfig.rdzvBackend",
+        "is etcd-v2, but nothing says where that is",
+    ),
     (with_spec(torchrunConfig={"enabled": True, "procPerNode": "all"}), "spec.torchrunConfig.procPerNode", "gpu"),
     # names
     (named(pytorch(), None), "metadata.name", "is missing"),
@@ -236,6 +246,16 @@ def test_all_faults_at_once() -> None:
         named(obj("StatefulSet", {"template": template()}, "apps/v1"), "n" * 52),
         named(obj("Deployment", {"template": template()}, "apps/v1"), "n" * 99),
         with_spec(runMode=None, runPolicy=None, elastic=None),
+        with_spec(torchrunConfig={"enabled": False, "rdzvBackend": "etcd"}),
+        with_spec(torchrunConfig={"enabled": True, "rdzvBackend": "etcd", "extraOptions": ["--rdzv-endpoint", "e:1"]}),
+        with_spec(torchrunConfig={"enabled": True, "rdzvBackend": "etcd-v2", "extraOptions": ["--rdzv_endpoint=e:1"]}),
+        with_spec(torchrunConfig={"enabled": True, "rdzvBackend": "etcd"})
+        | {
+            "spec": {
+                **with_container(env=[{"name": "PET_RDZV_ENDPOINT", "value": "e:1"}])["spec"],
+                "torchrunConfig": {"enabled": True, "rdzvBackend": "etcd"},
+            }
+        },
     ],
 )
 def test_what_is_fine(given_object: dict[str, Any]) -> None:
@@ -278,3 +298,10 @@ def test_a_template_of_no_workers_that_cannot_be_read_is_reported_not_raised() -
     walk = next(copy.deepcopy(one) for one in SAMPLES if one["kind"] == "MPIJob" and "worker" in one["spec"])
     walk["spec"]["worker"] |= {"replicas": 0, "template": template}
     assert validate(walk)
+
+
+def test_bounds_that_contradict_each_other_are_told_once() -> None:
+    (fault,) = validate(
+        with_spec(elastic={"enabled": True, "minReplicas": 3, "maxReplicas": 2, "expectedReplicas": 1}, **ELASTIC)
+    )
+    assert (fault.path, "2 is less than minReplicas 3" in fault.message) == ("spec.elastic.maxReplicas", True)

@@ -304,6 +304,21 @@ async def test_a_right_to_what_the_server_does_not_serve_is_not_missing(served: 
     assert (reflector.denied.is_set(), reflector.absent.is_set()) == (served, not served)
 
 
+@pytest.mark.parametrize(("times", "left"), [(1, 1), (2, 0)])
+async def test_objects_of_a_kind_that_is_no_longer_served_are_gone_once_that_lasts(times: int, left: int) -> None:
+    server, mirror = FakeServer(), Mirror()
+    server.apply("put", "a")
+    reflector, pauses = following(server, mirror, optional=True)
+    await until_quiet(reflector, server)
+    server.faults = [Fault(after=0, error=NotFound(404, "NotFound", "404 page not found")) for _ in range(times)]
+    seen = len(pauses)
+    while len(pauses) < seen + times:
+        await reflector.step()
+    assert len(mirror.objects) == len(reflector) == left
+    await until_quiet(reflector, server)
+    assert mirror.objects == server.objects
+
+
 @pytest.mark.parametrize("optional", [True, False])
 async def test_a_kind_that_the_server_does_not_serve_is_asked_for_now_and_then_if_it_is_optional(
     optional: bool,

@@ -193,3 +193,60 @@ def test_the_name_of_a_group_says_its_system_and_the_labels_of_its_pods(way: Any
     assert (after.kind, after.name) == ("PodGroup", name)
     for wrong in (name.upper(), f"{name}x", f"a/b~{name}", f"~{name}", way[0], f"..~{way[0]}"):
         assert system_titled(wrong) is None
+
+
+def told(way: Any, number: int) -> Any:
+    """A pod that says its number in another way."""
+    made = named(number, way)
+    for place in BY_NAME[way[0]].count:
+        (made.metadata.labels if place.kind == "label" else made.metadata.annotations).pop(place.keys[0], None)
+    return made
+
+
+@pytest.mark.parametrize("text", ["two", "-1", "0", "", None])
+@pytest.mark.parametrize("way", WAYS[4:], ids=lambda way: way[0])
+def test_a_number_that_cannot_be_read_starts_nothing(way: Any, text: str | None) -> None:
+    state, place = state_with(), BY_NAME[way[0]].count[0]
+    for number in range(2):
+        made = told(way, number)
+        if text is not None:
+            (made.metadata.labels if place.kind == "label" else made.metadata.annotations)[place.keys[0]] = text
+        state.upsert_pod(made)
+    assert decide(state) == []
+    (gang,) = state.pending
+    message = gang.reasons[0].message
+    assert f"metadata.{place.kind}s[{place.keys[0]}]" in message
+    assert (f"'{text}' is no number" if text else "is missing") in message
+    # A pod that can be read says it for all.
+    state.upsert_pod(named(2, way))
+    assert len(decide(state)) == 3
+
+
+@pytest.mark.parametrize(
+    ("way", "spec", "path"),
+    [
+        (0, {"schedulingPolicy": {"gang": {"minCount": "three"}}}, "spec.schedulingPolicy.gang.minCount"),
+        (0, {"schedulingPolicy": {"gang": {}}}, "spec.schedulingPolicy.gang.minCount"),
+        (0, {"schedulingPolicy": {"gang": {"minCount": 0}}}, "spec.schedulingPolicy.gang.minCount"),
+        (1, {"podGroups": [{"name": "workers", "policy": {"gang": {"minCount": -1}}}]}, "spec.podGroups[0].policy"),
+        (1, {"podGroups": {"name": "workers"}}, "spec.podGroups: must be a list"),
+        (2, {"minMember": "3"}, "spec.minMember"),
+        (2, {"minMember": 3, "minTaskMember": {"ps": "one"}}, "spec.minTaskMember.ps"),
+        (3, {"minMember": -3}, "spec.minMember"),
+        (3, {"minMember": True}, "spec.minMember"),
+    ],
+)  # fmt: skip
+def test_an_object_that_cannot_be_read_starts_nothing(way: int, spec: Object, path: str) -> None:
+    state = state_with()
+    for number in range(2):
+        state.upsert_pod(named(number, WAYS[way]))
+    taken(state, BY_NAME[WAYS[way][0]], spec)
+    assert decide(state) == []
+    (gang,) = state.pending
+    assert f" train cannot be read: {path}" in gang.reasons[0].message
+    taken(
+        state,
+        BY_NAME[WAYS[way][0]],
+        {**WAYS[way][4], "minMember": 0} if way > 1 else {"podGroups": [{"name": "workers"}]},
+    )
+    assert len(decide(state)) == 2, "without a minimum they are placed one by one"
