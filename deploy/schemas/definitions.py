@@ -21,8 +21,9 @@ _MERGED: Final = "properties"
 _ROOT: Final[Mapping[str, Any]] = {
     "apiVersion": {"type": "string", "description": "The version of the API that the object is written in."},
     "kind": {"type": "string", "description": "What the object is."},
-    "metadata": {"type": "object", "description": "Name, namespace, labels and annotations, as of any object."},
+    "metadata": {"type": "object"},
 }
+"""Of metadata the API server takes nothing but the type: it explains them itself."""
 
 
 class UnknownPart(ValueError):

@@ -93,6 +93,9 @@ def test_every_part_is_used() -> None:
 def test_every_field_is_explained(kind: str) -> None:
     """`kubectl explain` has a sentence for each."""
     for path, schema in places(schemas()[kind]):
+        if path == "metadata":
+            assert schema == {"type": "object"}, "the API server refuses more"
+            continue
         text = schema.get("description", "")
         assert text.endswith((".", ")")), f"{kind} {path}: {text!r}"
         assert len(text.split()) > 1, f"{kind} {path} says nothing: {text!r}"
