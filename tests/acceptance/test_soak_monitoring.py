@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 
 from t9ksched.cli.demo import jobs
-from t9ksched.client import AsyncClient, NotFound, NotReached, WaitTimeout
+from t9ksched.client import AsyncClient, NotFound, NotReached, Refused, WaitTimeout
 from t9ksched.devcluster.names import RUN_SECONDS_ANNOTATION
 from tests import prometheus
 from tests.acceptance.conftest import Json, Up, queue, until
@@ -43,7 +43,7 @@ preempt: {minimumRunTime: 30s}
 planning: {enabled: true, resolution: 5s}
 """
 A100, A40 = "NVIDIA-A100-PCIE-80GB", "NVIDIA-A40-40GB"
-USERS = 14
+USERS = 6
 SHAPES = (("a100", 1, 1), ("a100", 1, 4), ("a100", 2, 4), ("a100", 4, 4), ("a100", 2, 8), ("a40", 1, 2), ("a40", 2, 4))
 """Queue, pods and cards of each: what users ask for."""
 
@@ -63,13 +63,14 @@ def _templates(spec: Json) -> Iterator[Json]:
 
 
 class Load:
-    """What people do. `told` counts it."""
+    """What people do. `told` counts it; `faults` are answers that none of them should get."""
 
     def __init__(self, up: Up, seconds: float) -> None:
         self._up = up
         self._end = time.monotonic() + seconds
         self._dice = random.Random(11)
         self.told: Counter[str] = Counter()
+        self.faults: list[str] = []
 
     @property
     def goes_on(self) -> bool:
@@ -94,9 +95,16 @@ class Load:
         async with AsyncClient(self._up.server, token) as client:
             number = 0
             while self.goes_on:
+                await asyncio.sleep(self._dice.uniform(1, 8 if number else 60))
                 number += 1
-                await self._life(client, f"{user}-{number}")
-                await asyncio.sleep(self._dice.uniform(1, 8))
+                try:
+                    await self._life(client, f"{user}-{number}")
+                except Refused as why:  # "not now" is an answer to try again after; too many of them are an alert
+                    self.told[f"refused {why.code}"] += 1
+                    if why.code not in ("Unavailable", "RateLimited"):
+                        self.faults.append(f"{user}-{number}: {why}")
+                except (NotReached, WaitTimeout) as why:
+                    self.faults.append(f"{user}-{number}: {why}")
 
     async def _life(self, client: AsyncClient, name: str) -> None:
         dice = self._dice
@@ -108,7 +116,7 @@ class Load:
         if kind == "batch":
             made = jobs.batch(name, where, cards, seconds=seconds, deadline=4 * seconds)
         elif kind == "notebook":
-            made = jobs.notebook(name, where, min(cards, 2))
+            made = lasting(jobs.notebook(name, where, min(cards, 2)), 2 * seconds)  # ended by its user before
         else:
             of_kind = jobs.pytorch if kind == "train" else jobs.mpi
             made, limit = lasting(of_kind(name, where, pods, cards), seconds), f"{2 * seconds}s"
@@ -118,17 +126,13 @@ class Load:
             await client.wait(job, "running", timeout=dice.uniform(2, 20))
         await dice.choice((client.explain, client.job))(job)
         await dice.choice((client.jobs, client.queues, client.nodes))()
-        try:
-            if kind == "notebook" or dice.random() < 0.1:
-                await asyncio.sleep(seconds / 2)
-                await client.cancel(job)
-                self.told["cancelled"] += 1
-                return
-            ended = await client.wait(job, timeout=900)
-            self.told[ended.phase] += 1
-        except NotReached as why:
-            self.told["failed"] += 1
-            raise AssertionError(f"{name}: {why}") from why
+        if kind == "notebook" or dice.random() < 0.1:
+            await asyncio.sleep(seconds / 2)
+            await client.cancel(job)
+            self.told["cancelled"] += 1
+            return
+        ended = await client.wait(job, timeout=1200)
+        self.told[ended.phase] += 1
         with suppress(NotFound):
             await client.cancel(job)
 
@@ -217,12 +221,13 @@ def test_no_alert_fires_and_every_panel_has_data(tmp_path: Path) -> None:
             until(lambda: server.now("up == 1"), "a first scrape")
             start = time.time()
             asyncio.run(load.run(tokens))
-            report = judged(server, start, time.time()) | {"load": dict(load.told)}
+            report = judged(server, start, time.time()) | {"load": dict(load.told), "faults": load.faults}
         print(json.dumps(report, indent=1))  # noqa: T201
         if REPORT:
             Path(REPORT).write_text(json.dumps(report, indent=1))
         assert up.audit().ok, str(up.audit())
         assert load.told["submitted"] > SECONDS / 30, "the load was a load"
+        assert load.faults == []
         assert report["faulty_rules"] == []
         assert report["firing_seconds"] == {}
         assert report["empty_panels"] == []

@@ -30,9 +30,11 @@ from t9ksched.serving.meters import cut_by
 from t9ksched.store.job_overrides import STOPPABLE
 
 _NODES_A_SLICE: Final = 100
-_LINES_A_SLICE: Final = 1000
+_LINES_A_SLICE: Final = 500
 _NOTHING: Final[Mapping[Any, int]] = {}
 _SECOND: Final = 1_000_000_000
+_Held = Callable[[str], Mapping[str, int]]
+"""What a queue holds, by resource, as of one page."""
 _WORST: Final = {(method, code): 0 for method in ("GET", "PATCH", "POST") for code in ("429", UNANSWERED)}
 """Told before they happen: a rate sees nothing of a series that begins with its first event."""
 
@@ -76,6 +78,7 @@ class MetricsPage:
         for count, name in enumerate(sorted(self.state.node_objects), start=1):
             if name in self.state.node_objects and (told := self.nodes.refresh(name)):
                 lines.append(told)
+            self.state.card_audit.of(name)  # node by node, so that their number below has few left to look at
             if count % _NODES_A_SLICE == 0:
                 await asyncio.sleep(0)
         samples = self._samples(configuration_refused, plugin_failures, plugin_slow)
@@ -99,13 +102,18 @@ class MetricsPage:
         active, scheduled = state.advance.phases()
         in_flight, most = sources.bindings()
         waiting, partial = len(state.pending), state.partial
+
+        @cache
+        def held(queue: str) -> Mapping[str, int]:
+            return allocated(state, queue)
+
         return {
             families.NODES: self.nodes.states(),
             families.CARDS_BY_STATE: self.nodes.cards(),
             families.CARDS_UNUSABLE: self.nodes.unusable(),
             families.QUEUE_QUOTA: _quotas(state),
-            families.QUEUE_ALLOCATED: _held(state),
-            families.QUEUE_SHARE: _shares(state),
+            families.QUEUE_ALLOCATED: _held(state, held),
+            families.QUEUE_SHARE: _shares(state, held),
             families.QUEUE_GANGS: (((name,), state.counts.groups[name]) for name in sorted(state.queues)),
             families.QUEUE_PODS: (
                 ((name, phase), state.counts.pods[name][phase]) for name in sorted(state.queues) for phase in PHASES
@@ -191,15 +199,15 @@ def _quotas(state: ClusterState) -> Iterator[Sample]:
         yield from amounts(name, dict(queue.spec.quota))
 
 
-def _held(state: ClusterState) -> Iterator[Sample]:
+def _held(state: ClusterState, held: _Held) -> Iterator[Sample]:
     for name in sorted(state.queues):
-        yield from amounts(name, allocated(state, name))
+        yield from amounts(name, held(name))
 
 
-def _shares(state: ClusterState) -> Iterator[Sample]:
+def _shares(state: ClusterState, held: _Held) -> Iterator[Sample]:
     """Of queues with a quota; what is held of a quota of nothing counts as all of it."""
     for name, queue in sorted(state.queues.items()):
         if quota := queue.spec.quota:
-            held = allocated(state, name)
-            parts = (held[one] / most if most else float(held[one] > 0) for one, most in quota.items())
+            has = held(name)
+            parts = (has.get(one, 0) / most if most else float(has.get(one, 0) > 0) for one, most in quota.items())
             yield (name,), f"{max(parts):.6f}"

@@ -4,7 +4,7 @@ Both are kept by node and made anew only for nodes whose facts or charges change
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -118,7 +118,7 @@ class NodePage:
         return _NodeTold(version, state, "\n".join(samples), by_state, +unusable)
 
 
-def amounts(of: str, found: dict[str, int]) -> Iterator[Sample]:
+def amounts(of: str, found: Mapping[str, int]) -> Iterator[Sample]:
     """Amounts of resources of a node or a queue, in base units."""
     for resource, amount in sorted(found.items()):
         yield (of, resource, families.unit_of(resource)), families.in_base_units(resource, amount)
@@ -131,13 +131,14 @@ def _model(facts: NodeFacts, resource: str, index: int) -> str:
 def _cards(facts: NodeFacts, charges: list[Charge], used: dict[str, int]) -> Iterator[tuple[str, str, str, int]]:
     """Resource, model, state and number of the cards of a node."""
     away = not facts.ready or facts.unschedulable or facts.unready is not None
+    product = card_model(facts.labels)
     for resource in facts.cards.resources:
         held = {index for charge in charges for index in charge.cards.indices(resource)}
         # Others may hold any of the rest: device plugins choose, other schedulers do not say which.
         unknown = 0 if resource in facts.cards.divided else max(0, used.get(resource, 0) - len(held))
         states: Counter[tuple[str, str]] = Counter()
         for index in facts.cards.all.indices(resource):
-            model = _model(facts, resource, index)
+            model = facts.cards.model(resource, index) or product or resource
             if index in held:
                 states[model, "held"] += 1
             elif index in facts.unhealthy:
@@ -150,7 +151,6 @@ def _cards(facts: NodeFacts, charges: list[Charge], used: dict[str, int]) -> Ite
             else:
                 states[model, "away" if away else "free"] += 1
         yield from ((resource, model, state, count) for (model, state), count in states.items())
-    product = card_model(facts.labels)
     for resource, count in facts.counted.items():
         taken = min(count, used.get(resource, 0))
         out = min(count - taken, facts.cordoned.get(resource, 0))
