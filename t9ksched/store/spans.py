@@ -165,6 +165,8 @@ class Fold:
         if not cards:
             return
         job.gone = False
+        if isinstance(submitter := detail.get("submitter"), str):
+            job.submitter = submitter
         job.open[pod] = Span(
             uid=str(event.uid),
             namespace=event.namespace or UNKNOWN,

@@ -73,17 +73,19 @@ def _keep(connection: Connection, events: Sequence[Event]) -> None:
     told = [event for event in events if event.uid and event.event in EVENTS and not says_nothing(event)]
     if not told:
         return
-    named = _named(told)
-    jobs = _jobs(connection, {str(event.uid) for event in told} - named)
+    agreed = _agreed(told)
+    named = _named(told) | {uid for uid, submitter in agreed.items() if submitter is not None}
+    new = named | agreed.keys()
+    jobs = _jobs(connection, {str(event.uid) for event in told} - new)
     before = {uid: (job.submitter, job.running, set(job.months)) for uid, job in jobs.items()}
-    jobs |= _single(connection, {str(event.uid) for event in told} - named - jobs.keys())
+    jobs |= _single(connection, {str(event.uid) for event in told} - new - jobs.keys())
     fresh = {str(event.uid) for event in told if cards_of(event)} - jobs.keys()
     told = [event for event in told if event.uid in jobs or event.uid in fresh]
     if not told:
         return
     _open_spans(connection, jobs, told, before)
     fold = Fold(jobs)
-    for event in _earlier(connection, [event for event in told if event.uid in fresh - named]):
+    for event in _earlier(connection, [event for event in told if event.uid in fresh - named], agreed):
         fold.take(event)
     for event in told:
         fold.take(event)
@@ -123,6 +125,17 @@ def _named(told: Sequence[Event]) -> set[str]:
         elif event.event == BOUND and event.uid in accepted:
             bound.add(event.uid)
     return bound
+
+
+def _agreed(told: Sequence[Event]) -> dict[str, str | None]:
+    """By UID who submitted the pods of which these events tell that they were bound, and with it what was agreed: of
+    these nothing is stored yet. None is nobody, as far as the scheduler knew; REST may have written who it was.
+    """
+    return {
+        str(event.uid): submitter if isinstance(submitter := event.detail["submitter"], str) else None
+        for event in told
+        if event.event == BOUND and event.kind == _POD and "submitter" in event.detail
+    }
 
 
 def _single(connection: Connection, uids: Collection[str]) -> dict[str, Job]:
@@ -174,10 +187,10 @@ def _move(connection: Connection, by: timedelta) -> None:
     connection.execute(update(usage_open).values(values))
 
 
-def _earlier(connection: Connection, told: Sequence[Event]) -> list[Event]:
+def _earlier(connection: Connection, told: Sequence[Event], agreed: Container[str]) -> list[Event]:
     """Events of jobs before they first got cards, as far as these name the submitter or say that the job runs. Pods may
     be told of under the name of another job than the one of their UID, which they were placed in: who submitted that
-    one is found by the UID.
+    one is found by the UID. So is it for those with which something was agreed: the scheduler says all else of them.
     """
     if not told:
         return []
@@ -185,7 +198,8 @@ def _earlier(connection: Connection, told: Sequence[Event]) -> list[Event]:
     submitter = history.c.detail["submitter"].as_string()
     speaks = (history.c.event != ACCEPTED) | (history.c.actor != SCHEDULER) | submitter.is_not(None)
     found: dict[int, Event] = {}
-    for jobs in (*of_jobs(connection, history, told), submitted):
+    unsaid = [event for event in told if event.uid not in agreed]
+    for jobs in (*of_jobs(connection, history, unsaid), submitted):
         query = select(history.c.id, history.c.uid, history.c.event, history.c.actor, submitter)
         for id_, uid, event, actor, name in connection.execute(
             query.where(jobs & history.c.event.in_(_WHOLE) & speaks)

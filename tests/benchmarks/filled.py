@@ -53,6 +53,7 @@ def pod(number: int, uid: str, at: datetime, namespace: str) -> Pod:
     about |= {"actor": "scheduler", "at": at}
     agreed = {"priority": 0, "group": None, "submitter": user, "permittedBy": "everyone"}
     place = {"pod": name, "node": node, "cards": cards, "model": "A100", "resource": _RESOURCE, "physicalCards": 1.0}
+    place["submitter"] = user
     events = [
         Event(event=history.ACCEPTED, detail=agreed, **about),
         Event(event=history.ADMITTED, detail={"nodes": {node: 1}, "waitedSeconds": 0}, **about),

@@ -19,7 +19,7 @@ LONGEST_SECONDS: Final = 0.01
 
 
 class _PacedSelector(selectors.DefaultSelector):
-    """Polls at most once in `pace` seconds, unless asked not to wait."""
+    """Polls at most once in `pace` seconds."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -28,9 +28,11 @@ class _PacedSelector(selectors.DefaultSelector):
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         """See selectors.BaseSelector."""
-        if not self.pace or (timeout is not None and timeout <= 0):
+        if not self.pace:
             return super().select(timeout)
         pause = self._looked + self.pace - time.monotonic()
+        if pause > 0 and timeout is not None and timeout <= 0:
+            return []  # work is ready: what comes meanwhile is found after it
         if timeout is not None:
             pause = min(pause, timeout)
         if pause > 0:

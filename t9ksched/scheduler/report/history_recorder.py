@@ -15,12 +15,11 @@ from msgspec import structs
 
 from t9ksched.kube.write.dialects.table import dialect_of
 from t9ksched.model import names
-from t9ksched.model.card_models import card_model, whole_model
-from t9ksched.model.card_worth import by_model, held
+from t9ksched.model.card_worth import held
 from t9ksched.model.cards import NO_CARDS
-from t9ksched.model.node import NodeFacts
 from t9ksched.model.quantity import CARD
 from t9ksched.model.reasons import Code, Reason
+from t9ksched.scheduler.report.cards_told import model_of, of_models
 from t9ksched.scheduler.report.event_writer import EventWriter, reference
 from t9ksched.scheduler.report.job_recorder import SLICE, JobRecorder, moment
 from t9ksched.scheduler.report.job_shape import Json
@@ -28,13 +27,11 @@ from t9ksched.scheduler.report.node_recorder import NodeRecorder
 from t9ksched.scheduler.report.observed_job import identity
 from t9ksched.scheduler.report.sql_writer import SqlWriter
 from t9ksched.scheduler.state import objects
-from t9ksched.scheduler.state.charges import Charge
 from t9ksched.scheduler.state.node_backoff import TurnedAway, not_yet
 from t9ksched.scheduler.state.records import GangRecord, PodRecord
 from t9ksched.scheduler.state.state import ClusterState
 from t9ksched.store import history
 from t9ksched.store.history import Event
-from t9ksched.store.spans import UNKNOWN
 
 JOB_PERIOD: Final = 1.0
 _ACCEPTING_PAUSE: Final = 0.02
@@ -107,8 +104,9 @@ class HistoryRecorder:
         """Groups were accepted: record the acceptances of the groups and of their owners in SQL."""
         acceptances = self._accepted.take()
         known = self._state.acceptances
-        if written := [*acceptances, *(known[uid] for uid in self._owners.take() if uid in known)]:
-            self._sql_writer.accepted(written)
+        owners = (known[uid] for uid in self._owners.take() if uid in known)
+        if written := {one.uid: one for one in (*acceptances, *owners)}:  # a single pod is its own owner
+            self._sql_writer.accepted(list(written.values()))
         for acceptance in acceptances:
             gang = self._state.gangs_by_uid.get(acceptance.uid)
             if gang is not None:
@@ -186,7 +184,7 @@ class HistoryRecorder:
             "pod": pod,
             "node": node,
             "cards": {container: list(which) for container, which in cards.items()},
-            "model": _model(facts, charge) if facts and (cards or counted) else None,
+            "model": model_of(facts, charge) if facts and (cards or counted) else None,
         }
         if cards or counted:
             detail["resource"] = resource or min(counted, default=None)
@@ -194,10 +192,12 @@ class HistoryRecorder:
             detail |= {"counted": counted, "mode": facts.mode}
         if worth:
             detail[history.PHYSICAL] = round(worth / CARD, 7)
-        if charge is not None and worth and charge.cards.parts and (models := _of_models(facts, charge, detail)):
+        if charge is not None and worth and charge.cards.parts and (models := of_models(facts, charge, detail)):
             detail[history.MODELS] = models
         if charge is not None and charge.cards.parts:
             detail["parts"] = [list(structs.astuple(part)) for part in charge.cards.parts]
+        if record is not None and gang.acceptance is not None and _has_no_past(gang, record):
+            detail["submitter"] = gang.acceptance.submitter
         self._note(history.BOUND, gang, now, detail, record.placed_in if record else "")
 
     def _released(self, gang: GangRecord, pod: PodRecord) -> None:
@@ -368,31 +368,9 @@ _NOT_GIVEN: Final = (
 )
 
 
-def _model(facts: NodeFacts, charge: Charge | None) -> str | None:
-    """The model of the cards that a pod has, or the models, by name; None where nothing says it."""
-    parts = charge.cards.parts if charge is not None else ()
-    single = {facts.cards.model(part.resource, part.index) for part in parts} - {""}
-    return " + ".join(sorted(single)) or whole_model(card_model(facts.labels) or "") or None
-
-
-def _of_models(facts: NodeFacts | None, charge: Charge, detail: Json) -> list[list[object]]:
-    """How much of cards of each model a pod has, and which; nothing where they are of one model."""
-    known = by_model(facts, charge.cards) if facts is not None else {}
-    whole = (facts and whole_model(card_model(facts.labels) or "")) or UNKNOWN
-    # Whole cards besides are of the model that the node's label says.
-    indices = {index for which in detail["cards"].values() for index in which}
-    others = indices.difference(*(cards for _, cards in known.values()))
-    rest = charge.worth - sum(worth for worth, _ in known.values())
-    found: dict[str, tuple[int, set[int]]] = {}
-    if rest > 0 and not others:
-        return []  # of cards without indices besides, which are not told apart
-    more = [(whole, (rest, tuple(others)))] if others else []
-    for model, (worth, cards) in (*known.items(), *more):
-        before, those = found.get(model or whole, (0, set()))
-        found[model or whole] = before + worth, those.union(cards)
-    if len(found) < 2:
-        return []
-    return [[model, round(worth / CARD, 7), sorted(cards)] for model, (worth, cards) in sorted(found.items())]
+def _has_no_past(gang: GangRecord, pod: PodRecord) -> bool:
+    """Whether a bound pod is a job of its own, of which history has nothing but its acceptance."""
+    return gang.virtual and gang.owner is None and not pod.placed_in and pod.phase == "Pending"
 
 
 def _job(gang: GangRecord) -> str:

@@ -131,8 +131,10 @@ class AdmissionGate:
         belongs, or its own, the first that names a submitter. An owner that the scheduler let in and recorded by itself
         has a record without one.
         """
-        above: tuple[str, ...] = () if owner is None else (self._owners.root_uid(owner), owner.uid)
-        if owner is not None and (maker := self._owners.maker(owner)) is not None:
+        if owner is None:
+            return self._acceptances.get(uid)
+        above: tuple[str, ...] = (self._owners.root_uid(owner), owner.uid)
+        if (maker := self._owners.maker(owner)) is not None:
             above = (*above, maker.uid)
         found = [record for one in (*above, uid) if (record := self._acceptances.get(one)) is not None]
         return next((record for record in found if record.submitter is not None), found[0] if found else None)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import structs
-from sqlalchemy import create_engine, func, select, text
+from sqlalchemy import create_engine, event, func, select, text
 
 from t9ksched.store import Store, schema, urls
 from t9ksched.store.history import CLOCK_SET, Event, Visibility
@@ -314,6 +314,29 @@ async def test_a_single_pod_is_remembered_by_its_span_alone_until_that_is_over(a
         assert found == {("ann",): Amount(3 * HOUR, HOUR, 1)}
         await store.history.append_many(told((4, "deleted", {})))
         assert await _count(store, usage_job) == 0
+
+
+@pytest.mark.parametrize("agreed", ["bob", None])
+@pytest.mark.parametrize("submitted", [True, False])
+async def test_a_pod_that_is_bound_with_what_was_agreed_is_not_read_back(
+    store: Store, agreed: str | None, submitted: bool
+) -> None:
+    head = {"uid": "u", "kind": "Pod", "namespace": "ml", "name": "p", "queue": "q"}
+    read: list[str] = []
+    before = [Event(event="accepted", at=at(0), actor="scheduler", detail={"submitter": agreed}, **head)]
+    if submitted:
+        before.append(Event(event="submitted", at=at(0), actor=agreed or "ann", **head))
+    await store.history.append_many(before)
+    engine = store.database._acting if store.database.is_sqlite else store.database._engine.sync_engine  # type: ignore[attr-defined]
+    event.listen(engine, "before_cursor_execute", lambda _, __, text_, *___: read.append(text_))
+    told = bound() | {"submitter": agreed}
+    await store.history.append_many([Event(event="bound", at=at(0), actor="scheduler", detail=told, **head)])
+    asked = [one for one in read if one.startswith("SELECT") and ("usage_" in one or "history" in one)]
+    assert len(asked) == (agreed is None), "only the name that REST may have written is looked for"
+    await store.history.append_many([Event(event="finished", at=at(2), actor="scheduler", **head)])
+    found = await store.usage.report(["user"], since=None, until=at(9), now=at(9))
+    who = agreed or ("ann" if submitted else "unknown")
+    assert {key: one.amount / HOUR for key, one in found.items()} == {(who,): 2.0}
 
 
 async def test_a_second_pod_of_a_job_is_remembered_with_the_first(store: Store) -> None:

@@ -18,6 +18,8 @@ from t9ksched.scheduler.report.history_recorder import HistoryRecorder
 from t9ksched.scheduler.state import other_numbers
 from t9ksched.scheduler.state.objects import PodGroupObject
 from t9ksched.scheduler.state.state import ClusterState
+from t9ksched.store.acceptances import Acceptance
+from t9ksched.store.history import Event
 from t9ksched.store.jobs import JobRecord, Written
 from tests.feeds import taken
 
@@ -30,10 +32,13 @@ class SqlWriter:
     def __init__(self) -> None:
         self.jobs: list[JobRecord] = []
         self.events: list[str] = []
+        self.told: list[Event] = []
         self.removed: list[str] = []
+        self.agreed: list[Acceptance] = []
         self.backlog = 0
 
-    def accepted(self, _: object) -> None: ...
+    def accepted(self, acceptances: list[Acceptance]) -> None:
+        self.agreed += acceptances
 
     def job(self, job: JobRecord) -> None:
         self.jobs.append(job)
@@ -41,8 +46,9 @@ class SqlWriter:
     def gone(self, uid: str, at: object) -> None:
         self.removed.append(uid)
 
-    def event(self, event: object) -> None:
-        self.events.append(event.event)  # type: ignore[attr-defined]
+    def event(self, event: Event) -> None:
+        self.events.append(event.event)
+        self.told.append(event)
 
 
 class Silent:
@@ -102,6 +108,26 @@ async def telling(monkeypatch: pytest.MonkeyPatch, *, first: float, counts: floa
     found.see()
     yield found
     task.cancel()
+
+
+async def test_what_was_agreed_with_a_single_pod_is_written_once() -> None:
+    one = Telling()
+    one.state.set_queues([Queue("q", QueueSpec())])
+    one.state.permit({"q": Members(everyone=True)})
+    one.see(queue="q")
+    one.state.view(1)
+    one.recorder.accepted()
+    assert [(agreed.uid, agreed.replicas) for agreed in one.sql_writer.agreed] == [("u", 1)]
+
+
+@pytest.mark.parametrize(("phase", "said"), [("Pending", True), ("Running", False)])
+async def test_the_binding_of_a_single_pod_says_its_submitter_before_it_runs(phase: str, said: bool) -> None:
+    one = Telling()
+    one.state.accept(Acceptance(uid="u", kind="Pod", namespace="ns", name="p", submitter="ann", queue="q"))
+    one.see(queue="q")
+    one.see(node="n1", phase=phase, queue="q")
+    one.recorder.bound(one.state.gangs_by_uid["u"], "p", "n1", {}, 1)
+    assert [event.detail.get("submitter") for event in one.sql_writer.told] == ["ann" if said else None]
 
 
 async def test_a_phase_is_written_soon_and_counts_later(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,36 @@
+"""What history says of the cards that a pod was bound with: of which models they are, and how much of each."""
+
+from t9ksched.model.card_models import card_model, whole_model
+from t9ksched.model.card_worth import by_model
+from t9ksched.model.node import NodeFacts
+from t9ksched.model.quantity import CARD
+from t9ksched.scheduler.report.job_shape import Json
+from t9ksched.scheduler.state.charges import Charge
+from t9ksched.store.spans import UNKNOWN
+
+
+def model_of(facts: NodeFacts, charge: Charge | None) -> str | None:
+    """The model of the cards that a pod has, or the models, by name; None where nothing says it."""
+    parts = charge.cards.parts if charge is not None else ()
+    single = {facts.cards.model(part.resource, part.index) for part in parts} - {""}
+    return " + ".join(sorted(single)) or whole_model(card_model(facts.labels) or "") or None
+
+
+def of_models(facts: NodeFacts | None, charge: Charge, detail: Json) -> list[list[object]]:
+    """How much of cards of each model a pod has, and which; nothing where they are of one model."""
+    known = by_model(facts, charge.cards) if facts is not None else {}
+    whole = (facts and whole_model(card_model(facts.labels) or "")) or UNKNOWN
+    # Whole cards besides are of the model that the node's label says.
+    indices = {index for which in detail["cards"].values() for index in which}
+    others = indices.difference(*(cards for _, cards in known.values()))
+    rest = charge.worth - sum(worth for worth, _ in known.values())
+    found: dict[str, tuple[int, set[int]]] = {}
+    if rest > 0 and not others:
+        return []  # of cards without indices besides, which are not told apart
+    more = [(whole, (rest, tuple(others)))] if others else []
+    for model, (worth, cards) in (*known.items(), *more):
+        before, those = found.get(model or whole, (0, set()))
+        found[model or whole] = before + worth, those.union(cards)
+    if len(found) < 2:
+        return []
+    return [[model, round(worth / CARD, 7), sorted(cards)] for model, (worth, cards) in sorted(found.items())]
