@@ -1,10 +1,11 @@
 """What it costs to write down single pods that are bound, in SQL alone, by how much the database holds.
 
-    uv run python -m tests.benchmarks.writing [--rows 0,100000,1000000] [--pods 3000] [--rounds 3] [--keep FOLDER] [--apart]
+    uv run python -m tests.benchmarks.writing [--rows 0,100000,1000000] [--pods 3000] [--rounds 3] [--keep FOLDER]
 
 For each number of rows of history a fresh copy of the database of `filled.py`, to which the rows of single pods are
 written in transactions of 500 pods, as the scheduler writes them: what was agreed, history, the job, the cards on
-record; with `--apart` what was agreed comes one transaction before the rest, as of pods that had to wait. CPU of this process in microseconds a pod, the best of the rounds, and the bytes that the file grew by. Prints
+record; with `--apart` what was agreed comes one transaction before the rest, as of pods that had to wait. CPU of this
+process in microseconds a pod, the best of the rounds, and the bytes that the file grew by. Prints
 one JSON object. Filled files are made once and kept in the folder (half a GB for a million rows, some minutes).
 """
 

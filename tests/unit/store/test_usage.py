@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import structs
-from sqlalchemy import create_engine, event, func, select, text
+from sqlalchemy import create_engine, func, select, text
+from sqlalchemy.event import listen
 
 from t9ksched.store import Store, schema, urls
 from t9ksched.store.history import CLOCK_SET, Event, Visibility
@@ -328,7 +329,7 @@ async def test_a_pod_that_is_bound_with_what_was_agreed_is_not_read_back(
         before.append(Event(event="submitted", at=at(0), actor=agreed or "ann", **head))
     await store.history.append_many(before)
     engine = store.database._acting if store.database.is_sqlite else store.database._engine.sync_engine  # type: ignore[attr-defined]
-    event.listen(engine, "before_cursor_execute", lambda _, __, text_, *___: read.append(text_))
+    listen(engine, "before_cursor_execute", lambda _, __, text_, *___: read.append(text_))
     told = bound() | {"submitter": agreed}
     await store.history.append_many([Event(event="bound", at=at(0), actor="scheduler", detail=told, **head)])
     asked = [one for one in read if one.startswith("SELECT") and ("usage_" in one or "history" in one)]
