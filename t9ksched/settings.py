@@ -83,6 +83,8 @@ class Settings(BaseSettings):
     """Requests that REST works on at the same time; as many may wait for a moment. While it is slow they are fewer."""
     idle_check_seconds: int = Field(default=300, ge=0, le=86_400)
     """How often the controllers ask Jupyter of each Notebook whether it is used, in seconds; 0: never."""
+    idle_after_seconds: int = Field(default=3600, ge=60, le=86_400)
+    """After how long without use a Notebook, TensorBoard or Explorer is idle, in seconds."""
     card_resources: Annotated[tuple[str, ...], NoDecode] = ()
     """Names of further resources whose units are whole cards, separated by commas."""
     scheduler_conf: Path | None = None

@@ -7,6 +7,7 @@ from t9ksched import version
 from t9ksched.api.allowances import Limits
 from t9ksched.api.leader import HttpLeader
 from t9ksched.api.services import Services
+from t9ksched.controller.activity import Asking
 from t9ksched.controller.asking import HttpAsker
 from t9ksched.controller.service import Controllers
 from t9ksched.controller.sshkeys import SecretMaker
@@ -62,7 +63,8 @@ def controllers_of(
     seconds = settings.idle_check_seconds
     ask = HttpAsker(local=pods == "here") if seconds and pods != "none" else None
     make = SecretMaker(rest=settings.rest_address or rest or "")
-    return Controllers(client, make=make, ask=ask, ask_seconds=seconds)
+    asking = Asking(ask, seconds, timedelta(seconds=settings.idle_after_seconds))
+    return Controllers(client, make=make, asking=asking)
 
 
 def services_of(

@@ -3,19 +3,41 @@
 import asyncio
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from typing import Final, NamedTuple
+
+import structlog
 
 from t9ksched.controller.asking import Asker
 from t9ksched.controller.picture import Key
-from t9ksched.workloads.answers import Activity, Question
+from t9ksched.workloads.actions import IDLE_AFTER
+from t9ksched.workloads.answers import NOT_REACHABLE, Activity, Question
+
+log = structlog.get_logger(__name__)
 
 INTERVAL: Final = 300.0
 """Seconds between two questions to a workload that is used."""
 SOON: Final = 60.0
 """Seconds between two questions to one that is idle: it may be used again, and must not be suspended then."""
-_AT_ONCE: Final = 16
+_AT_ONCE: Final = 64
+"""Questions in flight: servers that do not answer must not keep those behind them waiting for long."""
 _A_SLICE: Final = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """How the use of workloads is found out.
+
+    Attributes:
+        ask: asks one; None to ask none.
+        seconds: between two questions to one.
+        idle_after: without use for so long one is idle.
+    """
+
+    ask: Asker | None = None
+    seconds: float = INTERVAL
+    idle_after: timedelta = IDLE_AFTER
 
 
 class Asked(NamedTuple):
@@ -30,8 +52,12 @@ class Asked(NamedTuple):
 @dataclass(slots=True)
 class _Known:
     question: Question
-    due: float
+    asked: float = float("-inf")
     activity: Activity | None = None
+
+
+def _utc_now() -> datetime:
+    return datetime.now(UTC)
 
 
 class Watcher:
@@ -45,12 +71,14 @@ class Watcher:
         *,
         interval: float = INTERVAL,
         clock: Callable[[], float] = time.monotonic,
+        wall: Callable[[], datetime] = _utc_now,
     ) -> None:
         self._ask = ask
         self._targets = targets
         self._changed = changed
         self._interval = interval
         self._clock = clock
+        self._wall = wall
         self._known: dict[str, _Known] = {}
 
     def of(self, uid: str) -> Activity | None:
@@ -70,13 +98,14 @@ class Watcher:
         now = self._clock()
         due: list[Asked] = []
         there: dict[str, _Known] = {}
+        soon = min(SOON, self._interval)
         for count, target in enumerate(self._targets(), start=1):
             known = self._known.get(target.uid)
             if known is None or known.question != target.question:
-                known = _Known(target.question, now)
+                known = _Known(target.question)
             there[target.uid] = known
-            if now >= known.due:
-                known.due = now + (min(SOON, self._interval) if target.idle else self._interval)
+            if now >= known.asked + (soon if target.idle else self._interval):
+                known.asked = now
                 due.append(target)
             if count % _A_SLICE == 0:
                 await asyncio.sleep(0)
@@ -85,7 +114,17 @@ class Watcher:
 
         async def one(target: Asked) -> None:
             async with places:
-                there[target.uid].activity = await self._ask(target.question)
+                there[target.uid].activity = await self._answer(target)
             self._changed(target.key)
 
         await asyncio.gather(*(one(target) for target in due))
+
+    async def _answer(self, target: Asked) -> Activity:
+        """The answer, and when it was asked for. Whatever goes wrong with one must not stop the others."""
+        at = self._wall()
+        try:
+            return replace(await self._ask(target.question), at=at)
+        except Exception:
+            log.exception("asking a workload failed", kind=target.key.kind, name=target.key.name)
+            message = "it could not be asked: the log of the controllers says why"
+            return Activity(reason=NOT_REACHABLE, message=message, at=at)

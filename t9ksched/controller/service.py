@@ -13,8 +13,7 @@ from typing import Final
 import structlog
 
 from t9ksched.controller import meters
-from t9ksched.controller.activity import INTERVAL, Asked, Watcher
-from t9ksched.controller.asking import Asker
+from t9ksched.controller.activity import Asked, Asking, Watcher
 from t9ksched.controller.execute import Executor, NameTaken, NotMade, Record, Stale
 from t9ksched.controller.meters import ControllerMeters
 from t9ksched.controller.picture import Key, Named, Owned, Workloads
@@ -30,6 +29,7 @@ from t9ksched.model.reasons import Code
 from t9ksched.workloads import boards, taken
 from t9ksched.workloads.actions import Children, metadata, name_of, uid_of
 from t9ksched.workloads.activity import is_idle
+from t9ksched.workloads.answers import NOT_YET, Activity
 from t9ksched.workloads.parts import COMPONENT_LABEL
 from t9ksched.workloads.reconcile import reconcile
 from t9ksched.workloads.registry import CONTROLLED, KINDS
@@ -84,7 +84,7 @@ class Controllers:
         workers: workloads looked at at the same time.
         queue: the work queue, if it is to have other pauses.
         make: fills the Secrets of workloads.
-        ask: asks workloads whether anybody uses them, every `ask_seconds`; None to ask none.
+        asking: how it is found out whether anybody uses workloads.
     """
 
     def __init__(
@@ -96,8 +96,7 @@ class Controllers:
         workers: int = 4,
         queue: WorkQueue[Key] | None = None,
         make: SecretMaker | None = None,
-        ask: Asker | None = None,
-        ask_seconds: float = INTERVAL,
+        asking: Asking = Asking(),
     ) -> None:
         self.queue: WorkQueue[Key] = queue or WorkQueue()
         self._clock = clock
@@ -127,7 +126,10 @@ class Controllers:
         self._optional: Reflector[dict[str, object]] = Reflector(
             client, resources.MLSERVICERUNTIMES, self._runtimes, options=WatchOptions(optional=True)
         )
-        self._watcher = Watcher(ask, self._asked, self.queue.add, interval=ask_seconds) if ask is not None else None
+        self._idle_after = asking.idle_after
+        self._watcher: Watcher | None = None
+        if asking.ask is not None:
+            self._watcher = Watcher(asking.ask, self._asked, self.queue.add, interval=asking.seconds, wall=clock)
         self.meters = ControllerMeters(self._workloads)
         self.ready = asyncio.Event()
 
@@ -196,9 +198,17 @@ class Controllers:
 
     def _children(self, key: Key, uid: str) -> Children:
         """What a workload owns, what is known of its use, and what it may name."""
-        activity = None if self._watcher is None else self._watcher.of(uid)
         named = self._runtimes.of(key.namespace) if key.kind == _SERVICES else ()
-        return replace(self._owned.of(uid), activity=activity, named=named)
+        found = self._owned.of(uid)
+        activity = self._activity(key, uid, found)
+        return replace(found, activity=activity, named=named, idle_after=self._idle_after)
+
+    def _activity(self, key: Key, uid: str, found: Children) -> Activity | None:
+        """What a workload answered; None if nobody asks it."""
+        asks, obj = KINDS[key.kind].control.asks, self._workloads[key.kind].get(key)
+        if self._watcher is None or asks is None or obj is None or asks(obj, found) is None:
+            return None
+        return self._watcher.of(uid) or NOT_YET
 
     async def _look(self, key: Key) -> float:
         """One look at one workload; returns the seconds that deciding took.

@@ -16,7 +16,7 @@ from t9ksched.model.wall_clock import parse_moment
 CONFIG_MAP: Final = "resource-keeper-policy-config"
 KEY: Final = "policy.yaml"
 KINDS: Final = {"notebook": "Notebook", "tensorboard": "TensorBoard", "explorer": "Explorer"}
-STALE: Final = timedelta(minutes=45)
+STALE: Final = timedelta(minutes=15)
 """What was found out longer ago about the use of a workload counts no more."""
 _LONGEST: Final = 366 * 86_400
 
@@ -155,8 +155,9 @@ def due(
     """What is due for a workload that is idle since then, as was found out at `checked`.
 
     Nobody is suspended who was not told at least `warning` before, also not after the policy changed or a restart.
+    A time of the future, from before the clock was set back, is as little believed as an old one.
     """
-    if now - checked > STALE or (kept is not None and now < kept):
+    if abs(now - checked) > STALE or (kept is not None and now < kept):
         return Due()
     if warned is not None and warned.since == since:
         return Due(suspend=now >= warned.suspends and now - since >= rule.timeout)

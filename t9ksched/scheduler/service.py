@@ -167,7 +167,6 @@ class SchedulerService:
             most_grace=self._most_grace,
         )
         stopper = Stopper(client, clock, self._most_grace)
-        durations = MaxDurationKeeper(self.state, stopper, events, self._recorder, clock)
         clearing = RoomClearing(self.state, self._evictor, clock, self._most_grace)
         end = None if observe else DependencyEnd(self.state, stopper, self._recorder)
         dependencies = DependencyKeeper(self.state, store, end, clock)
@@ -175,10 +174,11 @@ class SchedulerService:
         if not observe:
             timeouts = Timeouts(self._start_timeout, self._most_grace, options.gang_recovery_timeout)
             timekeeper = TimeKeeper(client, self.state, stopper, self._recorder, events, store.runs, clock, timeouts)
+            idle = IdleKeeper(client, self.state, stopper, events, self.sql_writer.event, clock, self.clocks)
             sweeps += [
                 Sweep("gangs", 5, integrity.sweep),
-                Sweep("durations", 1, durations.sweep),
-                Sweep("idle", 2, IdleKeeper(client, self.state, stopper, events, self.sql_writer.event, clock).sweep),
+                Sweep("durations", 1, MaxDurationKeeper(self.state, stopper, events, self._recorder, clock).sweep),
+                Sweep("idle", 2, idle.sweep),
                 Sweep("time limits", 1, timekeeper.sweep),
                 Sweep("promises", 5, self._promises.sweep),
                 Sweep("planned starts", 1, self._plans.sweep),

@@ -7,11 +7,14 @@ been counted: after a crash at any step the next reconciliation leads to the sam
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any, Final, Literal
 
 from t9ksched.workloads.answers import Activity
 
 Object = dict[str, Any]
+IDLE_AFTER: Final = timedelta(hours=1)
+"""Without use for so long a workload is idle."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +42,7 @@ class Expansion:
 @dataclass(frozen=True, slots=True)
 class Children:
     """The objects a workload's controller owns now, as the API server shows them; and what its pod answered when it was
-    asked whether anybody uses it, None if it was not.
+    asked whether anybody uses it, None if nobody asks it.
     """
 
     pods: tuple[Object, ...] = ()
@@ -47,6 +50,8 @@ class Children:
     activity: Activity | None = None
     named: tuple[Object, ...] = ()
     """Objects of the namespace that it may name and does not own."""
+    idle_after: timedelta = IDLE_AFTER
+    """Without use for so long it is idle."""
 
     @property
     def podgroup(self) -> Object | None:

@@ -11,7 +11,8 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from t9ksched.model.names import LAST_ACTIVITY_ANNOTATION
-from t9ksched.workloads.answers import Activity, moment
+from t9ksched.workloads.actions import Children
+from t9ksched.workloads.answers import NOT_YET, moment
 from t9ksched.workloads.conditions import Conditions
 from t9ksched.workloads.phase import format_time, parse_time
 
@@ -19,10 +20,9 @@ IDLE: Final = "Idle"
 """The condition."""
 STATUS_FIELD: Final = "activity"
 """Where the status keeps `{lastActivity, checkedAt}`."""
-IDLE_AFTER: Final = timedelta(hours=1)
-"""Without activity for so long a workload is idle."""
 WRITTEN_EVERY: Final = timedelta(minutes=15)
-"""The status says anew when it was checked, so that a reader can tell what is known from what was."""
+IDLE_WRITTEN_EVERY: Final = timedelta(minutes=5)
+"""So often the status says anew when it was checked, so that a reader can tell what is known from what was."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +51,11 @@ def idle_since(obj: Mapping[str, Any]) -> datetime | None:
     return found[0] if (found := idle_times(obj.get("status") or {})) is not None else None
 
 
+def reported_use(obj: Mapping[str, Any]) -> datetime | None:
+    """When the object was used last, as its annotation reports; None if nothing that can be read does."""
+    return moment((obj["metadata"].get("annotations") or {}).get(LAST_ACTIVITY_ANNOTATION))
+
+
 def idle_times(status: Mapping[str, Any]) -> tuple[datetime, datetime] | None:
     """Since when nobody used what has this status, and when that was found out; None unless it is idle."""
     kept = status.get(STATUS_FIELD)
@@ -60,61 +65,88 @@ def idle_times(status: Mapping[str, Any]) -> tuple[datetime, datetime] | None:
     return None if last is None or checked is None else (last, checked)
 
 
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What the status keeps of a workload's activity, None for nothing; and after how long to look again."""
+
+    kept: dict[str, str] | None = None
+    again_in: timedelta | None = None
+
+
 def tell(
     obj: Mapping[str, Any],
     use: Use,
-    activity: Activity | None,
+    children: Children,
     conditions: Conditions,
     ready_since: datetime | None,
     now: datetime,
-) -> dict[str, str] | None:
-    """Set the condition Idle of a workload that is not suspended; returns what its status keeps of its activity.
+) -> Seen:
+    """Set the condition Idle of a workload that is not suspended.
 
-    `ready_since` is None while its pod is not ready. Times in the future count as now.
+    `ready_since` is None while its pod is not ready. Times in the future count as now. An answer tells of the time
+    before it was given: what was used shortly before is not idle because nobody asked since.
     """
     kept = (obj.get("status") or {}).get(STATUS_FIELD)
     if ready_since is None:
-        conditions.set(IDLE, None, "NotRunning", "its pod is not ready")
-        return None
+        not_running(conditions)
+        return Seen()
     if use.always:
         conditions.set(IDLE, False, "AlwaysActive", use.always)
-        return None
-    if activity is None and kept and conditions.reason(IDLE) in ("Active", "NoActivity"):
-        return dict(kept)  # this process has not asked yet: what was known stays, and grows old
+        return Seen()
+    answer, after = children.activity, children.idle_after
     annotation = (obj["metadata"].get("annotations") or {}).get(LAST_ACTIVITY_ANNOTATION)
     reported = moment(annotation)
-    known = [time for time in (activity.last if activity else None, reported) if time is not None]
-    busy = activity.busy if activity is not None else ""
-    last = now if busy else min(now, max((*known, ready_since)))
-    if busy or (known and now - last < IDLE_AFTER):
-        conditions.set(IDLE, False, "Active", busy or f"it was used within {_words(IDLE_AFTER)}")
+    known = [time for time in (answer.last if answer else None, reported) if time is not None]
+    busy = answer.busy if answer is not None else ""
+    asked = min(now, answer.at or now) if answer is not None and answer.known else now
+    last = asked if busy else min(now, max((*known, ready_since)))
+    if busy or (known and asked - last < after):
+        conditions.set(IDLE, False, "Active", busy or f"it was used within {_words(after)}")
+        idle_in = None if busy else last + after - now
+    elif answer is NOT_YET and kept and conditions.reason(IDLE) in ("Active", "NoActivity"):
+        return Seen(dict(kept))  # what was known stays, and grows old
     elif annotation is not None and reported is None:
         text = f"the annotation {LAST_ACTIVITY_ANNOTATION} is no time such as 2026-03-01T12:00:00Z"
         conditions.set(IDLE, None, "ReportUnreadable", text)
-        return None
-    elif not known:
-        reason, message = (activity.reason, activity.message) if activity is not None else ("", "")
+        return Seen()
+    elif not known or (answer is not None and answer.passing):
+        reason, message = (answer.reason, answer.message) if answer is not None else ("", "")
         conditions.set(IDLE, None, reason or "NotMeasured", message or use.unmeasured)
-        return None
+        return Seen()
     elif use.unseen and reported is None:
         conditions.set(IDLE, None, "NotSeen", use.unseen)
-        return None
+        return Seen()
     else:
         conditions.set(IDLE, True, "NoActivity", f"nothing was used since {format_time(last)}")
-    return _written(kept, last, now, conditions, obj)
+        idle_in = None
+    written = _written(kept, last, asked, conditions, obj)
+    soon = _written_every(conditions)
+    return Seen(written, soon if idle_in is None or idle_in <= timedelta() else min(soon, idle_in))
+
+
+def not_running(conditions: Conditions) -> None:
+    """Set the condition Idle of a workload whose pod does not answer anybody."""
+    conditions.set(IDLE, None, "NotRunning", "its pod is not ready")
 
 
 def _written(
-    kept: Any, last: datetime, now: datetime, conditions: Conditions, obj: Mapping[str, Any]
+    kept: Any, last: datetime, asked: datetime, conditions: Conditions, obj: Mapping[str, Any]
 ) -> dict[str, str]:
     """What the status keeps: written when the condition changes, when an idle workload was used, and now and then."""
-    fresh = {"lastActivity": format_time(last), "checkedAt": format_time(now)}
-    before = Conditions(obj.get("status") or {}, now)
+    fresh = {"lastActivity": format_time(last), "checkedAt": format_time(asked)}
+    before = Conditions(obj.get("status") or {}, asked)
     if not kept or before.reason(IDLE) != conditions.reason(IDLE):
         return fresh
     moved = conditions.is_true(IDLE) and kept["lastActivity"] != fresh["lastActivity"]
-    return fresh if moved or now - parse_time(kept["checkedAt"]) >= WRITTEN_EVERY else dict(kept)
+    # The clock may have been set back: what is kept is then of the future.
+    old = abs(asked - parse_time(kept["checkedAt"])) >= _written_every(conditions)
+    return fresh if moved or old else dict(kept)
+
+
+def _written_every(conditions: Conditions) -> timedelta:
+    return IDLE_WRITTEN_EVERY if conditions.is_true(IDLE) else WRITTEN_EVERY
 
 
 def _words(time: timedelta) -> str:
-    return f"{int(time.total_seconds()) // 60} minutes"
+    seconds = int(time.total_seconds())
+    return f"{seconds} seconds" if seconds % 60 else f"{seconds // 60} minutes"

@@ -14,7 +14,7 @@ from typing import Any, Final
 from t9ksched.model.names import QUEUE_LABEL, SCHEDULER_NAME
 from t9ksched.workloads import phase
 from t9ksched.workloads.actions import Actions, Children, Event, Expansion, Object, uid_of
-from t9ksched.workloads.activity import STATUS_FIELD, WRITTEN_EVERY, Use, idle_times, tell
+from t9ksched.workloads.activity import STATUS_FIELD, Seen, Use, idle_times, not_running, tell
 from t9ksched.workloads.answers import Question
 from t9ksched.workloads.conditions import Conditions
 from t9ksched.workloads.fields import Field
@@ -83,7 +83,7 @@ def reconcile(obj: Mapping[str, Any], server: Server, children: Children, now: d
     if server.suspended:
         events = _suspension(conditions)
         record = record.deleted()
-        status = _status(obj, server, conditions, record, None, children, now)
+        status, _ = _status(obj, server, conditions, record, None, children, now)
         doomed = (*live, *kept.delete)
         return Actions(status if status != old else None, doomed, (), events, update=kept.update)
 
@@ -99,22 +99,22 @@ def reconcile(obj: Mapping[str, Any], server: Server, children: Children, now: d
         record = fate.record
     if not old:
         events = (Event("Created", f"pod {name} is made"), *events)
-    status = _status(obj, server, conditions, record, pod, children, now)
+    status, seen = _status(obj, server, conditions, record, pod, children, now)
     return Actions(
         status if status != old else None,
         (*delete, *kept.delete),
         (*kept.create, *create),
         events,
-        _look_again(fate.wait, status),
+        _look_again(fate.wait, seen),
         kept.update,
     )
 
 
-def _look_again(wait: float | None, status: Object) -> float | None:
+def _look_again(wait: float | None, seen: Seen) -> float | None:
     """Seconds until it is looked at again: what is known of its use grows old."""
-    if STATUS_FIELD not in status:
+    if seen.again_in is None:
         return wait
-    soon = WRITTEN_EVERY.total_seconds()
+    soon = seen.again_in.total_seconds()
     return soon if wait is None else min(wait, soon)
 
 
@@ -135,10 +135,12 @@ def suspend_faulty(old: Object, conditions: Conditions, children: Children) -> A
 def without_pod(old: Object, conditions: Conditions, children: Children, shown: str) -> Actions:
     """Delete the pod, and show that phase."""
     conditions.set("Ready", False, "PodNotReady")
+    not_running(conditions)
     status = {**old, "phase": shown}
     if "record" in old:
         status["record"] = Record.read(old["record"]).deleted().write()
     status.pop("pod", None)
+    status.pop(STATUS_FIELD, None)
     return Actions(status, tuple(pod for pod in children.pods if not phase.is_terminating(pod)))
 
 
@@ -160,12 +162,12 @@ def _status(
     pod: Object | None,
     children: Children,
     now: datetime,
-) -> Object:
+) -> tuple[Object, Seen]:
     old = obj.get("status") or {}
     since = None if pod is None or phase.is_terminating(pod) else _ready_since(pod)
     _set_suspended(conditions, old, suspended=server.suspended)
     conditions.set("Ready", since is not None, "PodNotReady" if since is None else "PodReady")
-    activity = tell(obj, server.use, children.activity, conditions, since, now)
+    seen = tell(obj, server.use, children, conditions, since, now)
     shown = record.phase if pod is not None or record.phase == "Succeeded" else "Pending"
     status: Object = {
         **old,
@@ -176,12 +178,12 @@ def _status(
     }
     status.pop("pod", None)
     status.pop(STATUS_FIELD, None)
-    if activity is not None:
-        status[STATUS_FIELD] = activity
+    if seen.kept is not None:
+        status[STATUS_FIELD] = seen.kept
     if pod is not None:
         reference = {"name": record.name, "uid": uid_of(pod)}
         status["pod"] = {"reference": reference, "phase": phase.phase(pod)}
-    return status
+    return status, seen
 
 
 def question(children: Children, prefix: str, port: int) -> Question | None:

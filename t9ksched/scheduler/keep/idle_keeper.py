@@ -6,7 +6,8 @@ object is read once more before it is suspended.
 """
 
 from collections.abc import Callable
-from datetime import UTC, datetime
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 import structlog
@@ -20,12 +21,13 @@ from t9ksched.model.idle_policy import CONFIG_MAP, KEY, Policy, Warned, due, kep
 from t9ksched.model.podrules import namespace_labels
 from t9ksched.model.wall_clock import moment_at
 from t9ksched.scheduler.act.stopping import Stopper
+from t9ksched.scheduler.report.clockwatch import ClockWatch
 from t9ksched.scheduler.report.event_writer import EventWriter, reference
 from t9ksched.scheduler.state.job_record import IdleSince, JobRecord
 from t9ksched.scheduler.state.state import ClusterState
 from t9ksched.store import history
 from t9ksched.store.history import Event
-from t9ksched.workloads.activity import idle_since
+from t9ksched.workloads.activity import idle_since, reported_use
 from t9ksched.workloads.registry import KINDS
 
 log = structlog.get_logger(__name__)
@@ -35,7 +37,9 @@ _POLL_NS: Final = 10_000_000_000
 
 
 class IdleKeeper:
-    """Called by housekeeping. `write` takes events for history, `clock` gives nanoseconds since the epoch."""
+    """Called by housekeeping. `write` takes events for history, `clock` gives nanoseconds since the epoch, `clocks`
+    tells when it was set.
+    """
 
     def __init__(
         self,
@@ -45,6 +49,7 @@ class IdleKeeper:
         events: EventWriter,
         write: Callable[[Event], None],
         clock: Callable[[], int],
+        clocks: ClockWatch | None = None,
     ) -> None:
         self._client = client
         self._state = state
@@ -52,8 +57,10 @@ class IdleKeeper:
         self._events = events
         self._write = write
         self._clock = clock
+        if clocks is not None:
+            clocks.on_jump.append(self._clock_set)
         self.policy: Policy = {}
-        self._read_at = self._next = 0
+        self._read_at = self._looked_at = 0
         self._version = ""
         self._warned: dict[str, Warned] = {}
         self._misread: dict[str, str] = {}
@@ -62,21 +69,24 @@ class IdleKeeper:
     async def sweep(self) -> None:
         """Read the policy if it is time, and look at all workloads once in the shortest of the intervals."""
         now = self._clock()
-        if now - self._read_at >= _POLL_NS:
+        if _is_over(self._read_at, _POLL_NS, now):
             self._read_at = now
             await self._read()
-        if not self.policy or now < self._next:
+        scan = min((int(rule.scan.total_seconds()) for rule in self.policy.values()), default=0) * 1_000_000_000
+        if not self.policy or not _is_over(self._looked_at, scan, now):
             return
-        self._next = now + min(int(rule.scan.total_seconds()) for rule in self.policy.values()) * 1_000_000_000
+        self._looked_at = now
         jobs = [job for job in self._state.jobs.values() if job.kind in self.policy]
         known = {job.uid for job in jobs}
         self._warned = {uid: warned for uid, warned in self._warned.items() if uid in known}
         self._misread = {uid: text for uid, text in self._misread.items() if uid in known}
         for job in jobs:
-            if job.idle is None:
-                self._warned.pop(job.uid, None)
-            else:
+            if job.idle is not None:
                 await self._look(job, job.idle, moment_at(now))
+
+    def _clock_set(self, by: timedelta, at: datetime) -> None:
+        """The wall clock was set forward by so much: what was promised to users lasts as long as they were told."""
+        self._warned = {uid: replace(each, suspends=each.suspends + by) for uid, each in self._warned.items()}
 
     async def _read(self) -> None:
         """Take the policy as it is now; one that cannot be read leaves the last good one in force."""
@@ -98,7 +108,7 @@ class IdleKeeper:
             about = {"apiVersion": "v1", "kind": "ConfigMap"} | (item or {})
             self._events.event(about, names.EVENT_REFUSED, f"refused, the last good one stays: {error}", warning=True)
             return
-        self._next = 0
+        self._looked_at = 0
         log.info("policy of the resource keeper in force", kinds=sorted(self.policy))
 
     async def _look(self, job: JobRecord, idle: IdleSince, now: datetime) -> None:
@@ -107,12 +117,15 @@ class IdleKeeper:
             return
         warned = self._warned.get(job.uid)
         since, checked = moment_at(idle.since), moment_at(idle.checked)
-        found = due(rule, since, checked, self._kept(job, idle.keep), warned, now)
+        kept = self._kept(job, idle.keep)
+        if kept is not None and now < kept:
+            self._warned.pop(job.uid, None)  # its users are told once more when that is over
+        found = due(rule, since, checked, kept, warned, now)
         if found.warn is not None:
             self._warned[job.uid] = found.warn
             self._tell(job, found.warn)
         elif found.suspend:
-            await self._suspend(job, since)
+            await self._suspend(job, since, now)
 
     def _kept(self, job: JobRecord, text: str) -> datetime | None:
         """Until when its users keep it."""
@@ -127,6 +140,13 @@ class IdleKeeper:
                 self._events.event(_about(job), names.EVENT_REFUSED, message, warning=True)
             return None
 
+    def _in_use(self, job: JobRecord, item: dict[str, Any], since: datetime, now: datetime) -> bool:
+        """Whether its annotations keep it, or report a use of which its controller has not heard yet."""
+        notes = item["metadata"].get("annotations") or {}
+        kept = self._kept(job, str(notes.get(names.KEEP_UNTIL_ANNOTATION) or ""))
+        reported = reported_use(item)
+        return (kept is not None and now < kept) or (reported is not None and reported > since)
+
     def _tell(self, job: JobRecord, warned: Warned) -> None:
         message = (
             f"nobody used it since {_text(warned.since)}: it is suspended at {_text(warned.suspends)} unless it is used"
@@ -135,13 +155,17 @@ class IdleKeeper:
         self._events.event(_about(job), names.EVENT_SUSPENSION_NEAR, message, warning=True)
         self._note(job, history.SUSPENSION_NEAR, {"message": message})
 
-    async def _suspend(self, job: JobRecord, since: datetime) -> None:
+    async def _suspend(self, job: JobRecord, since: datetime, now: datetime) -> None:
         """Suspend it, if it is still what was seen."""
         resource = KINDS[job.kind].resource
         message = f"nobody used it since {_text(since)}: it is suspended; resume it to use it again"
         try:
             item = await self._client.get(resource, job.name, job.namespace)
-            if item["metadata"].get("uid") != job.uid or idle_since(item) != since:
+            if (
+                item["metadata"].get("uid") != job.uid
+                or idle_since(item) != since
+                or self._in_use(job, item, since, now)
+            ):
                 return
             await self._stopper.stop(resource, item, names.EVENT_SUSPENDED_IDLE, message)
         except NotFound:
@@ -168,6 +192,11 @@ class IdleKeeper:
                 detail=detail,
             )
         )
+
+
+def _is_over(since: int, pause: int, now: int) -> bool:
+    """Whether a pause that began then is over. The clock may have been set back meanwhile."""
+    return not 0 <= now - since < pause
 
 
 def _about(job: JobRecord) -> dict[str, Any]:

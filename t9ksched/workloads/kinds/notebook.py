@@ -144,7 +144,7 @@ def _use(spec: NotebookSpec) -> Use:
     """What is known of its use: a type that cannot be asked counts as used, and Jupyter sees no SSH sessions."""
     always = "" if spec.jupyter else "only Jupyter can be asked whether it is used: another type counts as used"
     ssh = "Jupyter does not see SSH sessions, and nothing reports them" if spec.ssh and spec.authorized_keys else ""
-    return Use("Jupyter was not asked yet, or asking is turned off", always, ssh)
+    return Use("nobody asks Jupyter: asking is turned off, or its pod is in the network of its node", always, ssh)
 
 
 def _asks(obj: Mapping[str, Any], children: Children) -> Question | None:

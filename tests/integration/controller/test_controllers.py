@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from t9ksched.controller.activity import Asking
 from t9ksched.controller.service import Controllers
 from t9ksched.kube.errors import NotFound
 from t9ksched.kube.resources import CONFIGMAPS, PODGROUPS, PODS, SECRETS, SERVICES, of
@@ -169,7 +170,7 @@ async def test_a_notebook_is_asked_whether_anybody_uses_it(cluster: Cluster, acc
         asked.append(question)
         return Activity(busy="2 of its kernels work")
 
-    service = Controllers(account, ask=ask, ask_seconds=0.1)
+    service = Controllers(account, asking=Asking(ask, 0.1))
     task = asyncio.create_task(service.run())
     try:
         book = await cluster.submit(notebook())

@@ -8,11 +8,15 @@ from typing import Any
 
 import pytest
 
+from t9ksched.controller.activity import Asking
+from t9ksched.controller.service import Controllers
 from t9ksched.kube.errors import AlreadyExists
-from t9ksched.kube.resources import CONFIGMAPS, EVENTS, NAMESPACES, of
+from t9ksched.kube.resources import CONFIGMAPS, EVENTS, NAMESPACES, PODS, of
+from t9ksched.kube.setup.rbac import CONTROLLER
 from t9ksched.model.idle_policy import CONFIG_MAP, KEY
 from t9ksched.model.names import KEEP_UNTIL_ANNOTATION, SYSTEM_NAMESPACE
 from t9ksched.store.store import Store
+from t9ksched.workloads.answers import Activity, Question
 from tests.integration.scheduler.conftest import Start
 from tests.integration.world import World
 from tests.unit.workloads.builders import notebook
@@ -112,3 +116,74 @@ async def _all(world: World, wanted: set[str]) -> dict[str, str]:
 
 async def _suspended(world: World, wanted: set[str]) -> bool:
     return await suspended(world) == wanted
+
+
+class Jupyter:
+    """What is asked whether anybody uses it, and by which clock."""
+
+    def __init__(self, time: Time) -> None:
+        self.time, self.used, self.busy = time, time.now, ""
+
+    async def __call__(self, question: Question) -> Activity:
+        return Activity(self.used, self.busy)
+
+
+async def is_idle(world: World, name: str, idle: str) -> bool:
+    conditions = (await world.client.get(of(notebook()), name, world.namespace)).get("status", {}).get("conditions", ())
+    return any((each["type"], each["status"]) == ("Idle", idle) for each in conditions)
+
+
+async def count(store: Store, event: str) -> int:
+    return len(await store.history.list(event=event))
+
+
+@pytest.mark.cluster
+async def test_from_the_last_use_to_the_cards_that_came_free_and_back(
+    world: World, start: Start, store: Store, queue: str, policy: None
+) -> None:
+    """Everything together: controllers that ask, a scheduler, another that takes over between warning and end."""
+    time, hour = Time(), timedelta(hours=1)
+    jupyter = Jupyter(time)
+    await world.play(1, 2)
+    account = await world.account(CONTROLLER)
+    controllers = Controllers(account, clock=lambda: time.now, asking=Asking(jupyter, 0.1))
+    running = asyncio.create_task(controllers.run())
+    book = notebook(scheduler={"t9kScheduler": {"queue": queue}})
+    book["metadata"] = {"name": "book", "namespace": world.namespace}
+    pod = "managed-notebook-book-0"
+    try:
+        async with start(clock=time):
+            await world.client.create(of(book), book)
+            await world.running(pod)
+            assert await until(lambda: is_idle(world, "book", "False"))
+            time.now += 23 * hour + timedelta(minutes=2)
+            assert await until(lambda: is_idle(world, "book", "True"))
+            assert await until(lambda: count(store, "suspension-near"))
+        async with start(clock=time):
+            assert await until(lambda: _is(store, "suspension-near", 2)), "the next leader tells once more"
+            assert await suspended(world) == set()
+            time.now += hour
+            assert await until(lambda: _suspended(world, {"book"}))
+            assert await until(lambda: _gone(world, pod))
+            assert await until(lambda: _is(store, "suspended-idle", 1))
+            time.now += 2 * hour
+            jupyter.busy = "1 of its kernels works"
+            await world.client.patch(of(book), "book", world.namespace, {"spec": {"suspend": False}})
+            await world.running(pod)
+            assert await until(lambda: is_idle(world, "book", "False"))
+            assert await until(lambda: _is(store, "bound", 2))
+            until_now = time.now + hour
+            (found,) = (await store.usage.report(["job"], since=None, until=until_now, now=until_now)).values()
+            assert [round(each / 3_600_000_000) for each in (found.idle, found.free)] == [24, 2]
+    finally:
+        running.cancel()
+        with suppress(asyncio.CancelledError):
+            await running
+
+
+async def _is(store: Store, event: str, wanted: int) -> bool:
+    return await count(store, event) == wanted
+
+
+async def _gone(world: World, pod: str) -> bool:
+    return pod not in {each["metadata"]["name"] for each in (await world.client.list(PODS, world.namespace)).items}

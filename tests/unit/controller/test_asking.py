@@ -1,8 +1,11 @@
 """A server that plays Jupyter is asked over HTTP; what is not Jupyter, and what is no pod's address, says why."""
 
 import asyncio
+import gzip
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -18,8 +21,9 @@ PREFIX = "/notebook/lab/book/"
 
 
 @asynccontextmanager
-async def server(pages: dict[str, Any]) -> AsyncIterator[tuple[int, list[str]]]:
+async def server(pages: dict[str, Any], headers: dict[str, str] | None = None) -> AsyncIterator[tuple[int, list[str]]]:
     """A server with these pages; an int is a status, `None` never answers. Yields its port and what it was asked."""
+    more = headers or {}
     asked: list[str] = []
 
     async def answer(request: web.Request) -> web.Response:
@@ -29,7 +33,8 @@ async def server(pages: dict[str, Any]) -> AsyncIterator[tuple[int, list[str]]]:
             await asyncio.sleep(3600)
         if isinstance(page, int):
             return web.Response(status=page, headers={"Location": "/login"})
-        return web.Response(text=page) if isinstance(page, str) else web.json_response(page)
+        body = (page if isinstance(page, str) else json.dumps(page)).encode()
+        return web.Response(body=gzip.compress(body) if "Content-Encoding" in more else body, headers=more)
 
     app = web.Application()
     app.router.add_get("/{path:.*}", answer)
@@ -94,7 +99,7 @@ async def test_nobody_at_the_port() -> None:
     async with server({}) as (port, _):
         pass
     found = await HttpAsker(local=True)(Question("127.0.0.1", port, "/"))
-    assert (found.reason, "cannot be reached" in found.message) == ("NotReachable", True)
+    assert (found.reason, "cannot be reached: Connection refused" in found.message) == ("NotReachable", True)
 
 
 async def test_what_is_idle_is_asked_more_often_and_what_is_gone_is_forgotten() -> None:
@@ -112,10 +117,59 @@ async def test_what_is_idle_is_asked_more_often_and_what_is_gone_is_forgotten() 
         await watcher.round()
         told.append(str(second))
     assert told == ["used", "idle", "0", "idle", "60", "idle", "120", "used", "idle", "300"]
-    assert watcher.of("1") == Activity(busy="10.0.0.1")
+    assert (known := watcher.of("1")) is not None
+    assert known.busy == "10.0.0.1"
     there.pop()
     await watcher.round()
     assert watcher.of("2") is None
     there[0] = used._replace(question=Question("10.0.0.9", 80, "/"))
     await watcher.round()
-    assert watcher.of("1") == Activity(busy="10.0.0.9"), "another pod is asked at once"
+    assert (known := watcher.of("1")) is not None
+    assert known.busy == "10.0.0.9", "another pod is asked at once"
+
+
+async def test_what_becomes_idle_is_asked_soon_and_an_answer_is_as_old_as_its_question() -> None:
+    now, there = [0.0], [Asked(Key("Notebook", "lab", "book"), "1", Question("10.0.0.1", 80, "/"), idle=False)]
+    asked: list[float] = []
+    start = datetime(2026, 3, 1, 12, tzinfo=UTC)
+
+    def wall() -> datetime:
+        return start + timedelta(seconds=now[0])
+
+    async def ask(question: Question) -> Activity:
+        asked.append(now[0])
+        if now[0] == 100:
+            raise RuntimeError("a fault of ours")
+        return Activity(start)
+
+    watcher = Watcher(ask, lambda: there, lambda key: None, interval=3600, clock=lambda: now[0], wall=wall)
+    for now[0], idle in ((0, False), (60, False), (100, True), (200, True)):
+        there[0] = there[0]._replace(idle=idle)
+        await watcher.round()
+        known = watcher.of("1")
+        assert known is not None
+        assert known.at == start + timedelta(seconds=asked[-1])
+        assert known.known != (now[0] == 100), "one that cannot be asked does not stop the others"
+    assert asked == [0, 100, 200]
+
+
+async def test_a_server_whose_clock_shows_another_time_is_not_believed() -> None:
+    async with server(jupyter()) as (port, _):
+        for hours, reason in ((0, ""), (2, "ClockDiffers"), (-2, "ClockDiffers")):
+            ask = HttpAsker(local=True, clock=lambda hours=hours: datetime.now(UTC) + timedelta(hours=hours))
+            found = await ask(Question("127.0.0.1", port, PREFIX))
+            assert (found.reason, found.known) == (reason, not reason)
+        assert "minutes ahead of" in found.message
+
+
+@pytest.mark.parametrize("date", ["soon", "Sat, 28 Nov 99999999999 21:46:25 GMT", ""])
+async def test_a_server_that_does_not_say_what_time_it_is_is_believed(date: str) -> None:
+    async with server(jupyter(), {"Date": date}) as (port, _):
+        found = await HttpAsker(local=True)(Question("127.0.0.1", port, PREFIX))
+    assert found.known
+
+
+async def test_what_is_compressed_is_not_unpacked() -> None:
+    async with server(jupyter(), {"Content-Encoding": "gzip"}) as (port, asked):
+        found = await HttpAsker(local=True)(Question("127.0.0.1", port, PREFIX))
+    assert (found.reason, len(asked)) == ("NotJupyter", 3)

@@ -181,6 +181,10 @@ class World:
         self.events: list[Any] = []
         self.created: list[str] = []
         self._uids = itertools.count(1)
+        self.activity: Any = None
+        """What the workload answered when it was asked whether anybody uses it."""
+        self.named: list[dict[str, Any]] = []
+        """Objects that it may name and does not own."""
 
     def children(self) -> Any:
         from t9ksched.workloads.actions import Children
@@ -189,6 +193,8 @@ class World:
         return Children(
             tuple(each for each in found if each["kind"] == "Pod"),
             tuple(each for each in found if each["kind"] != "Pod"),
+            self.activity,
+            tuple(copy.deepcopy(self.named)),
         )
 
     def plan(self) -> Any:

@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from t9ksched.model.names import LAST_ACTIVITY_ANNOTATION
-from t9ksched.workloads.activity import IDLE_AFTER, WRITTEN_EVERY
-from t9ksched.workloads.answers import Activity, Question, read_jupyter
+from t9ksched.workloads.actions import IDLE_AFTER
+from t9ksched.workloads.activity import IDLE_WRITTEN_EVERY, WRITTEN_EVERY
+from t9ksched.workloads.answers import NOT_YET, Activity, Question, read_jupyter
 from t9ksched.workloads.registry import KINDS
 from tests.unit.workloads.builders import NOW, World, notebook, tensorboard
 
@@ -32,10 +33,8 @@ class Used(World):
             ready["lastTransitionTime"] = (NOW - timedelta(days=9)).isoformat()
         self.settle()
 
-    def children(self) -> Any:
-        import dataclasses
-
-        return dataclasses.replace(super().children(), activity=self.activity)
+    def report(self, used: datetime) -> None:
+        self.obj["metadata"]["annotations"] = {LAST_ACTIVITY_ANNOTATION: text(used)}
 
     @property
     def idle(self) -> tuple[str, str]:
@@ -57,7 +56,15 @@ def text(moment: datetime) -> str:
         (notebook(), Activity(AGO["ages"]), text(AGO["just"]), ("False", "Active")),
         (notebook(), Activity(AGO["just"]), text(AGO["ages"]), ("False", "Active")),
         (notebook(), Activity(reason="NotReachable", message="x"), None, ("Unknown", "NotReachable")),
-        (notebook(), Activity(reason="NotReachable", message="x"), text(AGO["long"]), ("True", "NoActivity")),
+        (notebook(), Activity(reason="NotReachable", message="x"), text(AGO["long"]), ("Unknown", "NotReachable")),
+        (notebook(), Activity(reason="NotReachable", message="x"), text(AGO["just"]), ("False", "Active")),
+        (notebook(), Activity(reason="LoginRequired", message="x"), text(AGO["long"]), ("True", "NoActivity")),
+        (notebook(), NOT_YET, None, ("Unknown", "NotAskedYet")),
+        (notebook(), NOT_YET, text(AGO["long"]), ("Unknown", "NotAskedYet")),
+        (notebook(), NOT_YET, text(AGO["just"]), ("False", "Active")),
+        (notebook(), Activity(AGO["long"], at=AGO["long"]), None, ("False", "Active")),
+        (notebook(), Activity(AGO["ages"], at=AGO["just"]), None, ("True", "NoActivity")),
+        (notebook(), Activity(AGO["ages"], at=AGO["long"]), text(AGO["just"]), ("False", "Active")),
         (notebook(), Activity(AGO["long"]), "yesterday", ("Unknown", "ReportUnreadable")),
         (notebook(type="rstudio"), Activity(AGO["ages"]), None, ("False", "AlwaysActive")),
         (notebook(type="Jupyter"), Activity(AGO["long"]), None, ("True", "NoActivity")),
@@ -81,8 +88,8 @@ def test_the_status_says_since_when_and_when_that_was_checked_without_a_write_at
     assert book.status["activity"] == {"lastActivity": "2026-03-01T07:00:00Z", "checkedAt": "2026-03-01T12:00:00Z"}
     book.later(60)
     assert not book.plan()
-    book.later(WRITTEN_EVERY.total_seconds())
-    assert book.plan().status["activity"]["checkedAt"] == "2026-03-01T12:16:00Z"
+    book.later(IDLE_WRITTEN_EVERY.total_seconds())
+    assert book.plan().status["activity"]["checkedAt"] == "2026-03-01T12:06:00Z"
     book.activity = Activity(AGO["long"] + timedelta(minutes=1))
     assert book.plan().status["activity"]["lastActivity"] == "2026-03-01T07:01:00Z", "used once more, and idle again"
     book.activity = Activity(book.now)
@@ -91,15 +98,61 @@ def test_the_status_says_since_when_and_when_that_was_checked_without_a_write_at
     book.later(61)
     book.activity = Activity(book.now)
     assert not book.plan()
-    book.later(IDLE_AFTER.total_seconds())
-    assert book.plan().status["activity"]["lastActivity"] == "2026-03-01T12:17:01Z"
+    book.later(WRITTEN_EVERY.total_seconds())
+    assert book.plan().status["activity"]["lastActivity"] == "2026-03-01T12:07:01Z"
 
 
 def test_a_controller_that_has_not_asked_yet_leaves_what_is_known_to_grow_old() -> None:
     book = Used(notebook(), Activity(AGO["long"]))
-    book.activity = None
+    book.activity = NOT_YET
     book.later(3600)
     assert not book.plan()
+    book.report(book.now)
+    book.settle()
+    assert book.idle == ("False", "Active"), "a report counts at once"
+
+
+def test_when_it_was_checked_is_when_it_was_asked_and_no_use_after_that_is_overlooked() -> None:
+    book = Used(notebook(), Activity(AGO["just"], at=NOW))
+    book.later(IDLE_AFTER.total_seconds())
+    book.settle()
+    assert book.idle == ("False", "Active"), "nobody asked since"
+    book.activity = Activity(AGO["just"], at=book.now)
+    book.settle()
+    assert (book.idle, book.status["activity"]["checkedAt"]) == (("True", "NoActivity"), "2026-03-01T13:00:00Z")
+    book.later(3600)
+    assert not book.plan(), "it was not checked again"
+
+
+def test_what_only_reports_tell_of_follows_them() -> None:
+    board = Used(tensorboard(), None, text(AGO["just"]))
+    again = board.plan().again_in
+    assert again == pytest.approx(WRITTEN_EVERY.total_seconds())
+    board.later(1801)
+    board.settle()
+    assert board.idle == ("True", "NoActivity")
+    board.later(IDLE_WRITTEN_EVERY.total_seconds())
+    assert board.plan().status["activity"]["checkedAt"] == "2026-03-01T12:35:01Z"
+    board.report(board.now)
+    board.settle()
+    assert board.idle == ("False", "Active")
+    board.later(IDLE_AFTER.total_seconds() - 30)
+    assert board.plan().again_in == pytest.approx(30)
+
+
+def test_a_clock_that_was_set_back_is_written_again() -> None:
+    book = Used(notebook(), Activity(AGO["long"], at=NOW))
+    book.now -= timedelta(hours=2)
+    book.activity = Activity(AGO["long"], at=book.now)
+    assert book.plan().status["activity"]["checkedAt"] == "2026-03-01T10:00:00Z"
+
+
+def test_the_pod_of_one_with_faults_that_is_suspended_is_idle_no_more() -> None:
+    book = Used(notebook(), Activity(AGO["long"]))
+    book.obj["spec"] |= {"suspend": True, "template": {"spec": {"containers": []}}}
+    book.settle()
+    assert book.idle == ("Unknown", "NotRunning")
+    assert "activity" not in book.status
 
 
 def test_where_a_notebook_is_asked() -> None:
