@@ -303,7 +303,7 @@ class Machine(RuleBasedStateMachine):
         }
         if self.kind in DEPLOYED:
             assert len(world.pods()) == sum(each["spec"]["replicas"] for each in wanted.makers)
-            assert {world.pod(name)["metadata"]["labels"][QUEUE_LABEL] for name in world.pods()} == {
+            assert {world.pod(name)["metadata"]["labels"][QUEUE_LABEL] for name in world.pods()} <= {
                 self.spec["scheduler"]["t9kScheduler"]["queue"]
             }
             assert status["phase"] == "Running", status
