@@ -138,7 +138,7 @@ async def _jupyter(get: _Get, prefix: str) -> Activity:
 def _why(error: Exception) -> str:
     """What is wrong with a connection, in the words of the operating system where it was that which failed."""
     found = getattr(error, "os_error", error)
-    return os.strerror(found.errno) if getattr(found, "errno", None) else str(found)
+    return os.strerror(found.errno) if isinstance(found, OSError) and found.errno else str(found)
 
 
 def _check_clock(date: str | None, now: datetime) -> None:
