@@ -100,14 +100,15 @@ class ConcurrencyLimiter:
 
     Args:
         most: the highest limit; the first one is a quarter of it.
-        least: the lowest.
+        least: the lowest. Fewer would answer less where answers are slow because of what runs beside this process.
     """
 
-    def __init__(self, most: int = 64, least: int = 4) -> None:
+    def __init__(self, most: int = 64, least: int = 16) -> None:
+        least = min(least, most)
         self.limit = max(most * _FIRST, float(least))
         self.refused: Counter[State] = Counter()
         """Refusals by their state."""
-        self._most, self._least = max(most, least), least
+        self._most, self._least = most, least
         self._callers: dict[str, _Caller] = {}
         """The callers that have requests here, in the order of their turns."""
         self._quickest: dict[str, tuple[float, float]] = {}

@@ -82,7 +82,7 @@ def answer(limiter: ConcurrencyLimiter, took: float, at: float, count: int = 1, 
 
 
 def test_the_limit_follows_the_answers() -> None:
-    limiter = ConcurrencyLimiter(64)
+    limiter = ConcurrencyLimiter(64, least=4)
     answer(limiter, TARGET_SECONDS / 10, 0.0)
     for second in range(1, 30):
         answer(limiter, TARGET_SECONDS * 2, float(second))

@@ -96,7 +96,7 @@ def test_the_excess_is_refused_at_once_and_the_rest_is_served_in_time(rate: floa
     """A server of which each request takes a hundredth of a second of its time."""
     seen = load(factor, rate, away, after=STALL_SECONDS)
     assert len(seen.served) > 0.8 * rate * (SECONDS - STALL_SECONDS)
-    assert seen.part(seen.served, 99) < 1.0
+    assert seen.part(seen.served, 99) < 1.2
     assert seen.part(seen.refused, 99) < 0.1
 
 
