@@ -24,7 +24,7 @@ from t9ksched.cli.datadir import database_url, lock, remembered
 from t9ksched.cli.failure import BAD_USAGE, Failure
 from t9ksched.cli.foreign import failures, first_cause
 from t9ksched.cli.here import check_nodes, this_machine
-from t9ksched.cli.leading import SCHEDULER_LEASE, leading
+from t9ksched.cli.leading import CONTROLLER_LEASE, SCHEDULER_LEASE, leading
 from t9ksched.client.known import ClientFile
 from t9ksched.devcluster.agents import Agents
 from t9ksched.devcluster.cluster import DevCluster
@@ -108,8 +108,8 @@ async def running(plan: Plan) -> AsyncIterator[Running]:
             yield up
 
 
-async def _lead(plan: Plan, client: ClusterPort, stack: AsyncExitStack) -> ClusterPort:
-    """A port of the leader, once this process leads.
+async def _lead(plan: Plan, client: ClusterPort, name: str, stack: AsyncExitStack) -> ClusterPort:
+    """A port of the leader by that lease, once this process leads.
 
     Raises:
         Failure: another process leads.
@@ -118,14 +118,22 @@ async def _lead(plan: Plan, client: ClusterPort, stack: AsyncExitStack) -> Clust
     renew = connect(plan.kubeconfig, connections=2, timeout=timing.renew_deadline)
     try:
         async with asyncio.timeout(LEAD_SECONDS):
-            return await stack.enter_async_context(leading(client, SCHEDULER_LEASE, timing=timing, renew=renew))
+            return await stack.enter_async_context(leading(client, name, timing=timing, renew=renew))
     except TimeoutError:
-        lease = await client.get(LEASES, SCHEDULER_LEASE, SYSTEM_NAMESPACE)
+        lease = await client.get(LEASES, name, SYSTEM_NAMESPACE)
+        holder = lease["spec"].get("holderIdentity") or "?"
         raise Failure(
-            f"Another scheduler leads this cluster: {lease['spec'].get('holderIdentity') or 'another process'} holds"
-            f" the lease {SYSTEM_NAMESPACE}/{SCHEDULER_LEASE}.",
+            f"Another process works on this cluster: {holder} holds the lease {SYSTEM_NAMESPACE}/{name}.",
             remedy="Stop that one first; or add --observe, which plans and explains without leading.",
         ) from None
+
+
+async def _port_of_controllers(plan: Plan, client: ClusterPort, stack: AsyncExitStack) -> ClusterPort:
+    """What the controllers write with: on a real cluster a port of their own lease, as their Deployment has it."""
+    if plan.kubeconfig is None:
+        return client
+    own = connect(plan.kubeconfig, write_timeout=plan.settings.timing.write_seconds)
+    return await _lead(plan, await stack.enter_async_context(own), CONTROLLER_LEASE, stack)
 
 
 async def _start(plan: Plan, stack: AsyncExitStack) -> Running:
@@ -163,8 +171,9 @@ async def _start(plan: Plan, stack: AsyncExitStack) -> Running:
     elif dev is None:
         await ensure_namespace(client)
         # Another scheduler may run on a real cluster; a dev cluster belongs to this process.
-        client = await _lead(plan, client, stack)
+        client = await _lead(plan, client, SCHEDULER_LEASE, stack)
     if not plan.observe:
+        makes = await _port_of_controllers(plan, client, stack)
         await ensure(client, read(folder("crds")))
 
     parts = await stack.enter_async_context(asyncio.TaskGroup())
@@ -177,7 +186,7 @@ async def _start(plan: Plan, stack: AsyncExitStack) -> Running:
     stack.push_async_callback(_stop, parts.create_task(scheduler.run(), name="scheduler"))
     server = f"http://{_reachable(settings.host)}:{listener.getsockname()[1]}"
     pods: PodPlace = "apart" if dev is None else "here" if machine is not None else "none"
-    controllers = None if plan.observe else controllers_of(settings, client, pods, server if dev is not None else None)
+    controllers = None if plan.observe else controllers_of(settings, makes, pods, server if dev is not None else None)
     if controllers is not None:
         stack.push_async_callback(_stop, parts.create_task(controllers.run(), name="controllers"))
     leader = await stack.enter_async_context(HttpLeader(store.instances, secret))

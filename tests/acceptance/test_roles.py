@@ -33,8 +33,9 @@ def test_up_on_a_cluster_that_is_there(tmp_path: Path, cluster: Cluster) -> None
         up.must("submit", "-f", str(EXAMPLES / "pytorch.yaml"))
         up.must("wait", "pj/resnet", "--for", "running", "--timeout", "150s")
         assert until(lambda: up.held() == 16, "16 cards")
-        lease = up.kube("GET", "/apis/coordination.k8s.io/v1/namespaces/t9k-system/leases/t9k-scheduler")[1]
-        assert lease["spec"]["holderIdentity"].endswith(f"_{up.process.pid}")
+        for name in ("t9k-scheduler", "t9ksched-controller"):
+            lease = up.kube("GET", f"/apis/coordination.k8s.io/v1/namespaces/t9k-system/leases/{name}")[1]
+            assert lease["spec"]["holderIdentity"].endswith(f"_{up.process.pid}")
         assert up.audit().ok, str(up.audit())
     finally:
         assert up.stop() == 0
