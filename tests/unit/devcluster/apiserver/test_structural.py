@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from t9ksched.devcluster.apiserver import cel, structural
+from t9ksched.devcluster.apiserver.crd import DefinitionStrategy
 
 SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -140,3 +141,29 @@ def test_rules_compare_with_the_old_object_only_when_there_is_one() -> None:
     assert [cause.message for cause in structural.validate({"a": 0}, schema, {"a": 1})] == [
         "Invalid value: may only grow"
     ]
+
+
+def test_a_definition_whose_schema_is_not_structural_is_refused() -> None:
+    free = {"x-kubernetes-preserve-unknown-fields": True, "properties": {"a": {"type": "array"}}}
+    metadata = {"type": "object", "description": "x", "properties": {"name": {"type": "string"}}}
+    fields = {"b": {"description": "x"}, "free": free, "c": {"type": "array", "items": {}}, "metadata": metadata}
+    version = {
+        "name": "v1",
+        "storage": True,
+        "schema": {"openAPIV3Schema": {"type": "object", "properties": fields}},
+    }
+    spec = {"group": "x.io", "scope": "Namespaced", "names": {"plural": "xs", "kind": "X"}, "versions": [version]}
+    root = "spec.versions[0].schema.openAPIV3Schema"
+    causes = DefinitionStrategy().validate({"metadata": {"name": "xs.x.io"}, "spec": spec})
+    assert [(cause.field.removeprefix(root), cause.message.partition(": ")[2]) for cause in causes] == [
+        (".properties[b].type", "must not be empty for specified object fields"),
+        (".properties[free].properties[a].items", "must be specified"),
+        (".properties[c].items.type", "must not be empty for specified array items"),
+        (
+            ".properties[metadata]",
+            "must not specify anything other than name and generateName, but metadata is implicitly specified",
+        ),
+    ]
+    metadata.pop("description")
+    left = DefinitionStrategy().validate({"metadata": {"name": "xs.x.io"}, "spec": spec})
+    assert [cause.field for cause in left] == [cause.field for cause in causes[:3]]

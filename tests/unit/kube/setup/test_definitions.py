@@ -33,6 +33,8 @@ KEPT: Final = {
         "spec.jobTemplate",
         "spec.jobTemplate.spec",
     },
+    "MLService": {"spec.runMode"},
+    "Notebook": {"spec.runMode"},
     "SimpleMLService": {"spec.custom"},
 }
 """Where kinds of our controllers keep unknown fields beside known ones: of Flink, Jobs and older objects."""
