@@ -1,6 +1,7 @@
 """What the actions of one plan share: the time it is made for, the trial, the ledger, and what is decided so far."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from itertools import islice
 from typing import Final
 
@@ -59,26 +60,20 @@ class Cycle:
         policy: Policy,
         now: int,
         memory: Memory,
-        meter: Meter,
-        pod_affinity: PodAffinityState | None,
+        trial: Trial,
+        advance: ReservedRooms | None,
+        reservations: Reservations,
     ) -> None:
+        """See `begin`, which makes the last three."""
         self.view = view
         self.policy = policy
         self.now = now
         self._memory = memory
         self.lines, self.waits = memory.lines, memory.waits
         past = memory.failures
-        self.trial = Trial(view.nodes, memory.feasibility, policy, pod_affinity, past.distrust, meter)
-        if any(CARDS in state.spec.quota for state in view.queues.values()):
-            self.trial.worths = view.nodes.static.worths
-        if policy.packing is not None:
-            self.trial.packing = memory.packing
-            memory.packing.begin(self.trial, policy.packing, view.usual)
-        self.ledger = Ledger(view.queues, self._total)
-        self.advance: ReservedRooms | None = None
-        if view.reserved:
-            overdue = now + (policy.planning or Planning()).resolution_seconds * _SECOND
-            self.advance = ReservedRooms(view.reserved, self.trial, view.expected_ends, now, overdue)
+        self.trial = trial
+        self.ledger = Ledger(view.queues, partial(_total, view, trial))
+        self.advance = advance
         profile = self.advance.profile if self.advance is not None else None
         self.keys = SchedulingKeys(self.trial, view.queues, profile)
         self.stats = Stats()
@@ -93,7 +88,7 @@ class Cycle:
         self._come_free: tuple[int, There] | None = None
         self._refilled: set[str] = set()
         self.scopes: dict[str, Mask] = {}
-        self.reservations = Reservations(view.reservations, self.trial, now)
+        self.reservations = reservations
         rooms: dict[int, tuple[object, ...]] = self.reservations.rooms()
         for row, kept in self.advance.rooms().items() if self.advance is not None else ():
             rooms[row] = (*rooms.get(row, ()), *kept)
@@ -102,7 +97,8 @@ class Cycle:
         if rules:
             self.starving = Starving(view, self.trial, self.keys, rules, now)
         self.failures = FailureMemory(view, self.trial, rooms, self.ledger, policy, past, self.starving, self.advance)
-        self.refills = Refills(view, self.trial, self.reservations, self.ledger, self.failures, self.withheld)
+        withheld = partial(_withheld, advance, now)
+        self.refills = Refills(view, self.trial, self.reservations, self.ledger, self.failures, withheld)
         self.promised = self._promise()
         self.windows = Windows(view.queues, now)
         self.planned: PlannedStarts | None = None
@@ -110,6 +106,31 @@ class Cycle:
             self.planned = PlannedStarts(
                 view, self.trial, self.ledger, policy, now, memory.plans, self.reservations, self.advance
             )
+
+    @classmethod
+    def begin(
+        cls,
+        view: View,
+        policy: Policy,
+        now: int,
+        memory: Memory,
+        meter: Meter,
+        pod_affinity: PodAffinityState | None,
+    ) -> Work["Cycle"]:
+        """A cycle of which the trial lacks what is reserved; that is taken off in slices."""
+        trial = Trial(view.nodes, memory.feasibility, policy, pod_affinity, memory.failures.distrust, meter)
+        if any(CARDS in state.spec.quota for state in view.queues.values()):
+            trial.worths = view.nodes.static.worths
+        if policy.packing is not None:
+            trial.packing = memory.packing
+            memory.packing.begin(trial, policy.packing, view.usual)
+        advance: ReservedRooms | None = None
+        if view.reserved:
+            overdue = now + (policy.planning or Planning()).resolution_seconds * _SECOND
+            advance = ReservedRooms(view.reserved, trial, view.expected_ends, now, overdue)
+        reservations = Reservations(trial)
+        yield from reservations.take(view.reservations, now)
+        return cls(view, policy, now, memory, trial, advance, reservations)
 
     def _promise(self) -> dict[str, dict[str, int]]:
         """What gangs were promised when victims were evicted for them; their queues pay for it from now on."""
@@ -122,12 +143,6 @@ class Cycle:
         for owner, demand in promised.items():
             self.ledger.charge(queues[owner], demand)
         return promised
-
-    def _total(self, queue: str) -> dict[str, int]:
-        totals = self.trial.feasibility.total(self.view.queues[queue].spec.node_selector).tolist()
-        found = dict(zip(self.trial.nodes.static.resources, totals, strict=True))
-        # No queue is charged for free volumes, so they are no part of a share.
-        return {name: amount for name, amount in found.items() if not name.startswith(FREE_PREFIX)}
 
     def paid(self, demand: Mapping[str, int], placements: Iterable[Placement]) -> Mapping[str, int]:
         """What a queue pays for pods with these places that asked for `demand`: of cards what they may have there."""
@@ -151,7 +166,7 @@ class Cycle:
         """The change of the trial's columns by what administrators reserved from the gang, shape (resources, nodes),
         nowhere positive; None for no change.
         """
-        return None if self.advance is None else self.advance.change(gang, self.now)
+        return _withheld(self.advance, self.now, gang)
 
     def end_of(self, gang: Gang) -> int:
         """When the gang ends at the latest if it starts now."""
@@ -275,3 +290,15 @@ class Cycle:
         self.stats.pods += len(members)
         if self.advance is not None:
             self.advance.started(gang, placements)
+
+
+def _total(view: View, trial: Trial, queue: str) -> dict[str, int]:
+    """What there is of each resource on the nodes that the queue may use."""
+    totals = trial.feasibility.total(view.queues[queue].spec.node_selector).tolist()
+    found = dict(zip(trial.nodes.static.resources, totals, strict=True))
+    # No queue is charged for free volumes, so they are no part of a share.
+    return {name: amount for name, amount in found.items() if not name.startswith(FREE_PREFIX)}
+
+
+def _withheld(advance: ReservedRooms | None, now: int, gang: Gang) -> Int64s | None:
+    return None if advance is None else advance.change(gang, now)

@@ -17,7 +17,7 @@ from t9ksched.engine.ends import Ends
 from t9ksched.engine.future_charges import FutureCharges
 from t9ksched.engine.in_turn import InTurn, is_plain
 from t9ksched.engine.ledger import Ledger
-from t9ksched.engine.past_plans import Deviation, Expected, PastPlans, charged
+from t9ksched.engine.past_plans import Deviation, EndOf, Expected, PastPlans, charged
 from t9ksched.engine.placement.class_fit import ClassFit
 from t9ksched.engine.placement.trial import Placement, Trial
 from t9ksched.engine.plan_counts import PlanCounts
@@ -70,6 +70,8 @@ class PlannedStarts:
         self._past = past
         self._windows = Windows(view.queues, now)
         self._reserved = reserved
+        self.end_of: EndOf = end_of if reserved is None else reserved.end_of
+        """When a gang ends at the latest if it starts at a moment."""
         self._rank: int | None = None
         """Plans of queues with at least this priority are on the timeline."""
         self.gangs = {gang.uid: gang for gang in view.gangs if gang.queue in view.queues}
@@ -167,10 +169,6 @@ class PlannedStarts:
     def any(self) -> bool:
         """Whether starts are planned whose room the gang that has its turn must leave to them, or room is reserved."""
         return bool(self._timeline.blocks) or self._reserved is not None
-
-    def end_of(self, gang: Gang, start: int) -> int:
-        """When the gang ends at the latest if it starts then."""
-        return end_of(gang, start) if self._reserved is None else self._reserved.end_of(gang, start)
 
     # ---- the turn of a gang
 

@@ -45,7 +45,9 @@ def plan(view: View, policy: Policy, now: int, memory: Memory | None = None) -> 
     planner = Planner(view, policy, now, memory)
     while not planner.step(1 << 60):
         pass
-    return planner.result()
+    made = planner.result()
+    planner.close()
+    return made
 
 
 class Planner:
@@ -97,7 +99,7 @@ class Planner:
         standing = yield from memory.standing(view, self.meter)
         if "preempt" in policy.actions:
             yield from memory.meet(view.running, self.meter)
-        self._cycle = Cycle(view, policy, now, memory, self.meter, standing)
+        self._cycle = yield from Cycle.begin(view, policy, now, memory, self.meter, standing)
         self._minima = Minima(self._cycle)
         self._begun = True
 
@@ -176,6 +178,13 @@ class Planner:
             tuple(cycle.trial.plugins.faults),
             cycle.planned.standing() if cycle.planned is not None else (),
         )
+
+    def close(self) -> None:
+        """Let go of all that the cycle needed: its parts know each other, and would stay, with columns of all nodes,
+        until the garbage collector finds them. To be called once the result was taken; nothing else is asked then.
+        """
+        if self._begun:
+            self._cycle.trial.close()
 
     def _ordered(self, names: Iterable[str]) -> QueuesByRank:
         cycle = self._cycle

@@ -4,6 +4,7 @@ Planned starts are no part of it: `planned_starts.py` has them.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
 
 import numpy as np
 
@@ -13,7 +14,13 @@ from t9ksched.engine.cards import NO_SHARES, Share
 from t9ksched.engine.held_rooms import HeldRooms
 from t9ksched.engine.placement.class_fit import ClassFit
 from t9ksched.engine.placement.trial import Placement, Trial
+from t9ksched.engine.work import Work
 from t9ksched.model.reservation import Reservation, ReservationKind
+
+_A_SLICE: Final = 64
+"""So many reservations are taken in before others may have their turn."""
+_A_PLACE: Final = 2_000
+"""Units of work to take one of them in."""
 
 
 class Reservations:
@@ -29,10 +36,12 @@ class Reservations:
     Where an owner has reservations of a kind that replaces others, what it lacks is in those, and only those count.
     """
 
-    def __init__(self, reservations: Iterable[Reservation], trial: Trial, now: int) -> None:
+    def __init__(self, trial: Trial) -> None:
+        """None yet: `take` takes them off the trial."""
         self.of: dict[str, list[Placement]] = {}
         self.missing: dict[str, list[Reservation]] = {}
         self.kinds: dict[str, ReservationKind] = {}
+        self.standing: list[Reservation] = []
         self._leased: Int64s = np.zeros_like(trial.free)
         """Room that is still to come free for its owners, shape (resources, nodes)."""
         self._behind: Int64s = np.zeros_like(trial.free)
@@ -40,16 +49,24 @@ class Reservations:
         self._first: set[str] = set()
         self._trial = trial
         self.held = HeldRooms(trial)
+
+    def take(self, reservations: Iterable[Reservation], now: int) -> Work[None]:
+        """Take what is in force off the trial, in slices."""
+        trial, meter = self._trial, self._trial.meter
         index = trial.nodes.static.index
         self.standing = [one for one in reservations if one.in_force(now) and not one.kind.planned]
         replaced = {reservation.owner for reservation in self.standing if reservation.kind.replaces}
-        for reservation in sorted(
+        ordered = sorted(
             self.standing, key=lambda reservation: (reservation.owner, reservation.node, reservation.cards)
-        ):
+        )
+        for nth, reservation in enumerate(ordered, start=1):
+            if not nth % _A_SLICE:
+                yield
             if reservation.owner in replaced and not reservation.kind.replaces:
                 continue
             self.kinds[reservation.owner] = reservation.kind
             if reservation.node in index:
+                meter.spent += _A_PLACE
                 column = trial.column(None, reservation.pod_class)
                 placement = trial.occupy(column, index[reservation.node], reservation.cards)
                 self.hold(reservation.owner, placement)

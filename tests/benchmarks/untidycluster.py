@@ -7,6 +7,7 @@ two in five mount a shared claim, one in five would like to be in one rack, and 
 """
 
 import asyncio
+import os
 import random
 from collections import deque
 from pathlib import Path
@@ -32,6 +33,8 @@ processes share.
 """
 DEPLOYMENTS, CLAIMS, BUDGETS, QUEUES = 100, 50, 50, 5
 MODES = ["ReadWriteMany"]
+GRACE_SECONDS, LEAVE_SECONDS = 30, 1.0
+"""How long pods that are evicted may take to end, and how long they do."""
 RUNNING: Object = {
     "phase": "Running",
     "startTime": "2026-01-01T00:00:00Z",
@@ -60,7 +63,12 @@ def pod(name: str, amounts: Object, labels: Object, *, ours: bool = True, **spec
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {"name": name, "namespace": "default", "labels": labels},
-        "spec": {"schedulerName": scheduler, "containers": [container], **spec},
+        "spec": {
+            "schedulerName": scheduler,
+            "containers": [container],
+            "terminationGracePeriodSeconds": GRACE_SECONDS,
+            **spec,
+        },
     }
 
 
@@ -121,6 +129,9 @@ class Untidy:
         self._pods = api.kind("", "v1", "pods")
         self._running: deque[str] = deque()
         self._coming: deque[str] = deque()
+        self._leaving: deque[tuple[float, str]] = deque()
+        """Pods that were evicted, and when they will have ended."""
+        self._left: set[str] = set()
         self._random = random.Random(1)
         self._made = 0
 
@@ -171,6 +182,15 @@ class Untidy:
             if at % 50 == 0:
                 await asyncio.sleep(0)
         api.storage.compact()
+        api.observers.append(self._see)
+
+    def _see(self, kind: Any, entry: Any, removed: bool) -> None:
+        """Pods that are evicted end a second later; others are ended at once."""
+        metadata = entry.object["metadata"]
+        name = metadata["name"]
+        if kind is self._pods and not removed and metadata.get("deletionGracePeriodSeconds") and name not in self._left:
+            self._left.add(name)
+            self._leaving.append((monotonic() + LEAVE_SECONDS, name))
 
     def _fill_node(self, at: int) -> None:
         host = f"bench-{at}"
@@ -204,7 +224,7 @@ class Untidy:
     def _event(self, count: int) -> None:
         kind = count % 10
         if kind in (0, 3, 6):
-            self._api.delete(self._pods, "default", self._running.popleft(), DeleteOptions(grace=0))
+            self._end(self._next_running())
         elif kind in (1, 4, 7):
             self._come()
         elif kind in (2, 5):
@@ -214,6 +234,16 @@ class Untidy:
         else:
             self._patch_other()
         self._let_run()
+        while self._leaving and self._leaving[0][0] <= monotonic():
+            self._end(self._leaving.popleft()[1])
+
+    def _next_running(self) -> str:
+        while (name := self._running.popleft()) in self._left:
+            self._left.discard(name)
+        return name
+
+    def _end(self, name: str) -> None:
+        self._api.delete(self._pods, "default", name, DeleteOptions(grace=0))
 
     def _come(self) -> None:
         name = f"{COMES}{self._made}-{monotonic() * 1e6:.0f}"
@@ -223,7 +253,9 @@ class Untidy:
         self._coming.append(name)
 
     def _patch_pod(self) -> None:
-        self._touch(self._pods, "default", self._running[self._random.randrange(len(self._running))])
+        name = self._running[self._random.randrange(len(self._running))]
+        if name not in self._left:
+            self._touch(self._pods, "default", name)
 
     def _patch_other(self) -> None:
         one = self._random.randrange(3)
@@ -260,6 +292,7 @@ def serve(kubeconfig: Path, nodes: int, rate: int, up: Any, go: Any, done: Any) 
     """The child: the cluster, with events from `go` to `done`."""
 
     async def main() -> None:
+        os.nice(5)
         cluster = DevCluster(None, node_objects(nodes), controllers=False)
         await cluster.start()
         untidy = Untidy(cluster.api, nodes)
@@ -269,7 +302,8 @@ def serve(kubeconfig: Path, nodes: int, rate: int, up: Any, go: Any, done: Any) 
         await asyncio.to_thread(go.wait)
         ended = asyncio.Event()
         work = asyncio.create_task(untidy.events(rate, ended))
-        await asyncio.to_thread(done.wait)
+        waits = asyncio.create_task(asyncio.to_thread(done.wait))
+        await asyncio.wait({work, waits}, return_when=asyncio.FIRST_COMPLETED)
         ended.set()
         await work
         await cluster.stop()

@@ -185,6 +185,8 @@ class Cycles:
                 break
         with watch.phase("turns"):
             plan = planner.result()
+            if hasattr(planner, "close"):  # an older commit (`against.py`) has it not
+                planner.close()
         with watch.phase("assume"):
             for one in plan.assignments:
                 self.state.assume(one.gang, [one], self.now)

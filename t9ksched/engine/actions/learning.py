@@ -1,6 +1,7 @@
 """What turns find, remembered by kind, so that gangs like those that had one can be told without (`told_again.py`)."""
 
 from typing import TYPE_CHECKING
+from weakref import proxy
 
 import numpy as np
 
@@ -22,7 +23,7 @@ class Learning:
 
     def __init__(self, cycle: Cycle, told: "ToldAgain") -> None:
         self._cycle = cycle
-        self._told = told
+        self._told: ToldAgain = proxy(told)  # which keeps this
         self._past = cycle.waits
 
     def learn(self, gang: Gang, key: SchedulingKey, reasons: Reasons) -> None:

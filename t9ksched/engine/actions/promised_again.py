@@ -6,6 +6,7 @@ but for those nodes, where it finds what was promised, and what others that were
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
+from weakref import proxy
 
 from t9ksched.engine import explain
 from t9ksched.engine.cycle import Cycle
@@ -35,7 +36,7 @@ class PromisedAgain:
 
     def __init__(self, cycle: Cycle, others: "ToldAgain") -> None:
         self._cycle = cycle
-        self._others = others
+        self._others: ToldAgain = proxy(others)  # which keeps this
         self._within_cap: dict[str, tuple[int, bool]] = {}
 
     def told(self, gang: Gang) -> Work[Reasons]:

@@ -227,6 +227,10 @@ class ClassFit:
         self._seen = -1
         self._kept = False
 
+    def close(self) -> None:
+        """Let go of what knows the column."""
+        del self._keys, self._class_rooms
+
     def refresh(self) -> Int64s:
         """The score of each node for one more pod, or `NEVER`; shape (nodes,), brought up to date. Within a scope it is
         a copy.

@@ -188,6 +188,15 @@ class Trial:
         """What was placed stays; there is nothing to undo any more."""
         self.journal.clear()
 
+    def close(self) -> None:
+        """Let go of the columns, which know the trial. Nothing is placed or asked any more."""
+        for column in self._columns.values():
+            column.close()
+        self._columns.clear()
+        self._full.clear()
+        self.journal.clear()
+        self.links = None
+
     def keep(self, column: ClassFit) -> None:
         """A column has made its arrays; the one that made them longest ago gives its own back when there are many."""
         self._full.append(column)

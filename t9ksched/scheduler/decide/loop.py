@@ -274,6 +274,7 @@ class Loop:
                 slice_ends = time() + SLICE_SECONDS
         await self._hand_over(planner.assignments, handed)
         plan = planner.result()
+        planner.close()
         self.stats.cycles += 1
         if self.plugins is not None:
             self.plugins.cycle(plan.faults)

@@ -1,0 +1,79 @@
+"""What an event loop waits for that is not its own work, and where it is when it holds on for too long.
+
+On a machine with other programs time on the clock counts their work too. Linux tells how long a thread that was ready
+to run waited for a processor; what is left of a delay without that is what the program itself took, or rested.
+"""
+
+import asyncio
+import sys
+import threading
+import time
+import traceback
+from collections import Counter
+from pathlib import Path
+from types import FrameType
+from typing import Final
+
+_LOOK_SECONDS: Final = 0.002
+"""How often it is looked where the loop is."""
+_FRAMES: Final = 14
+"""So many of the innermost frames are told."""
+
+
+def waited(thread: int = 0) -> float:
+    """Seconds in which this thread was ready and had no processor, since it began; 0.0 where the system does not tell.
+
+    `thread` is its native id; that which calls is taken without one.
+    """
+    try:
+        told = Path(f"/proc/self/task/{thread or threading.get_native_id()}/schedstat").read_text()
+    except OSError:
+        return 0.0
+    return int(told.split()[1]) / 1e9
+
+
+class HeldLoop:
+    """Notes where the event loop was when it had worked for longer than `seconds` of its thread's CPU time without a
+    turn for others; from `start`, which the loop's own thread calls, to `stop`. To watch costs CPU itself.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self.places: Counter[str] = Counter()
+        self._most = seconds
+        self._turn = 0.0
+        self._task: asyncio.Task[None] | None = None
+        self._ends = threading.Event()
+
+    def start(self) -> None:
+        self._turn = time.thread_time()
+        self._task = asyncio.create_task(self._turns())
+        clock, thread = time.pthread_getcpuclockid(threading.get_ident()), threading.get_ident()
+        threading.Thread(target=self._look, args=(clock, thread), daemon=True).start()
+
+    def stop(self) -> list[str]:
+        """Ends it; the places, the most frequent one first, with how often each was seen."""
+        self._ends.set()
+        if self._task is not None:
+            self._task.cancel()
+        return [f"{count} x\n{place}" for place, count in self.places.most_common(20)]
+
+    async def _turns(self) -> None:
+        while True:
+            self._turn = time.thread_time()
+            await asyncio.sleep(_LOOK_SECONDS)
+
+    def _look(self, clock: int, thread: int) -> None:
+        seen = -1.0
+        while not self._ends.wait(_LOOK_SECONDS):
+            turn = self._turn
+            if turn != seen and time.clock_gettime(clock) - turn > self._most:
+                seen = turn  # once a turn
+                self.places[_place(sys._current_frames()[thread])] += 1
+
+
+def _place(frame: FrameType) -> str:
+    lines = [
+        f"  {one.filename.rpartition('t9ksched/')[2]}:{one.lineno} {one.name}"
+        for one in traceback.extract_stack(frame)[-_FRAMES:]
+    ]
+    return "\n".join(lines)
