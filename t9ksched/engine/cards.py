@@ -257,13 +257,17 @@ class IdleCards:
         """The share of one pod that has those of these cards which are idle on the node. Nothing is taken."""
         if not needs:
             return _NOTHING
+        if not grant.masks:
+            return ((0,) * len(needs),)
         masks, idle = dict(grant.masks), self.idle
         return (tuple(masks.get(name, 0) & int(idle[at, row]) for name, (at, _) in zip(names, needs, strict=True)),)
 
     def move(self, needs: Needs, row: int, shares: Sequence[Share], sign: int) -> None:
         """Take the cards of shares on a node (sign 1), or give them back (-1)."""
         for nth, (at, _) in enumerate(needs):
-            taken = _union(share[nth] for share in shares)
+            taken = _union([share[nth] for share in shares])
+            if not taken:
+                continue
             idle = int(self.idle[at, row])
             self.idle[at, row] = idle & ~taken if sign > 0 else idle | taken
 

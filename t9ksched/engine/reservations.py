@@ -71,8 +71,8 @@ class Reservations:
                 placement = trial.occupy(column, index[reservation.node], reservation.cards)
                 self.hold(reservation.owner, placement)
                 if reservation.kind.comes_free:
-                    self._leased[:, placement.row] += placement.takes
-                    self._behind[:, placement.row] += placement.takes
+                    self._leased[:, placement.row] += (takes := placement.takes)
+                    self._behind[:, placement.row] += takes
             elif reservation.kind.movable:
                 self.missing.setdefault(reservation.owner, []).append(reservation)
 

@@ -132,5 +132,5 @@ class PromisedAgain:
 
 def _room(needs: Sequence[tuple[int, int]], free: Sequence[int], pods: int) -> int:
     """How many of so many pods fit there."""
-    room = min((free[at] // units for at, units in needs), default=LARGEST)
+    room = min([free[at] // units for at, units in needs], default=LARGEST)
     return max(0, min(room, pods))

@@ -273,7 +273,7 @@ class ClassFit:
 
     def divides(self, row: int) -> bool:
         """Whether the node of this row divides cards that the class asks for."""
-        return any(parts.on(row) for parts in self.divided)
+        return bool(self.divided) and any(parts.on(row) for parts in self.divided)
 
     def written_on(self, row: int) -> dict[Share, Written]:
         """What pods with a share on a node are given, filled by the planner: where cards are divided, a share of nodes
@@ -301,7 +301,7 @@ class ClassFit:
 
     def takes(self, row: int, pods: int, shares: Sequence[Share], held: bool = False) -> Int64s:
         """What pods take on a node, the counters of the divided cards of their shares included; shape (resources,)."""
-        if not shares or not self.divides(row):
+        if not (shares and self.divided and self.divides(row)):
             return self.needs_vector if pods == 1 else self.needs_vector * pods
         left = self.needs_vector * -pods
         move_parts(self.part_needs, left, row, shares, 1, held)
