@@ -228,8 +228,8 @@ class ClassFit:
         self._kept = False
 
     def close(self) -> None:
-        """Let go of what knows the column."""
-        del self._keys, self._class_rooms
+        """Let go of the trial, and of what knows the column."""
+        del self.trial, self._keys, self._class_rooms
 
     def refresh(self) -> Int64s:
         """The score of each node for one more pod, or `NEVER`; shape (nodes,), brought up to date. Within a scope it is

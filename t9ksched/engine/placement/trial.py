@@ -192,9 +192,6 @@ class Trial:
         """Let go of the columns, which know the trial. Nothing is placed or asked any more."""
         for column in self._columns.values():
             column.close()
-        self._columns.clear()
-        self._full.clear()
-        self.journal.clear()
         self.links = None
 
     def keep(self, column: ClassFit) -> None:
