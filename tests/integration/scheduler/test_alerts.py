@@ -13,6 +13,7 @@ from pathlib import Path
 
 import yaml
 
+from t9ksched.controller.meters import ControllerMeters
 from t9ksched.devcluster.faults.faults import Rule
 from t9ksched.kube.resources import CONFIGMAPS, NODES, PODS
 from t9ksched.kube.setup.rbac import SCHEDULER
@@ -34,27 +35,36 @@ _RULES = yaml.safe_load((Path(__file__).parents[3] / "deploy/monitoring/rules.ya
 ALERTS = {rule["alert"]: rule["expr"] for group in _RULES for rule in group["rules"] if "alert" in rule}
 RECORDS = {rule["record"]: rule["expr"] for group in _RULES for rule in group["rules"] if "record" in rule}
 MINUTES = 90
+CONTROLLERS = ControllerMeters(()).page(0, 0, {}, openmetrics=False).decode()
+"""They work beside the scheduler; `tests/integration/controller` has their alerts."""
 TIMED = {"T9kschedCycleSlow", "T9kschedDecisionsLate", "T9kschedBindingSlow", "T9kschedDatabaseSlow"}
 """Of durations, which a busy machine has; left out."""
 
 
 def active(before: str, after: str) -> set[str]:
     """The alerts whose expressions hold when the first page was read for a minute and the second one since."""
+    return holding(before, after) - TIMED
+
+
+def holding(before: str, after: str) -> set[str]:
+    """The same, with those of durations."""
     database = promql.Database()
     for minute in range(MINUTES):
         database.scrape(before if minute < 1 else after, minute * 60.0, pod="a")
+        database.scrape(CONTROLLERS, minute * 60.0, pod="c")
     now = (MINUTES - 1) * 60.0
     # What is counted has grown a moment ago: read the pages close to each other.
     close = promql.Database()
     for minute, page in ((-2, before), (-1, before), (0, after)):
         close.scrape(page, now + minute * 60.0, pod="a")
+        close.scrape(CONTROLLERS, now + minute * 60.0, pod="c")
     found = set()
     for source in (database, close):
         for name, expression in RECORDS.items():
             for one in promql.evaluate(expression, now, source):
                 source.add({**dict(promql.without_name(one.labels)), promql.NAME: name}, now, one.value)
         found |= {name for name, expression in ALERTS.items() if promql.evaluate(expression, now, source)}
-    return found - TIMED
+    return found
 
 
 async def until(holds: Callable[[], Awaitable[set[str]]], alert: str) -> set[str]:
@@ -81,7 +91,7 @@ async def test_none_while_all_goes_well(world: World, start: Start, queue: str) 
 
 
 async def test_panels_have_data(world: World, start: Start, store: Store) -> None:
-    """All but those of REST, of what did not happen, and of what the cluster has none of."""
+    """All but those of REST and the controllers, and of what the cluster has none of."""
     await world.play(2, 8)
     name = f"{world.run}-panels"
     await store.queues.create(name, {}, world.queue_spec | {"quota": {"requests": {GPU: "9"}}}, {"everyone": True})
@@ -98,7 +108,8 @@ async def test_panels_have_data(world: World, start: Start, store: Store) -> Non
         for panel in json.loads(path.read_text())["panels"]:
             for target in panel.get("targets", ()):
                 expression = target["expr"].replace("$queue", ".*")
-                if "t9ksched_api_" not in expression and not promql.evaluate(expression, 120.0, database):
+                others = "t9ksched_api_" in expression or "t9ksched_controller_" in expression
+                if not others and not promql.evaluate(expression, 120.0, database):
                     empty.add(panel["title"])
     assert empty == {"Cards out of work"}
 
