@@ -150,7 +150,6 @@ async def test_evictions_that_are_refused(world: World, start: Start, store: Sto
 async def test_notifications_that_are_given_up(
     world: World, start: Start, queue: str, store: Store, late: Late, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A test that fails is none of them."""
     monkeypatch.setattr(notifications, "MOST_FAILURES", 1)
     await world.play(1, 4)
     async with receiving() as receiver, start(send=sender(Webhooks(LOOPBACK), Services())) as service:
