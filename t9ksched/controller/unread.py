@@ -5,6 +5,7 @@ controllers read are kept as they are written, so that a misspelt field there wo
 """
 
 from t9ksched.admission.misspelt import misspelt
+from t9ksched.admission.vain import vain
 from t9ksched.controller.execute import Record
 from t9ksched.controller.picture import Key
 from t9ksched.kube.port import Object
@@ -39,6 +40,8 @@ class Unread:
             return
         if found := unread(obj):
             self._record(obj, EVENT_FIELDS_IGNORED, sentence(found), type="Warning")
+        for one in vain(obj):
+            self._record(obj, EVENT_FIELDS_IGNORED, f"{one.path}: {one.message}", type="Warning")
 
 
 def unread(obj: Object) -> list[FieldWarning]:

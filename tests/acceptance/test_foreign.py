@@ -246,6 +246,7 @@ def named(name: str, way: str) -> Json:
     sig = "pod-group.scheduling.sigs.k8s.io"
     labels, annotations, fields = {
         "scheduling.k8s.io": ({}, {}, {"schedulingGroup": {"podGroupName": "train"}}),
+        "workload.scheduling.k8s.io": ({}, {}, {"workloadRef": {"name": "train", "podGroup": "workers"}}),
         "volcano.sh": ({}, {"scheduling.k8s.io/group-name": "train"}, {}),
         "scheduling.x-k8s.io": ({"scheduling.x-k8s.io/pod-group": "train"}, {}, {}),
         "scheduling.sigs.k8s.io": ({f"{sig}/name": "train", f"{sig}/min-available": "2"}, {}, {}),
@@ -270,8 +271,8 @@ def named(name: str, way: str) -> Json:
 
 def test_a_group_that_pods_name_is_a_job_by_its_name(service: Up) -> None:
     """Every way's: what the list calls a job, the commands and addresses take."""
-    up, ways = service, [system.name for system in SYSTEMS if not system.entries]
-    titles = [f"train~{way}" for way in ways]
+    up, ways = service, [system.name for system in SYSTEMS]
+    titles = [f"train~workers~{system.name}" if system.entries else f"train~{system.name}" for system in SYSTEMS]
     for number, way in enumerate(ways):
         assert up.kube("POST", PODS, named(f"way{number}-0", way))[0] == 201
     path = "/apis/v1/workloads/default/podgroup"

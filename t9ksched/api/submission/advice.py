@@ -15,6 +15,7 @@ from t9ksched.admission.misspelt import misspelt, misspelt_metadata
 from t9ksched.admission.oddities import Vocabulary, nearest, odd_pods, odd_queue
 from t9ksched.admission.podfields import NATIVE
 from t9ksched.admission.signals import Annotated, vain_signals
+from t9ksched.admission.vain import vain
 from t9ksched.api.auth import Caller
 from t9ksched.api.authorization import rules_of
 from t9ksched.api.http.aside import FEW
@@ -77,6 +78,7 @@ async def about_jobs(services: Services, caller: Caller, items: Sequence[Item]) 
                 found += odd_pods(template.spec, f"{item.prefix}{template.path}", known)
         found += _vain_signals(caller, item)
         found += _vain_end(item)
+        found += (replace(one, path=f"{item.prefix}{one.path}") for one in vain(item.obj))
     found += await _unknown_reservations(services, items)
     return [warning.to_dict() for warning in dict.fromkeys(found)]
 

@@ -29,6 +29,15 @@ class Fields(NamedTuple):
     required: frozenset[str]
 
 
+_EARLIER: Final = {"V1PodSpec": {"workloadRef": "V1WorkloadReference"}}
+"""Fields that the library does not have any more: the group of a pod in Kubernetes 1.35."""
+_EARLIER_MODELS: Final = {
+    "V1WorkloadReference": Fields(
+        {"name": "str", "podGroup": "str", "podGroupReplicaKey": "str"}, frozenset({"name", "podGroup"})
+    )
+}
+
+
 @cache
 def _stored() -> dict[str, tuple[dict[str, str], list[str]]]:
     return msgspec.json.decode(FILE.read_bytes(), type=dict[str, tuple[dict[str, str], list[str]]])
@@ -42,10 +51,23 @@ def fields(model: str) -> Fields:
 
 
 def of_library(model: str) -> Fields:
-    """The same as the installed library says."""
+    """The same as the installed library says, with what it does not have any more."""
+    if model in _EARLIER_MODELS:
+        return _EARLIER_MODELS[model]
     found = library_model(model)
     required = {field.serialization_alias or name for name, field in found.model_fields.items() if field.is_required()}
-    return Fields({found.attribute_map[name]: kind for name, kind in found.openapi_types.items()}, frozenset(required))
+    types = {found.attribute_map[name]: kind for name, kind in found.openapi_types.items()}
+    return Fields(types | _EARLIER.get(model, {}), frozenset(required))
+
+
+def descriptions(model: str) -> tuple[str, dict[str, str]]:
+    """What a model is for, and what each of its fields is for, as far as the library says it."""
+    if model in _EARLIER_MODELS:
+        return "", {}
+    found = library_model(model)
+    fields_of = found.model_fields.items()
+    described = {field.serialization_alias or name: field.description for name, field in fields_of if field.description}
+    return (found.__doc__ or "").split("Attributes:", 1)[0].strip(), described
 
 
 def library_model(model: str) -> Any:

@@ -14,7 +14,7 @@ from aiohttp import web
 
 from t9ksched.devcluster.apiserver import openapi2
 from t9ksched.devcluster.apiserver.kinds import Kind, Registry
-from t9ksched.devcluster.apiserver.models import fields, library_model
+from t9ksched.devcluster.apiserver.models import descriptions, fields
 from t9ksched.devcluster.apiserver.status import PlainNotFound
 from t9ksched.devcluster.apiserver.storage import encode
 from t9ksched.devcluster.apiserver.strategic import merge_key
@@ -51,18 +51,16 @@ def _name(model: str) -> str:
 def _model(model: str) -> tuple[Object, frozenset[str]]:
     """The schema of one model of the client library, and the models that it refers to."""
     needed: set[str] = set()
-    found, (types, required_fields) = library_model(model), fields(model)
-    described = {field.serialization_alias or name: field.description for name, field in found.model_fields.items()}
+    (text, described), (types, required_fields) = descriptions(model), fields(model)
     properties: Object = {}
     for name, kind in types.items():
         schema = _type(kind, needed)
-        if described.get(name):
+        if name in described:
             schema["description"] = described[name]
         if key := merge_key(model, name):
             schema |= {"x-kubernetes-patch-merge-key": key, "x-kubernetes-patch-strategy": "merge"}
             schema |= {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": [key]}
         properties[name] = schema
-    text = (found.__doc__ or "").split("Attributes:", 1)[0].strip()
     schema = {"type": "object", "description": text, "properties": properties}
     if required := sorted(required_fields):
         schema["required"] = required

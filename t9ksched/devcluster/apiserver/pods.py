@@ -146,12 +146,28 @@ def validate_pod_spec(spec: Object, root: str) -> list[Cause]:
         causes.append(bad_value(f"{root}.terminationGracePeriodSeconds", spec["terminationGracePeriodSeconds"], text))
     for number, toleration in enumerate(spec.get("tolerations") or []):
         causes += _validate_toleration(toleration, f"{root}.tolerations[{number}]")
+    causes += _validate_group(spec.get("workloadRef"), f"{root}.workloadRef")
     gates = spec.get("schedulingGates") or []
     for number, gate in enumerate(gates):
         if fault := names.label_key_fault(gate.get("name", "")):
             causes.append(bad_value(f"{root}.schedulingGates[{number}].name", gate.get("name", ""), fault))
     if gates and spec.get("nodeName"):
         causes.append(not_allowed(f"{root}.nodeName", "cannot be set until all schedulingGates have been cleared"))
+    return causes
+
+
+def _validate_group(reference: Object | None, root: str) -> list[Cause]:
+    """The group that a pod names in Kubernetes 1.35."""
+    if reference is None:
+        return []
+    causes: list[Cause] = []
+    checks = {"name": names.subdomain_fault, "podGroup": names.label_fault, "podGroupReplicaKey": names.label_fault}
+    for key, check in checks.items():
+        text = reference.get(key, "")
+        if not text and key != "podGroupReplicaKey":
+            causes.append(required(f"{root}.{key}"))
+        elif text and (fault := check(text)):
+            causes.append(bad_value(f"{root}.{key}", text, fault))
     return causes
 
 

@@ -3,10 +3,11 @@
 Names and arguments are those of NNI. What is not run here is refused by name, with what is.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from t9ksched.model.errors import FieldWarning
 from t9ksched.workloads.fields import Field
 from t9ksched.workloads.tuning.space import Space, read_json
 
@@ -19,23 +20,38 @@ _OTHER_ADVISORS: Final = ("Hyperband", "BOHB")
 _GRID_METHODS: Final = "choice, randint and quniform"
 
 _MODE: Final = "optimize_mode"
+_LIAR, _PARALLEL = "constant_liar_type", "parallel_optimize"
+LIARS: Final = ("min", "max", "mean")
 _ARGUMENTS: Final[Mapping[str, frozenset[str]]] = {
-    RANDOM: frozenset({_MODE, "constant_liar_type", "parallel_optimize", "seed"}),
+    RANDOM: frozenset({_MODE, _LIAR, _PARALLEL, "seed"}),
     GRID: frozenset({_MODE}),
     BATCH: frozenset({_MODE, "population_size"}),
-    TPE: frozenset({_MODE, "constant_liar_type", "parallel_optimize", "seed"}),
+    TPE: frozenset({_MODE, _LIAR, _PARALLEL, "seed"}),
     MEDIAN: frozenset({_MODE, "start_step"}),
     CURVE: frozenset({_MODE, "epoch_num", "start_step", "threshold", "gap"}),
 }
+_VAIN: Final[Mapping[str, Mapping[str, str]]] = {
+    RANDOM: dict.fromkeys((_LIAR, _PARALLEL), "each trial is drawn by chance, whatever others run"),
+    BATCH: {"population_size": "each option is tried once"},
+}
+"""Arguments that the platform publishes for a tuner which has no use for them, and why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tuner:
-    """What suggests parameters; `seed` is the user's own part of the seed."""
+    """What suggests parameters.
+
+    Attributes:
+        seed: the user's own part of the seed.
+        parallel: whether trials that still run count, so that others are tried meanwhile.
+        liar: what is taken for their result, of the results so far: one of `LIARS`; empty: that they are bad.
+    """
 
     name: str = RANDOM
     maximize: bool = True
     seed: int = 0
+    parallel: bool = True
+    liar: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,10 +124,22 @@ def read_tuner(spec: Field, space: Space) -> Tuner:
         return Tuner()
     _check_methods(spec, space, name)
     arguments = _Arguments.read(asked["classArgs"], name)
-    liar = arguments.values.get("constant_liar_type", "min")
-    if liar not in ("min", "max", "mean"):
-        arguments.at.fault(f"constant_liar_type is {str(liar)[:63]!r}: use min, max or mean")
-    return Tuner(name, arguments.maximize(), int(arguments.number("seed", 0, 0)))
+    liar, parallel = arguments.values.get(_LIAR, ""), arguments.values.get(_PARALLEL, True)
+    if _LIAR in arguments.values and liar not in LIARS:
+        arguments.at.fault(f"{_LIAR} is {str(liar)[:63]!r}: use min, max or mean")
+    if not isinstance(parallel, bool):
+        arguments.at.fault(f"{_PARALLEL} is {str(parallel)[:63]!r}: use true or false")
+    return Tuner(name, arguments.maximize(), int(arguments.number("seed", 0, 0)), parallel is True, str(liar))
+
+
+def vain_arguments(spec: Field) -> Iterator[FieldWarning]:
+    """Arguments of the tuner of a sound spec that have no effect."""
+    tuner = spec["tuner"]
+    name, place = tuner["builtinTunerName"].text(RANDOM) or RANDOM, tuner["classArgs"]
+    why = _VAIN.get(name, {})
+    values = _Arguments.read(place, name).values if why else {}
+    for key in sorted(why.keys() & values.keys()):
+        yield FieldWarning(place.path, f"{key} has no effect with {name}: {why[key]}")
 
 
 def _check_methods(spec: Field, space: Space, name: str) -> None:

@@ -36,7 +36,7 @@ def suggest(space: Space, tuner: Tuner, experiment: str, number: int, before: Se
     if tuner.name == TPE:
         from t9ksched.workloads.tuning import tpe  # a library that not everyone has, and slow to import
 
-        return tpe.suggest(space, before, seed, maximize=tuner.maximize)
+        return tpe.suggest(space, before, seed, tuner)
     if tuner.name == RANDOM:
         chance = random.Random(seed)
         return {each.name: each.drawn(chance) for each in space}

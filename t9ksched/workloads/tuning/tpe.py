@@ -6,32 +6,48 @@ even by chance.
 
 import math
 import warnings
-from collections.abc import Mapping, Sequence
-from statistics import NormalDist
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from statistics import NormalDist, fmean
 from typing import Any, Final
 
 import optuna
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
 
+from t9ksched.workloads.tuning.settings import Tuner
 from t9ksched.workloads.tuning.space import Parameter, Space, Value, exponential
 from t9ksched.workloads.tuning.trials import Trial
 
 _STARTUP: Final = 10
 """Trials that are drawn by chance before anything is estimated."""
 _EDGE: Final = 1e-6
+_SUPPOSED: Final[Mapping[str, Callable[[list[float]], float]]] = {"min": min, "max": max, "mean": fmean}
 
 
-def suggest(space: Space, before: Sequence[Trial], seed: int, *, maximize: bool) -> Mapping[str, Value]:
-    """Parameters for another trial; trials that run count as bad ones, so that others are tried meanwhile."""
+def suggest(space: Space, before: Sequence[Trial], seed: int, tuner: Tuner) -> Mapping[str, Value]:
+    """Parameters for another trial. Trials that run count as the tuner says, so that others are tried meanwhile."""
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        sampler = optuna.samplers.TPESampler(seed=seed, n_startup_trials=_STARTUP, constant_liar=True)
-        study = optuna.create_study(sampler=sampler, direction="maximize" if maximize else "minimize")
+        sampler = optuna.samplers.TPESampler(seed=seed, n_startup_trials=_STARTUP, constant_liar=tuner.parallel)
+        study = optuna.create_study(sampler=sampler, direction="maximize" if tuner.maximize else "minimize")
         ways = {each.name: _distribution(each) for each in space}
-        study.add_trials([made for trial in before if (made := _known(space, ways, trial)) is not None])
+        told = [each if not each.live else _supposed(each, before, tuner) for each in before]
+        study.add_trials([made for trial in told if trial and (made := _known(space, ways, trial)) is not None])
         asked = study.ask(dict(ways))
     return {each.name: _value(each, asked.params[each.name]) for each in space}
+
+
+def _supposed(trial: Trial, before: Sequence[Trial], tuner: Tuner) -> Trial | None:
+    """A trial that runs as it counts: not at all, or with the result that the tuner supposes. It is as it was where the
+    tuner supposes none, or there is no result yet.
+    """
+    if not tuner.parallel:
+        return None
+    results = [each.value for each in before if each.phase == "Succeeded" and each.value is not None]
+    if not (tuner.liar and results):
+        return trial
+    return replace(trial, phase="Succeeded", value=_SUPPOSED[tuner.liar](results))
 
 
 def _known(space: Space, ways: dict[str, BaseDistribution], trial: Trial) -> optuna.trial.FrozenTrial | None:

@@ -46,8 +46,14 @@ def labelled(world: World, name: str, queue: str, labels: dict[str, str], **more
             {"schedulingGroup": {"podGroupName": "train"}},
             {"schedulingPolicy": {"gang": {"minCount": 3}}},
         ),
+        (
+            "workload.scheduling.k8s.io",
+            {},
+            {"workloadRef": {"name": "train", "podGroup": "workers", "podGroupReplicaKey": "a"}},
+            {"podGroups": [{"name": "workers", "policy": {"gang": {"minCount": 3}}}]},
+        ),
     ],
-    ids=["coscheduling", "volcano", "kubernetes"],
+    ids=["coscheduling", "volcano", "kubernetes", "kubernetes-1.35"],
 )
 async def test_an_object_says_how_many(
     world: World, start: Start, queue: str, system: str, labels: dict[str, str], fields: Object, spec: Object

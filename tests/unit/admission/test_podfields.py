@@ -31,6 +31,8 @@ ELSEWHERE = (
     "V1StatefulSetSpec.template",
     "V1StatefulSetSpec.volumeClaimTemplates",
 )
+# What the client does not have any more: the group of a pod in Kubernetes 1.35.
+EARLIER = {"V1PodSpec": ["workloadRef:any"]}
 PLAIN = {"str": "", "int": ":int", "bool": ":bool", "object": ":any", "datetime": ":any"}
 
 
@@ -54,7 +56,7 @@ def table() -> str:
                 add(below)
             else:
                 fields.append(f"{name}{mark}{':any' if f'{kind}.{name}' in QUANTITIES else PLAIN[below]}")
-        lines[kind] = f"{_short(kind)} {' '.join(fields)}"
+        lines[kind] = f"{_short(kind)} {' '.join([*fields, *EARLIER.get(kind, ())])}"
 
     for kind in ("V1DeploymentSpec", "V1JobSpec", "V1PodSpec", "V1StatefulSetSpec"):
         add(kind)

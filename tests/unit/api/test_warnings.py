@@ -109,6 +109,14 @@ async def test_of_a_signal_before_a_limit_that_the_queue_or_the_kind_sets(
     assert (made.status < 300, told(made.body)) == (True, expected), made.body
 
 
+async def test_of_what_has_no_effect(world: World) -> None:
+    await world.store.queues.create("a100", {}, {}, {"everyone": True})
+    lab = notebook("lab", queue="a100")
+    lab["spec"]["ssh"] = {"enabled": True, "authorized_keys": ["not a key"]}
+    made = await world.user("POST", f"{JOBS}?dryRun=true", documents(lab, pytorch("p")))
+    assert told(made.body) == [("[0].spec.ssh.authorized_keys[0]", None)]
+
+
 @pytest.mark.parametrize("away", [False, True], ids=["known", "leader away"])
 async def test_of_fields_and_annotations_that_nothing_reads(world: World, away: bool) -> None:
     await world.store.queues.create("a100", {}, {}, {"everyone": True})

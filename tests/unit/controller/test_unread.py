@@ -6,7 +6,7 @@ import pytest
 
 from t9ksched.controller.picture import Key
 from t9ksched.controller.unread import Unread
-from tests.unit.workloads.builders import pytorch
+from tests.unit.workloads.builders import notebook, pytorch
 
 KEY = Key("PyTorchTrainingJob", "lab", "net")
 
@@ -67,3 +67,12 @@ def test_of_what_the_definition_of_the_cluster_let_pass(unread: Unread, told: li
 def test_nothing_is_told(unread: Unread, told: list[str], quiet: dict[str, Any]) -> None:
     unread.look(KEY, quiet)
     assert told == []
+
+
+def test_what_has_no_effect_is_told_too(told: list[str]) -> None:
+    unread = Unread(lambda obj, reason, message, *, type: told.append(f"{reason} {message}"))
+    made = notebook(ssh={"enabled": True, "authorized_keys": ["not a key"]})
+    for _ in range(2):
+        unread.look(Key("Notebook", "lab", "lab"), made)
+    (one,) = told
+    assert one.startswith("FieldsIgnored spec.ssh.authorized_keys[0]: is no public key")

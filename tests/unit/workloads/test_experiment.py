@@ -259,6 +259,7 @@ def tasks(**main: Any) -> Object:
         ({"tuner": {"classArgs": '{"optimize_mode": "max"}'}}, "spec.tuner.classArgs", "use maximize or minimize"),
         ({"tuner": {"classArgs": {"population_size": 3}}}, "spec.tuner.classArgs", "'population_size' is no argument"),
         ({"tuner": {"classArgs": '{"constant_liar_type": "x"}'}}, "spec.tuner.classArgs", "use min, max or mean"),
+        ({"tuner": {"classArgs": '{"parallel_optimize": "yes"}'}}, "spec.tuner.classArgs", "use true or false"),
         ({"tuner": {"builtinTunerName": "GridSearch"}}, "spec.searchSpace", "'lr' has no grid"),
         ({"tuner": {"builtinTunerName": "Batch"}}, "spec.searchSpace", "takes one parameter of the _type choice"),
         ({"assessor": {"builtinAssessorName": "x"}}, "spec.assessor.builtinAssessorName", "use one of Medianstop"),

@@ -3,6 +3,7 @@
 import json
 import random
 import sys
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -69,6 +70,24 @@ def test_tpe_learns_from_the_trials_before(maximize: bool) -> None:
     late = [abs(float(each.parameters["x"]) - 0.7) for each in before[15:]]
     chance = [abs(random.Random(seed).random() - 0.7) for seed in range(15)]
     assert sum(late) < sum(chance) / 2
+
+
+def test_trials_that_run_count_as_the_tuner_says() -> None:
+    results = [float(number) for number in range(12)]
+    done = [
+        Trial(number, f"t-{number}", suggest(SPACE, Tuner("Random"), "uid", number, ()), "Succeeded", value)
+        for number, value in enumerate(results)
+    ]
+    runs = Trial(12, "t-12", done[0].parameters, "Running")
+
+    def drawn(*before: Trial, **tuner: Any) -> Any:
+        return suggest(SPACE, Tuner("TPE", **tuner), "uid", 13, before)
+
+    assert drawn(*done, runs, parallel=False, liar="max") == drawn(*done, parallel=False)
+    for liar, value in (("min", 0.0), ("max", 11.0), ("mean", 5.5)):
+        assert drawn(*done, runs, liar=liar) == drawn(*done, replace(runs, phase="Succeeded", value=value))
+    assert drawn(*done, runs, liar="max") != drawn(*done, runs, liar="min")
+    assert drawn(runs, liar="max") == drawn(runs), "there is no result yet"
 
 
 def test_a_grid_has_every_point_once() -> None:

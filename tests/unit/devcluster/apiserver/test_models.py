@@ -17,3 +17,8 @@ def test_other_models_are_read_from_the_library() -> None:
     assert fields("V1APIService") == of_library("V1APIService")
     with pytest.raises(AttributeError):
         fields("V1Nothing")
+
+
+def test_the_group_of_a_pod_as_kubernetes_1_35_has_it() -> None:
+    assert fields("V1PodSpec").types["workloadRef"] == "V1WorkloadReference"
+    assert fields("V1WorkloadReference").required == {"name", "podGroup"}
