@@ -47,6 +47,11 @@ class Workloads:
             if key.namespace == namespace:
                 self._changed(key)
 
+    def look_at_all(self) -> None:
+        """Something changed that all of them may need."""
+        for key in self._objects:
+            self._changed(key)
+
     def wrote(self, old: Object, new: Object) -> None:
         """We wrote `new` over `old`. The server takes that only from the latest version, so nothing lies between."""
         key = Key(self._kind, str(metadata(old).get("namespace", "")), name_of(old))

@@ -14,6 +14,7 @@ import structlog
 
 from t9ksched.controller import meters
 from t9ksched.controller.activity import Asked, Asking, Watcher
+from t9ksched.controller.addons import Addons
 from t9ksched.controller.execute import Executor, NameTaken, NotMade, Record, Stale
 from t9ksched.controller.meters import ControllerMeters
 from t9ksched.controller.picture import Key, Named, Owned, Workloads
@@ -123,9 +124,11 @@ class Controllers:
             *(Reflector(client, res, self._owned, options=ours) for res in _CHILDREN),
         ]
         self._runtimes = Named(self._workloads[_SERVICES])
-        self._optional: Reflector[dict[str, object]] = Reflector(
-            client, resources.MLSERVICERUNTIMES, self._runtimes, options=WatchOptions(optional=True)
-        )
+        self._addons = Addons(client, self._owned, ours, lambda kind: self._workloads[kind].look_at_all())
+        self._optional: list[Reflector[dict[str, object]]] = [
+            Reflector(client, resources.MLSERVICERUNTIMES, self._runtimes, options=WatchOptions(optional=True)),
+            *self._addons.reflectors,
+        ]
         self._idle_after = asking.idle_after
         self._watcher: Watcher | None = None
         if asking.ask is not None:
@@ -141,20 +144,22 @@ class Controllers:
     async def run(self) -> None:
         """Work until cancelled; `ready` is set once everything there is has been seen."""
         async with asyncio.TaskGroup() as tasks:
-            for reflector in self._reflectors:
+            for reflector in (*self._reflectors, *self._optional):
                 tasks.create_task(reflector.run(), name=f"controller:{reflector.res}")
             if self._own_recorder is not None:
                 tasks.create_task(self._own_recorder.run(), name="controller:events")
             # A controller that has not seen all objects would create pods that exist already, so every list comes
             # first.
-            tasks.create_task(self._optional.run(), name=f"controller:{self._optional.res}")
             for reflector in self._reflectors:
                 await reflector.synced.wait()
-            await first_of(self._optional.synced, self._optional.absent, self._optional.denied)
+            for reflector in self._optional:
+                await first_of(reflector.synced, reflector.absent, reflector.denied)
+            self._addons.look()
             self.ready.set()
             for number in range(self._workers):
                 tasks.create_task(self._work(), name=f"controller:worker-{number}")
             tasks.create_task(self._look_for_unseen(), name="controller:unseen")
+            tasks.create_task(self._addons.run(), name="controller:addons")
             if self._watcher is not None:
                 tasks.create_task(self._watcher.run(), name="controller:activity")
 
@@ -201,7 +206,9 @@ class Controllers:
         named = self._runtimes.of(key.namespace) if key.kind == _SERVICES else ()
         found = self._owned.of(uid)
         activity = self._activity(key, uid, found)
-        return replace(found, activity=activity, named=named, idle_after=self._idle_after)
+        there = self._addons.there(found.companions)
+        about = replace(found, companions=there, addons=self._addons.known)
+        return replace(about, activity=activity, named=named, idle_after=self._idle_after)
 
     def _activity(self, key: Key, uid: str, found: Children) -> Activity | None:
         """What a workload answered; None if nobody asks it."""

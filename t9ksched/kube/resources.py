@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from t9ksched.model.api_resource import Resource
+from t9ksched.workloads.addons import ADDONS
 from t9ksched.workloads.registry import ROWS
 
 _KINDS = {row.name: row.resource for row in ROWS}
@@ -65,7 +66,13 @@ PODGROUPS = _KINDS["PodGroup"]
 MLSERVICERUNTIMES = Resource("tensorstack.dev", "v1beta1", "mlserviceruntimes", "MLServiceRuntime")
 
 ALL: tuple[Resource, ...] = tuple(
-    dict.fromkeys([*_KINDS.values(), *(row for row in list(globals().values()) if isinstance(row, Resource))])
+    dict.fromkeys(
+        [
+            *_KINDS.values(),
+            *(made for addon in ADDONS for made in addon.made),
+            *(row for row in list(globals().values()) if isinstance(row, Resource)),
+        ]
+    )
 )
 
 _BY_KIND = {(row.api_version, name): row for row in ALL for name in (row.kind, row.api_kind)}

@@ -6,11 +6,14 @@ been counted: after a crash at any step the next reconciliation leads to the sam
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from t9ksched.workloads.answers import Activity
+
+if TYPE_CHECKING:
+    from t9ksched.workloads.addons import Usable
 
 Object = dict[str, Any]
 IDLE_AFTER: Final = timedelta(hours=1)
@@ -29,7 +32,7 @@ class Expansion:
     boards: tuple[Object, ...] = ()
     jobs: tuple[Object, ...] = ()
     makers: tuple[Object, ...] = ()
-    """Objects of which other controllers make pods: Deployments."""
+    """Objects of which other controllers make pods: Deployments, VirtualMachines."""
 
     @property
     def companions(self) -> tuple[Object, ...]:
@@ -52,6 +55,8 @@ class Children:
     """Objects of the namespace that it may name and does not own."""
     idle_after: timedelta = IDLE_AFTER
     """Without use for so long it is idle."""
+    addons: Mapping[str, "Usable"] = field(default_factory=dict)
+    """Which other projects its controller can use, by their names; one that is not here is not served."""
 
     @property
     def podgroup(self) -> Object | None:

@@ -74,6 +74,7 @@ _ELASTIC: Final = (
     ),
 )
 _ANEW: Final = "the pod is made anew"
+_STARTED: Final = "the machine is stopped, and started anew"
 _SUSPEND: Final = Change("suspend", When.ANY_TIME, "the pod is deleted, or made anew")
 
 CHANGES: Final[Mapping[str, tuple[Change, ...]]] = {
@@ -155,6 +156,19 @@ CHANGES: Final[Mapping[str, tuple[Change, ...]]] = {
         Change("storageType", When.ANY_TIME, "`pvc` is the only one"),
         Change("scheduler", When.ANY_TIME, _ANEW + ", in the new queue"),
         _SUSPEND,
+    ),
+    "VirtualServer": (
+        Change("scheduler.t9kScheduler", When.NEVER, "whether t9ksched places the pods: delete it and submit it again"),
+        Change("scheduler.t9kScheduler.queue", When.ANY_TIME, _STARTED + ", in the new queue"),
+        Change("scheduler.t9kScheduler.priority", When.ANY_TIME, "counts once it is suspended and resumed"),
+        *(
+            Change(field, When.ANY_TIME, _STARTED)
+            for field in ("resources", "firmware", "useVirtioTransitional", "cloudInit")
+        ),
+        Change("storage", When.ANY_TIME, _STARTED + "; a root disk that is there stays as it is"),
+        Change("network", When.ANY_TIME, "the Service follows; of anything but ports " + _STARTED),
+        Change("runStrategy", When.ANY_TIME, "the machine is started or stopped as it says"),
+        Change("suspend", When.ANY_TIME, "the machine is stopped, or started"),
     ),
     "MLService": (
         Change("scheduler.t9kScheduler", When.NEVER, "whether t9ksched places the pods: delete it and submit it again"),

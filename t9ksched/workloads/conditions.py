@@ -2,12 +2,14 @@
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from t9ksched.workloads.phase import format_time
 
 NEUTRAL = "-"
 """The reason where there is nothing to say."""
+INITIALIZED: Final = "Initialized"
+"""The condition that is False while what a workload needs cannot be made."""
 
 
 class Conditions:

@@ -11,12 +11,11 @@ from typing import Any, Final
 from t9ksched.model.errors import Invalid
 from t9ksched.model.names import EVENT_REFUSED
 from t9ksched.workloads.actions import Actions, Children, Event, Object
-from t9ksched.workloads.conditions import Conditions
+from t9ksched.workloads.conditions import INITIALIZED, Conditions
 from t9ksched.workloads.controller import Controller
 
 INVALID: Final = "InvalidSpec"
 """Reason of the condition `Initialized` (False) of a workload with faults."""
-INITIALIZED: Final = "Initialized"
 _FINISHED: Final = ("Succeeded", "Failed")
 
 

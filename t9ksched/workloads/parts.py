@@ -27,6 +27,8 @@ OWNER_UID_LABEL = "tensorstack.dev/owner-uid"
 """On pods that another controller makes for a workload: whose they are in the end."""
 MADE_FROM_ANNOTATION: Final = "tensorstack.dev/made-from"
 """On an object that makes pods: a hash of the part of its spec that a controller decided."""
+RUN_STRATEGY_ANNOTATION: Final = "tensorstack.dev/run-strategy"
+"""On a VirtualMachine: the run strategy that a controller decided last; another one is what users made of it since."""
 IDLE: Final = Override(command=("sleep", "inf"))
 """What replicas run in debug mode."""
 

@@ -110,7 +110,7 @@ ROWS: Final = (
     _server("MLService", "mlservice", "mls", stop=_PAUSED, deploys=True),
     _server("TensorBoard", "tensorboard", "tb"),
     _server("Explorer", "explorer", "ex"),
-    Kind(_platform("VirtualServer"), "services:read_generated", short=("vs",), endless=True),
+    _server("VirtualServer", "virtualserver", "vs", deploys=True),
     Kind(_platform("Project"), "services:read_nothing", ("spec", "defaultScheduler")),
     Kind(
         Resource(SCHEDULER_GROUP, "v1beta1", "podgroups", "PodGroup"),

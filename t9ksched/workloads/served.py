@@ -1,4 +1,5 @@
-"""Workloads whose pods Deployments make: what SimpleMLService and MLService have in common.
+"""Workloads whose pods other controllers make of objects of ours, such as Deployments: what SimpleMLService, MLService
+and VirtualServer have in common.
 
 All pods of one are a group, named after it, of which one pod is enough: they start one by one as there is room. Their
 labels say whose they are, since their owners are ReplicaSets. A change of queue ends all pods.
@@ -15,11 +16,13 @@ from t9ksched.workloads import phase
 from t9ksched.workloads.actions import Actions, Children, Event, Expansion, Object, name_of
 from t9ksched.workloads.conditions import Conditions
 from t9ksched.workloads.fields import Field
-from t9ksched.workloads.parts import MADE_FROM_ANNOTATION, OWNER_UID_LABEL, Owner
+from t9ksched.workloads.parts import MADE_FROM_ANNOTATION, OWNER_UID_LABEL, RUN_STRATEGY_ANNOTATION, Owner
 from t9ksched.workloads.server import hash_of
 from t9ksched.workloads.upkeep import Upkeep, upkeep
 
 KIND: Final = "Deployment"
+STOPPED: Final[Mapping[str, tuple[str, Any]]] = {KIND: ("replicas", 0), "VirtualMachine": ("runStrategy", "Halted")}
+"""By kind of the objects that pods are made of: the field of their spec, and its value, with which they have none."""
 PART_LABEL: Final = "tensorstack.dev/service-part"
 """On the pods of a workload with several Deployments: which of them made it."""
 SERVICE_TYPES: Final = ("ClusterIP", "NodePort", "LoadBalancer")
@@ -76,14 +79,7 @@ def deployment(
         strategy: how pods are replaced.
     """
     own = {**owner.labels(), **({PART_LABEL: part} if part else {})}
-    labels = {**(metadata.get("labels") or {}), **own, OWNER_UID_LABEL: owner.uid}
-    spec = copy.deepcopy(spec)
-    if owner.queue is not None:
-        spec["schedulerName"] = SCHEDULER_NAME
-        labels |= {QUEUE_LABEL: owner.queue, GROUP_LABEL: owner.name, **({ROLE_LABEL: part} if part else {})}
-    template: Object = {"metadata": {"labels": labels}, "spec": spec}
-    if metadata.get("annotations"):
-        template["metadata"]["annotations"] = dict(metadata["annotations"])
+    template = template_of(owner, spec, metadata, part=part)
     meta = owner.metadata(name, {PART_LABEL: part} if part else None)
     meta["annotations"] = {MADE_FROM_ANNOTATION: hash_of(template, strategy)}
     made: Object = {
@@ -95,6 +91,20 @@ def deployment(
     if strategy:
         made["strategy"] = copy.deepcopy(dict(strategy))
     return {"apiVersion": "apps/v1", "kind": KIND, "metadata": meta, "spec": made}
+
+
+def template_of(owner: Owner, spec: Object, metadata: Mapping[str, Any], *, part: str = "") -> Object:
+    """The template of pods with that spec: they say whose they are, and are placed as the workload says."""
+    own = {**owner.labels(), **({PART_LABEL: part} if part else {})}
+    labels = {**(metadata.get("labels") or {}), **own, OWNER_UID_LABEL: owner.uid}
+    spec = copy.deepcopy(spec)
+    if owner.queue is not None:
+        spec["schedulerName"] = SCHEDULER_NAME
+        labels |= {QUEUE_LABEL: owner.queue, GROUP_LABEL: owner.name, **({ROLE_LABEL: part} if part else {})}
+    template: Object = {"metadata": {"labels": labels}, "spec": spec}
+    if metadata.get("annotations"):
+        template["metadata"]["annotations"] = dict(metadata["annotations"])
+    return template
 
 
 def kept(around: Expansion, children: Children) -> Upkeep:
@@ -110,7 +120,7 @@ def kept(around: Expansion, children: Children) -> Upkeep:
     as_made = replace(around, podgroup={**wanted, **settled})
     if children.pods and _same(wanted, group, "queue"):
         return upkeep(as_made.companions, children.companions)
-    there = tuple(each for each in children.companions if each["kind"] == KIND)
+    there = tuple(each for each in children.companions if each["kind"] in STOPPED)
     found = upkeep(replace(as_made, makers=there).companions, children.companions)
     if children.pods:
         return replace(found, update=(*found.update, *emptied(children).update))
@@ -124,8 +134,18 @@ def _same(wanted: Object, group: Object, field: str) -> bool:
 
 def emptied(children: Children) -> Actions:
     """End all pods of a workload."""
-    there = [each for each in children.companions if each["kind"] == KIND and each["spec"].get("replicas") != 0]
-    return Actions(update=tuple({**each, "spec": {**each["spec"], "replicas": 0}} for each in there))
+    there = [(each, stopped(each)) for each in children.companions if each["kind"] in STOPPED]
+    return Actions(update=tuple(after for before, after in there if before["spec"] != after["spec"]))
+
+
+def stopped(maker: Object) -> Object:
+    """An object that pods are made of, so that it has none."""
+    field, value = STOPPED[maker["kind"]]
+    made = {**maker, "spec": {**maker["spec"], field: value}}
+    notes = maker["metadata"].get("annotations") or {}
+    if RUN_STRATEGY_ANNOTATION in notes:
+        made["metadata"] = {**maker["metadata"], "annotations": {**notes, RUN_STRATEGY_ANNOTATION: value}}
+    return made
 
 
 def available(found: Object | None) -> tuple[bool, str, str]:
@@ -148,9 +168,9 @@ def counts(found: Object | None) -> tuple[int, int]:
     return int(status.get("readyReplicas") or 0), int(status.get("replicas") or 0)
 
 
-def find(children: Children, name: str) -> Object | None:
-    """The Deployment of that name."""
-    return next((each for each in children.companions if each["kind"] == KIND and name_of(each) == name), None)
+def find(children: Children, name: str, kind: str = KIND) -> Object | None:
+    """The object of that name that pods are made of."""
+    return next((each for each in children.companions if each["kind"] == kind and name_of(each) == name), None)
 
 
 def aggregate(pods: Iterable[Object]) -> dict[str, int]:
@@ -171,6 +191,11 @@ def concluded(
     work: Upkeep,
     message: str,
     kept: Mapping[str, Any] | None = None,
+    words: tuple[str, str, str] = (
+        "its pods are deleted until it has replicas again",
+        "its pods are made anew",
+        "it answers requests",
+    ),
 ) -> Actions:
     """The actions of a workload with that status.
 
@@ -182,19 +207,20 @@ def concluded(
         work: what is to be done to its companions.
         message: what is said when it is made.
         kept: what stays of the status so far, all of it unless given.
+        words: what is said when it is paused, resumed and ready.
     """
     events = []
     was, now = old.get("phase"), status["phase"]
     if not old:
         events.append(Event("Created", message))
     if now == "Paused" and was != now:
-        events.append(Event("Suspended", "its pods are deleted until it has replicas again"))
+        events.append(Event("Suspended", words[0]))
     elif was == "Paused" and was != now:
-        events.append(Event("Resumed", "its pods are made anew"))
+        events.append(Event("Resumed", words[1]))
     if now == "Running" and was != now:
-        events.append(Event("Start", "it answers requests"))
+        events.append(Event("Start", words[2]))
     if any(MADE_FROM_ANNOTATION in (each["metadata"].get("annotations") or {}) for each in work.update) and old:
-        events.append(Event("Changed", "Deployments follow the spec"))
+        events.append(Event("Changed", "its pods follow the spec"))
     new = {
         **(old if kept is None else kept),
         **status,

@@ -13,8 +13,8 @@ from typing import Any, Final
 from t9ksched.model.names import SUBMITTED_BY_ANNOTATION
 from t9ksched.model.reasons import Code
 from t9ksched.workloads.actions import Actions, Object, metadata
-from t9ksched.workloads.conditions import Conditions
-from t9ksched.workloads.faulty import INITIALIZED, INVALID
+from t9ksched.workloads.conditions import INITIALIZED, Conditions
+from t9ksched.workloads.faulty import INVALID
 
 FAILED_CREATE: Final = "FailedCreate"
 """Reason of the event and of the condition of an object that the API server refuses."""

@@ -24,8 +24,10 @@ _FIELDS: Final[Mapping[str, tuple[tuple[str, ...], ...]]] = {
     "TensorFlowTrainingJob": (),
     "XGBoostTrainingJob": (),
 }
-_DELETED: Final = frozenset({"Service", "ConfigMap", "TensorBoard", "Deployment"})
+_DELETED: Final = frozenset({"Service", "ConfigMap", "TensorBoard", "Deployment", "VirtualMachine"})
 """Kinds that a workload may cease to need; a PodGroup stays as long as it does."""
+_SIZES: Final = ("replicas", "runStrategy")
+"""Fields of the spec of objects that make pods which say how many, beside what these are made from."""
 _DEFAULTS: Final[Mapping[tuple[str, ...], Any]] = {("spec", "type"): "ClusterIP", ("spec", "priority"): 0}
 _WITH_NODE_PORTS: Final = ("NodePort", "LoadBalancer")
 
@@ -115,16 +117,17 @@ def _remade(found: Object, wanted: Object) -> Object | None:
     meta, spec = better["metadata"], better["spec"]
     labels = metadata(wanted).get("labels") or {}
     meta["labels"] = {**(meta.get("labels") or {}), **labels}
-    mark = metadata(wanted)["annotations"][MADE_FROM_ANNOTATION]
-    if (metadata(found).get("annotations") or {}).get(MADE_FROM_ANNOTATION) != mark or _strays(found, wanted):
-        meta["annotations"] = {**(meta.get("annotations") or {}), MADE_FROM_ANNOTATION: mark}
+    notes, before = metadata(wanted)["annotations"], metadata(found).get("annotations") or {}
+    meta["annotations"] = {**before, **notes}
+    if before.get(MADE_FROM_ANNOTATION) != notes[MADE_FROM_ANNOTATION] or strays(found, wanted):
         spec.update(copy.deepcopy(wanted["spec"]))
-    if "replicas" in wanted["spec"]:
-        spec["replicas"] = wanted["spec"]["replicas"]
+    for field in _SIZES:
+        if field in wanted["spec"]:
+            spec[field] = wanted["spec"][field]
     return better if better != found else None
 
 
-def _strays(found: Object, wanted: Object) -> bool:
+def strays(found: Object, wanted: Object) -> bool:
     """Whether the pods that it makes are no longer those of the wanted object."""
     ours, theirs = _at(wanted, ("spec", "template")) or {}, _at(found, ("spec", "template")) or {}
     labels = _at(theirs, ("metadata", "labels")) or {}

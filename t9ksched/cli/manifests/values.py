@@ -42,6 +42,7 @@ Project = Literal[
     "kubeflow-training",
     "kuberay",
     "kubernetes-groups",
+    "kubevirt",
     "lws",
     "volcano",
 ]

@@ -35,6 +35,7 @@ from t9ksched.model.quantity import QuantityError
 from t9ksched.model.readiness import UPGRADE_STATE_LABEL, Failing
 from t9ksched.model.resources import NVIDIA_GPU, is_card_resource
 from t9ksched.model.validators import OPERATOR_NAMESPACES, Validation, failing, validation
+from t9ksched.workloads.addons import ADDONS
 from t9ksched.workloads.podgroups import GROUP_OBJECTS
 from t9ksched.workloads.registry import ROWS
 
@@ -125,6 +126,7 @@ async def _foreign(client: Client, roles: tuple[str, ...]) -> list[Finding]:
     for project in PROJECTS:
         kinds = [row.resource for row in ROWS if row.foreign is not None and row.foreign.project == project]
         kinds += [one.resource for one in GROUP_OBJECTS if one.project == project and one.resource is not None]
+        kinds += [kind for addon in ADDONS if addon.project == project for kind in addon.between]
         served = {kind.plural for kind in kinds if await client.serves(kind)}
         for role in roles:
             rules = foreign_rules(project, role) if role in FOREIGN_ROLES else ()

@@ -7,8 +7,9 @@ FOLDER` writes them, from the table of kinds.
 import sys
 from pathlib import Path
 
-from t9ksched.kube.setup.rbac import FOREIGN_ROLES, PROJECTS, SCHEDULER, foreign_rules
-from t9ksched.model.names import SYSTEM_NAMESPACE
+from t9ksched.kube.setup.rbac import CONTROLLER, FOREIGN_ROLES, PROJECTS, SCHEDULER, foreign_rules
+from t9ksched.model.names import SCHEDULER_GROUP, SYSTEM_NAMESPACE
+from t9ksched.workloads.addons import ADDONS, Addon
 from t9ksched.workloads.gangform import Project
 
 _RBAC = "rbac.authorization.k8s.io"
@@ -19,6 +20,31 @@ _SAME = " &&\n      ".join(
     f"      (has(oldObject.metadata.{one}) ? oldObject.metadata.{one} : {none})"
     for one, none in (("labels", "{}"), ("annotations", "{}"), ("ownerReferences", "[]"), ("finalizers", "[]"))
 )
+_MADE = """# The controllers make, change and delete only what belongs to a KIND.
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {name: NAME}
+spec:
+  failurePolicy: Fail
+  matchConstraints:
+    resourceRules:
+RESOURCES
+  matchConditions:
+  - name: controller
+    expression: >-
+      has(request.userInfo.username) && request.userInfo.username == 'system:serviceaccount:SPACE:t9ksched-controller'
+  validations:
+  - expression: >-
+      [object, oldObject].all(one, one == null || has(one.metadata.ownerReferences) &&
+      one.metadata.ownerReferences.exists(each, has(each.controller) && each.controller && each.kind == 'KIND'))
+    message: the controllers make, change and delete only what belongs to a KIND
+    reason: Forbidden
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {name: NAME}
+spec: {policyName: NAME, validationActions: [Deny]}
+"""
 _POLICY = f"""# Of these objects only the field that suspends them is written; the scheduler never lets one run.
 apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingAdmissionPolicy
@@ -79,7 +105,9 @@ def manifest(project: Project) -> str:
         "# `make reference` from the table of kinds; apply it beside the base:\n"
         f"# kubectl apply -f deploy/foreign/{project.name}.yaml\n"
     )
-    return head + "---\n".join(filter(None, [*(_of(project, role) for role in FOREIGN_ROLES), _policy(project)]))
+    parts = [*(_of(project, role) for role in FOREIGN_ROLES), _policy(project)]
+    parts += [text for addon in ADDONS if addon.project == project for text in (_owning(addon), _made(addon))]
+    return head + "---\n".join(filter(None, parts))
 
 
 def _of(project: Project, role: str) -> str:
@@ -114,9 +142,36 @@ def _policy(project: Project) -> str:
         f" resources: [{', '.join(rule['resources'])}]}}\n"
         for rule in rules
     )
-    filled = {"NAME": f"t9ksched-{project.name}", "RESOURCES\n": resources, "SPACE": SYSTEM_NAMESPACE}
-    text = _POLICY
-    for word, value in filled.items():
+    return _filled(_POLICY, {"NAME": f"t9ksched-{project.name}", "RESOURCES\n": resources})
+
+
+def _owning(addon: Addon) -> str:
+    """Lets the controllers of a project make pods for this scheduler that have an owner."""
+    space, account = addon.account
+    name = f"t9ksched-{addon.project.name}-own"
+    return (
+        f"# {addon.project.title} makes pods for this scheduler. Change the account if it has another one.\n"
+        f"apiVersion: {_RBAC}/v1\nkind: ClusterRole\nmetadata: {{name: {name}}}\n"
+        f"rules:\n- {{apiGroups: [{SCHEDULER_GROUP}], resources: [pods], verbs: [own]}}\n---\n"
+        f"apiVersion: {_RBAC}/v1\nkind: ClusterRoleBinding\nmetadata: {{name: {name}}}\n"
+        f"roleRef: {{apiGroup: {_RBAC}, kind: ClusterRole, name: {name}}}\n"
+        f"subjects: [{{kind: ServiceAccount, name: {account}, namespace: {space}}}]\n"
+    )
+
+
+def _made(addon: Addon) -> str:
+    """What the rights of the controllers are not for."""
+    resources = "".join(
+        f'    - {{apiGroups: [{rule.group}], apiVersions: ["*"], operations: [CREATE, UPDATE, DELETE],'
+        f" resources: [{', '.join(rule.resources)}]}}\n"
+        for rule in foreign_rules(addon.project, CONTROLLER)
+    )
+    name = f"t9ksched-controller-{addon.project.name}"
+    return _filled(_MADE, {"NAME": name, "RESOURCES\n": resources, "KIND": addon.kind})
+
+
+def _filled(text: str, words: dict[str, str]) -> str:
+    for word, value in {**words, "SPACE": SYSTEM_NAMESPACE}.items():
         text = text.replace(word, value)
     return text
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from t9ksched.model.names import BATCH_GROUP, PLATFORM_GROUP, SCHEDULER_GROUP, SYSTEM_NAMESPACE
+from t9ksched.workloads.addons import ADDONS, Addon
 from t9ksched.workloads.gangform import Project
 from t9ksched.workloads.kind import Kind
 from t9ksched.workloads.podgroups import GROUP_OBJECTS
@@ -185,21 +186,25 @@ ROLES: Final[dict[str, tuple[Rule, ...]]] = {
 """By service account."""
 
 
-FOREIGN_ROLES: Final = (SCHEDULER, API)
+FOREIGN_ROLES: Final = (SCHEDULER, CONTROLLER, API)
 """Service accounts that have rights on the kinds of other projects, where these are installed."""
 PROJECTS: Final = tuple(
     dict.fromkeys(
         [
             *(row.foreign.project for row in ROWS if row.foreign is not None),
             *(system.project for system in GROUP_OBJECTS),
+            *(addon.project for addon in ADDONS),
         ]
     )
 )
-"""Other projects with kinds of jobs that are placed here."""
+"""Other projects with kinds of jobs that are placed here, or whose objects our controllers make."""
 
 
 def foreign_rules(project: Project, role: str) -> tuple[Rule, ...]:
     """What a service account may do with the kinds of another project, where that is installed."""
+    addon = next((one for one in ADDONS if one.project == project), None)
+    if addon is not None or role == CONTROLLER:
+        return _addon_rules(addon, role) if addon is not None else ()
     rows = [row for row in ROWS if row.foreign is not None and row.foreign.project == project]
     groups = dict.fromkeys(row.resource.group for row in rows)
 
@@ -222,6 +227,19 @@ def foreign_rules(project: Project, role: str) -> tuple[Rule, ...]:
     return (
         *of(rows, ("get", "create", "delete"), "submits, shows and cancels them"),
         *of(stopped, ("patch",), "suspends and resumes them"),
+    )
+
+
+def _addon_rules(addon: Addon, role: str) -> tuple[Rule, ...]:
+    kinds = addon.between if role == SCHEDULER else addon.made if role == CONTROLLER else ()
+    verbs: tuple[str, ...] = _FOLLOW
+    why = "sees which workload pods belong to"
+    if role == CONTROLLER:
+        verbs, why = ("get", *_FOLLOW, "create", "update", "delete"), f"makes what a {addon.kind} consists of"
+    groups = dict.fromkeys(kind.group for kind in kinds)
+    return tuple(
+        Rule(group, tuple(sorted({kind.plural for kind in kinds if kind.group == group})), verbs, why)
+        for group in groups
     )
 
 

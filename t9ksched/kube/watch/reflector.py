@@ -184,7 +184,8 @@ class Reflector(Generic[T]):
             await self._trouble(failure)
             # A server may be unable to resume from a version, without saying that it is too old.
             self._refusals = self._refusals + 1 if isinstance(failure, ServerError) else 0
-            if self.state is not State.WATCHING or self._refusals >= _REFUSALS:
+            # One that a server does not serve any more has other objects when it does again.
+            if self.state is not State.WATCHING or self._refusals >= _REFUSALS or self.absent.is_set():
                 self.state = State.EMPTY
 
     async def _trouble(self, failure: ApiError) -> None:

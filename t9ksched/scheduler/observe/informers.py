@@ -46,12 +46,15 @@ from t9ksched.scheduler.state.state import ClusterState
 from t9ksched.scheduler.state.volumes.claims import Claim, CsiNode, PersistentVolume, StorageClass
 from t9ksched.store.bindings import CardBinding
 from t9ksched.workloads import registry
+from t9ksched.workloads.addons import ADDONS
 from t9ksched.workloads.podgroups import GROUP_OBJECTS, GroupSystem
 from t9ksched.workloads.registry import row_of
 
 log = structlog.get_logger(__name__)
 T = TypeVar("T")
 _OWNERS = frozenset(row.resource for row in registry.OWNERS)
+_BETWEEN = {kind: addon.project for addon in ADDONS for kind in addon.between}
+"""Kinds of other projects' objects that stand between a workload and its pods."""
 _FOREIGN = frozenset(row.resource for row in registry.JOBS if row.foreign is not None)
 _MANY = WatchOptions(initial_events=True)
 _MANY_PERHAPS = WatchOptions(initial_events=True, optional=True)
@@ -143,7 +146,7 @@ class Informers:
             remove: Callable[[Identity], None],
         ) -> None:
             gate = LeanGate(Informer(upsert, remove, after, state.settle))
-            options = _MANY_PERHAPS if kind in _FOREIGN else _MANY
+            options = _MANY_PERHAPS if kind in _FOREIGN or kind in _BETWEEN else _MANY
             keep(Reflector(client, kind, gate, decode=decode, options=options), gate)
 
         storage = state.storage
@@ -178,6 +181,8 @@ class Informers:
             )
         for kind in (row.resource for row in registry.OWNERS):
             follow_many(kind, decoder(JobObject), owner_upsert(state, kind), lambda job: state.remove_owner(job.uid))
+        for kind in _BETWEEN:
+            follow_many(kind, decoder(JobObject), partial(_link, state, kind), lambda obj: state.owners.remove(obj.uid))
         state.owners.ask_rights_of(self._refused)
         follow(PODGROUPS, decoder(PodGroupObject), state.upsert_group, state.remove_group)
         state.named_groups.ask_followed(self._followed)
@@ -302,7 +307,12 @@ def _take(act: Callable[[JobObject, GroupSystem], None], system: GroupSystem, ob
 def _rights_on(kind: Resource) -> str:
     """The file with the right to follow a kind."""
     foreign = row_of(kind).foreign if kind in _FOREIGN else None
-    return f"deploy/foreign/{foreign.project.name}.yaml" if foreign is not None else "deploy/rbac.yaml"
+    project = foreign.project if foreign is not None else _BETWEEN.get(kind)
+    return f"deploy/foreign/{project.name}.yaml" if project is not None else "deploy/rbac.yaml"
+
+
+def _link(state: ClusterState, kind: Resource, obj: JobObject) -> None:
+    state.owners.upsert_link(obj, kind)
 
 
 def _announce(state: ClusterState, job: JobObject) -> None:

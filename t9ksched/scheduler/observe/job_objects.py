@@ -12,7 +12,9 @@ from t9ksched.scheduler.state.job_record import IdleSince, JobRecord
 from t9ksched.scheduler.state.objects import JobObject, nanoseconds
 from t9ksched.scheduler.state.records import FINISHED
 from t9ksched.workloads.activity import STATUS_FIELD, idle_times
-from t9ksched.workloads.faulty import INITIALIZED, INVALID
+from t9ksched.workloads.addons import MISSING
+from t9ksched.workloads.conditions import INITIALIZED
+from t9ksched.workloads.faulty import INVALID
 from t9ksched.workloads.foreignstatus import is_suspended, phase_of
 from t9ksched.workloads.gangform import Foreign
 from t9ksched.workloads.gangs import at, is_ours, queue_asked
@@ -70,6 +72,7 @@ def job_record(job: JobObject, kind: Resource) -> JobRecord:
         fault=_fault(job.status) if phase not in FINISHED else "",
         taken=message_of(job.status) if phase not in FINISHED else "",
         refused=message_of(job.status, FAILED_CREATE) if phase not in FINISHED else "",
+        lacking=message_of(job.status, MISSING) if phase not in FINISHED else "",
         idle=_idle(job),
         restarts=restarts_of(job.spec, job.status, batch=native) if phase not in FINISHED else None,
     )

@@ -16,14 +16,16 @@ POD_FAILED: Final = "PodFailed"
 
 
 def taken(view: ObservedJob) -> Reason | None:
-    """That a name the job needs is taken, or that the API server refuses what it needs; None where its controller says
-    nothing of that.
+    """That a name the job needs is taken, that the API server refuses what it needs, or that the cluster lacks a
+    project that it needs; None where its controller says nothing of that.
     """
     if view.record is not None and view.record.taken:
         return Reason(Code.NAME_TAKEN, view.record.taken, unblocks=("the object of that name is deleted",))
     if view.record is not None and view.record.refused:
         message = f"the API server refuses what it needs: {view.record.refused}"
         return Reason(Code.INVALID_POD, message, unblocks=("its spec is corrected",))
+    if view.record is not None and view.record.lacking:
+        return Reason(Code.INVALID_POD, view.record.lacking)
     return None
 
 

@@ -188,6 +188,10 @@ class Owners:
         spec = (obj.spec.get("template") or {}).get("spec") or {}
         self.upsert(obj, kind, ours=spec.get("schedulerName") == SCHEDULER_NAME)
 
+    def upsert_link(self, obj: JobObject, kind: Resource) -> None:
+        """The same for an object that stands between a workload and its pods: who its own owner is counts alone."""
+        self.upsert(structs.replace(obj, spec={}), kind, ours=obj.metadata.controller is not None)
+
     def remove(self, uid: str) -> None:
         """An object is gone."""
         owner = self._known.pop(uid, None)

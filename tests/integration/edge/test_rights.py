@@ -51,6 +51,7 @@ from t9ksched.scheduler.keep.queue_sync import PROJECTED_ANNOTATION, fingerprint
 from t9ksched.scheduler.options import SchedulerOptions
 from t9ksched.scheduler.service import SchedulerService, running
 from t9ksched.store.store import Store
+from t9ksched.workloads.addons import ADDONS
 from t9ksched.workloads.podgroups import GROUP_OBJECTS
 from t9ksched.workloads.registry import CONTROLLED, KINDS, ROWS, STOPS
 from t9ksched.workloads.tuning.trials import RESULTS_ANNOTATION
@@ -85,6 +86,7 @@ from tests.unit.workloads.builders import (
 ANNOUNCED = {Right(row.resource.group, f"{row.resource.plural}/finalizers", "update") for row in CONTROLLED}
 """Asked for by the admission plugin OwnerReferencesPermissionEnforcement of a real server, never by a request."""
 FOREIGN = {row.resource.group for row in ROWS if row.foreign is not None}
+FOREIGN |= {kind.group for addon in ADDONS for kind in addon.between}
 FOREIGN |= {one.resource.group for one in GROUP_OBJECTS if one.resource is not None} | {"scheduling.k8s.io"}
 """Of other projects: followed where they are installed, with rights of their own."""
 

@@ -134,6 +134,29 @@ def explorer(**spec: Any) -> dict[str, Any]:
     return obj("Explorer", whole, PLATFORM, "files")
 
 
+def virtual_server(**spec: Any) -> dict[str, Any]:
+    root = {"pvc": {"size": "4Gi"}, "source": {"http": {"url": "https://disks.example/a.img"}}}
+    amounts = {"cpu": {"cores": "2"}, "memory": "4Gi"}
+    whole = {"resources": amounts, "storage": {"root": root}, "scheduler": block("a100", 5), **spec}
+    return obj("VirtualServer", whole, PLATFORM, "vm")
+
+
+def launcher(machine: dict[str, Any], name: str, uid: str = "") -> dict[str, Any]:
+    """The pod that KubeVirt makes for a VirtualMachine, as far as it shows of it."""
+    template = copy.deepcopy(machine["spec"]["template"])
+    own = template["spec"]
+    amounts = copy.deepcopy(own["domain"]["resources"])
+    for kind in ("gpus", "hostDevices"):
+        for device in own["domain"]["devices"].get(kind, ()):
+            for key in ("requests", "limits"):
+                place = amounts.setdefault(key, {})
+                place[device["deviceName"]] = str(int(place.get(device["deviceName"], 0)) + 1)
+    spec = {"restartPolicy": "Never", "containers": [{"name": "compute", "image": "i", "resources": amounts}]}
+    spec |= {key: own[key] for key in ("schedulerName", "nodeSelector", "affinity", "tolerations") if key in own}
+    head = {"name": name, "namespace": machine["metadata"]["namespace"], **({"uid": uid} if uid else {})}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {**template["metadata"], **head}, "spec": spec}
+
+
 def beam(workers: int = 2, submit: dict[str, Any] | None = None, **spec: Any) -> dict[str, Any]:
     amounts = {"limits": {"cpu": 1, "memory": "2Gi"}}
     cluster = {"flinkVersion": "1.10.1", "image": {"name": "example/flink:1"}, "jobManager": {"resources": amounts}}
@@ -180,6 +203,7 @@ class World:
         self.now = NOW
         self.events: list[Any] = []
         self.created: list[str] = []
+        self.addons: dict[str, Any] = {}
         self._uids = itertools.count(1)
         self.activity: Any = None
         """What the workload answered when it was asked whether anybody uses it."""
@@ -195,6 +219,7 @@ class World:
             tuple(each for each in found if each["kind"] != "Pod"),
             self.activity,
             tuple(copy.deepcopy(self.named)),
+            addons=self.addons,
         )
 
     def plan(self) -> Any:
@@ -306,6 +331,25 @@ class World:
         makers = {each["metadata"]["uid"] for each in self.objects.values()}
         for key, each in list(self.objects.items()):
             if key[0] == "Pod" and each.get("maker", next(iter(makers), "")) not in makers:
+                del self.objects[key]
+
+    def virtualise(self) -> None:
+        """KubeVirt: a machine that is to run has a pod, made of the template as it is when the machine starts; it has
+        its identity from the first start.
+        """
+        for machine in [each for key, each in self.objects.items() if key[0] == "VirtualMachine"]:
+            name, spec = f"virt-launcher-{machine['metadata']['name']}", machine["spec"]
+            pod, uid = self.objects.get(("Pod", name), {}), machine["metadata"]["uid"]
+            ended = (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
+            if spec["runStrategy"] == "Halted" or ended or pod.get("maker") != uid:
+                self.objects.pop(("Pod", name), None)
+            if spec["runStrategy"] != "Halted" and ("Pod", name) not in self.objects:
+                spec["template"]["spec"]["domain"].setdefault("firmware", {"uuid": f"id-{next(self._uids)}"})
+                self.objects["Pod", name] = {**launcher(machine, name, f"pod-{next(self._uids)}"), "maker": uid}
+            runs = ("Pod", name) in self.objects
+            machine["status"] = {"created": runs, "ready": runs, "printableStatus": "Running" if runs else "Stopped"}
+        if not any(key[0] == "VirtualMachine" for key in self.objects):
+            for key in [key for key in self.objects if key[1].startswith("virt-launcher-")]:
                 del self.objects[key]
 
     # What a test makes of pods.

@@ -31,6 +31,7 @@ WORKLOADS: dict[str, Object] = {
         builders.notebook(),
         builders.tensorboard(),
         builders.explorer(),
+        builders.virtual_server(),
         builders.simple_ml(),
         builders.ml_service(),
         builders.workflow_run(),

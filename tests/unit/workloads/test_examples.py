@@ -28,6 +28,7 @@ EXPECTED = {
     "explorer.yaml": ("a100", 0, 1),
     "mlservice.yaml": ("a100", 2, 3),
     "simpleml.yaml": ("a100", 0, 2),
+    "virtualserver.yaml": ("a100", 0, 1),
     "pod.yaml": ("a100", 1, 1),
     "mgpu.yaml": ("a100", 0, 1),
     "mgpu-several.yaml": ("a100", 0, 1),

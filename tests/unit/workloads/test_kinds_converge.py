@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
 from t9ksched.model.names import GROUP_LABEL, QUEUE_LABEL
+from t9ksched.workloads.addons import ADDONS, Usable
 from t9ksched.workloads.job import REVISION_ANNOTATION
 from t9ksched.workloads.reconcile import expand
 from t9ksched.workloads.registry import CONTROLLED
@@ -57,6 +58,10 @@ SAMPLES: dict[str, list[Object]] = {
     "Notebook": [builders.notebook()],
     "TensorBoard": [builders.tensorboard()],
     "Explorer": [builders.explorer()],
+    "VirtualServer": [
+        builders.virtual_server(),
+        builders.virtual_server(network={"tcp": [22]}, cloudInit="#cloud-config", runStrategy="RerunOnFailure"),
+    ],
     "MLService": [
         builders.ml_service(),
         builders.ml_service(transformer=builders.release("", 1)["predictor"], canary="two", canaryTrafficPercent=20),
@@ -70,9 +75,10 @@ SAMPLES: dict[str, list[Object]] = {
 }
 ENDED = ("Succeeded", "Failed")
 SERVERS = ("Notebook", "TensorBoard", "Explorer")
+SUSPENDED = (*SERVERS, "VirtualServer")
 DEPLOYED = tuple(row.name for row in CONTROLLED if row.deploys)
 ENDLESS = (*SERVERS, *DEPLOYED)
-OWNED = ("PodGroup", "Service", "ConfigMap", "TensorBoard", "Deployment")
+OWNED = ("PodGroup", "Service", "ConfigMap", "TensorBoard", "Deployment", "VirtualMachine")
 
 
 class Machine(RuleBasedStateMachine):
@@ -96,7 +102,7 @@ class Machine(RuleBasedStateMachine):
 
     @property
     def paused(self) -> bool:
-        if self.kind in SERVERS:
+        if self.kind in SUSPENDED:
             return bool(self.spec.get("suspend"))
         if self.kind == "SimpleMLService":
             return self.spec.get("replicas") == 0
@@ -159,6 +165,10 @@ class Machine(RuleBasedStateMachine):
             spec["replicas"] = 9
             spec["template"]["spec"]["schedulerName"] = "other"
             spec["template"]["metadata"]["labels"].pop(GROUP_LABEL, None)
+        elif key[0] == "VirtualMachine":
+            spec = self.world.objects[key]["spec"]
+            spec["template"]["spec"]["schedulerName"] = "other"
+            spec["template"]["metadata"]["labels"].pop(GROUP_LABEL, None)
         else:
             self.world.objects[key]["data"] = {}
 
@@ -170,7 +180,7 @@ class Machine(RuleBasedStateMachine):
 
     @rule(on=st.booleans(), resize=st.integers(0, 3), debug=st.booleans())
     def pause_or_resume(self, on: bool, resize: int, debug: bool) -> None:
-        if self.kind in SERVERS:
+        if self.kind in SUSPENDED:
             self.spec["suspend"] = on
             return
         if self.kind == "SimpleMLService":
@@ -230,6 +240,9 @@ class Machine(RuleBasedStateMachine):
             self.spec["releases"] = [builders.release(first["name"], count, f"busybox:{count}"), *others[:count]]
             self.spec.pop("canary", None)
             return
+        if self.kind == "VirtualServer":
+            self.spec["cloudInit"] = f"#{count}"
+            return
         if self.kind in DEPLOYED:
             self.spec["tensorflow"] = {**self.spec["tensorflow"], "image": f"busybox:{count}"}
             return
@@ -243,6 +256,17 @@ class Machine(RuleBasedStateMachine):
     @rule()
     def deployments_make_pods(self) -> None:
         self.world.deploy()
+        self.world.virtualise()
+
+    @rule(use=st.sampled_from((*Usable, Usable.SERVED, Usable.SERVED)))
+    def another_project_comes_or_goes(self, use: Usable) -> None:
+        """Its objects go with it."""
+        self.world.addons = {addon.project.name: use for addon in ADDONS}
+        if use is Usable.ABSENT:
+            made = {res.kind for addon in ADDONS for res in addon.made}
+            for key in [key for key in self.world.objects if key[0] in made]:
+                del self.world.objects[key]
+            self.world.virtualise()
 
     # What the controller does.
 
@@ -259,6 +283,7 @@ class Machine(RuleBasedStateMachine):
     def all_is_quiet_for_long(self) -> None:
         """Nothing happens for a while, and pods come up: now there is what the spec says, and no more to do."""
         world = self.world
+        world.addons = {addon.project.name: Usable.SERVED for addon in ADDONS}
         for key, pod in list(world.objects.items()):
             if key[0] == "Pod" and pod["metadata"].get("deletionTimestamp"):
                 world.vanish(key[1])  # its kubelet has let it go
@@ -266,6 +291,7 @@ class Machine(RuleBasedStateMachine):
             world.later(100)
             world.settle()
             world.deploy()
+            world.virtualise()
             for name in world.pods():
                 if self._status(name).get("phase") not in ENDED:
                     world.set_phase(name, "Running")
@@ -294,6 +320,10 @@ class Machine(RuleBasedStateMachine):
                 assert there["data"] == each["data"]
             elif each["kind"] in ("TensorBoard", "Deployment"):
                 assert there["spec"] == each["spec"]
+            elif each["kind"] == "VirtualMachine":
+                found = copy.deepcopy(there["spec"])
+                assert found["template"]["spec"]["domain"].pop("firmware")
+                assert found == each["spec"]
             elif each["kind"] == "PodGroup":
                 assert 1 <= there["spec"]["minMember"] <= max(1, each["spec"]["minMember"])
                 settled = ("queue",) if self.kind in DEPLOYED else ("queue", "priority")
@@ -302,7 +332,7 @@ class Machine(RuleBasedStateMachine):
             (each["kind"], each["metadata"]["name"]) for each in wanted.companions if each["kind"] in OWNED
         }
         if self.kind in DEPLOYED:
-            assert len(world.pods()) == sum(each["spec"]["replicas"] for each in wanted.makers)
+            assert len(world.pods()) == sum(each["spec"].get("replicas", 1) for each in wanted.makers)
             assert {world.pod(name)["metadata"]["labels"][QUEUE_LABEL] for name in world.pods()} <= {
                 self.spec["scheduler"]["t9kScheduler"]["queue"]
             }

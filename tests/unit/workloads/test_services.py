@@ -4,10 +4,20 @@ from typing import Any
 
 import pytest
 
+from t9ksched.workloads.addons import Usable
 from t9ksched.workloads.read import read, validate
 from t9ksched.workloads.reconcile import expand
 from t9ksched.workloads.serving import CannotFill, filled, merged
-from tests.unit.workloads.builders import World, container, explorer, ml_service, release, simple_ml, template
+from tests.unit.workloads.builders import (
+    World,
+    container,
+    explorer,
+    ml_service,
+    release,
+    simple_ml,
+    template,
+    virtual_server,
+)
 
 Object = dict[str, Any]
 S3 = {"uri": "s3://models/x", "secretRef": {"name": "keys"}}
@@ -200,12 +210,127 @@ def custom(older: Any, newer: Any = None) -> Object:
         (custom("a"), "spec.custom.nodeSelector", "must be a mapping"),
         (explorer(storageName=""), "spec.storageName", "name the PersistentVolumeClaim"),
         (explorer(storageType="s3"), "spec.storageType", "use one of pvc"),
+        (virtual_server(storage={"root": {}}), "spec.storage.root.pvc.size", "say how large"),
+        (virtual_server(resources={"cpu": {"cores": "x"}}), "spec.resources.cpu.cores", "'x'"),
+        (virtual_server(resources={"memory": "-1"}), "spec.resources.memory", "-1"),
+        (virtual_server(resources={"gpu": {"count": 1}}), "spec.resources.gpu.type", "name the cards"),
+        (virtual_server(resources={"gpu": {"type": "a.b/c", "count": 65}}), "spec.resources.gpu.count", "at most 64"),
+        (virtual_server(runStrategy="Often"), "spec.runStrategy", "'Often' is unknown"),
+        (virtual_server(network={"tcp": [0]}), "spec.network.tcp[0]", "0"),
+        (
+            virtual_server(storage={"filesystems": [{"name": "a"}]}),
+            "spec.storage.filesystems[0]",
+            "names none as its source",
+        ),
+        (
+            virtual_server(storage={"additionalDisks": [{"name": "root", "secret": {}}]}),
+            "spec.storage.additionalDisks[0].name",
+            "is there twice",
+        ),
         (explorer(resources={"limits": {"cpu": "x"}}), "spec.resources.limits.cpu", "'x'"),
     ],
 )
 def test_what_cannot_be(workload: Object, path: str, told: str) -> None:
     faults = {fault.path: fault.message for fault in validate(workload)}
     assert told in faults[path]
+
+
+def test_a_machine_has_what_its_server_says() -> None:
+    amounts = {"cpu": {"cores": "2", "model": "Conroe"}, "memory": "8Gi", "gpu": {"type": "nvidia.com/A10", "count": 2}}
+    root = {"ephemeral": True, "pvc": {"size": "4Gi", "storageClassName": "fast"}, "bus": "sata"}
+    disks = [{"name": "data", "serial": "A1", "persistentVolumeClaim": {"claimName": "c"}}]
+    systems = [{"name": "conf", "configMap": {"name": "m"}}]
+    network = {"tcp": [80], "udp": [53], "macAddress": "de:ad:00:00:be:af", "dnsPolicy": "None"}
+    vm = virtual_server(
+        resources=amounts,
+        storage={"root": root, "additionalDisks": disks, "filesystems": systems},
+        network=network,
+        cloudInit="#cloud-config",
+        firmware={"bootloader": {"efi": {}}},
+        useVirtioTransitional=True,
+    )
+    made = expand(vm)
+    spec = made.makers[0]["spec"]
+    inner = spec["template"]["spec"]
+    assert (spec["runStrategy"], inner["schedulerName"], inner["dnsPolicy"]) == ("Always", "t9k-scheduler", "None")
+    assert spec["template"]["metadata"]["labels"]["scheduler.tensorstack.dev/queue"] == "a100"
+    claim = {
+        "resources": {"requests": {"storage": "4Gi"}},
+        "accessModes": ["ReadWriteOnce"],
+        "storageClassName": "fast",
+    }
+    name = "managed-virtualserver-vm"
+    assert spec["dataVolumeTemplates"] == [
+        {"metadata": {"name": f"{name}-root"}, "spec": {"pvc": claim, "source": {"blank": {}}}}
+    ]
+    domain = inner["domain"]
+    assert domain["resources"] == {"requests": {"cpu": "2", "memory": "8Gi"}}
+    assert (domain["cpu"], domain["firmware"]) == ({"model": "Conroe"}, {"bootloader": {"efi": {}}})
+    devices = domain["devices"]
+    assert [each["deviceName"] for each in devices["gpus"]] == ["nvidia.com/A10"] * 2
+    assert [(each["name"], each["disk"]["bus"]) for each in devices["disks"]] == [
+        ("root", "sata"),
+        ("data", "virtio"),
+        ("cloudinit", "virtio"),
+    ]
+    assert devices["interfaces"][0]["macAddress"] == "de:ad:00:00:be:af"
+    assert devices["filesystems"] == [{"name": "conf", "virtiofs": {}}]
+    assert inner["volumes"] == [
+        {"name": "root", "ephemeral": {"persistentVolumeClaim": {"claimName": f"{name}-root"}}},
+        {"name": "data", "persistentVolumeClaim": {"claimName": "c"}},
+        {"name": "conf", "configMap": {"name": "m"}},
+        {"name": "cloudinit", "cloudInitNoCloud": {"userData": "#cloud-config"}},
+    ]
+    (door,) = made.services
+    assert [each["name"] for each in door["spec"]["ports"]] == ["tcp-80", "udp-53"]
+    assert door["spec"]["selector"].items() <= spec["template"]["metadata"]["labels"].items()
+    assert read(vm).totals == {"cpu": 2000, "memory": 8 << 30, "nvidia.com/A10": 2}
+    assert read(virtual_server(suspend=True)).totals == read(virtual_server(runStrategy="Halted")).totals == {}
+
+
+def machine(world: World) -> Object:
+    found: Object = world.objects["VirtualMachine", "managed-virtualserver-vm"]["spec"]
+    return found
+
+
+def test_a_machine_that_runs_is_stopped_before_it_is_another() -> None:
+    world = World(virtual_server())
+    world.settle()
+    assert [each["reason"] for each in world.status["conditions"] if each["type"] == "Initialized"] == ["NotInstalled"]
+    assert not world.objects, "nothing is made without KubeVirt"
+    world.addons = {"kubevirt": Usable.SERVED}
+    world.settle()
+    assert world.condition("DataImported") == "False"
+    world.virtualise()
+    world.settle()
+    assert (world.status["phase"], world.condition("Initialized"), world.condition("DataImported")) == (
+        "Running",
+        "absent",
+        "True",
+    )
+    world.obj["spec"]["cloudInit"] = "#other"
+    world.settle()
+    assert (machine(world)["runStrategy"], "#other" in str(machine(world))) == ("Halted", False)
+    world.virtualise()
+    world.settle()
+    assert (machine(world)["runStrategy"], "#other" in str(machine(world))) == ("Always", True)
+
+
+def test_a_machine_that_users_stop_stays_so() -> None:
+    world = World(virtual_server())
+    world.addons = {"kubevirt": Usable.SERVED}
+    world.settle()
+    machine(world)["runStrategy"] = "Halted"  # as `virtctl stop` does
+    world.virtualise()
+    world.settle()
+    assert (world.status["phase"], world.status["runStrategy"]) == ("Paused", "Halted")
+    for suspended, strategy in ((True, "Halted"), (False, "Always")):
+        world.obj["spec"]["suspend"] = suspended
+        world.settle()
+        assert machine(world)["runStrategy"] == strategy
+    world.obj["spec"]["runStrategy"] = "Manual"
+    world.settle()
+    assert machine(world)["runStrategy"] == "Manual"
 
 
 def test_an_explorer_is_reached_from_its_own_pod_alone() -> None:

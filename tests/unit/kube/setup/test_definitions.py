@@ -36,8 +36,9 @@ KEPT: Final = {
     "MLService": {"spec.runMode"},
     "Notebook": {"spec.runMode"},
     "SimpleMLService": {"spec.custom"},
+    "VirtualServer": {"spec.storage.additionalDisks[]", "spec.storage.filesystems[]"},
 }
-"""Where kinds of our controllers keep unknown fields beside known ones: of Flink, Jobs and older objects."""
+"""Where kinds of our controllers keep unknown fields beside known ones: of Flink, Jobs, volumes and older objects."""
 SHARED: Final = {"spec.runPolicy.cleanUpPolicy"}
 """Read by what several kinds share, and without effect in those that do not have it."""
 

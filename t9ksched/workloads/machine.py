@@ -1,0 +1,172 @@
+"""The spec of KubeVirt's VirtualMachine that a VirtualServer asks for: resources, disks, file systems, network.
+
+Sources of volumes, the source of the root disk and the firmware are KubeVirt's own forms, and handed on as they are.
+"""
+
+import copy
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from t9ksched.workloads.actions import Object
+from t9ksched.workloads.fields import Field
+from t9ksched.workloads.podspec import check_resources
+
+BUSES: Final = ("virtio", "sata", "scsi")
+ROOT: Final = "root"
+CLOUD_INIT: Final = "cloudinit"
+INTERFACE: Final = "default"
+_MOST_CARDS: Final = 64
+_ABOUT_DISKS: Final = ("name", "bus", "serial")
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """A machine.
+
+    Attributes:
+        spec: of a VirtualMachineInstance, without scheduling.
+        root: what its root disk is made from, as `dataVolumeTemplates` of KubeVirt have it; None where it has none.
+        resources: what its pod requests for it, as of a container.
+        ports: those at which it is reached, as of a Service.
+    """
+
+    spec: Object
+    root: Object | None
+    resources: Object
+    ports: tuple[Object, ...]
+
+
+def read_machine(spec: Field, root_name: str) -> Machine:
+    """The machine of a VirtualServer's spec; its root disk has that name. Faults are written down in `spec`."""
+    cores, memory, cards = _resources(spec["resources"])
+    requests = {**spec["resources"]["requests"].mapping(), **cores, **memory}
+    limits = dict(spec["resources"]["limits"].mapping())
+    disks, volumes, systems, root = _storage(spec["storage"], root_name)
+    text = spec["cloudInit"].text()
+    if text:
+        disks.append({"name": CLOUD_INIT, "disk": {"bus": "virtio"}})
+        volumes.append({"name": CLOUD_INIT, "cloudInitNoCloud": {"userData": text}})
+    network = spec["network"]
+    mac = network["macAddress"].text()
+    devices: Object = {
+        "disks": disks,
+        "interfaces": [{"name": INTERFACE, "masquerade": {}, **({"macAddress": mac} if mac else {})}],
+    }
+    if systems:
+        devices["filesystems"] = systems
+    if spec["useVirtioTransitional"].flag():
+        devices["useVirtioTransitional"] = True
+    gpu = spec["resources"]["gpu"]["type"].text()
+    if cards:
+        devices["gpus"] = [{"name": f"gpu-{nth}", "deviceName": gpu} for nth in range(cards)]
+    amounts = {key: each for key, each in (("requests", requests), ("limits", limits)) if each}
+    domain: Object = {"devices": devices, "resources": copy.deepcopy(amounts)}
+    if model := spec["resources"]["cpu"]["model"].text():
+        domain["cpu"] = {"model": model}
+    if spec["firmware"].present:
+        domain["firmware"] = copy.deepcopy(dict(spec["firmware"].mapping()))
+    made: Object = {"domain": domain, "networks": [{"name": INTERFACE, "pod": {}}], "volumes": volumes}
+    policy, config = network["dnsPolicy"].text(), network["dnsConfig"].mapping()
+    made |= {"dnsPolicy": policy} if policy else {}
+    made |= {"dnsConfig": copy.deepcopy(dict(config))} if config else {}
+    asked = {**amounts, "limits": {**limits, **({gpu: cards} if cards else {})}}
+    return Machine(made, root, asked, _ports(network))
+
+
+def _resources(resources: Field) -> tuple[Object, Object, int]:
+    """Cpu, memory, and the number of cards."""
+    gpu, cpu, memory = resources["gpu"], resources["cpu"], resources["memory"]
+    wanted = {"cpu": cpu["cores"].value, "memory": memory.value}
+    for name, place in (("cpu", cpu["cores"]), ("memory", memory)):
+        amounts = Field({"requests": {name: place.value}} if place.present else {}, "")
+        check_resources(amounts)
+        for fault in amounts.faults:
+            place.fault(fault.message)
+    count = gpu["count"].whole(1 if gpu["type"].text() else 0)
+    if count > _MOST_CARDS:
+        gpu["count"].fault(f"{count} is more than a machine has: use at most {_MOST_CARDS}")
+    if count and not gpu["type"].text():
+        gpu["type"].fault("is missing: name the cards as nodes offer them, such as nvidia.com/GA102GL_A10")
+    check_resources(resources)
+    found = {key: value for key, value in wanted.items() if value is not None}
+    return (
+        {key: found[key] for key in ("cpu",) if key in found},
+        {key: found[key] for key in ("memory",) if key in found},
+        min(count, _MOST_CARDS),
+    )
+
+
+def _storage(storage: Field, root_name: str) -> tuple[list[Object], list[Object], list[Object], Object | None]:
+    """Disks, volumes and file systems of the machine, and what its root disk is made from."""
+    disks: list[Object] = []
+    volumes: list[Object] = []
+    systems: list[Object] = []
+    root, made = storage["root"], None
+    if root.present:
+        made = _root(root)
+        source: Object = {"dataVolume": {"name": root_name}}
+        if root["ephemeral"].flag():
+            source = {"ephemeral": {"persistentVolumeClaim": {"claimName": root_name}}}
+        disks.append({"name": ROOT, "bootOrder": 1, **_disk(root)})
+        volumes.append({"name": ROOT, **source})
+    names = {ROOT, CLOUD_INIT}
+    for entry in storage["additionalDisks"].items():
+        serial = entry["serial"].text()
+        disks.append({"name": _name(entry, names), **_disk(entry), **({"serial": serial} if serial else {})})
+        volumes.append(_volume(entry))
+    for entry in storage["filesystems"].items():
+        systems.append({"name": _name(entry, names), "virtiofs": {}})
+        volumes.append(_volume(entry))
+    return disks, volumes, systems, made
+
+
+def _root(root: Field) -> Object:
+    """The claim of the root disk, and where what is on it comes from."""
+    pvc = root["pvc"]
+    if not pvc["size"].present:
+        pvc["size"].fault("is missing: say how large the root disk is, such as 20Gi")
+    claim: Object = {"resources": {"requests": {"storage": pvc["size"].value}}}
+    modes = pvc["accessModes"].texts() or ["ReadWriteOnce"]
+    claim["accessModes"] = modes
+    for key in ("volumeMode", "storageClassName"):
+        if pvc[key].text():
+            claim[key] = pvc[key].text()
+    source = dict(root["source"].mapping()) or {"blank": {}}
+    return {"pvc": claim, "source": copy.deepcopy(source)}
+
+
+def _disk(entry: Field) -> Object:
+    return {"disk": {"bus": entry["bus"].choice(BUSES, "virtio")}}
+
+
+def _name(entry: Field, names: set[str]) -> str:
+    name = entry["name"].text()
+    if not name:
+        entry["name"].fault("is missing: name the volume")
+    elif name in names:
+        entry["name"].fault(f"{name!r} is there twice, or the name of a disk that every machine has: take another")
+    names.add(name)
+    return name
+
+
+def _volume(entry: Field) -> Object:
+    source = {key: copy.deepcopy(value) for key, value in entry.mapping().items() if key not in _ABOUT_DISKS}
+    if len(source) != 1:
+        told = " and ".join(sorted(map(str, source))) or "none"
+        entry.fault(f"names {told} as its source: give exactly one, such as persistentVolumeClaim {{claimName}}")
+    return {"name": entry["name"].text(), **source}
+
+
+def _ports(network: Field) -> tuple[Object, ...]:
+    found = []
+    for key in ("tcp", "udp"):
+        for port in network[key].items():
+            number = port.whole(0, low=1, high=65535)
+            found.append({"name": f"{key}-{number}", "port": number, "targetPort": number, "protocol": key.upper()})
+    return tuple(found)
+
+
+def firmware_of(machine: Mapping[str, Any]) -> Any:
+    """The firmware of a VirtualMachine."""
+    return (machine["spec"]["template"]["spec"].get("domain") or {}).get("firmware")
