@@ -9,29 +9,16 @@ from typing import Any, Final
 
 from fastapi import FastAPI
 
-from t9ksched.api.schemas import (
-    AccessQuestion,
-    CardBody,
-    ExecBody,
-    ExecPart,
-    MembersBody,
-    NotificationBody,
-    PriorityBody,
-    ProblemShape,
-    QueueBody,
-    QueueChange,
-    ReservationBody,
-    ReservationChange,
-    ScaleBody,
-    Shape,
-    SimulationBody,
-    StopBody,
-    StreamedEvent,
-    TokenBody,
-    TrialResultBody,
-    UpdateBody,
-)
+from t9ksched.api.schemas.accounts import TokenBody
+from t9ksched.api.schemas.base import ProblemShape, Shape
 from t9ksched.api.schemas.examples import EXAMPLES
+from t9ksched.api.schemas.jobs import ExecBody, ExecPart, PriorityBody, ScaleBody, TrialResultBody, UpdateBody
+from t9ksched.api.schemas.nodes import CardBody
+from t9ksched.api.schemas.notifications import NotificationBody
+from t9ksched.api.schemas.queues import AccessQuestion, MembersBody, QueueBody, QueueChange, StopBody
+from t9ksched.api.schemas.reports import StreamedEvent
+from t9ksched.api.schemas.reservations import ReservationBody, ReservationChange
+from t9ksched.api.schemas.simulations import SimulationBody
 from t9ksched.api.schemas.words import DESCRIPTIONS, PARAMETERS
 
 Json = dict[str, Any]

@@ -2,7 +2,9 @@
 there soon makes those of a module when a request for one of its paths comes, which takes that request milliseconds.
 """
 
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from typing import Any, Final, NamedTuple
 
@@ -60,6 +62,24 @@ PARTS: Final = (
 """The most used ones first."""
 
 
+_PYDANTIC_1: Final = "pydantic.v1"
+
+
+@contextmanager
+def _without_pydantic_1() -> Iterator[None]:
+    """In the block it cannot be imported. FastAPI asks of the shapes of each route whether they are of Pydantic 1, and
+    to load that takes as long as all routes: none is here.
+    """
+    if _PYDANTIC_1 in sys.modules:
+        yield
+        return
+    sys.modules[_PYDANTIC_1] = None  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        del sys.modules[_PYDANTIC_1]
+
+
 class Routes:
     """The routes of an app that are there, and those that are not yet."""
 
@@ -70,7 +90,8 @@ class Routes:
     def make(self, path: str | None = None) -> None:
         """Make those that may be of this path; all that are left without one."""
         for part in [part for part in self._left if path is None or part.serves(path)]:
-            module: Any = import_module(f"t9ksched.api.routers.{part.module}")
+            with _without_pydantic_1():
+                module: Any = import_module(f"t9ksched.api.routers.{part.module}")
             for name in part.routers:
                 # As routes of the app itself they are found in one pass; those of included routers are searched three
                 # times.

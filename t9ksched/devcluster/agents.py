@@ -7,7 +7,7 @@ small controllers and the auditor, all on the same watches. It works as well on 
 import asyncio
 from collections.abc import Iterable
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from t9ksched.devcluster.audit.auditor import AuditReport
 from t9ksched.devcluster.audit.auditwatch import AuditWatcher
@@ -18,14 +18,16 @@ from t9ksched.devcluster.controllers.timers import Clock, Timers, system_clock
 from t9ksched.devcluster.controllers.volumes import Provisioner, VolumeBinder
 from t9ksched.devcluster.controllers.workloads import DeploymentController, ReplicaSetController, StatefulSetController
 from t9ksched.devcluster.faults.faults import Faults
-from t9ksched.devcluster.local.kubelet import LocalKubelet
-from t9ksched.devcluster.local.machine import Machine
 from t9ksched.devcluster.nodes.heartbeat import Heartbeat
 from t9ksched.devcluster.nodes.kubelet import Kubelet
 from t9ksched.devcluster.nodes.podagent import Refusal
 from t9ksched.kube.errors import AlreadyExists
 from t9ksched.kube.port import ClusterPort
 from t9ksched.kube.resources import NODES
+
+if TYPE_CHECKING:
+    from t9ksched.devcluster.local.kubelet import LocalKubelet
+    from t9ksched.devcluster.local.machine import Machine
 
 Object = dict[str, Any]
 
@@ -38,6 +40,8 @@ class Agents:
         auditor: checks every change; `audit()` has what it found.
     """
 
+    kubelet: "Kubelet | LocalKubelet"
+
     def __init__(
         self,
         port: ClusterPort,
@@ -45,7 +49,7 @@ class Agents:
         clock: Clock = system_clock,
         controllers: bool = True,
         faults: Faults | None = None,
-        machine: Machine | None = None,
+        machine: "Machine | None" = None,
     ) -> None:
         """`nodes` are the names the kubelet plays, None for every node. On a server that has controllers and a default
         scheduler of its own, `controllers` is false: then the nodes' leases are kept, and volumes are made but not
@@ -59,8 +63,9 @@ class Agents:
         self.auditor = AuditWatcher(self._follower)
         self._node_timers = Timers(faults.clock(clock))
         names = None if nodes is None else list(nodes)
-        self.kubelet: Kubelet | LocalKubelet
         if machine is not None:
+            from t9ksched.devcluster.local.kubelet import LocalKubelet
+
             self.kubelet = LocalKubelet(port, self._follower, self._node_timers, machine)
         else:
             self.kubelet = Kubelet(

@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from starlette.responses import Response
 
 from t9ksched.api.http.problems import MEDIA_TYPE
-from t9ksched.api.schemas import ProblemShape
+from t9ksched.api.schemas.base import ProblemShape
 
 Json = dict[str, Any]
 

@@ -11,7 +11,8 @@ from t9ksched import version
 from t9ksched.api.auth import User, guarded
 from t9ksched.api.http.parameters import known_parameters
 from t9ksched.api.http.responses import answer, at, documented, problems
-from t9ksched.api.schemas import Release, WhoAmI
+from t9ksched.api.schemas.accounts import WhoAmI
+from t9ksched.api.schemas.service import Release
 from t9ksched.api.services import Given
 
 router = guarded("/apis/v1/whoami", "about")

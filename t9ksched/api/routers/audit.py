@@ -13,7 +13,7 @@ from t9ksched.api.http.paging import EventLimit, Paged
 from t9ksched.api.http.parameters import span
 from t9ksched.api.http.responses import answer, documented
 from t9ksched.api.job_from_object import from_event
-from t9ksched.api.schemas import AuditPage
+from t9ksched.api.schemas.reports import AuditPage
 from t9ksched.api.services import Given
 from t9ksched.store.history import AUDITED, OUTCOMES
 

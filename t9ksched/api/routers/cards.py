@@ -12,7 +12,7 @@ from starlette.responses import Response
 from t9ksched.api.auth import Admin, guarded
 from t9ksched.api.http.problems import Problem, invalid
 from t9ksched.api.http.responses import BODY, Json, answer, at, body_of, documented
-from t9ksched.api.schemas import CardBody, CardShape
+from t9ksched.api.schemas.nodes import CardBody, CardShape
 from t9ksched.api.services import Given, Services
 from t9ksched.model.cardmode import WHOLE
 from t9ksched.model.errors import FieldError, Invalid

@@ -7,7 +7,7 @@ from starlette.responses import Response
 
 from t9ksched.api.auth import Manager, guarded
 from t9ksched.api.http.responses import answer, documented
-from t9ksched.api.schemas import ForecastAccuracy
+from t9ksched.api.schemas.reports import ForecastAccuracy
 from t9ksched.api.services import Given
 from t9ksched.model.forecast import accuracy
 

@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from t9ksched.api.http.problems import Problem
 from t9ksched.api.http.responses import answer, problems
-from t9ksched.api.schemas import Health, Readiness
+from t9ksched.api.schemas.service import Health, Readiness
 from t9ksched.api.services import Given
 from t9ksched.model.errors import FieldError
 

@@ -21,7 +21,7 @@ from t9ksched.api.http.problems import Problem, invalid
 from t9ksched.api.http.responses import BODY, Json, answer, at, body_of, documented
 from t9ksched.api.leader import LeaderAway
 from t9ksched.api.routers.workloads import is_held
-from t9ksched.api.schemas import ControlShape, PriorityBody, UpdateBody
+from t9ksched.api.schemas.jobs import ControlShape, PriorityBody, UpdateBody
 from t9ksched.api.services import Given, Services
 from t9ksched.api.submission.kinds import addressed
 from t9ksched.api.submission.lookup import from_cluster, not_found

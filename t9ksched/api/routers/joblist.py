@@ -19,7 +19,7 @@ from t9ksched.api.http.selectors import Labels
 from t9ksched.api.joblist import JobQuery, listed
 from t9ksched.api.queueshapes import stops_now
 from t9ksched.api.routers.workloads import is_held
-from t9ksched.api.schemas import PHASES, Jobs
+from t9ksched.api.schemas.jobs import PHASES, Jobs
 from t9ksched.api.services import Given, Services
 from t9ksched.api.slices import answer_items
 from t9ksched.api.submission.judging import usable_names

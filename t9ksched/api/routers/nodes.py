@@ -13,7 +13,7 @@ from t9ksched.api.http.problems import Problem
 from t9ksched.api.http.responses import Json, answer, documented
 from t9ksched.api.http.selectors import Labels, met
 from t9ksched.api.redaction import Redaction
-from t9ksched.api.schemas import Node, Nodes
+from t9ksched.api.schemas.nodes import Node, Nodes
 from t9ksched.api.services import Given
 from t9ksched.api.slices import answer_items, slices
 

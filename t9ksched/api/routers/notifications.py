@@ -16,7 +16,13 @@ from t9ksched.api.auth import Actor, Caller, User, guarded
 from t9ksched.api.http.paging import Paged
 from t9ksched.api.http.problems import Problem
 from t9ksched.api.http.responses import BODY, Json, answer, at, body_of, documented
-from t9ksched.api.schemas import NewNotification, NotificationBody, Notifications, NotificationShape, NotificationTest
+from t9ksched.api.schemas.notifications import (
+    NewNotification,
+    NotificationBody,
+    Notifications,
+    NotificationShape,
+    NotificationTest,
+)
 from t9ksched.api.services import Given, Services
 from t9ksched.model.errors import FieldError, Invalid, faulty
 from t9ksched.model.notification import EVENTS, MAIL, WEBHOOK, Address, parse_address

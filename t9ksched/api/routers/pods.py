@@ -20,7 +20,7 @@ from t9ksched.api.podexec import MEDIA as EXEC_MEDIA
 from t9ksched.api.podexec import Talk, check_place, size_of, started
 from t9ksched.api.podlogs import MEDIA, opened
 from t9ksched.api.routers.jobactions import seen
-from t9ksched.api.schemas import ExecBody, JobPods
+from t9ksched.api.schemas.jobs import ExecBody, JobPods
 from t9ksched.api.services import Given, Services
 from t9ksched.model.errors import FieldError
 

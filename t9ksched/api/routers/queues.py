@@ -22,7 +22,7 @@ from t9ksched.api.http.responses import BODY, Json, answer, body_of, documented
 from t9ksched.api.http.selectors import Labels, met
 from t9ksched.api.leader import LeaderAway
 from t9ksched.api.queueshapes import held_now, merge_patch, one, patched_spec, several, text
-from t9ksched.api.schemas import MembersBody, MembersShape, Queue, QueueBody, QueueChange, QueueDeleted, Queues
+from t9ksched.api.schemas.queues import MembersBody, MembersShape, Queue, QueueBody, QueueChange, QueueDeleted, Queues
 from t9ksched.api.services import Given, Services
 from t9ksched.api.submission.advice import about_deletion, about_queue
 from t9ksched.api.submission.cancelling import delete_job, not_cancelled

@@ -19,8 +19,8 @@ from t9ksched.api.http.responses import BODY, Json, answer, at, body_of, documen
 from t9ksched.api.job_from_object import from_event
 from t9ksched.api.queueshapes import merge_patch
 from t9ksched.api.reservation_rights import Sight, made_by, of_manager, within_rights
-from t9ksched.api.schemas import (
-    HistoryPage,
+from t9ksched.api.schemas.reports import HistoryPage
+from t9ksched.api.schemas.reservations import (
     ReservationBody,
     ReservationChange,
     Reservations,

@@ -12,7 +12,7 @@ from t9ksched.api.auth import User, guarded
 from t9ksched.api.authorization import may_caller_use, may_identity_use, place_of
 from t9ksched.api.http.problems import Problem
 from t9ksched.api.http.responses import BODY, answer, body_of, documented
-from t9ksched.api.schemas import AccessAnswer, AccessQuestion
+from t9ksched.api.schemas.queues import AccessAnswer, AccessQuestion
 from t9ksched.api.services import Given
 from t9ksched.model.errors import FieldError, Invalid
 from t9ksched.model.queue import MAX_PRIORITY

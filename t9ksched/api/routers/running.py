@@ -28,7 +28,7 @@ from t9ksched.api.http.problems import Problem, from_kube, invalid
 from t9ksched.api.http.responses import BODY, Json, answer, body_of, documented
 from t9ksched.api.leader import LeaderAway
 from t9ksched.api.routers.workloads import submit_items
-from t9ksched.api.schemas import ChangedJob, ScaleBody, Submitted
+from t9ksched.api.schemas.jobs import ChangedJob, ScaleBody, Submitted
 from t9ksched.api.services import Given, Services
 from t9ksched.api.submission.copies import with_files
 from t9ksched.api.submission.kinds import ACCEPTED, addressed

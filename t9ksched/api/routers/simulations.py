@@ -13,7 +13,7 @@ from t9ksched.api.auth import User, guarded
 from t9ksched.api.authorization import JobAccess
 from t9ksched.api.http.problems import Problem
 from t9ksched.api.http.responses import BODY, Json, answer, body_of, documented
-from t9ksched.api.schemas import Simulation, SimulationBody
+from t9ksched.api.schemas.simulations import Simulation, SimulationBody
 from t9ksched.api.services import Given
 from t9ksched.api.submission.whatif import Judged, judged, oddities, question, read
 from t9ksched.api.submission.wished import Wished

@@ -4,7 +4,7 @@ from starlette.responses import Response
 
 from t9ksched.api.auth import Admin, guarded
 from t9ksched.api.http.responses import documented
-from t9ksched.api.schemas import SnapshotShape
+from t9ksched.api.schemas.reports import SnapshotShape
 from t9ksched.api.services import Given
 
 router = guarded("/apis/v1/admin/snapshot", "simulation")

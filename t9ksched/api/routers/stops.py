@@ -15,7 +15,7 @@ from t9ksched.api.http.durations import lasting
 from t9ksched.api.http.problems import Problem
 from t9ksched.api.http.responses import BODY, answer, body_of, documented
 from t9ksched.api.queueshapes import stop_shape, stops_now
-from t9ksched.api.schemas import StopBody, StopShape, StopsShape
+from t9ksched.api.schemas.queues import StopBody, StopShape, StopsShape
 from t9ksched.api.services import Given
 from t9ksched.model.errors import FieldError, Invalid
 from t9ksched.store.job_overrides import Stop

@@ -12,7 +12,7 @@ from t9ksched.api.auth import User, guarded
 from t9ksched.api.authorization import JobAccess
 from t9ksched.api.http.responses import Json, answer, at, documented
 from t9ksched.api.redaction import Redaction
-from t9ksched.api.schemas import Timeline
+from t9ksched.api.schemas.timeline import Timeline
 from t9ksched.api.services import Given
 from t9ksched.api.slices import slices
 

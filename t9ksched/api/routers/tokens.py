@@ -12,7 +12,7 @@ from t9ksched.api.http.durations import lasting
 from t9ksched.api.http.paging import Paged
 from t9ksched.api.http.problems import Problem
 from t9ksched.api.http.responses import BODY, Json, answer, at, body_of, documented
-from t9ksched.api.schemas import NewToken, TokenBody, Tokens
+from t9ksched.api.schemas.accounts import NewToken, TokenBody, Tokens
 from t9ksched.api.services import Given
 from t9ksched.model.errors import FieldError, Invalid, faulty
 from t9ksched.store.tokens import ADMIN, MANAGER, ROLES, USER, LastAdmin, TokenRecord

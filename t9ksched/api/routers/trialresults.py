@@ -17,7 +17,7 @@ from t9ksched.api.auth import bearer, unauthenticated
 from t9ksched.api.http.parameters import known_parameters
 from t9ksched.api.http.problems import Problem, from_kube, invalid
 from t9ksched.api.http.responses import BODY, answer, body_of, documented
-from t9ksched.api.schemas import TrialResultBody, TrialResults
+from t9ksched.api.schemas.jobs import TrialResultBody, TrialResults
 from t9ksched.api.services import Given, Services
 from t9ksched.api.submission.kinds import addressed
 from t9ksched.kube.errors import ApiError, Conflict, NotFound

@@ -14,7 +14,7 @@ from t9ksched.api.authorization import JobAccess
 from t9ksched.api.http.parameters import span
 from t9ksched.api.http.problems import invalid
 from t9ksched.api.http.responses import answer, at, documented
-from t9ksched.api.schemas import UsageReport
+from t9ksched.api.schemas.reports import UsageReport
 from t9ksched.api.services import Given
 from t9ksched.model.errors import FieldError
 from t9ksched.store.spans import rows

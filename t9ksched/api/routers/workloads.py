@@ -26,7 +26,9 @@ from t9ksched.api.jobpods import kept_from_running
 from t9ksched.api.leader import LeaderAway
 from t9ksched.api.queueshapes import stops_now
 from t9ksched.api.redaction import Redaction, name_others
-from t9ksched.api.schemas import Cancelled, Explanation, HistoryPage, Job, Shape, Submitted
+from t9ksched.api.schemas.base import Shape
+from t9ksched.api.schemas.jobs import Cancelled, Explanation, Job, Submitted
+from t9ksched.api.schemas.reports import HistoryPage
 from t9ksched.api.services import Given, Services
 from t9ksched.api.submission.advice import about_jobs
 from t9ksched.api.submission.arrays import asked_array, expanded, see_that_ours

@@ -1,5 +1,7 @@
 """Routes that are made when they are asked for: all of them are found, and the document is the same."""
 
+import subprocess
+import sys
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -89,3 +91,17 @@ async def test_what_is_asked_for_is_there(later: FastAPI) -> None:
 
 async def test_behind_a_proxy_with_a_path_of_its_own_too(later: FastAPI) -> None:
     assert await asked(later, "/healthz", root="/t9ksched") == 200
+
+
+def test_what_the_first_answers_do_not_need_is_not_loaded() -> None:
+    program = (
+        "import sys, t9ksched.cli.runtime\n"
+        "from fastapi import FastAPI\n"
+        "from t9ksched.api.routes import Routes\n"
+        "print(sorted(name for name in sys.modules if name.startswith('t9ksched.api.schemas.')))\n"
+        "print('t9ksched.devcluster.local.kubelet' in sys.modules)\n"
+        "Routes(FastAPI()).make()\n"
+        "print(any(name.startswith('pydantic.v1') for name in sys.modules))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == ["['t9ksched.api.schemas.base']", "False", "False"]

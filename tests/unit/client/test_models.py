@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 import t9ksched.client
-from t9ksched.api import schemas
+from t9ksched.api.schemas import accounts, jobs, nodes, notifications, queues, reports, simulations
 from t9ksched.client import AsyncClient, Client, Event, Job, Listed, Node, Queue, models
 from t9ksched.client.notifications import AsyncNotifications, Notifications
 from t9ksched.client.running import Words
@@ -17,25 +17,25 @@ from t9ksched.client.running import Words
 NOT_OF_REST = {"Job": {"deletedAt", "held", "warnings"}, "Queue": {"access"}}
 """Fields of some answers alone."""
 SHAPES = {
-    "Job": schemas.Job,
-    "Explanation": schemas.Explanation,
-    "Submitted": schemas.Submitted,
-    "Queue": schemas.Queue,
-    "Node": schemas.Node,
-    "Simulation": schemas.Simulation,
-    "WhoAmI": schemas.WhoAmI,
-    "Notification": schemas.NotificationShape,
-    "NewNotification": schemas.NewNotification,
-    "Pod": schemas.jobs.JobPodShape,
-    "Event": schemas.StreamedEvent,
+    "Job": jobs.Job,
+    "Explanation": jobs.Explanation,
+    "Submitted": jobs.Submitted,
+    "Queue": queues.Queue,
+    "Node": nodes.Node,
+    "Simulation": simulations.Simulation,
+    "WhoAmI": accounts.WhoAmI,
+    "Notification": notifications.NotificationShape,
+    "NewNotification": notifications.NewNotification,
+    "Pod": jobs.JobPodShape,
+    "Event": reports.StreamedEvent,
 }
 PARTS = {
-    "Members": schemas.jobs.Members,
-    "TimeLimit": schemas.jobs.TimeLimitShape,
-    "PlannedStart": schemas.jobs.PlannedStartShape,
-    "ExpectedStart": schemas.jobs.ExpectedStartShape,
-    "QueueMembers": schemas.queues.MembersShape,
-    "SimulatedJob": schemas.simulations.SimulatedJob,
+    "Members": jobs.Members,
+    "TimeLimit": jobs.TimeLimitShape,
+    "PlannedStart": jobs.PlannedStartShape,
+    "ExpectedStart": jobs.ExpectedStartShape,
+    "QueueMembers": queues.MembersShape,
+    "SimulatedJob": simulations.SimulatedJob,
 }
 
 
