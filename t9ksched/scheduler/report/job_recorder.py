@@ -266,8 +266,9 @@ def _millisecond(number: int) -> datetime:
 
 def _digest(shape: Json) -> int:
     """What a write depends on: all but how early the job may start, which is the present for most that wait."""
-    expected = shape["expectedStart"]
-    return hash(_encode(shape | {"expectedStart": expected and (expected["latest"], expected["basis"])}))
+    if expected := shape["expectedStart"]:
+        shape = shape | {"expectedStart": (expected["latest"], expected["basis"])}
+    return hash(_encode(shape))
 
 
 def _stored(view: ObservedJob, shape: Json, at: datetime) -> StoredJob:

@@ -3,7 +3,7 @@ the kind of cards that roles have.
 """
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -15,10 +15,12 @@ if TYPE_CHECKING:
     from t9ksched.scheduler.state.records import PodRecord
 
 
-def taking(pod_class: PodClass, to_bind: Iterable[tuple[str, str]]) -> PodClass:
+def taking(pod_class: PodClass, to_bind: Sequence[tuple[str, str]]) -> PodClass:
     """The class with the free volumes that the pod needs on its node, as claims and resources. It is not charged with
     them: once they are its own they are free no more.
     """
+    if not to_bind:
+        return pod_class
     counts = Counter(resource for _, resource in to_bind if resource)
     return replace(pod_class, requests=tuple(sorted([*pod_class.requests, *counts.items()]))) if counts else pod_class
 
