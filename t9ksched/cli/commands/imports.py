@@ -13,12 +13,11 @@ import typer
 from rich.text import Text
 
 from t9ksched.cli.client import Client
-from t9ksched.cli.commands.queueapply import Change, differences, files_below, send, show
-from t9ksched.cli.commands.queues import ADMIN
 from t9ksched.cli.failure import BAD_USAGE, Failure
 from t9ksched.cli.given import pairs
 from t9ksched.cli.options import OutputOption, Service, with_service
 from t9ksched.cli.output import Output, console, print_json, print_table, table
+from t9ksched.cli.queuechanges import ADMIN, Change, differences, files_below, send, show
 from t9ksched.importing.report import ORIGIN_LABEL, Choices, Json, Report
 
 if TYPE_CHECKING:

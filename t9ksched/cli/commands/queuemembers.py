@@ -4,9 +4,10 @@ from typing import Annotated, Any
 
 import typer
 
-from t9ksched.cli.commands.queues import ADMIN, NameArgument, app
+from t9ksched.cli.commands.queues import NameArgument, app
 from t9ksched.cli.options import OutputOption, Service, with_service
 from t9ksched.cli.output import Output, console, print_json, print_warnings, table
+from t9ksched.cli.queuechanges import ADMIN
 
 _Names = list[str] | None
 

@@ -17,8 +17,8 @@ from t9ksched.cli.failure import BAD_USAGE, Failure
 from t9ksched.cli.given import mapping_in, pairs
 from t9ksched.cli.options import OutputOption, Service, with_service
 from t9ksched.cli.output import Output, console, print_json, print_table, print_warnings, table
+from t9ksched.cli.queuechanges import ADMIN
 
-ADMIN = "/apis/v1/admin/queues"
 _WINDOW = re.compile(r"(?:([A-Z][A-Za-z,-]*) +)?([0-9:]+) *- *([0-9:]+)(?: +(\S+))?")
 
 app = typer.Typer(no_args_is_help=True, help="List, make, change, close and open queues.")

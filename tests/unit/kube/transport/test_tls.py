@@ -139,6 +139,26 @@ async def test_a_rotated_client_certificate_is_used_for_new_connections(
             assert (await anext(events)).object["certificate"] == "second"
 
 
+async def test_an_authority_without_the_extensions_that_newer_pythons_ask_for_is_trusted(
+    server: Secure, trusted: Authority, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whichever Python runs this: contexts are made as by 3.13."""
+    made = ssl.create_default_context
+
+    def strict(**given: Any) -> ssl.SSLContext:
+        context = made(**given)
+        context.verify_flags |= ssl.VERIFY_X509_STRICT
+        return context
+
+    await server.start(trusted.server())
+    place = Place(tmp_path, server.url, trusted, {"token": "t"})
+    with monkeypatch.context() as patch:
+        patch.setattr(ssl, "create_default_context", strict)
+        found = place.credentials()
+    async with Client(found) as client:
+        assert (await who(client))["token"] == "Bearer t"
+
+
 async def test_it_is_known_when_certificates_end(
     server: Secure, trusted: Authority, another: Authority, tmp_path: Path
 ) -> None:
