@@ -5,6 +5,7 @@ that nothing beyond the own quota may be held. A limit is what a queue never exc
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from math import ceil
 from typing import Any, Final
 
@@ -30,12 +31,15 @@ def translate(objects: Objects, report: Report) -> None:
     given = {fields.name: _priority(fields) for fields in queues}
     priorities = scaled({*given.values()})
     amounts = {fields.name: _amounts(fields) for fields in queues}
+    bounds = {name: {_RESOURCES[theirs][0]: one.most for theirs, one in of.items()} for name, of in amounts.items()}
     for fields in queues:
         if fields.name in parents.values():
             fields.told("", "none", f"it has queues below it and takes no jobs: {NO_TREE}")
             continue
-        chosen = {name: pair[0] if report.choices.own else pair[1] for name, pair in amounts[fields.name].items()}
-        _queue(fields, report, _bounded(fields.name, chosen, amounts, parents), priorities[given[fields.name]])
+        mine = amounts[fields.name]
+        chosen = {_RESOURCES[theirs][0]: one.own if report.choices.own else one.most for theirs, one in mine.items()}
+        quota = _bounded(fields.name, chosen, bounds, parents)
+        _queue(fields, report, mine, quota, priorities[given[fields.name]])
     classes(objects.of("PriorityClass"), report, kept_from=NOT_EVICTED)
 
 
@@ -44,7 +48,9 @@ def _priority(fields: Fields) -> int:
     return _DEFAULT_PRIORITY if value is None else value
 
 
-def _queue(fields: Fields, report: Report, quota: dict[str, int], priority: int) -> None:
+def _queue(
+    fields: Fields, report: Report, amounts: Mapping[str, "_Amounts"], quota: dict[str, int], priority: int
+) -> None:
     spec: Json = {"priority": priority}
     if quota:
         spec["quota"] = {"requests": {name: from_units(name, units) for name, units in sorted(quota.items())}}
@@ -53,7 +59,7 @@ def _queue(fields: Fields, report: Report, quota: dict[str, int], priority: int)
     fields.told("spec.priority", "same" if _priority(fields) == priority else "changed", here, value)
     if parent := fields.text("parentQueue"):
         fields.told("spec.parentQueue", "none", NO_TREE, parent)
-    _resources(fields, report.choices.own)
+    _tell(fields, amounts, report.choices.own)
     if isinstance(pool := fields.labels.get(NODE_POOL), str):
         spec["nodeSelector"] = {"matchLabels": {NODE_POOL: pool}}
         fields.told(f"metadata.labels[{NODE_POOL}]", "same", f"nodeSelector: {NODE_POOL}={pool}", pool)
@@ -65,19 +71,41 @@ def _queue(fields: Fields, report: Report, quota: dict[str, int], priority: int)
         who(fields, name)
 
 
-def _amounts(fields: Fields) -> dict[str, tuple[int | None, int | None]]:
-    """By resource, as it is called here: the own quota and the most that may be held, in units; None for no limit."""
+@dataclass(frozen=True, slots=True)
+class _Amounts:
+    """What stands there of one resource, in units: None is no limit, and a limit of 0 that nothing beyond the own quota
+    may be held.
+    """
+
+    quota: int | None
+    limit: int | None
+
+    @property
+    def capped(self) -> bool:
+        """Whether the limit is less than the own quota."""
+        return self.limit not in (None, 0) and (self.quota is None or self.limit < self.quota)
+
+    @property
+    def own(self) -> int | None:
+        """What the queue can count on."""
+        return self.limit if self.capped else self.quota
+
+    @property
+    def most(self) -> int | None:
+        """What it may hold."""
+        return self.own if self.limit == 0 else self.limit
+
+
+def _amounts(fields: Fields) -> dict[str, _Amounts]:
+    """By resource, as it is called there."""
     resources = fields.mapping("resources")
     found = {}
-    for theirs, (ours, size) in _RESOURCES.items():
+    for theirs, (_, size) in _RESOURCES.items():
         inner = fields.inner(resources, theirs, "spec.resources")
-        path = f"spec.resources.{theirs}"
-        own = _amount(fields, inner.get("quota"), size, f"{path}.quota")
-        limit = _amount(fields, inner.get("limit"), size, f"{path}.limit")
-        if not limit:  # none, or nothing beyond the own quota
-            found[ours] = (own, None if limit is None else own)
-        else:
-            found[ours] = (limit if own is None else min(own, limit), limit)
+        quota, limit = (
+            _amount(fields, inner.get(key), size, f"spec.resources.{theirs}.{key}") for key in ("quota", "limit")
+        )
+        found[theirs] = _Amounts(quota, limit)
     return found
 
 
@@ -92,56 +120,47 @@ def _amount(fields: Fields, value: Any, size: int, path: str) -> int | None:
     return ceil(parse(value) * size)
 
 
-def _resources(fields: Fields, own: bool) -> None:
+def _tell(fields: Fields, amounts: Mapping[str, _Amounts], own: bool) -> None:
+    """Say what became of each field of the resources; `own` if quotas are what a queue can count on."""
     resources = fields.mapping("resources")
     for theirs, inner in resources.items():
         path = child("spec.resources", str(theirs))
         if theirs not in _RESOURCES:
             fields.told(path, "none", "this field is not known, and left out", inner)
             continue
-        ours = _RESOURCES[theirs][0]
+        here, found = f"quota.requests.{_RESOURCES[theirs][0]}", amounts[theirs]
         for key, value in inner.items() if isinstance(inner, Mapping) else ():
             place = child(path, str(key))
             if key not in ("quota", "limit"):
                 fields.told(place, "none", NO_SHARES, value)
-            elif key == "quota" and _capped(inner):
-                here = "the limit is less, and nothing beyond it may be held"
-                fields.told(place, "changed", f"quota.requests.{ours}: {here}", value)
-            elif key == "limit" and _capped(inner):
-                fields.told(place, "same", f"quota.requests.{ours}", value)
-            elif (key == "quota") is own or (key == "quota" and value == _UNLIMITED):
-                limitless = value == _UNLIMITED
-                here = f"no quota of {ours} of its own" if limitless else f"quota.requests.{ours}"
-                fields.told(place, "same", here, value)
+            elif found.capped:
+                less = f"{here}: the limit is less, and nothing beyond it may be held"
+                fields.told(place, "changed" if key == "quota" else "same", less if key == "quota" else here, value)
+            elif (key == "quota") is own or (key == "quota" and found.quota is None):
+                limitless = (found.quota if key == "quota" else found.limit) is None
+                text = f"no quota of {_RESOURCES[theirs][0]} of its own" if limitless else here
+                fields.told(place, "same", text, value)
             elif value:
                 fields.told(place, "none", NO_SHARES, value)
-        if isinstance(inner, Mapping) and not own and not inner.get("limit") and inner.get("quota") != _UNLIMITED:
-            here = "without a limit nothing beyond the own quota may be held; -1 means no limit"
-            fields.told(f"{path}.limit", "changed", f"quota.requests.{ours}: {here}", inner.get("limit"))
+        if isinstance(inner, Mapping) and not own and found.limit == 0 and found.quota is not None:
+            text = f"{here}: without a limit nothing beyond the own quota may be held; -1 means no limit"
+            fields.told(f"{path}.limit", "changed", text, inner.get("limit"))
     missing = [theirs for theirs in _RESOURCES if theirs not in resources]
     if missing:
         here = "what is not named there is 0, so that the queue holds none of it; -1 means no limit"
         fields.told("spec.resources", "changed", f"quota.requests: {here}: {', '.join(missing)}")
 
 
-def _capped(inner: Mapping[str, Any]) -> bool:
-    """Whether the limit is less than the own quota."""
-    own, limit = inner.get("quota"), inner.get("limit")
-    if not isinstance(own, int | float) or not isinstance(limit, int | float) or limit <= 0:
-        return False
-    return own == _UNLIMITED or limit < own
-
-
 def _bounded(
     name: str,
     chosen: Mapping[str, int | None],
-    amounts: Mapping[str, Mapping[str, tuple[int | None, int | None]]],
+    bounds: Mapping[str, Mapping[str, int | None]],
     parents: Mapping[str, str],
 ) -> dict[str, int]:
     """The least of what was chosen for a queue and of what the queues above it may hold."""
     found = dict(chosen)
     for higher in ancestors(name, parents):
-        for resource, (_, most) in amounts.get(higher, {}).items():
+        for resource, most in bounds.get(higher, {}).items():
             there = found.get(resource)
             found[resource] = there if most is None else most if there is None else min(there, most)
     return {resource: units for resource, units in found.items() if units is not None}
