@@ -6,7 +6,7 @@ name this scheduler, and no object above them makes them a gang already.
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, NamedTuple
 
 from t9ksched.model.api_resource import Resource
@@ -36,6 +36,7 @@ class GroupSystem:
         project: whose it is, for people and for the file of its rights.
         named: where pods name the group; the first that is there counts.
         resource: the object that they name; None where the pods say all.
+        newer: further versions of it, the first of which counts before the others and before that of `resource`.
         minimum: to the number of pods that start together, from the object, or from an entry of `entries`.
         may_lack: whether a number of 0, or none, means that the pods are placed one by one; else they are where nothing
             stands where the number would be.
@@ -49,6 +50,7 @@ class GroupSystem:
     project: Project
     named: tuple[Place, ...]
     resource: Resource | None = None
+    newer: tuple[str, ...] = ()
     minimum: Keys = ()
     may_lack: bool = False
     entries: Keys = ()
@@ -56,6 +58,12 @@ class GroupSystem:
     count: tuple[Place, ...] = ()
     roles: Keys = ()
     role: tuple[Place, ...] = ()
+
+    @property
+    def resources(self) -> tuple[Resource, ...]:
+        """The object in all its versions, the one that counts first being the first."""
+        own = self.resource
+        return () if own is None else (*(replace(own, version=version) for version in self.newer), own)
 
 
 class NamedGroup(NamedTuple):
@@ -100,6 +108,7 @@ SYSTEMS: Final = (
         KUBERNETES,
         named=(Place("spec", ("schedulingGroup", "podGroupName")),),
         resource=Resource("scheduling.k8s.io", "v1alpha2", "podgroups", "PodGroup.scheduling.k8s.io"),
+        newer=("v1beta1", "v1alpha3"),
         minimum=("spec", "schedulingPolicy", "gang", "minCount"),
     ),
     GroupSystem(

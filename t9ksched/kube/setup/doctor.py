@@ -125,7 +125,7 @@ async def _foreign(client: Client, roles: tuple[str, ...]) -> list[Finding]:
     found = []
     for project in PROJECTS:
         kinds = [row.resource for row in ROWS if row.foreign is not None and row.foreign.project == project]
-        kinds += [one.resource for one in GROUP_OBJECTS if one.project == project and one.resource is not None]
+        kinds += [kind for one in GROUP_OBJECTS if one.project == project for kind in one.resources]
         kinds += [kind for addon in ADDONS if addon.project == project for kind in addon.between]
         served = {kind.plural for kind in kinds if await client.serves(kind)}
         for role in roles:

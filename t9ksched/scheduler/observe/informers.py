@@ -174,11 +174,11 @@ class Informers:
         state.refills.kinds = frozenset((row.api_version, row.name) for row in registry.JOBS)
         versions: dict[tuple[str, str], Versions] = {}
         for kind in (row.resource for row in registry.JOBS):
-            one = versions.setdefault((kind.group, kind.plural), Versions(state.remove_job))
-            place = one.add(job_upsert(state, kind))
-            follow_many(
-                kind, decoder(JobObject), partial(one.upsert, place), partial(self._gone_from, one, place, kind)
+            job = versions.setdefault(
+                (kind.group, kind.plural), Versions(lambda obj: state.remove_job(obj.metadata.uid))
             )
+            take, drop = self._version(job, kind, job_upsert(state, kind))
+            follow_many(kind, decoder(JobObject), take, drop)
         for kind in (row.resource for row in registry.OWNERS):
             follow_many(kind, decoder(JobObject), owner_upsert(state, kind), lambda job: state.remove_owner(job.uid))
         for kind in _BETWEEN:
@@ -187,22 +187,28 @@ class Informers:
         follow(PODGROUPS, decoder(PodGroupObject), state.upsert_group, state.remove_group)
         state.named_groups.ask_followed(self._followed)
         for system in GROUP_OBJECTS:
-            assert system.resource is not None
-            take, drop = (
-                partial(_take, state.named_groups.upsert, system),
-                partial(_take, state.named_groups.remove, system),
-            )
-            follow(system.resource, decoder(JobObject), take, drop, options=_PERHAPS)
+            group = Versions(partial(_take, state.named_groups.remove, system))
+            for kind in system.resources:
+                take, drop = self._version(group, kind, partial(_take, state.named_groups.upsert, system))
+                follow(kind, decoder(JobObject), take, drop, options=_PERHAPS)
         follow_many(PODS, decode_pod, state.upsert_pod, lambda pod: state.remove_pod(pod.uid))
 
     def _followed(self, name: str) -> bool:
         """Whether the kind of that name is read now."""
         return any(one.synced.is_set() and not one.denied.is_set() for one in self._reflectors if one.res.kind == name)
 
-    def _gone_from(self, versions: Versions, place: int, kind: Resource, job: Identity) -> None:
-        """A job is gone from a version of its kind."""
-        served = not any(one.absent.is_set() for one in self._reflectors if one.res is kind)
-        versions.remove(place, job.uid, served=served)
+    def _version(
+        self, versions: Versions, kind: Resource, upsert: Callable[[JobObject], None]
+    ) -> tuple[Callable[[JobObject], None], Callable[[JobObject | Identity], None]]:
+        """What takes objects in one of their versions in, and what lets them go."""
+        place = versions.add(upsert)
+
+        def remove(last: JobObject | Identity) -> None:
+            uid = last.uid if isinstance(last, Identity) else last.metadata.uid
+            served = not any(one.absent.is_set() for one in self._reflectors if one.res == kind)
+            versions.remove(place, uid, served=served)
+
+        return partial(versions.upsert, place), remove
 
     def _refused(self, name: str) -> bool:
         """Whether the kind of another project of that name may not be read."""

@@ -16,11 +16,9 @@ _REMEMBERED: Final = 4096
 
 
 class Versions:
-    """The versions of one kind, the one that counts first being the first that is added; `gone` lets an object go, by
-    its UID.
-    """
+    """The versions of one kind, the one that counts first being the first that is added; `gone` lets an object go."""
 
-    def __init__(self, gone: Callable[[str], None]) -> None:
+    def __init__(self, gone: Callable[[JobObject], None]) -> None:
         self._gone = gone
         self._takers: list[Callable[[JobObject], None]] = []
         self._kept: dict[str, dict[int, JobObject]] = {}
@@ -48,7 +46,7 @@ class Versions:
         if kept is None or place not in kept:
             return
         shown = min(kept)
-        del kept[place]
+        last = kept.pop(place)
         if place != shown:
             return
         if kept and not served:
@@ -60,4 +58,4 @@ class Versions:
             for oldest in list(islice(self._deleted, max(0, len(self._deleted) - _REMEMBERED))):
                 self._deleted.discard(oldest)
         del self._kept[uid]
-        self._gone(uid)
+        self._gone(last)

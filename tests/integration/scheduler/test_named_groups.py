@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from t9ksched.kube.resources import PODS
+from t9ksched.kube.resources import CRDS, PODS
 from t9ksched.workloads.podgroups import SYSTEMS
 from tests.integration.scheduler.conftest import Start
-from tests.integration.scheduler.foreign import allow, define, pods
+from tests.integration.scheduler.foreign import allow, define, definition, pods
 from tests.integration.scheduler.test_directions import until
 from tests.integration.scheduler.test_foreign_gangs import bound, settled
 from tests.integration.world import World
@@ -84,6 +84,26 @@ async def test_an_object_says_how_many(
         await until(lambda: all(one.ran for one in service.state.gangs.values()))
         (gang,) = service.state.gangs.values()
         assert (len(gang.members), gang.queue, gang.minimum.members) == (3, queue, 3)
+
+
+async def test_the_newest_version_of_an_object_that_is_served_counts(world: World, start: Start, queue: str) -> None:
+    """Kubernetes 1.37 serves PodGroups in other versions than 1.36."""
+    system = BY_NAME["scheduling.k8s.io"]
+    newest, other, first = system.resources
+    crd = definition(newest)
+    crd["spec"]["versions"] += [{**definition(other)["spec"]["versions"][0], "storage": False}]
+    await world.create_shared(CRDS, crd)
+    await allow(world, system.project.name)
+    await world.play(1, 8)
+    async with start() as service:
+        made = group(world, system.name, {"schedulingPolicy": {"gang": {"minCount": 2}}})
+        await world.client.create(newest, {**made, "apiVersion": newest.api_version})
+        for name in ("a", "b"):
+            await world.create(labelled(world, name, queue, {}, schedulingGroup={"podGroupName": "train"}))
+            await until(lambda: any(one.minimum.members == 2 for one in service.state.gangs.values()))
+        await bound(world, 2)
+        assert [len(gang.members) for gang in service.state.gangs.values()] == [2]
+        assert first.version == "v1alpha2"
 
 
 async def test_a_group_that_kueue_holds_is_left_to_it(world: World, start: Start, queue: str) -> None:

@@ -10,7 +10,7 @@ class Taken:
 
     def __init__(self) -> None:
         self.said: list[str] = []
-        self.versions = Versions(lambda uid: self.said.append(f"gone {uid}"))
+        self.versions = Versions(lambda obj: self.said.append(f"gone {obj.metadata.uid}"))
         for name in ("new", "old"):
             self.versions.add(lambda obj, name=name: self.said.append(f"{name} {obj.metadata.uid}"))  # type: ignore[misc]
 
