@@ -73,7 +73,7 @@ def claims(value: Any) -> Iterator[str]:
             if key == "claimName" or (key == "storageName" and value.get("storageType") == "pvc"):
                 yield each
             elif key == "pvc":
-                yield from (one["name"] for one in (each if isinstance(each, list) else [each]))
+                yield from (one["name"] for one in (each if isinstance(each, list) else [each]) if "name" in one)
 
 
 async def prepare(folder: Path) -> None:
