@@ -1,4 +1,5 @@
-"""Projects whose objects our controllers make, where a cluster has them: KubeVirt's virtual machines.
+"""Projects whose objects our controllers make, where a cluster has them: KubeVirt's virtual machines, and
+Knative's services.
 
 A project is used while its kinds are served and the rights of `deploy/foreign` are granted. Its own controllers turn
 what is made into pods: the objects between a pod and ours are followed, so that the pod is known to belong to the
@@ -79,4 +80,17 @@ KUBEVIRT: Final = Addon(
     ),
     ("kubevirt", "kubevirt-controller"),
 )
-ADDONS: Final = (KUBEVIRT,)
+_KNATIVE: Final = "serving.knative.dev"
+_KNATIVE_SERVICE: Final = Resource(_KNATIVE, "v1", "services", f"Service.{_KNATIVE}")
+KNATIVE: Final = Addon(
+    Project("knative", "Knative Serving"),
+    "MLService",
+    (_KNATIVE_SERVICE, Resource(_KNATIVE, "v1", "routes", f"Route.{_KNATIVE}")),
+    (
+        _KNATIVE_SERVICE,
+        Resource(_KNATIVE, "v1", "configurations", f"Configuration.{_KNATIVE}"),
+        Resource(_KNATIVE, "v1", "revisions", f"Revision.{_KNATIVE}"),
+    ),
+    ("knative-serving", "controller"),
+)
+ADDONS: Final = (KUBEVIRT, KNATIVE)

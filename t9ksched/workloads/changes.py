@@ -177,7 +177,10 @@ CHANGES: Final[Mapping[str, tuple[Change, ...]]] = {
         Change("releases", When.ANY_TIME, "pods of releases that changed are replaced; those of one that is gone end"),
         Change("transformer", When.ANY_TIME, "its pods are replaced"),
         Change("default", When.ANY_TIME, "another release answers"),
-        *(Change(field, When.ANY_TIME, "no effect on requests") for field in ("canary", "canaryTrafficPercent")),
+        *(
+            Change(field, When.ANY_TIME, "Knative divides requests anew; no effect without it")
+            for field in ("canary", "canaryTrafficPercent")
+        ),
         Change("runMode", When.ANY_TIME, "all pods are deleted, or made anew"),
     ),
     "SimpleMLService": (

@@ -24,7 +24,7 @@ _FIELDS: Final[Mapping[str, tuple[tuple[str, ...], ...]]] = {
     "TensorFlowTrainingJob": (),
     "XGBoostTrainingJob": (),
 }
-_DELETED: Final = frozenset({"Service", "ConfigMap", "TensorBoard", "Deployment", "VirtualMachine"})
+_DELETED: Final = frozenset({"Service", "ConfigMap", "TensorBoard", "Deployment", "VirtualMachine", "Route"})
 """Kinds that a workload may cease to need; a PodGroup stays as long as it does."""
 _SIZES: Final = ("replicas", "runStrategy")
 """Fields of the spec of objects that make pods which say how many, beside what these are made from."""

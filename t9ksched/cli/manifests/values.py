@@ -37,6 +37,7 @@ Amounts = dict[str, Annotated[str, _amount]]
 Project = Literal[
     "coscheduling",
     "jobset",
+    "knative",
     "kubeflow-mpi",
     "kubeflow-trainer",
     "kubeflow-training",

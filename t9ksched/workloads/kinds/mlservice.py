@@ -1,8 +1,8 @@
-"""MLService: releases of a model, each served by a Deployment of `minReplicas` pods behind a Service of its own, with a
-Service before all of them (`served.py`).
+"""MLService: releases of a model, each served by pods that scale by load where the cluster has Knative (`knative.py`),
+else by a Deployment of `minReplicas` pods behind a Service of its own, with a Service before all of them (`served.py`).
 
 The pods of a release come from the MLServiceRuntime that it names, under what the release says itself (`serving.py`).
-Nothing scales them by load, and nothing divides requests by percent: the condition Autoscaled says so.
+The condition Autoscaled says which of both it is, and why.
 """
 
 import copy
@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
 
-from t9ksched.workloads import served
+from t9ksched.workloads import knative, served
 from t9ksched.workloads.actions import Actions, Children, Expansion, Object, name_of
 from t9ksched.workloads.conditions import Conditions
 from t9ksched.workloads.controller import Controller
@@ -44,6 +44,8 @@ class Part:
         patch: what it says of the pod template itself.
         resources: by name of a container.
         store: where its model is.
+        most: its largest number of pods; 0 for any.
+        concurrency: how many requests a pod takes at a time; None where it does not say.
     """
 
     name: str
@@ -53,6 +55,8 @@ class Part:
     patch: Mapping[str, Any]
     resources: Mapping[str, Any]
     store: ModelStore
+    most: int = 0
+    concurrency: int | None = None
 
     def called(self, owner: Owner) -> str:
         """The name of its Deployment and its Service."""
@@ -68,6 +72,11 @@ class MLServiceSpec:
     canary: str
     percent: int
     paused: bool
+
+    def shares(self) -> dict[str, int]:
+        """The percent of requests to the service by release, where they are divided."""
+        percent = self.percent if self.canary and self.canary != self.default else 0
+        return {self.default: 100 - percent, **({self.canary: percent} if percent else {})}
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +143,8 @@ def _part(part: Field, name: str, role: str) -> Part:
         patch,
         resources,
         _store(part["storage"], model["modelUri"]),
+        high.whole(0),
+        part["containerConcurrency"].whole(0) if part["containerConcurrency"].present else None,
     )
 
 
@@ -224,6 +235,28 @@ def expand(spec: MLServiceSpec, owner: Owner, pods: Mapping[str, Object | _Unrea
     return Expansion(podgroup=pod_group(owner, (), 1), services=tuple(services), makers=tuple(makers))
 
 
+def on_knative(spec: MLServiceSpec, owner: Owner, pods: Mapping[str, Object | _Unready]) -> Expansion:
+    """The group, and while it is not paused the Services of Knative of those parts that `pods` has, and the Routes."""
+    group = pod_group(owner, (), 1)
+    if spec.paused:
+        return Expansion(podgroup=group)
+    names = {part.name: part.called(owner) for part in spec.parts}
+    makers = [
+        knative.service_of(
+            owner, names[part.name], template, part.name, (part.template.replicas, part.most), part.concurrency
+        )
+        for part in spec.parts
+        if not isinstance(template := pods[part.name], _Unready)
+    ]
+    shares = {names[name]: percent for name, percent in spec.shares().items()}
+    if TRANSFORMER in names:
+        makers.append(knative.route_of(owner, owner.name, {names[TRANSFORMER]: 100}))
+        makers.append(knative.route_of(owner, f"{owner.name}-predict", shares))
+    else:
+        makers.append(knative.route_of(owner, owner.name, shares))
+    return Expansion(podgroup=group, makers=tuple(makers))
+
+
 def _service(owner: Owner, name: str, part: str, ports: list[Object]) -> Object:
     made = service(owner, name, {"ports": copy.deepcopy(ports)})
     made["spec"]["selector"][PART_LABEL] = part
@@ -237,20 +270,11 @@ def reconcile(obj: Mapping[str, Any], owner: Owner, children: Children, now: dat
     conditions = Conditions(old, now)
     runtimes = {name_of(each): each for each in children.named if each["kind"] == RUNTIME}
     pods = {part.name: _pod(part, runtimes) for part in spec.parts}
-    around = expand(spec, owner, pods)
+    by = knative.served_by(old, children, paused=spec.paused)
     unready = {name: why for name, why in pods.items() if isinstance(why, _Unready)}
-    if unready:  # what it had of them stays until it can be made anew
-        names = {part.called(owner) for part in spec.parts if part.name in unready}
-        if all(name_of(each) != owner.name for each in around.services):
-            names.add(owner.name)
-        there = [each for each in children.companions if name_of(each) in names]
-        around = replace(
-            around,
-            makers=(*around.makers, *(_stopped(each, spec) for each in there if each["kind"] == served.KIND)),
-            services=(*around.services, *(each for each in there if each["kind"] == "Service")),
-        )
+    around = _around(spec, owner, children, pods, by)
     work = served.kept(around, children)
-    shown = [_shown(part, owner, children, spec, unready.get(part.name)) for part in spec.parts]
+    shown = [_shown(part, owner, children, spec, unready.get(part.name), by) for part in spec.parts]
     wrong = next((each for each in shown if not each["ready"]), None)
     ready = wrong is None and not spec.paused
     conditions.set("Paused", spec.paused, "PausedByUser" if spec.paused else "-")
@@ -261,20 +285,45 @@ def reconcile(obj: Mapping[str, Any], owner: Owner, children: Children, now: dat
     else:
         assert wrong is not None
         conditions.set("Ready", False, wrong["reason"], f"{wrong['name']}: {wrong['message'] or 'it is not ready'}")
-    conditions.set("Autoscaled", False, "NotAutoscaled", _told(spec))
+    scales, reason, message = knative.told(by, children, ours=owner.queue is not None)
+    conditions.set("Autoscaled", scales, reason, message if scales else message + _undivided(spec))
     status: Object = {
         "phase": "Paused" if spec.paused else "Running" if ready else "Pending",
-        "address": {"url": f"http://{owner.name}.{owner.namespace}.svc/"},
+        "address": {"url": knative.url_of(knative.find(children, "Route", owner.name), owner.name, owner.namespace)},
         "ready": ready,
         "defaultRelease": spec.default,
         "releases": [each for each in shown if each["name"] != TRANSFORMER],
     }
+    status["servedBy"] = by or old.get("servedBy")
     for key, value in (("canaryRelease", spec.canary), ("transformer", next(_of(shown, TRANSFORMER), None))):
         if value:
             status[key] = value
     kept = {key: value for key, value in old.items() if key not in ("canaryRelease", "transformer")}
-    count = len(spec.parts)
-    return served.concluded(old, status, conditions, children, work, f"{count} Deployments are made", kept)
+    what = "Services of Knative" if by == knative.BY_KNATIVE else "Deployments"
+    message = f"{len(spec.parts)} {what} are made"
+    return served.concluded(old, status, conditions, children, work, message, kept)
+
+
+def _around(
+    spec: MLServiceSpec, owner: Owner, children: Children, pods: Mapping[str, Object | _Unready], by: str
+) -> Expansion:
+    """What the service consists of, made by that; what it had of parts that cannot be made stays until they can."""
+    if not by:
+        return Expansion(podgroup=pod_group(owner, (), 1))
+    names = {part.called(owner) for part in spec.parts if isinstance(pods[part.name], _Unready)}
+    if by == knative.BY_KNATIVE:
+        around = on_knative(spec, owner, pods)
+        there = [each for each in children.companions if name_of(each) in names and knative.is_knative(each)]
+        return around if spec.paused else replace(around, makers=(*around.makers, *there))
+    around = expand(spec, owner, pods)
+    if names and all(name_of(each) != owner.name for each in around.services):
+        names.add(owner.name)
+    there = [each for each in children.companions if name_of(each) in names and not knative.is_knative(each)]
+    return replace(
+        around,
+        makers=(*around.makers, *(_stopped(each, spec) for each in there if each["kind"] == served.KIND)),
+        services=(*around.services, *(each for each in there if each["kind"] == "Service")),
+    )
 
 
 def _stopped(deployment: Object, spec: MLServiceSpec) -> Object:
@@ -285,30 +334,35 @@ def _of(shown: list[Object], name: str) -> Iterator[Object]:
     return (each for each in shown if each["name"] == name)
 
 
-def _told(spec: MLServiceSpec) -> str:
-    text = "each release has minReplicas pods, whatever its load"
+def _undivided(spec: MLServiceSpec) -> str:
     if spec.canary and spec.percent:
-        return f"{text}; the canary {spec.canary!r} gets no part of the requests to the service, only those to its own"
-    return text
+        return f"; the canary {spec.canary!r} gets no part of the requests to the service, only those to its own"
+    return ""
 
 
-def _shown(part: Part, owner: Owner, children: Children, spec: MLServiceSpec, why: _Unready | None) -> Object:
-    found = served.find(children, part.called(owner))
-    ready, reason, message = served.available(found)
+def _shown(part: Part, owner: Owner, children: Children, spec: MLServiceSpec, why: _Unready | None, by: str) -> Object:
+    name = part.called(owner)
+    if by == knative.BY_DEPLOYMENTS:
+        found = served.find(children, name)
+        (ready, reason, message), (have, total) = served.available(found), served.counts(found)
+        url, shares = f"http://{name}.{owner.namespace}.svc/", {spec.default: 100}
+    else:
+        found = knative.find(children, "Service", name)
+        (ready, reason, message), (have, total) = knative.ready(found), knative.counts(children, part.name)
+        url, shares = knative.url_of(found, name, owner.namespace), spec.shares()
     if why is not None:
         ready, reason, message = False, why.reason, why.message
-    have, total = served.counts(found)
     one: Object = {
         "name": part.name,
         "ready": ready and not spec.paused,
         "readyReplicas": have,
         "totalReplicas": total,
-        "url": f"http://{part.called(owner)}.{owner.namespace}.svc/",
+        "url": url,
         "reason": "" if ready else reason,
         "message": "" if ready else message,
     }
     if part.name != TRANSFORMER:
-        one["trafficPercent"] = 100 if part.name == spec.default else 0
+        one["trafficPercent"] = shares.get(part.name, 0)
     return one
 
 
@@ -318,7 +372,7 @@ def withdraw(obj: Mapping[str, Any], old: Object, conditions: Conditions, childr
         return Actions()
     conditions.set("Paused", True, "PausedByUser")
     conditions.set("Ready", False, "Paused")
-    return replace(served.emptied(children), status={**old, "phase": "Paused"})
+    return replace(knative.ended(children), status={**old, "phase": "Paused"})
 
 
 def _expand(obj: Mapping[str, Any], owner: Owner) -> Expansion:

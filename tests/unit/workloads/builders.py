@@ -194,6 +194,12 @@ def simple_ml(**spec: Any) -> dict[str, Any]:
     return obj("SimpleMLService", whole, PLATFORM, "digits")
 
 
+def key_of(thing: dict[str, Any]) -> tuple[str, str]:
+    """Kind and name; two kinds are called Service."""
+    knative = thing.get("apiVersion", "").startswith("serving.knative.dev")
+    return f"{thing['kind']}{'.knative' if knative else ''}", thing["metadata"]["name"]
+
+
 class World:
     """A job and what it owns, changed only by actions and by what a test makes of its pods."""
 
@@ -212,8 +218,19 @@ class World:
 
     def children(self) -> Any:
         from t9ksched.workloads.actions import Children
+        from t9ksched.workloads.addons import ADDONS, Usable
 
-        found = [copy.deepcopy(each) for _, each in sorted(self.objects.items()) if each["kind"] != "Secret"]
+        hidden = {
+            res.api_version
+            for addon in ADDONS
+            for res in addon.made
+            if self.addons.get(addon.project.name) is not Usable.SERVED
+        }
+        found = [
+            copy.deepcopy(each)
+            for _, each in sorted(self.objects.items())
+            if each["kind"] != "Secret" and each.get("apiVersion") not in hidden
+        ]
         return Children(
             tuple(each for each in found if each["kind"] == "Pod"),
             tuple(each for each in found if each["kind"] != "Pod"),
@@ -249,7 +266,7 @@ class World:
             if what == "status":
                 self.obj["status"] = copy.deepcopy(thing)
             elif what == "update":
-                self.objects[thing["kind"], thing["metadata"]["name"]] = copy.deepcopy(thing)
+                self.objects[key_of(thing)] = copy.deepcopy(thing)
             elif what == "delete":
                 self._delete(thing)
             elif what == "record":
@@ -270,7 +287,7 @@ class World:
         raise AssertionError(f"still something to do after {rounds} rounds: {self.plan()}")
 
     def _delete(self, thing: dict[str, Any]) -> None:
-        key = thing["kind"], thing["metadata"]["name"]
+        key = key_of(thing)
         there = self.objects.get(key)
         if there is not None and there["metadata"]["uid"] == thing["metadata"]["uid"]:
             del self.objects[key]
@@ -294,7 +311,7 @@ class World:
 
     def _create(self, thing: dict[str, Any]) -> bool:
         """Whether it is there now and is ours."""
-        key = thing["kind"], thing["metadata"]["name"]
+        key = key_of(thing)
         if key in self.objects:
             return thing["kind"] != "Secret"  # the API server answers AlreadyExists; a Secret cannot be looked at
         fresh = copy.deepcopy(thing)
@@ -351,6 +368,32 @@ class World:
         if not any(key[0] == "VirtualMachine" for key in self.objects):
             for key in [key for key in self.objects if key[1].startswith("virt-launcher-")]:
                 del self.objects[key]
+
+    def serve(self) -> None:
+        """Knative: the least pods of each Service, made anew for another template; Services and Routes are ready."""
+        there = [each for key, each in self.objects.items() if key[0] in ("Service.knative", "Route.knative")]
+        wanted = {}
+        for each in there:
+            name, uid = each["metadata"]["name"], each["metadata"]["uid"]
+            ready = [{"type": "Ready", "status": "True"}]
+            each["status"] = {"conditions": ready, "url": f"http://{name}.lab.example"}
+            if each["kind"] == "Service":
+                template = each["spec"]["template"]
+                least = int(template["metadata"]["annotations"]["autoscaling.knative.dev/min-scale"])
+                wanted |= {f"{name}-00001-{nth}": (uid, template) for nth in range(least)}
+        for key in [key for key in self.objects if key[0] == "Pod" and "-00001-" in key[1]]:
+            pod = self.objects[key]
+            uid, template = wanted.get(key[1], ("", {}))
+            gone = (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
+            if gone or (pod["maker"], pod["made_from"]) != (uid, template):
+                del self.objects[key]
+        for name, (uid, template) in wanted.items():
+            if ("Pod", name) not in self.objects:
+                fresh = copy.deepcopy(template)
+                head = {"name": name, "uid": f"pod-{next(self._uids)}", "namespace": "lab"}
+                fresh["metadata"]["labels"]["serving.knative.dev/revision"] = name.rpartition("-")[0]
+                pod = {"kind": "Pod", "spec": fresh["spec"], "metadata": {**fresh["metadata"], **head}}
+                self.objects["Pod", name] = {**pod, "maker": uid, "made_from": copy.deepcopy(template)}
 
     # What a test makes of pods.
 

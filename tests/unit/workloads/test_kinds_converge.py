@@ -15,8 +15,12 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
 from t9ksched.model.names import GROUP_LABEL, QUEUE_LABEL
+from t9ksched.workloads.actions import Expansion
 from t9ksched.workloads.addons import ADDONS, Usable
+from t9ksched.workloads.fields import Field
 from t9ksched.workloads.job import REVISION_ANNOTATION
+from t9ksched.workloads.kinds import mlservice
+from t9ksched.workloads.parts import Owner
 from t9ksched.workloads.reconcile import expand
 from t9ksched.workloads.registry import CONTROLLED
 from tests.unit.workloads import builders
@@ -78,7 +82,23 @@ SERVERS = ("Notebook", "TensorBoard", "Explorer")
 SUSPENDED = (*SERVERS, "VirtualServer")
 DEPLOYED = tuple(row.name for row in CONTROLLED if row.deploys)
 ENDLESS = (*SERVERS, *DEPLOYED)
-OWNED = ("PodGroup", "Service", "ConfigMap", "TensorBoard", "Deployment", "VirtualMachine")
+KNATIVE_KINDS = ("Service.knative", "Route.knative")
+OWNED = ("PodGroup", "Service", "ConfigMap", "TensorBoard", "Deployment", "VirtualMachine", *KNATIVE_KINDS)
+
+
+def on_knative(obj: Object) -> Expansion:
+    """What a MLService consists of where Knative serves it."""
+    spec, block = mlservice.read_spec(Field(obj)), obj["spec"]["scheduler"]["t9kScheduler"]
+    owner = Owner.of(obj, block["queue"], block.get("priority", 0))
+    return mlservice.on_knative(spec, owner, {part.name: mlservice._pod(part, {}) for part in spec.parts})
+
+
+def pods_of(maker: Object) -> int:
+    """How many pods there are to be of an object."""
+    if maker["kind"] == "Route":
+        return 0
+    notes = maker["spec"]["template"]["metadata"].get("annotations") or {}
+    return int(notes.get("autoscaling.knative.dev/min-scale", maker["spec"].get("replicas", 1)))
 
 
 class Machine(RuleBasedStateMachine):
@@ -165,6 +185,9 @@ class Machine(RuleBasedStateMachine):
             spec["replicas"] = 9
             spec["template"]["spec"]["schedulerName"] = "other"
             spec["template"]["metadata"]["labels"].pop(GROUP_LABEL, None)
+        elif key[0] in KNATIVE_KINDS:
+            self.world.objects[key]["spec"] = {"template": {}} if key[0] == "Service.knative" else {"traffic": []}
+            self.world.objects[key]["metadata"]["annotations"] = {}
         elif key[0] == "VirtualMachine":
             spec = self.world.objects[key]["spec"]
             spec["template"]["spec"]["schedulerName"] = "other"
@@ -257,16 +280,19 @@ class Machine(RuleBasedStateMachine):
     def deployments_make_pods(self) -> None:
         self.world.deploy()
         self.world.virtualise()
+        self.world.serve()
 
-    @rule(use=st.sampled_from((*Usable, Usable.SERVED, Usable.SERVED)))
-    def another_project_comes_or_goes(self, use: Usable) -> None:
+    @rule(use=st.sampled_from((*Usable, Usable.SERVED, Usable.SERVED)), data=st.data())
+    def another_project_comes_or_goes(self, use: Usable, data: st.DataObject) -> None:
         """Its objects go with it."""
         self.world.addons = {addon.project.name: use for addon in ADDONS}
         if use is Usable.ABSENT:
-            made = {res.kind for addon in ADDONS for res in addon.made}
+            made = ("VirtualMachine", *KNATIVE_KINDS)
             for key in [key for key in self.world.objects if key[0] in made]:
                 del self.world.objects[key]
-            self.world.virtualise()
+            if data.draw(st.booleans()):  # the collector of garbage may be late
+                self.world.virtualise()
+                self.world.serve()
 
     # What the controller does.
 
@@ -292,6 +318,7 @@ class Machine(RuleBasedStateMachine):
             world.settle()
             world.deploy()
             world.virtualise()
+            world.serve()
             for name in world.pods():
                 if self._status(name).get("phase") not in ENDED:
                     world.set_phase(name, "Running")
@@ -302,7 +329,7 @@ class Machine(RuleBasedStateMachine):
     def check(self) -> None:
         """What there is equals what the spec says."""
         world, status = self.world, self.world.status
-        wanted = expand(world.obj)
+        wanted = on_knative(world.obj) if status.get("servedBy") == "Knative" else expand(world.obj)
         names = {pod["metadata"]["name"]: pod for pod in wanted.pods}
         if status["phase"] in ENDED and self.kind not in ENDLESS:
             policy = self.spec.get("cleanUpPolicy") or self.spec.get("runPolicy", {}).get("cleanUpPolicy")
@@ -313,8 +340,10 @@ class Machine(RuleBasedStateMachine):
             assert (status["phase"], world.pods()) == ("Paused", [])
             return
         for each in wanted.companions:
-            there = world.objects[each["kind"], each["metadata"]["name"]]
-            if each["kind"] == "Service":
+            there = world.objects[builders.key_of(each)]
+            if builders.key_of(each)[0] in KNATIVE_KINDS:
+                assert there["spec"] == each["spec"]
+            elif each["kind"] == "Service":
                 assert there["spec"]["selector"] == each["spec"]["selector"]
             elif each["kind"] == "ConfigMap":
                 assert there["data"] == each["data"]
@@ -329,10 +358,10 @@ class Machine(RuleBasedStateMachine):
                 settled = ("queue",) if self.kind in DEPLOYED else ("queue", "priority")
                 assert [there["spec"][key] for key in settled] == [each["spec"][key] for key in settled]
         assert {key for key in world.objects if key[0] in OWNED} == {
-            (each["kind"], each["metadata"]["name"]) for each in wanted.companions if each["kind"] in OWNED
+            key for each in wanted.companions if (key := builders.key_of(each))[0] in OWNED
         }
         if self.kind in DEPLOYED:
-            assert len(world.pods()) == sum(each["spec"].get("replicas", 1) for each in wanted.makers)
+            assert len(world.pods()) == sum(map(pods_of, wanted.makers))
             assert {world.pod(name)["metadata"]["labels"][QUEUE_LABEL] for name in world.pods()} <= {
                 self.spec["scheduler"]["t9kScheduler"]["queue"]
             }

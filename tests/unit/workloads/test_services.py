@@ -177,6 +177,108 @@ def custom(older: Any, newer: Any = None) -> Object:
     return simple_ml(custom={"nodeSelector": older, "spec": spec})
 
 
+def on_knative(*releases: Object, **spec: Any) -> World:
+    world = World(ml_service(*releases, **spec))
+    world.addons = {"knative": Usable.SERVED}
+    world.settle()
+    world.serve()
+    world.settle()
+    return world
+
+
+def kinds(world: World) -> set[str]:
+    return {key[0] for key in world.objects} - {"Pod", "PodGroup"}
+
+
+def autoscaled(world: World) -> tuple[str, str]:
+    return next((each["status"], each["reason"]) for each in world.status["conditions"] if each["type"] == "Autoscaled")
+
+
+def test_knative_scales_releases_and_divides_requests() -> None:
+    one, two = release("one", 2, maxReplicas=5, containerConcurrency=8), release("two", 0)
+    world = on_knative(one, two, canary="two", canaryTrafficPercent=20)
+    made = world.objects["Service.knative", "net-predict-one"]
+    template = made["spec"]["template"]
+    assert template["metadata"]["annotations"] == {
+        "autoscaling.knative.dev/min-scale": "2",
+        "autoscaling.knative.dev/max-scale": "5",
+    }
+    assert (
+        template["metadata"]["labels"].items()
+        >= {
+            "scheduler.tensorstack.dev/queue": "a100",
+            "scheduler.tensorstack.dev/group-name": "net",
+            "tensorstack.dev/owner-uid": "uid-net",
+        }.items()
+    )
+    assert (template["spec"]["schedulerName"], template["spec"]["containerConcurrency"]) == ("t9k-scheduler", 8)
+    assert made["metadata"]["labels"]["networking.knative.dev/visibility"] == "cluster-local"
+    assert kinds(world) == {"Service.knative", "Route.knative"}
+    assert world.objects["Route.knative", "net"]["spec"]["traffic"] == [
+        {"configurationName": "net-predict-one", "latestRevision": True, "percent": 80},
+        {"configurationName": "net-predict-two", "latestRevision": True, "percent": 20},
+    ]
+    assert (world.status["phase"], world.status["servedBy"], autoscaled(world)) == (
+        "Running",
+        "Knative",
+        ("True", "Knative"),
+    )
+    assert world.status["address"]["url"] == "http://net.lab.example"
+    assert [(each["trafficPercent"], each["totalReplicas"]) for each in world.status["releases"]] == [(80, 2), (20, 0)]
+    world.obj["metadata"]["annotations"] = {"tensorstack.dev/visibility": "public"}
+    world.obj["spec"]["runMode"] = {"pause": {"enabled": True}}
+    world.settle()
+    assert (world.status["phase"], kinds(world)) == ("Paused", set())
+    world.obj["spec"]["runMode"] = {"pause": {"enabled": False}}
+    world.settle()
+    labels = world.objects["Route.knative", "net"]["metadata"]["labels"]
+    assert "networking.knative.dev/visibility" not in labels
+
+
+def test_requests_go_to_the_transformer_and_behind_it_they_are_divided() -> None:
+    world = on_knative(transformer=release("", 1)["predictor"], canary="two", canaryTrafficPercent=100)
+    shares = {name: world.objects["Route.knative", name]["spec"]["traffic"] for name in ("net", "net-predict")}
+    assert [each["configurationName"] for each in shares["net"]] == ["net-transform"]
+    assert [each["configurationName"] for each in shares["net-predict"]] == ["net-predict-two"]
+
+
+def test_a_service_of_deployments_moves_to_knative_when_it_is_paused_and_resumed() -> None:
+    world = World(ml_service())
+    world.settle()
+    assert autoscaled(world) == ("False", "NotAutoscaled")
+    world.addons = {"knative": Usable.DENIED}
+    world.settle()
+    assert autoscaled(world) == ("False", "KnativeForbidden")
+    world.addons = {"knative": Usable.SERVED}
+    world.settle()
+    assert (autoscaled(world), kinds(world)) == (("False", "MadeBeforeKnative"), {"Deployment", "Service"})
+    for paused, there in ((True, set[str]()), (False, {"Service.knative", "Route.knative"})):
+        world.obj["spec"]["runMode"] = {"pause": {"enabled": paused}}
+        world.settle()
+        assert kinds(world) == there
+
+
+def test_there_are_never_two_sets_of_pods() -> None:
+    world = on_knative()
+    pods = world.pods()
+    world.addons = {"knative": Usable.DENIED}
+    world.settle()
+    assert (autoscaled(world), "Deployment" in kinds(world)) == (("False", "KnativeGone"), False)
+    world.addons = {}
+    world.settle()
+    assert not {"Deployment", "Service"} & kinds(world), "its pods are left"
+    kept = {key: each for key, each in world.objects.items() if key[0].endswith(".knative")}
+    world.objects = {key: each for key, each in world.objects.items() if key not in kept}
+    world.serve()
+    world.settle()
+    assert pods
+    assert (kinds(world), world.status["servedBy"]) == ({"Deployment", "Service"}, "Deployments")
+    world.objects |= kept  # from a backup, with its definitions
+    world.addons = {"knative": Usable.SERVED}
+    world.settle()
+    assert kinds(world) == {"Deployment", "Service"}
+
+
 @pytest.mark.parametrize(
     ("workload", "path", "told"),
     [

@@ -200,7 +200,7 @@ FAULTY: list[tuple[str, Json, str, str]] = [
     ("unknown kind", pytorch() | {"kind": "TorchJob"}, "UnknownKind", "kind"),
     (
         "kind without controller",
-        pytorch() | {"apiVersion": "tensorstack.dev/v1beta1", "kind": "VirtualServer"},
+        pytorch() | {"apiVersion": "tensorstack.dev/v1beta1", "kind": "Project"},
         "UnknownKind",
         "kind",
     ),
