@@ -99,7 +99,7 @@ class Controllers:
         make: SecretMaker | None = None,
         asking: Asking = Asking(),
     ) -> None:
-        self.queue: WorkQueue[Key] = queue or WorkQueue()
+        self.queue: WorkQueue[Key] = WorkQueue() if queue is None else queue  # an empty one is false
         self._clock = clock
         self._workers = workers
         self._client = client

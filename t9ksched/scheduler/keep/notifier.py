@@ -12,6 +12,7 @@ from typing import Final
 
 import structlog
 
+from t9ksched.model.notification import TEST
 from t9ksched.notify.errors import NotSent
 from t9ksched.notify.sending import Send
 from t9ksched.scheduler.state.notified import Notified
@@ -97,7 +98,7 @@ class Notifier:
     async def _failed(self, target: Target, one: Waiting, error: NotSent) -> None:
         self._counts.told["failed"] += 1
         outcome = await self._outbox.failed(one, self._now(), str(error), gone=error.gone)
-        if outcome.given_up:
+        if outcome.given_up and one.body.get("type") != TEST:  # who asked for a test is told how it ended
             self._counts.told["dropped"] += 1
         if outcome.disabled:
             log.warning(

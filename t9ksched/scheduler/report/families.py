@@ -106,7 +106,8 @@ PLUGIN_SLOW: Final = Family(
 NOTIFICATIONS: Final = Family(
     "t9ksched_notifications_total",
     "counter",
-    "Attempts to send a notification that succeeded or failed, and notifications that were given up (`dropped`).",
+    "Attempts to send a notification that succeeded or failed, and notifications, tests left out, that were given up"
+    " (`dropped`).",
     ("outcome",),
 )
 NOTIFICATIONS_WAITING: Final = Family(

@@ -5,19 +5,21 @@ import sqlite3
 import time
 from collections.abc import Callable
 from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from t9ksched.devcluster.faults.faults import Rule
-from t9ksched.engine.policy import Policy
+from t9ksched.engine.policy import Planning, Policy
 from t9ksched.model.notification import EVENTS, Address
 from t9ksched.notify.sending import sender
 from t9ksched.notify.services import Services
 from t9ksched.notify.webhook import Webhooks
 from t9ksched.scheduler.act import executor
 from t9ksched.scheduler.decide import loop
+from t9ksched.scheduler.keep import notifier
 from t9ksched.scheduler.report import metrics
 from t9ksched.store import history, notifications
 from t9ksched.store.history import Event
@@ -26,6 +28,7 @@ from t9ksched.store.store import Store
 from tests import promql
 from tests.integration.scheduler.conftest import Start
 from tests.integration.scheduler.test_alerts import ALERTS, active, holding, page
+from tests.integration.scheduler.test_planned_starts import limited, timed
 from tests.integration.scheduler.test_preemption import queues
 from tests.integration.world import World
 from tests.unit.notify.receiver import LOOPBACK, receiving
@@ -151,15 +154,43 @@ async def test_notifications_that_are_given_up(
     world: World, start: Start, queue: str, store: Store, late: Late, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(notifications, "MOST_FAILURES", 1)
+    monkeypatch.setattr(notifier, "PERIOD", 0.05)
     await world.play(1, 4)
     async with receiving() as receiver, start(send=sender(Webhooks(LOOPBACK), Services())) as service:
         receiver.answers["/"] = 500
         before = await page(service)
         address = Address("webhook", f"{receiver.url}/", "http://127.0.0.1/…")
-        await store.notifications.add(new_target(address, "eve", EVENTS, queue=queue), 10, by="eve")
+        target = new_target(address, "eve", EVENTS, queue=queue)
+        await store.notifications.add(target, 10, by="eve")
+        await store.notifications.test(target, datetime.now(UTC), "eve")
+        await when(lambda: service.state.notified.told["failed"])
+        assert active(before, await page(service)) == set(), "who asked for a test is told of it"
+        await store.notifications.test(target, datetime.now(UTC), "eve")
+        receiver.answers["/"] = 204
+        await when(lambda: service.state.notified.told["sent"])
+        receiver.answers["/"] = 500
         await world.create(world.pod("a", 1, queue=queue))
         await when(lambda: service.state.notified.told["dropped"])
         assert active(before, await page(service)) == {"T9kschedNotificationsDropped"}
+
+
+async def test_planned_starts_that_are_missed(world: World, start: Start, queue: str, late: Late) -> None:
+    """Nothing was done for two hours, in which the job should have ended that they waited for."""
+    jobs = [f"p{number}" for number in range(12)]
+    await world.play(1, 12)
+    planning = Planning(per_queue=20, per_user=20)
+    async with start(clock=late.nanoseconds, policy=Policy(planning=planning)) as service:
+        service.forecaster.pauses = (0.1, 0.1)
+        await world.create(limited(world, "long", 12, queue, "1h"))
+        await world.running("long")
+        await timed(service, world, "long")
+        await world.create(*(limited(world, name, 1, queue, "1h") for name in jobs))
+        await when(lambda: service.state.forecasts.waiting["plan"] == 12)
+        before = await page(service)
+        late.seconds += 2 * 3600
+        await world.running(*jobs)
+        await when(lambda: service.state.forecasts.started["plan"] == 12)
+        assert "T9kschedPlansBroken" in active(before, await page(service))
 
 
 async def test_two_schedulers_of_which_one_was_cut_off(world: World, start: Start, queue: str) -> None:

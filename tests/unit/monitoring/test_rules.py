@@ -25,6 +25,13 @@ GROUPS = yaml.safe_load((ROOT / "deploy/monitoring/rules.yaml").read_text())["sp
 RULES = [rule for group in GROUPS for rule in group["rules"]]
 ALERTS = {rule["alert"]: rule for rule in RULES if "alert" in rule}
 RECORDS = {rule["record"]: rule["expr"] for rule in RULES if "record" in rule}
+CAUSES = (
+    "integration/scheduler/test_alerts.py",
+    "integration/scheduler/test_alerts_of_work.py",
+    "integration/controller/test_alerts.py",
+    "unit/api/test_alert.py",
+    "unit/kube/transport/test_tls.py",
+)
 HEADINGS = ("## What it means", "## How to see it", "## What to do")
 _SERIES = re.compile(r"(?P<name>[a-zA-Z0-9_:]+)(\{(?P<labels>.*)\})?")
 _VALUES = re.compile(r"(?P<first>[\d.]+)(\+(?P<step>[\d.]+))?x(?P<count>\d+)")
@@ -99,6 +106,12 @@ def test_an_alert_fires_for_its_reason_and_for_nothing_else(name: str) -> None:
     assert found.keys() - absent == {name}
     assert found[name] == [case.labels]
     assert firing(case, case.silent).keys() <= absent
+
+
+def test_every_alert_has_a_test_that_causes_its_reason() -> None:
+    """On pages of what runs, beside the series that are written down here."""
+    found = {name for path in CAUSES for name in re.findall(r'"(T9ksched\w+)"', (ROOT / "tests" / path).read_text())}
+    assert found == ALERTS.keys()
 
 
 def test_an_alert_waits_for_its_time() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import ssl
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import aclosing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -22,7 +22,12 @@ from t9ksched.kube.transport.client import Client
 from t9ksched.kube.transport.config import credentials
 from t9ksched.kube.transport.credentials import Access, Credentials, _expiries
 from t9ksched.kube.write.leader_guard import LeaderGuard
+from t9ksched.scheduler.report.metrics import MetricsPage, Sources
+from t9ksched.scheduler.state.state import ClusterState
+from tests import promql
 from tests.unit.kube.authority import Authority
+
+RULES = Path(__file__).parents[4] / "deploy/monitoring/rules.yaml"
 
 
 class Secure:
@@ -159,6 +164,16 @@ async def test_an_authority_without_the_extensions_that_newer_pythons_ask_for_is
         assert (await who(client))["token"] == "Bearer t"
 
 
+async def near_end(ends: Mapping[str, int], now: float) -> set[str]:
+    """The certificates about which the alert is, at that time, on the page that tells when they end."""
+    groups = yaml.safe_load(RULES.read_text())["spec"]["groups"]
+    rules = {rule.get("alert"): rule["expr"] for group in groups for rule in group["rules"]}
+    page = await MetricsPage(ClusterState(), Sources(expiries=lambda: ends)).exposition(False)
+    database = promql.Database()
+    database.scrape(page.decode(), now)
+    return {one.get("certificate") for one in promql.evaluate(rules["T9kschedCertificateNearEnd"], now, database)}
+
+
 async def test_it_is_known_when_certificates_end(
     server: Secure, trusted: Authority, another: Authority, tmp_path: Path
 ) -> None:
@@ -171,7 +186,10 @@ async def test_it_is_known_when_certificates_end(
         await who(client)
         ends = expiries_of(LeaderGuard(client, lambda: True))
         assert ends.keys() == {"client", "authority"}
-        assert {round((end - datetime.now(UTC).timestamp()) / 86400) for end in ends.values()} == {2}
+        now = datetime.now(UTC).timestamp()
+        assert {round((end - now) / 86400) for end in ends.values()} == {2}
+        assert await near_end(ends, now) == {"client", "authority"}
+        assert await near_end(ends, now - 30 * 86400) == set()
     (tmp_path / "ca.crt").write_text("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n")
     assert dict(_expiries(Access(server.url, ca_file=str(tmp_path / "ca.crt")))) == {}
     assert dict(_expiries(Access("http://127.0.0.1"))) == {}
