@@ -167,6 +167,16 @@ OPERATOR: Final = Board(
                     [("sum by (kind) (t9ksched_controller_workloads)", "{{kind}}")],
                     stacked=True,
                 ),
+                Panel(
+                    "Requests of the controllers to the API server",
+                    [
+                        (
+                            "sum by (method, code) (rate(t9ksched_controller_kube_requests_total[5m]))",
+                            "{{method}} {{code}}",
+                        )
+                    ],
+                    "reqps",
+                ),
             ],
         ),
     ],

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
+from t9ksched.kube.port import NONE_FAILED
 from t9ksched.serving.exposition import Family, page
 from t9ksched.serving.meters import Meter
 
@@ -33,7 +34,14 @@ RETRYING: Final = Family(
     "t9ksched_controller_retrying_workloads", "gauge", "Workloads whose last look did not end well; each is repeated."
 )
 WORKLOADS: Final = Family("t9ksched_controller_workloads", "gauge", "Workloads that are there, by kind.", ("kind",))
-FAMILIES: Final = (LEADING, RECONCILES, DURATION, QUEUE_DEPTH, RETRYING, WORKLOADS)
+KUBE_REQUESTS: Final = Family(
+    "t9ksched_controller_kube_requests_total",
+    "counter",
+    "Requests of the process to the API server by method and status; 429 where it throttles, `unanswered` without an"
+    " answer.",
+    ("method", "code"),
+)
+FAMILIES: Final = (LEADING, RECONCILES, DURATION, QUEUE_DEPTH, RETRYING, WORKLOADS, KUBE_REQUESTS)
 
 
 class ControllerMeters:
@@ -49,8 +57,16 @@ class ControllerMeters:
         self._reconciles.add(kind, outcome)
         self._duration.observe(seconds, kind)
 
-    def page(self, waiting: int, retrying: int, workloads: Mapping[str, int], *, openmetrics: bool) -> bytes:
-        """The page of controllers that work."""
+    def page(
+        self,
+        waiting: int,
+        retrying: int,
+        workloads: Mapping[str, int],
+        requests: Mapping[tuple[str, str], int],
+        *,
+        openmetrics: bool,
+    ) -> bytes:
+        """The page of controllers that work; `requests` are those to the API server, by method and status."""
 
         def lines() -> Iterator[str]:
             for family, amount in ((LEADING, 1), (QUEUE_DEPTH, waiting), (RETRYING, retrying)):
@@ -59,6 +75,10 @@ class ControllerMeters:
                 yield from (*meter.family.head(openmetrics), *meter.lines())
             yield from WORKLOADS.head(openmetrics)
             yield from (WORKLOADS.sample((kind,), count) for kind, count in workloads.items())
+            yield from KUBE_REQUESTS.head(openmetrics)
+            yield from (
+                KUBE_REQUESTS.sample(key, count) for key, count in sorted((NONE_FAILED | dict(requests)).items())
+            )
 
         return page(lines(), openmetrics)
 

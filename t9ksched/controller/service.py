@@ -23,7 +23,7 @@ from t9ksched.controller.unread import Unread
 from t9ksched.controller.workqueue import WorkQueue
 from t9ksched.kube import resources
 from t9ksched.kube.errors import ApiError, NotFound
-from t9ksched.kube.port import ClusterPort, Object
+from t9ksched.kube.port import ClusterPort, Object, answers_of
 from t9ksched.kube.watch.reflector import Reflector, WatchOptions
 from t9ksched.kube.write.events import EventRecorder
 from t9ksched.model.reasons import Code
@@ -139,7 +139,8 @@ class Controllers:
     async def metrics(self, openmetrics: bool) -> bytes:
         """The metrics page of these controllers."""
         workloads = {kind: len(known) for kind, known in self._workloads.items()}
-        return self.meters.page(len(self.queue), self.queue.failing, workloads, openmetrics=openmetrics)
+        requests = answers_of(self._client)
+        return self.meters.page(len(self.queue), self.queue.failing, workloads, requests, openmetrics=openmetrics)
 
     async def run(self) -> None:
         """Work until cancelled; `ready` is set once everything there is has been seen."""

@@ -21,6 +21,8 @@ from t9ksched.model.api_resource import Resource
 Object = dict[str, Any]
 UNANSWERED: Final = "unanswered"
 """In place of a status, in what `answers_of` gives."""
+NONE_FAILED: Final = {(method, code): 0 for method in ("GET", "PATCH", "POST") for code in ("429", UNANSWERED)}
+"""What a page of metrics has before it happens: a rate sees nothing of a series that begins with its first event."""
 Payload = bytes | Object
 """An object in JSON as it came, or decoded: what a reflector's `decode` takes."""
 

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from t9ksched import version
 from t9ksched.engine.kernel.native import chosen
-from t9ksched.kube.port import UNANSWERED
+from t9ksched.kube.port import NONE_FAILED
 from t9ksched.model.forecast import BASES, UNKNOWN
 from t9ksched.scheduler.report import families
 from t9ksched.scheduler.report.families import Family
@@ -35,8 +35,6 @@ _NOTHING: Final[Mapping[Any, int]] = {}
 _SECOND: Final = 1_000_000_000
 _Held = Callable[[str], Mapping[str, int]]
 """What a queue holds, by resource, as of one page."""
-_WORST: Final = {(method, code): 0 for method in ("GET", "PATCH", "POST") for code in ("429", UNANSWERED)}
-"""Told before they happen: a rate sees nothing of a series that begins with its first event."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,9 +141,7 @@ class MetricsPage:
             families.BINDINGS_IN_FLIGHT: iter([((), in_flight)]),
             families.BINDINGS_LIMIT: iter([((), most)]),
             families.CERTIFICATES: (((what,), ends) for what, ends in sorted(sources.expiries().items())),
-            families.KUBE_REQUESTS: (
-                (key, count) for key, count in sorted((_WORST | dict(sources.requests())).items())
-            ),
+            families.KUBE_REQUESTS: iter(sorted((NONE_FAILED | dict(sources.requests())).items())),
         }
 
 

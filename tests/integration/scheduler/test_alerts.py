@@ -35,7 +35,7 @@ _RULES = yaml.safe_load((Path(__file__).parents[3] / "deploy/monitoring/rules.ya
 ALERTS = {rule["alert"]: rule["expr"] for group in _RULES for rule in group["rules"] if "alert" in rule}
 RECORDS = {rule["record"]: rule["expr"] for group in _RULES for rule in group["rules"] if "record" in rule}
 MINUTES = 90
-CONTROLLERS = ControllerMeters(()).page(0, 0, {}, openmetrics=False).decode()
+CONTROLLERS = ControllerMeters(()).page(0, 0, {}, {}, openmetrics=False).decode()
 """They work beside the scheduler; `tests/integration/controller` has their alerts."""
 TIMED = {"T9kschedCycleSlow", "T9kschedDecisionsLate", "T9kschedBindingSlow", "T9kschedDatabaseSlow"}
 """Of durations, which a busy machine has; left out."""

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from t9ksched.api import meters as rest
 from t9ksched.cli.metricsreference import reference
+from t9ksched.controller import meters as controllers
 from t9ksched.scheduler.report import families
 from t9ksched.scheduler.state import meters
 
@@ -15,7 +16,7 @@ def test_the_reference_is_current() -> None:
 
 
 def test_every_family_is_named_once() -> None:
-    listed = [*families.FAMILIES, *rest.FAMILIES]
+    listed = [*families.FAMILIES, *rest.FAMILIES, *controllers.FAMILIES]
     names = [one.name for one in listed]
     assert len(names) == len(set(names))
     assert set(meters.FAMILIES) <= set(listed)
@@ -24,7 +25,7 @@ def test_every_family_is_named_once() -> None:
 
 def test_names_follow_the_conventions() -> None:
     """As `promtool check metrics` has them: a counter ends in `_total` and nothing else does, units are base units."""
-    for one in (*families.FAMILIES, *rest.FAMILIES):
+    for one in (*families.FAMILIES, *rest.FAMILIES, *controllers.FAMILIES):
         assert one.name.endswith("_total") == (one.kind == "counter"), one.name
         assert one.help.endswith("."), one.name
         assert not {"milliseconds", "minutes", "hours", "kilobytes", "percent"} & set(one.name.split("_")), one.name

@@ -9,7 +9,7 @@ from t9ksched.controller.meters import FAILED, FAMILIES, OUTCOMES, ControllerMet
 def test_a_page_has_every_family_and_each_outcome_before_it_happens() -> None:
     meters = ControllerMeters(("A", "B"))
     meters.looked("A", FAILED, 0.02)
-    page = meters.page(3, 1, {"A": 7, "B": 0}, openmetrics=False).decode()
+    page = meters.page(3, 1, {"A": 7, "B": 0}, {("POST", "201"): 5}, openmetrics=False).decode()
     found = {family.name: family for family in text(page)}
     assert {family.name.removesuffix("_total") for family in FAMILIES} == set(found)
     counted = {
@@ -23,7 +23,10 @@ def test_a_page_has_every_family_and_each_outcome_before_it_happens() -> None:
         for name in ("leading", "queue_depth", "retrying_workloads", "workloads")
     }
     assert values == {"leading": [1], "queue_depth": [3], "retrying_workloads": [1], "workloads": [7, 0]}
-    names = {family.name for family in openmetrics(meters.page(0, 0, {}, openmetrics=True).decode())}
+    asked = [(one.labels["code"], one.value) for one in found["t9ksched_controller_kube_requests"].samples]
+    assert ("201", 5) in asked
+    assert {code for code, _ in asked} == {"201", "429", "unanswered"}, "failures before they happen"
+    names = {family.name for family in openmetrics(meters.page(0, 0, {}, {}, openmetrics=True).decode())}
     assert names == {family.name.removesuffix("_total") for family in FAMILIES}
 
 
