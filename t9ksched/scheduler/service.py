@@ -170,7 +170,7 @@ class SchedulerService:
         clearing = RoomClearing(self.state, self._evictor, clock, self._most_grace)
         end = None if observe else DependencyEnd(self.state, stopper, self._recorder)
         dependencies = DependencyKeeper(self.state, store, end, clock)
-        sweeps = [Sweep("dependencies", 1, dependencies.sweep), Sweep("garbage", 1, tidy)]
+        sweeps = [Sweep("dependencies", 1, dependencies.sweep), Sweep("garbage", 1, partial(tidy, self.loop.rests))]
         if not observe:
             timeouts = Timeouts(self._start_timeout, self._most_grace, options.gang_recovery_timeout)
             timekeeper = TimeKeeper(client, self.state, stopper, self._recorder, events, store.runs, clock, timeouts)

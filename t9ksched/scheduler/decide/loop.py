@@ -109,6 +109,9 @@ class Loop:
         self._finding: asyncio.Future[None] | None = None
         self._moving = 0
         """How many of the latest cycles moved plans, one after the other."""
+        self.rests = asyncio.Event()
+        """Set while no cycle is carried out."""
+        self.rests.set()
         self.told: Callable[[], None] = lambda: None
         """Called when gangs have got their reasons and planned starts."""
         self._telling = Telling(state, recorder)
@@ -144,11 +147,13 @@ class Loop:
             self._wake.clear()
             await self._meet_queues()
             began = time()
+            self.rests.clear()
             if self.paused:
                 await self._stand_still()
             else:
                 await self.cycle()
                 self._timed(woken, began, time())
+            self.rests.set()
             pace.cycle(began, time())
 
     def _timed(self, woken: float, began: float, ended: float) -> None:

@@ -9,10 +9,11 @@ second, between other work: the fewer there are, the more each has to walk. What
 process needs half as much memory again as after the last full collection, `tidy` makes another.
 """
 
+import asyncio
 import gc
 import resource
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Final
 
 import structlog
@@ -22,7 +23,7 @@ log = structlog.get_logger(__name__)
 LARGE: Final = 10_000
 """Objects from which on freezing pays; below, the heap stays as it is."""
 
-_CALM: Final = (50_000, 20, 20)
+CALM: Final = (50_000, 20, 20)
 """Objects made between collections: the usual 700 cost a tenth of the time of binding, and find next to nothing."""
 _SELDOM: Final = (500_000, 0, 1 << 30)
 """The same of a large heap, where `tidy` collects: one that comes when it likes finds thousands of objects that
@@ -32,6 +33,9 @@ _TURNS: Final = 3600
 """Between two full collections `tidy` is called so often at least."""
 _GROWN: Final = 1.5
 """So many times the memory that the process had after a full collection it may have before the next."""
+
+_PATIENCE_SECONDS: Final = 0.5
+"""So long a collection is put off while a cycle is carried out."""
 
 
 @contextmanager
@@ -68,16 +72,21 @@ class _Old:
     @classmethod
     def end(cls) -> None:
         """What grows old is no longer left out."""
-        gc.set_threshold(*_CALM)
+        gc.set_threshold(*CALM)
         cls.peak = 0
 
 
-async def tidy() -> None:
+async def tidy(rests: asyncio.Event | None = None) -> None:
     """Collect the young garbage of a large heap, and all of it if the process has grown by so much that it may be worth
-    that; called by housekeeping once a second.
+    that; called by housekeeping once a second. It waits a moment for `rests`, which is set between two cycles: what a
+    cycle needs is gone then, and the collection is not the same piece of work as a part of one.
     """
     if not _Old.peak or not gc.isenabled():
         return
+    if rests is not None and not rests.is_set():
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_PATIENCE_SECONDS):
+                await rests.wait()
     _Old.turns += 1
     if _Old.turns >= _TURNS and _peak() > _GROWN * _Old.peak:
         gc.unfreeze()

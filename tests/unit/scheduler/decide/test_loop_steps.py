@@ -132,6 +132,20 @@ async def test_what_waits_as_before_is_told_nothing() -> None:
     assert recorder.waits.call_count >= MANY - 8, "all have the stop as their reason"
 
 
+async def test_between_two_cycles_it_rests() -> None:
+    loop = loop_over(many_waiting(1), Mock())
+    within: list[bool] = []
+    loop.show_next(lambda *_: within.append(loop.rests.is_set()))
+    running = asyncio.create_task(loop.run())
+    try:
+        while not loop.stats.cycles:  # noqa: ASYNC110
+            await asyncio.sleep(0)
+        await loop.rests.wait()
+    finally:
+        running.cancel()
+    assert within == [False]
+
+
 async def test_a_stop_holds_from_its_moment_on() -> None:
     """Also for what a cycle decides that is under way, which may take seconds."""
     state, recorder = many_waiting(), Mock()

@@ -1,5 +1,6 @@
 """Reading a large cluster sets off no collection; afterwards none walks what is old."""
 
+import asyncio
 import gc
 import weakref
 from collections.abc import Iterator
@@ -108,3 +109,29 @@ async def test_a_small_process_is_left_alone(monkeypatch: pytest.MonkeyPatch) ->
     for _ in range(2):
         await heap.tidy()
     assert not gc.get_freeze_count()
+
+
+async def test_a_collection_waits_for_the_end_of_a_cycle_but_not_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    began: list[str] = []
+
+    def count(phase: str, info: dict[str, int]) -> None:
+        began.append(phase)
+
+    with reading(lambda: LARGE):
+        pass
+    rests = asyncio.Event()
+    gc.callbacks.append(count)
+    try:
+        collecting = asyncio.create_task(heap.tidy(rests))
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert not began
+        rests.set()
+        await collecting
+        assert began == ["start", "stop"]
+        rests.clear()
+        monkeypatch.setattr(heap, "_PATIENCE_SECONDS", 0)
+        await heap.tidy(rests)
+        assert began == ["start", "stop"] * 2
+    finally:
+        gc.callbacks.remove(count)
