@@ -8,6 +8,7 @@ and annotations are judged within our own domain, and those of `also_read`.
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
 from typing import Any, Final
 
 from t9ksched.admission.oddities import nearest
@@ -88,7 +89,7 @@ def misspelt(obj: Mapping[str, Any], schema: Schema, templates: Iterable[Templat
         if one.path not in judged:
             yield one
     for each, fields, known in written:
-        pod = {name: value for name, value in each.spec.items() if name in fields and name not in known}
+        pod = {name: fields[name] for name in each.spec if name in fields and name not in known}
         yield from misspelt_fields(pod, POD_SPEC, each.path)
 
 
@@ -103,8 +104,10 @@ def misspelt_fields(value: Any, schema: Schema, path: str = "") -> Iterator[Fiel
         text = f"the field {name!r} is unknown and is ignored"
         if level.get(_OPEN):
             text = f"the field {name!r} is unknown, and nothing that t9ksched knows reads it"
-        places = _places(schema, path) if places is None else places
+        if places is None:
+            places = _pod_places() if schema is POD_SPEC else _places(schema)
         if there := places.get(name):
+            there = f"{path}.{there}".removeprefix(".")
             yield FieldWarning(where, f"{text}: it belongs at {there}", near)
         else:
             yield _warning(where, text, near)
@@ -129,10 +132,15 @@ def _unknown(value: Any, schema: Schema, path: str) -> Iterator[tuple[str, str, 
             yield where, str(name), schema
 
 
-def _places(schema: Schema, path: str) -> dict[str, str]:
+@cache
+def _pod_places() -> Mapping[str, str]:
+    return _places(POD_SPEC)
+
+
+def _places(schema: Schema) -> dict[str, str]:
     """By name the only place where a schema has a field of that name; empty for a name with several."""
     found: dict[str, str] = {}
-    below = [(path, schema)]
+    below = [("", schema)]
     while below:
         at, level = below.pop()
         for name, inner in (level.get("properties") or {}).items():

@@ -48,7 +48,12 @@ POD_SPEC: Final[Mapping[str, Any]] = _SCHEMAS["PodSpec"]
 
 def _objects(spec: Mapping[str, Any]) -> Mapping[str, Any]:
     """The schema of objects with such a spec."""
-    properties = {"apiVersion": {}, "kind": {}, "metadata": {}, "spec": spec}
+    if "template" in spec.get("properties", {}):
+        spec = {**spec, "properties": {**spec["properties"], "template": _level({"metadata": {}, "spec": {}})}}
+    return _level({"apiVersion": {}, "kind": {}, "metadata": {}, "spec": spec})
+
+
+def _level(properties: Mapping[str, Any]) -> Mapping[str, Any]:
     return {"type": "object", "x-kubernetes-preserve-unknown-fields": True, "properties": properties}
 
 

@@ -1,5 +1,8 @@
 """Unknown fields are told, with the nearest known one or where they belong; so are labels and annotations of ours."""
 
+import json
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +14,11 @@ from t9ksched.admission.misspelt import also_read, misspelt_fields, misspelt_met
 from t9ksched.admission.podfields import NATIVE
 from t9ksched.kube.setup.schemas import schema_of
 from t9ksched.model import names
+from t9ksched.model.errors import Invalid
 from t9ksched.workloads.read import read
 from t9ksched.workloads.registry import KINDS
+from tests.unit.workloads import builders
+from tests.unit.workloads.test_changes import WORKLOADS
 
 OPEN = {"x-kubernetes-preserve-unknown-fields": True}
 SCHEMA = {
@@ -63,6 +69,42 @@ def test_a_field_in_the_wrong_place_is_told_where_it_belongs() -> None:
     assert deeper.message.endswith(": it belongs at spec.items[].type")
     (sized,) = misspelt_fields({"spec": {"closed": {"size": 1}}}, SCHEMA)
     assert sized.message.endswith(": it belongs at spec.byName.*.size")
+
+
+JOB = {
+    "apiVersion": "batch/v1",
+    "kind": "Job",
+    "metadata": {"name": "j"},
+    "spec": {"template": builders.template()},
+}
+NAMES_OF_USERS = ("limits", "requests", "flinkProperties", "mca", "successRules", "failureRules", "labels", "source")
+"""Fields that have whatever names their users choose."""
+
+
+def levels(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Where mappings with fields of Kubernetes or of a kind stand."""
+    if isinstance(value, dict):
+        yield path
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, each in inner:
+        if key not in (*NAMES_OF_USERS, "metadata", "persistentVolumeClaim"):
+            yield from levels(each, (*path, key))
+
+
+@pytest.mark.parametrize("workload", [*WORKLOADS.values(), JOB], ids=lambda workload: workload["kind"])
+def test_a_field_that_nothing_knows_is_told_wherever_it_stands(workload: dict[str, Any]) -> None:
+    row = KINDS[workload["kind"]]
+    schema, templates = schema_of(row.resource) or NATIVE[row.name], ()
+    for path in levels(workload):
+        wrong = json.loads(json.dumps(workload))
+        here: Any = wrong
+        for key in path:
+            here = here[key]
+        here["zzzzz"] = 1
+        with suppress(Invalid):  # a rule of ends is refused for it
+            templates = read(wrong).templates
+        (one,) = misspelt.misspelt(wrong, schema, templates)
+        assert (one.path.endswith("zzzzz"), one.nearest) == (True, None)
 
 
 def test_what_an_object_has_in_its_status_is_not_judged() -> None:
