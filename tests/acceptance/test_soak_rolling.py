@@ -225,7 +225,7 @@ async def rolled(
     load.step = "after"
 
 
-@pytest.mark.parametrize("rate", [8, 25])
+@pytest.mark.parametrize("rate", [8, 25, 50])
 async def test_every_replica_is_replaced_under_load(processes: Processes, tmp_path: Path, rate: int) -> None:
     """At so many requests a second."""
     made = processes
