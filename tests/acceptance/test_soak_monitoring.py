@@ -10,18 +10,21 @@ import asyncio
 import json
 import os
 import random
+import subprocess
 import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from urllib.request import Request, urlopen
 
 import pytest
 
 from t9ksched.cli.demo import jobs
 from t9ksched.client import AsyncClient, NotFound, NotReached, Refused, WaitTimeout
 from t9ksched.devcluster.names import RUN_SECONDS_ANNOTATION
+from t9ksched.scheduler.report.families import NODE_REQUESTS
 from tests import prometheus
 from tests.acceptance.conftest import Json, Up, queue, until
 
@@ -196,6 +199,18 @@ def judged(server: prometheus.Prometheus, start: float, end: float) -> Json:
     }
 
 
+def faults_of_style(up: Up) -> list[str]:
+    """What promtool finds in the page, but for the old name that is kept."""
+    promtool = prometheus.program("promtool")
+    assert promtool is not None, "it comes with prometheus"
+    with urlopen(Request(f"{up.server}/metrics", headers={"Authorization": f"Bearer {up.token}"}), timeout=60) as page:
+        checked = subprocess.run(
+            [promtool, "check", "metrics"], input=page.read(), capture_output=True, check=False, timeout=60
+        )
+    told = (checked.stdout + checked.stderr).decode().splitlines()
+    return [line for line in told if not line.startswith(NODE_REQUESTS.name)]
+
+
 def test_no_alert_fires_and_every_panel_has_data(tmp_path: Path) -> None:
     conf = tmp_path / "scheduler.conf"
     conf.write_text(CONFIGURATION)
@@ -222,6 +237,7 @@ def test_no_alert_fires_and_every_panel_has_data(tmp_path: Path) -> None:
             start = time.time()
             asyncio.run(load.run(tokens))
             report = judged(server, start, time.time()) | {"load": dict(load.told), "faults": load.faults}
+            report["style"] = faults_of_style(up)
         print(json.dumps(report, indent=1))  # noqa: T201
         if REPORT:
             Path(REPORT).write_text(json.dumps(report, indent=1))
@@ -232,5 +248,6 @@ def test_no_alert_fires_and_every_panel_has_data(tmp_path: Path) -> None:
         assert report["firing_seconds"] == {}
         assert report["empty_panels"] == []
         assert report["scrapes_missed"] == 0
+        assert report["style"] == []
     finally:
         up.stop()
