@@ -170,7 +170,12 @@ class Load:
                 await self._rest("DELETE", "/apis/v1/admin/stops/scheduling")
 
     async def _rest(self, method: str, path: str, body: Json | None = None) -> None:
-        status, told = await asyncio.to_thread(self._up.rest, method, path, body)
+        while True:
+            status, told = await asyncio.to_thread(self._up.rest, method, path, body)
+            if status != 503:
+                break
+            self.told["refused Unavailable"] += 1
+            await asyncio.sleep(2)
         assert status < 300, (path, told)
         self.told["administered"] += 1
 
