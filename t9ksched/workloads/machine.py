@@ -16,6 +16,17 @@ BUSES: Final = ("virtio", "sata", "scsi")
 ROOT: Final = "root"
 CLOUD_INIT: Final = "cloudinit"
 INTERFACE: Final = "default"
+SOURCES: Final = (
+    "persistentVolumeClaim",
+    "ephemeral",
+    "configMap",
+    "secret",
+    "serviceAccount",
+    "containerDisk",
+    "dataVolume",
+    "emptyDisk",
+)
+"""Sources of volumes that machines may have; others, such as files of the node, are refused."""
 _MOST_CARDS: Final = 64
 _ABOUT_DISKS: Final = ("name", "bus", "serial")
 
@@ -155,6 +166,9 @@ def _volume(entry: Field) -> Object:
     if len(source) != 1:
         told = " and ".join(sorted(map(str, source))) or "none"
         entry.fault(f"names {told} as its source: give exactly one, such as persistentVolumeClaim {{claimName}}")
+    for key in source:
+        if key not in SOURCES:
+            entry[str(key)].fault(f"is no source that a machine may have: use one of {', '.join(SOURCES)}")
     return {"name": entry["name"].text(), **source}
 
 

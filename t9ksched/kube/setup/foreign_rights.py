@@ -20,7 +20,7 @@ _SAME = " &&\n      ".join(
     f"      (has(oldObject.metadata.{one}) ? oldObject.metadata.{one} : {none})"
     for one, none in (("labels", "{}"), ("annotations", "{}"), ("ownerReferences", "[]"), ("finalizers", "[]"))
 )
-_MADE = """# The controllers make, change and delete only what belongs to a KIND.
+_MADE = """# The controllers make, change and delete only what belongs to KINDs.
 apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingAdmissionPolicy
 metadata: {name: NAME}
@@ -37,7 +37,7 @@ RESOURCES
   - expression: >-
       [object, oldObject].all(one, one == null || has(one.metadata.ownerReferences) &&
       one.metadata.ownerReferences.exists(each, has(each.controller) && each.controller && each.kind == 'KIND'))
-    message: the controllers make, change and delete only what belongs to a KIND
+    message: the controllers make, change and delete only what belongs to KINDs
     reason: Forbidden
 ---
 apiVersion: admissionregistration.k8s.io/v1

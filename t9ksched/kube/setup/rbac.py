@@ -235,7 +235,7 @@ def _addon_rules(addon: Addon, role: str) -> tuple[Rule, ...]:
     verbs: tuple[str, ...] = _FOLLOW
     why = "sees which workload pods belong to"
     if role == CONTROLLER:
-        verbs, why = ("get", *_FOLLOW, "create", "update", "delete"), f"makes what a {addon.kind} consists of"
+        verbs, why = ("get", *_FOLLOW, "create", "update", "delete"), f"makes what {addon.kind}s consist of"
     groups = dict.fromkeys(kind.group for kind in kinds)
     return tuple(
         Rule(group, tuple(sorted({kind.plural for kind in kinds if kind.group == group})), verbs, why)

@@ -325,6 +325,11 @@ def test_there_are_never_two_sets_of_pods() -> None:
             "names none as its source",
         ),
         (
+            virtual_server(storage={"filesystems": [{"name": "a", "hostDisk": {"path": "/etc"}}]}),
+            "spec.storage.filesystems[0].hostDisk",
+            "is no source that a machine may have",
+        ),
+        (
             virtual_server(storage={"additionalDisks": [{"name": "root", "secret": {}}]}),
             "spec.storage.additionalDisks[0].name",
             "is there twice",
