@@ -183,6 +183,12 @@ def ml_service(*releases: dict[str, Any], **spec: Any) -> dict[str, Any]:
     )
 
 
+def runtime(image: str = "example/serve:1", **spec: Any) -> dict[str, Any]:
+    amounts = {"requests": {"cpu": 1, "memory": "1Gi"}}
+    pod = template({"name": "user-container", "image": f"{image}-{{{{.SIZE}}}}", "resources": amounts})
+    return obj("MLServiceRuntime", {"enabled": True, "template": pod, **spec}, PLATFORM, "shared")
+
+
 def simple_ml(**spec: Any) -> dict[str, Any]:
     framework = (
         {} if {"custom", "pytorch"} & spec.keys() else {"tensorflow": {"image": "example/tf:1", "resources": {}}}

@@ -7,6 +7,7 @@ the controller dies after any of its actions.
 import json
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
@@ -147,6 +148,17 @@ class Machine(RuleBasedStateMachine):
             assert json.loads(told) == trials[name]["parameters"]
 
 
-def test_no_trial_is_made_twice_and_no_result_is_lost() -> None:
-    usual = settings(max_examples=15, stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck))
+def run(examples: int, steps: int) -> None:
+    usual = settings(
+        max_examples=examples, stateful_step_count=steps, deadline=None, suppress_health_check=list(HealthCheck)
+    )
     run_state_machine_as_test(Machine, settings=usual)
+
+
+def test_no_trial_is_made_twice_and_no_result_is_lost() -> None:
+    run(15, 25)
+
+
+@pytest.mark.soak
+def test_many_histories() -> None:
+    run(300, 50)

@@ -7,16 +7,27 @@ a kind without samples here fails.
 """
 
 import copy
+from dataclasses import replace
+from datetime import timedelta
 from typing import Any, ClassVar
 
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 
-from t9ksched.model.names import GROUP_LABEL, QUEUE_LABEL
+from t9ksched.model.names import GROUP_LABEL, LAST_ACTIVITY_ANNOTATION, QUEUE_LABEL
 from t9ksched.workloads.actions import Expansion
+from t9ksched.workloads.activity import idle_since, is_idle, reported_use
 from t9ksched.workloads.addons import ADDONS, Usable
+from t9ksched.workloads.answers import NOT_YET, Activity
 from t9ksched.workloads.fields import Field
 from t9ksched.workloads.job import REVISION_ANNOTATION
 from t9ksched.workloads.kinds import mlservice
@@ -24,7 +35,7 @@ from t9ksched.workloads.parts import Owner
 from t9ksched.workloads.reconcile import expand
 from t9ksched.workloads.registry import CONTROLLED
 from tests.unit.workloads import builders
-from tests.unit.workloads.builders import World
+from tests.unit.workloads.builders import NOW, World
 
 Object = dict[str, Any]
 ELASTIC = {"enabled": True, "minReplicas": 1, "maxReplicas": 3, "expectedReplicas": 2}
@@ -59,7 +70,10 @@ SAMPLES: dict[str, list[Object]] = {
         builders.deepspeed(elastic=ELASTIC, config={"customCommand": "deepspeed x.py"}),
     ],
     "BeamJob": [builders.beam(runPolicy={"cleanUpCluster": True}), builders.beam(1, {"backoffLimit": 1})],
-    "Notebook": [builders.notebook()],
+    "Notebook": [
+        builders.notebook(),
+        builders.notebook(ssh={"enabled": True, "authorized_keys": ["ssh-ed25519 AAA ann"]}),
+    ],
     "TensorBoard": [builders.tensorboard()],
     "Explorer": [builders.explorer()],
     "VirtualServer": [
@@ -69,6 +83,10 @@ SAMPLES: dict[str, list[Object]] = {
     "MLService": [
         builders.ml_service(),
         builders.ml_service(transformer=builders.release("", 1)["predictor"], canary="two", canaryTrafficPercent=20),
+        builders.ml_service(
+            builders.release("one", 2, template=None, model={"runtime": "shared", "parameters": {"SIZE": "9b"}}),
+            builders.release("two"),
+        ),
     ],
     "SimpleMLService": [
         builders.simple_ml(),
@@ -82,15 +100,18 @@ SERVERS = ("Notebook", "TensorBoard", "Explorer")
 SUSPENDED = (*SERVERS, "VirtualServer")
 DEPLOYED = tuple(row.name for row in CONTROLLED if row.deploys)
 ENDLESS = (*SERVERS, *DEPLOYED)
+ANSWERS = ("not yet", "away", "login", "busy", "used", "quiet")
 KNATIVE_KINDS = ("Service.knative", "Route.knative")
 OWNED = ("PodGroup", "Service", "ConfigMap", "TensorBoard", "Deployment", "VirtualMachine", *KNATIVE_KINDS)
 
 
-def on_knative(obj: Object) -> Expansion:
-    """What a MLService consists of where Knative serves it."""
+def served(obj: Object, runtimes: list[Object], *, knative: bool) -> Expansion:
+    """What a MLService consists of, with these runtimes."""
     spec, block = mlservice.read_spec(Field(obj)), obj["spec"]["scheduler"]["t9kScheduler"]
     owner = Owner.of(obj, block["queue"], block.get("priority", 0))
-    return mlservice.on_knative(spec, owner, {part.name: mlservice._pod(part, {}) for part in spec.parts})
+    known = {each["metadata"]["name"]: each for each in runtimes}
+    pods = {part.name: mlservice._pod(part, known) for part in spec.parts}
+    return mlservice.on_knative(spec, owner, pods) if knative else mlservice.expand(spec, owner, pods)
 
 
 def pods_of(maker: Object) -> int:
@@ -99,6 +120,12 @@ def pods_of(maker: Object) -> int:
         return 0
     notes = maker["spec"]["template"]["metadata"].get("annotations") or {}
     return int(notes.get("autoscaling.knative.dev/min-scale", maker["spec"].get("replicas", 1)))
+
+
+def notes_of(pod: Object) -> Object:
+    """Its annotations that must be those of its spec; reports of use are those of when it was made."""
+    notes = pod["metadata"].get("annotations") or {}
+    return {key: text for key, text in notes.items() if key not in (REVISION_ANNOTATION, LAST_ACTIVITY_ANNOTATION)}
 
 
 class Machine(RuleBasedStateMachine):
@@ -114,6 +141,7 @@ class Machine(RuleBasedStateMachine):
     @initialize(data=st.data())
     def submit(self, data: st.DataObject) -> None:
         self.world = World(data.draw(st.sampled_from(SAMPLES[self.kind])))
+        self.world.named = [builders.runtime()] if self.kind == "MLService" else []
 
     @property
     def spec(self) -> Object:
@@ -199,6 +227,43 @@ class Machine(RuleBasedStateMachine):
     def time_passes(self, seconds: int) -> None:
         self.world.later(seconds)
 
+    # How far the use of servers is known, and what follows.
+
+    @precondition(lambda self: self.kind == "Notebook")
+    @rule(how=st.sampled_from(ANSWERS))
+    def it_is_asked(self, how: str) -> None:
+        now = self.world.now
+        self.world.activity = {
+            "not yet": NOT_YET,
+            "away": Activity(reason="NotReachable", at=now),
+            "login": Activity(reason="LoginRequired", at=now),
+            "busy": Activity(NOW, busy="a kernel works", at=now),
+            "used": Activity(now, at=now),
+            "quiet": Activity(NOW, at=now),
+        }[how]
+
+    @precondition(lambda self: self.kind in SERVERS)
+    @rule(ago=st.sampled_from((0, 3000, 9000)))
+    def its_use_is_reported(self, ago: int) -> None:
+        used = self.world.now - timedelta(seconds=ago)
+        self.world.obj["metadata"]["annotations"] = {LAST_ACTIVITY_ANNOTATION: used.isoformat()}
+
+    @precondition(lambda self: self.kind in SERVERS)
+    @rule(hours=st.integers(1, 3))
+    def hours_pass(self, hours: int) -> None:
+        self.world.later(hours * 3600)
+
+    @precondition(lambda self: self.kind in SERVERS)
+    @rule()
+    def the_keeper_suspends(self) -> None:
+        if is_idle(self.world.obj):
+            self.spec["suspend"] = True
+
+    @precondition(lambda self: self.kind == "MLService")
+    @rule(tag=st.integers(0, 3), gone=st.booleans(), enabled=st.booleans())
+    def the_runtime_is_other(self, tag: int, gone: bool, enabled: bool) -> None:
+        self.world.named = [] if gone else [builders.runtime(f"example/serve:{tag}", enabled=enabled)]
+
     # What users change.
 
     @rule(on=st.booleans(), resize=st.integers(0, 3), debug=st.booleans())
@@ -259,6 +324,11 @@ class Machine(RuleBasedStateMachine):
             return
         if self.kind == "MLService":
             first = self.spec["releases"][0]
+            if "model" in first["predictor"]:
+                model = {**first["predictor"]["model"], "parameters": {"SIZE": f"{count}b"}}
+                predictor = {**first["predictor"], "model": model, "minReplicas": count}
+                self.spec["releases"] = [{**first, "predictor": predictor}, *self.spec["releases"][1:]]
+                return
             others = [builders.release("two"), builders.release("three", 1)]
             self.spec["releases"] = [builders.release(first["name"], count, f"busybox:{count}"), *others[:count]]
             self.spec.pop("canary", None)
@@ -313,6 +383,8 @@ class Machine(RuleBasedStateMachine):
         for key, pod in list(world.objects.items()):
             if key[0] == "Pod" and pod["metadata"].get("deletionTimestamp"):
                 world.vanish(key[1])  # its kubelet has let it go
+        if self.kind == "MLService" and not (world.named and world.named[0]["spec"]["enabled"]):
+            world.named = [builders.runtime()]
         for _ in range(4):
             world.later(100)
             world.settle()
@@ -325,11 +397,31 @@ class Machine(RuleBasedStateMachine):
         world.settle()
         assert not world.plan()
         self.check()
+        if self.kind in SERVERS and not self.paused and world.status["phase"] == "Running":
+            self.its_use_is_followed()
+
+    def its_use_is_followed(self) -> None:
+        """Nobody uses it for hours, asked once more; then somebody does, who reports it."""
+        world, answer = self.world, self.world.activity
+        world.later(3 * 3600)
+        if answer is not None and answer.at is not None:
+            world.activity = answer = replace(answer, at=world.now, last=answer.last and NOW)
+        world.settle()
+        reports = reported_use(world.obj) is not None
+        told = answer is not None and answer.last is not None and not self.spec.get("ssh")
+        hidden = answer is not None and (answer.busy or answer.passing)
+        if answer is not NOT_YET:  # what was known then stays for a while
+            assert is_idle(world.obj) == ((reports or told) and not hidden), world.status
+        self.its_use_is_reported(0)
+        world.settle()
+        assert {each["type"]: each["status"] for each in world.status["conditions"]}["Idle"] == "False"
 
     def check(self) -> None:
         """What there is equals what the spec says."""
         world, status = self.world, self.world.status
-        wanted = on_knative(world.obj) if status.get("servedBy") == "Knative" else expand(world.obj)
+        if self.kind in SERVERS:
+            self.check_use()
+        wanted = self.wanted()
         names = {pod["metadata"]["name"]: pod for pod in wanted.pods}
         if status["phase"] in ENDED and self.kind not in ENDLESS:
             policy = self.spec.get("cleanUpPolicy") or self.spec.get("runPolicy", {}).get("cleanUpPolicy")
@@ -378,13 +470,41 @@ class Machine(RuleBasedStateMachine):
         assert names.keys() - over <= set(world.pods()) <= names.keys()
         for name in names.keys() - over:
             there = world.pod(name)
-            marks = {REVISION_ANNOTATION}
-            notes = {
-                key: text for key, text in (there["metadata"].get("annotations") or {}).items() if key not in marks
-            }
-            assert notes == (names[name]["metadata"].get("annotations") or {})
+            assert notes_of(there) == notes_of(names[name])
             assert {key: text for key, text in there["spec"].items() if key != "nodeName"} == names[name]["spec"]
         assert status["phase"] == "Running", status
+
+    def wanted(self) -> Expansion:
+        """What a workload with this spec consists of. What only its controller knows it makes, of a new one."""
+        found = expand(self.world.obj)
+        if self.kind not in DEPLOYED:
+            return found
+        fresh = World({key: each for key, each in self.world.obj.items() if key != "status"})
+        fresh.named = self.world.named
+        fresh.settle()
+        made = [each for key, each in fresh.objects.items() if key[0] in ("Deployment", "Service")]
+        services = tuple(each for each in made if each["kind"] == "Service")
+        makers = tuple(each for each in made if each["kind"] == "Deployment")
+        return replace(found, services=services, makers=makers)
+
+    def check_use(self) -> None:
+        """Nothing is idle that was used, that may be used unseen, or that does not run."""
+        obj, answer = self.world.obj, self.world.activity
+        reported, hour = reported_use(obj), timedelta(hours=1)
+        if self.paused or self.world.status["phase"] != "Running":
+            assert not is_idle(obj)
+            return
+        if not is_idle(obj):
+            return
+        since = idle_since(obj)
+        assert since is not None
+        assert self.world.now - since >= hour
+        assert reported is None or reported <= since
+        if answer is not None and answer is not NOT_YET:
+            assert not answer.busy
+            assert not answer.passing
+            assert answer.last is None or answer.last <= since
+        assert reported is not None or answer is not None
 
     @invariant()
     def what_has_ended_stays_so(self) -> None:
@@ -408,12 +528,20 @@ def test_every_controlled_kind_has_samples() -> None:
     assert SAMPLES.keys() | others == {row.name for row in CONTROLLED}
 
 
+def run(kind: str, examples: int, steps: int) -> None:
+    machine = type(f"{kind}Machine", (Machine,), {"kind": kind})
+    usual = settings(
+        max_examples=examples, stateful_step_count=steps, deadline=None, suppress_health_check=list(HealthCheck)
+    )
+    run_state_machine_as_test(machine, settings=usual)
+
+
 @pytest.mark.parametrize("kind", sorted(SAMPLES))
 def test_it_becomes_what_its_spec_says(kind: str) -> None:
-    machine = type(f"{kind}Machine", (Machine,), {"kind": kind})
-    run_state_machine_as_test(
-        machine,
-        settings=settings(
-            max_examples=25, stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck)
-        ),
-    )
+    run(kind, 25, 30)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("kind", sorted(SAMPLES))
+def test_many_histories(kind: str) -> None:
+    run(kind, 500, 60)
