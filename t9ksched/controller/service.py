@@ -32,7 +32,7 @@ from t9ksched.workloads.actions import Children, metadata, name_of, uid_of
 from t9ksched.workloads.activity import is_idle
 from t9ksched.workloads.answers import NOT_YET, Activity
 from t9ksched.workloads.parts import COMPONENT_LABEL
-from t9ksched.workloads.reconcile import reconcile
+from t9ksched.workloads.reconcile import Owners, reconcile
 from t9ksched.workloads.registry import CONTROLLED, KINDS
 from t9ksched.workloads.tuning.experiment import TRIAL_KINDS
 
@@ -129,6 +129,7 @@ class Controllers:
             Reflector(client, resources.MLSERVICERUNTIMES, self._runtimes, options=WatchOptions(optional=True)),
             *self._addons.reflectors,
         ]
+        self._owners = Owners()
         self._idle_after = asking.idle_after
         self._watcher: Watcher | None = None
         if asking.ask is not None:
@@ -226,13 +227,14 @@ class Controllers:
         obj = self._workloads[key.kind].get(key)
         if obj is None or metadata(obj).get("deletionTimestamp"):
             self.queue.forget(key)
+            self._owners.forget(key)
             self._unread.forget(key)
             return 0.0
         began = thought = time.perf_counter()
         outcome = meters.DONE
         try:
             self._unread.look(key, obj)
-            actions = reconcile(obj, self._children(key, uid_of(obj)), self._clock())
+            actions = reconcile(obj, self._children(key, uid_of(obj)), self._clock(), self._owners)
             thought = time.perf_counter()
             await self._executor.carry_out(obj, actions)
         except Stale as reason:

@@ -246,8 +246,14 @@ def decode_pod_spec(raw: Mapping[str, Any]) -> PodSpec:
     return msgspec.convert(_without_nulls(raw), PodSpec)
 
 
+_LEAVES: Final = (str, int, float)
+"""Told first, because most values are leaves and Mapping is slow to tell."""
+
+
 def _without_nulls(value: Any) -> Any:
     """The value without null fields, on any level; its depth is limited where it is read."""
+    if isinstance(value, _LEAVES):
+        return value
     if isinstance(value, Mapping):
         return {key: _without_nulls(inner) for key, inner in value.items() if inner is not None}
     return [_without_nulls(inner) for inner in value] if isinstance(value, list) else value

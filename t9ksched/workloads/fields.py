@@ -41,6 +41,8 @@ class Field:
 
     def __getitem__(self, key: str) -> "Field":
         """The field below. Anything but a mapping has nothing below it, and is reported."""
+        if type(self.value) is dict:  # as nearly always, and quicker to tell than a Mapping
+            return Field(self.value.get(key), child(self.path, key), self.faults, unreachable=self.unreachable)
         unreachable = self.unreachable or (self.present and not isinstance(self.value, Mapping))
         return Field(self.mapping().get(key), child(self.path, key), self.faults, unreachable=unreachable)
 
@@ -53,6 +55,8 @@ class Field:
 
     def mapping(self) -> Mapping[str, Any]:
         """The value as a mapping, empty if absent."""
+        if type(self.value) is dict:
+            return self.value
         if self.value is None:
             return {}
         if not isinstance(self.value, Mapping):

@@ -89,9 +89,9 @@ def generated_template(
 
 def _check_nulls(value: Any, spec: Field, below: str = "") -> None:
     """A null field is an absent one, but a null entry of a list is nothing that a pod can have."""
-    if isinstance(value, Mapping):
+    if isinstance(value, dict | Mapping):
         for key, inner in value.items():
-            if isinstance(inner, Mapping | list):
+            if not isinstance(inner, str | int) and isinstance(inner, Mapping | list):
                 _check_nulls(inner, spec, child(below, str(key)))
     elif isinstance(value, list):
         for index, inner in enumerate(value):

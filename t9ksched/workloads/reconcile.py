@@ -10,7 +10,7 @@ from typing import Any
 from t9ksched.model.errors import Invalid
 from t9ksched.model.names import SCHEDULER_NAME
 from t9ksched.workloads import faulty, taken
-from t9ksched.workloads.actions import Actions, Children, Expansion
+from t9ksched.workloads.actions import Actions, Children, Expansion, metadata, name_of, uid_of
 from t9ksched.workloads.controller import Controller
 from t9ksched.workloads.parts import Owner
 from t9ksched.workloads.read import read
@@ -27,11 +27,40 @@ def expand(obj: Mapping[str, Any]) -> Expansion:
     return _control(obj).expand(obj, owner)
 
 
-def reconcile(obj: Mapping[str, Any], children: Children, now: datetime) -> Actions:
+class Owners:
+    """Queue and priority of workloads without faults, read once for each generation of an object: most of a look at a
+    workload would else be the reading of a spec that was read before.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, str, str], tuple[str, int, str | None, int]] = {}
+
+    def of(self, obj: Mapping[str, Any]) -> Owner:
+        """The workload as the owner of what it consists of.
+
+        Raises:
+            Invalid: its spec has faults.
+        """
+        meta = metadata(obj)
+        key = str(obj["kind"]), str(meta.get("namespace", "")), name_of(obj)
+        version = uid_of(obj), int(meta.get("generation") or 0)
+        known = self._known.get(key)
+        if known is not None and version[1] and known[:2] == version:
+            return Owner.of(obj, *known[2:])
+        owner = _owner(obj)
+        self._known[key] = *version, owner.queue, owner.priority
+        return owner
+
+    def forget(self, key: tuple[str, str, str]) -> None:
+        """The workload of that kind, namespace and name is gone."""
+        self._known.pop(key, None)
+
+
+def reconcile(obj: Mapping[str, Any], children: Children, now: datetime, owners: Owners | None = None) -> Actions:
     """What to do about a workload now, given the objects it owns; it is of a kind that has a controller here."""
     control = _control(obj)
     try:
-        owner = _owner(obj)
+        owner = _owner(obj) if owners is None else owners.of(obj)
     except Invalid as error:
         return faulty.reconcile(obj, control, error, children, now)
     sound = faulty.sound_again(obj)
