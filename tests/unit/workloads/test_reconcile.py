@@ -6,13 +6,13 @@ import pytest
 
 from t9ksched.model.errors import Invalid
 from t9ksched.workloads.reconcile import Owners
-from tests.unit.workloads.builders import block, pytorch
+from tests.unit.workloads.builders import pytorch
 
 KEY = ("PyTorchTrainingJob", "lab", "net")
 
 
 def job(generation: int, queue: str = "a100", uid: str = "1", **annotations: str) -> dict[str, Any]:
-    found = pytorch(scheduler=block(queue, 5))
+    found = pytorch(queue=queue)
     found["metadata"] |= {"uid": uid, "generation": generation, "annotations": annotations}
     return found
 
