@@ -475,9 +475,9 @@ class Machine(RuleBasedStateMachine):
         assert status["phase"] == "Running", status
 
     def wanted(self) -> Expansion:
-        """What a workload with this spec consists of. What only its controller knows it makes, of a new one."""
+        """What a workload with this spec consists of. What depends on runtimes is as a new one would have it."""
         found = expand(self.world.obj)
-        if self.kind not in DEPLOYED:
+        if self.kind != "MLService":
             return found
         fresh = World({key: each for key, each in self.world.obj.items() if key != "status"})
         fresh.named = self.world.named
