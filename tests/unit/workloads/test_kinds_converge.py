@@ -475,17 +475,10 @@ class Machine(RuleBasedStateMachine):
         assert status["phase"] == "Running", status
 
     def wanted(self) -> Expansion:
-        """What a workload with this spec consists of. What depends on runtimes is as a new one would have it."""
-        found = expand(self.world.obj)
+        """What a workload with this spec consists of."""
         if self.kind != "MLService":
-            return found
-        fresh = World({key: each for key, each in self.world.obj.items() if key != "status"})
-        fresh.named = self.world.named
-        fresh.settle()
-        made = [each for key, each in fresh.objects.items() if key[0] in ("Deployment", "Service")]
-        services = tuple(each for each in made if each["kind"] == "Service")
-        makers = tuple(each for each in made if each["kind"] == "Deployment")
-        return replace(found, services=services, makers=makers)
+            return expand(self.world.obj)
+        return served(self.world.obj, self.world.named, knative=self.world.status.get("servedBy") == "Knative")
 
     def check_use(self) -> None:
         """Nothing is idle that was used, that may be used unseen, or that does not run."""
