@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from t9ksched.engine.arrays import Int64s, Mask, There
+from t9ksched.engine.arrays import Int64s, Mask, There, distinct
 from t9ksched.engine.placement.pack import Group
 from t9ksched.engine.placement.trial import Placement, Trial
 from t9ksched.model.reservation import ReservationKind
@@ -78,7 +78,7 @@ class HeldRooms:
         """What would be free on the nodes where any is held, if none was; the same object while nothing changes."""
         now = self._trial.state, self._version
         if self._there is None or self._there[0] != now:
-            rows = np.unique(np.array(self._rows, np.intp))
+            rows = distinct(np.array(self._rows, np.intp))
             self._there = now, There(rows, self._trial.free[:, rows] + self._all[:, rows])
         return self._there[1]
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from t9ksched.engine.arrays import Int64s, Mask
+from t9ksched.engine.arrays import Int64s, Mask, distinct
 from t9ksched.engine.blocks import NEVER_ENDS
 from t9ksched.engine.steps import Steps
 
@@ -30,7 +30,7 @@ def openings(conditions: Sequence[tuple[Int64s, Mask]], lasts: int | Steps) -> I
     is 0; sorted. A condition has moments, sorted, and whether it holds from each of them on; all begin with now. Steps
     as `lasts` say until when it is to hold from which moments on.
     """
-    moments = conditions[0][0] if len(conditions) == 1 else np.unique(np.concatenate([at for at, _ in conditions]))
+    moments = conditions[0][0] if len(conditions) == 1 else distinct(np.concatenate([at for at, _ in conditions]))
     holds = np.ones(len(moments), np.bool_)
     for at, held in conditions:
         holds &= held[np.searchsorted(at, moments, side="right") - 1]

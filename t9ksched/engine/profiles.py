@@ -10,7 +10,7 @@ from typing import Final
 
 import numpy as np
 
-from t9ksched.engine.arrays import Indices, Int64s, Mask
+from t9ksched.engine.arrays import Indices, Int64s, Mask, distinct
 from t9ksched.engine.changes import Changes
 
 NOW: Final = -1
@@ -122,7 +122,7 @@ class Profiles:
             self._journal.clear()
             self._whole = self.version
         else:
-            self._journal.append(written[0] if len(written) == 1 else np.unique(np.concatenate(written)))
+            self._journal.append(written[0] if len(written) == 1 else distinct(np.concatenate(written)))
 
     def segment(self, row: int) -> slice:
         """The places of the steps of a node."""
@@ -142,7 +142,7 @@ class Profiles:
         if version < self._whole:
             return None
         parts = self._journal[version - self._whole :]
-        return parts[0] if len(parts) == 1 else np.unique(np.concatenate(parts))
+        return parts[0] if len(parts) == 1 else distinct(np.concatenate(parts))
 
     def sums(self, by_number: Int64s) -> Int64s:
         """Sums over time, at `moments`, of amounts that are given by number of the moment."""
@@ -262,7 +262,7 @@ class Profiles:
         self._used = int(ends[-1])
         if self._used > len(self.at):
             self._grow(max(self._used, len(self.at) * 3 // 2))
-        return np.unique(np.concatenate([_ranges(before, had), _ranges(self._begins[dirty], counts)]))
+        return distinct(np.concatenate([_ranges(before, had), _ranges(self._begins[dirty], counts)]))
 
     def _grow(self, places: int) -> None:
         more = places - len(self.at)

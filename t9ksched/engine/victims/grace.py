@@ -2,10 +2,10 @@
 
 from typing import Final
 
-from t9ksched.engine.arrays import Mask
+from t9ksched.engine.arrays import Mask, distinct
 from t9ksched.engine.policy import Preemption
 from t9ksched.engine.victims.eligibility import SECOND
-from t9ksched.engine.victims.victim_table import VictimTable, distinct
+from t9ksched.engine.victims.victim_table import VictimTable
 
 _MOST_LIMITS: Final = 4
 """Of more grace periods of candidates than this, not every one is a limit of a search."""

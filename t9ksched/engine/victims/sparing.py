@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from t9ksched.engine.arrays import Indices, Int64s, Mask
+from t9ksched.engine.arrays import Indices, Int64s, Mask, distinct
 from t9ksched.engine.victims.contest import Contest
 from t9ksched.engine.victims.field import Cleared, Field
-from t9ksched.engine.victims.victim_table import VictimTable, distinct
+from t9ksched.engine.victims.victim_table import VictimTable
 from t9ksched.engine.work import Meter, Work
 
 

@@ -11,11 +11,10 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from t9ksched.engine.arrays import Indices, Int64s, Mask
+from t9ksched.engine.arrays import Indices, Int64s, Mask, distinct
 from t9ksched.engine.victims.card_costs import CardCosts
 from t9ksched.engine.victims.contest import Contest
 from t9ksched.engine.victims.field import Field, Wanted
-from t9ksched.engine.victims.victim_table import distinct
 from t9ksched.engine.work import Meter, Work
 
 _SHARE_OF_A_ROUND: Final = 6

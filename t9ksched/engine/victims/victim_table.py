@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from t9ksched.engine.arrays import Indices, Int64s, Mask
+from t9ksched.engine.arrays import Indices, Int64s, Mask, distinct
 from t9ksched.engine.card_worths import CardWorths
 from t9ksched.engine.nodes import LARGEST, Static
 from t9ksched.engine.sorting import sorted_in_slices
@@ -343,15 +343,6 @@ def dense_ranks(values: Int64s) -> Int64s:
     there = np.zeros(most - least + 1, np.int64)
     there[values - least] = 1
     found: Int64s = (np.cumsum(there) - 1)[values - least]
-    return found
-
-
-def distinct(values: Indices) -> Indices:
-    """Each value once, in order. The function of numpy imports modules when it is first called, for 50 ms and more."""
-    ordered = np.sort(values)
-    first = np.ones(len(ordered), np.bool_)
-    first[1:] = ordered[1:] != ordered[:-1]
-    found: Indices = ordered[first]
     return found
 
 
