@@ -1,7 +1,7 @@
 """An event loop that handles several answers at once while many are awaited. The answers to sixty-four bindings in
 flight arrive one by one, and so do the watch events about them. Waking up for each costs more than handling it, and
 takes a shared processor from the server that is to send the next. So while it is `paced` the loop waits a moment before
-it polls, and then finds several. Work that is ready never waits, and between two pieces of it the loop polls no sooner.
+it polls, and then finds several. Work that is ready never waits.
 """
 
 import asyncio
@@ -19,34 +19,25 @@ LONGEST_SECONDS: Final = 0.01
 
 
 class _PacedSelector(selectors.DefaultSelector):
-    """Polls at most once in `pace` seconds where work is ready, and waits at most so long before it polls otherwise."""
+    """Polls at most once in `pace` seconds, unless asked not to wait."""
 
     def __init__(self) -> None:
         super().__init__()
         self.pace = 0.0
         self._looked = 0.0
-        """When it polled last."""
-        self._waited = 0.0
-        """When it did so last because no work was ready."""
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         """See selectors.BaseSelector."""
-        if not self.pace:
+        if not self.pace or (timeout is not None and timeout <= 0):
             return super().select(timeout)
-        now = time.monotonic()
-        if timeout is not None and timeout <= 0:
-            if now < self._looked + self.pace:
-                return []  # what comes meanwhile is found after the work that is ready
-            self._looked = now
-            return super().select(timeout)
-        pause = self._waited + self.pace - now
+        pause = self._looked + self.pace - time.monotonic()
         if timeout is not None:
             pause = min(pause, timeout)
         if pause > 0:
             time.sleep(pause)
             timeout = None if timeout is None else timeout - pause
         found = super().select(timeout)
-        self._looked = self._waited = time.monotonic()
+        self._looked = time.monotonic()
         return found
 
 

@@ -1,7 +1,6 @@
 """The loop that gathers what comes: it pauses only while it is told to, and never before work that is ready."""
 
 import asyncio
-import selectors
 from collections.abc import Coroutine
 from typing import Any
 
@@ -68,27 +67,6 @@ def test_work_that_is_ready_never_waits(pauses: Pauses) -> None:
 
     batching.run(main())
     assert pauses.taken == []
-
-
-def test_it_does_not_look_between_two_pieces_of_work(pauses: Pauses, monkeypatch: pytest.MonkeyPatch) -> None:
-    looks: list[float] = []
-    select = selectors.DefaultSelector.select
-
-    def counted(selector: selectors.DefaultSelector, timeout: float | None = None) -> Any:
-        looks.append(pauses.now)
-        return select(selector, timeout)
-
-    async def main() -> None:
-        pace(0.016)
-        await asyncio.sleep(0)
-        looks.clear()
-        for _ in range(100):
-            pauses.now += 0.0001
-            await asyncio.sleep(0)
-
-    monkeypatch.setattr(selectors.DefaultSelector, "select", counted)
-    batching.run(main())
-    assert 4 <= len(looks) <= 6, "one each 2 ms, and one at the end"
 
 
 def test_what_came_meanwhile_is_found_in_one_look() -> None:
