@@ -182,7 +182,9 @@ class Informers:
         for kind in (row.resource for row in registry.OWNERS):
             follow_many(kind, decoder(JobObject), owner_upsert(state, kind), lambda job: state.remove_owner(job.uid))
         for kind in _BETWEEN:
-            follow_many(kind, decoder(JobObject), partial(_link, state, kind), lambda obj: state.owners.remove(obj.uid))
+            follow_many(
+                kind, decoder(JobObject), partial(_link, state, kind), lambda obj: state.owners.remove_link(obj.uid)
+            )
         state.owners.ask_rights_of(self._refused)
         follow(PODGROUPS, decoder(PodGroupObject), state.upsert_group, state.remove_group)
         state.named_groups.ask_followed(self._followed)
