@@ -111,9 +111,9 @@ async def test_explanations(world: World) -> None:
         "verdict": "Waiting",
         "reasons": [{"code": "Behind"}],
     }
-    assert (await world.user("GET", f"{WORKLOADS}/default/mj/walk/explanation")).status == 404
-    told = await world.user("GET", f"{WORKLOADS}/default/mpijob/walk/explanation")
-    assert told.body["reasons"] == [{"code": "Behind"}]
+    for kind in ("mpijob", "mj"):
+        told = await world.user("GET", f"{WORKLOADS}/default/{kind}/walk/explanation")
+        assert told.body["reasons"] == [{"code": "Behind"}]
     await world.user("POST", WORKLOADS, pod("foreign", ours=False))
     foreign = await world.user("GET", f"{WORKLOADS}/default/pod/foreign/explanation")
     assert (foreign.body["verdict"], "default-scheduler" in foreign.body["reasons"][0]["message"]) == ("Waiting", True)

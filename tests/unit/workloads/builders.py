@@ -1,7 +1,6 @@
 """Workloads with defaults, so that a case names only what it is about; and a cluster that carries out actions."""
 
 import copy
-import itertools
 import json
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -216,11 +215,15 @@ class World:
         self.events: list[Any] = []
         self.created: list[str] = []
         self.addons: dict[str, Any] = {}
-        self._uids = itertools.count(1)
+        self._made = 0
         self.activity: Any = None
         """What the workload answered when it was asked whether anybody uses it."""
         self.named: list[dict[str, Any]] = []
         """Objects that it may name and does not own."""
+
+    def _next(self) -> int:
+        self._made += 1
+        return self._made
 
     def children(self) -> Any:
         from t9ksched.workloads.actions import Children
@@ -324,7 +327,7 @@ class World:
         if thing["kind"] == "Secret":
             (holder,) = fresh["metadata"]["ownerReferences"]
             holder["uid"] = self.objects[holder["kind"], holder["name"]]["metadata"]["uid"]
-        fresh["metadata"]["uid"] = f"made-{next(self._uids)}"
+        fresh["metadata"]["uid"] = f"made-{self._next()}"
         fresh["metadata"]["creationTimestamp"] = self.now.isoformat()
         self.objects[key] = fresh
         if thing["kind"] == "Pod":
@@ -345,7 +348,7 @@ class World:
             for nth in range(spec["replicas"]):
                 if ("Pod", f"{name}-{nth}") not in self.objects:
                     fresh = copy.deepcopy(spec["template"])
-                    head = {"name": f"{name}-{nth}", "uid": f"pod-{next(self._uids)}", "namespace": "lab"}
+                    head = {"name": f"{name}-{nth}", "uid": f"pod-{self._next()}", "namespace": "lab"}
                     pod = {"kind": "Pod", "spec": fresh["spec"], "metadata": {**fresh["metadata"], **head}}
                     self.objects["Pod", f"{name}-{nth}"] = {**pod, "maker": uid, "made_from": spec["template"]}
             ready = {"type": "Available", "status": "True", "reason": "MinimumReplicasAvailable"}
@@ -367,8 +370,8 @@ class World:
             if spec["runStrategy"] == "Halted" or ended or pod.get("maker") != uid:
                 self.objects.pop(("Pod", name), None)
             if spec["runStrategy"] != "Halted" and ("Pod", name) not in self.objects:
-                spec["template"]["spec"]["domain"].setdefault("firmware", {"uuid": f"id-{next(self._uids)}"})
-                self.objects["Pod", name] = {**launcher(machine, name, f"pod-{next(self._uids)}"), "maker": uid}
+                spec["template"]["spec"]["domain"].setdefault("firmware", {"uuid": f"id-{self._next()}"})
+                self.objects["Pod", name] = {**launcher(machine, name, f"pod-{self._next()}"), "maker": uid}
             runs = ("Pod", name) in self.objects
             machine["status"] = {"created": runs, "ready": runs, "printableStatus": "Running" if runs else "Stopped"}
         if not any(key[0] == "VirtualMachine" for key in self.objects):
@@ -396,7 +399,7 @@ class World:
         for name, (uid, template) in wanted.items():
             if ("Pod", name) not in self.objects:
                 fresh = copy.deepcopy(template)
-                head = {"name": name, "uid": f"pod-{next(self._uids)}", "namespace": "lab"}
+                head = {"name": name, "uid": f"pod-{self._next()}", "namespace": "lab"}
                 fresh["metadata"]["labels"]["serving.knative.dev/revision"] = name.rpartition("-")[0]
                 pod = {"kind": "Pod", "spec": fresh["spec"], "metadata": {**fresh["metadata"], **head}}
                 self.objects["Pod", name] = {**pod, "maker": uid, "made_from": copy.deepcopy(template)}

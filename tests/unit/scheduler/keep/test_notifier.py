@@ -151,9 +151,9 @@ async def test_one_that_fails_is_tried_again_and_disabled_in_the_end(
             await asyncio.sleep(0.03)
             assert counts.told["failed"] == count, "it pauses"
             clock.pass_hours(1.1)
-        found = await store.notifications.get(made.id)
-        assert found is not None
-        assert found.disabled_at is not None
+        async with asyncio.timeout(60):
+            while (found := await store.notifications.get(made.id)) is None or found.disabled_at is None:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
         assert found.last_error == "it answered 500"
         receiver.answers["/s3cret"] = 204
         await store.notifications.test(found, now(), "ann")
