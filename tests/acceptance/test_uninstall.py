@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
+from t9ksched.cli.manifests.chart import installed_names
 from t9ksched.kube.port import Object
 from t9ksched.kube.resources import NAMESPACES, PODS
 from t9ksched.kube.setup.crds import ensure, read
@@ -30,6 +31,11 @@ POD = {
     "containers": [{"name": "main", "image": "i", "resources": {"requests": AMOUNTS, "limits": AMOUNTS}}],
 }
 LABELS = {"scheduler.tensorstack.dev/queue": "a100", "app": "x"}
+THEIRS: list[tuple[str, str, Json]] = [
+    ("/api/v1/namespaces/t9k-system/secrets", "t9ksched-mine", {}),
+    ("/apis/rbac.authorization.k8s.io/v1/clusterroles", "t9ksched-teamtools", {"rules": []}),
+]
+"""Objects of other people with names like ours: path, name and content."""
 TEMPLATE = {"metadata": {"labels": LABELS}, "spec": POD}
 
 
@@ -70,6 +76,8 @@ def test_nothing_is_lost_and_nothing_is_left(tmp_path: Path, cluster: Cluster) -
             if one["kind"].startswith("ClusterRole"):
                 path = f"/apis/rbac.authorization.k8s.io/v1/{one['kind'].lower()}s"
                 assert up.kube("POST", path, one)[0] in (201, 409)
+        for one in THEIRS:
+            assert up.kube("POST", one[0], {"metadata": {"name": one[1]}} | one[2])[0] == 201, one
         until(lambda: len(up.pods()) >= 8, "all pods")
         until(
             lambda: "batch" in up.must("jobs") and "QuotaExceeded" in up.must("explain", "pod/single"), "their reasons"
@@ -128,9 +136,13 @@ def test_nothing_is_lost_and_nothing_is_left(tmp_path: Path, cluster: Cluster) -
     definitions = up.kube("GET", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions")[1]["items"]
     assert not [one["metadata"]["name"] for one in definitions if "tensorstack.dev" in one["metadata"]["name"]]
     roles = up.kube("GET", "/apis/rbac.authorization.k8s.io/v1/clusterroles")[1]["items"]
-    assert not [one["metadata"]["name"] for one in roles if one["metadata"]["name"].startswith("t9k")]
+    named = installed_names()
+    assert not [name for one in roles if ("ClusterRole", name := one["metadata"]["name"]) in named]
+    for path, name, _ in THEIRS:
+        assert up.kube("GET", f"{path}/{name}")[0] == 200, name
     again = run(*uninstall, "--dry-run", "-o", "json").json["steps"]
-    assert [(one["step"], one["name"]) for one in again] == [("leave", "foreign")]
+    assert [one["name"] for one in again if one["step"] != "keep"] == ["foreign"]
+    assert {name for _, name, _ in THEIRS} <= {one["name"] for one in again if one["step"] == "keep"}
 
 
 HOLD = "example.com/mine"
@@ -160,7 +172,7 @@ async def broken_off(client: Client, save: Path) -> None:
         return await create(resource, obj, namespace, dry_run=dry_run)
 
     create, client.create = client.create, killed  # type: ignore[method-assign, assignment]
-    those = steps(await look(client, ()), kinds=False, now=datetime.now(UTC))
+    those = steps(await look(client, (), ()), kinds=False, now=datetime.now(UTC))
     with pytest.raises(asyncio.CancelledError):
         await carry_out(client, those, SaveFile(save, await cluster_uid(client)), 5)
     client.create = create  # type: ignore[method-assign]
@@ -195,7 +207,7 @@ async def test_a_run_that_was_broken_off_is_continued_and_loses_nothing(tmp_path
         assert again.items() <= made.items(), "nothing is made twice"
         assert not (await client.get(NAMESPACES, "t9k-system"))["metadata"].get("annotations")
         ended = await asyncio.to_thread(run, *uninstall, str(save), "--dry-run")
-        assert "Nothing of t9ksched is there" in ended.out
+        assert "Nothing is left to uninstall" in ended.out
         save.write_text("kind: Pod\n")
         foreign = await asyncio.to_thread(run, *uninstall, str(save))
         assert (foreign.code, "was not written by t9ksched uninstall" in foreign.err) == (2, True)

@@ -26,6 +26,7 @@ _STYLES = {
     "release": "red",
     "delete": "red",
     "leave": "bold yellow",
+    "keep": "green",
 }
 
 
@@ -65,7 +66,7 @@ def uninstall(
 ) -> None:
     """Take t9ksched off a cluster: jobs are told, pods go on, and what waits goes to the default scheduler.
 
-    The database stays. Started again after a failure, it does what is left.
+    The database and Secrets stay. Started again after a failure, it does what is left.
     """
     from t9ksched.cli.foreign import failures
 
@@ -100,7 +101,7 @@ def uninstall(
         console().print("t9ksched is uninstalled.")
         if left:
             console().print(f"Pods that wait until somebody changes what makes them: {left}")
-        console().print("The database, ConfigMaps and the namespace t9k-system are as they were.")
+        console().print("The database, Secrets, ConfigMaps and the namespace t9k-system are as they were.")
 
 
 async def _looked(kubeconfig: Path | None, kinds: bool, save: Path) -> "list[Step]":
@@ -114,6 +115,7 @@ async def _planned(client: "Client", kinds: bool, save: Path) -> "tuple[list[Ste
     """The steps, first of what an earlier run left, and the file that has what is made again."""
     from datetime import UTC, datetime
 
+    from t9ksched.cli.manifests.chart import installed_names
     from t9ksched.kube.setup.crds import read
     from t9ksched.kube.setup.removal import steps
     from t9ksched.kube.setup.removing import claimed, cluster_uid, left_over, look
@@ -127,8 +129,8 @@ async def _planned(client: "Client", kinds: bool, save: Path) -> "tuple[list[Ste
         why = error if isinstance(error, NotSaved) else f"cannot be read: {error}"
         raise Failure(f"{save} {why}.", remedy="Name another file with --save.", code=BAD_USAGE) from None
     left = await left_over(client, saved)
-    found = steps(await look(client, read(folder("crds"))), kinds=kinds, now=datetime.now(UTC))
-    return [*left, *found], saved
+    found = await look(client, read(folder("crds")), installed_names())
+    return [*left, *steps(found, kinds=kinds, now=datetime.now(UTC))], saved
 
 
 def _same_file(earlier: str, save: Path) -> None:
@@ -179,8 +181,8 @@ def _shown(steps: "Sequence[Step]") -> None:
     ]
     if rows:
         print_table(console(), table(("STEP", "KIND", "NAMESPACE", "NAME", "WHAT"), rows))
-    else:
-        console().print("Nothing of t9ksched is there.")
+    if all(step.verb == "keep" for step in steps):
+        console().print("Nothing is left to uninstall.")
 
 
 def _as_json(steps: "Sequence[Step]", failed: list[str]) -> dict[str, Any]:

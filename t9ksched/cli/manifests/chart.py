@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, get_args
 
 import msgspec
 import yaml
@@ -10,7 +10,14 @@ import yaml
 from t9ksched import packaged
 from t9ksched.cli.manifests.functions import FUNCTIONS
 from t9ksched.cli.manifests.gotemplate import TemplateError, Templates
-from t9ksched.cli.manifests.values import Values
+from t9ksched.cli.manifests.values import (
+    Egress,
+    NetworkPolicy,
+    PriorityClass,
+    Project,
+    Rights,
+    Values,
+)
 from t9ksched.model.names import SYSTEM_NAMESPACE
 
 ORDER: Final = (
@@ -69,6 +76,22 @@ def objects(parts: list[Part]) -> Iterator[dict[str, Any]]:
     """What parts say, one object after the other."""
     for part in parts:
         yield from filter(None, yaml.load_all(part.text, Loader=_Loader))
+
+
+def installed_names() -> frozenset[tuple[str, str]]:
+    """Kind and name of every object that is applied for some values, but custom kinds and what leads to REST.
+
+    Ingress, HTTPRoute and monitoring are left out, as is a PriorityClass that the values name otherwise.
+    """
+    default = Values()
+    values = Values(
+        api=msgspec.structs.replace(default.api, exec=True),
+        priority_class=PriorityClass(create=True),
+        network_policy=NetworkPolicy(egress=Egress(enabled=True)),
+        rights=Rights(foreign=list(get_args(Project))),
+    )
+    parts = [part for part in render(values) if part.name != "crds"]
+    return frozenset((each["kind"], each["metadata"]["name"]) for each in objects(parts))
 
 
 def images(parts: list[Part]) -> list[str]:

@@ -3,10 +3,11 @@
 `steps` is a pure function of objects as lists show them. A pod cannot change its scheduler, so one that waits is made
 again with another; what controllers of the cluster make is changed where they make it, unless a change would restart
 what runs. What runs is never touched: objects above it are deleted with `Orphan`, so that their dependents stay.
+Of an installation is what the manifests name, or what has their label; other objects with names like ours are kept.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, Literal
@@ -34,6 +35,7 @@ from t9ksched.kube.resources import (
     SERVICES,
     STATEFULSETS,
 )
+from t9ksched.kube.setup.rbac import LEADING
 from t9ksched.model.api_resource import Resource
 from t9ksched.model.names import (
     BATCH_GROUP,
@@ -47,7 +49,7 @@ from t9ksched.model.names import (
     SYSTEM_NAMESPACE,
 )
 
-Verb = Literal["tell", "hand back", "change", "release", "delete", "leave"]
+Verb = Literal["tell", "hand back", "change", "release", "delete", "leave", "keep"]
 OTHER_SCHEDULER: Final = "default-scheduler"
 REASON: Final = "SchedulerRemoved"
 OUR_GROUPS: Final = frozenset({SCHEDULER_GROUP, BATCH_GROUP, PLATFORM_GROUP})
@@ -69,7 +71,7 @@ INSTALLED: Final = (
     CLUSTERROLEBINDINGS,
     CLUSTERROLES,
 )
-"""Kinds of which an installation has objects, in the order in which they go: rights last."""
+"""Kinds that are looked through for objects of an installation, in the order in which those go: rights last."""
 _PART_OF: Final = ("app.kubernetes.io/part-of", "t9ksched")
 _OUR_NAMES: Final = ("t9ksched", "t9k-scheduler")
 _FINISHED: Final = ("Succeeded", "Failed")
@@ -106,15 +108,29 @@ class Found:
     """Our definitions that are there."""
     kept: Mapping[Resource, Sequence[Object]]
     """Objects of our kinds."""
+    named: Collection[tuple[str, str]]
+    """Kind and name of everything that manifests of an installation can have."""
 
 
-def ours(obj: Object) -> bool:
-    """Whether an object belongs to an installation, by its label or, as of single files, by its name."""
+def ours(resource: Resource, obj: Object, named: Collection[tuple[str, str]]) -> bool:
+    """Whether an object belongs to an installation: by its label, by its name, or as a lease of a leader.
+
+    A Secret never does: people and other programs make them, and what is in one cannot be made again.
+    """
     metadata = obj["metadata"]
-    if (metadata.get("labels") or {}).get(_PART_OF[0]) == _PART_OF[1]:
-        return True
-    name = metadata["name"]
-    return any(name == one or name.startswith(f"{one}-") for one in _OUR_NAMES)
+    if resource is SECRETS:
+        return False
+    if resource is LEASES:
+        return metadata["name"] in LEADING
+    labelled = (metadata.get("labels") or {}).get(_PART_OF[0]) == _PART_OF[1]
+    return labelled or (resource.kind, metadata["name"]) in named
+
+
+def _alike(metadata: Object) -> bool:
+    """Whether an object that nothing owns has a name like ours, so that somebody may take it for ours."""
+    if metadata.get("ownerReferences"):
+        return False
+    return any(metadata["name"] == one or metadata["name"].startswith(f"{one}-") for one in _OUR_NAMES)
 
 
 def steps(found: Found, *, kinds: bool, now: datetime) -> list[Step]:
@@ -123,10 +139,10 @@ def steps(found: Found, *, kinds: bool, now: datetime) -> list[Step]:
         *_handed_back(found, kinds=kinds),
         *_nodes(found.nodes),
         *(_kinds(found) if kinds else ()),
-        *_installation(found.installed),
+        *_installation(found.installed, found.named),
     ]
     # What is gone already concerns nobody.
-    told = _told(found, now) if any(step.verb != "leave" for step in done) else ()
+    told = _told(found, now) if any(step.verb not in ("leave", "keep") for step in done) else ()
     return [*told, *done]
 
 
@@ -307,11 +323,15 @@ def _kinds(found: Found) -> Iterator[Step]:
         yield Step("delete", CRDS, "", definition["metadata"]["name"], "the kind goes")
 
 
-def _installation(installed: Mapping[Resource, Sequence[Object]]) -> Iterator[Step]:
+def _installation(installed: Mapping[Resource, Sequence[Object]], named: Collection[tuple[str, str]]) -> Iterator[Step]:
     for resource in INSTALLED:
         for obj in installed.get(resource, ()):
-            if ours(obj):
-                metadata = obj["metadata"]
-                namespace = metadata.get("namespace") or ""
-                if not resource.namespaced or namespace == SYSTEM_NAMESPACE:
-                    yield Step("delete", resource, namespace, metadata["name"], "part of the installation")
+            metadata = obj["metadata"]
+            namespace = metadata.get("namespace") or ""
+            if resource.namespaced and namespace != SYSTEM_NAMESPACE:
+                continue
+            if ours(resource, obj, named):
+                yield Step("delete", resource, namespace, metadata["name"], "part of the installation")
+            elif _alike(metadata):
+                why = "not deleted: Secrets stay" if resource is SECRETS else "not deleted: not of this installation"
+                yield Step("keep", resource, namespace, metadata["name"], why)

@@ -2,7 +2,7 @@
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Final
@@ -26,8 +26,10 @@ class StillLeading(RuntimeError):
     """A scheduler or controller works on, so that what is handed back would be taken again."""
 
 
-async def look(client: Client, definitions: Sequence[Object]) -> Found:
-    """The cluster as an uninstallation needs to know it. `definitions` are those of this release.
+async def look(client: Client, definitions: Sequence[Object], named: Collection[tuple[str, str]]) -> Found:
+    """The cluster as an uninstallation needs to know it.
+
+    `definitions` are those of this release, `named` has kind and name of what its manifests have.
 
     Raises:
         ApiError: something cannot be read.
@@ -46,6 +48,7 @@ async def look(client: Client, definitions: Sequence[Object]) -> Found:
         nodes=await _listed(client, NODES),
         definitions=there,
         kept=kept,
+        named=named,
     )
 
 
@@ -170,7 +173,7 @@ async def _carried_out(
     failed: list[str] = []
     slow: list[Step] = []
     for step in steps:
-        if step.verb == "leave":
+        if step.verb in ("leave", "keep"):
             continue
         try:
             if not await _do(client, step, save, bodies):

@@ -6,13 +6,28 @@ from typing import Any
 
 import yaml
 
-from t9ksched.kube.resources import CRDS, DEPLOYMENTS, JOBS, REPLICASETS, STATEFULSETS
-from t9ksched.kube.setup.removal import INSTALLED, Found, Step, ours, steps
+from t9ksched.cli.manifests.chart import installed_names, objects, render
+from t9ksched.cli.manifests.values import Egress, NetworkPolicy, Values
+from t9ksched.kube.resources import (
+    CLUSTERROLES,
+    CRDS,
+    DEPLOYMENTS,
+    JOBS,
+    LEASES,
+    REPLICASETS,
+    SECRETS,
+    SERVICES,
+    STATEFULSETS,
+)
+from t9ksched.kube.setup.removal import INSTALLED, Found, Step, steps
 from t9ksched.model.api_resource import Resource
 
 Json = dict[str, Any]
 NOW = datetime(2031, 1, 2, tzinfo=UTC)
 DEPLOY = Path(__file__).parents[4] / "deploy"
+BY_KIND = {one.kind: one for one in INSTALLED}
+NETWORK_POLICIES, PRIORITY_CLASSES = BY_KIND["NetworkPolicy"], BY_KIND["PriorityClass"]
+EGRESS = Values(network_policy=NetworkPolicy(egress=Egress(enabled=True)))
 QUEUES = Resource("scheduler.tensorstack.dev", "v1beta1", "queues", "Queue")
 
 
@@ -31,7 +46,7 @@ def pod(name: str, owner: tuple[str, str, str] | None = None, node: str = "", sc
 
 
 def planned(*pods: Json, kinds: bool = False, **found: Any) -> list[Step]:
-    given: Json = {"owners": {}, "installed": {}, "nodes": (), "definitions": (), "kept": {}} | found
+    given: Json = {"owners": {}, "installed": {}, "nodes": (), "definitions": (), "kept": {}, "named": ()} | found
     return steps(Found(pods=pods, **given), kinds=kinds, now=NOW)
 
 
@@ -120,13 +135,80 @@ def test_annotations_of_nodes_go() -> None:
     assert step.body == {"metadata": {"annotations": {"scheduler.tensorstack.dev/cordoned-cards": None}}}
 
 
-def test_everything_that_the_base_installs_is_found() -> None:
+PART_OF = {"app.kubernetes.io/part-of": "t9ksched"}
+OF_DATABASE = ("postgresql.cnpg.io/v1", "Cluster", "t9ksched-db")
+
+
+def system(name: str, owner: tuple[str, str, str] | None = None, **labels: str) -> Json:
+    return obj(name, owner, metadata={"namespace": "t9k-system", "labels": labels})
+
+
+def installed(**found: Any) -> list[tuple[str, str, str]]:
+    return short(planned(named=installed_names(), **found))
+
+
+def test_only_what_the_installation_made_is_deleted() -> None:
+    """Roles, priorities, Secrets, policies and leases of others stay, whatever their names begin with."""
+    there = {
+        SERVICES: [system("t9ksched-api"), system("t9ksched-mine"), system("t9ksched-db-rw", OF_DATABASE)],
+        NETWORK_POLICIES: [system("t9ksched-egress"), system("t9ksched-db")],
+        SECRETS: [system("t9ksched"), system("t9ksched-mine", **PART_OF), system("other", **PART_OF)],
+        LEASES: [system("t9k-scheduler"), system("t9ksched-controller"), system("t9ksched-other")],
+        PRIORITY_CLASSES: [obj("t9ksched"), obj("t9ksched-important")],
+        CLUSTERROLES: [
+            obj("t9ksched-api-exec"),
+            obj("t9k-scheduler-kuberay"),
+            obj("t9ksched-teamtools"),
+            obj("t9k-own-pods"),
+            obj("renamed", metadata={"labels": PART_OF}),
+        ],
+    }
+    assert installed(installed=there) == [
+        ("delete", "Service", "t9ksched-api"),
+        ("keep", "Service", "t9ksched-mine"),
+        ("delete", "NetworkPolicy", "t9ksched-egress"),
+        ("keep", "NetworkPolicy", "t9ksched-db"),
+        ("keep", "Secret", "t9ksched"),
+        ("keep", "Secret", "t9ksched-mine"),
+        ("delete", "Lease", "t9k-scheduler"),
+        ("delete", "Lease", "t9ksched-controller"),
+        ("keep", "Lease", "t9ksched-other"),
+        ("delete", "PriorityClass", "t9ksched"),
+        ("keep", "PriorityClass", "t9ksched-important"),
+        ("delete", "ClusterRole", "t9ksched-api-exec"),
+        ("delete", "ClusterRole", "t9k-scheduler-kuberay"),
+        ("keep", "ClusterRole", "t9ksched-teamtools"),
+        ("delete", "ClusterRole", "renamed"),
+    ]
+    assert installed(installed={SERVICES: [obj("t9ksched-api")]}) == [], "in a namespace of others"
+
+
+def test_nobody_is_told_when_there_is_only_what_stays() -> None:
+    assert installed(installed={SECRETS: [system("t9ksched")]}) == [("keep", "Secret", "t9ksched")]
+    running = planned(pod("r", node="n"), installed={SECRETS: [system("t9ksched")]})
+    assert short(running) == [("keep", "Secret", "t9ksched")]
+
+
+def test_everything_that_can_be_installed_is_found() -> None:
     """But the namespace, in which other things may be."""
-    kinds = {one.kind for one in INSTALLED} | {"Namespace", "Kustomization"}
-    for file in (DEPLOY / "base").glob("*.yaml"):
-        for one in yaml.safe_load_all(file.read_text()):
-            assert one["kind"] in kinds, file
-            assert one["kind"] in ("Namespace", "Kustomization") or ours(one), (file, one["metadata"]["name"])
-    for file in (DEPLOY / "foreign").glob("*.yaml"):
-        assert all(ours(one) for one in yaml.safe_load_all(file.read_text())), file
-    assert not ours(obj("t9k-own-pods"))
+    kinds, named = {one.kind for one in INSTALLED}, installed_names()
+    for folder in ("base", "foreign", "overlays/exec"):
+        for file in (DEPLOY / folder).glob("*.yaml"):
+            for one in yaml.safe_load_all(file.read_text()):
+                if one["kind"] not in ("Namespace", "Kustomization"):
+                    assert one["kind"] in kinds, file
+                    assert (one["kind"], one["metadata"]["name"]) in named, file
+
+
+def test_the_job_of_the_way_back_reaches_the_database() -> None:
+    """Its label is one that the policies of the chart and of the example's database let through."""
+    page = (DEPLOY.parent / "docs/operations/upgrade.md").read_text()
+    job = next(one for text in page.split("```yaml\n")[1:] for one in yaml.safe_load_all(text.split("```")[0]))
+    label = job["spec"]["template"]["metadata"]["labels"]["app"]
+    policies = {
+        one["metadata"]["name"]: one["spec"] for one in objects(render(EGRESS)) if one["kind"] == "NetworkPolicy"
+    }
+    assert label in policies["t9ksched-egress"]["podSelector"]["matchExpressions"][0]["values"]
+    text = (DEPLOY / "postgresql/cloudnative-pg.yaml").read_text()
+    database = next(one for one in yaml.safe_load_all(text) if one["kind"] == "NetworkPolicy")
+    assert label in database["spec"]["ingress"][0]["from"][0]["podSelector"]["matchExpressions"][0]["values"]
