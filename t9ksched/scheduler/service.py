@@ -174,7 +174,7 @@ class SchedulerService:
         if not observe:
             timeouts = Timeouts(self._start_timeout, self._most_grace, options.gang_recovery_timeout)
             timekeeper = TimeKeeper(client, self.state, stopper, self._recorder, events, store.runs, clock, timeouts)
-            idle = IdleKeeper(client, self.state, stopper, events, self.sql_writer.event, clock, self.clocks)
+            idle = IdleKeeper(client, self.state, stopper, events, self.sql_writer.event, store, clock, self.clocks)
             sweeps += [
                 Sweep("gangs", 5, integrity.sweep),
                 Sweep("durations", 1, MaxDurationKeeper(self.state, stopper, events, self._recorder, clock).sweep),

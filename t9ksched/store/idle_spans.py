@@ -50,8 +50,18 @@ def _suspended(connection: Connection, event: Event) -> None:
         had = (usage_span.c.uid == event.uid) & (usage_span.c.bound_at <= event.at)
         just = usage_span.c.ended_at >= event.at - _JUST_ENDED
         pods = connection.execute(select(usage_span).where(had & just)).mappings().all()
-    if lines := [_line(pod, min(max(since, pod["bound_at"]), event.at), event.at) for pod in pods]:
+    again = _bound_after(connection, event)
+    if lines := [_line(pod, min(max(since, pod["bound_at"]), event.at), event.at) | again for pod in pods]:
         connection.execute(insert(usage_idle), lines)
+
+
+def _bound_after(connection: Connection, event: Event) -> dict[str, datetime]:
+    """When it had cards again, if that is on record already: a suspension before a crash is written after it."""
+    found: list[datetime] = []
+    for spans in (usage_open, usage_span):
+        later = (spans.c.uid == event.uid) & (spans.c.bound_at > event.at)
+        found += connection.execute(select(spans.c.bound_at).where(later).order_by(spans.c.bound_at).limit(1)).scalars()
+    return {"free_until": min(found)} if found else {}
 
 
 def _line(pod: RowMapping, since: datetime, at: datetime) -> dict[str, Any]:

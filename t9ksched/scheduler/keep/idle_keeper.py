@@ -2,7 +2,7 @@
 
 Whether one is used its controller finds out (condition `Idle`, `status.activity`). Its users are told before, by an
 event and a notification; the annotation `keep-until` puts it off. Nothing is done on what is old or not known, and the
-object is read once more before it is suspended.
+object is read once more before it is suspended, which is on record before it is done.
 """
 
 from collections.abc import Callable
@@ -21,13 +21,16 @@ from t9ksched.model.idle_policy import CONFIG_MAP, KEY, Policy, Warned, due, kep
 from t9ksched.model.podrules import namespace_labels
 from t9ksched.model.wall_clock import moment_at
 from t9ksched.scheduler.act.stopping import Stopper
+from t9ksched.scheduler.keep.suspensions import IDLE_SINCE, Suspensions
 from t9ksched.scheduler.report.clockwatch import ClockWatch
 from t9ksched.scheduler.report.event_writer import EventWriter, reference
 from t9ksched.scheduler.state.job_record import IdleSince, JobRecord
 from t9ksched.scheduler.state.state import ClusterState
 from t9ksched.store import history
 from t9ksched.store.history import Event
+from t9ksched.store.store import Store
 from t9ksched.workloads.activity import idle_since, reported_use
+from t9ksched.workloads.foreignstatus import is_suspended
 from t9ksched.workloads.registry import KINDS
 
 log = structlog.get_logger(__name__)
@@ -48,6 +51,7 @@ class IdleKeeper:
         stopper: Stopper,
         events: EventWriter,
         write: Callable[[Event], None],
+        store: Store,
         clock: Callable[[], int],
         clocks: ClockWatch | None = None,
     ) -> None:
@@ -56,6 +60,9 @@ class IdleKeeper:
         self._stopper = stopper
         self._events = events
         self._write = write
+        self._begun = Suspensions(store.meta, store.history)
+        self._told: set[str] = set()
+        """Workloads whose suspension was told, and is perhaps not in history yet."""
         self._clock = clock
         if clocks is not None:
             clocks.on_jump.append(self._clock_set)
@@ -68,6 +75,7 @@ class IdleKeeper:
 
     async def sweep(self) -> None:
         """Read the policy if it is time, and look at all workloads once in the shortest of the intervals."""
+        await self._settle()
         now = self._clock()
         if _is_over(self._read_at, _POLL_NS, now):
             self._read_at = now
@@ -113,6 +121,8 @@ class IdleKeeper:
 
     async def _look(self, job: JobRecord, idle: IdleSince, now: datetime) -> None:
         rule = self.policy[job.kind]
+        if job.uid in self._begun:
+            return  # whether it is suspended is not known yet
         if not rule.holds_in(namespace_labels(job.namespace, self._state.namespaces.labels)):
             return
         warned = self._warned.get(job.uid)
@@ -153,44 +163,77 @@ class IdleKeeper:
             f" before; the annotation {names.KEEP_UNTIL_ANNOTATION} puts that off"
         )
         self._events.event(_about(job), names.EVENT_SUSPENSION_NEAR, message, warning=True)
-        self._note(job, history.SUSPENSION_NEAR, {"message": message})
+        self._write(self._event(job, history.SUSPENSION_NEAR, {"message": message}))
 
     async def _suspend(self, job: JobRecord, since: datetime, now: datetime) -> None:
         """Suspend it, if it is still what was seen."""
         resource = KINDS[job.kind].resource
         message = f"nobody used it since {_text(since)}: it is suspended; resume it to use it again"
+        event = self._event(job, history.SUSPENDED_IDLE, {"message": message, IDLE_SINCE: since.isoformat()})
+        if not await self._begun.begin(event):
+            return
         try:
             item = await self._client.get(resource, job.name, job.namespace)
             if (
                 item["metadata"].get("uid") != job.uid
+                or is_suspended(item["spec"])
                 or idle_since(item) != since
                 or self._in_use(job, item, since, now)
             ):
+                self._begun.drop(job.uid)
                 return
             await self._stopper.stop(resource, item, names.EVENT_SUSPENDED_IDLE, message)
         except NotFound:
+            self._begun.drop(job.uid)
             return
-        except ApiError as error:
+        except ApiError as error:  # the next sweep finds out whether it was done
             log.warning("idle workload not suspended, trying again", job=job.name, error=str(error))
             return
-        self._warned.pop(job.uid, None)
-        self._events.event(_about(job), names.EVENT_SUSPENDED_IDLE, message, warning=True)
-        self._note(job, history.SUSPENDED_IDLE, {"message": message, "idleSince": since.isoformat()})
-        log.info("idle workload suspended", kind=job.kind, namespace=job.namespace, name=job.name)
+        self._suspended(event)
 
-    def _note(self, job: JobRecord, event: str, detail: dict[str, Any]) -> None:
-        self._write(
-            Event(
-                event=event,
-                at=moment_at(self._clock()),
-                kind=job.kind,
-                namespace=job.namespace,
-                name=job.name,
-                uid=job.uid,
-                queue=job.queue,
-                actor="scheduler",
-                detail=detail,
-            )
+    async def _settle(self) -> None:
+        """Tell what was done and not told, as before a crash, and forget what was not done or is on record."""
+        untold = await self._begun.untold()
+        self._told.intersection_update(str(event.uid) for event in untold)
+        for event in untold:
+            uid = str(event.uid)
+            if uid in self._told:
+                continue
+            try:
+                item = await self._client.get(KINDS[str(event.kind)].resource, str(event.name), str(event.namespace))
+            except NotFound:
+                self._begun.drop(uid)
+                continue
+            except ApiError as error:
+                log.info("whether an idle workload was suspended cannot be read now", job=event.name, error=str(error))
+                continue
+            if item["metadata"].get("uid") == uid and is_suspended(item["spec"]):
+                self._suspended(event)
+            else:
+                self._begun.drop(uid)
+        await self._begun.write()
+
+    def _suspended(self, event: Event) -> None:
+        """It is suspended: tell its users."""
+        kind, namespace, name, uid = (str(each) for each in (event.kind, event.namespace, event.name, event.uid))
+        self._told.add(uid)
+        self._warned.pop(uid, None)
+        about = reference(KINDS[kind].resource.api_version, kind, namespace, name, uid)
+        self._events.event(about, names.EVENT_SUSPENDED_IDLE, event.detail["message"], warning=True)
+        self._write(event)
+        log.info("idle workload suspended", kind=kind, namespace=namespace, name=name)
+
+    def _event(self, job: JobRecord, event: str, detail: dict[str, Any]) -> Event:
+        return Event(
+            event=event,
+            at=moment_at(self._clock()),
+            kind=job.kind,
+            namespace=job.namespace,
+            name=job.name,
+            uid=job.uid,
+            queue=job.queue,
+            actor="scheduler",
+            detail=detail,
         )
 
 

@@ -15,6 +15,9 @@ from t9ksched.kube.resources import CONFIGMAPS, EVENTS, NAMESPACES, PODS, of
 from t9ksched.kube.setup.rbac import CONTROLLER
 from t9ksched.model.idle_policy import CONFIG_MAP, KEY
 from t9ksched.model.names import KEEP_UNTIL_ANNOTATION, SYSTEM_NAMESPACE
+from t9ksched.model.notification import SUSPENDED, Address
+from t9ksched.scheduler.keep.idle_keeper import IdleKeeper
+from t9ksched.store.notifications import new_target
 from t9ksched.store.store import Store
 from t9ksched.workloads.answers import Activity, Question
 from tests.integration.scheduler.conftest import Start
@@ -139,10 +142,14 @@ async def count(store: Store, event: str) -> int:
 
 @pytest.mark.cluster
 async def test_from_the_last_use_to_the_cards_that_came_free_and_back(
-    world: World, start: Start, store: Store, queue: str, policy: None
+    world: World, start: Start, store: Store, queue: str, policy: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Everything together: controllers that ask, a scheduler, another that takes over between warning and end."""
+    """Everything together: controllers that ask, a scheduler, another that takes over between warning and end and dies
+    between the suspension and its record, and a third one that tells of it once.
+    """
     time, hour = Time(), timedelta(hours=1)
+    address = Address("webhook", "http://127.0.0.1:9/", "http://127.0.0.1:9/…")
+    await store.notifications.add(new_target(address, "eve", {SUSPENDED}, queue=queue), 10, by="eve")
     jupyter = Jupyter(time)
     await world.play(1, 2)
     account = await world.account(CONTROLLER)
@@ -162,9 +169,13 @@ async def test_from_the_last_use_to_the_cards_that_came_free_and_back(
         async with start(clock=time):
             assert await until(lambda: _is(store, "suspension-near", 2)), "the next leader tells once more"
             assert await suspended(world) == set()
-            time.now += hour
-            assert await until(lambda: _suspended(world, {"book"}))
-            assert await until(lambda: _gone(world, pod))
+            with monkeypatch.context() as patched:
+                patched.setattr(IdleKeeper, "_suspended", lambda *_: None)
+                time.now += hour
+                assert await until(lambda: _suspended(world, {"book"}))
+                assert await until(lambda: _gone(world, pod))
+        assert await count(store, "suspended-idle") == 0
+        async with start(clock=time):
             assert await until(lambda: _is(store, "suspended-idle", 1))
             time.now += 2 * hour
             jupyter.busy = "1 of its kernels works"
@@ -175,6 +186,8 @@ async def test_from_the_last_use_to_the_cards_that_came_free_and_back(
             until_now = time.now + hour
             (found,) = (await store.usage.report(["job"], since=None, until=until_now, now=until_now)).values()
             assert [round(each / 3_600_000_000) for each in (found.idle, found.free)] == [24, 2]
+            assert await count(store, "suspended-idle") == 1
+            assert await store.notifications.waiting() == 1
     finally:
         running.cancel()
         with suppress(asyncio.CancelledError):

@@ -37,6 +37,7 @@ Case = tuple[list[Event], tuple[float, float] | None, tuple[float, float]]
 CASES: dict[str, Case] = {
     "suspended, and free since": (FIRST, None, (12, 20)),
     "taken again": ([*FIRST, bound(13)], None, (12, 6)),
+    "told after a crash, when it was taken again": ([*FIRST[:2], *FIRST[3:], bound(13), FIRST[2]], None, (12, 6)),
     "deleted": ([*FIRST, said("deleted", 12)], None, (12, 4)),
     "suspended twice": ([*FIRST, bound(13), suspended(18, 15), said("released", 18, pod="p")], None, (15, 8)),
     "idle from before it had its cards": ([bound(0), suspended(3, -9), said("released", 3, pod="p")], None, (3, 17)),

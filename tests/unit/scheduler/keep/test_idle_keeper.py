@@ -1,4 +1,6 @@
-"""The resource keeper beside a cluster in memory: what is read at the last moment, clocks that are set, keep-until."""
+"""The resource keeper beside a cluster in memory: what is read at the last moment, clocks that are set, keep-until,
+crashes.
+"""
 
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
@@ -16,6 +18,8 @@ from t9ksched.scheduler.keep.idle_keeper import IdleKeeper
 from t9ksched.scheduler.observe.job_objects import job_record
 from t9ksched.scheduler.report.clockwatch import ClockWatch
 from t9ksched.scheduler.state.objects import JobObject
+from t9ksched.store.errors import StoreError
+from t9ksched.store.history import Event
 from t9ksched.workloads.registry import KINDS
 from tests.unit.workloads.builders import notebook
 
@@ -23,6 +27,26 @@ Object = dict[str, Any]
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 DAY, HOUR, MINUTE = timedelta(days=1), timedelta(hours=1), timedelta(minutes=1)
 POLICY = "policy: {notebook: {scanInterval: 10, idleTimeout: 86400}}"
+
+
+class Kept:
+    """A database that may be away. Events that are `lost` were told shortly before a crash."""
+
+    def __init__(self) -> None:
+        self.values: dict[str, Any] = {}
+        self.events: list[Event] = []
+        self.away = self.lost = False
+
+    async def get(self, key: str) -> Any:
+        return msgspec.json.decode(self.values.get(key, "null"))
+
+    async def set(self, key: str, value: Any) -> None:
+        if self.away:
+            raise StoreError("away")
+        self.values[key] = msgspec.json.encode(value)
+
+    async def list(self, *, event: str, uid: str, **_: Any) -> list[Event]:
+        return [each for each in self.events if (each.event, each.uid) == (event, uid)]
 
 
 class Lab:
@@ -36,16 +60,32 @@ class Lab:
         self.client.list = AsyncMock(side_effect=self._policy)
         self.client.get = AsyncMock(side_effect=lambda *_: self._object({**self.notes, **self.fresh}))
         self.told: list[str] = []
+        self.kept = Kept()
         self.clocks = ClockWatch(lambda: nanoseconds(self.now), lambda: self.steady)
+        self.keeper = self.start()
+
+    def start(self) -> IdleKeeper:
+        """The keeper of a scheduler that starts."""
         self.keeper = IdleKeeper(
             self.client,
             self.state,  # type: ignore[arg-type]
             self.stopper,
             self.events,
-            lambda event: self.told.append(event.event),
+            self._tell,
+            SimpleNamespace(meta=self.kept, history=self.kept),  # type: ignore[arg-type]
             lambda: nanoseconds(self.now),
             self.clocks,
         )
+        return self.keeper
+
+    def _tell(self, event: Event) -> None:
+        if not self.kept.lost:
+            self.told.append(event.event)
+            self.kept.events.append(event)
+
+    def begun(self) -> list[str]:
+        """Suspensions that are written and not settled."""
+        return list(msgspec.json.decode(self.kept.values["suspensions-begun"]))
 
     async def _policy(self, *_: Any, **__: Any) -> Any:
         item = {"metadata": {"name": "x", "resourceVersion": str(self.version)}, "data": {KEY: self.text}}
@@ -160,3 +200,72 @@ async def test_a_bad_policy_leaves_the_last_good_one(lab: Lab) -> None:
     assert await lab.look(MINUTE) == []
     assert lab.events.event.call_args.args[1] == "Refused"
     assert await lab.look(HOUR) == GONE
+
+
+async def suspended_and_lost(lab: Lab) -> None:
+    """It is suspended, and the scheduler dies before anything of that is written."""
+    await lab.look()
+    lab.kept.lost = True
+    assert await lab.look(HOUR) == []
+    lab.suspended = True
+    lab.stopper.stop.assert_awaited_once()
+    lab.kept.lost = False
+    lab.start()
+
+
+async def test_what_was_suspended_before_a_crash_is_told_once(lab: Lab) -> None:
+    await suspended_and_lost(lab)
+    at = lab.now
+    lab.client.get.side_effect = ApiError(500, "x", "away")
+    assert await lab.look(MINUTE) == []
+    lab.client.get.side_effect = lambda *_: lab._object(lab.notes)
+    assert await lab.look(MINUTE) == GONE
+    assert [(each.at, each.detail["idleSince"]) for each in lab.kept.events[1:]] == [(at, lab.since.isoformat())]
+    assert await lab.look(MINUTE) == []
+    assert lab.begun() == []
+    lab.start()
+    assert await lab.look(MINUTE) == []
+
+
+async def test_what_was_told_before_a_crash_is_not_told_again(lab: Lab) -> None:
+    await lab.look()
+    assert await lab.look(HOUR) == GONE
+    assert len(lab.begun()) == 1, "it stays until it is seen in history"
+    lab.suspended = True
+    lab.start()
+    assert await lab.look(MINUTE) == []
+    assert lab.begun() == []
+
+
+async def test_what_was_only_begun_before_a_crash_is_not_told(lab: Lab) -> None:
+    await suspended_and_lost(lab)
+    lab.suspended = False
+    assert await lab.look(MINUTE) == NEAR, "its users are told before, as after any start"
+    assert lab.begun() == []
+
+
+async def test_one_that_its_users_suspend_at_the_last_moment_is_theirs(lab: Lab) -> None:
+    await lab.look()
+    lab.client.get.side_effect = lambda *_: lab._object({}) | {"spec": notebook(suspend=True)["spec"]}
+    assert await lab.look(HOUR) == []
+    assert await lab.look(MINUTE) == []
+    lab.stopper.stop.assert_not_awaited()
+    assert lab.kept.events[1:] == []
+
+
+async def test_a_suspension_of_which_no_answer_came_is_told(lab: Lab) -> None:
+    await lab.look()
+    lab.stopper.stop.side_effect = ApiError(0, "Timeout", "no answer")
+    assert await lab.look(HOUR) == []
+    lab.suspended = True
+    assert await lab.look(MINUTE) == GONE
+    assert await lab.look(MINUTE) == []
+
+
+async def test_nothing_is_suspended_that_is_not_on_record(lab: Lab) -> None:
+    await lab.look()
+    lab.kept.away = True
+    assert await lab.look(HOUR) == []
+    lab.stopper.stop.assert_not_awaited()
+    lab.kept.away = False
+    assert await lab.look(MINUTE) == GONE
