@@ -1,4 +1,5 @@
-"""Carrying out what has been decided about one workload: status, updates, deletions, creations, events, in this order.
+"""Carrying out what has been decided about one workload: status, trials of updates, updates, deletions, creations,
+events, in this order.
 
 Every write has a precondition: status and updates the version they were computed from, a deletion the UID, a creation
 the name. A name that is taken by the workload's own object counts as created; if the object has another owner, an event
@@ -7,7 +8,7 @@ tells the user. Secrets are created and never read: `workloads.keypair` says how
 
 import asyncio
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from t9ksched.controller.sshkeys import SecretMaker
 from t9ksched.kube import resources
@@ -18,6 +19,8 @@ from t9ksched.workloads import taken
 from t9ksched.workloads.actions import Actions, metadata, name_of, owned_by, uid_of
 from t9ksched.workloads.upkeep import follow
 
+_NO_DRY_RUNS: Final = "does not support dry run"
+"""What the API server answers to a dry run that would meet a webhook with side effects."""
 _AT_ONCE = 16
 """Creations and deletions of one workload in flight."""
 
@@ -34,7 +37,13 @@ class NameTaken(Exception):
 
 
 class NotMade(Exception):
-    """The API server cannot make an object that the workload needs: it refuses what the workload's spec says of it."""
+    """The API server refuses an object that the workload needs, or a change of it, for what the workload's spec says;
+    `reason` is that of the event and of the condition.
+    """
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.reason: Final = reason
 
 
 class Executor:
@@ -71,6 +80,8 @@ class Executor:
         """
         if actions.status is not None:
             await self._write_status(obj, actions.status)
+        for each in actions.tried:
+            await self._replace(obj, each, dry_run=True)
         for each in actions.update:
             await self._update(obj, each)
         await self._each(actions.delete, self._delete)
@@ -102,14 +113,20 @@ class Executor:
         self._wrote(obj, written)
 
     async def _update(self, owner: Object, thing: Object) -> None:
+        self._updated(thing, await self._replace(owner, thing))
+
+    async def _replace(self, owner: Object, thing: Object, *, dry_run: bool = False) -> Object:
         what = f"{thing['kind']} {name_of(thing)}"
         try:
-            self._updated(thing, await self._client.replace(resources.of(thing), thing))
+            return await self._client.replace(resources.of(thing), thing, dry_run=dry_run)
         except (Conflict, NotFound) as error:
             raise Stale(f"{what} is not what was seen") from error
-        except (Forbidden, Unprocessable) as error:
-            self._record(owner, "FailedUpdate", f"{what}: {error.message}", type="Warning")
-            raise
+        except (BadRequest, Forbidden, Unprocessable) as error:
+            if dry_run and _NO_DRY_RUNS in error.message:
+                return thing  # what the webhook says shows in the change itself
+            message = f"{what}: {error.message}"
+            self._record(owner, taken.FAILED_UPDATE, message, type="Warning")
+            raise NotMade(taken.FAILED_UPDATE, message) from error
 
     async def _each(self, objects: Any, act: Callable[[Object], Any]) -> None:
         """Act on all, some at a time; the first failure is raised once the others have ended."""
@@ -144,7 +161,7 @@ class Executor:
             self._record(owner, taken.FAILED_CREATE, message, type="Warning")
             if isinstance(error, Forbidden):
                 raise
-            raise NotMade(message) from error
+            raise NotMade(taken.FAILED_CREATE, message) from error
         self._made(made)
         return made
 

@@ -248,7 +248,7 @@ class Controllers:
         except NotMade as error:
             outcome = meters.NOT_MADE
             self.queue.add_failed(key)
-            await self._tell(key, taken.FAILED_CREATE, str(error))
+            await self._tell(key, error.reason, str(error))
         except ApiError as error:
             outcome = meters.REFUSED
             pause = self.queue.add_failed(key)

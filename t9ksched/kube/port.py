@@ -101,8 +101,8 @@ class ClusterPort(Protocol):
         """Create; the namespace is `namespace`, else the object's own. Raises AlreadyExists."""
         ...
 
-    async def replace(self, res: Resource, obj: Object) -> Object:
-        """PUT; a resourceVersion in the object is a precondition (Conflict)."""
+    async def replace(self, res: Resource, obj: Object, *, dry_run: bool = False) -> Object:
+        """PUT; a resourceVersion in the object is a precondition (Conflict). A dry run changes nothing."""
         ...
 
     async def replace_status(self, res: Resource, obj: Object) -> Object: ...

@@ -88,6 +88,8 @@ class Actions:
         again_in: seconds after which to reconcile again even without a change.
         update: objects to replace, whole, with the version that they were computed from. Done before deletions, so that
             a gang loses no member it still counts on, and before creations, so that pods find what they mount.
+        tried: objects whose replacement is tried as a dry run before any update: what runs is not stopped for a change
+            that the API server refuses.
     """
 
     status: Object | None = None
@@ -96,6 +98,7 @@ class Actions:
     events: tuple[Event, ...] = ()
     again_in: float | None = None
     update: tuple[Object, ...] = ()
+    tried: tuple[Object, ...] = ()
 
     def __bool__(self) -> bool:
         return self.status is not None or bool(self.update or self.delete or self.create)

@@ -205,13 +205,13 @@ def concluded(
         conditions: its conditions.
         children: what it owns.
         work: what is to be done to its companions.
-        message: what is said when it is made.
+        message: what is said when it is made, if anything.
         kept: what stays of the status so far, all of it unless given.
         words: what is said when it is paused, resumed and ready.
     """
     events = []
     was, now = old.get("phase"), status["phase"]
-    if not old:
+    if not old and message:
         events.append(Event("Created", message))
     if now == "Paused" and was != now:
         events.append(Event("Suspended", words[0]))

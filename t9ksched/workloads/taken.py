@@ -1,8 +1,8 @@
 """What a workload's status says while an object that it needs cannot be made: its name belongs to another object, or
-the API server refuses it.
+the API server refuses it, or a change of it.
 
-The condition `Initialized` is False. With the reason `NameTaken` it names the other object, with `FailedCreate` it has
-the server's words. The first reconciliation that finds nothing left to create removes it.
+The condition `Initialized` is False. With the reason `NameTaken` it names the other object, with `FailedCreate` and
+`FailedUpdate` it has the server's words. The first reconciliation that finds nothing left to make removes it.
 """
 
 from collections.abc import Mapping
@@ -18,12 +18,15 @@ from t9ksched.workloads.faulty import INVALID
 
 FAILED_CREATE: Final = "FailedCreate"
 """Reason of the event and of the condition of an object that the API server refuses."""
+FAILED_UPDATE: Final = "FailedUpdate"
+"""The same where the object is there, and a change of it is refused."""
+_OURS: Final = (str(Code.NAME_TAKEN), FAILED_CREATE, FAILED_UPDATE)
 _MOST_SHOWN = 63
 """The most characters shown of a name that another user wrote."""
 
 
 def told(obj: Mapping[str, Any], reason: str, message: str, now: datetime) -> Object | None:
-    """The workload's status with the condition, `reason` being `NameTaken` or `FAILED_CREATE`.
+    """The workload's status with the condition, `reason` being `NameTaken`, `FAILED_CREATE` or `FAILED_UPDATE`.
 
     None if it says so already, or says what is wrong with the spec.
     """
@@ -38,7 +41,7 @@ def told(obj: Mapping[str, Any], reason: str, message: str, now: datetime) -> Ob
 
 def forgotten(obj: Mapping[str, Any], actions: Actions) -> Actions:
     """The same actions, and the condition taken back when nothing is left to make."""
-    if actions.create:
+    if actions.create or actions.update:
         return actions
     status = obj.get("status") or {} if actions.status is None else actions.status
     left = [each for each in status.get("conditions") or () if not _is_ours(each)]
@@ -53,6 +56,11 @@ def message_of(status: Mapping[str, Any], reason: str = str(Code.NAME_TAKEN)) ->
         if (each.get("type"), each.get("reason")) == (INITIALIZED, reason):
             return str(each.get("message") or "")
     return ""
+
+
+def refusal_of(status: Mapping[str, Any]) -> str:
+    """The words with which the API server refuses what the workload needs; empty if it refuses nothing."""
+    return message_of(status, FAILED_CREATE) or message_of(status, FAILED_UPDATE)
 
 
 def sentence(there: Mapping[str, Any], kind: str) -> str:
@@ -84,4 +92,4 @@ def _short(text: object) -> str:
 
 
 def _is_ours(condition: Mapping[str, Any]) -> bool:
-    return condition.get("type") == INITIALIZED and condition.get("reason") in (str(Code.NAME_TAKEN), FAILED_CREATE)
+    return condition.get("type") == INITIALIZED and condition.get("reason") in _OURS

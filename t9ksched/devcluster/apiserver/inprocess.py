@@ -79,20 +79,20 @@ class InProcessPort:
             where = namespace or (obj.get("metadata") or {}).get("namespace")
             return self._copy(kind, self._api.create(kind, where, obj, WriteOptions(dry_run)))
 
-    async def replace(self, res: Resource, obj: Object) -> Object:
+    async def replace(self, res: Resource, obj: Object, *, dry_run: bool = False) -> Object:
         """Put an object in place of the stored one."""
-        return self._replace(res, obj, "")
+        return self._replace(res, obj, "", dry_run=dry_run)
 
     async def replace_status(self, res: Resource, obj: Object) -> Object:
         """Put an object's status in place of the stored one."""
         return self._replace(res, obj, "status")
 
-    def _replace(self, res: Resource, obj: Object, subresource: str) -> Object:
+    def _replace(self, res: Resource, obj: Object, subresource: str, *, dry_run: bool = False) -> Object:
         with _translated():
             kind = self._kind(res)
             meta = obj.get("metadata") or {}
             entry, _ = self._api.replace(
-                kind, meta.get("namespace"), meta.get("name", ""), obj, WriteOptions(), subresource
+                kind, meta.get("namespace"), meta.get("name", ""), obj, WriteOptions(dry_run), subresource
             )
             return self._copy(kind, entry)
 

@@ -255,9 +255,9 @@ class FaultyPort:
         """See `ClusterPort`."""
         return await self._meet("create", res.plural, lambda: self._port.create(res, obj, namespace, dry_run=dry_run))
 
-    async def replace(self, res: Resource, obj: Object) -> Object:
+    async def replace(self, res: Resource, obj: Object, *, dry_run: bool = False) -> Object:
         """See `ClusterPort`."""
-        return await self._meet("update", res.plural, lambda: self._port.replace(res, obj))
+        return await self._meet("update", res.plural, lambda: self._port.replace(res, obj, dry_run=dry_run))
 
     async def replace_status(self, res: Resource, obj: Object) -> Object:
         """See `ClusterPort`."""

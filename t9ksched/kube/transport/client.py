@@ -155,9 +155,10 @@ class Client:
         query = {"dryRun": "All"} if dry_run else None
         return _object(await self.request("POST", res.path(namespace), query=query, body=_encode(obj)))
 
-    async def replace(self, res: Resource, obj: Object) -> Object:
+    async def replace(self, res: Resource, obj: Object, *, dry_run: bool = False) -> Object:
         path = res.path(_namespace(obj), obj["metadata"]["name"])
-        return _object(await self.request("PUT", path, body=_encode(obj)))
+        query = {"dryRun": "All"} if dry_run else None
+        return _object(await self.request("PUT", path, query=query, body=_encode(obj)))
 
     async def replace_status(self, res: Resource, obj: Object) -> Object:
         path = res.path(_namespace(obj), obj["metadata"]["name"], "status")

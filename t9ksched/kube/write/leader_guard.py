@@ -98,10 +98,10 @@ class LeaderGuard:
         self._check()
         return await self._port.create(res, obj, namespace, dry_run=dry_run)
 
-    async def replace(self, res: Resource, obj: Object) -> Object:
+    async def replace(self, res: Resource, obj: Object, *, dry_run: bool = False) -> Object:
         """See `ClusterPort`."""
         self._check()
-        return await self._port.replace(res, obj)
+        return await self._port.replace(res, obj, dry_run=dry_run)
 
     async def replace_status(self, res: Resource, obj: Object) -> Object:
         """See `ClusterPort`."""

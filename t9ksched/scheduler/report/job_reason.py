@@ -21,12 +21,17 @@ def taken(view: ObservedJob) -> Reason | None:
     """
     if view.record is not None and view.record.taken:
         return Reason(Code.NAME_TAKEN, view.record.taken, unblocks=("the object of that name is deleted",))
-    if view.record is not None and view.record.refused:
-        message = f"the API server refuses what it needs: {view.record.refused}"
+    if view.record is not None and (message := refused(view)):
         return Reason(Code.INVALID_POD, message, unblocks=("its spec is corrected",))
     if view.record is not None and view.record.lacking:
         return Reason(Code.INVALID_POD, view.record.lacking)
     return None
+
+
+def refused(view: ObservedJob) -> str:
+    """What the API server says of what the job needs, as a sentence; empty where it refuses nothing."""
+    words = view.record.refused if view.record is not None else ""
+    return f"the API server refuses what it needs: {words}" if words else ""
 
 
 def shown_reason(
@@ -44,6 +49,8 @@ def shown_reason(
         reason = unjudged(view.gangs)
     if now in ("Pending", "Starting") and reason is None and (why := hindered(view.pods)) is not None:
         return why
+    if reason is None and now not in FINISHED and (message := refused(view)):
+        return JobReason(str(Code.INVALID_POD), message)  # of an edit: what runs goes on as it was
     return JobReason(str(reason.code), reason.message) if reason is not None else None
 
 

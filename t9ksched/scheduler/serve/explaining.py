@@ -11,7 +11,7 @@ from t9ksched.model.names import ARRAY_ANNOTATION, START_AFTER_ANNOTATION, TIME_
 from t9ksched.model.reasons import Code, Reason
 from t9ksched.scheduler.report.ended import failure
 from t9ksched.scheduler.report.job_phase import goes_on, phase, why_ended
-from t9ksched.scheduler.report.job_reason import POD_FAILED, taken, unjudged, why_failed
+from t9ksched.scheduler.report.job_reason import POD_FAILED, refused, taken, unjudged, why_failed
 from t9ksched.scheduler.report.job_shape import Json, job_shape
 from t9ksched.scheduler.report.observed_job import ObservedJob, is_past
 from t9ksched.scheduler.report.reason_shape import reason_shapes
@@ -163,7 +163,8 @@ def _warnings(view: ObservedJob, state: ClusterState) -> list[Json]:
         found.append(("spec", elsewhere.message))
     if view.record is not None and view.record.fault:
         found.append(("spec", f"its spec is not followed until it is corrected: {view.record.fault}"))
-    if phase(view, state) not in (*FINISHED, TERMINATING):
+    if (now := phase(view, state)) not in (*FINISHED, TERMINATING):
+        found.append(("spec", refused(view) if now != "Pending" else ""))
         # A single pod that failed has been replaced, or is the whole job.
         found.append(("", failure(pod for gang in view.gangs if not gang.virtual for pod in gang.members.values())))
     return [{"path": path, "message": text, "nearest": None} for path, text in dict.fromkeys(found) if text]

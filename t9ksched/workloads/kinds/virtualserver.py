@@ -13,9 +13,9 @@ from datetime import datetime
 from typing import Any, Final
 
 from t9ksched.workloads import served
-from t9ksched.workloads.actions import Actions, Children, Expansion, Object
+from t9ksched.workloads.actions import Actions, Children, Event, Expansion, Object
 from t9ksched.workloads.addons import KUBEVIRT, MISSING, VIRTUAL_MACHINE
-from t9ksched.workloads.conditions import Conditions
+from t9ksched.workloads.conditions import INITIALIZED, Conditions
 from t9ksched.workloads.controller import Controller
 from t9ksched.workloads.fields import Field
 from t9ksched.workloads.jobspec import check_pod_names
@@ -24,7 +24,7 @@ from t9ksched.workloads.parts import MADE_FROM_ANNOTATION, RUN_STRATEGY_ANNOTATI
 from t9ksched.workloads.podspec import generated_template
 from t9ksched.workloads.server import hash_of, service
 from t9ksched.workloads.shape import Template
-from t9ksched.workloads.upkeep import strays
+from t9ksched.workloads.upkeep import follow, strays
 
 PREFIX: Final = "managed-virtualserver-"
 KIND: Final = VIRTUAL_MACHINE.kind
@@ -84,15 +84,17 @@ def reconcile(obj: Mapping[str, Any], owner: Owner, children: Children, now: dat
     spec = read_spec(Field(obj))
     old: Mapping[str, Any] = obj.get("status") or {}
     conditions = Conditions(old, now)
+    lacked = conditions.reason(INITIALIZED) == MISSING
     lack = KUBEVIRT.tell(children.addons, conditions)
     found = served.find(children, f"{PREFIX}{owner.name}", KIND)
     wanted = expand(spec, owner)
     around = Expansion() if lack else replace(wanted, makers=(_next(wanted.makers[0], found, children),))
     work = served.kept(around, children)
+    tried = None if found is None or lack else _tried(wanted.makers[0], found, children)
     machine: Mapping[str, Any] = (found or {}).get("status") or {}
     shown = str(machine.get("printableStatus") or "")
     ready, reason, message = (False, MISSING, lack) if lack else _ready(machine, there=found is not None)
-    stopped = spec.suspended or (shown == "Stopped" and not machine.get("created"))
+    stopped = spec.suspended or (shown == "Stopped" and not machine.get("created") and not _starts(wanted, found))
     if spec.suspended:
         ready, reason, message = False, "Suspended", "it is suspended"
     conditions.set("Suspended", spec.suspended, "SuspendedByUser" if spec.suspended else "-")
@@ -108,8 +110,13 @@ def reconcile(obj: Mapping[str, Any], owner: Owner, children: Children, now: dat
         strategy = str(found["spec"].get("runStrategy") or "")
         status |= {"vm": {"name": f"{PREFIX}{owner.name}"}, "printableStatus": shown, "runStrategy": strategy}
     kept = {key: value for key, value in old.items() if key not in ("vm", "printableStatus", "runStrategy")}
-    said = lack or f"VirtualMachine {PREFIX}{owner.name} is made"
-    return served.concluded(old, status, conditions, children, work, said, kept, _WORDS)
+    actions = served.concluded(old, status, conditions, children, work, "", kept, _WORDS)
+    told = []
+    if any(each["kind"] == KIND for each in work.create):
+        told.append(Event("Created", f"VirtualMachine {PREFIX}{owner.name} is made"))
+    if lack and not lacked:
+        told.append(Event(MISSING, lack, "Warning"))
+    return replace(actions, events=(*told, *actions.events), tried=() if tried is None else (tried,))
 
 
 def _next(wanted: Object, found: Object | None, children: Children) -> Object:
@@ -118,11 +125,40 @@ def _next(wanted: Object, found: Object | None, children: Children) -> Object:
     """
     if found is None:
         return wanted
-    notes, before = wanted["metadata"]["annotations"], found["metadata"].get("annotations") or {}
-    runs = children.pods or (found.get("status") or {}).get("created")
-    if runs and (before.get(MADE_FROM_ANNOTATION) != notes[MADE_FROM_ANNOTATION] or strays(found, wanted)):
+    before = found["metadata"].get("annotations") or {}
+    if _must_stop(wanted, found, children):
         kept = {MADE_FROM_ANNOTATION: before.get(MADE_FROM_ANNOTATION, "")}
         return served.stopped({**found, "metadata": {**found["metadata"], "annotations": {**before, **kept}}})
+    return _changed(wanted, found)
+
+
+def _must_stop(wanted: Object, found: Object, children: Children) -> bool:
+    """Whether the machine runs, and is to be made of another template."""
+    notes, before = wanted["metadata"]["annotations"], found["metadata"].get("annotations") or {}
+    runs = children.pods or (found.get("status") or {}).get("created")
+    other = before.get(MADE_FROM_ANNOTATION) != notes[MADE_FROM_ANNOTATION] or strays(found, wanted)
+    return bool(runs and other)
+
+
+def _tried(wanted: Object, found: Object, children: Children) -> Object | None:
+    """The VirtualMachine as it is to be once it has stopped for its change; None where it need not be stopped."""
+    is_halted = HALTED in (wanted["spec"]["runStrategy"], found["spec"].get("runStrategy"))
+    if is_halted or not _must_stop(wanted, found, children):
+        return None
+    return follow(found, _changed(wanted, found))
+
+
+def _starts(wanted: Expansion, found: Object | None) -> bool:
+    """Whether a machine that is stopped is about to start: always, or anew after we stopped it for a change."""
+    there: Object = found or {"metadata": {}, "spec": {}}
+    halted_by_us = (there["metadata"].get("annotations") or {}).get(RUN_STRATEGY_ANNOTATION) == HALTED
+    anew = halted_by_us and wanted.makers[0]["spec"]["runStrategy"] != HALTED
+    return bool(anew or there["spec"].get("runStrategy") == ALWAYS)
+
+
+def _changed(wanted: Object, found: Object) -> Object:
+    """The wanted VirtualMachine with what KubeVirt and users decided about the one that is there."""
+    notes, before = wanted["metadata"]["annotations"], found["metadata"].get("annotations") or {}
     wanted = copy.deepcopy(wanted)
     if before.get(RUN_STRATEGY_ANNOTATION) == notes[RUN_STRATEGY_ANNOTATION]:
         wanted["spec"]["runStrategy"] = found["spec"].get("runStrategy", notes[RUN_STRATEGY_ANNOTATION])

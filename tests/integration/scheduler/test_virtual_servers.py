@@ -9,7 +9,7 @@ import pytest
 
 from t9ksched.controller.service import Controllers
 from t9ksched.kube.errors import AlreadyExists, NotFound
-from t9ksched.kube.resources import CRDS, PODGROUPS, PODS, of
+from t9ksched.kube.resources import ADMISSIONPOLICIES, ADMISSIONPOLICYBINDINGS, CRDS, PODGROUPS, PODS, of
 from t9ksched.kube.setup.rbac import CONTROLLER
 from t9ksched.model import names
 from t9ksched.store.acceptances import Acceptance
@@ -121,6 +121,23 @@ async def edit(world: World, **spec: Any) -> None:
     await world.client.patch(SERVERS, "vm", world.namespace, {"spec": spec})
 
 
+async def refuse(world: World, text: str) -> None:
+    """A policy that stands for KubeVirt's webhook, and lets no machine of the namespace have that cloud-init."""
+    rule = {"apiGroups": ["kubevirt.io"], "apiVersions": ["*"], "operations": ["UPDATE"]}
+    has_it = f"has(v.cloudInitNoCloud) && v.cloudInitNoCloud.userData == '{text}'"
+    spec = f"!object.spec.template.spec.volumes.exists(v, {has_it})"
+    policy = {
+        "matchConstraints": {"resourceRules": [{**rule, "resources": ["virtualmachines"]}]},
+        "matchConditions": [{"name": "here", "expression": f"object.metadata.namespace == '{world.namespace}'"}],
+        "validations": [{"expression": spec, "message": "no such document"}],
+    }
+    name = f"{world.run}-no"
+    bound = {"policyName": name, "validationActions": ["Deny"]}
+    for res, body in ((ADMISSIONPOLICIES, policy), (ADMISSIONPOLICYBINDINGS, bound)):
+        head = {"apiVersion": res.api_version, "kind": res.kind, "metadata": {"name": name}}
+        await world.create_shared(res, {**head, "spec": body})
+
+
 async def test_a_machine_waits_for_kubevirt_and_runs_in_the_queue_of_its_server(
     world: World, start: Start, store: Store
 ) -> None:
@@ -152,6 +169,19 @@ async def test_a_machine_waits_for_kubevirt_and_runs_in_the_queue_of_its_server(
         assert (gang.name, gang.queue, gang.spec.priority, len(gang.members)) == ("vm", queue, 7, 1)
         assert service.state.permissions.submitter(gang) == "ann"
         (first,) = [pod.uid for pod in gang.members.values()]
+
+        # An edit that a policy refuses: it runs on, and the server's words are told until the edit is taken back.
+        await refuse(world, "#refused")
+        await edit(world, cloudInit="#refused")
+        shown = await world.until(SERVERS, "vm", says("Running", Initialized="FailedUpdate"))
+        told = {each["type"]: each["message"] for each in shown["status"]["conditions"]}
+        assert "no such document" in told["Initialized"]
+        await until(lambda: "no such document" in service.state.jobs[uid].refused)
+        machine = await world.client.get(VIRTUAL_MACHINE, NAME, world.namespace)
+        assert machine["spec"]["runStrategy"] == "Always"
+        assert [pod.uid for pod in gang.members.values()] == [first]
+        await edit(world, cloudInit=None)
+        await world.until(SERVERS, "vm", lambda each: "FailedUpdate" not in str(each["status"]))
 
         # Another queue, another image: it is stopped first, and started anew.
         await edit(world, scheduler={"t9kScheduler": {"queue": f"{world.run}-others"}}, cloudInit="#other")

@@ -53,8 +53,8 @@ class Script:
     async def get(self, res: Any, name: str, namespace: str | None = None) -> Object:
         return self._answer("get", name, {})
 
-    async def replace(self, res: Any, obj: Object) -> Object:
-        return self._answer("replace", obj["metadata"]["name"], obj)
+    async def replace(self, res: Any, obj: Object, *, dry_run: bool = False) -> Object:
+        return self._answer("try" if dry_run else "replace", obj["metadata"]["name"], obj)
 
     async def delete(self, res: Any, name: str, namespace: str | None = None, *, uid: str | None = None) -> Object:
         return self._answer("delete", name, {"uid": uid})
@@ -123,12 +123,24 @@ async def test_what_changed_meanwhile_is_not_overwritten(error: ApiError) -> Non
     assert [verb for verb, _ in script.asked] == ["replace"]
 
 
-@pytest.mark.parametrize("error", [Forbidden(403, message="rights"), Unprocessable(422, message="bad")])
-async def test_an_update_that_is_refused_is_told(error: ApiError) -> None:
-    script = Script(replace=[error])
-    with pytest.raises(type(error)):
-        await carry_out(script, Actions(update=(GROUP,)))
+REFUSALS = [BadRequest(400, message="bad"), Forbidden(403, message="bad"), Unprocessable(422, message="bad")]
+
+
+@pytest.mark.parametrize("error", REFUSALS)
+@pytest.mark.parametrize("verb", ["try", "replace"])
+async def test_an_update_that_is_refused_is_told_and_nothing_is_done_after_it(verb: str, error: ApiError) -> None:
+    script = Script(**{verb: [error]})
+    with pytest.raises(NotMade, match="PodGroup net: bad") as told:
+        await carry_out(script, Actions(delete=(MADE,), update=(GROUP,), tried=(GROUP,)))
+    assert told.value.reason == "FailedUpdate"
     assert script.notes == ["FailedUpdate"]  # type: ignore[attr-defined]
+    assert [each for each, _ in script.asked] == ["try", "replace"][: 1 + (verb == "replace")]
+
+
+async def test_a_webhook_that_knows_no_dry_runs_is_asked_by_the_update_itself() -> None:
+    script = Script(**{"try": [BadRequest(400, message='admission webhook "a.b" does not support dry run')]})
+    await carry_out(script, Actions(update=(GROUP,), tried=(GROUP,)))
+    assert [verb for verb, _ in script.asked] == ["try", "replace"]
 
 
 async def test_our_own_pod_is_as_good_as_created() -> None:

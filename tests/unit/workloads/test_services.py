@@ -405,6 +405,7 @@ def test_a_machine_that_runs_is_stopped_before_it_is_another() -> None:
     world.settle()
     assert [each["reason"] for each in world.status["conditions"] if each["type"] == "Initialized"] == ["NotInstalled"]
     assert not world.objects, "nothing is made without KubeVirt"
+    assert world.reasons() == ["NotInstalled"]
     world.addons = {"kubevirt": Usable.SERVED}
     world.settle()
     assert world.condition("DataImported") == "False"
@@ -416,11 +417,20 @@ def test_a_machine_that_runs_is_stopped_before_it_is_another() -> None:
         "True",
     )
     world.obj["spec"]["cloudInit"] = "#other"
+    (tried,) = world.plan().tried
+    assert (tried["spec"]["runStrategy"], "#other" in str(tried["spec"])) == ("Always", True)
     world.settle()
     assert (machine(world)["runStrategy"], "#other" in str(machine(world))) == ("Halted", False)
     world.virtualise()
+    after = world.plan()
+    assert (after.status["phase"], after.tried) == ("Pending", ()), "its user paused nothing"
     world.settle()
     assert (machine(world)["runStrategy"], "#other" in str(machine(world))) == ("Always", True)
+    world.virtualise()
+    world.settle()
+    assert world.reasons() == ["NotInstalled", "Created", "Start", "Changed", "Changed", "Start"]
+    world.obj["spec"] |= {"cloudInit": "#third", "suspend": True}
+    assert not world.plan().tried, "who suspends it is heard, whatever else changed"
 
 
 def test_a_machine_that_users_stop_stays_so() -> None:

@@ -43,8 +43,8 @@ def test_it_is_told_once_and_forgotten_when_nothing_is_left_to_make() -> None:
     obj = {"status": status}
     assert taken.told(obj, "NameTaken", "why", NOW) is None
     assert taken.told(obj, "NameTaken", "another", NOW) is not None
-    waiting = Actions(create=(THERE,))
-    assert taken.forgotten(obj, waiting) is waiting
+    for waiting in (Actions(create=(THERE,)), Actions(update=(THERE,))):
+        assert taken.forgotten(obj, waiting) is waiting
     assert taken.forgotten(obj, Actions()).status == {"phase": "Running", "conditions": []}
     assert taken.forgotten({}, Actions()) == Actions()
 

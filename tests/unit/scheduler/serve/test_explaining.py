@@ -163,6 +163,23 @@ async def test_a_fault_of_the_spec_is_told(state: ClusterState, placed: bool) ->
     ]
 
 
+@pytest.mark.parametrize("now", ["Running", "Pending", "Paused"])
+async def test_an_edit_that_the_server_refuses_is_told_also_of_what_runs(state: ClusterState, now: str) -> None:
+    refusal = {"type": "Initialized", "status": "False", "reason": "FailedUpdate", "message": "no such document"}
+    book = {
+        "metadata": {"name": "lab", "namespace": "ns", "uid": "lab"},
+        "spec": {"scheduler": {"t9kScheduler": {"queue": "q"}}},
+        "status": {"phase": now, "conditions": [refusal]},
+    }
+    state.upsert_job(job_record(msgspec.convert(book, JobObject), NOTEBOOKS))
+    view = await JobIndex(state).find("ns", "notebook", "lab")
+    assert view is not None
+    found, words = await explanation(view, state), "the API server refuses what it needs: no such document"
+    assert (found["job"]["phase"], found["job"]["reason"]["code"]) == (now, "InvalidPod")
+    assert found["job"]["reason"]["message"] == words
+    assert words in [each["message"] for each in found["reasons" if now == "Pending" else "warnings"]]
+
+
 @pytest.mark.parametrize(("phase", "verdict"), [("Running", "Placed"), ("Pending", "Waiting")])
 async def test_a_job_whose_pods_another_scheduler_places_says_so(state: ClusterState, phase: str, verdict: str) -> None:
     book = {"metadata": {"name": "lab", "namespace": "ns", "uid": "lab"}, "spec": {}, "status": {"phase": phase}}
