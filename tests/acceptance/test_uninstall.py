@@ -37,6 +37,7 @@ THEIRS: list[tuple[str, str, Json]] = [
 ]
 """Objects of other people with names like ours: path, name and content."""
 TEMPLATE = {"metadata": {"labels": LABELS}, "spec": POD}
+CRONJOBS = "/apis/batch/v1/namespaces/default/cronjobs"
 
 
 def waiting(maker: Json) -> Iterator[tuple[str, Json]]:
@@ -76,6 +77,9 @@ def test_nothing_is_lost_and_nothing_is_left(tmp_path: Path, cluster: Cluster) -
             if one["kind"].startswith("ClusterRole"):
                 path = f"/apis/rbac.authorization.k8s.io/v1/{one['kind'].lower()}s"
                 assert up.kube("POST", path, one)[0] in (201, 409)
+        cron = {"schedule": "0 3 * * *", "jobTemplate": {"spec": {"template": TEMPLATE}}}
+        made = {"metadata": {"name": "nightly"}, "spec": cron}
+        assert up.kube("POST", CRONJOBS, made)[0] == 201
         for one in THEIRS:
             assert up.kube("POST", one[0], {"metadata": {"name": one[1]}} | one[2])[0] == 201, one
         until(lambda: len(up.pods()) >= 8, "all pods")
@@ -135,6 +139,8 @@ def test_nothing_is_lost_and_nothing_is_left(tmp_path: Path, cluster: Cluster) -
     assert told == {"resnet", "single", "t", "batch", "web"}
     definitions = up.kube("GET", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions")[1]["items"]
     assert not [one["metadata"]["name"] for one in definitions if "tensorstack.dev" in one["metadata"]["name"]]
+    template = up.kube("GET", f"{CRONJOBS}/nightly")[1]["spec"]["jobTemplate"]["spec"]["template"]
+    assert template["spec"]["schedulerName"] == "default-scheduler"
     roles = up.kube("GET", "/apis/rbac.authorization.k8s.io/v1/clusterroles")[1]["items"]
     named = installed_names()
     assert not [name for one in roles if ("ClusterRole", name := one["metadata"]["name"]) in named]

@@ -97,7 +97,7 @@ def uninstall(
             remedy=f"Mend the cause and repeat it with the same --save: what {save} has and was not made is made then.",
         )
     if output is not Output.json:
-        left = sum(step.verb == "leave" for step in steps)
+        left = sum(step.verb == "leave" and step.resource.kind == "Pod" for step in steps)
         console().print("t9ksched is uninstalled.")
         if left:
             console().print(f"Pods that wait until somebody changes what makes them: {left}")

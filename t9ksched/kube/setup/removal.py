@@ -19,6 +19,8 @@ from t9ksched.kube.resources import (
     CLUSTERROLEBINDINGS,
     CLUSTERROLES,
     CRDS,
+    CRONJOBS,
+    DAEMONSETS,
     DEPLOYMENTS,
     EVENTS,
     JOBS,
@@ -55,6 +57,8 @@ REASON: Final = "SchedulerRemoved"
 OUR_GROUPS: Final = frozenset({SCHEDULER_GROUP, BATCH_GROUP, PLATFORM_GROUP})
 OWNING: Final = (DEPLOYMENTS, REPLICASETS, STATEFULSETS, JOBS)
 """Kinds of the cluster whose pods are handed back where they are made."""
+LATER: Final = (CRONJOBS, DAEMONSETS)
+"""Further kinds of the cluster that make pods, or what makes them, at times of their own."""
 INSTALLED: Final = (
     DEPLOYMENTS,
     SERVICES,
@@ -242,6 +246,45 @@ def _handed_back(found: Found, *, kinds: bool) -> Iterator[Step]:
             yield _left(pod, f"{about['kind']}/{about['name']}")
     for owner, pods in waiting.items():
         yield from _of_controller(*known[owner], pods, runs=owner in running)
+    for resource, obj in _of_later(found):
+        about = _controller(obj)
+        if about is None or about["uid"] not in known:
+            uid = obj["metadata"]["uid"]
+            yield from _later(resource, obj, waits=uid in waiting, runs=uid in running)
+
+
+def _of_later(found: Found) -> Iterator[tuple[Resource, Object]]:
+    """Objects of the cluster whose template names this scheduler."""
+    for resource in (*OWNING, *LATER):
+        for obj in found.owners.get(resource, ()):
+            spec = obj.get("spec") or {}
+            template = (spec["jobTemplate"]["spec"] if resource is CRONJOBS else spec).get("template") or {}
+            ours_later = (template.get("spec") or {}).get("schedulerName") == SCHEDULER_NAME
+            if ours_later and not obj["metadata"].get("deletionTimestamp"):
+                yield resource, obj
+
+
+def _later(resource: Resource, obj: Object, *, waits: bool, runs: bool) -> Iterator[Step]:
+    """What becomes of an object whose pods come later: one with no replicas, a Job that is suspended, a CronJob."""
+    name, namespace = obj["metadata"]["name"], obj["metadata"]["namespace"]
+    status = obj.get("status") or {}
+    if resource is CRONJOBS:
+        body = {"spec": {"jobTemplate": {"spec": {"template": {"spec": {"schedulerName": OTHER_SCHEDULER}}}}}}
+        yield Step("change", resource, namespace, name, f"schedulerName: {OTHER_SCHEDULER} in its template", body)
+    elif resource is JOBS:
+        ended = any(one["type"] in ("Complete", "Failed") for one in status.get("conditions") or ())
+        if waits or runs or ended:
+            return
+        if status.get("succeeded") or status.get("failed"):
+            why = f"its template cannot change: make it again with schedulerName: {OTHER_SCHEDULER}"
+            yield Step("leave", resource, namespace, name, why)
+        else:
+            yield from _of_controller(resource, obj, (), runs=False)
+    elif runs or resource is DAEMONSETS:
+        why = f"pods that it makes later wait: write schedulerName: {OTHER_SCHEDULER} in its template"
+        yield Step("leave", resource, namespace, name, why)
+    elif not waits:
+        yield from _of_controller(resource, obj, (), runs=False)
 
 
 def _left(pod: Object, maker: str) -> Step:

@@ -11,6 +11,8 @@ from t9ksched.cli.manifests.values import Egress, NetworkPolicy, Values
 from t9ksched.kube.resources import (
     CLUSTERROLES,
     CRDS,
+    CRONJOBS,
+    DAEMONSETS,
     DEPLOYMENTS,
     JOBS,
     LEASES,
@@ -108,6 +110,7 @@ def test_controllers_of_the_cluster_are_changed_unless_something_of_them_runs() 
         ("leave", "Pod", "b"),
         ("change", "StatefulSet", "db"),
         ("delete", "Pod", "db-0"),
+        ("leave", "Deployment", "busy"),
     ]
     assert {one.name for one in those if one.verb == "tell"} == {"Deployment/web", "Deployment/busy", "StatefulSet/db"}
 
@@ -127,6 +130,31 @@ def test_a_job_is_made_again_if_nothing_of_it_began() -> None:
         },
     }
     assert [one.name for one in those if one.verb == "leave"] == ["c"]
+
+
+def test_what_makes_pods_later_is_changed_or_named() -> None:
+    later = {"template": TEMPLATE}
+    done = {"conditions": [{"type": "Complete", "status": "True"}], "succeeded": 1}
+    owners = {
+        DEPLOYMENTS: [obj("none", spec=later), obj("busy", spec=later), obj("theirs", spec={"template": {"spec": {}}})],
+        REPLICASETS: [obj("none-1", ("apps/v1", "Deployment", "none"), spec=later)],
+        JOBS: [
+            obj("held", spec=later | {"suspend": True}),
+            obj("halfway", spec=later | {"suspend": True}, status={"succeeded": 1}),
+            obj("done", spec=later, status=done),
+        ],
+        CRONJOBS: [obj("nightly", spec={"jobTemplate": {"spec": later}})],
+        DAEMONSETS: [obj("everywhere", spec=later)],
+    }
+    those = planned(pod("b", ("apps/v1", "Deployment", "busy"), node="n"), owners=owners)
+    assert [one for one in short(those) if one[0] != "tell"] == [
+        ("change", "Deployment", "none"),
+        ("leave", "Deployment", "busy"),
+        ("hand back", "Job", "held"),
+        ("leave", "Job", "halfway"),
+        ("change", "CronJob", "nightly"),
+        ("leave", "DaemonSet", "everywhere"),
+    ]
 
 
 def test_annotations_of_nodes_go() -> None:
