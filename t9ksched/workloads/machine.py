@@ -4,10 +4,13 @@ Sources of volumes, the source of the root disk and the firmware are KubeVirt's 
 """
 
 import copy
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from t9ksched.model.labels import key_fault
+from t9ksched.model.quantity import QuantityError, parse
 from t9ksched.workloads.actions import Object
 from t9ksched.workloads.fields import Field
 from t9ksched.workloads.podspec import check_resources
@@ -27,6 +30,23 @@ SOURCES: Final = (
     "emptyDisk",
 )
 """Sources of volumes that machines may have; others, such as files of the node, are refused."""
+IMPORTED_FROM: Final = (
+    "blank",
+    "gcs",
+    "http",
+    "imageio",
+    "pvc",
+    "registry",
+    "s3",
+    "snapshot",
+    "upload",
+    "vddk",
+)
+"""Sources of a root disk, as KubeVirt's importer (CDI) has them."""
+_DNS_POLICIES: Final = ("ClusterFirst", "ClusterFirstWithHostNet", "Default", "None")
+_ACCESS_MODES: Final = ("ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany", "ReadWriteOncePod")
+_VOLUME_MODES: Final = ("Filesystem", "Block")
+_MAC: Final = re.compile(r"[0-9a-fA-F]{2}(([:-])[0-9a-fA-F]{2})(\2[0-9a-fA-F]{2}){4}")
 _MOST_CARDS: Final = 64
 _ABOUT_DISKS: Final = ("name", "bus", "serial")
 
@@ -60,6 +80,8 @@ def read_machine(spec: Field, root_name: str) -> Machine:
         volumes.append({"name": CLOUD_INIT, "cloudInitNoCloud": {"userData": text}})
     network = spec["network"]
     mac = network["macAddress"].text()
+    if mac and not _MAC.fullmatch(mac):
+        network["macAddress"].fault(f"{mac!r} is no address: write six bytes, such as de:ad:00:00:be:af")
     devices: Object = {
         "disks": disks,
         "interfaces": [{"name": INTERFACE, "masquerade": {}, **({"macAddress": mac} if mac else {})}],
@@ -79,6 +101,8 @@ def read_machine(spec: Field, root_name: str) -> Machine:
         domain["firmware"] = copy.deepcopy(dict(spec["firmware"].mapping()))
     made: Object = {"domain": domain, "networks": [{"name": INTERFACE, "pod": {}}], "volumes": volumes}
     policy, config = network["dnsPolicy"].text(), network["dnsConfig"].mapping()
+    if policy:
+        network["dnsPolicy"].choice(_DNS_POLICIES, policy)
     made |= {"dnsPolicy": policy} if policy else {}
     made |= {"dnsConfig": copy.deepcopy(dict(config))} if config else {}
     asked = {**amounts, "limits": {**limits, **({gpu: cards} if cards else {})}}
@@ -99,6 +123,8 @@ def _resources(resources: Field) -> tuple[Object, Object, int]:
         gpu["count"].fault(f"{count} is more than a machine has: use at most {_MOST_CARDS}")
     if count and not gpu["type"].text():
         gpu["type"].fault("is missing: name the cards as nodes offer them, such as nvidia.com/GA102GL_A10")
+    elif (kind := gpu["type"].text()) and ("/" not in kind or key_fault(kind)):
+        gpu["type"].fault(f"{kind!r} is no resource of nodes: write domain/name, such as nvidia.com/GA102GL_A10")
     check_resources(resources)
     found = {key: value for key, value in wanted.items() if value is not None}
     return (
@@ -137,14 +163,31 @@ def _root(root: Field) -> Object:
     pvc = root["pvc"]
     if not pvc["size"].present:
         pvc["size"].fault("is missing: say how large the root disk is, such as 20Gi")
+    else:
+        _check_size(pvc["size"])
     claim: Object = {"resources": {"requests": {"storage": pvc["size"].value}}}
-    modes = pvc["accessModes"].texts() or ["ReadWriteOnce"]
-    claim["accessModes"] = modes
-    for key in ("volumeMode", "storageClassName"):
-        if pvc[key].text():
-            claim[key] = pvc[key].text()
+    claim["accessModes"] = [mode.choice(_ACCESS_MODES, "") for mode in pvc["accessModes"].items()] or ["ReadWriteOnce"]
+    if pvc["volumeMode"].text():
+        claim["volumeMode"] = pvc["volumeMode"].choice(_VOLUME_MODES, "")
+    if pvc["storageClassName"].text():
+        claim["storageClassName"] = pvc["storageClassName"].text()
     source = dict(root["source"].mapping()) or {"blank": {}}
+    if len(source) > 1:
+        root["source"].fault(f"names {' and '.join(sorted(map(str, source)))}: give exactly one")
+    for key in source:
+        if key not in IMPORTED_FROM:
+            root["source"][str(key)].fault(f"is no source of a disk: use one of {', '.join(IMPORTED_FROM)}")
     return {"pvc": claim, "source": copy.deepcopy(source)}
+
+
+def _check_size(size: Field) -> None:
+    try:
+        amount = parse(size.value)
+    except QuantityError as error:
+        size.fault(str(error))
+    else:
+        if amount <= 0:
+            size.fault(f"{size.value!r} is no size of a disk: write an amount above 0, such as 20Gi")
 
 
 def _disk(entry: Field) -> Object:
@@ -173,10 +216,12 @@ def _volume(entry: Field) -> Object:
 
 
 def _ports(network: Field) -> tuple[Object, ...]:
-    found = []
+    found: list[Object] = []
     for key in ("tcp", "udp"):
         for port in network[key].items():
             number = port.whole(0, low=1, high=65535)
+            if any(each["name"] == f"{key}-{number}" for each in found) and number:
+                port.fault(f"{number} is there twice: leave one out")
             found.append({"name": f"{key}-{number}", "port": number, "targetPort": number, "protocol": key.upper()})
     return tuple(found)
 

@@ -279,6 +279,10 @@ def test_there_are_never_two_sets_of_pods() -> None:
     assert kinds(world) == {"Deployment", "Service"}
 
 
+def root_disk(pvc: Object, **source: Object) -> Object:
+    return virtual_server(storage={"root": {"pvc": pvc, "source": source}})
+
+
 @pytest.mark.parametrize(
     ("workload", "path", "told"),
     [
@@ -319,6 +323,22 @@ def test_there_are_never_two_sets_of_pods() -> None:
         (virtual_server(resources={"gpu": {"type": "a.b/c", "count": 65}}), "spec.resources.gpu.count", "at most 64"),
         (virtual_server(runStrategy="Often"), "spec.runStrategy", "'Often' is unknown"),
         (virtual_server(network={"tcp": [0]}), "spec.network.tcp[0]", "0"),
+        (virtual_server(network={"tcp": [22, 22], "udp": [22]}), "spec.network.tcp[1]", "22 is there twice"),
+        (virtual_server(network={"macAddress": "zz"}), "spec.network.macAddress", "'zz' is no address"),
+        (virtual_server(network={"macAddress": "de:ad-00:00:be:af"}), "spec.network.macAddress", "is no address"),
+        (virtual_server(network={"dnsPolicy": "Foo"}), "spec.network.dnsPolicy", "'Foo' is unknown"),
+        (virtual_server(resources={"gpu": {"type": "not a type"}}), "spec.resources.gpu.type", "no resource of nodes"),
+        (virtual_server(resources={"gpu": {"type": "gpu"}}), "spec.resources.gpu.type", "write domain/name"),
+        (root_disk({"size": "x"}), "spec.storage.root.pvc.size", "'x'"),
+        (root_disk({"size": 0}), "spec.storage.root.pvc.size", "above 0"),
+        (
+            root_disk({"size": "1Gi", "accessModes": ["RWX"]}),
+            "spec.storage.root.pvc.accessModes[0]",
+            "'RWX' is unknown",
+        ),
+        (root_disk({"size": "1Gi", "volumeMode": "Blk"}), "spec.storage.root.pvc.volumeMode", "'Blk' is unknown"),
+        (root_disk({"size": "1Gi"}, ftp={}), "spec.storage.root.source.ftp", "is no source of a disk"),
+        (root_disk({"size": "1Gi"}, http={}, s3={}), "spec.storage.root.source", "names http and s3"),
         (
             virtual_server(storage={"filesystems": [{"name": "a"}]}),
             "spec.storage.filesystems[0]",
