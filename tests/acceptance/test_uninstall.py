@@ -41,8 +41,8 @@ CRONJOBS = "/apis/batch/v1/namespaces/default/cronjobs"
 
 
 def waiting(maker: Json) -> Iterator[tuple[str, Json]]:
-    """A pod, a Job and a Deployment that wait because the quota is used up, and a pod that another object's operator
-    made.
+    """A pod, a Job and a Deployment that wait because the quota is used up, a pod that another object's operator
+    made, and a Deployment and a Job that have no pods yet.
     """
     yield "/api/v1/namespaces/default/pods", {"metadata": {"name": "single", "labels": LABELS}, "spec": POD}
     owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": "t", "uid": maker["metadata"]["uid"], "controller": True}
@@ -53,6 +53,13 @@ def waiting(maker: Json) -> Iterator[tuple[str, Json]]:
     deployment = {"selector": {"matchLabels": {"app": "x"}}, "template": TEMPLATE}
     deployment["template"] = TEMPLATE | {"spec": POD | {"restartPolicy": "Always"}}
     yield "/apis/apps/v1/namespaces/default/deployments", {"metadata": {"name": "web"}, "spec": deployment}
+    zero = deployment | {"replicas": 0, "selector": {"matchLabels": {"app": "zero"}}}
+    zero["template"] = deployment["template"] | {"metadata": {"labels": {"app": "zero"}}}
+    yield "/apis/apps/v1/namespaces/default/deployments", {"metadata": {"name": "zero"}, "spec": zero}
+    yield (
+        "/apis/batch/v1/namespaces/default/jobs",
+        {"metadata": {"name": "susp"}, "spec": job["spec"] | {"suspend": True}},
+    )
 
 
 @pytest.fixture
@@ -107,6 +114,9 @@ def test_nothing_is_lost_and_nothing_is_left(tmp_path: Path, cluster: Cluster) -
         ("leave", "Pod", "foreign"),
         ("hand back", "Job", "batch"),
         ("change", "Deployment", "web"),
+        ("change", "Deployment", "zero"),
+        ("hand back", "Job", "susp"),
+        ("change", "CronJob", "nightly"),
         ("tell", "Event", "PyTorchTrainingJob/resnet"),
         ("tell", "Event", "Deployment/web"),
         ("release", "PyTorchTrainingJob", "resnet"),
@@ -117,8 +127,15 @@ def test_nothing_is_lost_and_nothing_is_left(tmp_path: Path, cluster: Cluster) -
     } <= steps
 
     done = run(*uninstall, "--kinds")
-    assert done.code == 0, done.err
-    assert [one["kind"] for one in yaml.safe_load_all((tmp_path / "saved.yaml").read_text())] == ["Pod", "Job"]
+    said = " ".join(done.err.split())
+    assert (done.code, "t9ksched is uninstalled" in done.out) == (1, True), done.err
+    assert "until you change it: 1" in said
+    assert "Pod default foreign: ConfigMap/t makes it" in said
+    assert [one["kind"] for one in yaml.safe_load_all((tmp_path / "saved.yaml").read_text())] == ["Pod", "Job", "Job"]
+    for kind in ("apps/v1/namespaces/default/deployments/zero", "batch/v1/namespaces/default/jobs/susp"):
+        assert up.kube("GET", f"/apis/{kind}")[1]["spec"]["template"]["spec"]["schedulerName"] == "default-scheduler", (
+            kind
+        )
 
     def placed(prefix: str) -> bool:
         return any(

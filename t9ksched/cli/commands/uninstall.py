@@ -97,11 +97,14 @@ def uninstall(
             remedy=f"Mend the cause and repeat it with the same --save: what {save} has and was not made is made then.",
         )
     if output is not Output.json:
-        left = sum(step.verb == "leave" and step.resource.kind == "Pod" for step in steps)
         console().print("t9ksched is uninstalled.")
-        if left:
-            console().print(f"Pods that wait until somebody changes what makes them: {left}")
         console().print("The database, Secrets, ConfigMaps and the namespace t9k-system are as they were.")
+    if left := [step for step in steps if step.verb == "leave"]:
+        raise Failure(
+            f"These name the scheduler that is gone, and their pods wait until you change it: {len(left)}",
+            details=[f"{one.resource.api_kind} {one.namespace} {one.name}: {one.why}" for one in left],
+            remedy="Repeat `t9ksched uninstall --dry-run` to see which are left.",
+        )
 
 
 async def _looked(kubeconfig: Path | None, kinds: bool, save: Path) -> "list[Step]":

@@ -55,10 +55,10 @@ Verb = Literal["tell", "hand back", "change", "release", "delete", "leave", "kee
 OTHER_SCHEDULER: Final = "default-scheduler"
 REASON: Final = "SchedulerRemoved"
 OUR_GROUPS: Final = frozenset({SCHEDULER_GROUP, BATCH_GROUP, PLATFORM_GROUP})
-OWNING: Final = (DEPLOYMENTS, REPLICASETS, STATEFULSETS, JOBS)
+OWNING: Final = (DEPLOYMENTS, REPLICASETS, STATEFULSETS, DAEMONSETS, JOBS)
 """Kinds of the cluster whose pods are handed back where they are made."""
-LATER: Final = (CRONJOBS, DAEMONSETS)
-"""Further kinds of the cluster that make pods, or what makes them, at times of their own."""
+TEMPLATED: Final = (*OWNING, CRONJOBS)
+"""Kinds of the cluster that name a scheduler for pods of later."""
 INSTALLED: Final = (
     DEPLOYMENTS,
     SERVICES,
@@ -223,10 +223,7 @@ def _handed_back(found: Found, *, kinds: bool) -> Iterator[Step]:
     waiting: defaultdict[str, list[Object]] = defaultdict(list)
     running: set[str] = set()
     for pod, placed in _live(found.pods):
-        about = _controller(pod)
-        owner = about["uid"] if about is not None else ""
-        while owner in known and (higher := _controller(known[owner][1])) is not None and higher["uid"] in known:
-            owner = higher["uid"]
+        about, owner = _controller(pod), _owner(pod, known)
         if placed:
             running.add(owner)
         elif owner in known:
@@ -246,64 +243,84 @@ def _handed_back(found: Found, *, kinds: bool) -> Iterator[Step]:
             yield _left(pod, f"{about['kind']}/{about['name']}")
     for owner, pods in waiting.items():
         yield from _of_controller(*known[owner], pods, runs=owner in running)
-    for resource, obj in _of_later(found):
-        about = _controller(obj)
-        if about is None or about["uid"] not in known:
-            uid = obj["metadata"]["uid"]
-            yield from _later(resource, obj, waits=uid in waiting, runs=uid in running)
+    yield from _of_later(found, known, waiting)
 
 
-def _of_later(found: Found) -> Iterator[tuple[Resource, Object]]:
-    """Objects of the cluster whose template names this scheduler."""
-    for resource in (*OWNING, *LATER):
+def _owner(pod: Object, known: Mapping[str, tuple[Resource, Object]]) -> str:
+    """The UID of the highest controller of a pod among those known, else of its own one; empty without."""
+    about = _controller(pod)
+    owner = about["uid"] if about is not None else ""
+    while owner in known and (higher := _controller(known[owner][1])) is not None and higher["uid"] in known:
+        owner = higher["uid"]
+    return owner
+
+
+def _of_later(found: Found, known: Mapping[str, tuple[Resource, Object]], waiting: Collection[str]) -> Iterator[Step]:
+    """What becomes of objects that make pods for this scheduler and have none that waits now."""
+    # Pods of any scheduler: a new template restarts those too. Of a Job also those that ended.
+    placed = [pod for pod in found.pods if (pod.get("spec") or {}).get("nodeName")]
+    begun = {_owner(pod, known) for pod in placed}
+    live = (pod for pod in placed if not pod["metadata"].get("deletionTimestamp"))
+    runs = {_owner(pod, known) for pod in live if (pod.get("status") or {}).get("phase") not in _FINISHED}
+    for resource in TEMPLATED:
         for obj in found.owners.get(resource, ()):
-            spec = obj.get("spec") or {}
-            template = (spec["jobTemplate"]["spec"] if resource is CRONJOBS else spec).get("template") or {}
-            ours_later = (template.get("spec") or {}).get("schedulerName") == SCHEDULER_NAME
-            if ours_later and not obj["metadata"].get("deletionTimestamp"):
-                yield resource, obj
+            metadata, maker = obj["metadata"], _controller(obj)
+            uid = metadata["uid"]
+            if uid in waiting or metadata.get("deletionTimestamp") or not _names_us(resource, obj) or _ended(obj):
+                continue
+            if maker is not None and maker["uid"] in known:
+                continue
+            if maker is None or maker["kind"] == CRONJOBS.kind or _group(maker["apiVersion"]) in OUR_GROUPS:
+                yield from _of_controller(resource, obj, (), runs=uid in (begun if resource is JOBS else runs))
+            else:
+                yield _left(obj, f"{maker['kind']}/{maker['name']}", resource)
 
 
-def _later(resource: Resource, obj: Object, *, waits: bool, runs: bool) -> Iterator[Step]:
-    """What becomes of an object whose pods come later: one with no replicas, a Job that is suspended, a CronJob."""
-    name, namespace = obj["metadata"]["name"], obj["metadata"]["namespace"]
-    status = obj.get("status") or {}
+def _names_us(resource: Resource, obj: Object) -> bool:
+    spec = obj.get("spec") or {}
     if resource is CRONJOBS:
-        body = {"spec": {"jobTemplate": {"spec": {"template": {"spec": {"schedulerName": OTHER_SCHEDULER}}}}}}
-        yield Step("change", resource, namespace, name, f"schedulerName: {OTHER_SCHEDULER} in its template", body)
-    elif resource is JOBS:
-        ended = any(one["type"] in ("Complete", "Failed") for one in status.get("conditions") or ())
-        if waits or runs or ended:
-            return
-        if status.get("succeeded") or status.get("failed"):
-            why = f"its template cannot change: make it again with schedulerName: {OTHER_SCHEDULER}"
-            yield Step("leave", resource, namespace, name, why)
-        else:
-            yield from _of_controller(resource, obj, (), runs=False)
-    elif runs or resource is DAEMONSETS:
-        why = f"pods that it makes later wait: write schedulerName: {OTHER_SCHEDULER} in its template"
-        yield Step("leave", resource, namespace, name, why)
-    elif not waits:
-        yield from _of_controller(resource, obj, (), runs=False)
+        spec = (spec.get("jobTemplate") or {}).get("spec") or {}
+    return ((spec.get("template") or {}).get("spec") or {}).get("schedulerName") == SCHEDULER_NAME
 
 
-def _left(pod: Object, maker: str) -> Step:
+def _ended(obj: Object) -> bool:
+    """Whether an object is a Job that makes no pods any more."""
+    conditions = (obj.get("status") or {}).get("conditions") or ()
+    return any(one["type"] in ("Complete", "Failed") and one["status"] == "True" for one in conditions)
+
+
+def _left(obj: Object, maker: str, resource: Resource = PODS) -> Step:
     why = f"{maker} makes it: write schedulerName: {OTHER_SCHEDULER} there"
-    return Step("leave", PODS, pod["metadata"]["namespace"], pod["metadata"]["name"], why)
+    return Step("leave", resource, obj["metadata"]["namespace"], obj["metadata"]["name"], why)
+
+
+def _restarts(resource: Resource, obj: Object) -> bool:
+    """Whether another template restarts the pods that an object has."""
+    strategy = (obj.get("spec") or {}).get("updateStrategy") or {}
+    return resource not in (REPLICASETS, CRONJOBS) and strategy.get("type") != "OnDelete"
 
 
 def _of_controller(resource: Resource, obj: Object, pods: Sequence[Object], *, runs: bool) -> Iterator[Step]:
-    """What becomes of pods that wait and that a controller of the cluster made."""
+    """What becomes of a controller of the cluster, and of pods that wait and that it made."""
     metadata = obj["metadata"]
     name, namespace = metadata["name"], metadata["namespace"]
     status = obj.get("status") or {}
+    runs = runs and _restarts(resource, obj)
     if runs or (resource is JOBS and (status.get("succeeded") or status.get("failed"))):
         yield from (_left(pod, f"{resource.kind}/{name}") for pod in pods)
+        if not pods and resource is JOBS:
+            why = f"pods that it makes later wait: make it again with schedulerName: {OTHER_SCHEDULER}"
+            yield Step("leave", resource, namespace, name, why)
+        elif not pods:
+            why = f"pods that it makes later wait: write schedulerName: {OTHER_SCHEDULER} there when they may restart"
+            yield Step("leave", resource, namespace, name, why)
     elif resource is JOBS:
         why = "made again for the default scheduler: the template of a Job cannot change"
         yield Step("hand back", JOBS, namespace, name, why, _job(obj), metadata["uid"])
     else:
-        body = {"spec": {"template": {"spec": {"schedulerName": OTHER_SCHEDULER}}}}
+        body: Object = {"spec": {"template": {"spec": {"schedulerName": OTHER_SCHEDULER}}}}
+        if resource is CRONJOBS:
+            body = {"spec": {"jobTemplate": body}}
         yield Step("change", resource, namespace, name, f"schedulerName: {OTHER_SCHEDULER} in its template", body)
         if resource is not DEPLOYMENTS:
             for pod in pods:

@@ -11,7 +11,7 @@ from t9ksched.kube.errors import ApiError, Conflict, NotFound
 from t9ksched.kube.port import Object
 from t9ksched.kube.resources import CRDS, DEPLOYMENTS, JOBS, LEASES, NAMESPACES, NODES, PODS
 from t9ksched.kube.setup.rbac import LEADING, ROLES
-from t9ksched.kube.setup.removal import INSTALLED, LATER, OUR_GROUPS, OWNING, Found, Step
+from t9ksched.kube.setup.removal import INSTALLED, OUR_GROUPS, TEMPLATED, Found, Step
 from t9ksched.kube.setup.save_file import MADE_FROM, Saved, SaveFile
 from t9ksched.kube.transport.client import Client
 from t9ksched.model.api_resource import Resource
@@ -43,7 +43,7 @@ async def look(client: Client, definitions: Sequence[Object], named: Collection[
             kept[resource] = await _listed(client, resource)
     return Found(
         pods=await _listed(client, PODS),
-        owners={one: await _listed(client, one) for one in (*OWNING, *LATER)},
+        owners={one: await _listed(client, one) for one in TEMPLATED},
         installed={one: await _listed(client, one, SYSTEM_NAMESPACE if one.namespaced else None) for one in INSTALLED},
         nodes=await _listed(client, NODES),
         definitions=there,

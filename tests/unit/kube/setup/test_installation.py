@@ -61,6 +61,8 @@ def test_clocks() -> None:
 def test_roles() -> None:
     leases = [lease("t9k-scheduler", NOW), lease("t9ksched-controller", NOW)]
     assert judge_roles([], [], "0.1.0", NOW) == []
+    alone = judge_roles([], [lease("t9k-scheduler", NOW), lease("t9ksched-controller", NOW, holder="")], "0.1.0", NOW)
+    assert told(alone) == [("roles", "ok", "t9k-scheduler")], "t9ksched up leads, without a Deployment"
     sound = told(judge_roles([deployment(name) for name in ROLES], leases, "0.1.0", NOW))
     assert sound == [
         ("roles", "ok", "t9k-scheduler"),

@@ -110,7 +110,6 @@ def test_controllers_of_the_cluster_are_changed_unless_something_of_them_runs() 
         ("leave", "Pod", "b"),
         ("change", "StatefulSet", "db"),
         ("delete", "Pod", "db-0"),
-        ("leave", "Deployment", "busy"),
     ]
     assert {one.name for one in those if one.verb == "tell"} == {"Deployment/web", "Deployment/busy", "StatefulSet/db"}
 
@@ -133,28 +132,58 @@ def test_a_job_is_made_again_if_nothing_of_it_began() -> None:
 
 
 def test_what_makes_pods_later_is_changed_or_named() -> None:
-    later = {"template": TEMPLATE}
-    done = {"conditions": [{"type": "Complete", "status": "True"}], "succeeded": 1}
+    """Nothing of these waits now; what runs is not restarted."""
+    spec = {"template": TEMPLATE}
+    on_delete = spec | {"updateStrategy": {"type": "OnDelete"}}
+    ended = {"conditions": [{"type": "Complete", "status": "True"}]}
     owners = {
-        DEPLOYMENTS: [obj("none", spec=later), obj("busy", spec=later), obj("theirs", spec={"template": {"spec": {}}})],
-        REPLICASETS: [obj("none-1", ("apps/v1", "Deployment", "none"), spec=later)],
-        JOBS: [
-            obj("held", spec=later | {"suspend": True}),
-            obj("halfway", spec=later | {"suspend": True}, status={"succeeded": 1}),
-            obj("done", spec=later, status=done),
+        DEPLOYMENTS: [
+            obj("zero", spec=spec | {"replicas": 0}),
+            obj("busy", spec=spec),
+            obj("theirs", spec={"template": {"spec": {}}}),
+            obj("made", ("example.com/v1", "App", "app"), spec=spec),
         ],
-        CRONJOBS: [obj("nightly", spec={"jobTemplate": {"spec": later}})],
-        DAEMONSETS: [obj("everywhere", spec=later)],
+        REPLICASETS: [obj("busy-1", ("apps/v1", "Deployment", "busy"), spec=spec), obj("rs", spec=spec)],
+        STATEFULSETS: [obj("empty", spec=spec), obj("by-hand", spec=on_delete)],
+        DAEMONSETS: [obj("agent", spec=spec), obj("nowhere", spec=spec)],
+        JOBS: [
+            obj("susp", spec=spec | {"suspend": True}),
+            obj("goes", spec=spec),
+            obj("half", spec=spec, status={"succeeded": 1}),
+            obj("done", spec=spec, status=ended),
+            obj("tonight-1", ("batch/v1", "CronJob", "tonight"), spec=spec | {"suspend": True}),
+        ],
+        CRONJOBS: [obj("tonight", spec={"jobTemplate": {"spec": spec}})],
     }
-    those = planned(pod("b", ("apps/v1", "Deployment", "busy"), node="n"), owners=owners)
+    those = planned(
+        pod("b", ("apps/v1", "ReplicaSet", "busy-1"), node="n", scheduler="default-scheduler"),
+        pod("r", ("apps/v1", "ReplicaSet", "rs"), node="n"),
+        pod("h", ("apps/v1", "StatefulSet", "by-hand"), node="n"),
+        pod("a", ("apps/v1", "DaemonSet", "agent"), node="n"),
+        pod("g", ("batch/v1", "Job", "goes"), node="n"),
+        owners=owners,
+    )
     assert [one for one in short(those) if one[0] != "tell"] == [
-        ("change", "Deployment", "none"),
+        ("change", "Deployment", "zero"),
         ("leave", "Deployment", "busy"),
-        ("hand back", "Job", "held"),
-        ("leave", "Job", "halfway"),
-        ("change", "CronJob", "nightly"),
-        ("leave", "DaemonSet", "everywhere"),
+        ("leave", "Deployment", "made"),
+        ("change", "ReplicaSet", "rs"),
+        ("change", "StatefulSet", "empty"),
+        ("change", "StatefulSet", "by-hand"),
+        ("leave", "DaemonSet", "agent"),
+        ("change", "DaemonSet", "nowhere"),
+        ("hand back", "Job", "susp"),
+        ("leave", "Job", "goes"),
+        ("leave", "Job", "half"),
+        ("hand back", "Job", "tonight-1"),
+        ("change", "CronJob", "tonight"),
     ]
+    changed = {"spec": {"template": {"spec": {"schedulerName": "default-scheduler"}}}}
+    bodies = {one.name: one.body for one in those}
+    assert (bodies["zero"], bodies["tonight"]) == (changed, {"spec": {"jobTemplate": changed}})
+    susp = bodies["susp"]
+    assert susp is not None
+    assert susp["spec"]["suspend"] is True
 
 
 def test_annotations_of_nodes_go() -> None:
