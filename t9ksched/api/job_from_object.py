@@ -108,7 +108,7 @@ def _why_failed(kind: str, status: Mapping[str, Any]) -> JobReason | None:
 
 def _why_waiting(status: Mapping[str, Any], phase: str) -> JobReason | None:
     """Why a job waits, as far as its own object says: a name that it needs is taken."""
-    message = taken.message_of(status) if phase == "Pending" else ""
+    message = taken.message_of(status, taken.NAME_TAKEN) if phase == "Pending" else ""
     return JobReason(str(Code.NAME_TAKEN), message) if message else None
 
 

@@ -121,6 +121,16 @@ def read_run_mode(mode: Field, types: Iterable[str] = ()) -> RunMode:
     )
 
 
+def read_pause(mode: Field) -> bool:
+    """Whether a `spec.runMode` pauses a service: `pause.enabled`, or its older form, the word `paused`."""
+    if isinstance(mode.value, Mapping):
+        return mode["pause"]["enabled"].flag()
+    word = mode.text().lower()
+    if word not in ("", "paused", "running"):
+        mode.fault(f"{mode.value!r} is unknown: use pause {{enabled: true}}, or one of the words paused and running")
+    return word == "paused"
+
+
 def _overrides(specs: Field, known: list[str]) -> dict[str, Override]:
     found = {}
     for spec in specs.items():

@@ -8,9 +8,18 @@ their entries, as Kubernetes' strategic merge patches do.
 import copy
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 from t9ksched.model.ending import shorten
+from t9ksched.workloads.conditions import INITIALIZED, Conditions
+
+RUNTIME_NOT_FOUND: Final = "RuntimeNotFound"
+RUNTIME_DISABLED: Final = "RuntimeDisabled"
+RUNTIME_INVALID: Final = "RuntimeInvalid"
+POD_INVALID: Final = "PodInvalid"
+UNREADY: Final = (RUNTIME_NOT_FOUND, RUNTIME_DISABLED, RUNTIME_INVALID, POD_INVALID)
+"""Why the pods of a release cannot be made: reasons of the condition `Initialized` of a service that has no pods."""
 
 _NAME: Final = re.compile(r"\.([A-Za-z_]\w*)")
 _MERGED_BY: Final[Mapping[str, str]] = {
@@ -25,6 +34,24 @@ _MERGED_BY: Final[Mapping[str, str]] = {
     "hostAliases": "ip",
 }
 """By field of a pod spec that is a list: the field by which its entries are known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unready:
+    """Why the pods of a part cannot be made; `reason` is one of `UNREADY`."""
+
+    reason: str
+    message: str
+
+
+def tell(unready: Mapping[str, Unready], conditions: Conditions) -> None:
+    """Say in the condition `Initialized` why no pods are made, by the first part that cannot be; drop it if none."""
+    if unready:
+        name, why = next(iter(unready.items()))
+        message = f"{name}: {why.message}; it goes on by itself when that is corrected"
+        conditions.set(INITIALIZED, False, why.reason, message)
+    elif conditions.reason(INITIALIZED) in UNREADY:
+        conditions.drop(INITIALIZED)
 
 
 class CannotFill(ValueError):

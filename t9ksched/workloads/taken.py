@@ -16,11 +16,13 @@ from t9ksched.workloads.actions import Actions, Object, metadata
 from t9ksched.workloads.conditions import INITIALIZED, Conditions
 from t9ksched.workloads.faulty import INVALID
 
+NAME_TAKEN: Final = str(Code.NAME_TAKEN)
+"""Reason of the condition of an object whose name another has."""
 FAILED_CREATE: Final = "FailedCreate"
 """Reason of the event and of the condition of an object that the API server refuses."""
 FAILED_UPDATE: Final = "FailedUpdate"
 """The same where the object is there, and a change of it is refused."""
-_OURS: Final = (str(Code.NAME_TAKEN), FAILED_CREATE, FAILED_UPDATE)
+_OURS: Final = (NAME_TAKEN, FAILED_CREATE, FAILED_UPDATE)
 _MOST_SHOWN = 63
 """The most characters shown of a name that another user wrote."""
 
@@ -50,10 +52,10 @@ def forgotten(obj: Mapping[str, Any], actions: Actions) -> Actions:
     return replace(actions, status={**status, "conditions": left})
 
 
-def message_of(status: Mapping[str, Any], reason: str = str(Code.NAME_TAKEN)) -> str:
-    """What the condition with that reason says; empty if it is not there."""
+def message_of(status: Mapping[str, Any], *reasons: str) -> str:
+    """What the condition with one of these reasons says; empty if it is not there."""
     for each in status.get("conditions") or ():
-        if (each.get("type"), each.get("reason")) == (INITIALIZED, reason):
+        if each.get("type") == INITIALIZED and each.get("reason") in reasons:
             return str(each.get("message") or "")
     return ""
 

@@ -19,7 +19,8 @@ from t9ksched.workloads.foreignstatus import is_suspended, phase_of
 from t9ksched.workloads.gangform import Foreign
 from t9ksched.workloads.gangs import at, is_ours, queue_asked
 from t9ksched.workloads.registry import row_of
-from t9ksched.workloads.taken import message_of, refusal_of
+from t9ksched.workloads.serving import UNREADY
+from t9ksched.workloads.taken import NAME_TAKEN, message_of, refusal_of
 
 _DONE: Final = ("Completed", "Complete", "Succeeded", "Failed")
 """Conditions that say that a job is over."""
@@ -70,9 +71,9 @@ def job_record(job: JobObject, kind: Resource) -> JobRecord:
         code=str((conditions.get("Failed") or {}).get("reason") or ""),
         had=had(job, kind.kind, kind.api_version) if phase in FINISHED else None,
         fault=_fault(job.status) if phase not in FINISHED else "",
-        taken=message_of(job.status) if phase not in FINISHED else "",
+        taken=message_of(job.status, NAME_TAKEN) if phase not in FINISHED else "",
         refused=refusal_of(job.status) if phase not in FINISHED else "",
-        lacking=message_of(job.status, MISSING) if phase not in FINISHED else "",
+        lacking=message_of(job.status, MISSING, *UNREADY) if phase not in FINISHED else "",
         idle=_idle(job),
         restarts=restarts_of(job.spec, job.status, batch=native) if phase not in FINISHED else None,
     )

@@ -16,8 +16,8 @@ POD_FAILED: Final = "PodFailed"
 
 
 def taken(view: ObservedJob) -> Reason | None:
-    """That a name the job needs is taken, that the API server refuses what it needs, or that the cluster lacks a
-    project that it needs; None where its controller says nothing of that.
+    """That a name the job needs is taken, that the API server refuses what it needs, that the cluster lacks a
+    project that it needs, or why a service has no pods; None where its controller says nothing of that.
     """
     if view.record is not None and view.record.taken:
         return Reason(Code.NAME_TAKEN, view.record.taken, unblocks=("the object of that name is deleted",))

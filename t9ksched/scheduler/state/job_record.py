@@ -68,7 +68,7 @@ class JobRecord:
     refused: str = ""
     """Which object that it needs the API server refuses, and why, as its controller says."""
     lacking: str = ""
-    """Which other project the cluster lacks that it needs, as its controller says."""
+    """Which other project the cluster lacks that it needs, or why a service has no pods, as its controller says."""
     fault: str = ""
     """The faults of its spec, as its controller reports them: no pod is created before they are corrected."""
     labels: Mapping[str, str] = field(default_factory=dict)

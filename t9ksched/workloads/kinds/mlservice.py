@@ -11,18 +11,18 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
 
-from t9ksched.workloads import knative, served
+from t9ksched.workloads import knative, served, serving
 from t9ksched.workloads.actions import Actions, Children, Expansion, Object, name_of
 from t9ksched.workloads.conditions import Conditions
 from t9ksched.workloads.controller import Controller
 from t9ksched.workloads.fields import Field
-from t9ksched.workloads.jobspec import check_pod_names
+from t9ksched.workloads.jobspec import check_pod_names, read_pause
 from t9ksched.workloads.modelstore import ModelStore, read_store, with_model
 from t9ksched.workloads.parts import Owner, pod_group
 from t9ksched.workloads.podspec import DNS_LABEL, check_resources, generated_template, read_pod_spec
 from t9ksched.workloads.served import PART_LABEL
 from t9ksched.workloads.server import service
-from t9ksched.workloads.serving import CannotFill, filled, merged
+from t9ksched.workloads.serving import CannotFill, Unready, filled, merged
 from t9ksched.workloads.shape import Template
 
 RUNTIME: Final = "MLServiceRuntime"
@@ -79,14 +79,6 @@ class MLServiceSpec:
         return {self.default: 100 - percent, **({self.canary: percent} if percent else {})}
 
 
-@dataclass(frozen=True, slots=True)
-class _Unready:
-    """Why the pods of a part cannot be made."""
-
-    reason: str
-    message: str
-
-
 def read_spec(root: Field) -> MLServiceSpec:
     """The spec, its faults written down in `root`."""
     spec = root["spec"]
@@ -106,19 +98,14 @@ def read_spec(root: Field) -> MLServiceSpec:
     check_pod_names(root, [f"-predict-{name}" for name in names] + ["-transform"])
     default, canary = spec["default"].text(names[0] if len(names) == 1 else ""), spec["canary"].text()
     for field, value in ((spec["default"], default), (spec["canary"], canary)):
-        if value and value not in names:
+        if value and names and value not in names:
             field.fault(f"{value!r} is no release: use one of {', '.join(names)}")
+    if canary and canary == default:
+        spec["canary"].fault(f"{canary!r} is the default too: name another release, or leave canary out")
     if not default and names:
         spec["default"].fault(f"is missing: name the release that answers, one of {', '.join(names)}")
     percent = spec["canaryTrafficPercent"].whole(0, high=100)
-    return MLServiceSpec(tuple(parts), default, canary, percent, _paused(spec["runMode"]))
-
-
-def _paused(mode: Field) -> bool:
-    """`runMode.pause.enabled`, or the word `paused`."""
-    if isinstance(mode.value, Mapping):
-        return mode["pause"]["enabled"].flag()
-    return mode.text().lower() == "paused"
+    return MLServiceSpec(tuple(parts), default, canary, percent, read_pause(spec["runMode"]))
 
 
 def _part(part: Field, name: str, role: str) -> Part:
@@ -164,12 +151,23 @@ def _template(part: Field, role: str, replicas: int, resources: Mapping[str, Any
     template = part["template"]
     spec = dict(template["spec"].mapping())
     containers = template["spec"]["containers"].items()
-    if not containers and not resources:
+    names = [each["name"].text() for each in containers]
+    own_pod = not part["model"]["runtime"].text()  # without a runtime the template says all
+    if own_pod:
+        template["spec"]["containers"].some("is missing: give containers, or name an MLServiceRuntime in model.runtime")
+        _check_named(part["containersResources"], names)
+    if not containers and (own_pod or not resources):
         return generated_template(part, CONTAINER, part["resources"], role, replicas)
-    own = [{"name": name, "resources": amounts} for name, amounts in resources.items()]
+    own = [{"name": name, "resources": amounts} for name, amounts in resources.items() if name in names or not own_pod]
     spec["containers"] = merged([each.value for each in containers], own, "containers")
     whole = Field(spec, template["spec"].path, part.faults)
-    return read_pod_spec(whole, template["metadata"], role, replicas, images=False)
+    return read_pod_spec(whole, template["metadata"], role, replicas, images=own_pod)
+
+
+def _check_named(resources: Field, names: list[str]) -> None:
+    for entry in resources.items():
+        if names and (name := entry["name"].text()) and name not in names:
+            entry["name"].fault(f"{name!r} is no container of its pods: use one of {', '.join(names)}")
 
 
 def read(root: Field) -> list[Template]:
@@ -179,36 +177,44 @@ def read(root: Field) -> list[Template]:
     return [replace(part.template, replicas=count(part), min_replicas=count(part)) for part in spec.parts]
 
 
-def _pod(part: Part, runtimes: Mapping[str, Object]) -> Object | _Unready:
+def _pod(part: Part, runtimes: Mapping[str, Object]) -> Object | Unready:
     """The template of its pods, `{metadata, spec}`."""
     template: Object = {}
     if part.runtime:
         runtime = runtimes.get(part.runtime)
         if runtime is None:
-            return _Unready("RuntimeNotFound", f"there is no MLServiceRuntime {part.runtime!r} in this namespace")
+            return Unready(
+                serving.RUNTIME_NOT_FOUND, f"there is no MLServiceRuntime {part.runtime!r} in this namespace"
+            )
         spec = runtime.get("spec") or {}
         if spec.get("enabled") is False:
-            return _Unready("RuntimeDisabled", f"the MLServiceRuntime {part.runtime!r} is not enabled")
+            return Unready(serving.RUNTIME_DISABLED, f"the MLServiceRuntime {part.runtime!r} is not enabled")
         try:
             template = filled(spec.get("template") or {}, part.parameters)
         except CannotFill as error:
-            return _Unready("RuntimeInvalid", f"the MLServiceRuntime {part.runtime!r}: {error}")
+            return Unready(serving.RUNTIME_INVALID, f"the MLServiceRuntime {part.runtime!r}: {error}")
     template = merged(template, part.patch)
     pod = template.setdefault("spec", {})
     found = pod.get("containers")
     pod["containers"] = _with_resources(found if isinstance(found, list) else [], part.resources)
     whole = Field(pod, "spec")
     read_pod_spec(whole, Field(template.get("metadata"), "metadata", whole.faults))
+    named = Field([{"name": name} for name in part.resources], "containersResources", whole.faults)
+    _check_named(named, [name for each in pod["containers"] if (name := _name(each))])
     if whole.faults:
         fault = whole.faults[0]
-        return _Unready("PodInvalid", f"its pods would be wrong at {fault.path}, which {fault.message}")
+        return Unready(serving.POD_INVALID, f"its pods would be wrong at {fault.path}: {fault.message}")
     with_model(pod, part.store, CONTAINER)
     return template
 
 
 def _with_resources(containers: list[Object], named: Mapping[str, Any]) -> list[Object]:
     """`containersResources` take the place of what a container asked for."""
-    return [{**each, "resources": named[each["name"]]} if each.get("name") in named else each for each in containers]
+    return [{**each, "resources": named[each["name"]]} if _name(each) in named else each for each in containers]
+
+
+def _name(container: Any) -> str:
+    return str(container.get("name") or "") if isinstance(container, Mapping) else ""
 
 
 def _port(pod: Object) -> int:
@@ -217,13 +223,13 @@ def _port(pod: Object) -> int:
     return int(next((port for port in ports if port), PORT))
 
 
-def expand(spec: MLServiceSpec, owner: Owner, pods: Mapping[str, Object | _Unready]) -> Expansion:
+def expand(spec: MLServiceSpec, owner: Owner, pods: Mapping[str, Object | Unready]) -> Expansion:
     """The group, the Deployments of those parts of which `pods` has the template, and the Services."""
     makers, services = [], []
     front = TRANSFORMER if any(part.name == TRANSFORMER for part in spec.parts) else spec.default
     for part in spec.parts:
         template = pods[part.name]
-        if isinstance(template, _Unready):
+        if isinstance(template, Unready):
             continue
         replicas = 0 if spec.paused else part.template.replicas
         name, pod = part.called(owner), template["spec"]
@@ -235,7 +241,7 @@ def expand(spec: MLServiceSpec, owner: Owner, pods: Mapping[str, Object | _Unrea
     return Expansion(podgroup=pod_group(owner, (), 1), services=tuple(services), makers=tuple(makers))
 
 
-def on_knative(spec: MLServiceSpec, owner: Owner, pods: Mapping[str, Object | _Unready]) -> Expansion:
+def on_knative(spec: MLServiceSpec, owner: Owner, pods: Mapping[str, Object | Unready]) -> Expansion:
     """The group, and while it is not paused the Services of Knative of those parts that `pods` has, and the Routes."""
     group = pod_group(owner, (), 1)
     if spec.paused:
@@ -246,7 +252,7 @@ def on_knative(spec: MLServiceSpec, owner: Owner, pods: Mapping[str, Object | _U
             owner, names[part.name], template, part.name, (part.template.replicas, part.most), part.concurrency
         )
         for part in spec.parts
-        if not isinstance(template := pods[part.name], _Unready)
+        if not isinstance(template := pods[part.name], Unready)
     ]
     shares = {names[name]: percent for name, percent in spec.shares().items()}
     if TRANSFORMER in names:
@@ -271,7 +277,8 @@ def reconcile(obj: Mapping[str, Any], owner: Owner, children: Children, now: dat
     runtimes = {name_of(each): each for each in children.named if each["kind"] == RUNTIME}
     pods = {part.name: _pod(part, runtimes) for part in spec.parts}
     by = knative.served_by(old, children, paused=spec.paused)
-    unready = {name: why for name, why in pods.items() if isinstance(why, _Unready)}
+    unready = {name: why for name, why in pods.items() if isinstance(why, Unready)}
+    serving.tell({} if spec.paused or children.pods else unready, conditions)
     around = _around(spec, owner, children, pods, by)
     work = served.kept(around, children)
     shown = [_shown(part, owner, children, spec, unready.get(part.name), by) for part in spec.parts]
@@ -299,18 +306,19 @@ def reconcile(obj: Mapping[str, Any], owner: Owner, children: Children, now: dat
         if value:
             status[key] = value
     kept = {key: value for key, value in old.items() if key not in ("canaryRelease", "transformer")}
-    what = "Services of Knative" if by == knative.BY_KNATIVE else "Deployments"
-    message = f"{len(spec.parts)} {what} are made"
+    count = len({part.called(owner) for part in spec.parts} & {name_of(each) for each in around.makers})
+    what = ("Service", " of Knative") if by == knative.BY_KNATIVE else ("Deployment", "")
+    message = f"{count} {what[0]}{'s' * (count > 1)}{what[1]} {'are' if count > 1 else 'is'} made" if count else ""
     return served.concluded(old, status, conditions, children, work, message, kept)
 
 
 def _around(
-    spec: MLServiceSpec, owner: Owner, children: Children, pods: Mapping[str, Object | _Unready], by: str
+    spec: MLServiceSpec, owner: Owner, children: Children, pods: Mapping[str, Object | Unready], by: str
 ) -> Expansion:
     """What the service consists of, made by that; what it had of parts that cannot be made stays until they can."""
     if not by:
         return Expansion(podgroup=pod_group(owner, (), 1))
-    names = {part.called(owner) for part in spec.parts if isinstance(pods[part.name], _Unready)}
+    names = {part.called(owner) for part in spec.parts if isinstance(pods[part.name], Unready)}
     if by == knative.BY_KNATIVE:
         around = on_knative(spec, owner, pods)
         there = [each for each in children.companions if name_of(each) in names and knative.is_knative(each)]
@@ -340,7 +348,7 @@ def _undivided(spec: MLServiceSpec) -> str:
     return ""
 
 
-def _shown(part: Part, owner: Owner, children: Children, spec: MLServiceSpec, why: _Unready | None, by: str) -> Object:
+def _shown(part: Part, owner: Owner, children: Children, spec: MLServiceSpec, why: Unready | None, by: str) -> Object:
     name = part.called(owner)
     if by == knative.BY_DEPLOYMENTS:
         found = served.find(children, name)
@@ -368,7 +376,7 @@ def _shown(part: Part, owner: Owner, children: Children, spec: MLServiceSpec, wh
 
 def withdraw(obj: Mapping[str, Any], old: Object, conditions: Conditions, children: Children) -> Actions:
     """One with faults may be paused."""
-    if not _paused(Field(obj)["spec"]["runMode"]):
+    if not read_pause(Field(obj)["spec"]["runMode"]):
         return Actions()
     conditions.set("Paused", True, "PausedByUser")
     conditions.set("Ready", False, "Paused")

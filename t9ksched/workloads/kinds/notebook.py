@@ -17,7 +17,7 @@ from t9ksched.workloads.answers import Question
 from t9ksched.workloads.conditions import Conditions
 from t9ksched.workloads.controller import Controller
 from t9ksched.workloads.fields import Field
-from t9ksched.workloads.jobspec import check_pod_names
+from t9ksched.workloads.jobspec import check_pod_names, read_pause
 from t9ksched.workloads.parts import Owner, add_env, training_container
 from t9ksched.workloads.podspec import read_template
 from t9ksched.workloads.server import Server, hash_of, placed, question, reconcile, service, suspend_faulty, without_pod
@@ -49,12 +49,7 @@ class NotebookSpec:
 def read_spec(root: Field) -> NotebookSpec:
     """The spec, its faults written down in `root`. `runMode` is the older way to suspend."""
     spec = root["spec"]
-    mode = spec["runMode"]
-    if isinstance(mode.value, Mapping):
-        pause = mode["pause"]
-        paused = pause["enabled"].flag()
-    else:
-        paused = mode.text().lower() == "paused"
+    paused = read_pause(spec["runMode"])
     ssh = spec["ssh"]
     keys = ssh["authorized_keys"].texts()
     enabled = ssh["enabled"].flag()

@@ -28,6 +28,8 @@ FRAMEWORKS: Final = ("tensorflow", "pytorch", "custom")
 PORT: Final = 8080
 GRPC_PORT: Final = 9090
 CONTAINER: Final = "server"
+ROLLING: Final = "RollingUpdate"
+STRATEGIES: Final = (ROLLING, "Recreate")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +54,7 @@ def read_spec(root: Field) -> SimpleMLServiceSpec:
     spec = root["spec"]
     check_pod_names(root, [""])
     replicas, store = spec["replicas"].whole(1), read_store(spec["storage"])
-    ports, strategy = read_ports(spec["service"], PORT), spec["strategy"].mapping()
+    ports, strategy = read_ports(spec["service"], PORT), _strategy(spec["strategy"])
     given = [name for name in FRAMEWORKS if spec[name].present]
     if len(given) != 1:
         spec.fault(f"gives {' and '.join(given) or 'none of them'}: give exactly one of tensorflow, pytorch and custom")
@@ -66,6 +68,13 @@ def read_spec(root: Field) -> SimpleMLServiceSpec:
     template = generated_template(framework, CONTAINER, framework["resources"], "", replicas)
     made = {"containers": [_server(root, framework, given[0], store)] if given else []}
     return SimpleMLServiceSpec(template, made, {}, store, ports, strategy)
+
+
+def _strategy(strategy: Field) -> Mapping[str, Any]:
+    """How a Deployment replaces its pods, as Kubernetes has it."""
+    if strategy["type"].choice(STRATEGIES, ROLLING) != ROLLING and strategy["rollingUpdate"].present:
+        strategy["rollingUpdate"].fault(f"belongs to the type {ROLLING}: leave it out, or use that type")
+    return strategy.mapping()
 
 
 def _with_nodes(custom: Field) -> Field:

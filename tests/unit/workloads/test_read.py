@@ -46,6 +46,7 @@ FLINK = {
 PREDICTOR = {
     "minReplicas": 2,
     "maxReplicas": 5,
+    "model": {"runtime": "serve"},
     "containersResources": [{"name": "user-container", "resources": {"requests": {"cpu": "500m", "memory": "1Gi"}}}],
 }
 

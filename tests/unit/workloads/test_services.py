@@ -148,6 +148,28 @@ def test_pods_of_a_release_come_from_its_runtime() -> None:
     assert ("Service", "net") in world.objects
 
 
+def test_a_service_without_pods_says_why_and_that_nothing_is_made() -> None:
+    model = {"runtime": "serve"}
+    world = Named(ml_service(release("one", template=None, model=model), release("two")))
+    for reason, runtimes, told in (
+        ("RuntimeNotFound", (), "one: there is no MLServiceRuntime 'serve' in this namespace; it goes on by itself"),
+        ("PodInvalid", (RUNTIME,), "one: its pods would be wrong at containersResources[0].name: 'x' is no container"),
+    ):
+        world.runtimes = runtimes
+        world.obj["spec"]["releases"][0]["predictor"]["containersResources"] = [{"name": "x", "resources": {}}]
+        world.settle()
+        shown = next(each for each in world.status["conditions"] if each["type"] == "Initialized")
+        assert (shown["status"], shown["reason"]) == ("False", reason)
+        assert shown["message"].startswith(told)
+    assert [each.message for each in world.events if each.reason == "Created"] == ["1 Deployment is made"]
+    world.obj["spec"]["releases"][0]["predictor"].pop("containersResources")
+    world.settle()
+    assert world.condition("Initialized") == "absent"
+    alone = Named(ml_service(release("one", template=None, model={"runtime": "other"})))
+    alone.settle()
+    assert alone.reasons() == []
+
+
 def test_releases_stand_side_by_side_and_one_answers() -> None:
     workload = ml_service(canary="two", canaryTrafficPercent=20)
     made = expand(workload)
@@ -294,6 +316,24 @@ def root_disk(pvc: Object, **source: Object) -> Object:
         (simple_ml(service={"ports": [{"name": "a"}]}), "spec.service.ports[0].port", "is missing"),
         (simple_ml(service={"type": "ExternalName"}), "spec.service.type", "'ExternalName' is unknown"),
         (simple_ml(tensorflow={}), "spec.tensorflow.image", "TensorFlow Serving"),
+        (
+            simple_ml(strategy={"type": "Foo"}),
+            "spec.strategy.type",
+            "use one of RollingUpdate, Recreate",
+        ),
+        (simple_ml(strategy={"type": "Recreate", "rollingUpdate": {}}), "spec.strategy.rollingUpdate", "leave it out"),
+        (ml_service(canary="one"), "spec.canary", "'one' is the default too"),
+        (ml_service(runMode="stopped"), "spec.runMode", "'stopped' is unknown"),
+        (
+            ml_service(release("one", containersResources=[{"name": "x", "resources": {}}])),
+            "spec.releases[0].predictor.containersResources[0].name",
+            "'x' is no container of its pods: use one of user-container",
+        ),
+        (
+            ml_service(release("one", template=None, containersResources=None)),
+            "spec.releases[0].predictor.template.spec.containers",
+            "name an MLServiceRuntime in model.runtime",
+        ),
         (ml_service(default="x"), "spec.default", "'x' is no release: use one of one, two"),
         (ml_service(default=None), "spec.default", "is missing: name the release that answers"),
         (ml_service(release("one"), release("one")), "spec.releases[1].name", "is there twice"),

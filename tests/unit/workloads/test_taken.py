@@ -39,7 +39,7 @@ def test_whom_to_ask(there: dict[str, Any], said: str) -> None:
 def test_it_is_told_once_and_forgotten_when_nothing_is_left_to_make() -> None:
     status = taken.told({"status": {"phase": "Running"}}, "NameTaken", "why", NOW)
     assert status is not None
-    assert (status["phase"], taken.message_of(status)) == ("Running", "why")
+    assert (status["phase"], taken.message_of(status, taken.NAME_TAKEN)) == ("Running", "why")
     obj = {"status": status}
     assert taken.told(obj, "NameTaken", "why", NOW) is None
     assert taken.told(obj, "NameTaken", "another", NOW) is not None

@@ -18,6 +18,7 @@ from t9ksched.scheduler.serve.jobindex import JobIndex
 from t9ksched.scheduler.state.objects import JobObject
 from t9ksched.scheduler.state.state import ClusterState
 from t9ksched.store.acceptances import Acceptance
+from t9ksched.workloads.registry import KINDS
 from tests.kinds import AUTOTUNE, NOTEBOOKS, PYTORCHTRAININGJOBS
 
 NOW = 1_700_000_000_000_000_000
@@ -178,6 +179,23 @@ async def test_an_edit_that_the_server_refuses_is_told_also_of_what_runs(state: 
     assert (found["job"]["phase"], found["job"]["reason"]["code"]) == (now, "InvalidPod")
     assert found["job"]["reason"]["message"] == words
     assert words in [each["message"] for each in found["reasons" if now == "Pending" else "warnings"]]
+
+
+async def test_a_service_whose_pods_cannot_be_made_says_why(state: ClusterState) -> None:
+    why = "one: there is no MLServiceRuntime 'serve' in this namespace"
+    conditions = [{"type": "Initialized", "status": "False", "reason": "RuntimeNotFound", "message": why}]
+    net = {
+        "metadata": {"name": "net", "namespace": "ns", "uid": "net"},
+        "spec": {"scheduler": {"t9kScheduler": {"queue": "q"}}},
+        "status": {"phase": "Pending", "conditions": conditions},
+    }
+    state.upsert_job(job_record(msgspec.convert(net, JobObject), KINDS["MLService"].resource))
+    view = await JobIndex(state).find("ns", "mlservice", "net")
+    assert view is not None
+    found = await explanation(view, state)
+    assert [(each["code"], each["message"]) for each in found["reasons"]] == [("InvalidPod", why)]
+    assert (found["job"]["reason"]["code"], found["job"]["reason"]["message"]) == ("InvalidPod", why)
+    assert found["unblocks"] == []
 
 
 @pytest.mark.parametrize(("phase", "verdict"), [("Running", "Placed"), ("Pending", "Waiting")])
