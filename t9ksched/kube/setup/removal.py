@@ -38,6 +38,7 @@ from t9ksched.kube.resources import (
     STATEFULSETS,
 )
 from t9ksched.kube.setup.rbac import LEADING
+from t9ksched.kube.write.standby import lease_of
 from t9ksched.model.api_resource import Resource
 from t9ksched.model.names import (
     BATCH_GROUP,
@@ -125,7 +126,7 @@ def ours(resource: Resource, obj: Object, named: Collection[tuple[str, str]]) ->
     if resource is SECRETS:
         return False
     if resource is LEASES:
-        return metadata["name"] in LEADING
+        return metadata["name"] in (*LEADING, *map(lease_of, LEADING))
     labelled = (metadata.get("labels") or {}).get(_PART_OF[0]) == _PART_OF[1]
     return labelled or (resource.kind, metadata["name"]) in named
 

@@ -210,7 +210,7 @@ def test_only_what_the_installation_made_is_deleted() -> None:
         SERVICES: [system("t9ksched-api"), system("t9ksched-mine"), system("t9ksched-db-rw", OF_DATABASE)],
         NETWORK_POLICIES: [system("t9ksched-egress"), system("t9ksched-db")],
         SECRETS: [system("t9ksched"), system("t9ksched-mine", **PART_OF), system("other", **PART_OF)],
-        LEASES: [system("t9k-scheduler"), system("t9ksched-controller"), system("t9ksched-other")],
+        LEASES: [system("t9k-scheduler"), system("t9ksched-controller-standby"), system("t9ksched-other")],
         PRIORITY_CLASSES: [obj("t9ksched"), obj("t9ksched-important")],
         CLUSTERROLES: [
             obj("t9ksched-api-exec"),
@@ -228,7 +228,7 @@ def test_only_what_the_installation_made_is_deleted() -> None:
         ("keep", "Secret", "t9ksched"),
         ("keep", "Secret", "t9ksched-mine"),
         ("delete", "Lease", "t9k-scheduler"),
-        ("delete", "Lease", "t9ksched-controller"),
+        ("delete", "Lease", "t9ksched-controller-standby"),
         ("keep", "Lease", "t9ksched-other"),
         ("delete", "PriorityClass", "t9ksched"),
         ("keep", "PriorityClass", "t9ksched-important"),
