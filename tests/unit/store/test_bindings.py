@@ -1,6 +1,7 @@
 """The cards of bound pods are written and read whole, by UID, and only by the scheduler that leads."""
 
 import sqlite3
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -121,7 +122,7 @@ async def test_a_backup_does_not_say_that_it_knows_every_bound_pod(tmp_path: Pat
     async with await Store.open(f"sqlite:///{copied}") as store:
         assert await store.bindings.all() == [row("a")]
         assert not await store.bindings.complete()
-    with sqlite3.connect(tmp_path / "store.db") as original:
+    with closing(sqlite3.connect(tmp_path / "store.db")) as original:
         assert original.execute("SELECT count(*) FROM meta WHERE key = 'bindings'").fetchone() == (1,)
 
 
