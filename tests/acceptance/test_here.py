@@ -55,7 +55,7 @@ def here(tmp_path_factory: pytest.TempPathFactory, cards: Path) -> Iterator[Up]:
         yield up
         assert up.process.poll() is None, up.log
         assert up.audit().ok, str(up.audit())
-        assert up.held() == 0
+        until(lambda: up.held() == 0, "free cards")
         assert mine(up) == []
     finally:
         close(up)
