@@ -15,32 +15,18 @@ import pytest
 import yaml
 
 from tests.acceptance.conftest import EXAMPLES, Json, Up, run, until
+from tests.acceptance.nvml import library
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="a node of this machine needs Linux")
 PODS = "/api/v1/namespaces/default/pods"
 GANG = EXAMPLES / "local" / "gang.yaml"
-NVML = """
-class NVMLError(Exception): pass
-class NVMLError_LibraryNotFound(NVMLError): pass
-class NVMLError_DriverNotLoaded(NVMLError): pass
-class Memory: total = 80 << 30
-def nvmlInit(): pass
-def nvmlShutdown(): pass
-def nvmlDeviceGetCount(): return 4
-def nvmlDeviceGetHandleByIndex(index): return index
-def nvmlDeviceGetName(card): return "NVIDIA H100 80GB HBM3"
-def nvmlDeviceGetUUID(card): return f"GPU-{card}"
-def nvmlDeviceGetMemoryInfo(card): return Memory
-def nvmlDeviceGetMigMode(card): raise NVMLError("not supported")
-"""
-"""A library for cards as `nvidia-ml-py` is one, for a machine with four."""
 
 
 @pytest.fixture(scope="module")
 def cards(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A folder of modules with a library that sees cards."""
     folder = tmp_path_factory.mktemp("nvml")
-    (folder / "pynvml.py").write_text(NVML)
+    (folder / "pynvml.py").write_text(library(4))
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", str(folder))
         patch.setenv("SOMEBODYS_SECRET", "hush")

@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from tests.acceptance.conftest import Json, Up, until
+from tests.acceptance.nvml import library
 from tests.acceptance.test_here import close
 
 pytestmark = [pytest.mark.soak, pytest.mark.skipif(sys.platform != "linux", reason="a node of this machine needs it")]
@@ -19,20 +20,6 @@ BLOCK = "{scanInterval: 10, idleTimeout: 60, warnBefore: 20}"
 POLICY = f"policy: {{notebook: {BLOCK}, tensorboard: {BLOCK}, explorer: {BLOCK}}}"
 PLATFORM = "/apis/tensorstack.dev/v1beta1/namespaces/default"
 KEEP, USED = "scheduler.tensorstack.dev/keep-until", "scheduler.tensorstack.dev/last-activity"
-NVML = """
-class NVMLError(Exception): pass
-class NVMLError_LibraryNotFound(NVMLError): pass
-class NVMLError_DriverNotLoaded(NVMLError): pass
-class Memory: total = 80 << 30
-def nvmlInit(): pass
-def nvmlShutdown(): pass
-def nvmlDeviceGetCount(): return 16
-def nvmlDeviceGetHandleByIndex(index): return index
-def nvmlDeviceGetName(card): return "NVIDIA H100 80GB HBM3"
-def nvmlDeviceGetUUID(card): return f"GPU-{card}"
-def nvmlDeviceGetMemoryInfo(card): return Memory
-def nvmlDeviceGetMigMode(card): raise NVMLError("not supported")
-"""
 
 
 class Lab:
@@ -109,7 +96,7 @@ class Lab:
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Lab]:
     """This machine, with cards."""
-    (tmp_path / "pynvml.py").write_text(NVML)
+    (tmp_path / "pynvml.py").write_text(library(16))
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     lab = Lab(tmp_path / "data", "--here")
     try:

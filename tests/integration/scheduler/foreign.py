@@ -4,13 +4,14 @@ The definitions are as small as an API server takes them; what is known of each 
 """
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
 import yaml
 
-from t9ksched.kube.errors import AlreadyExists
+from t9ksched.kube.errors import AlreadyExists, Conflict, NotFound
 from t9ksched.kube.resources import CRDS, JOBS, PODS, of
 from t9ksched.model.api_resource import Resource
 from t9ksched.workloads.registry import KINDS
@@ -44,6 +45,25 @@ def definition(resource: Resource) -> Object:
             "versions": [version],
         },
     }
+
+
+@asynccontextmanager
+async def played(step: Callable[[], Awaitable[None]]) -> AsyncIterator[None]:
+    """Meanwhile the controllers of a project take one step after the other."""
+
+    async def play() -> None:
+        while True:
+            with suppress(NotFound, Conflict):
+                await step()
+            await asyncio.sleep(0.05)
+
+    task = asyncio.create_task(play())
+    try:
+        yield
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
 
 
 async def define(world: World, *resources: Resource) -> None:

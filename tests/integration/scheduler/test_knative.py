@@ -1,14 +1,12 @@
 """MLServices on a cluster that has Knative's kinds; its controllers are played by the test."""
 
-import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import suppress
 from typing import Any
 
 import pytest
 
 from t9ksched.controller.service import Controllers
-from t9ksched.kube.errors import AlreadyExists, Conflict, NotFound
+from t9ksched.kube.errors import AlreadyExists
 from t9ksched.kube.resources import CRDS, DEPLOYMENTS, PODS, of
 from t9ksched.kube.setup.rbac import CONTROLLER
 from t9ksched.model.api_resource import Resource
@@ -18,7 +16,7 @@ from t9ksched.workloads.addons import KNATIVE
 from t9ksched.workloads.registry import KINDS
 from tests.integration.controller.conftest import running
 from tests.integration.scheduler.conftest import Start
-from tests.integration.scheduler.foreign import allow, define, owned_by
+from tests.integration.scheduler.foreign import allow, define, owned_by, played
 from tests.integration.scheduler.test_virtual_servers import says, soon
 from tests.integration.world import World
 from tests.unit.workloads.builders import ml_service, release
@@ -77,22 +75,6 @@ class Knative:
             await self._world.client.patch(res, name, self._world.namespace, {"status": status}, subresource="status")
 
 
-@asynccontextmanager
-async def played(world: World) -> AsyncIterator[None]:
-    async def play() -> None:
-        knative = Knative(world)
-        while True:
-            with suppress(NotFound, Conflict):
-                await knative.step()
-            await asyncio.sleep(0.05)
-
-    task = asyncio.create_task(play())
-    yield
-    task.cancel()
-    with suppress(asyncio.CancelledError):
-        await task
-
-
 async def edit(world: World, **spec: Any) -> None:
     await world.client.patch(ML_SERVICES, "net", world.namespace, {"spec": spec})
 
@@ -108,7 +90,7 @@ async def test_a_service_moves_between_deployments_and_knative(world: World, sta
     await world.play(1, 0)
     queue = f"{world.run}-anns"
     await store.queues.create(queue, {}, world.queue_spec, {"users": ["ann"]})
-    async with start() as service, running(Controllers(await world.account(CONTROLLER))), played(world):
+    async with start() as service, running(Controllers(await world.account(CONTROLLER))), played(Knative(world).step):
         net = ml_service(release("one", 2), release("two", 1), canary="two", canaryTrafficPercent=20)
         net["spec"]["scheduler"]["t9kScheduler"]["queue"] = queue
         net["metadata"] = {"name": "net", "namespace": world.namespace}

@@ -1,8 +1,6 @@
 """VirtualServers on a cluster that has KubeVirt's kinds; its controller is played by the tests."""
 
-import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -18,7 +16,7 @@ from t9ksched.workloads.addons import KUBEVIRT, VIRTUAL_MACHINE
 from t9ksched.workloads.registry import KINDS
 from tests.integration.controller.conftest import running
 from tests.integration.scheduler.conftest import Start
-from tests.integration.scheduler.foreign import allow, define, owned_by
+from tests.integration.scheduler.foreign import allow, define, owned_by, played
 from tests.integration.scheduler.test_directions import until
 from tests.integration.world import World
 from tests.unit.workloads.builders import launcher, virtual_server
@@ -79,22 +77,6 @@ class KubeVirt:
         return await client.get(PODS, pod["metadata"]["name"], space)
 
 
-@asynccontextmanager
-async def played(world: World) -> AsyncIterator[None]:
-    async def play() -> None:
-        kubevirt = KubeVirt(world)
-        while True:
-            with suppress(NotFound):
-                await kubevirt.step()
-            await asyncio.sleep(0.05)
-
-    task = asyncio.create_task(play())
-    yield
-    task.cancel()
-    with suppress(asyncio.CancelledError):
-        await task
-
-
 async def submitted(world: World, store: Store, queue: str, **spec: Any) -> Object:
     """A VirtualServer that ann submitted."""
     block = {"t9kScheduler": {"queue": queue, "priority": 7}}
@@ -145,7 +127,7 @@ async def test_a_machine_waits_for_kubevirt_and_runs_in_the_queue_of_its_server(
     for name, members in (("anns", {"users": ["ann"]}), ("others", {"users": ["ann"]})):
         await store.queues.create(f"{world.run}-{name}", {}, world.queue_spec, members)
     queue = f"{world.run}-anns"
-    async with start() as service, running(Controllers(await world.account(CONTROLLER))), played(world):
+    async with start() as service, running(Controllers(await world.account(CONTROLLER))), played(KubeVirt(world).step):
         gpus = {"cpu": {"cores": 2}, "memory": "4Gi", "gpu": {"type": "nvidia.com/gpu"}}
         made = await submitted(world, store, queue, resources=gpus)
         uid = made["metadata"]["uid"]
