@@ -23,8 +23,10 @@ _name = _form(f"^{_NAME}$", "a name of Kubernetes: lower-case letters, digits, '
 _may_name = _form(f"^({_NAME})?$", "a name of Kubernetes, or empty: lower-case letters, digits, '-' and '.'")
 _host = _form(f"^((\\*\\.)?{_NAME})?$", "a host, or empty: lower-case letters, digits, '-' and '.'")
 _key = _form("^[-._a-zA-Z0-9]+$", "a key of a Secret: letters, digits, '-', '_' and '.'")
+_PART = "[a-zA-Z0-9][-._a-zA-Z0-9]*"
 _repository = _form(
-    "^[a-zA-Z0-9][-._:/a-zA-Z0-9]*$", "where an image is, without tag and digest, such as registry.example/t9ksched"
+    f"^({_PART}(:[0-9]+)?/)?{_PART}(/{_PART})*$",
+    "where an image is, without tag and digest, such as registry.example/t9ksched",
 )
 _tag = _form("^([_a-zA-Z0-9][-._a-zA-Z0-9]*)?$", "a tag of an image, or empty: letters, digits, '-', '_' and '.'")
 _digest = _form("^(sha256:[0-9a-f]{64})?$", "the digest of an image, or empty: sha256: and 64 hexadecimal digits")

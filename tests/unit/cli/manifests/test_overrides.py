@@ -47,6 +47,8 @@ def test_the_last_one_wins(tmp_path: Path) -> None:
         ),
         ("image.tag=x #y", "image.tag: it must be a tag of an image", ""),
         ("image.repository=a: b", "image.repository: it must be where an image is", ""),
+        ("image.repository=r.example/t:1", "image.repository: it must be where an image is, without tag", ""),
+        ("image.repository=r.example:5000", "image.repository: it must be where an image is, without tag", ""),
         ("image.digest=foo", "image.digest: it must be the digest of an image", ""),
         ("ingress.host=a b", "ingress.host: it must be a host", ""),
         ("scheduler.resources.requests.cpu=banana", "it must be an amount, such as 500m", ""),
