@@ -5,31 +5,34 @@ FOLDER` writes them, from the table of kinds.
 """
 
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
-from t9ksched.kube.setup.rbac import CONTROLLER, FOREIGN_ROLES, PROJECTS, SCHEDULER, foreign_rules
+from t9ksched.kube.setup.rbac import CONTROLLER, FOREIGN_ROLES, PROJECTS, SCHEDULER, Rule, foreign_rules
 from t9ksched.model.names import SCHEDULER_GROUP, SYSTEM_NAMESPACE
 from t9ksched.workloads.addons import ADDONS, Addon
 from t9ksched.workloads.gangform import Project
 
 _RBAC = "rbac.authorization.k8s.io"
-
-
-_SAME = " &&\n      ".join(
-    f"(has(object.metadata.{one}) ? object.metadata.{one} : {none}) ==\n"
-    f"      (has(oldObject.metadata.{one}) ? oldObject.metadata.{one} : {none})"
-    for one, none in (("labels", "{}"), ("annotations", "{}"), ("ownerReferences", "[]"), ("finalizers", "[]"))
-)
-_MADE = """# The controllers make, change and delete only what belongs to KINDs.
-apiVersion: admissionregistration.k8s.io/v1
+_POLICY = """apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingAdmissionPolicy
 metadata: {name: NAME}
 spec:
   failurePolicy: Fail
   matchConstraints:
     resourceRules:
-RESOURCES
-  matchConditions:
+RULES---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {name: NAME}
+spec: {policyName: NAME, validationActions: [Deny]}
+"""
+_SAME = " &&\n      ".join(
+    f"(has(object.metadata.{one}) ? object.metadata.{one} : {none}) ==\n"
+    f"      (has(oldObject.metadata.{one}) ? oldObject.metadata.{one} : {none})"
+    for one, none in (("labels", "{}"), ("annotations", "{}"), ("ownerReferences", "[]"), ("finalizers", "[]"))
+)
+_MADE = """  matchConditions:
   - name: controller
     expression: >-
       has(request.userInfo.username) && request.userInfo.username == 'system:serviceaccount:SPACE:t9ksched-controller'
@@ -39,22 +42,8 @@ RESOURCES
       one.metadata.ownerReferences.exists(each, has(each.controller) && each.controller && each.kind == 'KIND'))
     message: the controllers make, change and delete only what belongs to KINDs
     reason: Forbidden
----
-apiVersion: admissionregistration.k8s.io/v1
-kind: ValidatingAdmissionPolicyBinding
-metadata: {name: NAME}
-spec: {policyName: NAME, validationActions: [Deny]}
 """
-_POLICY = f"""# Of these objects only the field that suspends them is written; the scheduler never lets one run.
-apiVersion: admissionregistration.k8s.io/v1
-kind: ValidatingAdmissionPolicy
-metadata: {{name: NAME}}
-spec:
-  failurePolicy: Fail
-  matchConstraints:
-    resourceRules:
-RESOURCES
-  matchConditions:
+_SUSPENDED = f"""  matchConditions:
   - name: ours
     expression: >-
       has(request.userInfo.username) && request.userInfo.username in [
@@ -90,11 +79,6 @@ RESOURCES
       {_SAME}
     message: t9ksched changes no job's labels, annotations, owners and finalizers
     reason: Forbidden
----
-apiVersion: admissionregistration.k8s.io/v1
-kind: ValidatingAdmissionPolicyBinding
-metadata: {{name: NAME}}
-spec: {{policyName: NAME, validationActions: [Deny]}}
 """
 
 
@@ -134,15 +118,11 @@ def _policy(project: Project) -> str:
     """What these rights are not for: of the objects only the field by which they are suspended is written. Empty for
     kinds that nothing is written of.
     """
-    rules = [rule.to_dict() for rule in foreign_rules(project, SCHEDULER) if "patch" in rule.verbs]
+    rules = [rule for rule in foreign_rules(project, SCHEDULER) if "patch" in rule.verbs]
     if not rules:
         return ""
-    resources = "".join(
-        f'    - {{apiGroups: [{", ".join(rule["apiGroups"])}], apiVersions: ["*"], operations: [UPDATE],'
-        f" resources: [{', '.join(rule['resources'])}]}}\n"
-        for rule in rules
-    )
-    return _filled(_POLICY, {"NAME": f"t9ksched-{project.name}", "RESOURCES\n": resources})
+    about = "Of these objects only the field that suspends them is written; the scheduler never lets one run."
+    return _guarded(about, f"t9ksched-{project.name}", rules, "UPDATE", _SUSPENDED)
 
 
 def _owning(addon: Addon) -> str:
@@ -161,19 +141,20 @@ def _owning(addon: Addon) -> str:
 
 def _made(addon: Addon) -> str:
     """What the rights of the controllers are not for."""
+    about = f"The controllers make, change and delete only what belongs to {addon.kind}s."
+    name, rules = f"t9ksched-controller-{addon.project.name}", foreign_rules(addon.project, CONTROLLER)
+    return _guarded(about, name, rules, "CREATE, UPDATE, DELETE", _MADE.replace("KIND", addon.kind))
+
+
+def _guarded(about: str, name: str, rules: Iterable[Rule], operations: str, checks: str) -> str:
+    """A policy of these operations on what the rules are on, with its binding; `checks` is the rest of its spec."""
     resources = "".join(
-        f'    - {{apiGroups: [{rule.group}], apiVersions: ["*"], operations: [CREATE, UPDATE, DELETE],'
+        f'    - {{apiGroups: [{rule.group}], apiVersions: ["*"], operations: [{operations}],'
         f" resources: [{', '.join(rule.resources)}]}}\n"
-        for rule in foreign_rules(addon.project, CONTROLLER)
+        for rule in rules
     )
-    name = f"t9ksched-controller-{addon.project.name}"
-    return _filled(_MADE, {"NAME": name, "RESOURCES\n": resources, "KIND": addon.kind})
-
-
-def _filled(text: str, words: dict[str, str]) -> str:
-    for word, value in {**words, "SPACE": SYSTEM_NAMESPACE}.items():
-        text = text.replace(word, value)
-    return text
+    checks = checks.replace("SPACE", SYSTEM_NAMESPACE)
+    return f"# {about}\n" + _POLICY.replace("NAME", name).replace("RULES", resources + checks)
 
 
 def write(folder: Path) -> None:
