@@ -4,7 +4,7 @@ import ipaddress
 from typing import Any, Final
 
 from t9ksched.devcluster.apiserver import names
-from t9ksched.devcluster.apiserver.status import Cause, bad_value, required
+from t9ksched.devcluster.apiserver.status import Cause, bad_value, misnamed, required
 from t9ksched.devcluster.apiserver.status import unsupported as unsupported_value
 from t9ksched.devcluster.apiserver.strategy import Strategy
 
@@ -117,12 +117,7 @@ def _backend(backend: Object, at: str) -> list[Cause]:
         return [required(f"{at}.resource.{key}") for key in ("kind", "name") if not resource.get(key)]
     if service is None:
         return [bad_value(at, "", "resource or service backend is required")]
-    causes: list[Cause] = []
-    name = service.get("name", "")
-    if not name:
-        causes.append(required(f"{at}.service.name"))
-    elif fault := names.service_fault(name):
-        causes.append(bad_value(f"{at}.service.name", name, fault))
+    causes = misnamed(f"{at}.service.name", service.get("name", ""), names.service_fault)
     return causes + _port(service.get("port") or {}, at)
 
 

@@ -16,6 +16,7 @@ from t9ksched.devcluster.apiserver.status import (
     bad_value,
     duplicate,
     forbidden,
+    misnamed,
     not_allowed,
     required,
 )
@@ -121,10 +122,7 @@ def validate_pod_spec(spec: Object, root: str) -> list[Cause]:
     volumes = [volume.get("name", "") for volume in spec.get("volumes") or []]
     for number, name in enumerate(volumes):
         field = f"{root}.volumes[{number}].name"
-        if not name:
-            causes.append(required(field))
-        elif fault := names.label_fault(name):
-            causes.append(bad_value(field, name, fault))
+        causes += misnamed(field, name, names.label_fault)
         if name and name in volumes[:number]:
             causes.append(duplicate(field, name))
     seen: set[str] = set()
@@ -164,10 +162,8 @@ def _validate_group(reference: Object | None, root: str) -> list[Cause]:
     checks = {"name": names.subdomain_fault, "podGroup": names.label_fault, "podGroupReplicaKey": names.label_fault}
     for key, check in checks.items():
         text = reference.get(key, "")
-        if not text and key != "podGroupReplicaKey":
-            causes.append(required(f"{root}.{key}"))
-        elif text and (fault := check(text)):
-            causes.append(bad_value(f"{root}.{key}", text, fault))
+        if text or key != "podGroupReplicaKey":
+            causes += misnamed(f"{root}.{key}", text, check)
     return causes
 
 
@@ -177,13 +173,9 @@ def _one_of(holder: Object, field: str, known: tuple[str, ...], root: str) -> li
 
 
 def _validate_container(container: Object, root: str, seen: set[str], volumes: list[str]) -> list[Cause]:
-    causes: list[Cause] = []
     name = container.get("name", "")
-    if not name:
-        causes.append(required(f"{root}.name"))
-    elif fault := names.label_fault(name):
-        causes.append(bad_value(f"{root}.name", name, fault))
-    elif name in seen:
+    causes = misnamed(f"{root}.name", name, names.label_fault)
+    if not causes and name in seen:
         causes.append(duplicate(f"{root}.name", name))
     seen.add(name)
     if not container.get("image"):

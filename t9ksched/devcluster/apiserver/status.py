@@ -5,6 +5,7 @@ turns it into the client's own exceptions. A `Cause` is one faulty field of an I
 """
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,6 +34,14 @@ def required(field: str, message: str = "") -> Cause:
 def bad_value(field: str, value: object, message: str) -> Cause:
     """A value that breaks a rule."""
     return Cause("FieldValueInvalid", f"Invalid value: {_show(value)}: {message}", field)
+
+
+def misnamed(field: str, name: str, rule: Callable[[str], str]) -> list[Cause]:
+    """What is wrong with a name that must be given; `rule` says why a text is no such name, or is empty."""
+    if not name:
+        return [required(field)]
+    fault = rule(name)
+    return [bad_value(field, name, fault)] if fault else []
 
 
 def unsupported(field: str, value: object, known: tuple[str, ...]) -> Cause:
