@@ -1,9 +1,11 @@
 """The program's own source files, read and parsed once a process."""
 
 import ast
+import importlib.util
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from types import ModuleType
 
 ROOT = Path(__file__).parents[1]
 
@@ -24,6 +26,16 @@ def trees(*folders: str) -> Iterator[tuple[str, ast.Module]]:
     """Path and syntax tree of each source file."""
     for path, text in texts(*folders).items():
         yield path, _parsed(text)
+
+
+def script(path: str) -> ModuleType:
+    """A source file that is in no package, as a module of its own."""
+    spec = importlib.util.spec_from_file_location(Path(path).stem, ROOT / path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def statements(node: ast.AST) -> Iterator[ast.stmt]:

@@ -3,26 +3,14 @@
 import re
 import shutil
 import sys
-from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 
-from tests.sources import ROOT
+from tests.sources import ROOT, script
 
-
-def module() -> ModuleType:
-    spec = spec_from_file_location("hatch_build", ROOT / "hatch_build.py")
-    assert spec is not None
-    assert spec.loader is not None
-    made = module_from_spec(spec)
-    spec.loader.exec_module(made)
-    return made
-
-
-BUILD = module()
+BUILD = script("hatch_build.py")
 
 
 @pytest.fixture

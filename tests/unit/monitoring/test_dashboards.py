@@ -1,10 +1,8 @@
 """The dashboards are those that their code writes, and every query names metrics and labels that exist."""
 
-import importlib.util
 import json
 import re
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -14,6 +12,7 @@ from t9ksched.api import meters as rest
 from t9ksched.controller import meters as controllers
 from t9ksched.scheduler.report import families
 from tests import promql
+from tests.sources import script
 from tests.unit.monitoring.test_rules import known_names
 
 FOLDER = Path(__file__).parents[3] / "deploy/monitoring"
@@ -21,21 +20,12 @@ ALL = (*families.FAMILIES, *rest.FAMILIES, *controllers.FAMILIES)
 LABELS = {label for one in ALL for label in one.labels} | {"le"}
 
 
-def code() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("dashboards", FOLDER / "dashboards.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 def committed() -> dict[str, Any]:
     return {path.stem: json.loads(path.read_text()) for path in sorted((FOLDER / "dashboards").glob("*.json"))}
 
 
 def test_they_are_current(tmp_path: Path) -> None:
-    module = code()
+    module = script("deploy/monitoring/dashboards.py")
     module.main(tmp_path)
     for path in sorted(tmp_path.iterdir()):
         assert path.read_text() == (FOLDER / "dashboards" / path.name).read_text(), "run `make dashboards`"

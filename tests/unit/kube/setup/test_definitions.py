@@ -1,11 +1,9 @@
 """The definitions are those that their sources make, explain every field, and name every field that is read."""
 
-import importlib.util
 import re
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
-from types import ModuleType
 from typing import Any, Final
 
 import pytest
@@ -17,6 +15,7 @@ from t9ksched.packaged import folder
 from t9ksched.workloads.fields import Field
 from t9ksched.workloads.read import validate
 from t9ksched.workloads.registry import CONTROLLED
+from tests.sources import script
 from tests.unit.workloads.test_changes import WORKLOADS
 from tests.unit.workloads.test_published import TAKEN
 
@@ -43,15 +42,6 @@ SHARED: Final = {"spec.runPolicy.cleanUpPolicy"}
 """Read by what several kinds share, and without effect in those that do not have it."""
 
 
-def code() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("definitions", SOURCE / "definitions.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 @cache
 def schemas() -> dict[str, Schema]:
     found = {each["spec"]["names"]["kind"]: each["spec"]["versions"] for each in read(folder("crds"))}
@@ -72,11 +62,11 @@ def places(schema: Schema, path: str = "") -> Iterator[tuple[str, Schema]]:
 
 def test_they_are_current() -> None:
     written = {path.name: path.read_text() for path in folder("crds").glob("*.yaml")}
-    assert written == code().definitions(), "run `make reference`"
+    assert written == script("deploy/schemas/definitions.py").definitions(), "run `make reference`"
 
 
 def test_a_part_that_there_is_not_is_told() -> None:
-    definitions = code()
+    definitions = script("deploy/schemas/definitions.py")
     with pytest.raises(definitions.UnknownPart, match="no part 'wrong': these are a, b"):
         definitions.filled({"x": [{"$part": "wrong"}]}, {"a": {}, "b": {}})
     parts = {"a": {"$part": "b", "type": "object"}, "b": {"properties": {"x": 1, "y": 2}, "type": "b"}}
