@@ -95,21 +95,28 @@ def manifest(project: Project) -> str:
 
 
 def _of(project: Project, role: str) -> str:
-    if not foreign_rules(project, role):
-        return ""
-    name = f"{role}-{project.name}"
-    lines = [f"apiVersion: {_RBAC}/v1", "kind: ClusterRole", f"metadata: {{name: {name}}}", "rules:"]
+    lines = []
     for rule in foreign_rules(project, role):
         lines.append(f"# {rule.why[0].upper()}{rule.why[1:]}.")
         listed = (f"{key}: [{', '.join(values)}]" for key, values in rule.to_dict().items())
         lines.append(f"- {{{', '.join(listed)}}}")
-    lines += [
+    return _bound(f"{role}-{project.name}", lines, role, SYSTEM_NAMESPACE) if lines else ""
+
+
+def _bound(name: str, rules: Iterable[str], account: str, space: str) -> str:
+    """A role with these lines of rules, and its binding to an account."""
+    lines = [
+        f"apiVersion: {_RBAC}/v1",
+        "kind: ClusterRole",
+        f"metadata: {{name: {name}}}",
+        "rules:",
+        *rules,
         "---",
         f"apiVersion: {_RBAC}/v1",
         "kind: ClusterRoleBinding",
         f"metadata: {{name: {name}}}",
         f"roleRef: {{apiGroup: {_RBAC}, kind: ClusterRole, name: {name}}}",
-        f"subjects: [{{kind: ServiceAccount, name: {role}, namespace: {SYSTEM_NAMESPACE}}}]",
+        f"subjects: [{{kind: ServiceAccount, name: {account}, namespace: {space}}}]",
     ]
     return "\n".join(lines) + "\n"
 
@@ -128,15 +135,9 @@ def _policy(project: Project) -> str:
 def _owning(addon: Addon) -> str:
     """Lets the controllers of a project make pods for this scheduler that have an owner."""
     space, account = addon.account
-    name = f"t9ksched-{addon.project.name}-own"
-    return (
-        f"# {addon.project.title} makes pods for this scheduler. Change the account if it has another one.\n"
-        f"apiVersion: {_RBAC}/v1\nkind: ClusterRole\nmetadata: {{name: {name}}}\n"
-        f"rules:\n- {{apiGroups: [{SCHEDULER_GROUP}], resources: [pods], verbs: [own]}}\n---\n"
-        f"apiVersion: {_RBAC}/v1\nkind: ClusterRoleBinding\nmetadata: {{name: {name}}}\n"
-        f"roleRef: {{apiGroup: {_RBAC}, kind: ClusterRole, name: {name}}}\n"
-        f"subjects: [{{kind: ServiceAccount, name: {account}, namespace: {space}}}]\n"
-    )
+    rule = f"- {{apiGroups: [{SCHEDULER_GROUP}], resources: [pods], verbs: [own]}}"
+    about = f"# {addon.project.title} makes pods for this scheduler. Change the account if it has another one.\n"
+    return about + _bound(f"t9ksched-{addon.project.name}-own", [rule], account, space)
 
 
 def _made(addon: Addon) -> str:
