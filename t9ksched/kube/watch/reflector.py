@@ -199,7 +199,6 @@ class Reflector(Generic[T]):
         elif unserved:
             pause = max(pause, _UNSERVED)
             if self.absent.is_set():  # nor was it the last time
-                self.state = State.EMPTY
                 await self._known.forget_all()
             else:
                 log.debug("the server does not serve this kind, it is left out", resource=str(self.res))
