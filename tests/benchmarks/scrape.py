@@ -1,6 +1,6 @@
 """What a scrape of the scheduler's metrics costs: prints JSON.
 
-    python tests/benchmarks/scrape.py [--nodes 5000] [--pods 40000] [--queues 200] [--record]
+    python tests/benchmarks/scrape.py [--nodes 5000] [--pods 44000] [--queues 200] [--record]
 
 A state of nodes with 8 cards each, gangs of 8 pods with a card each that fill them, as many queues, and gangs that
 wait. `first`: the page after a start. `same`: nothing has changed since the last one. `changed`: a tenth of the nodes
