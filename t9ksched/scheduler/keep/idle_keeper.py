@@ -194,7 +194,7 @@ class IdleKeeper:
     async def _settle(self) -> None:
         """Tell what was done and not told, as before a crash, and forget what was not done or is on record."""
         untold = await self._begun.untold()
-        self._told.intersection_update(str(event.uid) for event in untold)
+        self._told = {uid for uid in self._told if uid in self._begun}
         for event in untold:
             uid = str(event.uid)
             if uid in self._told:

@@ -68,7 +68,7 @@ class Suspensions:
         return True
 
     async def untold(self) -> Sequence[Event]:
-        """Those begun that history has not; what it has is dropped. None while the database does not answer."""
+        """Those begun that history has not; what it has is dropped. Empty while the database does not answer."""
         try:
             async with asyncio.timeout(_ANSWER_SECONDS):
                 if self._begun is None:

@@ -46,6 +46,8 @@ class Kept:
         self.values[key] = msgspec.json.encode(value)
 
     async def list(self, *, event: str, uid: str, **_: Any) -> list[Event]:
+        if self.away:
+            raise StoreError("away")
         return [each for each in self.events if (each.event, each.uid) == (event, uid)]
 
 
@@ -233,6 +235,19 @@ async def test_what_was_told_before_a_crash_is_not_told_again(lab: Lab) -> None:
     assert len(lab.begun()) == 1, "it stays until it is seen in history"
     lab.suspended = True
     lab.start()
+    assert await lab.look(MINUTE) == []
+    assert lab.begun() == []
+
+
+async def test_what_waits_for_the_database_is_told_once(lab: Lab) -> None:
+    """Its event is written only when the database has been back for a while."""
+    await lab.look()
+    assert await lab.look(HOUR) == GONE
+    lab.suspended = True
+    written, lab.kept.events = lab.kept.events, []
+    for lab.kept.away in (True, False):
+        assert await lab.look(MINUTE) == []
+    lab.kept.events = written
     assert await lab.look(MINUTE) == []
     assert lab.begun() == []
 
