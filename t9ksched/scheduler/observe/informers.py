@@ -1,6 +1,7 @@
 """From the watches into the state: one reflector a kind, each decoding only what is read."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, TypeVar
@@ -172,19 +173,20 @@ class Informers:
             names.SYSTEM_NAMESPACE,
         )
         state.refills.kinds = frozenset((row.api_version, row.name) for row in registry.JOBS)
+        shown = Counter((row.resource.group, row.resource.plural) for row in registry.JOBS)
         versions: dict[tuple[str, str], Versions] = {}
         for kind in (row.resource for row in registry.JOBS):
-            job = versions.setdefault(
-                (kind.group, kind.plural), Versions(lambda obj: state.remove_job(obj.metadata.uid))
-            )
-            take, drop = self._version(job, kind, job_upsert(state, kind))
-            follow_many(kind, decoder(JobObject), take, drop)
+            of, take = (kind.group, kind.plural), job_upsert(state, kind)
+            if shown[of] == 1:  # its objects, which may be very many, need not be kept
+                follow_many(kind, decoder(JobObject), take, lambda job: state.remove_job(job.uid))
+                continue
+            job = versions.setdefault(of, Versions(lambda obj: state.remove_job(obj.metadata.uid)))
+            follow_many(kind, decoder(JobObject), *self._version(job, kind, take))
         for kind in (row.resource for row in registry.OWNERS):
             follow_many(kind, decoder(JobObject), owner_upsert(state, kind), lambda job: state.remove_owner(job.uid))
         for kind in _BETWEEN:
-            follow_many(
-                kind, decoder(JobObject), partial(_link, state, kind), lambda obj: state.owners.remove_link(obj.uid)
-            )
+            link = partial(state.owners.upsert_link, kind=kind)
+            follow_many(kind, decoder(JobObject), link, lambda obj: state.owners.remove(obj.uid))
         state.owners.ask_rights_of(self._refused)
         follow(PODGROUPS, decoder(PodGroupObject), state.upsert_group, state.remove_group)
         state.named_groups.ask_followed(self._followed)
@@ -317,10 +319,6 @@ def _rights_on(kind: Resource) -> str:
     foreign = row_of(kind).foreign if kind in _FOREIGN else None
     project = foreign.project if foreign is not None else _BETWEEN.get(kind)
     return f"deploy/foreign/{project.name}.yaml" if project is not None else "deploy/rbac.yaml"
-
-
-def _link(state: ClusterState, kind: Resource, obj: JobObject) -> None:
-    state.owners.upsert_link(obj, kind)
 
 
 def _announce(state: ClusterState, job: JobObject) -> None:

@@ -1,8 +1,15 @@
 """An object that a server shows in two versions is taken once."""
 
+import sys
+from unittest.mock import Mock
+
+import pytest
+
 from t9ksched.model.pod import Metadata
+from t9ksched.scheduler.observe.informers import Informers
 from t9ksched.scheduler.observe.versions import Versions
 from t9ksched.scheduler.state.objects import JobObject
+from t9ksched.scheduler.state.state import ClusterState
 
 
 class Taken:
@@ -50,3 +57,14 @@ def test_a_version_that_is_not_served_any_more_leaves_objects_to_the_next() -> N
     assert taken.drop(1, served=False) == ["new a", "old a", "new a"]
     assert taken.drop(0, served=False)[3:] == ["gone a"]
     assert taken.put(0)[4:] == ["new a"]
+
+
+@pytest.mark.parametrize(("kind", "kept"), [("Job", 0), ("PyTorchTrainingJob", 0), ("MPIJob.kubeflow.org", 1)])
+def test_objects_of_kinds_in_one_version_are_not_kept(kind: str, kept: int) -> None:
+    """There may be a hundred thousand of them, some KB each."""
+    informers = Informers(Mock(), ClusterState(), Mock(), lambda: None)
+    reflector = next(one for one in informers.reflectors() if one.res.kind == kind)
+    obj = JobObject(Metadata(name="a", namespace="ns", uid="a"))
+    before = sys.getrefcount(obj)
+    reflector._handler.on_upsert(obj)
+    assert sys.getrefcount(obj) == before + kept
