@@ -14,7 +14,7 @@ from sqlalchemy.engine import RowMapping
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from t9ksched.model.idle_policy import KINDS
-from t9ksched.store.history import BOUND, DELETED, SUSPENDED_IDLE, Event
+from t9ksched.store.history import BOUND, DELETED, IDLE_SINCE, SUSPENDED_IDLE, Event
 from t9ksched.store.idle_tables import usage_idle
 from t9ksched.store.spans import Amount, GroupKey, add, span_of, table
 from t9ksched.store.tables import usage_open, usage_span
@@ -42,7 +42,7 @@ def _suspended(connection: Connection, event: Event) -> None:
     known = (usage_idle.c.uid == event.uid) & (usage_idle.c.ended_at == event.at)
     if connection.execute(select(usage_idle.c.id).where(known).limit(1)).first() is not None:
         return  # the answer of the transaction that wrote it was lost
-    since = _moment(event.detail.get("idleSince"), event.at)
+    since = _moment(event.detail.get(IDLE_SINCE), event.at)
     # Later events of the same transaction are in the spans already: what was bound later is none of these pods.
     had = (usage_open.c.uid == event.uid) & (usage_open.c.bound_at <= event.at)
     pods = connection.execute(select(usage_open).where(had)).mappings().all()

@@ -21,7 +21,7 @@ from t9ksched.model.idle_policy import CONFIG_MAP, KEY, Policy, Warned, due, kep
 from t9ksched.model.podrules import namespace_labels
 from t9ksched.model.wall_clock import moment_at
 from t9ksched.scheduler.act.stopping import Stopper
-from t9ksched.scheduler.keep.suspensions import IDLE_SINCE, Suspensions
+from t9ksched.scheduler.keep.suspensions import Suspensions
 from t9ksched.scheduler.report.clockwatch import ClockWatch
 from t9ksched.scheduler.report.event_writer import EventWriter, reference
 from t9ksched.scheduler.state.job_record import IdleSince, JobRecord
@@ -169,7 +169,7 @@ class IdleKeeper:
         """Suspend it, if it is still what was seen."""
         resource = KINDS[job.kind].resource
         message = f"nobody used it since {_text(since)}: it is suspended; resume it to use it again"
-        event = self._event(job, history.SUSPENDED_IDLE, {"message": message, IDLE_SINCE: since.isoformat()})
+        event = self._event(job, history.SUSPENDED_IDLE, {"message": message, history.IDLE_SINCE: since.isoformat()})
         if not await self._begun.begin(event):
             return
         try:

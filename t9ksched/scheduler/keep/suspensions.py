@@ -13,13 +13,11 @@ import msgspec
 import structlog
 
 from t9ksched.store.errors import StoreError
-from t9ksched.store.history import Event, History
+from t9ksched.store.history import IDLE_SINCE, Event, History
 from t9ksched.store.meta import Meta
 
 log = structlog.get_logger(__name__)
 
-IDLE_SINCE: Final = "idleSince"
-"""In the detail of the event: a workload is suspended once for the time since then."""
 _KEY: Final = "suspensions-begun"
 _ANSWER_SECONDS: Final = 10.0
 """A database that takes longer counts as away: nothing is suspended that may not be on record."""
