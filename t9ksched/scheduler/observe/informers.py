@@ -186,7 +186,7 @@ class Informers:
             follow_many(kind, decoder(JobObject), owner_upsert(state, kind), lambda job: state.remove_owner(job.uid))
         for kind in _BETWEEN:
             link = partial(state.owners.upsert_link, kind=kind)
-            follow_many(kind, decoder(JobObject), link, lambda obj: state.owners.remove(obj.uid))
+            follow_many(kind, decoder(JobObject), link, lambda obj: state.owners.remove_link(obj.uid))
         state.owners.ask_rights_of(self._refused)
         follow(PODGROUPS, decoder(PodGroupObject), state.upsert_group, state.remove_group)
         state.named_groups.ask_followed(self._followed)

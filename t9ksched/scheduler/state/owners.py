@@ -192,6 +192,10 @@ class Owners:
         """The same for an object that stands between a workload and its pods: who its own owner is counts alone."""
         self.upsert(structs.replace(obj, spec={}), kind, ours=obj.metadata.controller is not None)
 
+    def remove_link(self, uid: str) -> None:
+        """Such an object is gone."""
+        self.remove(uid)
+
     def remove(self, uid: str) -> None:
         """An object is gone."""
         owner = self._known.pop(uid, None)
