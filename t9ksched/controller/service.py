@@ -203,21 +203,24 @@ class Controllers:
             if uid_of(found) != uid_of(obj):
                 self._owned.on_delete(obj)
 
-    def _children(self, key: Key, uid: str) -> Children:
+    def _children(self, key: Key, obj: Object) -> Children:
         """What a workload owns, what is known of its use, and what it may name."""
-        named = self._runtimes.of(key.namespace) if key.kind == _SERVICES else ()
-        found = self._owned.of(uid)
-        activity = self._activity(key, uid, found)
-        there = self._addons.there(found.companions)
-        about = replace(found, companions=there, addons=self._addons.known)
-        return replace(about, activity=activity, named=named, idle_after=self._idle_after)
+        found = self._owned.of(uid_of(obj))
+        return replace(
+            found,
+            companions=self._addons.there(found.companions),
+            activity=self._activity(key, obj, found),
+            named=self._runtimes.of(key.namespace) if key.kind == _SERVICES else (),
+            idle_after=self._idle_after,
+            addons=self._addons.known,
+        )
 
-    def _activity(self, key: Key, uid: str, found: Children) -> Activity | None:
+    def _activity(self, key: Key, obj: Object, found: Children) -> Activity | None:
         """What a workload answered; None if nobody asks it."""
-        asks, obj = KINDS[key.kind].control.asks, self._workloads[key.kind].get(key)
-        if self._watcher is None or asks is None or obj is None or asks(obj, found) is None:
+        asks = KINDS[key.kind].control.asks
+        if self._watcher is None or asks is None or asks(obj, found) is None:
             return None
-        return self._watcher.of(uid) or NOT_YET
+        return self._watcher.of(uid_of(obj)) or NOT_YET
 
     async def _look(self, key: Key) -> float:
         """One look at one workload; returns the seconds that deciding took.
@@ -234,7 +237,7 @@ class Controllers:
         outcome = meters.DONE
         try:
             self._unread.look(key, obj)
-            actions = reconcile(obj, self._children(key, uid_of(obj)), self._clock(), self._owners)
+            actions = reconcile(obj, self._children(key, obj), self._clock(), self._owners)
             thought = time.perf_counter()
             await self._executor.carry_out(obj, actions)
         except Stale as reason:

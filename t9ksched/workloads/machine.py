@@ -70,8 +70,8 @@ class Machine:
 
 def read_machine(spec: Field, root_name: str) -> Machine:
     """The machine of a VirtualServer's spec; its root disk has that name. Faults are written down in `spec`."""
-    cores, memory, cards = _resources(spec["resources"])
-    requests = {**spec["resources"]["requests"].mapping(), **cores, **memory}
+    amounts, cards = _resources(spec["resources"])
+    requests = {**spec["resources"]["requests"].mapping(), **amounts}
     limits = dict(spec["resources"]["limits"].mapping())
     disks, volumes, systems, root = _storage(spec["storage"], root_name)
     text = spec["cloudInit"].text()
@@ -93,8 +93,8 @@ def read_machine(spec: Field, root_name: str) -> Machine:
     gpu = spec["resources"]["gpu"]["type"].text()
     if cards:
         devices["gpus"] = [{"name": f"gpu-{nth}", "deviceName": gpu} for nth in range(cards)]
-    amounts = {key: each for key, each in (("requests", requests), ("limits", limits)) if each}
-    domain: Object = {"devices": devices, "resources": copy.deepcopy(amounts)}
+    asked = {key: each for key, each in (("requests", requests), ("limits", limits)) if each}
+    domain: Object = {"devices": devices, "resources": copy.deepcopy(asked)}
     if model := spec["resources"]["cpu"]["model"].text():
         domain["cpu"] = {"model": model}
     if spec["firmware"].present:
@@ -105,18 +105,21 @@ def read_machine(spec: Field, root_name: str) -> Machine:
         network["dnsPolicy"].choice(_DNS_POLICIES, policy)
     made |= {"dnsPolicy": policy} if policy else {}
     made |= {"dnsConfig": copy.deepcopy(dict(config))} if config else {}
-    asked = {**amounts, "limits": {**limits, **({gpu: cards} if cards else {})}}
+    asked["limits"] = {**limits, **({gpu: cards} if cards else {})}
     return Machine(made, root, asked, _ports(network))
 
 
-def _resources(resources: Field) -> tuple[Object, Object, int]:
-    """Cpu, memory, and the number of cards."""
-    gpu, cpu, memory = resources["gpu"], resources["cpu"], resources["memory"]
-    wanted = {"cpu": cpu["cores"].value, "memory": memory.value}
-    for name, place in (("cpu", cpu["cores"]), ("memory", memory)):
-        amounts = Field({"requests": {name: place.value}} if place.present else {}, "")
-        check_resources(amounts)
-        for fault in amounts.faults:
+def _resources(resources: Field) -> tuple[Object, int]:
+    """Amounts of cpu and memory, as far as they are given, and the number of cards."""
+    gpu = resources["gpu"]
+    found: Object = {}
+    for name, place in (("cpu", resources["cpu"]["cores"]), ("memory", resources["memory"])):
+        if not place.present:
+            continue
+        found[name] = place.value
+        checked = Field({"requests": {name: place.value}}, "")
+        check_resources(checked)
+        for fault in checked.faults:
             place.fault(fault.message)
     count = gpu["count"].whole(1 if gpu["type"].text() else 0)
     if count > _MOST_CARDS:
@@ -126,12 +129,7 @@ def _resources(resources: Field) -> tuple[Object, Object, int]:
     elif (kind := gpu["type"].text()) and ("/" not in kind or key_fault(kind)):
         gpu["type"].fault(f"{kind!r} is no resource of nodes: write domain/name, such as nvidia.com/GA102GL_A10")
     check_resources(resources)
-    found = {key: value for key, value in wanted.items() if value is not None}
-    return (
-        {key: found[key] for key in ("cpu",) if key in found},
-        {key: found[key] for key in ("memory",) if key in found},
-        min(count, _MOST_CARDS),
-    )
+    return found, min(count, _MOST_CARDS)
 
 
 def _storage(storage: Field, root_name: str) -> tuple[list[Object], list[Object], list[Object], Object | None]:

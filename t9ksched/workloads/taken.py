@@ -62,7 +62,7 @@ def message_of(status: Mapping[str, Any], *reasons: str) -> str:
 
 def refusal_of(status: Mapping[str, Any]) -> str:
     """The words with which the API server refuses what the workload needs; empty if it refuses nothing."""
-    return message_of(status, FAILED_CREATE) or message_of(status, FAILED_UPDATE)
+    return message_of(status, FAILED_CREATE, FAILED_UPDATE)
 
 
 def sentence(there: Mapping[str, Any], kind: str) -> str:
