@@ -388,7 +388,8 @@ class World:
             each["status"] = {"conditions": ready, "url": f"http://{name}.lab.example"}
             if each["kind"] == "Service":
                 template = each["spec"]["template"]
-                least = int(template["metadata"]["annotations"]["autoscaling.knative.dev/min-scale"])
+                notes = template.get("metadata", {}).get("annotations", {})  # somebody may have emptied the template
+                least = int(notes.get("autoscaling.knative.dev/min-scale", 0))
                 wanted |= {f"{name}-00001-{nth}": (uid, template) for nth in range(least)}
         for key in [key for key in self.objects if key[0] == "Pod" and "-00001-" in key[1]]:
             pod = self.objects[key]
