@@ -1,12 +1,13 @@
 """Routes that are made when they are asked for: all of them are found, and the document is the same."""
 
+import inspect
 import subprocess
 import sys
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from fastapi import FastAPI
+from fastapi import FastAPI, routing
 from fastapi.routing import APIRoute
 from starlette.types import Message
 
@@ -87,6 +88,19 @@ async def test_what_is_asked_for_is_there(later: FastAPI) -> None:
     assert len(paths(later)) == before + 2
     assert await asked(later, "/apis/v1/access-reviews") == 405
     assert len(paths(later)) == before + 3
+
+
+async def test_no_request_reads_the_source_of_its_endpoint(later: FastAPI, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[object] = []
+
+    def lines(of: object) -> tuple[list[str], int]:
+        read.append(of)
+        return [], 1
+
+    monkeypatch.setattr(routing, "_endpoint_context_cache", {})
+    monkeypatch.setattr(inspect, "getsourcelines", lines)
+    assert await asked(later, "/healthz") == 200
+    assert read == []
 
 
 async def test_behind_a_proxy_with_a_path_of_its_own_too(later: FastAPI) -> None:
