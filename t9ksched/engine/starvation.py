@@ -187,6 +187,11 @@ class Starving:
                 else:
                     self._give(claim)
 
+    @property
+    def collects(self) -> bool:
+        """Whether room is collected for any gang now."""
+        return bool(self._claims)
+
     def has(self, gang: Gang) -> bool:
         """Whether room is collected for the gang."""
         return gang.uid in self._claims
@@ -261,8 +266,9 @@ def _first(column: ClassFit) -> int:
     return column.needs[0][0] if column.needs else 0
 
 
-def _age(gang: Gang) -> tuple[int, str]:
-    return gang.created, gang.uid
+def _age(gang: Gang) -> tuple[int, str, str]:
+    """The order of age in a queue (`order.gang_key`): gangs that were created in the same second go by name."""
+    return gang.created, gang.name, gang.uid
 
 
 def _elsewhere(view: View, trial: Trial) -> Mask:

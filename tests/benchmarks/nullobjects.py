@@ -8,6 +8,7 @@ projected token volume that a real server writes, so that their events have the 
 
 import asyncio
 from collections import defaultdict
+from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 from uuid import uuid4
@@ -17,7 +18,8 @@ import msgspec
 Object = dict[str, Any]
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
-_NOW = "2026-01-01T00:00:00Z"
+_NOW = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+"""When objects are made: as on a real server, what comes is new, and collects no room (`starvation`)."""
 _DONE = b'{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Success","code":201}\n'
 _HEAD = (
     b"HTTP/1.1 %d %s\r\nAudit-Id: 2f1c6f3e-7a60-4f3b-9a51-0d3f3f0c8d11\r\nCache-Control: no-cache, private\r\n"

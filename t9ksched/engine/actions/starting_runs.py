@@ -44,13 +44,11 @@ class StartingRuns:
 
     @classmethod
     def of(cls, cycle: Cycle, lines: Mapping[str, Line]) -> "StartingRuns | None":
-        """None where more than room and quota decides for any gang: plans, collected room, reservations by
-        administrators, windows, plugins, links, packing, cards of several kinds.
+        """None where more than room and quota decides for any gang: plans, reservations by administrators, windows,
+        plugins, links, packing, cards of several kinds.
         """
         trial, policy = cycle.trial, cycle.policy
         if cycle.planned is not None or cycle.advance is not None or cycle.windows.any or policy.plugins:
-            return None
-        if cycle.starving is not None and cycle.starving.collected:
             return None
         if trial.packing is not None or trial.links is not None or len(trial.nodes.static.card_kinds) > 1:
             return None
@@ -91,10 +89,12 @@ class StartingRuns:
         return bool(started)
 
     def _keeps(self) -> bool:
-        """Whether room or quota is kept for any gang: what was refused to others may be free again at its turn, and
-        stays refused to them in this cycle.
+        """Whether room or quota is kept for any gang, or collected: what was refused to others may be free again at its
+        turn, and stays refused to them in this cycle.
         """
         cycle = self._cycle
+        if cycle.starving is not None and cycle.starving.collects:
+            return True
         of, missing = cycle.reservations.of, cycle.reservations.missing
         return bool(of or missing or cycle.promised or cycle.refills.paid or cycle.stats.preempted)
 

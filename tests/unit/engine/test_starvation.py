@@ -6,6 +6,8 @@ from dataclasses import replace
 import pytest
 from msgspec import structs
 
+from t9ksched.engine.kernel.reference import Reference
+from t9ksched.engine.kernel.tables import Run, Tables
 from t9ksched.engine.memory import Memory
 from t9ksched.engine.planner import Plan, plan
 from t9ksched.engine.policy import Planning, Policy, Starvation
@@ -15,6 +17,7 @@ from t9ksched.model.queue_starvation import QueueStarvation
 from t9ksched.model.reasons import Code
 from tests.ahead import HOUR, Pool
 from tests.builders import gang, member, node, pod_class, queue, running, view
+from tests.kernels import running as with_kernel
 
 MINUTE = 60 * 1_000_000_000
 POLICY = Policy(starvation=Starvation(1800, 20))
@@ -423,3 +426,21 @@ def test_two_that_must_be_in_a_rack_start_although_small_ones_keep_coming(seed: 
 
 def test_a_cluster_without_nodes_has_no_room_to_collect() -> None:
     assert codes(plan(cluster(0, 0, {}, waits("large", 4)), POLICY, LATE), "large") == [Code.NO_NODE_MATCHES]
+
+
+def test_of_a_long_backlog_only_the_gangs_that_collect_room_need_turns() -> None:
+    counts: list[int] = []
+
+    class Counting(Reference):
+        def run(self, tables: Tables) -> Run:
+            found = super().run(tables)
+            counts.append(len(found.queues))
+            return found
+
+    seen = cluster(8, 8, {}, *(waits(f"g{at:02}", 1) for at in range(60)))
+    with with_kernel(Counting(), after=4):
+        found = plan(seen, POLICY, LATE)
+    with with_kernel(None):
+        assert plan(seen, POLICY, LATE).to_bytes() == found.to_bytes()
+    assert len(started(found)) == 60
+    assert sum(counts) > 40
