@@ -29,7 +29,7 @@ from t9ksched.scheduler.state.clocks import (
     Clock,
 )
 from t9ksched.scheduler.state.earliest_end import End, earliest_end, ended_elsewhere, own_end
-from t9ksched.scheduler.state.limits import asks_nothing, control_of, limit_warning, own_limit
+from t9ksched.scheduler.state.limits import control_of, limit_warning, never_limited, own_limit
 from t9ksched.scheduler.state.objects import ran_since, timestamp
 from t9ksched.scheduler.state.records import GangRecord, PodRecord, job_of
 from t9ksched.scheduler.state.start_times import start_asked
@@ -332,7 +332,7 @@ class TimeKeeper:
 
     def _tell_of_annotation(self, gang: GangRecord) -> None:
         """Say once that a limit or a start time cannot be read, or that a limit was edited after it was agreed on."""
-        if asks_nothing(gang):
+        if never_limited(gang):
             return
         limit, start = limit_warning(self._state, gang), start_asked(self._state, gang).fault
         known = self._told.get(job_of(gang), ("", ""))

@@ -190,75 +190,77 @@ class AdmissionPass:
         """The snapshot of a waiting group for the engine; None when it may not be placed, for a reason that is
         recorded.
         """
-        if self._state.waiting_jobs.stands(record):
+        state = self._state
+        if state.waiting_jobs.stands(record):
             return None
-        control = control_of(self._state, record) if self._state.controls else None
+        control = control_of(state, record) if state.controls else None
         if record.control != control:
             record.control, record.stale = control, True
-            self._state.feed.held_otherwise(record)
+            state.feed.held_otherwise(record)
         if record.virtual:
-            told, again = self._state.foreign.awaited(record, now)
+            told, again = state.foreign.awaited(record, now)
             if again:
                 self.ends.append(again)
                 if told is not None:
-                    self._state.refused(record, told)
+                    state.refused(record, told)
                 return None
         if (unfit := _unfit(record)) is not None:
-            self._state.refused(record, unfit)
+            state.refused(record, unfit)
             return None
-        if self._state.outage.unread and (unknown := self._state.outage.refusal(record)) is not None:
-            self._state.refused(record, unknown)
+        if state.outage.unread and (unknown := state.outage.refusal(record)) is not None:
+            state.refused(record, unknown)
             return None
         # Asked first: of thousands beyond a limit none is worth the other rules.
-        if record.acceptance is None and (over := self._state.waiting_jobs.refusal(record)) is not None:
-            self._state.refused(record, over)
+        if record.acceptance is None and (over := state.waiting_jobs.refusal(record)) is not None:
+            state.refused(record, over)
             return None
         if not self._permitted(record, now):
             return None
-        if (late := self._state.clocks.refusal(record, limit_asked(self._state, record), control, now)) is not None:
-            self._state.refused(record, late)
-            if (clock := self._state.clocks.of(record)) is not None and clock.run.retry_at > now:
+        clock = state.clocks.of(record)
+        if clock is not None and (late := state.clocks.refusal(record, limit_asked(state, record), control, now)):
+            state.refused(record, late)
+            if clock.run.retry_at > now:
                 self.ends.append(clock.run.retry_at)
             return None
-        queue = self._state.queues.get(record.queue)
-        if queue is not None and queue.draining and not self._state.gate.started(record):
-            self._state.refused(record, queue_closed(queue.name, draining=True))
+        queue = state.queues.get(record.queue)
+        if queue is not None and queue.draining and not state.gate.started(record):
+            state.refused(record, queue_closed(queue.name, draining=True))
             return None
         if record.acceptance is None:
-            self._state.waiting_jobs.let_in(record)
-            self._state.gate.accept(record, now)
-        if (unmet := self._state.dependencies.refusal(record)) is not None:
-            self._state.refused(record, unmet)
+            state.waiting_jobs.let_in(record)
+            state.gate.accept(record, now)
+        if (unmet := state.dependencies.refusal(record)) is not None:
+            state.refused(record, unmet)
             return None
-        if (early := too_early(self._state, record, now)) is not None:
-            self._state.refused(record, early)
+        if (early := too_early(state, record, now)) is not None:
+            state.refused(record, early)
             self.ends.append(record.start_after)
             return None
-        if self._state.outage.away and (unwritten := self._state.outage.refusal(record)) is not None:
-            self._state.refused(record, unwritten)
+        if state.outage.away and (unwritten := state.outage.refusal(record)) is not None:
+            state.refused(record, unwritten)
             return None
         # An incomplete gang is completed without a judgement; running groups are not known before SQL was read.
-        unrecorded = self._state.outage.unread or (self._state.outage.away and not record.in_part())
+        unrecorded = state.outage.unread or (state.outage.away and not record.in_part())
         if unrecorded != record.unrecorded:
             record.unrecorded, record.stale = unrecorded, True
-        avoid = self._state.node_backoff.by(record, now)
+        avoid = state.node_backoff.by(record, now)
         if avoid != record.avoid:
             record.avoid, record.stale = avoid, True
-        evicts_from = self._state.preemption_backoff.until(record, now)
+        evicts_from = state.preemption_backoff.until(record, now)
         if evicts_from != record.evicts_from:
             record.evicts_from, record.stale = evicts_from, True
         if evicts_from:
             self.ends.append(evicts_from)
-        if (ends := self._state.enforced_ends) is not None:
-            lasts, user = ends.lasts(record), self._state.permissions.submitter(record) or ""
+        if (ends := state.enforced_ends) is not None:
+            lasts, user = ends.lasts(record), state.permissions.submitter(record) or ""
             if lasts != record.lasts or user != record.user:
                 record.lasts, record.user, record.stale = lasts, user, True
         if queue is not None and queue.spec.start_windows:
             self._follow_windows(queue, now)
-        if (full := self._state.arrays.refusal(record)) is not None:
-            self._state.refused(record, full)
+        if (full := state.arrays.refusal(record)) is not None:
+            state.refused(record, full)
             return None
-        self._state.advance.read(record)
+        state.advance.read(record)
         plain = queue is not None and not (queue.draining or queue.spec.start_windows or avoid or evicts_from)
         plain = plain and record.acceptance is not None and not (record.asked.after or record.asked.array)
         record.plain = record.changes if plain and not record.nameless else -1
@@ -325,6 +327,8 @@ class AdmissionPass:
         that is open to everyone would admit the group without a name.
         """
         advance, announced = self._state.advance, self._state.announced
+        if not (advance.known or self._state.enforced_ends is not None):
+            return False
         if gang.acceptance is not None or self._state.permissions.submitter(gang):
             return False
         if self._state.enforced_ends is not None and (

@@ -15,6 +15,7 @@ from t9ksched.model.duration import FARTHEST, parse_duration
 from t9ksched.model.podclass import PodClass
 from t9ksched.model.reserved_room import ReservedRoom
 from t9ksched.model.wall_clock import nanoseconds
+from t9ksched.scheduler.state.asks import asks_nothing
 from t9ksched.scheduler.state.records import GangRecord, job_of
 from t9ksched.store.advance_reservations import ReservationRecord
 
@@ -223,6 +224,8 @@ class AdvanceBook:
 
     def asked(self, gang: GangRecord) -> str:
         """The reservation that the group's job asks for, by annotation; empty for none."""
+        if asks_nothing(gang):
+            return ""
         job = self._state.jobs.get(job_of(gang))
         if job is not None and job.asks.reservation:
             return job.asks.reservation

@@ -2,9 +2,12 @@
 
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from t9ksched.model import names
+
+if TYPE_CHECKING:
+    from t9ksched.scheduler.state.records import GangRecord
 
 
 class Asks(NamedTuple):
@@ -49,6 +52,16 @@ def asks_of(annotations: Mapping[str, str] | None) -> Asks:
         return NOTHING_ASKED
     texts = tuple(annotations.get(key, "") for key in _KEYS)
     return _shared(tuple(map(str, texts))) if any(texts) else NOTHING_ASKED
+
+
+def asks_nothing(gang: "GangRecord") -> bool:
+    """Whether it is a single pod without an owner, and its annotations ask for nothing. Called for each new pod."""
+    if not gang.virtual or gang.owner is not None:
+        return False
+    for pod in gang.members.values():  # noqa: SIM110 - a generator costs more than the one look
+        if pod.asks is not NOTHING_ASKED:
+            return False
+    return True
 
 
 @lru_cache(maxsize=4096)

@@ -98,7 +98,7 @@ class Asked:
     texts: tuple[str, ...] = ()
 
 
-_NOTHING_ASKED: Final = Asked()
+NO_LIMIT_ASKED: Final = Asked()
 
 
 class EndedBy(NamedTuple):
@@ -112,7 +112,7 @@ def asked(texts: Iterable[str]) -> Asked:
     """The shortest of the limits written in annotations; those that cannot be read are left out and named."""
     given = tuple(dict.fromkeys([text for text in texts if text]))
     if not given:
-        return _NOTHING_ASKED
+        return NO_LIMIT_ASKED
     found: list[int | None] = []
     fault = ""
     for text in given:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from t9ksched.model.names import AFTER_ANNOTATION
 from t9ksched.model.reasons import Code, Reason
-from t9ksched.scheduler.state.asks import NOTHING_ASKED, Asks
+from t9ksched.scheduler.state.asks import NOTHING_ASKED, Asks, asks_nothing
 from t9ksched.scheduler.state.records import GangRecord, job_of
 from t9ksched.scheduler.state.start_times import has_begun
 
@@ -116,6 +116,8 @@ def root_asks(state: "ClusterState", gang: GangRecord) -> Asks:
     """What is asked for the job of a group: by the object that users made, where it is seen, else by what stands for
     it. Copies on what a job owns do not count beside its own.
     """
+    if asks_nothing(gang):
+        return NOTHING_ASKED
     job = state.jobs.get(job_of(gang))
     if job is not None:
         return job.asks

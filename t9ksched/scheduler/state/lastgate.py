@@ -8,7 +8,7 @@ one wait.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
@@ -21,14 +21,14 @@ from t9ksched.model.quantity import CARDS
 from t9ksched.model.queue import Queue
 from t9ksched.model.reasons import Reason
 from t9ksched.scheduler.state.limits import limit_agreed
-from t9ksched.scheduler.state.new_work import NewWork
+from t9ksched.scheduler.state.new_work import NewWork, decides, needs_of
 from t9ksched.scheduler.state.objects import natural
 from t9ksched.scheduler.state.owner_records import (
     Held,
     began,
     inside,
-    least_requests,
     moment,
+    own_amounts,
     owner_record,
     requested,
 )
@@ -185,11 +185,9 @@ class LastGate:
 
     def _new(self, gang: GangRecord, root: Root, queue: Queue, access: Access, now: int) -> Reason | None:
         """The whole judge about an owner that was never accepted."""
-        wanted = root.owner.wanted if root.owner is not None else None
-        needs = wanted.needs if wanted is not None else least_requests(gang)
-        if not gang.turned_away and _decides(gang, queue, access, needs) in self._allowed:
+        if not gang.turned_away and decides(gang, root, queue, access) in self._allowed:
             return None
-        asked = NewWork(gang, root, queue, needs, access=access)
+        asked = NewWork(gang, root, queue, needs_of(gang, root), access=access)
         return self._judged(asked, gang.members.values(), now)
 
     def _more(self, gang: GangRecord, root: Root, queue: Queue, held: Held, pod: PodRecord, now: int) -> Reason | None:
@@ -216,7 +214,7 @@ class LastGate:
         standing = gang.turned_away.get(asked.of) if gang.turned_away else None
         if standing is not None and standing[0] == judged():
             return standing[1]
-        key = _decides(gang, queue, asked.access, asked.needs) if not asked.of else None
+        key = decides(gang, asked.root, queue, asked.access) if not asked.of else None
         if key is not None and key in self._allowed:
             return None
         used = self._state.charges.used(queue.name, cards=CARDS in queue.spec.quota)
@@ -252,6 +250,8 @@ class LastGate:
         if record is not None and record.queue == queue.name and gang.owner is not None:
             asked = record.priority
         source = state.acceptances.get(root.uid)
+        for pod in gang.members.values():
+            pod.accepted = pod.accepted or not pod.unpermitted
         acceptance = Acceptance(
             uid=gang.uid,
             kind="Pod" if gang.virtual else "PodGroup",
@@ -268,15 +268,27 @@ class LastGate:
             accepted_at=moment(now),
             started_at=source.started_at if source is not None and gang.owner is None else None,
             **began(gang),
+            **(own_amounts(gang) if gang.owner is None else {}),
         )
-        for pod in gang.members.values():
-            pod.accepted = pod.accepted or not pod.unpermitted
-        gang.acceptance = state.acceptances[gang.uid] = acceptance
+        self._agree(gang, acceptance)
         gang.stale = True
-        state.feed.held_otherwise(gang)
-        if gang.owner is None or record is None or record.queue != queue.name:
+        if gang.owner is None:
+            state.feed.owners.note(gang.uid)
+            state.feed.jobs.note(gang.uid)
+        elif record is None or record.queue != queue.name:
             self._record(gang, root, queue.name, now)
         state.accepted_anew(state.acceptances[gang.uid])
+
+    def _agree(self, gang: GangRecord, acceptance: Acceptance) -> None:
+        """Take over what was agreed with the group itself."""
+        state = self._state
+        minimum = gang.minimum if gang.ran else None  # of others it is what their spec says
+        gang.acceptance = state.acceptances[gang.uid] = acceptance
+        state.feed.held_otherwise(gang)
+        if gang.ran and gang.minimum != minimum:
+            state.changes.gang_changed(gang)
+        if not gang.virtual:
+            state.feed.gangs.note(gang)  # its status tells how many members count
 
     @staticmethod
     def _gathers(gang: GangRecord, root: Root, queue: Queue) -> bool:
@@ -347,12 +359,7 @@ class LastGate:
             state.feed.jobs.note(record.uid)
             gang = state.gangs_by_uid.get(record.uid)
             if gang is not None and gang.acceptance is not None:
-                minimum, gang.acceptance = gang.minimum, record
-                state.feed.held_otherwise(gang)
-                if gang.minimum != minimum:
-                    state.changes.gang_changed(gang)
-                if not gang.virtual:
-                    state.feed.gangs.note(gang)  # its status tells how many members count
+                self._agree(gang, record)
         return record
 
     def _runs(self, root: Root, gang: GangRecord) -> bool:
@@ -375,13 +382,3 @@ class LastGate:
             state = self._state
             gangs = [one for uid in state.owners.controllers(root) for one in state.gangs_of_owner(uid)]
         return (pod for one in gangs for pod in one.members.values() if not (pod.finished or pod.deleting))
-
-
-def _decides(
-    gang: GangRecord, queue: Queue, access: Access | None, needs: Mapping[str, int]
-) -> tuple[object, ...] | None:
-    """All that decides about a whole owner that may use the queue; None where free room does, too."""
-    if access is None or not access.allowed or queue.spec.over_quota == "Reject":
-        return None
-    templates = frozenset([id(pod.template) for pod in gang.members.values() if pod.waiting])
-    return id(queue), gang.namespace, templates, tuple(sorted(needs.items()))

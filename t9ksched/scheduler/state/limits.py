@@ -11,8 +11,8 @@ from t9ksched.model.names import TIME_LIMIT_ANNOTATION
 from t9ksched.model.queue import Queue
 from t9ksched.model.timelimit import TimeLimit, limit_seconds, shortest, time_limit, written
 from t9ksched.scheduler.state.advance_book import SECOND, SLACK, AdvanceBook
-from t9ksched.scheduler.state.asks import NOTHING_ASKED
-from t9ksched.scheduler.state.clocks import Asked, Clocks, asked
+from t9ksched.scheduler.state.asks import asks_nothing
+from t9ksched.scheduler.state.clocks import NO_LIMIT_ASKED, Asked, Clocks, asked
 from t9ksched.scheduler.state.job_record import JobRecord
 from t9ksched.scheduler.state.owners import Owners
 from t9ksched.scheduler.state.records import GangRecord, job_of
@@ -37,6 +37,8 @@ def limit_asked(known: Known, gang: GangRecord) -> Asked:
 
     Of a job of a kind that is turned into pods here its own annotation counts, not the copies on what it owns.
     """
+    if asks_nothing(gang):
+        return NO_LIMIT_ASKED
     job = known.jobs.get(job_of(gang))
     if job is not None and job.kind != "Job":
         return asked((job.asks.limit,))
@@ -72,12 +74,9 @@ def reservation_limit(known: Known, gang: GangRecord) -> int | None:
     return max(1, (until - since - SLACK - grace) // SECOND) if since else None
 
 
-def asks_nothing(gang: GangRecord) -> bool:
+def never_limited(gang: GangRecord) -> bool:
     """Whether it is a single pod whose annotations ask for nothing, and with which no limit was agreed."""
-    agreed = gang.acceptance
-    if not gang.virtual or gang.owner is not None or (agreed is not None and agreed.time_limit is not None):
-        return False
-    return all(pod.asks is NOTHING_ASKED for pod in gang.members.values())
+    return asks_nothing(gang) and (gang.acceptance is None or gang.acceptance.time_limit is None)
 
 
 def control_of(known: Known, gang: GangRecord) -> JobControl | None:

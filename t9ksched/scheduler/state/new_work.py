@@ -8,7 +8,7 @@ from t9ksched.admission.access import Access
 from t9ksched.admission.identity import UNKNOWN, Identity
 from t9ksched.model.names import QUEUE_LABEL
 from t9ksched.model.queue import Queue
-from t9ksched.scheduler.state.owner_records import NO_TEMPLATE, moment
+from t9ksched.scheduler.state.owner_records import NO_TEMPLATE, least_requests, moment
 from t9ksched.scheduler.state.owners import Root
 from t9ksched.scheduler.state.records import GangRecord, PodRecord
 
@@ -53,3 +53,20 @@ class NewWork:
             allocated=used,
             judged_at=f"{moment(now):%H:%M:%S} UTC",
         )
+
+
+def needs_of(gang: GangRecord, root: Root) -> Mapping[str, int]:
+    """What an owner needs in all: as it says itself, else what the cheapest members of the minimum ask for."""
+    wanted = root.owner.wanted if root.owner is not None else None
+    return wanted.needs if wanted is not None else least_requests(gang)
+
+
+def decides(gang: GangRecord, root: Root, queue: Queue, access: Access | None) -> tuple[object, ...] | None:
+    """All that decides about a whole owner that may use the queue; None where free room does, too. A single pod needs
+    what its template says.
+    """
+    if access is None or not access.allowed or queue.spec.over_quota == "Reject":
+        return None
+    templates = frozenset([id(pod.template) for pod in gang.members.values() if pod.waiting])
+    single = gang.virtual and (root.owner is None or root.owner.wanted is None)
+    return id(queue), gang.namespace, templates, () if single else tuple(sorted(needs_of(gang, root).items()))

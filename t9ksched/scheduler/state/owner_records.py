@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any, Final
 
 from msgspec import structs
@@ -61,13 +62,32 @@ def owner_record(
         count = max(count, known.replicas)
         amounts = {name: max(amounts.get(name, 0), known.amounts.get(name, 0)) for name in {**known.amounts, **amounts}}
     moved = {} if known.queue == queue else {"queue": queue, "priority": own.priority if own else known.priority}
-    return structs.replace(
-        known,
-        replicas=count,
-        cards={name: amount for name, amount in sorted(amounts.items()) if is_card_resource(name)},
-        requests={name: amount for name, amount in sorted(amounts.items()) if not is_card_resource(name)},
-        **moved,
-    )
+    cards, requests = in_parts(amounts)
+    return structs.replace(known, replicas=count, cards=cards, requests=requests, **moved)
+
+
+def own_amounts(gang: GangRecord) -> dict[str, Any]:
+    """How much is accepted of a group without an owner, for its acceptance: what its accepted pods hold."""
+    pods, amounts = 0, dict[str, int]()
+    for pod in gang.members.values():
+        if not (pod.finished or pod.deleting) and (gang.virtual or inside(pod)):
+            pods += 1
+            for name, amount in requested(pod).items():
+                amounts[name] = amounts.get(name, 0) + amount
+    cards, requests = in_parts(amounts)
+    return {"replicas": pods, "cards": cards, "requests": requests}
+
+
+def in_parts(amounts: Mapping[str, int]) -> tuple[dict[str, int], dict[str, int]]:
+    """These amounts as a record has them: of cards, and of other resources. Not to be written to."""
+    return _in_parts(tuple(sorted(amounts.items())))
+
+
+@lru_cache(maxsize=1024)
+def _in_parts(amounts: tuple[tuple[str, int], ...]) -> tuple[dict[str, int], dict[str, int]]:
+    """Jobs alike share theirs."""
+    cards = {name: amount for name, amount in amounts if is_card_resource(name)}
+    return cards, {name: amount for name, amount in amounts if name not in cards}
 
 
 def began(gang: GangRecord) -> dict[str, Any]:
@@ -93,6 +113,7 @@ def least_requests(gang: GangRecord) -> dict[str, int]:
     return cheapest([requested(pod) for pod in gang.living()], gang.spec.min_member)
 
 
+@lru_cache(maxsize=64)
 def moment(now: int) -> datetime:
     """Nanoseconds since the epoch as a time for SQL."""
     return datetime.fromtimestamp(now / 1e9, UTC)

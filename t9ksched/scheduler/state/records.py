@@ -9,16 +9,15 @@ from typing import Any, Final
 
 import msgspec
 
-from t9ksched.engine.members import with_kinds
-from t9ksched.model.gang import Gang, Member
+from t9ksched.model.gang import Gang
 from t9ksched.model.pod import OwnerReference
 from t9ksched.model.podclass import PodClass
 from t9ksched.model.podgroup import PodGroupSpec
 from t9ksched.model.reasons import Reason
 from t9ksched.scheduler.state.asks import NOTHING_ASKED, Asks
-from t9ksched.scheduler.state.member_classes import card_nodes, off, taking, unrecorded
+from t9ksched.scheduler.state.gang_snapshot import built
 from t9ksched.scheduler.state.minimum import Minimum
-from t9ksched.scheduler.state.objects import HOSTNAME, natural
+from t9ksched.scheduler.state.objects import HOSTNAME
 from t9ksched.store.acceptances import Acceptance
 from t9ksched.store.job_overrides import JobControl
 from t9ksched.workloads.shape import Template
@@ -329,69 +328,9 @@ class GangRecord(msgspec.Struct, eq=False):
     def snapshot(self) -> Gang | None:
         """The gang for the engine, None when it needs no place. Built again only when something changed."""
         if self.stale:
-            self._snapshot = self._build()
+            self._snapshot = built(self)
             self.stale = False
         return self._snapshot
-
-    def _build(self) -> Gang | None:
-        pending: list[PodRecord] = []
-        living: dict[str, int] = {}
-        placed: dict[str, int] = {}
-        holding = False
-        for pod in self.members.values():
-            if pod.waiting:
-                pending.append(pod)
-            elif not holding:
-                holding = bool(pod.assumed) or pod.holds
-            if pod.phase != "Failed" and not pod.deleting:
-                living[pod.role] = living.get(pod.role, 0) + 1
-                if pod.placed:
-                    placed[pod.role] = placed.get(pod.role, 0) + 1
-        if not pending and not self.lost:
-            return None
-        if len(pending) > 1:
-            pending.sort(key=lambda pod: natural(pod.name))
-        waiting = []
-        blocked: dict[tuple[str, str], Reason] = {}
-        for pod in pending:
-            if reasons := pod.blocked:
-                blocked.update({(reason.code, reason.message): reason for reason in reasons})
-            elif pod.pod_class is not None:
-                pod_class = off(taking(pod.pod_class, pod.to_bind), self.avoid)
-                if self.unrecorded and pod_class.cards:
-                    pod_class = unrecorded(pod_class)
-                waiting.append(Member(pod.uid, pod.key, pod.role, pod_class))
-        least = self.minimum
-        return Gang(
-            uid=self.uid,
-            name=self.key,
-            queue=self.queue,
-            priority=self.priority,
-            created=max(self.created, self.start_after),
-            min_member=least.members,
-            roles=least.roles,
-            waiting=with_kinds(waiting),
-            placed=tuple(sorted(placed.items())),
-            total=sum(living.values()),
-            total_roles=tuple(sorted(living.items())),
-            refilling=not self.displaced and (holding or self.lost),
-            ran=self.ran,
-            accepted=self.acceptance is not None,
-            blocked=tuple(blocked.values()),
-            topology=self.spec.topology_policy,
-            levels=self.levels,
-            card_nodes=card_nodes(self.members.values()) if placed else (),
-            nodes=self._nodes() if self.spec.topology_policy != "None" else (),
-            evicts_from=self.evicts_from,
-            lasts=self.lasts,
-            user=self.user,
-            groups=self.groups,
-            reservation=self.reservation,
-        )
-
-    def _nodes(self) -> tuple[str, ...]:
-        """Where members are."""
-        return tuple(sorted({pod.node or pod.assumed for pod in self.living() if not pod.finished} - {""}))
 
 
 def job_of(gang: GangRecord) -> str:

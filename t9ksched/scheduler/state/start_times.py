@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from t9ksched.model.names import START_AFTER_ANNOTATION
 from t9ksched.model.reasons import Code, Reason
 from t9ksched.model.wall_clock import nanoseconds, parse_moment
+from t9ksched.scheduler.state.asks import asks_nothing
 from t9ksched.scheduler.state.job_record import JobRecord
 from t9ksched.scheduler.state.objects import timestamp
 from t9ksched.scheduler.state.owners import Owners
@@ -52,6 +53,8 @@ def start_asked(known: KnownJobs, gang: GangRecord) -> StartAsked:
 
     Of a job of a kind that is turned into pods here its own annotation counts, not the copies on what it owns.
     """
+    if asks_nothing(gang):
+        return _NOTHING_ASKED
     job = known.jobs.get(job_of(gang))
     if job is not None and job.kind != "Job":
         return _latest((job.asks.start,))

@@ -6,7 +6,6 @@ owner of its groups. It counts from its admission until its first group has a pl
 on record, or its namespace. Each count is kept as groups change, so that a cycle asks for two numbers.
 """
 
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple, TypeVar
@@ -60,11 +59,11 @@ class WaitingJobs:
         self.limits = NO_LIMITS
         self._counted: dict[GangRecord, _Job] = {}
         """Groups that wait and were admitted."""
-        self._groups: Counter[_Job] = Counter()
+        self._groups: dict[_Job, int] = {}
         """How many of them each job has."""
-        self._queues: Counter[str] = Counter()
+        self._queues: dict[str, int] = {}
         """Jobs by queue."""
-        self._users: Counter[str] = Counter()
+        self._users: dict[str, int] = {}
         """Jobs by user."""
         self._let_in: set[GangRecord] = set()
         """Groups that were admitted and not accepted yet, because some of their members are still missing."""
@@ -76,7 +75,7 @@ class WaitingJobs:
 
     def jobs(self, queue: str) -> int:
         """Jobs that count as waiting in a queue."""
-        return self._queues[queue]
+        return self._queues.get(queue, 0)
 
     def update(self, gang: GangRecord, *, waits: bool) -> None:
         """A group changed; `waits` says whether a member of it waits for a place."""
@@ -150,26 +149,30 @@ class WaitingJobs:
 
     def _count(self, job: _Job, more: int) -> None:
         """One group more or less of a job counts; the job itself with its first and its last."""
-        before = self._groups[job]
-        _add(self._groups, job, more)
-        if before == 0 or before + more == 0:
+        after = _add(self._groups, job, more)
+        if after in (0, more):
             _add(self._queues, job.queue, more)
             _add(self._users, job.user, more)
 
     def _is_full(self, job: _Job) -> bool:
         """Whether one job more may not wait beside those that count."""
         limits = self.limits
-        return no_room(self._queues[job.queue], limits.per_queue) or no_room(self._users[job.user], limits.per_user)
+        of_user = self._users.get(job.user, 0)
+        return no_room(self.jobs(job.queue), limits.per_queue) or no_room(of_user, limits.per_user)
 
     def _reason(self, job: _Job) -> Reason:
         counts = (
-            WaitCount(f"of {job.user}", self._users[job.user], self.limits.per_user),
-            WaitCount(f"in the queue {job.queue!r}", self._queues[job.queue], self.limits.per_queue),
+            WaitCount(f"of {job.user}", self._users.get(job.user, 0), self.limits.per_user),
+            WaitCount(f"in the queue {job.queue!r}", self.jobs(job.queue), self.limits.per_queue),
         )
         return waiting(jobs_may_wait(Request("", waiting=counts)))
 
 
-def _add(counts: Counter[T], key: T, more: int) -> None:
-    counts[key] += more
-    if not counts[key]:
+def _add(counts: dict[T, int], key: T, more: int) -> int:
+    """Returns what it comes to; what is 0 is left out."""
+    after = counts.get(key, 0) + more
+    if after:
+        counts[key] = after
+    else:
         del counts[key]
+    return after

@@ -10,7 +10,7 @@ from t9ksched.model.pod import OwnerReference, Pod, decode_pod
 from t9ksched.model.queue import Queue, parse_queue_spec
 from t9ksched.model.reasons import Code
 from t9ksched.model.timelimit import TimeLimit
-from t9ksched.scheduler.state.limits import asks_nothing, limit_of, limit_warning, own_limit
+from t9ksched.scheduler.state.limits import limit_of, limit_warning, never_limited, own_limit
 from t9ksched.scheduler.state.records import GangRecord, job_of
 from t9ksched.scheduler.state.state import ClusterState
 from t9ksched.store.acceptances import Acceptance
@@ -120,9 +120,9 @@ def test_a_pod_that_asks_for_nothing_is_told_nothing() -> None:
     state = state_with()
     state.upsert_pod(pod("p", queue="q"))
     (single,) = state.gangs.values()
-    assert asks_nothing(single)
+    assert never_limited(single)
     single.acceptance = Acceptance(uid="p", kind="Pod", namespace="ns", name="p")
-    assert (asks_nothing(single), limit_warning(state, single)) == (True, "")
+    assert (never_limited(single), limit_warning(state, single)) == (True, "")
     single.acceptance = Acceptance(uid="p", kind="Pod", namespace="ns", name="p", time_limit=timedelta(seconds=22))
-    assert not asks_nothing(single)
+    assert not never_limited(single)
     assert "what was agreed when the job was accepted counts" in limit_warning(state, single)
