@@ -2,12 +2,14 @@
 
 Of a hundred thousand gangs few come, go or change between two cycles, anywhere among the others, which keep their
 order. What lies between them is compared part by part; only where more than a few changed in one place, what is left of
-both is compared by identity.
+both is compared by identity. What is `Parted` shares its parts: of these only those are compared that are not shared.
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Final, TypeVar
+from itertools import chain
+from typing import Final, NamedTuple, TypeVar
 
+from t9ksched.engine.parted import Parted
 from t9ksched.engine.work import Meter, Work
 from t9ksched.model.gang import Gang, Running
 
@@ -23,6 +25,15 @@ _PLACES: Final = 256
 """In so many places what changed is found so."""
 
 
+class Difference(NamedTuple):
+    """A place in which two views differ: so many gangs from a position of the first one on are others in the second."""
+
+    old: int
+    gone: int
+    new: int
+    come: int
+
+
 def came_and_went(before: Sequence[G], gangs: Sequence[G], meter: Meter) -> Work[tuple[list[G], list[G]]]:
     """The gangs that are in the second view and not in the first, and those that are in the first and not in the
     second; one that changed is among both.
@@ -31,9 +42,26 @@ def came_and_went(before: Sequence[G], gangs: Sequence[G], meter: Meter) -> Work
     went: list[G] = []
     if before is gangs:
         return came, went
+    if isinstance(before, Parted) and isinstance(gangs, Parted):
+        before, gangs = _not_shared(before, gangs)
+        meter.spent += _A_GANG * (len(before) + len(gangs))
     if len(before) + len(gangs) <= _FEW:
         known, there = set(map(id, before)), set(map(id, gangs))
         return [one for one in gangs if id(one) not in known], [one for one in before if id(one) not in there]
+    places, rest = yield from differing(before, gangs, meter)
+    for place in places:
+        went += before[place.old : place.old + place.gone]
+        came += gangs[place.new : place.new + place.come]
+    left, more = before[rest.old :], gangs[rest.new :]
+    if left or more:
+        went += yield from _without(left, more, meter)
+        came += yield from _without(more, left, meter)
+    return came, went
+
+
+def differing(before: Sequence[G], gangs: Sequence[G], meter: Meter) -> Work[tuple[list[Difference], Difference]]:
+    """The places in which few gangs are others, in order, and what is left of both: it may be alike in part."""
+    places: list[Difference] = []
     old = new = 0
     for _ in range(_PLACES):
         alike = yield from _equal(before, gangs, old, new, meter)
@@ -42,15 +70,18 @@ def came_and_went(before: Sequence[G], gangs: Sequence[G], meter: Meter) -> Work
             break
         if (gone := _resumes(before, gangs, old, new)) is None:
             break
-        went += before[old : old + gone[0]]
-        came += gangs[new : new + gone[1]]
+        places.append(Difference(old, gone[0], new, gone[1]))
         old, new = old + gone[0], new + gone[1]
         meter.spent += _A_GANG * _FEW
-    left, more = before[old:], gangs[new:]
-    if left or more:
-        went += yield from _without(left, more, meter)
-        came += yield from _without(more, left, meter)
-    return came, went
+    return places, Difference(old, len(before) - old, new, len(gangs) - new)
+
+
+def _not_shared(before: Parted[G], gangs: Parted[G]) -> tuple[Sequence[G], Sequence[G]]:
+    """The gangs of both in parts that are not those of the other: no gang stands twice in one of them."""
+    then, now = ({id(part) for part in one.parts} for one in (before, gangs))
+    old = chain.from_iterable(part for part in before.parts if id(part) not in now)
+    new = chain.from_iterable(part for part in gangs.parts if id(part) not in then)
+    return tuple(old), tuple(new)
 
 
 def _resumes(before: Sequence[G], gangs: Sequence[G], old: int, new: int) -> tuple[int, int] | None:

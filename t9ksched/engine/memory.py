@@ -1,6 +1,7 @@
 """What a planner keeps between cycles; a fresh memory gives the same plans, only later."""
 
 from collections import Counter
+from collections.abc import Sequence
 from operator import attrgetter
 from typing import Final, NamedTuple
 
@@ -30,7 +31,7 @@ _LEAVING: Final = attrgetter("leaving")
 class _Met(NamedTuple):
     """Running groups: how many each queue has, how many have pods that are leaving, and the queues that have any."""
 
-    running: tuple[Running, ...]
+    running: Sequence[Running]
     counts: Counter[str]
     leaving: int
     queues: frozenset[str]
@@ -70,7 +71,7 @@ class Memory:
             self._standing, self._version = kept, version
         return found
 
-    def victims(self, running: tuple[Running, ...], trial: Trial) -> Work[VictimTable]:
+    def victims(self, running: Sequence[Running], trial: Trial) -> Work[VictimTable]:
         """The running gangs on the nodes of the trial, as columns; kept while both stay the same."""
         static, found = trial.nodes.static, self._victims
         if found is None or found.static is not static or found.worths is not trial.worths:
@@ -79,7 +80,7 @@ class Memory:
             found = self._victims = yield from followed(found, running, trial.meter)
         return found
 
-    def meet(self, running: tuple[Running, ...], meter: Meter) -> Work[None]:
+    def meet(self, running: Sequence[Running], meter: Meter) -> Work[None]:
         """Look at groups that run, in slices, and only at those that were not met before: `queues` and `leave` say what
         was found.
         """
@@ -99,12 +100,12 @@ class Memory:
         counts = +counts
         self._met = _Met(running, counts, leaving, frozenset(counts))
 
-    def queues(self, running: tuple[Running, ...]) -> frozenset[str]:
+    def queues(self, running: Sequence[Running]) -> frozenset[str]:
         """The queues of the running groups."""
         finish(self.meet(running, Meter()))
         return self._met.queues
 
-    def leave(self, running: tuple[Running, ...]) -> bool:
+    def leave(self, running: Sequence[Running]) -> bool:
         """Whether pods of these gangs are leaving; kept while the gangs stay the same."""
         finish(self.meet(running, Meter()))
         return self._met.leaving > 0

@@ -39,7 +39,8 @@ class View:
 
     Attributes:
         running: groups whose members hold places, with nothing of theirs still being bound. Only preemption reads them,
-            so a shell that does not preempt leaves them out. Passing the same tuple again saves work.
+            so a shell that does not preempt leaves them out. Passing the same value again saves work, and so does
+            one that shares parts with the one before (`parted.py`).
         neighbours: pods that have a place, needed only while some pod, waiting or placed, has rules about others.
         namespaces: labels by namespace, for rules that select namespaces.
         expected_ends: when gangs give their room back; only planned starts read them. Gangs that it does not name are
@@ -53,7 +54,7 @@ class View:
     queues: Mapping[str, QueueState] = field(default_factory=dict)
     gangs: tuple[Gang, ...] = ()
     reservations: tuple[Reservation, ...] = ()
-    running: tuple[Running, ...] = ()
+    running: Sequence[Running] = ()
     neighbours: tuple[Neighbours, ...] = ()
     namespaces: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     expected_ends: tuple[ExpectedEnd, ...] = ()

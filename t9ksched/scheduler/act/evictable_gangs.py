@@ -1,7 +1,7 @@
 """Running gangs as the engine sees them when it looks for victims, kept from cycle to cycle.
 
 A cycle looks at the groups that the change feed names, and tells the engine of all: a cycle in which nothing changed
-gives the same tuple, by which the engine knows that nothing did.
+gives the same value, by which the engine knows that nothing did.
 """
 
 import asyncio
@@ -10,6 +10,7 @@ from collections.abc import Container, Iterator
 from datetime import UTC, datetime
 from typing import Final
 
+from t9ksched.engine.parted import Parted
 from t9ksched.model.cards import NO_CARDS
 from t9ksched.model.gang import Running, RunningPod
 from t9ksched.scheduler.report.observed_job import identity
@@ -73,10 +74,10 @@ class EvictableGangs:
                     by = event.detail.get("byUid") or event.detail.get("reservation", "")
                     self.note(event.uid, str(by), int(event.at.timestamp() * 1e9))
 
-    def running(self, now: int) -> tuple[Running, ...]:
+    def running(self, now: int) -> Parted[Running]:
         """All of them; groups with a binding under way are left out, they may not be judged yet.
 
-        Only groups that changed are looked at; while none did, the same tuple is given, which the engine knows by.
+        Only groups that changed are looked at; while none did, the same value is given, which the engine knows by.
         """
         self._follow()
         for _ in self._look_at_due(now):

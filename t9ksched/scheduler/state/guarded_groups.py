@@ -13,6 +13,7 @@ from typing import Final
 
 from msgspec import structs
 
+from t9ksched.engine.parted import Parted, Parts
 from t9ksched.model.gang import Running
 from t9ksched.model.queue import Queue
 from t9ksched.scheduler.state.budgets import BudgetKey, Budgets, Rank, rank
@@ -53,17 +54,16 @@ class GuardedGroups:
         """Budgets that would lose pods by other groups than before."""
         self._groups: dict[str, Running] = {}
         """All groups, by UID."""
-        self._shown: dict[str, Running] = {}
+        self._shown: Parts[Running] = Parts()
         """All groups as they are told, by UID and in the same order."""
-        self._told: tuple[Running, ...] = ()
         self._taken = False
         """Groups were taken in since they were told."""
         self._selecting: dict[BudgetKey, object] = {}
         self._allowed: dict[BudgetKey, int] = {}
         self._priorities: dict[str, int] = {}
 
-    def mark(self, changed: Mapping[str, Running | None], queues: Mapping[str, Queue]) -> tuple[Running, ...]:
-        """All groups, those marked whose eviction would break a budget; the same tuple while nothing changed.
+    def mark(self, changed: Mapping[str, Running | None], queues: Mapping[str, Queue]) -> Parted[Running]:
+        """All groups, those marked whose eviction would break a budget; the same object while nothing changed.
 
         `changed` are groups that came or changed since the last call, by UID, and None for those that went.
         """
@@ -71,11 +71,9 @@ class GuardedGroups:
         self._note(changed)
         budgets, allowed = self._budgets.selecting(), self._budgets.allowed()
         if not budgets:
-            if changed or self._selecting or self._taken:
-                self._taken = False
-                self._forget()
-                self._tell()
-            return self._told
+            self._taken = False
+            self._forget()
+            return self._shown.told()
         if not self._selecting:
             changed = self._groups
         priorities = {name: queue.spec.priority for name, queue in queues.items()}
@@ -89,13 +87,12 @@ class GuardedGroups:
                 self._show(entry)
             self._priorities = priorities
         elif not (changed or relabelled or self._taken) and allowed == self._allowed and budgets == self._selecting:
-            return self._told
+            return self._shown.told()
         self._taken = False
         self._take_in(changed, relabelled, queues)
         self._follow_budgets(budgets)
         self._follow_allowed(allowed)
-        self._tell()
-        return self._told
+        return self._shown.told()
 
     def take(self, changed: Mapping[str, Running | None], queues: Mapping[str, Queue]) -> None:
         """Take in a few groups ahead of `mark`, so that what thousands need of budgets is not found in one piece."""
@@ -114,7 +111,7 @@ class GuardedGroups:
                 self._groups[uid] = self._shown[uid] = group
             else:
                 self._groups.pop(uid, None)
-                self._shown.pop(uid, None)
+                self._shown.discard(uid)
 
     def _show(self, entry: _GroupEntry) -> None:
         group = entry.group
@@ -124,16 +121,12 @@ class GuardedGroups:
         else:
             self._shown[group.uid] = group
 
-    def _tell(self) -> None:
-        groups = tuple(self._shown.values())
-        if groups != self._told:
-            self._told = groups
-
     def _forget(self) -> None:
         if self._selecting:
             for kept in (self._known, self._orders, self._free, self._linked, self._moved):
                 kept.clear()
-            self._shown = dict(self._groups)
+            for uid, group in self._groups.items():
+                self._shown[uid] = group
             self._selecting, self._allowed, self._priorities = {}, {}, {}
 
     def _take_in(

@@ -5,13 +5,14 @@ handed to the engine. A new rule is matched with the pods that have a label whic
 that ask for one of its labels; any other event of a pod is matched with none.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import cast
+from collections.abc import Iterable, Mapping
 
 from msgspec import structs
 
+from t9ksched.engine.gang_changes import differing
 from t9ksched.engine.members import with_kinds
 from t9ksched.engine.placement.term_lookup import PodLookup, TermLookup
+from t9ksched.engine.work import Meter, finish
 from t9ksched.model.gang import Gang, Member, Neighbours
 from t9ksched.model.podrules import PodRules, PodTerm, namespace_labels
 from t9ksched.scheduler.state.namespaces import Namespaces
@@ -77,9 +78,10 @@ class PodAffinityIndex:
         self._told: tuple[Neighbours, ...] | None = ()
         self._around: dict[str, Mapping[str, str]] = {}
         """The labels that namespaces had when their pods were matched."""
-        self._labelled: dict[int, Gang] = {}
-        """The waiting gangs of the latest view with their members' labels, by identity of those without, in `_seen`."""
         self._seen: tuple[Gang, ...] = ()
+        """The waiting gangs of the latest view …"""
+        self._labelled: tuple[Gang, ...] = ()
+        """… and the same with their members' labels."""
         self._relabelled: set[str] = set()
         """Gangs of which pods have other labels since."""
 
@@ -244,24 +246,33 @@ class PodAffinityIndex:
         return self._told
 
     def labelled(self, gangs: Iterable[Gang]) -> tuple[Gang, ...]:
-        """Waiting gangs with their members' labels, which rules about pods read; those that stay the same are."""
+        """Waiting gangs with their members' labels, which rules about pods read; those that stay the same are, and so
+        is the tuple while all do. Only gangs that came since the last call are looked at.
+        """
         gangs = tuple(gangs)
-        told = list(map(self._labelled.get, map(id, gangs)))  # nearly all of thousands were here the last time
-        other = self._relabelled
-        for at, gang in enumerate(gangs):
-            if told[at] is None or (other and gang.uid in other):
-                told[at] = structs.replace(gang, waiting=with_kinds(self._with_labels(gang.waiting)))
-        other.clear()
-        found = cast(list[Gang], told)
-        self._seen, self._labelled = gangs, dict(zip(map(id, gangs), found, strict=True))
-        return tuple(found)
+        places, rest = finish(differing(self._seen, gangs, Meter()))
+        other, self._relabelled = self._relabelled, set()
+        if places or rest.gone or rest.come or other:
+            told = list(self._labelled)
+            for old, gone, new, come in reversed((*places, rest)):
+                there = slice(old, old + gone)
+                known = dict(zip(map(id, self._seen[there]), told[there], strict=True))
+                told[there] = [known.get(id(gang)) or self._with_labels(gang) for gang in gangs[new : new + come]]
+            for at, gang in enumerate(gangs) if other else ():
+                if gang.uid in other:
+                    told[at] = self._with_labels(gang)
+            self._labelled = tuple(told)
+        self._seen = gangs
+        return self._labelled
 
-    def _with_labels(self, members: Iterable[Member]) -> Iterator[Member]:
-        """Members with equal labels have the same object."""
+    def _with_labels(self, gang: Gang) -> Gang:
+        """The gang with its members' labels; those with equal ones have the same object."""
         shared: dict[_Labels, _Labels] = {}
-        for one in members:
+        members: list[Member] = []
+        for one in gang.waiting:
             labels = own_labels(self._pods[one.uid])
-            yield structs.replace(one, labels=shared.setdefault(labels, labels))
+            members.append(structs.replace(one, labels=shared.setdefault(labels, labels)))
+        return structs.replace(gang, waiting=with_kinds(members))
 
 
 def own_labels(pod: PodRecord) -> tuple[tuple[str, str], ...]:

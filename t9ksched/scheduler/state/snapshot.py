@@ -1,6 +1,6 @@
 """Takes the view that the engine plans on from the state, without changing the state."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from t9ksched.engine.view import QueueState, View
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def snapshot(
     state: "ClusterState",
     gangs: Iterable[Gang],
-    running: tuple[Running, ...] = (),
+    running: Sequence[Running] = (),
     expected_ends: tuple[ExpectedEnd, ...] = (),
     advance: tuple[ReservedRoom, ...] = (),
 ) -> View:

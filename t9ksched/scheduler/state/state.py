@@ -5,7 +5,7 @@ Decisions are charged here before they are carried out, and taken back on refusa
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 
 from t9ksched.admission.access import Members
 from t9ksched.engine.nodes import NodeTable
@@ -218,7 +218,7 @@ class ClusterState:
         self.note_end = self.agreements.note_end
         self.forfeit = self.agreements.forfeit
 
-    def view(self, now: int, running: tuple[Running, ...] = ()) -> View:
+    def view(self, now: int, running: Sequence[Running] = ()) -> View:
         """Judge waiting groups, without a pause between the steps, and take the view for a plan. `running` are possible
         victims, for a policy that preempts.
         """

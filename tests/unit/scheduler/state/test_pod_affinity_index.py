@@ -15,6 +15,7 @@ from t9ksched.scheduler.observe.informers import decoder
 from t9ksched.scheduler.state.namespaces import NamespaceObject
 from t9ksched.scheduler.state.objects import PodGroupObject
 from t9ksched.scheduler.state.state import ClusterState
+from tests.counting import Lines
 
 NOW = 1_700_000_000_000_000_000
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -262,3 +263,22 @@ def test_rules_keep_the_labels_that_a_pod_was_created_with(state: ClusterState) 
     state.upsert_pod(pod("there", "old", node="n2", phase="Running"))
     state.upsert_pod(pod("late", "new", affinity={"podAffinity": {REQUIRED: [merged]}}))
     assert places(cycle(state)) == {"late": "n2"}
+
+
+def test_waiting_gangs_that_stay_are_not_looked_at(state: ClusterState) -> None:
+    def waits(count: int) -> int:
+        for at in range(count):
+            state.upsert_pod(pod(f"w{at}", "waits"))
+        first = state.view(NOW).gangs
+        assert len(first) == count + 1
+        assert state.view(NOW).gangs is first
+        gangs = list(first)
+        index = state.affinity_index
+        before = index.labelled(gangs)
+        with Lines() as counted:
+            assert index.labelled(gangs[:3] + gangs[4:-1]) == before[:3] + before[4:-1]
+        return counted.count
+
+    state.upsert_pod(pod("ruled", "ruled", affinity={"podAntiAffinity": term("ruled")}))
+    few = waits(100)
+    assert waits(1000) < few + 50
