@@ -55,7 +55,10 @@ def from_object(
         submitted_at=meta.get("creationTimestamp"),
         started_at=status.get("startTime"),
         finished_at=status.get("completionTime"),
+        position=None,
         reason=_why_failed(workload.kind, status) if phase == "Failed" else _why_waiting(status, phase),
+        planned_start=None,
+        expected_start=None,
         time_limit=_time_limit(obj, workload, acceptance),
         labels=meta.get("labels") or {},
     ).to_json()

@@ -53,8 +53,9 @@ class ExpectedStart(msgspec.Struct, frozen=True):
     basis: Basis
 
 
-class JobView(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """A job of any kind, also a plain pod or a PodGroup made by hand. Times are RFC 3339 in UTC.
+class JobView(msgspec.Struct, frozen=True, rename="camel", kw_only=True, omit_defaults=True):
+    """A job of any kind, also a plain pod or a PodGroup made by hand. Times are RFC 3339 in UTC. Of its JSON only the
+    last four fields are left out where there is nothing to say.
 
     `root` is the object above it that a user made, as `Kind/name`; `former_submitters` are other users whose pods
     are in the PodGroup: it was deleted, and perhaps made anew by another user. `gpus` counts cards that it has at least
@@ -77,10 +78,10 @@ class JobView(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     submitted_at: str | None
     started_at: str | None
     finished_at: str | None
-    position: int | None = None
-    reason: JobReason | None = None
-    planned_start: PlannedStart | None = None
-    expected_start: ExpectedStart | None = None
+    position: int | None
+    reason: JobReason | None
+    planned_start: PlannedStart | None
+    expected_start: ExpectedStart | None
     time_limit: TimeLimit
     labels: Mapping[str, str] = msgspec.field(default_factory=dict)
     former_submitters: tuple[str, ...] = ()
@@ -88,11 +89,8 @@ class JobView(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     root_uid: str = ""
 
     def to_json(self) -> dict[str, Any]:
-        """As REST shows it; the last four only where there is something to say."""
+        """As REST shows it."""
         found: dict[str, Any] = msgspec.to_builtins(self)
-        found["timeLimit"] = self.time_limit.to_json()
-        found["formerSubmitters"] = list(self.former_submitters)
-        for name in ("labels", "formerSubmitters", "root", "rootUid"):
-            if not found[name]:
-                del found[name]
+        if self.former_submitters:
+            found["formerSubmitters"] = list(self.former_submitters)
         return found

@@ -6,30 +6,30 @@ counts, and its source is named. Of a job without any it may be learned how long
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal
+from typing import Final, Literal
+
+import msgspec
 
 from t9ksched.model.duration import parse_duration
 
 Source = Literal["job", "queue", "reservation", "learned", "none"]
 
 
-@dataclass(frozen=True, slots=True)
-class TimeLimit:
-    """How long a job may run: whole seconds, None without a limit; where it comes from; whether its end is enforced."""
+class TimeLimit(msgspec.Struct, frozen=True):
+    """How long a job may run: whole seconds, None without a limit; where it comes from; whether its end is enforced, by
+    this scheduler or by the job's own controller, which follows from the source.
+    """
 
     seconds: int | None = None
     source: Source = "none"
+    enforced: bool = False
 
-    @property
-    def enforced(self) -> bool:
-        """Whether a job is ended at its limit, by this scheduler or by the job's own controller."""
-        return self.source not in ("learned", "none")
+    def __post_init__(self) -> None:
+        msgspec.structs.force_setattr(self, "enforced", self.source not in ("learned", "none"))
 
-    def to_json(self) -> dict[str, object]:
-        """As REST and CLI show it."""
-        return {"seconds": self.seconds, "source": self.source, "enforced": self.enforced}
+
+NO_LIMIT: Final = TimeLimit()
 
 
 @lru_cache(maxsize=4096)
@@ -57,7 +57,7 @@ def time_limit(job: int | None, queue: int | None, reservation: int | None = Non
         return TimeLimit(reservation, "reservation")
     if job is not None and (queue is None or job <= queue):
         return TimeLimit(job, "job")
-    return TimeLimit(queue, "queue") if queue is not None else TimeLimit()
+    return TimeLimit(queue, "queue") if queue is not None else NO_LIMIT
 
 
 def written(seconds: int | None) -> str:

@@ -67,6 +67,23 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
         return self.shape.get("submitter")
 
 
+class JobRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A job to be written, of which `shape` is JSON that was encoded before."""
+
+    uid: str
+    kind: str
+    namespace: str
+    name: str
+    queue: str | None
+    phase: str
+    submitter: str | None
+    submitted_at: datetime
+    updated_at: datetime
+    finished_at: datetime | None
+    deleted_at: None = None
+    shape: msgspec.Raw
+
+
 class Written(NamedTuple):
     """A job as stored in SQL; `shape` is the text of its JSON."""
 
@@ -124,7 +141,7 @@ class Jobs:
             await self._database.transact(partial(self.put, records=batch))
 
     @staticmethod
-    def put(connection: Connection, records: Sequence[JobRecord]) -> None:
+    def put(connection: Connection, records: Sequence[JobRecord | JobRow]) -> None:
         """The same within the caller's transaction."""
         _PUT.write(connection, records)
 
@@ -272,7 +289,7 @@ class Jobs:
 _NAMES: Final = tuple(JobRecord.__struct_fields__)
 _STORED: Final = (*_NAMES, "submitter")
 _CUT: Final = lengths(job, "kind", "namespace", "name", "queue", "phase", "submitter")
-_PUT: Final[Bulk[JobRecord]] = upserting(job, _STORED, keep=["submitted_at"], cut=_CUT)
+_PUT: Final[Bulk[JobRecord | JobRow]] = upserting(job, _STORED, keep=["submitted_at"], cut=_CUT)
 MISSING: Final[Bulk[JobRecord]] = inserting_missing(job, _STORED, _CUT)
 """Puts down jobs that are not there yet."""
 _COLUMNS = tuple(job.c[name] for name in _NAMES)

@@ -24,7 +24,7 @@ from t9ksched.store.forecasts import Forecasts
 from t9ksched.store.history import Event, History
 from t9ksched.store.instance import Instances
 from t9ksched.store.job_overrides import Controls, Stops
-from t9ksched.store.jobs import JobRecord, Jobs
+from t9ksched.store.jobs import JobRow, Jobs
 from t9ksched.store.meta import Meta
 from t9ksched.store.notification_filling import enqueue
 from t9ksched.store.notifications import Notifications
@@ -102,7 +102,7 @@ class Store:
         """The same store for a scheduler: it writes only while `epoch()` is the last leadership that began."""
         return Store(Fence(self.database, epoch))
 
-    async def tell(self, accepted: Sequence[Acceptance], events: Sequence[Event], jobs: Sequence[JobRecord]) -> None:
+    async def tell(self, accepted: Sequence[Acceptance], events: Sequence[Event], jobs: Sequence[JobRow]) -> None:
         """Write what a scheduler found at one moment, and what is to be sent because of it, in one transaction: all or
         nothing. Its acceptances are not announced in the change log, because it alone would read them there.
 

@@ -1,16 +1,15 @@
 """The phase of a job: as its controller reports it, if it does, else by its pods."""
 
 from collections import Counter
-from collections.abc import Iterable
 from typing import Final
 
 from t9ksched.model.job import TERMINATING
 from t9ksched.model.names import AFTER_ANNOTATION
 from t9ksched.model.reasons import Code, Reason
 from t9ksched.model.timelimit import written
-from t9ksched.scheduler.report.observed_job import ObservedJob, ended_owner, groups_of
+from t9ksched.scheduler.report.observed_job import ObservedJob, ended_owner, groups_of, members_of
 from t9ksched.scheduler.state.job_record import JobRecord
-from t9ksched.scheduler.state.records import FINISHED, GangRecord
+from t9ksched.scheduler.state.records import FINISHED, GangRecord, PodRecord
 from t9ksched.scheduler.state.state import ClusterState
 from t9ksched.workloads.registry import STOPS, kind_named
 
@@ -23,7 +22,7 @@ def phase_now(state: ClusterState, uid: str) -> str | None:
         return "Pending"
     record, gangs = state.jobs.get(uid), groups_of(state, uid)
     there = record is not None or bool(gangs) or ended_owner(state, uid) is not None
-    return _phase(state, uid, record, gangs) if there else None
+    return _phase(state, uid, record, gangs, members_of(gangs)) if there else None
 
 
 def _has_not_begun(state: ClusterState, uid: str) -> bool:
@@ -45,7 +44,7 @@ def on_its_way(state: ClusterState, uid: str) -> bool:
 
 def phase(view: ObservedJob, state: ClusterState) -> str:
     """The job's own phase where its controller keeps one, else what its pods say."""
-    return _phase(state, view.uid, view.record, view.gangs)
+    return _phase(state, view.uid, view.record, view.gangs, view.pods)
 
 
 def why_ended(state: ClusterState, uid: str) -> Reason | None:
@@ -62,14 +61,14 @@ def why_ended(state: ClusterState, uid: str) -> Reason | None:
     return Reason(code, clock.run.message, unblocks=(helps,))
 
 
-def _phase(state: ClusterState, uid: str, record: JobRecord | None, gangs: Iterable[GangRecord]) -> str:
-    gangs = list(gangs)
-    if (record is None or record.phase not in FINISHED) and _terminates(state, uid, record, gangs):
+def _phase(
+    state: ClusterState, uid: str, record: JobRecord | None, gangs: list[GangRecord], pods: list[PodRecord]
+) -> str:
+    if (record is None or record.phase not in FINISHED) and _terminates(state, uid, record, gangs, pods):
         return TERMINATING
-    pods = [pod for gang in gangs for pod in gang.members.values()]
     clock = state.clocks.by_job.get(uid)
     ended = clock.run.ended_code if clock is not None else ""
-    if clock is not None and any(pod.holds and pod.uid not in clock.evicted for pod in pods):
+    if clock is not None and ended and any(pod.holds and pod.uid not in clock.evicted for pod in pods):
         ended = ""
     if ended == Code.DEPENDENCY_NOT_MET:
         return FINISHED[1]  # it never ran, and is not to: that its owner is only paused tells nobody
@@ -82,7 +81,7 @@ def _phase(state: ClusterState, uid: str, record: JobRecord | None, gangs: Itera
         owner = next((gang.owner for gang in gangs if gang.owner is not None), None) or ended_owner(state, uid)
         group = owner.api_version.rpartition("/")[0] if owner is not None else ""
         return "Paused" if owner is not None and (group, owner.kind) in STOPS else "Failed"
-    phases = {pod.phase for gang in gangs for pod in gang.members.values()}
+    phases = {pod.phase for pod in pods}
     if "Running" in phases:
         return "Running" if any(map(_is_up, gangs)) else "Pending"
     if not phases or not phases.issubset(FINISHED):
@@ -95,16 +94,21 @@ def _phase(state: ClusterState, uid: str, record: JobRecord | None, gangs: Itera
     return "Pending" if record is not None and record.wants_pods else "Failed"
 
 
-def _terminates(state: ClusterState, uid: str, record: JobRecord | None, gangs: list[GangRecord]) -> bool:
+def _terminates(
+    state: ClusterState, uid: str, record: JobRecord | None, gangs: list[GangRecord], pods: list[PodRecord]
+) -> bool:
     """Whether its object is being deleted, or is gone while its last pods end. A scheduler that was started after the
     deletion judges by the pods: all of them are being deleted.
     """
     if uid in state.deleted:
-        return not any(pod.orphaned for gang in gangs for pod in gang.members.values())
-    if record is not None or any(_has_object(state, gang) for gang in gangs):
-        return False
-    left = [pod for gang in gangs for pod in gang.members.values() if not pod.finished]
-    return bool(left) and all(pod.deleting for pod in left)
+        return not any(pod.orphaned for pod in pods)
+    left = False
+    for pod in pods:
+        if pod.phase not in FINISHED:
+            if not pod.deleting:
+                return False
+            left = True
+    return left and record is None and not any(_has_object(state, gang) for gang in gangs)
 
 
 def _has_object(state: ClusterState, gang: GangRecord) -> bool:

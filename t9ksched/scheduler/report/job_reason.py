@@ -65,10 +65,14 @@ def hindered(pods: Iterable[PodRecord]) -> JobReason | None:
 
 def unjudged(gangs: Iterable[GangRecord]) -> Reason | None:
     """Why a job waits that no cycle judges, because no pod of it exists or waits; None where a cycle will judge it."""
-    if not any(gang.members for gang in gangs):
+    short, members = None, False
+    for gang in gangs:
+        members = members or bool(gang.members)
+        if short is None and gang.ran and not any(pod.waiting for pod in gang.members.values()):
+            short = gang
+    if not members:
         message = "no pod of it exists: none was made yet, or all are gone"
         return Reason(Code.GANG_INCOMPLETE, message, unblocks=("its controller makes its pods",))
-    short = next((gang for gang in gangs if gang.ran and not any(pod.waiting for pod in gang.members.values())), None)
     if short is None or short.complete():
         return None
     placed, least = short.placed_count(), short.minimum.members

@@ -13,11 +13,13 @@ from sys import intern
 from typing import Final, NamedTuple
 
 import msgspec
+from msgspec import structs
 
 from t9ksched.model import names
+from t9ksched.model.job import JobView
 from t9ksched.scheduler.report.event_writer import EventWriter
 from t9ksched.scheduler.report.job_phase import on_its_way, phase_now
-from t9ksched.scheduler.report.job_shape import Json, job_shape
+from t9ksched.scheduler.report.job_shape import Json, job_view
 from t9ksched.scheduler.report.observed_job import ObservedJob, observed_job
 from t9ksched.scheduler.report.sql_writer import SqlWriter
 from t9ksched.scheduler.state.edits import ignored
@@ -25,8 +27,7 @@ from t9ksched.scheduler.state.records import FINISHED
 from t9ksched.scheduler.state.state import ClusterState
 from t9ksched.store import history
 from t9ksched.store.history import Event
-from t9ksched.store.jobs import JobRecord as StoredJob
-from t9ksched.store.jobs import Written
+from t9ksched.store.jobs import JobRow, Written
 
 FIRST_PERIOD: Final = 2.0
 """Seconds that a job may wait before it is written when it is new, or being bound: most have their places by then."""
@@ -139,27 +140,26 @@ class JobRecorder:
             return
         self._later.pop(uid, None)
         self._tell_edits(view)
-        shape = job_shape(view, self._state)
-        if before is not None and before.finished and not shape["finishedAt"]:
-            shape["finishedAt"] = before.finished
-        current, earlier = shape["phase"], before.phase if before else "Pending"
-        if current in FINISHED and not shape["finishedAt"]:
-            shape["finishedAt"] = at.strftime(_TIME)
-        digest = _digest(shape)
+        job = job_view(view, self._state)
+        current, earlier = job.phase, before.phase if before else "Pending"
+        if not job.finished_at and ((before and before.finished) or current in FINISHED):
+            finished = (before and before.finished) or at.strftime(_TIME)
+            job = structs.replace(job, finished_at=finished)
+        digest, text = _digest(job)
         if before is not None and digest == before.digest:
             return
-        name = (view.kind, view.namespace, view.name)
-        written = _Written(digest, *name, shape["queue"], current, shape["finishedAt"])
+        written = _Written(digest, view.kind, view.namespace, view.name, job.queue, current, job.finished_at)
         if current in FINISHED and earlier not in (*FINISHED, "Running"):
-            self._started_unseen(uid, written, shape["startedAt"], new=before is None)
+            self._started_unseen(uid, written, job.started_at, new=before is None)
         if current != earlier and current in (*FINISHED, "Running"):
             event = history.STARTED if current == "Running" else history.FINISHED
-            when = min(at, _ended(shape, at)) if event == history.FINISHED else at
-            self._job_event(event, uid, written, when, shape["reason"] if current == "Failed" else None)
+            when = min(at, _ended(job, at)) if event == history.FINISHED else at
+            why = structs.asdict(job.reason) if current == "Failed" and job.reason is not None else None
+            self._job_event(event, uid, written, when, why)
         self._written[uid] = written
         self._wrote.pop(uid, None)
         self._wrote[uid] = asyncio.get_running_loop().time()
-        self._sql_writer.job(_stored(view, shape, at))
+        self._sql_writer.job(_row(job, view.created, at, text))
 
     def _started_unseen(self, uid: str, job: _Written, started: str | None, *, new: bool) -> None:
         """A job that is over was never seen to run: it was quick, or ran while no scheduler did. That it started is
@@ -246,12 +246,16 @@ class JobRecorder:
         )
 
 
-def _ended(shape: Json, now: datetime) -> datetime:
+def _ended(job: JobView, now: datetime) -> datetime:
     """When a job ended, which may have been before this process began; now if that was a moment ago, as whole seconds
     are told.
     """
-    ended = datetime.fromisoformat(shape["finishedAt"])
+    ended = _parsed(job.finished_at) or now
     return ended if now - ended > _A_WHILE else now
+
+
+def _parsed(time: str | None) -> datetime | None:
+    return datetime.fromisoformat(time) if time else None
 
 
 def moment(ns: int) -> datetime:
@@ -264,24 +268,28 @@ def _millisecond(number: int) -> datetime:
     return datetime.fromtimestamp(number / 1e3, UTC)
 
 
-def _digest(shape: Json) -> int:
-    """What a write depends on: all but how early the job may start, which is the present for most that wait."""
-    if expected := shape["expectedStart"]:
-        shape = shape | {"expectedStart": (expected["latest"], expected["basis"])}
-    return hash(_encode(shape))
+def _digest(job: JobView) -> tuple[int, bytes]:
+    """What a write depends on, and the JSON: all but how early the job may start, which is the present for most that
+    wait.
+    """
+    text = _encode(job)
+    if (expected := job.expected_start) is None:
+        return hash(text), text
+    rest = _encode(structs.replace(job, expected_start=None))
+    return hash((rest, expected.latest, expected.basis)), text
 
 
-def _stored(view: ObservedJob, shape: Json, at: datetime) -> StoredJob:
-    finished = shape["finishedAt"]
-    return StoredJob(
-        uid=view.uid,
-        kind=view.kind,
-        namespace=view.namespace,
-        name=view.name,
-        queue=shape["queue"],
-        phase=shape["phase"],
-        submitted_at=moment(view.created),
+def _row(job: JobView, created: int, at: datetime, text: bytes) -> JobRow:
+    return JobRow(
+        uid=job.uid,
+        kind=job.kind,
+        namespace=job.namespace,
+        name=job.name,
+        queue=job.queue,
+        phase=job.phase,
+        submitter=job.submitter,
+        submitted_at=moment(created),
         updated_at=at,
-        finished_at=datetime.fromisoformat(finished) if finished else None,
-        shape=shape,
+        finished_at=_parsed(job.finished_at),
+        shape=msgspec.Raw(text),
     )

@@ -1,9 +1,10 @@
 """A job as REST, the CLI and history show it, from the scheduler's state."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any
+
+import msgspec
 
 from t9ksched.model.card_worth import asked
 from t9ksched.model.job import JobMembers, JobView
@@ -17,7 +18,7 @@ from t9ksched.scheduler.report.planned_shape import expected_start, learned_limi
 from t9ksched.scheduler.state import objects
 from t9ksched.scheduler.state.limits import limit_of
 from t9ksched.scheduler.state.owners import Root
-from t9ksched.scheduler.state.records import FINISHED
+from t9ksched.scheduler.state.records import FINISHED, GangRecord
 from t9ksched.scheduler.state.state import ClusterState
 
 Json = dict[str, Any]
@@ -34,30 +35,36 @@ def job_view(view: ObservedJob, state: ClusterState) -> JobView:
     gangs, pods = view.gangs, view.pods
     first = gangs[0] if gangs else None
     record, now = view.record, phase(view, state)
-    waiting = None if goes_on(view, now) else next((gang for gang in gangs if gang.reasons), None)
+    over = now in FINISHED
+    waiting = None
+    for gang in gangs:
+        if gang.reasons:
+            waiting = None if goes_on(view, now) else gang
+            break
     limited = why_ended(state, view.uid)
     ended = state.clocks.by_job[view.uid].run.ended_at if limited is not None and not waiting else 0
-    if not ended and now in FINISHED:
+    if not ended and over:
         ended = max((pod.ended for pod in pods), default=0)
     bound, cards, lost = 0, _Cards(), _Cards()
     layouts = state.node_events.card_layouts
-    counts = dict.fromkeys(("Running", *FINISHED), 0)
+    counts: dict[str, int] = {}
     root = state.owners.root(first) if first and first.owner else _root_of(state, view)
     least = total = 0
     for gang in gangs:
-        past = now not in FINISHED and is_past(gang)
+        past = not over and is_past(gang)
         if not past:
             least, total = least + gang.minimum.members, total + len(gang.members)
         for pod in gang.members.values():
-            if pod.phase in counts:
-                counts[pod.phase] += 1
-            bound += bool(pod.node) and not pod.finished
+            counts[pod.phase] = counts.get(pod.phase, 0) + 1
+            if pod.node and pod.phase not in FINISHED:
+                bound += 1
             if pod.pod_class is not None and not past:
                 charge = state.charges.get(pod.uid)
                 worth = charge.worth if charge is not None else pod.worth or asked(pod.pod_class, layouts)
                 (lost if pod.phase == "Failed" else cards).add(pod.pod_class, worth)
-    started = _start(view, root, state, ended=now in FINISHED)
-    if now in FINISHED:
+    running, succeeded, failed = counts.get("Running", 0), counts.get("Succeeded", 0), counts.get("Failed", 0)
+    started = _start(view, root, state, ended=over)
+    if over:
         had = record.had if record is not None else None
         if had is None:
             accepted = first.acceptance if first is not None and first.owner is None else None
@@ -67,8 +74,7 @@ def job_view(view: ObservedJob, state: ClusterState) -> JobView:
             least, total, cards = had.minimum, had.total, _Cards()
             for of, count in had.classes:
                 cards.add(of, asked(of, layouts), count)
-            counts["Succeeded"] = max(counts["Succeeded"], had.succeeded)
-            counts["Failed"] = max(counts["Failed"], had.failed)
+            succeeded, failed = max(succeeded, had.succeeded), max(failed, had.failed)
     above = root if root is not None and root.uid != view.uid else None
     plan = told_start(gangs, state) if waiting else None
     by, limit = submitter(view, state), limit_of(state, gangs, view.uid)
@@ -81,17 +87,17 @@ def job_view(view: ObservedJob, state: ClusterState) -> JobView:
         kind=view.kind,
         name=view.name,
         uid=view.uid,
-        group=next((gang.name for gang in gangs if not (gang.virtual or gang.foreign)), None),
+        group=_group(gangs),
         queue=view.queue,
         priority=first.priority if first else (record.priority if record else 0),
         submitter=by,
         phase=now,
-        members=JobMembers(least, total, bound, counts["Running"], counts["Succeeded"], counts["Failed"]),
+        members=JobMembers(least, total, bound, running, succeeded, failed),
         gpus=cards.number,
         cards=as_cards(cards.worth),
         submitted_at=timestamp(view.created),
         started_at=timestamp(started),
-        finished_at=timestamp(record.finished if record else ended if now in FINISHED else 0),
+        finished_at=timestamp(record.finished if record else ended if over else 0),
         position=waiting.position if waiting else None,
         reason=with_expectation(shown_reason(view, now, waiting, limited, state), plan),
         planned_start=plan,
@@ -104,16 +110,23 @@ def job_view(view: ObservedJob, state: ClusterState) -> JobView:
     )
 
 
+def _group(gangs: Iterable[GangRecord]) -> str | None:
+    """The first PodGroup that is an object."""
+    for gang in gangs:
+        if not (gang.virtual or gang.foreign):
+            return gang.name
+    return None
+
+
 def _labels(view: ObservedJob) -> Mapping[str, str]:
     """The labels of its object; of one that is not watched none, but those of a plain pod."""
     if view.record is not None:
         return view.record.labels
-    only = view.gangs[0] if view.gangs and view.gangs[0].virtual and view.gangs[0].owner is None else None
-    return next((pod.labels for pod in only.members.values()), {}) if only is not None else {}
+    alone = bool(view.pods) and view.gangs[0].virtual and view.gangs[0].owner is None
+    return view.pods[0].labels if alone else {}
 
 
-@dataclass(slots=True)
-class _Cards:
+class _Cards(msgspec.Struct):
     """Cards that pods have a part of, and how much that is of cards, in parts of `quantity.CARD`."""
 
     number: int = 0
@@ -152,7 +165,7 @@ def _start(view: ObservedJob, root: Root | None, state: ClusterState, *, ended: 
     acceptance = state.acceptances.get(root.uid if root is not None else view.uid)
     if acceptance is not None and acceptance.started_at is not None:
         return int(acceptance.started_at.timestamp() * 1e9)
-    times = [pod.started for pod in view.pods]
-    if view.record is not None and (view.record.kind != "Job" or (ended and not any(times))):
+    times = [pod.started for pod in view.pods if pod.started]
+    if view.record is not None and (view.record.kind != "Job" or (ended and not times)) and view.record.started:
         times.append(view.record.started)
-    return min((time for time in times if time), default=0)
+    return min(times, default=0)

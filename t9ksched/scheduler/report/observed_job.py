@@ -3,7 +3,7 @@ a kind that t9ksched controls, a batch Job, a PodGroup or a plain pod. The group
 controlling owner.
 """
 
-from dataclasses import dataclass, field
+import msgspec
 
 from t9ksched.model import names
 from t9ksched.scheduler.state.job_record import JobRecord
@@ -13,8 +13,7 @@ from t9ksched.scheduler.state.state import ClusterState
 from t9ksched.store.acceptances import Acceptance
 
 
-@dataclass(slots=True)
-class ObservedJob:
+class ObservedJob(msgspec.Struct, eq=False):
     """A job with the groups and pods that belong to it."""
 
     uid: str
@@ -24,14 +23,14 @@ class ObservedJob:
     name: str
     created: int
     record: JobRecord | None = None
-    gangs: list[GangRecord] = field(default_factory=list)
+    gangs: list[GangRecord] = []
     agreed: Acceptance | None = None
     """The acceptance of an owner that a limit stopped, if there is neither an object nor a group."""
+    pods: list[PodRecord] = []
+    """Members of all its groups."""
 
-    @property
-    def pods(self) -> list[PodRecord]:
-        """Members of all its groups."""
-        return [pod for gang in self.gangs for pod in gang.members.values()]
+    def __post_init__(self) -> None:
+        self.pods = members_of(self.gangs)
 
     @property
     def queue(self) -> str | None:
@@ -87,6 +86,13 @@ def ended_owner(state: ClusterState, uid: str) -> Owner | None:
     return None if any(map(state.gangs_of_owner, state.owners.controllers(owner.above.uid))) else owner
 
 
+def members_of(gangs: list[GangRecord]) -> list[PodRecord]:
+    """The pods of these groups."""
+    if len(gangs) == 1:
+        return list(gangs[0].members.values())
+    return [pod for gang in gangs for pod in gang.members.values()]
+
+
 def groups_of(state: ClusterState, uid: str) -> list[GangRecord]:
     if gangs := state.gangs_of_owner(uid):
         return gangs
@@ -118,11 +124,13 @@ def former_submitters(view: ObservedJob, state: ClusterState) -> tuple[str, ...]
     that no job owns has members of several users: they joined it, or it was deleted and perhaps created again by
     another user.
     """
-    pods = (pod for gang in view.gangs if gang.owner is None and not gang.virtual for pod in gang.members.values())
-    whose = {name for pod in pods if (name := state.permissions.whose(pod)) is not None}
+    whose: set[str] = set()
+    for gang in view.gangs:
+        if not gang.virtual and gang.owner is None:
+            whose.update(name for pod in gang.members.values() if (name := state.permissions.whose(pod)) is not None)
     return tuple(sorted(whose - {submitter(view, state)})) if whose else ()
 
 
 def is_past(gang: GangRecord) -> bool:
     """Whether the group is a single ended pod of a controller: it has been replaced, or needs no replacement."""
-    return gang.virtual and gang.owner is not None and all(pod.finished for pod in gang.members.values())
+    return gang.owner is not None and gang.virtual and all(pod.finished for pod in gang.members.values())

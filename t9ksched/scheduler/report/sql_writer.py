@@ -19,7 +19,7 @@ from t9ksched.scheduler.state.outage import Outage
 from t9ksched.store.acceptances import Acceptance
 from t9ksched.store.errors import StoreError
 from t9ksched.store.history import CLOCK_SET, Event
-from t9ksched.store.jobs import JobRecord as StoredJob
+from t9ksched.store.jobs import JobRow
 from t9ksched.store.store import Store
 
 log = structlog.get_logger(__name__)
@@ -54,7 +54,7 @@ class SqlWriter:
         """Transactions done."""
         self._acceptances: deque[Acceptance] = deque()
         self._events: deque[Event] = deque(maxlen=MAX_WAITING)
-        self._jobs: dict[str, StoredJob] = {}
+        self._jobs: dict[str, JobRow] = {}
         self._gone: dict[str, datetime] = {}
         self._work = asyncio.Event()
         self._idle = asyncio.Event()
@@ -83,7 +83,7 @@ class SqlWriter:
         self._events.append(Event(event=CLOCK_SET, at=at, actor="scheduler", detail=detail))
         self._wake()
 
-    def job(self, job: StoredJob) -> None:
+    def job(self, job: JobRow) -> None:
         """The job's latest state; an older one that is not written yet is replaced."""
         self._jobs[job.uid] = job
         self._wake()

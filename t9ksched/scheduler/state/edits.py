@@ -15,8 +15,9 @@ def ignored(gang: GangRecord) -> tuple[str, ...]:
     if not gang.virtual and gang.uid:
         found += _group(gang)
     for pod in gang.members.values():
-        if len(found) < _MOST:
-            found += _pod(pod, gang)
+        if len(found) >= _MOST:
+            break
+        found += _pod(pod, gang)
     return tuple(found)
 
 

@@ -2,7 +2,7 @@
 recorded limit counts, whatever the annotations say later; `limit_warning` tells users of the difference.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection
 from dataclasses import replace
 from datetime import timedelta
 from typing import Protocol
@@ -127,7 +127,7 @@ def limit_warning(known: Known, gang: GangRecord) -> str:
     return f"{asks}: what was agreed when the job was accepted counts, {written(own)}"
 
 
-def limit_of(known: Known, gangs: Iterable[GangRecord], job_uid: str) -> TimeLimit:
+def limit_of(known: Known, gangs: Collection[GangRecord], job_uid: str) -> TimeLimit:
     """The limit in force for a job of these groups; for one that was not accepted yet, the requested one,
     unless an update counts instead.
     """
@@ -136,28 +136,29 @@ def limit_of(known: Known, gangs: Iterable[GangRecord], job_uid: str) -> TimeLim
     rests: list[int | None] = []
     control = known.controls.get(job_uid)
     for gang in gangs:
+        control = control_of(known, gang)
         if gang.acceptance:
             own = agreed_limit(known, gang)
-            limits.append(None if own is not None and _shortened(known, gang, own) else own)
+            if own is not None and not _shortened(known, gang, own):
+                limits.append(own)
         else:
             requested = limit_asked(known, gang).seconds
-            limits.append(known.clocks.limit(job_of(gang), control_of(known, gang), [requested]))
+            limits.append(known.clocks.limit(job_of(gang), control, [requested]))
         if gang.virtual and gang.owner is None:
-            limits.extend(pod.active_deadline for pod in gang.members.values())
-        queue = known.queues.get(gang.queue)
-        lengths.append(_seconds(queue) if queue is not None else None)
+            limits.extend([pod.active_deadline for pod in gang.members.values()])
+        lengths.append(_seconds(known.queues.get(gang.queue)))
         rests.append(reservation_limit(known, gang))
-        control = control_of(known, gang)
     job = known.jobs.get(job_uid)
     if job is not None:
         limits.append(job.deadline)
-        if not limits[:-1]:  # nothing is made of it yet
+        if not gangs:  # nothing is made of it yet
             requested = asked((job.asks.limit,)).seconds
             limits.append(known.clocks.limit(job_uid, control, [requested]))
             lengths.append(_seconds(known.queues.get(job.queue or "")))
-    if shortest(limits) is None and (ended := known.clocks.ended_by(job_uid, control)) is not None:
-        (rests if ended.rest else limits).append(ended.seconds)
-    return time_limit(shortest(limits), shortest(lengths), shortest(rests))
+    own = shortest(limits)
+    if own is None and (ended := known.clocks.ended_by(job_uid, control)) is not None:
+        own, rests = (None, [*rests, ended.seconds]) if ended.rest else (ended.seconds, rests)
+    return time_limit(own, shortest(lengths), shortest(rests))
 
 
 def _shortened(known: Known, gang: GangRecord, own: int) -> bool:

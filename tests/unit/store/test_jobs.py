@@ -11,7 +11,7 @@ from t9ksched.model.run_times import Likeness
 from t9ksched.store import acceptances, jobs, schema
 from t9ksched.store.acceptances import Acceptance
 from t9ksched.store.history import Visibility
-from t9ksched.store.jobs import JobRecord, Matching, Written
+from t9ksched.store.jobs import JobRecord, JobRow, Matching, Written
 from t9ksched.store.store import Store
 
 AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -46,6 +46,17 @@ async def test_jobs_that_are_there_come_in_pieces(store: Store, monkeypatch: pyt
     shape = msgspec.json.encode(SHAPE).decode()
     assert pieces[0][0] == Written("u000", "Pod", "ns", "p0", "q", "Running", None, shape)
     assert pieces[1][0].finished_at == AT
+
+
+async def test_a_row_whose_json_was_encoded_before_is_written_as_any_other(store: Store) -> None:
+    about = structs.asdict(record(1)) | {"uid": "u002", "shape": msgspec.Raw(msgspec.json.encode(SHAPE))}
+    await store.tell([], [], [JobRow(**about, submitter="ann")])
+    await store.jobs.put_many([structs.replace(record(1), shape=SHAPE | {"submitter": "ann"})])
+    one, other = [text async for piece in store.jobs.written() for text in piece]
+    assert other == one._replace(uid="u002", shape=msgspec.json.encode(SHAPE).decode())
+    assert (
+        len(await store.jobs.page(Matching(users=["ann"]), deleted=False, live_since=None, seen_by=None, limit=9)) == 2
+    )
 
 
 async def test_when_jobs_were_gone_is_noted_of_all_in_one_transaction(store: Store) -> None:

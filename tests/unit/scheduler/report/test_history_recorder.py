@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 
 import msgspec
 import pytest
+from msgspec import structs
 
 from t9ksched.admission.access import Members
 from t9ksched.model import names
@@ -20,7 +21,7 @@ from t9ksched.scheduler.state.objects import PodGroupObject
 from t9ksched.scheduler.state.state import ClusterState
 from t9ksched.store.acceptances import Acceptance
 from t9ksched.store.history import Event
-from t9ksched.store.jobs import JobRecord, Written
+from t9ksched.store.jobs import JobRecord, JobRow, Written
 from tests.feeds import taken
 
 WHY = Reason(Code.VOLUME_NOT_BOUND, "its claim finds no free volume")
@@ -40,8 +41,10 @@ class SqlWriter:
     def accepted(self, acceptances: list[Acceptance]) -> None:
         self.agreed += acceptances
 
-    def job(self, job: JobRecord) -> None:
-        self.jobs.append(job)
+    def job(self, job: JobRow) -> None:
+        known = structs.asdict(job)
+        del known["submitter"]
+        self.jobs.append(JobRecord(**known | {"shape": msgspec.json.decode(job.shape)}))
 
     def gone(self, uid: str, at: object) -> None:
         self.removed.append(uid)

@@ -79,7 +79,7 @@ def test_what_a_single_pod_says_by_itself_is_what_all_rules_say(
         state.deleted.add(gang.uid)
     if ended:
         state.clocks.by_job[gang.uid] = Clock(Run(uid=gang.uid, ended_code=ended, ended_at=1))
-    assert phase_now(state, gang.uid) == job_phase._phase(state, gang.uid, None, [gang])
+    assert phase_now(state, gang.uid) == job_phase._phase(state, gang.uid, None, [gang], list(gang.members.values()))
 
 
 def test_of_a_pod_that_waits_or_is_being_bound_the_rules_are_not_asked() -> None:
