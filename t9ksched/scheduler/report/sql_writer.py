@@ -1,7 +1,9 @@
 """What the scheduler writes into SQL: acceptances, history, and each job's latest state.
 
-Writes are collected and flushed in batches by one task. With the database away they wait here, for jobs only the newest
-state, and scheduling goes on with what is known; `behind` says since when, and the `Outage` is marked.
+Writes are collected and flushed in batches by one task. What comes during a flush waits for the next one: many rows
+share the cost of a transaction, and the pages of indexes that it changes. With the database away they wait here, for
+jobs only the newest state, and scheduling goes on with what is known; `behind` says since when, and the `Outage` is
+marked.
 """
 
 import asyncio
@@ -57,8 +59,10 @@ class SqlWriter:
         self._jobs: dict[str, JobRow] = {}
         self._gone: dict[str, datetime] = {}
         self._work = asyncio.Event()
-        self._idle = asyncio.Event()
-        self._idle.set()
+        self._idle = True
+        """Everything is written."""
+        self._asked: list[asyncio.Event] = []
+        """Set once what was collected before is written, the first of them first."""
         self.behind: datetime | None = None
 
     def accepted(self, acceptances: list[Acceptance]) -> None:
@@ -98,6 +102,11 @@ class SqlWriter:
         """Rows that wait to be written."""
         return len(self._acceptances) + len(self._events) + len(self._jobs)
 
+    @property
+    def jobs_waiting(self) -> int:
+        """Jobs among them."""
+        return len(self._jobs)
+
     def lost(self) -> None:
         """The database did not answer this writer or another part: it counts as away until all that waits here is
         written.
@@ -115,7 +124,7 @@ class SqlWriter:
                 self._outage.end()
 
     def _wake(self) -> None:
-        self._idle.clear()
+        self._idle = False
         self._work.set()
 
     async def run(self) -> None:
@@ -125,11 +134,13 @@ class SqlWriter:
             while True:
                 await self._work.wait()
                 self._work.clear()
+                asked = len(self._asked)
                 try:
                     await self._whole_flush()
                     pause = _PAUSE
                     self._found()
-                    self._idle.set()
+                    self._idle = not self.backlog and not self._gone
+                    self._answer(len(self._asked) if self._idle else asked)
                 except StoreError as error:
                     self.lost()
                     pause = min(5.0, pause * 2)
@@ -140,7 +151,8 @@ class SqlWriter:
                 self.before_last()
             with contextlib.suppress(StoreError, TimeoutError):
                 async with asyncio.timeout(_LAST_WORDS_SECONDS):
-                    await self._flush()
+                    while self.backlog or self._gone:
+                        await self._flush()
 
     async def _whole_flush(self) -> None:
         """A flush that a cancellation does not cut in the middle of a transaction: it ends first."""
@@ -159,14 +171,27 @@ class SqlWriter:
 
     async def flushed(self) -> None:
         """Return once everything collected so far has been written."""
-        await self._idle.wait()
+        if not self._idle:
+            self._asked.append(written := asyncio.Event())
+            await written.wait()
+
+    def _answer(self, count: int) -> None:
+        for written in self._asked[:count]:
+            written.set()
+        del self._asked[:count]
+
+    def _batches_waiting(self) -> int:
+        return -(-max(len(self._acceptances), len(self._events), len(self._jobs)) // _BATCH)
 
     async def _flush(self) -> None:
+        """Write what waits now; while the database counts as away, all that comes meanwhile too."""
         if self.behind is not None:
             await self._store.ping()
             if self.first is not None:
                 await self.first()
-        while self._acceptances or self._events or self._jobs:
+        over = list(self._gone.items())  # the row of one that goes meanwhile may not be written by then
+        left = self._batches_waiting()
+        while left:
             accepted = list(islice(self._acceptances, _BATCH))
             events = [self._events.popleft() for _ in range(min(_BATCH, len(self._events)))]
             jobs = dict(islice(self._jobs.items(), _BATCH))
@@ -181,8 +206,9 @@ class SqlWriter:
             self._batches += 1
             for _ in accepted:
                 self._acceptances.popleft()
-        while self._gone:
-            gone = dict(islice(self._gone.items(), _BATCH))
+            left = left - 1 if self.behind is None else self._batches_waiting()
+        for start in range(0, len(over), _BATCH):
+            gone = dict(over[start : start + _BATCH])
             await self._store.jobs.mark_deleted_at(gone)
             for uid, at in gone.items():
                 if self._gone.get(uid) == at:

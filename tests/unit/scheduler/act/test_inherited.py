@@ -84,7 +84,7 @@ class SqlWriter:
 
     def __init__(self) -> None:
         self.told: list[tuple[str, str, dict[str, Any]]] = []
-        self.backlog = 0
+        self.jobs_waiting = 0
 
     def event(self, event: Event) -> None:
         self.told.append((event.event, str(event.uid), event.detail))

@@ -36,7 +36,7 @@ class SqlWriter:
         self.told: list[Event] = []
         self.removed: list[str] = []
         self.agreed: list[Acceptance] = []
-        self.backlog = 0
+        self.jobs_waiting = 0
 
     def accepted(self, acceptances: list[Acceptance]) -> None:
         self.agreed += acceptances

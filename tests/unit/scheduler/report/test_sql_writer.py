@@ -1,0 +1,162 @@
+"""The writer of SQL: what shares a transaction, what is waited for, and in which order rows are written."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
+from datetime import UTC, datetime
+
+import pytest
+
+from t9ksched.scheduler.report import sql_writer
+from t9ksched.scheduler.report.sql_writer import SqlWriter
+from t9ksched.store.errors import DatabaseUnreachable
+from t9ksched.store.history import Event
+from t9ksched.store.jobs import JobRecord
+
+NOW = datetime(2026, 1, 2, tzinfo=UTC)
+
+
+class Store:
+    """Keeps what each transaction wrote. One is under way until `go` is set; `away`: none succeeds."""
+
+    def __init__(self) -> None:
+        self.wrote: list[list[str]] = []
+        self.begun = 0
+        self.away = False
+        self.go = asyncio.Event()
+        self.go.set()
+        self.jobs = self
+
+    async def tell(self, _: object, events: Sequence[Event], jobs: Sequence[JobRecord]) -> None:
+        await self._take([*(event.event for event in events), *(f"job {job.uid}" for job in jobs)])
+
+    async def mark_deleted_at(self, gone: dict[str, datetime]) -> None:
+        await self._take([f"gone {uid}" for uid in gone])
+
+    async def ping(self) -> None:
+        if self.away:
+            raise DatabaseUnreachable("away")
+
+    async def _take(self, rows: list[str]) -> None:
+        self.begun += 1
+        await self.go.wait()
+        await self.ping()
+        self.wrote.append(rows)
+
+
+@asynccontextmanager
+async def running(store: Store) -> AsyncIterator[SqlWriter]:
+    writer = SqlWriter(store)  # type: ignore[arg-type]
+    task = asyncio.create_task(writer.run())
+    try:
+        yield writer
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sql_writer, "_PAUSE", 0.001)
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(5):
+        while not holds():  # noqa: ASYNC110
+            await asyncio.sleep(0.001)
+
+
+def job(uid: str) -> JobRecord:
+    return JobRecord(uid=uid, kind="Pod", namespace="n", name=uid, submitted_at=NOW, shape={})
+
+
+def event(name: str) -> Event:
+    return Event(event=name, at=NOW)
+
+
+async def test_what_comes_during_a_transaction_waits_for_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sql_writer, "_PAUSE", 0.05)
+    store = Store()
+    async with running(store) as writer:
+        store.go.clear()
+        writer.event(event("first"))
+        await until(lambda: store.begun == 1)
+        asked = asyncio.create_task(writer.flushed())
+        writer.event(event("second"))
+        store.go.set()
+        await until(lambda: bool(store.wrote))
+        writer.job(job("a"))
+        await asyncio.wait_for(writer.flushed(), 5)
+        assert store.wrote == [["first"], ["second", "job a"]]
+        await asyncio.wait_for(asked, 5)
+
+
+async def test_whoever_asks_waits_for_what_came_before_alone() -> None:
+    store = Store()
+    async with running(store) as writer:
+        busy = True
+
+        async def another(rows: list[str]) -> None:
+            store.wrote.append(rows)
+            if busy:  # never idle
+                writer.event(event("another"))
+
+        store._take = another  # type: ignore[method-assign]
+        writer.event(event("first"))
+        await asyncio.wait_for(writer.flushed(), 5)
+        assert ["first"] in store.wrote
+        assert writer.backlog
+        busy = False
+
+
+async def test_all_of_many_rows_are_written_before_whoever_asks_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sql_writer, "_BATCH", 2)
+    store = Store()
+    async with running(store) as writer:
+        for number in range(5):
+            writer.event(event(str(number)))
+        writer.gone("x", NOW)
+        await asyncio.wait_for(writer.flushed(), 5)
+        assert store.wrote == [["0", "1"], ["2", "3"], ["4"], ["gone x"]]
+
+
+async def test_a_job_that_comes_and_goes_during_a_transaction_is_marked_after_it_is_written() -> None:
+    store = Store()
+    async with running(store) as writer:
+        store.go.clear()
+        writer.event(event("first"))
+        await until(lambda: store.begun == 1)
+        writer.job(job("a"))
+        writer.gone("a", NOW)
+        store.go.set()
+        await asyncio.wait_for(writer.flushed(), 5)
+        assert store.wrote == [["first"], ["job a"], ["gone a"]]
+
+
+async def test_it_ends_with_all_that_waits() -> None:
+    store = Store()
+    async with running(store) as writer:
+        store.go.clear()
+        writer.event(event("first"))
+        await until(lambda: store.begun == 1)
+        writer.event(event("second"))
+        writer.gone("x", NOW)
+        asyncio.get_running_loop().call_later(0.01, store.go.set)
+    assert store.wrote == [["first"], ["second"], ["gone x"]]
+
+
+async def test_the_database_counts_as_away_until_all_that_waits_is_written() -> None:
+    store = Store()
+    async with running(store) as writer:
+        store.away = True
+        writer.event(event("first"))
+        await until(lambda: writer.behind is not None)
+        store.begun = 0
+        store.away = False
+        store.go.clear()
+        await until(lambda: store.begun == 1)
+        writer.event(event("second"))
+        store.go.set()
+        await until(lambda: writer.behind is None)
+        assert store.wrote == [["first"], ["second"]]
