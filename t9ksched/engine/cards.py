@@ -152,10 +152,11 @@ class HeldCards:
         """One more pod holds these cards; their resources are known."""
         for resource, mask in grant.masks:
             at = self._row_of[resource]
-            before = int(self._held[at, row])
-            for index in bits(before & mask):
-                key = (row, resource, index)
-                self._shared[key] = self._shared.get(key, 0) + 1
+            before = self._held.item(at, row)
+            if before & mask:
+                for index in bits(before & mask):
+                    key = (row, resource, index)
+                    self._shared[key] = self._shared.get(key, 0) + 1
             self._held[at, row] = before | mask
 
     def release(self, row: int, grant: CardGrant) -> None:
@@ -184,7 +185,7 @@ class HeldCards:
         """Whether one of these cards has a holder."""
         for resource, mask in grant.masks:
             at = self._row_of.get(resource)
-            if at is not None and int(self._held.item(at, row)) & mask:
+            if at is not None and self._held.item(at, row) & mask:
                 return True
         return False
 

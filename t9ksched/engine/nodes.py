@@ -151,6 +151,11 @@ class NodeTable:
         assert facts is not None
         return facts
 
+    def find(self, name: str) -> NodeFacts | None:
+        """The node's facts as last given; None for an unknown name."""
+        row = self._rows.get(name)
+        return None if row is None else self._facts[row]
+
     def upsert(self, facts: NodeFacts) -> int:
         """Take a node in, or its changed facts; room taken on it stays taken. Returns its row."""
         row = self._rows.get(facts.name)
@@ -190,11 +195,12 @@ class NodeTable:
         self.charged[row] += 1
         for resource, amount in pod_class.requests:
             self._used[self._column(resource), row] += min(amount, LARGEST)
-        for resource, amount in cards.counters:
-            self._used[self._column(resource), row] += min(amount, LARGEST)
-        for resource in cards.resources:
-            self._know_cards(resource)
-        self._cards.hold(row, cards)
+        if cards:
+            for resource, amount in cards.counters:
+                self._used[self._column(resource), row] += min(amount, LARGEST)
+            for resource in cards.resources:
+                self._know_cards(resource)
+            self._cards.hold(row, cards)
         if pod_class.host_ports:
             name = self._name(row)
             self._ports[name] = self._ports.get(name, ()) + pod_class.host_ports
@@ -234,14 +240,15 @@ class NodeTable:
         for resource, amount in pod_class.requests:
             if self._taken(row, resource) + amount > allocatable.get(resource, 0) - cordoned.get(resource, 0):
                 return False
-        counters = facts.cards.counters
-        if any(self._taken(row, name) + amount > counters.get(name, 0) for name, amount in cards.counters):
-            return False
+        if cards.parts:
+            counters = facts.cards.counters
+            if any(self._taken(row, name) + amount > counters.get(name, 0) for name, amount in cards.counters):
+                return False
         return not self._cards.taken(row, cards.undivided)
 
     def _taken(self, row: int, resource: str) -> int:
         column = self._resources.get(resource)
-        return 0 if column is None else int(self._used.item(column, row))
+        return 0 if column is None else self._used.item(column, row)
 
     def freeze(self) -> FrozenNodes:
         """The present moment as a value of its own."""
@@ -304,8 +311,8 @@ class NodeTable:
         return column
 
     def _know_cards(self, resource: str) -> None:
-        self._column(resource)
         if self._cards.know(resource):
+            self._column(resource)
             self._static = None
 
     def _name(self, row: int) -> str:

@@ -102,6 +102,14 @@ class CardTable:
         """Whether the request means cards with indices here; else what it asks for is counted by number."""
         return request.resource in self.counts
 
+    def index_any(self, requests: Iterable[CardRequest]) -> bool:
+        """Whether one of the requests does."""
+        counts = self.counts
+        for request in requests:  # noqa: SIM110 - asked of every placed pod: `any` takes twice as long
+            if request.resource in counts:
+                return True
+        return False
+
 
 def _parts(request: CardRequest, indices: Iterable[int], sizes: Sequence[CardSize]) -> list[CardPart]:
     """What a request gets of these cards, those that are not there left out."""

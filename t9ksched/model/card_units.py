@@ -45,12 +45,13 @@ def units(facts: NodeFacts | None, pod_class: PodClass, cards: CardGrant) -> Uni
     """
     if not pod_class.accelerated:
         return ()
-    found = {}
+    found = dict.fromkeys(cards.undivided.resources, WHOLE)
     if facts is not None and _settled(facts) and not facts.cards.divided:
-        asked = ((name, _unit(facts, name)) for name, _ in pod_class.requests if is_accelerator(name))
-        found = {name: unit for name, unit in asked if unit}
-    found |= dict.fromkeys(cards.undivided.resources, WHOLE)
-    found |= {part.resource: WHOLE if part.cores == CORES else _PART for part in cards.parts}
+        for name in pod_class.accelerators:
+            if name not in found and (unit := _unit(facts, name)):
+                found[name] = unit
+    for part in cards.parts:
+        found[part.resource] = WHOLE if part.cores == CORES else _PART
     return tuple(sorted(found.items()))
 
 

@@ -190,8 +190,11 @@ def held(pod_class: PodClass, facts: NodeFacts | None, grant: CardGrant) -> int:
     if facts is None:
         return CARD * sum(count for name, count in pod_class.card_counts.items() if is_card_resource(name))
     if not (facts.part_worths or facts.cards.divided):  # all cards are whole, which is usual and counted quickly
-        asked_for = pod_class.card_counts.items()
-        return CARD * sum(count for name, count in asked_for if name in facts.cards or _offers(facts, name))
+        cards = 0
+        for name, count in pod_class.card_counts.items():
+            if name in facts.cards or _offers(facts, name):
+                cards += count
+        return CARD * cards
     exact: dict[str, int] = {}
     for part in grant.parts:
         sizes = facts.cards.divided.get(part.resource, ())

@@ -129,7 +129,7 @@ class CardGrant(msgspec.Struct, frozen=True, order=True, array_like=True, gc=Fal
     @property
     def resources(self) -> tuple[str, ...]:
         """The resources of which it has cards, sorted."""
-        return tuple(resource for resource, _ in self.masks)
+        return tuple([resource for resource, _ in self.masks])
 
     def indices(self, resource: str) -> tuple[int, ...]:
         """The indices of its cards of a resource, ascending."""

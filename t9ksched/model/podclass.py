@@ -126,7 +126,12 @@ class PodClass:
     @cached_property
     def accelerated(self) -> bool:
         """Whether it asks for cards, or for parts of cards under any name."""
-        return any(is_accelerator(resource) for resource, _ in self.requests)
+        return bool(self.accelerators)
+
+    @cached_property
+    def accelerators(self) -> tuple[str, ...]:
+        """The resources of those that it asks for, sorted."""
+        return tuple(resource for resource, _ in self.requests if is_accelerator(resource))
 
     @cached_property
     def plain(self) -> bool:

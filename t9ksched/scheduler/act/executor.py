@@ -124,7 +124,7 @@ class Executor:
 
     def _binding(self, assignment: Assignment, record: PodRecord) -> Binding:
         where = (record.namespace, record.name, record.uid, assignment.node)
-        claims = tuple(name for name, _ in record.to_bind)
+        claims = tuple(name for name, _ in record.to_bind) if record.to_bind else ()
         cards = {container: indices for container, _, indices in assignment.cards}
         pod_class = record.pod_class
         if not cards or pod_class is None:
@@ -135,7 +135,7 @@ class Executor:
             *where,
             cards=cards,
             annotations=dict(expected(dialect, pod_class, assignment.grant)),
-            once=dict(expected_once(dialect, pod_class, assignment.grant)),
+            once=expected_once(dialect, pod_class, assignment.grant),
             claims=claims,
             protocol=dialect.protocol,
             agrees=dialect.agrees,

@@ -44,11 +44,12 @@ _KEYS: Final = (
     names.AFTER_CANCEL_ANNOTATION,
     names.ARRAY_ANNOTATION,
 )
+_ANY: Final = frozenset(_KEYS)
 
 
 def asks_of(annotations: Mapping[str, str] | None) -> Asks:
     """What these annotations ask."""
-    if not annotations:
+    if not annotations or _ANY.isdisjoint(annotations):
         return NOTHING_ASKED
     texts = tuple(annotations.get(key, "") for key in _KEYS)
     return _shared(tuple(map(str, texts))) if any(texts) else NOTHING_ASKED

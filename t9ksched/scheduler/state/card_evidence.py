@@ -27,7 +27,10 @@ def difference(dialect: CardDialect, pod: PodClass, held: CardGrant, annotations
     named = naming_cards(annotations)
     if not (named or pod.cards):
         return "", 0
-    found = list(_differences(dialect, pod, held, named))
+    written = dict(expected(dialect, pod, held))
+    if named == written:
+        return "", 0
+    found = list(_differences(dialect, held, named, written))
     if not found:
         return "", 0
     words = [what for what, _ in found[:_MOST]]
@@ -37,10 +40,9 @@ def difference(dialect: CardDialect, pod: PodClass, held: CardGrant, annotations
 
 
 def _differences(
-    dialect: CardDialect, pod: PodClass, held: CardGrant, named: Mapping[str, str]
+    dialect: CardDialect, held: CardGrant, named: Mapping[str, str], written: Mapping[str, str]
 ) -> Iterator[tuple[str, str | None]]:
-    """Each in words, and what the annotation says."""
-    written = dict(expected(dialect, pod, held))
+    """Each in words, and what the annotation says. `written` are those that a binding writes for these cards."""
     if held and not written:
         return  # its node does not say now what the words for these cards are
     for key, text in written.items():

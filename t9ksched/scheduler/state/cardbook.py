@@ -164,11 +164,14 @@ class CardBook:
         """Whether it is known which cards of the node the pod holds when it is given some: it asks for none, the node
         gives those that are named to it, or the node's have no indices.
         """
-        return not pod_class.cards or self.honours(node) or not self._indexed(pod_class, node)
+        if not pod_class.cards:
+            return True
+        known = self._nodes.get(node)
+        return known is not None and (known[1].honours or not known[1].cards.index_any(pod_class.cards))
 
     def _indexed(self, pod_class: PodClass, node: str) -> bool:
         known = self._nodes.get(node)
-        return known is None or any(known[1].cards.indexed(asked) for asked in pod_class.cards)
+        return known is None or known[1].cards.index_any(pod_class.cards)
 
     def unknown(self, charge: Charge, facts: NodeFacts) -> bool:
         """Whether a pod holds unknown cards of this node, which honours indices.

@@ -32,10 +32,10 @@ class Changes:
             return
         gang.stale = True
         self.moved(gang)
+        feed = self._state.feed
         self._state._unsettled.add(gang)
-        self.count(gang)
-        self._state.feed.gangs.note(gang)
-        self._state.feed.queues.note(gang.queue)
+        feed.queues.note(self.count(gang))
+        feed.gangs.note(gang)
         self.job_changed(gang)
 
     def moved(self, gang: GangRecord) -> None:
@@ -43,12 +43,14 @@ class Changes:
         gang.changes += 1
         self._state.feed.held_otherwise(gang)
 
-    def count(self, gang: GangRecord) -> None:
-        """Count the group in its queue; the status of a queue that it left changes too."""
+    def count(self, gang: GangRecord) -> str:
+        """Count the group in its queue, whose name is returned; the status of a queue that it left changes too."""
         if (left := self._state.counts.group(gang)) is not None:
             self._state.feed.queues.note(left)
-        if gang.queue not in self._state.queues:
-            self._state.unknown_queues.add(gang.queue)
+        queue = gang.queue
+        if queue not in self._state.queues:
+            self._state.unknown_queues.add(queue)
+        return queue
 
     def job_changed(self, gang: GangRecord) -> None:
         """Something changed that users see of the job that the group belongs to."""

@@ -83,25 +83,25 @@ class Charges:
         cards are those that the node has under these indices now. `given` are its units and its worth on record;
         without, they are what the node says now.
         """
-        known = self._by_pod.get(uid)
+        facts, known = self._nodes.find(node), self._by_pod.get(uid)
+        there = known if known is not None and known.node == node else None
         if cards.parts and not devices:
-            same = known is not None and known.node == node and known.cards == cards
-            devices = known.devices if known is not None and same else self._devices(node, cards)
-        before = (known.units, known.worth) if known is not None and known.node == node else ((), 0)
-        on_record = given is not None and bool(given[0])
-        had, was = given if given is not None and on_record else before
-        had = had or self._units(node, pod_class, cards)
-        worth = self._worth(node, pod_class, cards)
-        if was and (self._reshaped(node, had) or (on_record and node not in self._nodes)):
+            same = there is not None and there.cards == cards
+            devices = there.devices if there is not None and same else self._devices(node, cards)
+        had, was = (there.units, there.worth) if there is not None else ((), 0)
+        if on_record := given is not None and bool(given[0]):
+            had, was = given
+        had = had or units(facts, pod_class, cards)
+        worth = held(pod_class, facts, cards)
+        if was and (on_record if facts is None else reshaped(facts, had)):
             worth = was
-        wanted = Charge(uid, node, pod_class, cards, queue, sure, worth=worth, devices=devices, units=had)
+        charge = Charge(uid, node, pod_class, cards, queue, sure, worth=worth, devices=devices, units=had)
         if known is not None:
-            wanted.applied = known.applied
-            if known == wanted:
+            charge.applied = known.applied
+            if known == charge:
                 return
-            wanted.applied = False
+            charge.applied = False
             self.release(uid)
-        charge = wanted
         self._by_pod[uid] = charge
         self._by_node[node][uid] = charge
         if cards:
@@ -157,9 +157,10 @@ class Charges:
             self._divide(charge)
             self._apply(charge)
             # While its cards are not ready, or are laid out anew, they are called otherwise: pods have what they had.
-            worth = self._worth(node, charge.pod_class, charge.cards) or charge.worth
-            charge.units = charge.units or self._units(node, charge.pod_class, charge.cards)
-            if self._reshaped(node, charge.units):
+            facts = self._nodes.find(node)
+            worth = held(charge.pod_class, facts, charge.cards) or charge.worth
+            charge.units = charge.units or units(facts, charge.pod_class, charge.cards)
+            if facts is not None and reshaped(facts, charge.units):
                 worth = charge.worth
             if charge.queue:
                 self.queue_cards[charge.queue] += worth - charge.worth
@@ -189,17 +190,6 @@ class Charges:
             return
         self._nodes.charge(self._nodes.row(charge.node), charge.pod_class, charge.cards)
         charge.applied = True
-
-    def _worth(self, node: str, pod_class: PodClass, cards: CardGrant) -> int:
-        if not pod_class.accelerated:
-            return 0
-        return held(pod_class, self._nodes.facts(node) if node in self._nodes else None, cards)
-
-    def _units(self, node: str, pod_class: PodClass, cards: CardGrant) -> Units:
-        return units(self._nodes.facts(node) if node in self._nodes else None, pod_class, cards)
-
-    def _reshaped(self, node: str, had: Units) -> bool:
-        return bool(had) and node in self._nodes and bool(reshaped(self._nodes.facts(node), had))
 
     def _devices(self, node: str, cards: CardGrant) -> Identities:
         return identities(self._nodes.facts(node).cards, cards) if node in self._nodes else ()

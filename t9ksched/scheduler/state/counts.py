@@ -21,13 +21,13 @@ class Counts:
 
     def group(self, gang: GangRecord) -> str | None:
         """Count a group where it is now; the queue that it left, if it did."""
-        known = self._groups.get(gang)
-        if known == gang.queue:
+        known, queue = self._groups.get(gang), gang.queue
+        if known == queue:
             return None
         if known is not None:
             self.groups[known] -= 1
-        self.groups[gang.queue] += 1
-        self._groups[gang] = gang.queue
+        self.groups[queue] += 1
+        self._groups[gang] = queue
         for pod in gang.members.values():
             self.pod(pod)
         return known
