@@ -23,7 +23,7 @@ from t9ksched.model.queue import Ordering, QueueSpec
 from tests.builders import GPU, gang, pod_class
 from tests.kernels import KERNELS, kernel_named, running, scoring
 from tests.property.crowded import Crowded
-from tests.property.scenes import NOW, Scene, facts
+from tests.property.scenes import HOST, NOW, RACK, Scene, facts
 
 POLICIES = (
     Policy(),
@@ -69,7 +69,10 @@ class Filling(Scene):
         ]
         least = size if rng.random() < 0.9 else 1
         queue = rng.choice(["low", "low2", "high", "strict"])
-        return gang(f"s{at}", queue, members=members, min_member=least, roles=roles, created=rng.randrange(50))
+        found = gang(f"s{at}", queue, members=members, min_member=least, roles=roles, created=rng.randrange(50))
+        topology = rng.choice(["None", "None", "Preferred", "Required"])
+        levels = rng.choice([(HOST,), ("zone",), (HOST, "zone"), (RACK, "zone"), ("nowhere",)])
+        return structs.replace(found, topology=topology, levels=levels)
 
     def _specs(self) -> None:
         rng = self.rng
@@ -112,7 +115,8 @@ def compare(kernel: str, scenes: str, first: int, end: int) -> int:
             with scoring(kernel_named(kernel)), running(watched, after=cycle % 2):
                 found = in_slices(view, scene.policy, runs)
             assert found.to_bytes() == expected.to_bytes(), f"scene {seed} of {scenes}, cycle {cycle}"
-            assert runs.failures.tried == turns.failures.tried
+            # Room that came and went between two turns makes gangs be tried that are told again after a run.
+            assert runs.failures.tried <= turns.failures.tried
             scene.carry_out(found)
             scene.step()
     return watched.started
@@ -180,10 +184,17 @@ def tables(draw: st.DrawFn) -> Tables:
             numbers(0, 3, nodes) > 0,
             [(at, rng.randint(1, 4)) for at in range(resources) if rng.random() < 0.8],
             (rng.randrange(cards), rng.randint(1, 4)) if rng.random() < 0.6 else None,
+            rng.randrange(resources),
         )
+    for _ in range(rng.randint(0, 2)):
+        rows = rng.sample(range(nodes), rng.randint(0, nodes))
+        bounds = sorted({0, len(rows), *(rng.randint(0, len(rows)) for _ in range(rng.choice([0, 3, nodes])))})
+        found.add_level(np.array(rows, np.int64), np.array(bounds, np.int64))
     for _ in range(kinds):
         some = rng.sample(range(len(found.classes)), rng.randint(1, min(2, len(found.classes))))
-        found.add_kind([(at, rng.randint(1, 2)) for at in some], [rng.randint(0, 4) for _ in range(accounts)])
+        levels = rng.sample(range(len(found.levels)), rng.randint(0, len(found.levels))) if len(some) == 1 else []
+        parts, demand = [(at, rng.randint(1, 2)) for at in some], [rng.randint(0, 4) for _ in range(accounts)]
+        found.add_kind(parts, demand, levels, len(some) == 1 and rng.random() < 0.3)
     turns = rng.random() < 0.3
     for queue, length in enumerate(lengths.tolist()):
         known = length if rng.random() < 0.7 else rng.randint(0, length)

@@ -19,6 +19,9 @@ from t9ksched.engine.work import Work
 from t9ksched.model.gang import Gang
 
 Demand = Mapping[str, int]
+Together = tuple[str, tuple[str, ...]]
+"""Whether the members of a gang must or should be within one domain, and the labels that make domains."""
+ANYWHERE: Final[Together] = ("None", ())
 
 COMPARATORS: Final[Mapping[str, Comparator]] = {"basic": Comparator.PRIORITY, "resource": Comparator.SHARE}
 """What queues may be compared by, as the policy names it."""
@@ -60,9 +63,10 @@ class StartTables:
         self.columns: list[ClassFit] = []
         self.kinds: list[tuple[tuple[ClassFit, ...], Demand]] = []
         self._classes: dict[ClassFit, int] = {}
-        self._by_class: list[dict[int, int]] = [{} for _ in lines]
+        self._by_class: list[dict[tuple[int, Together], int]] = [{} for _ in lines]
         """By queue, the kinds of gangs of one class, by identity of the class, which is kept."""
-        self._by_column: dict[ClassFit, int] = {}
+        self._by_column: dict[tuple[ClassFit, Together], int] = {}
+        self._levels: dict[str, int] = {}
         self._by_key: dict[SchedulingKey, int] = {}
 
     def follow(self) -> bool:
@@ -123,27 +127,40 @@ class StartTables:
             return TURN, 1
         if len(members) == 1 or alike(members):
             of = members[0].pod_class
-            found = self._by_class[queue].get(id(of))
+            asked = id(of), _together(gang)
+            found = self._by_class[queue].get(asked)
             if found is None:
-                found = yield from self._of_column(self._cycle.keys.column(name, of))
-                self._by_class[queue][id(of)] = found
+                found = yield from self._of_column(self._cycle.keys.column(name, of), asked[1])
+                self._by_class[queue][asked] = found
             return found, len(members)
         key = yield from self._cycle.keys.get(name, members)
         if len(key.groups) == 1:  # equal classes, read from different objects
-            return (yield from self._of_column(key.groups[0][0])), len(members)
+            return (yield from self._of_column(key.groups[0][0], _together(gang))), len(members)
+        if gang.topology != "None":
+            return TURN, 1
         known = self._by_key.get(key)
         if known is None:
             known = self._by_key[key] = yield from self._added(key.groups, key.demand)
         return known, 1
 
-    def _of_column(self, column: ClassFit) -> Work[int]:
+    def _of_column(self, column: ClassFit, together: Together) -> Work[int]:
         """The kind of gangs of one class."""
-        found = self._by_column.get(column)
+        found = self._by_column.get((column, together))
         if found is None:
-            found = self._by_column[column] = yield from self._added([(column, 1)], dict(column.demand))
+            found = yield from self._added([(column, 1)], dict(column.demand), together)
+            self._by_column[column, together] = found
         return found
 
-    def _added(self, groups: Sequence[Group], demand: Demand) -> Work[int]:
+    def _level(self, label: str) -> int:
+        """The level of this label in the tables."""
+        found = self._levels.get(label)
+        if found is None:
+            domains = self._cycle.trial.feasibility.domains_of(label)
+            bounds = np.append(domains.starts, len(domains.rows))
+            found = self._levels[label] = self.tables.add_level(domains.rows, bounds)
+        return found
+
+    def _added(self, groups: Sequence[Group], demand: Demand, together: Together = ANYWHERE) -> Work[int]:
         """A new kind; `TURN` where there can be none."""
         by_account = [demand.get(resource, 0) for resource in self._at]
         if any(amount >= MOST_DEMAND for amount in by_account):
@@ -155,11 +172,15 @@ class StartTables:
             return TURN
         for column in new:
             cards = column.card_needs[0] if column.card_needs else None
-            self._classes[column] = self.tables.add(column.gains(), column.bias, column.mask, column.needs, cards)
+            self._classes[column] = self.tables.add(
+                column.gains(), column.bias, column.mask, column.needs, cards, column.scarcest
+            )
             self.columns.append(column)
             yield
         self.kinds.append((tuple(column for column, _ in groups), demand))
-        return self.tables.add_kind([(self._classes[column], pods) for column, pods in groups], by_account)
+        parts = [(self._classes[column], pods) for column, pods in groups]
+        topology, labels = together
+        return self.tables.add_kind(parts, by_account, [self._level(label) for label in labels], topology == "Required")
 
     def _queues(self) -> Queues:
         cycle, count = self._cycle, len(self._names)
@@ -186,11 +207,15 @@ class StartTables:
 
 
 def _is_whole(gang: Gang) -> bool:
-    """Whether all members of the gang that wait make up its minimum, and they may go anywhere."""
-    if gang.topology != "None" or gang.reservation or not gang.waiting:
+    """Whether all members of the gang that wait make up its minimum, and no other member says where they may go."""
+    if (gang.topology != "None" and gang.nodes) or gang.reservation or not gang.waiting:
         return False
     _, rest, enough = chosen(gang)
     return enough and not rest
+
+
+def _together(gang: Gang) -> Together:
+    return ANYWHERE if gang.topology == "None" else (gang.topology, gang.levels)
 
 
 def _is_plain(column: ClassFit) -> bool:

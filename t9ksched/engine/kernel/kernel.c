@@ -23,10 +23,12 @@ typedef struct {
 
     int64_t **keys, **gains, **biases;
     uint8_t **masks;
-    int64_t *needs_first, *need_rows, *need_amounts, *card_rows, *card_counts;
-    int64_t *seen, *touched, touched_count;
+    int64_t *needs_first, *need_rows, *need_amounts, *card_rows, *card_counts, *scarcest, **rooms;
+    int64_t *seen, *seen_by_rooms, *touched, touched_count;
 
+    int64_t *level_domains, **level_rows, **level_bounds;
     int64_t *parts_first, *part_classes, *part_pods, *demands, *kind_pods; /* of one */
+    int64_t *levels_first, *kind_levels, *together;
 
     int64_t *priorities, *caps, *held, *measures, *limited, *needs_turns, *line_first, *left, *known, *kind_of, *times_of;
     int64_t *heap, *order; /* queue by place, and two numbers that each queue is compared by */
@@ -67,7 +69,7 @@ static int64_t key_of(const Tables *t, int64_t class, int64_t row) {
     return score(t, class, row);
 }
 
-static int64_t room(const Tables *t, int64_t class, int64_t row) { /* of a node on which one fits */
+static int64_t room(const Tables *t, int64_t class, int64_t row) { /* whatever its mask says */
     int64_t room = LARGEST;
     for (int64_t at = t->needs_first[class]; at < t->needs_first[class + 1]; at++) {
         int64_t fit = t->free[t->need_rows[at] * t->nodes + row] / t->need_amounts[at];
@@ -86,6 +88,13 @@ static void refresh(Tables *t, int64_t class) {
             set_key(t, keys, t->touched[at], key_of(t, class, t->touched[at]));
     }
     t->seen[class] = t->touched_count;
+}
+
+static int64_t best_among(const int64_t *keys, const int64_t *rows, int64_t count) {
+    int64_t best = -1, most = NEVER;
+    for (int64_t at = 0; at < count; at++)
+        if (keys[rows[at]] > most) most = keys[best = rows[at]];
+    return best;
 }
 
 static int64_t best_row(const Tables *t, const int64_t *keys) {
@@ -129,11 +138,11 @@ static void undo(Tables *t, int64_t places) {
     }
 }
 
-static int place(Tables *t, int64_t class, int64_t pods) {
+static int place(Tables *t, int64_t class, int64_t pods, const int64_t *among, int64_t count_among) {
     int64_t *keys = t->keys[class];
     refresh(t, class);
     while (pods) {
-        int64_t row = best_row(t, keys);
+        int64_t row = among ? best_among(keys, among, count_among) : best_row(t, keys);
         if (row < 0) break;
         int64_t fit = room(t, class, row), count = !t->fills ? 1 : fit < pods ? fit : pods;
         take(t, class, row, count);
@@ -144,10 +153,47 @@ static int place(Tables *t, int64_t class, int64_t pods) {
     return !pods;
 }
 
+/* ---- domains */
+
+static void refresh_rooms(Tables *t, int64_t class) {
+    int64_t *rooms = t->rooms[class], fresh = t->touched_count - t->seen_by_rooms[class];
+    int all = t->seen_by_rooms[class] < 0 || fresh > t->nodes;
+    for (int64_t at = 0; at < (all ? t->nodes : fresh); at++) {
+        int64_t row = all ? at : t->touched[t->seen_by_rooms[class] + at], fit = t->masks[class][row] ? room(t, class, row) : 0;
+        rooms[row] = fit > 0 ? fit : 0;
+    }
+    t->seen_by_rooms[class] = t->touched_count;
+}
+
+static int64_t domain_for(Tables *t, int64_t level, int64_t class, int64_t pods) {
+    const int64_t *rooms = t->rooms[class], *rows = t->level_rows[level], *bounds = t->level_bounds[level];
+    const int64_t *free = t->free + t->scarcest[class] * t->nodes;
+    int64_t found = -1, least = INT64_MAX;
+    for (int64_t domain = 0; domain < t->level_domains[level]; domain++) {
+        int64_t fit = 0, left = 0, at = bounds[domain];
+        for (; at < bounds[domain + 1] && left < least; at++) {
+            fit += rooms[rows[at]] < pods ? rooms[rows[at]] : pods;
+            left += free[rows[at]] > 0 ? free[rows[at]] : 0;
+        }
+        if (fit < pods || left >= least) continue;
+        found = domain;
+        least = left;
+    }
+    return found;
+}
+
 static int place_all(Tables *t, int64_t kind, int64_t times) {
-    int64_t before = t->places;
-    for (int64_t part = t->parts_first[kind]; part < t->parts_first[kind + 1]; part++) {
-        if (!place(t, t->part_classes[part], t->part_pods[part] * times)) {
+    int64_t before = t->places, first = t->parts_first[kind], class = t->part_classes[first];
+    for (int64_t at = t->levels_first[kind]; at < t->levels_first[kind + 1]; at++) {
+        int64_t level = t->kind_levels[at], pods = t->part_pods[first] * times;
+        refresh_rooms(t, class);
+        int64_t domain = domain_for(t, level, class, pods), *bounds = t->level_bounds[level];
+        if (domain < 0) continue;
+        return place(t, class, pods, t->level_rows[level] + bounds[domain], bounds[domain + 1] - bounds[domain]);
+    }
+    if (t->together[kind]) return 0;
+    for (int64_t part = first; part < t->parts_first[kind + 1]; part++) {
+        if (!place(t, t->part_classes[part], t->part_pods[part] * times, 0, 0)) {
             undo(t, before);
             return 0;
         }

@@ -34,8 +34,10 @@ FOLDER: Final = Path(__file__).parent
 """Where its sources are."""
 _NUMBERS = "nodes accounts queues fills first_comparator second_comparator"
 _NODES = "free base idle"
-_CLASSES = "keys gains biases masks needs_first need_rows need_amounts card_rows card_counts seen touched"
-_KINDS = "parts_first part_classes part_pods demands kind_pods"
+_CLASSES = "keys gains biases masks needs_first need_rows need_amounts card_rows card_counts scarcest rooms"
+_SEEN = "seen seen_by_rooms touched"
+_LEVELS = "level_domains level_rows level_bounds"
+_KINDS = "parts_first part_classes part_pods demands kind_pods levels_first kind_levels together"
 _QUEUES = "priorities caps held measures limited needs_turns line_first left known kind_of times_of heap order"
 _FOUND = "start_queues start_kinds start_ends place_rows place_pods place_classes place_idle"
 _MOST_STARTS: Final = 1024
@@ -47,7 +49,7 @@ class _Struct(ctypes.Structure):
 
     _fields_ = tuple(
         (name, ctypes.c_int64)
-        for names in (_NUMBERS, _NODES, _CLASSES, "touched_count", _KINDS, _QUEUES, _FOUND, _COUNTS)
+        for names in (_NUMBERS, _NODES, _CLASSES, _SEEN, "touched_count", _LEVELS, _KINDS, _QUEUES, _FOUND, _COUNTS)
         for name in names.split()
     )
 
@@ -115,10 +117,10 @@ class _Packed:
     def __init__(self, tables: Tables) -> None:
         self.struct = _Struct()
         self._held: dict[str, Any] = {}
-        self._grown = {name: _Growing() for name in (*_CLASSES.split()[:-2], *_KINDS.split())}
-        for name in ("needs_first", "parts_first"):
+        self._grown = {name: _Growing() for name in f"{_CLASSES} {_LEVELS} {_KINDS}".split()}
+        for name in ("needs_first", "parts_first", "levels_first"):
             self._grown[name].extend((0,))
-        self._classes = self._kinds = 0
+        self._known = (0, 0, 0)
         queues, count = tables.queues, len(tables.queues.left)
         struct = self.struct
         struct.nodes, struct.accounts, struct.queues = tables.nodes, queues.accounts, count
@@ -137,9 +139,12 @@ class _Packed:
 
     def follow(self, tables: Tables) -> None:
         """There may be more classes and kinds than before."""
-        if (len(tables.classes), len(tables.kinds)) == (self._classes, self._kinds):
+        known = (len(tables.classes), len(tables.levels), len(tables.kinds))
+        if known == self._known:
             return
-        classes, kinds, grown = tables.classes[self._classes :], tables.kinds[self._kinds :], self._grown
+        first_class, first_level, first_kind = self._known
+        classes, levels, kinds = tables.classes[first_class:], tables.levels[first_level:], tables.kinds[first_kind:]
+        grown = self._grown
         sizes = accumulate((len(of.needs) for of in classes), initial=grown["need_rows"].size)
         added: dict[str, Sequence[int]] = {
             "keys": [of.key.ctypes.data for of in classes],
@@ -151,6 +156,11 @@ class _Packed:
             "need_amounts": [amount for of in classes for _, amount in of.needs],
             "card_rows": [-1 if of.cards is None else of.cards[0] for of in classes],
             "card_counts": [0 if of.cards is None else of.cards[1] for of in classes],
+            "scarcest": [of.scarcest for of in classes],
+            "rooms": [of.rooms.ctypes.data for of in classes],
+            "level_domains": [len(level.bounds) - 1 for level in levels],
+            "level_rows": [level.rows.ctypes.data for level in levels],
+            "level_bounds": [level.bounds.ctypes.data for level in levels],
         }
         sizes = accumulate((len(kind.parts) for kind in kinds), initial=grown["part_classes"].size)
         added |= {
@@ -159,11 +169,16 @@ class _Packed:
             "part_pods": [pods for kind in kinds for _, pods in kind.parts],
             "demands": [amount for kind in kinds for amount in kind.demand],
             "kind_pods": [kind.pods for kind in kinds],
+            "kind_levels": [level for kind in kinds for level in kind.levels],
+            "together": [kind.together for kind in kinds],
         }
+        sizes = accumulate((len(kind.levels) for kind in kinds), initial=grown["kind_levels"].size)
+        added["levels_first"] = list(sizes)[1:]
         for name, values in added.items():
             grown[name].extend(values)
-        self._classes, self._kinds = len(tables.classes), len(tables.kinds)
-        self._point(seen=tables.seen, **{name: grown.array for name, grown in self._grown.items()})
+        self._known = known
+        self._point(seen=tables.seen, seen_by_rooms=tables.seen_by_rooms)
+        self._point(**{name: grown.array for name, grown in self._grown.items()})
 
 
 def _packed(tables: Tables) -> _Packed:

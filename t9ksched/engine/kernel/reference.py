@@ -131,27 +131,50 @@ class _OneRun:
 
     def _place_all(self, number: int, times: int) -> bool:
         """Place every pod of a gang, or none."""
-        before = len(self._places)
-        for part, pods in self._tables.kinds[number].parts:
+        before, kind = len(self._places), self._tables.kinds[number]
+        for level in kind.levels:
+            ((part, pods),) = kind.parts
+            if (rows := self._domain(level, part, pods * times)) is not None:
+                return self._place(part, pods * times, rows)
+        if kind.together:
+            return False
+        for part, pods in kind.parts:
             if not self._place(part, pods * times):
                 while len(self._places) > before:
                     self._undo(*self._places.pop())
                 return False
         return True
 
-    def _place(self, number: int, pods: int) -> bool:
-        """Place so many pods as `pack` does, the best node first; whether each has a place."""
+    def _domain(self, level: int, number: int, pods: int) -> Int64s | None:
+        """The nodes of the domain of a level that has room for all of the pods, and the least left of what they need
+        most; None without one.
+        """
+        tables, of = self._tables, self._tables.classes[number]
+        rows, bounds = tables.levels[level]
+        if not len(rows):
+            return None
+        fits = np.add.reduceat(np.minimum(self._rooms(of), pods)[rows], bounds[:-1]) >= pods
+        left = np.add.reduceat(np.maximum(tables.free[of.scarcest], 0)[rows], bounds[:-1])
+        domain = int(np.where(fits, left, np.iinfo(np.int64).max).argmin())
+        return rows[bounds[domain] : bounds[domain + 1]] if fits[domain] else None
+
+    def _place(self, number: int, pods: int, among: Int64s | None = None) -> bool:
+        """Place so many pods as `pack` does, the best node first; whether each has a place. With `among` on these nodes
+        alone.
+        """
         tables = self._tables
         of, key = tables.classes[number], self._fresh_key(number)
+        here = key if among is None else key[among]
         while pods:
-            row = int(key.argmax())
-            if key[row] == NEVER:
+            at = int(here.argmax())
+            row = at if among is None else int(among[at])
+            if here[at] == NEVER:
                 return False
             room = self._room(of, row)
             count = min(room, pods) if tables.fills else 1
             self._take(number, row, count)
             pods -= count
-            key[row] = self._score(of, row) if count < room else NEVER
+            key[row] = here[at] = self._score(of, row) if count < room else NEVER
             tables.seen[number] = tables.touched_count
         return True
 
@@ -191,6 +214,13 @@ class _OneRun:
             return 0
         free = self._tables.free
         return max(0, min((free.item(at, row) // amount for at, amount in of.needs), default=LARGEST))
+
+    def _rooms(self, of: FitClass) -> Int64s:
+        """How many pods fit on each node."""
+        rooms = np.full(self._tables.nodes, LARGEST, np.int64)
+        for at, amount in of.needs:
+            np.minimum(rooms, self._tables.free[at] // amount, out=rooms)
+        return np.where(of.mask, np.maximum(rooms, 0), 0)
 
     def _take(self, number: int, row: int, pods: int) -> None:
         tables = self._tables

@@ -66,6 +66,8 @@ class FitClass(NamedTuple):
         gain, bias, mask: as in `ClassFit`, shape (nodes,).
         needs: row of the resource and amount.
         cards: row of the card resource and how many cards; None where it asks for none.
+        scarcest: row of the resource by which domains are compared.
+        rooms: how many of its pods fit on each node, written by a kernel that keeps them; shape (nodes,).
     """
 
     key: Int64s
@@ -74,6 +76,20 @@ class FitClass(NamedTuple):
     mask: Mask
     needs: Sequence[tuple[int, int]]
     cards: tuple[int, int] | None
+    scarcest: int
+    rooms: Int64s
+
+
+class Level(NamedTuple):
+    """The domains of a node label.
+
+    Attributes:
+        rows: the nodes of the first domain, then of the second, and so on, each in order.
+        bounds: where each domain begins in `rows`, and at last their end; shape (domains + 1,).
+    """
+
+    rows: Int64s
+    bounds: Int64s
 
 
 class GangKind(NamedTuple):
@@ -83,11 +99,16 @@ class GangKind(NamedTuple):
         parts: class and number of pods, in the order in which they are placed.
         demand: what its queue pays, by account.
         pods: in all.
+        levels: its pods should be in one domain of the first of these levels that has one with room for all, in that
+            with the least left of what is scarcest. Only a kind of one class has any.
+        together: they must be.
     """
 
     parts: Sequence[tuple[int, int]]
     demand: Sequence[int]
     pods: int
+    levels: Sequence[int]
+    together: bool
 
 
 @dataclass
@@ -167,7 +188,7 @@ class Tables:
     Attributes:
         free, base, idle: of the trial, written in place; shapes (resources, nodes), (nodes,), (card resources, nodes).
         fills: the score of a node never falls when a pod is placed on it.
-        seen: how many of the touched rows the keys of each class know of, or `STALE`.
+        seen, seen_by_rooms: how many of the touched rows the keys, and the rooms, of each class know of, or `STALE`.
         touched: rows of which the room changed; the first `touched_count` count.
     """
 
@@ -178,8 +199,10 @@ class Tables:
     queues: Queues
     most_places: int = MOST_PLACES
     classes: list[FitClass] = field(default_factory=list)
+    levels: list[Level] = field(default_factory=list)
     kinds: list[GangKind] = field(default_factory=list)
     seen: Int64s = field(default_factory=lambda: np.full(16, STALE, np.int64))
+    seen_by_rooms: Int64s = field(default_factory=lambda: np.full(16, STALE, np.int64))
     touched_count: int = 0
     packed: Any = None
     """What a kernel keeps with these tables."""
@@ -204,30 +227,52 @@ class Tables:
         mask: Mask,
         needs: Sequence[tuple[int, int]],
         cards: tuple[int, int] | None,
+        scarcest: int,
     ) -> int:
         """A new class, as `FitClass` says; its position."""
         key = np.empty(self.nodes + -(-self.nodes // BLOCK), np.int64)
         for array in (gain,) if bias is None else (gain, bias):
             machine(array, np.int64, self.nodes)
         machine(mask, np.bool_, self.nodes)
-        inside([at for at, _ in needs], len(self.free))
+        inside([*(at for at, _ in needs), scarcest], len(self.free))
         if any(amount <= 0 for _, amount in needs):
             raise ValueError("an amount is not positive")
         if cards is not None:
             inside([cards[0]], len(self.idle))
-        self.classes.append(FitClass(key, gain, bias, mask, needs, cards))
+        rooms = np.empty(self.nodes, np.int64)
+        self.classes.append(FitClass(key, gain, bias, mask, needs, cards, scarcest, rooms))
         if len(self.classes) > len(self.seen):
             self.seen = np.append(self.seen, np.full_like(self.seen, STALE))
+            self.seen_by_rooms = np.append(self.seen_by_rooms, np.full_like(self.seen_by_rooms, STALE))
         return len(self.classes) - 1
 
-    def add_kind(self, parts: Sequence[tuple[int, int]], demand: Sequence[int]) -> int:
+    def add_level(self, rows: Int64s, bounds: Int64s) -> int:
+        """A new level, as `Level` says; its position."""
+        machine(rows, np.int64, len(rows))
+        machine(bounds, np.int64, len(bounds))
+        inside([int(rows.min()), int(rows.max())] if len(rows) else [], self.nodes)
+        if not len(bounds) or bounds[0] != 0 or bounds[-1] != len(rows) or (bounds[1:] <= bounds[:-1]).any():
+            raise ValueError("every domain has nodes, and every node a domain")
+        self.levels.append(Level(rows, bounds))
+        return len(self.levels) - 1
+
+    def add_kind(
+        self,
+        parts: Sequence[tuple[int, int]],
+        demand: Sequence[int],
+        levels: Sequence[int] = (),
+        together: bool = False,
+    ) -> int:
         """A new kind, as `GangKind` says; its position."""
         inside([number for number, _ in parts], len(self.classes))
         if min((pods for _, pods in parts), default=0) <= 0 or len(demand) != self.queues.accounts:
             raise ValueError("a kind has pods, and pays into every account")
         if not all(0 <= amount < MOST_DEMAND for amount in demand):
             raise ValueError("a demand is out of bounds")
-        self.kinds.append(GangKind(parts, demand, sum(pods for _, pods in parts)))
+        inside(levels, len(self.levels))
+        if (levels or together) and len(parts) > 1:
+            raise ValueError("pods of several classes are put together at their turns")
+        self.kinds.append(GangKind(parts, demand, sum(pods for _, pods in parts), levels, together))
         return len(self.kinds) - 1
 
     def note(self, queue: int, kinds: Sequence[int], times: Sequence[int]) -> None:
@@ -251,7 +296,7 @@ class Tables:
         # What one run takes, and gives back of the last gang, must find room behind them.
         if self.touched_count + len(rows) + 2 * self.most_places > len(self.touched):
             self.touched_count = 0
-            self.seen[:] = STALE
+            self.seen[:] = self.seen_by_rooms[:] = STALE
             return
         self.touched[self.touched_count : self.touched_count + len(rows)] = rows
         self.touched_count += len(rows)

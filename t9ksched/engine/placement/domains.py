@@ -11,14 +11,16 @@ class Domains:
     Attributes:
         of: the domain of each node, shape (nodes,); the number of domains for nodes without the label.
         names: the label's values, sorted.
+        rows: the nodes of the first domain, then of the second, and so on, each in order.
+        starts: where each domain begins in `rows`, shape (domains,).
     """
 
     def __init__(self, of: Indices, names: list[str]) -> None:
         self.of = of
         self.names = names
         inside = np.flatnonzero(of < len(names))
-        self._rows: Indices = inside[np.argsort(of[inside], kind="stable")]
-        self._starts: Indices = np.searchsorted(of[self._rows], np.arange(len(names)))
+        self.rows: Indices = inside[np.argsort(of[inside], kind="stable")]
+        self.starts: Indices = np.searchsorted(of[self.rows], np.arange(len(names)))
         self._each_is_its_row = np.array_equal(of, np.arange(len(names)))
 
     def sums(self, column: Int64s) -> Int64s:
@@ -27,5 +29,5 @@ class Domains:
             return column
         if not self.names:
             return np.zeros(0, np.int64)
-        found: Int64s = np.add.reduceat(column.take(self._rows), self._starts)
+        found: Int64s = np.add.reduceat(column.take(self.rows), self.starts)
         return found

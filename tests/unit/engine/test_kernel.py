@@ -100,14 +100,27 @@ def tables(**other: Any) -> Tables:
         "queues": queues(),
     }
     made = Tables(**given | other)
-    made.add(zeros(NODES), None, np.ones(NODES, np.bool_), [(0, 1)], (0, 1))
+    made.add(zeros(NODES), None, np.ones(NODES, np.bool_), [(0, 1)], (0, 1), 0)
     made.add_kind([(0, 2)], [2])
     return made
 
 
 def add(**other: Any) -> Callable[[], int]:
     given = {"gain": zeros(NODES), "bias": None, "mask": np.ones(NODES, np.bool_), "needs": [(0, 1)], "cards": (0, 1)}
+    given["scarcest"] = 0
     return lambda: tables().add(**given | other)
+
+
+def level(rows: Any, *bounds: int) -> Callable[[], int]:
+    return lambda: tables().add_level(np.array(rows), np.array(bounds))
+
+
+def two_classes(**other: Any) -> Callable[[], int]:
+    """A kind of two classes, in tables with a level."""
+    made = tables()
+    made.add(zeros(NODES), None, ONES, [(0, 1)], None, 0)
+    made.add_level(np.arange(4), np.array([0, 2, 4]))
+    return lambda: made.add_kind([(0, 1), (1, 1)], [1], **other)
 
 
 ONES = np.ones(NODES, np.bool_)
@@ -154,6 +167,17 @@ REFUSED: dict[str, Callable[[], object]] = {
     "a resource before": add(needs=[(-1, 1)]),
     "a need of nothing": add(needs=[(0, 0)]),
     "a card resource beyond": add(cards=(1, 1)),
+    "a scarcest resource beyond": add(scarcest=2),
+    "a domain of a node beyond": level([0, NODES], 0, 2),
+    "a domain of a node before": level([-1], 0, 1),
+    "a domain of half numbers": lambda: tables().add_level(np.zeros(1, np.int32), np.array([0, 1])),
+    "a domain of no node": level([0, 1], 0, 1, 1, 2),
+    "a node of no domain": level([0, 1], 0, 1),
+    "a node before all domains": level([0, 1], 1, 2),
+    "a level without an end": level([]),
+    "a kind within an unknown level": lambda: tables().add_kind([(0, 1)], [1], [0]),
+    "a kind of two classes within a level": two_classes(levels=[0]),
+    "a kind of two classes that must be together": two_classes(together=True),
     "a kind of an unknown class": lambda: tables().add_kind([(1, 1)], [1]),
     "a kind without pods": lambda: tables().add_kind([(0, 0)], [1]),
     "a kind that pays into other accounts": lambda: tables().add_kind([(0, 1)], [1, 1]),
@@ -225,3 +249,27 @@ def test_a_run_goes_on_until_a_gang_needs_its_turn(kernel: str) -> None:
     assert by.run(given).stopped is Stop.NEEDS_ITS_TURN
     assert given.free[:, 0].tolist() == [3, 9]
     assert given.idle[0, :2].tolist() == [0b11000000, 255]
+
+
+@pytest.mark.parametrize("kernel", ["reference", "native"])
+def test_a_kind_goes_to_the_domain_with_room_that_has_least_left(kernel: str) -> None:
+    """By the first level that has one; where none has, anywhere, unless it must be together."""
+    given, by = tables(), kernel_named(kernel)
+    given.free[0] = [1, 1, 2, 3, 2, 4, 5, 5, *[0] * (NODES - 8)]
+    narrow = given.add_level(np.array([0, 1, 2]), np.array([0, 1, 2, 3]))
+    wide = given.add_level(np.array([1, 4, 2, 3, 0, 5]), np.array([0, 2, 4, 6]))
+    should = given.add_kind([(0, 1)], [0], [narrow, wide])
+    must = given.add_kind([(0, 1)], [0], [narrow, wide], True)
+    # The best gang is the last one: 2 pods fit on node 2, 3 on nodes 1 and 4, 5 on nodes 0 and 5, and 9 in no domain,
+    # as 4 do then.
+    given.note(1, [must, should, should, should, must], [4, 9, 5, 3, 2])
+    given.queues.shrink([0, 5])
+    found = by.run(given)
+    assert (found.stopped, found.queues) == (Stop.NEEDS_ITS_TURN, [1] * 4)
+    assert list(zip(found.rows, found.pods, strict=True)) == [
+        *[(2, 2)],
+        *[(1, 1), (4, 2)],
+        *[(0, 1), (5, 4)],
+        *[(3, 3), (6, 5), (7, 1)],
+    ]
+    assert given.free[0, :8].tolist() == [0, 0, 0, 0, 0, 0, 0, 4]
