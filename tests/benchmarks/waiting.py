@@ -5,8 +5,8 @@
 CPU time of whole cycles of the engine with the memory of earlier ones, and of the longest step between two looks at
 the clock, as the loop makes them. All nodes are full of gangs with 8 cards each; `unlike` gangs of two pods all ask for
 another amount of cpu, `alike` ones for the same. `unchanged`: nothing changed since the cycle before. `node_moved`: a
-pod without cards came to one node, or went. `card_free`: a card of one node came free, or is taken again, so that every
-gang is told other numbers. `one_came`, `one_gone`: a gang came, or the first one went.
+pod without cards came to one node, or went. `card_free`: a card of one node came free, so that every gang is told other
+numbers; `card_taken`: it is taken again. `one_came`, `one_gone`: a gang came, or the first one went.
 """
 
 import argparse
@@ -66,7 +66,20 @@ class Cycles:
         (self.table.discharge if nth % 2 else self.table.charge)(7, SMALL)
 
     def freed(self, nth: int) -> None:
-        before, after = ((WHOLE, 255), (SEVEN, 127)) if nth % 2 == 0 else ((SEVEN, 127), (WHOLE, 255))
+        """A card comes free; before, after a cycle that is not measured, it was taken."""
+        if nth:
+            self._change_card(free=False)
+            self.cycle()
+        self._change_card(free=True)
+
+    def taken(self, nth: int) -> None:
+        if nth:
+            self._change_card(free=True)
+            self.cycle()
+        self._change_card(free=False)
+
+    def _change_card(self, *, free: bool) -> None:
+        before, after = ((WHOLE, 255), (SEVEN, 127)) if free else ((SEVEN, 127), (WHOLE, 255))
         self.table.discharge(7, before[0], CardGrant.packed({GPU: before[1]}))
         self.table.charge(7, after[0], CardGrant.packed({GPU: after[1]}))
 
@@ -83,6 +96,7 @@ class Cycles:
             "unchanged": self.several(lambda nth: None),
             "node_moved": self.several(self.moved),
             "card_free": self.several(self.freed),
+            "card_taken": self.several(self.taken),
             "one_came": self.several(self.came),
             "one_gone": self.several(self.gone),
         }

@@ -24,6 +24,8 @@ from t9ksched.model.gang import Gang
 
 _A_GANG: Final = 50
 """Units of work to tell a gang."""
+_A_LOOK: Final = 500
+"""Units of work to look again at a kind of which the numbers moved."""
 _A_PROMISE: Final = 3_000
 """Units of work to tell a gang that waits for its victims."""
 _A_REASON: Final = 1_000
@@ -136,6 +138,7 @@ class ToldAgain:
         """Find out what these kinds of a line are told; false if that is not known of all."""
         work, other = 0, False
         for kind in kinds:
+            work += _A_LOOK if kind.is_told else _A_REASON
             told = self._told_by_numbers(kind, evicts=evicts)
             if not told:
                 return False
@@ -143,7 +146,6 @@ class ToldAgain:
             if told != known.kinds[kind]:
                 known.tell(kind, told)
                 other = True
-            work += _A_GANG
             if work >= _A_STEP:
                 self._cycle.trial.meter.spent += work
                 work = 0
