@@ -80,7 +80,7 @@ class FitClass(NamedTuple):
     rooms: Int64s
 
 
-class Level(NamedTuple):
+class DomainLevel(NamedTuple):
     """The domains of a node label.
 
     Attributes:
@@ -199,7 +199,7 @@ class Tables:
     queues: Queues
     most_places: int = MOST_PLACES
     classes: list[FitClass] = field(default_factory=list)
-    levels: list[Level] = field(default_factory=list)
+    levels: list[DomainLevel] = field(default_factory=list)
     kinds: list[GangKind] = field(default_factory=list)
     seen: Int64s = field(default_factory=lambda: np.full(16, STALE, np.int64))
     seen_by_rooms: Int64s = field(default_factory=lambda: np.full(16, STALE, np.int64))
@@ -247,13 +247,13 @@ class Tables:
         return len(self.classes) - 1
 
     def add_level(self, rows: Int64s, bounds: Int64s) -> int:
-        """A new level, as `Level` says; its position."""
+        """A new level, as `DomainLevel` says; its position."""
         machine(rows, np.int64, len(rows))
         machine(bounds, np.int64, len(bounds))
         inside([int(rows.min()), int(rows.max())] if len(rows) else [], self.nodes)
         if not len(bounds) or bounds[0] != 0 or bounds[-1] != len(rows) or (bounds[1:] <= bounds[:-1]).any():
             raise ValueError("every domain has nodes, and every node a domain")
-        self.levels.append(Level(rows, bounds))
+        self.levels.append(DomainLevel(rows, bounds))
         return len(self.levels) - 1
 
     def add_kind(
