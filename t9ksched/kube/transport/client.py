@@ -191,7 +191,7 @@ class Client:
         return _object(await self.request("DELETE", res.path(namespace, name), body=_encode(options)))
 
     async def bind(self, namespace: str, name: str, binding: Object) -> None:
-        await self.request("POST", PODS.path(namespace, name, "binding"), body=_encode(binding))
+        await self.requester.request("POST", PODS.path(namespace, name, "binding"), body=_encode(binding))
 
     async def evict(self, namespace: str, name: str, *, uid: str | None = None, grace: int | None = None) -> None:
         eviction: Object = {

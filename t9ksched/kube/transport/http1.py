@@ -49,7 +49,7 @@ class Writer:
 
 
 class Http1Connection(asyncio.Protocol):
-    """One connection: `send` a request, await its answer, then the next. `deadline` is the present request's."""
+    """One connection: `begin` a request, await its answer, then the next. `deadline` is the present request's."""
 
     __slots__ = (
         "_answer",
@@ -85,14 +85,14 @@ class Http1Connection(asyncio.Protocol):
         """Whether another request may be sent."""
         return self.reusable and not self._transport.is_closing()
 
-    async def send(self, request: bytes) -> Answer:
-        """The answer to these bytes."""
+    def begin(self, request: bytes, deadline: float) -> asyncio.Future[Answer]:
+        """Send these bytes; the answer to them. Raises Unreachable."""
         if not self.open:
             raise Unreachable("the connection broke before the request was sent")
-        answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-        self._answer = answer
+        self.deadline = deadline
+        self._answer = answer = asyncio.get_running_loop().create_future()
         self._transport.write(request)
-        return await answer
+        return answer
 
     def abort(self) -> None:
         """Close at once, without waiting for the other side."""

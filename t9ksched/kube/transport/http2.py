@@ -17,14 +17,23 @@ import hpack
 
 from t9ksched.kube.errors import TimedOut, Unreachable
 from t9ksched.kube.transport.fields import FieldWriter, StatusReader
-from t9ksched.kube.transport.http2_frames import Code, Flag, Kind, ProtocolError, Setting, frame, settings, unpadded
+from t9ksched.kube.transport.http2_frames import (
+    HEAD_SIZE,
+    STREAM,
+    Code,
+    Flag,
+    Kind,
+    ProtocolError,
+    Setting,
+    frame,
+    frame_head,
+    settings,
+    unpadded,
+)
 from t9ksched.kube.transport.message import Answer, Origin, Request
 
 PREFACE: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
-_HEAD: Final = 9
-"""Bytes before a frame's payload: its length (3), type, flags and stream (4)."""
-_STREAM: Final = 0x7FFF_FFFF
-_LAST_STREAM: Final = _STREAM - 2
+_LAST_STREAM: Final = STREAM - 2
 _LARGEST_FRAME: Final = 16_384
 """What each side may send unless the other allowed more; we do not."""
 _WINDOW: Final = 16 * 2**20
@@ -107,7 +116,7 @@ class Http2Connection(asyncio.Protocol):
     @property
     def room(self) -> bool:
         """Whether another request may begin."""
-        return self.open and len(self._streams) < self._most and self._next < _LAST_STREAM
+        return len(self._streams) < self._most and self._next < _LAST_STREAM and self.open
 
     @property
     def open(self) -> bool:
@@ -222,16 +231,14 @@ class Http2Connection(asyncio.Protocol):
             data = self._rest + data
         at, end = 0, len(data)
         try:
-            while end - at >= _HEAD:
-                size = int.from_bytes(data[at : at + 3], "big")
+            while (start := at + HEAD_SIZE) <= end:
+                size, kind, flags, number = frame_head(data, at)
                 if size > _LARGEST_FRAME:
                     raise ProtocolError("a frame is longer than allowed")
-                start = at + _HEAD
                 if start + size > end:
                     break
-                number = int.from_bytes(data[at + 5 : start], "big") & _STREAM
-                self._take(data[at + 3], data[at + 4], number, data[start : start + size])
                 at = start + size
+                self._take(kind, flags, number, data[start:at])
         except (ProtocolError, hpack.HPACKError, ValueError) as fault:
             self._broken(str(fault) or type(fault).__name__)
             return
@@ -351,7 +358,7 @@ class Http2Connection(asyncio.Protocol):
     def _goes_away(self, payload: bytes) -> None:
         """The server takes no more requests; those after the last one it names were not looked at."""
         self.reusable = False
-        last = int.from_bytes(payload[:4], "big") & _STREAM
+        last = int.from_bytes(payload[:4], "big") & STREAM
         self._fail_all("the server goes away and did not look at the request", above=last, sent=False)
         self._rest_in_peace()
 
@@ -366,7 +373,7 @@ class Http2Connection(asyncio.Protocol):
                 case Setting.MAX_CONCURRENT_STREAMS:
                     self._most = value
                 case Setting.INITIAL_WINDOW_SIZE:
-                    if value > _STREAM:
+                    if value > STREAM:
                         raise ProtocolError("a window is larger than allowed")
                     for stream in self._streams.values():
                         stream.window += value - self._stream_window
@@ -379,7 +386,7 @@ class Http2Connection(asyncio.Protocol):
         self._go_on()
 
     def _wider(self, number: int, payload: bytes) -> None:
-        more = int.from_bytes(payload[:4], "big") & _STREAM
+        more = int.from_bytes(payload[:4], "big") & STREAM
         if number == 0:
             self._window += more
             self._go_on()

@@ -1,7 +1,14 @@
 """Frames of HTTP/2 (RFC 9113): their types, flags, settings and codes, and how they are written."""
 
 from enum import IntEnum
+from struct import Struct
 from typing import Final
+
+_HEAD: Final = Struct(">IBI")
+"""A frame's length and type, its flags, its stream."""
+HEAD_SIZE: Final = _HEAD.size
+STREAM: Final = 0x7FFF_FFFF
+"""The bits of a stream's number, and of a window's size."""
 
 
 class Kind:
@@ -54,7 +61,13 @@ class ProtocolError(Exception):
 
 def frame(kind: int, flags: int, stream: int, payload: bytes) -> bytes:
     """One frame."""
-    return b"%b%c%c%b%b" % (len(payload).to_bytes(3, "big"), kind, flags, stream.to_bytes(4, "big"), payload)
+    return _HEAD.pack(len(payload) << 8 | kind, flags, stream) + payload
+
+
+def frame_head(data: bytes, at: int) -> tuple[int, int, int, int]:
+    """The length of the payload, the type, the flags and the stream of the frame that begins there."""
+    first, flags, stream = _HEAD.unpack_from(data, at)
+    return first >> 8, first & 0xFF, flags, stream & STREAM
 
 
 def settings(values: dict[int, int]) -> bytes:

@@ -21,8 +21,7 @@ class Request(NamedTuple):
     authorization: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(NamedTuple):
     """A whole response; `reason` is the word after the status, which HTTP/2 has none of, `retry_after` that header as
     it came.
     """

@@ -61,7 +61,6 @@ class TransportPool:
         self._shared: list[Http2Connection] = []
         self._opening: asyncio.Task[Http1Connection | Http2Connection] | None = None
         self._idle: list[Http1Connection] = []
-        self._lent: set[Http1Connection] = set()
         self._under_way: set[_UnderWay] = set()
         self._timer: asyncio.TimerHandle | None = None
         self._closed = False
@@ -72,14 +71,12 @@ class TransportPool:
         Raises Unreachable or TimedOut.
         """
         started = asyncio.get_running_loop().time()
-        deadline = started + timeout
-        connection = self._with_room() or self._kept(started) or await self._open(timeout)
+        connection = self._with_room(started) or self._kept(started) or await self._open(timeout)
         if isinstance(connection, Http1Connection):
-            return await self._alone(connection, request, deadline)
-        stream = connection.begin(request, deadline)
+            return await self._alone(connection, request, started + timeout)
+        stream = connection.begin(request, started + timeout)
         connection.used = started
-        self._watch(deadline)
-        self._under_way.add(stream)
+        self._begun(stream)
         try:
             return await stream.answer
         except asyncio.CancelledError:
@@ -90,18 +87,15 @@ class TransportPool:
 
     async def _alone(self, connection: Http1Connection, request: Request, deadline: float) -> Answer:
         """An exchange on a connection that no other request uses meanwhile."""
-        connection.deadline = deadline
-        self._watch(deadline)
-        self._under_way.add(connection)
-        self._lent.add(connection)
         try:
-            answer = await connection.send(self._writer.bytes_of(request))
+            awaited = connection.begin(self._writer.bytes_of(request), deadline)
+            self._begun(connection)
+            answer = await awaited
         except BaseException:  # a cancelled request's answer would be taken for the next one's
             connection.abort()
             raise
         finally:
             self._under_way.discard(connection)
-            self._lent.discard(connection)
         if connection.reusable and not self._closed:
             connection.used = asyncio.get_running_loop().time()
             self._idle.append(connection)
@@ -116,7 +110,8 @@ class TransportPool:
             self._timer.cancel()
         if self._opening is not None:
             self._opening.cancel()
-        for connection in (*self._idle, *self._lent):
+        lent = (one for one in self._under_way if isinstance(one, Http1Connection))
+        for connection in (*self._idle, *lent):
             connection.abort()
         for shared in self._shared:
             shared.abort()
@@ -133,11 +128,10 @@ class TransportPool:
         self._idle.clear()
         self._shared.clear()
 
-    def _with_room(self) -> Http2Connection | None:
+    def _with_room(self, now: float) -> Http2Connection | None:
         """A shared connection that takes another request."""
         if not self._shared:
             return None
-        now = asyncio.get_running_loop().time()
         for connection in self._shared:
             if connection.idle and now - connection.used > _IDLE_SECONDS:
                 connection.retire()
@@ -161,7 +155,7 @@ class TransportPool:
                         self._opening = asyncio.create_task(self._connect(timeout))
                         self._opening.add_done_callback(self._opened)
                     await asyncio.shield(self._opening)
-                    if (found := self._with_room()) is not None:
+                    if (found := self._with_room(asyncio.get_running_loop().time())) is not None:
                         return found  # else other waiting requests took all of its room
                     # An opening that is done is noted by its callback, which comes only when this loop pauses.
                     await asyncio.sleep(0)
@@ -219,6 +213,10 @@ class TransportPool:
         except (OSError, ValueError) as failure:  # ssl.SSLError is an OSError; a bad certificate's name a ValueError
             raise Unreachable(f"cannot connect to {where}: {failure or type(failure).__name__}") from failure
         return chosen.connection
+
+    def _begun(self, request: _UnderWay) -> None:
+        self._under_way.add(request)
+        self._watch(request.deadline)
 
     def _watch(self, when: float) -> None:
         """One timer for all requests: it fires at the earliest deadline."""

@@ -164,8 +164,11 @@ class Requester:
         target = f"{path}?{urlencode(query)}" if query else path
         if self._pool is None or not _plain_target(target):
             return await self._long(method, path, query, body, content_type, allowed)
-        async with self._slots:
+        await self._slots.acquire()
+        try:
             return await self._short(method, target, body, content_type, allowed)
+        finally:
+            self._slots.release()
 
     async def read(self, path: str, query: dict[str, str]) -> bytes:
         """The answer's body of a GET that may be large, such as a page of a list."""

@@ -395,7 +395,7 @@ async def test_an_opening_that_is_done_and_not_yet_noted_does_not_stop_the_world
     async def connected() -> Any:
         return made
 
-    def looks() -> None:
+    def looks(now: float) -> None:
         nonlocal looked
         looked += 1
         assert looked < 100, "it polls again and again, and no other task runs"
