@@ -11,7 +11,7 @@ from msgspec import structs
 
 from t9ksched.model.card_inventory import INVENTORIES, NOTHING, inventory
 from t9ksched.model.card_links import CardLinks, links_of
-from t9ksched.model.card_models import card_memory, card_model, named
+from t9ksched.model.card_models import card_memory, card_model, named, whole_model
 from t9ksched.model.card_requests import SUMS
 from t9ksched.model.card_size import CardSize
 from t9ksched.model.card_slices import CardLayout, Unit, part_worths, unit
@@ -129,6 +129,11 @@ class NodeFacts:
     def honours(self) -> bool:
         """Whether it gives a container the cards that are named to it."""
         return self.card_mode == HONOURS_INDEX and bool(self.cards)
+
+    @cached_property
+    def product(self) -> str:
+        """The model that its labels say of its cards; empty where they say none."""
+        return whole_model(card_model(self.labels) or "")
 
     def models(self, resource: str) -> tuple[str, ...]:
         """The model of each card of a resource whose cards are divided, "" for an unknown one; cards that are not there

@@ -91,8 +91,7 @@ class Http2Connection(asyncio.Protocol):
     """One connection. `begin` requests while there is `room`."""
 
     def __init__(self, origin: Origin) -> None:
-        self.used = 0.0
-        self.reusable = True
+        self.used, self.reusable = 0.0, True
         self.told: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         """Done when the server has sent its settings: before that, the limit of concurrent requests is unknown."""
         self._writer = FieldWriter(origin)

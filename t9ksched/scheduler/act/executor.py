@@ -146,7 +146,8 @@ class Executor:
             self._beside(self._prepare(bindings))
         else:
             self._enter(bindings)
-            self._pump()
+            if len(self._tasks) < int(self._limit):
+                self._pump()
 
     def _enter(self, bindings: list[Binding]) -> None:
         for binding in bindings:
@@ -293,11 +294,7 @@ class Executor:
                 if record is not None:
                     self._state.progress.bound(record)
                     if record.gang is not None:
-                        asked = record.pod_class.card_counts if record.pod_class else {}
-                        resource = record.pod_class.cards[0].resource if record.pod_class and asked else None
-                        self._recorder.bound(
-                            record.gang, binding.name, binding.node, binding.cards, now, resource, asked
-                        )
+                        self._recorder.bound(record.gang, record, binding.node, binding.cards, now)
                 return
             case Gone():
                 reason = Reason(Code.BIND_REFUSED, f"pod {binding.name} went away before it was bound")

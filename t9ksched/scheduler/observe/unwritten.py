@@ -82,9 +82,8 @@ def _is_told(told: Mapping[tuple[str, str], int], pod: PodRecord, name: str) -> 
 
 async def _write(pod: PodRecord, state: ClusterState, client: ClusterPort, recorder: HistoryRecorder) -> None:
     assert pod.gang is not None
-    asked = pod.pod_class.card_counts if pod.pod_class is not None else {}
-    cards = await _cards(pod, state, client) if asked else {}
-    recorder.bound(pod.gang, pod.name, pod.node, cards, _began(pod), next(iter(asked), None), asked)
+    cards = await _cards(pod, state, client) if pod.pod_class is not None and pod.pod_class.cards else {}
+    recorder.bound(pod.gang, pod, pod.node, cards, _began(pod))
 
 
 async def _cards(pod: PodRecord, state: ClusterState, client: ClusterPort) -> Cards:

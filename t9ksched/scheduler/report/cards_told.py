@@ -1,6 +1,5 @@
 """What history says of the cards that a pod was bound with: of which models they are, and how much of each."""
 
-from t9ksched.model.card_models import card_model, whole_model
 from t9ksched.model.card_worth import by_model
 from t9ksched.model.node import NodeFacts
 from t9ksched.model.quantity import CARD
@@ -13,13 +12,13 @@ def model_of(facts: NodeFacts, charge: Charge | None) -> str | None:
     """The model of the cards that a pod has, or the models, by name; None where nothing says it."""
     parts = charge.cards.parts if charge is not None else ()
     single = {facts.cards.model(part.resource, part.index) for part in parts} - {""}
-    return " + ".join(sorted(single)) or whole_model(card_model(facts.labels) or "") or None
+    return " + ".join(sorted(single)) or facts.product or None
 
 
 def of_models(facts: NodeFacts | None, charge: Charge, detail: Json) -> list[list[object]]:
     """How much of cards of each model a pod has, and which; nothing where they are of one model."""
     known = by_model(facts, charge.cards) if facts is not None else {}
-    whole = (facts and whole_model(card_model(facts.labels) or "")) or UNKNOWN
+    whole = (facts and facts.product) or UNKNOWN
     # Whole cards besides are of the model that the node's label says.
     indices = {index for which in detail["cards"].values() for index in which}
     others = indices.difference(*(cards for _, cards in known.values()))

@@ -153,41 +153,41 @@ class HistoryRecorder:
     def bound(
         self,
         gang: GangRecord,
-        pod: str,
+        record: PodRecord,
         node: str,
         cards: Mapping[str, Iterable[int]],
         now: int,
-        resource: str | None = None,
-        asked: Mapping[str, int] = _NOTHING,
     ) -> None:
-        """One member is bound; `resource` is what its cards are called, `asked` how many it has of each resource.
+        """One member is bound.
 
         Where a node's cards have no indices, history is told their number and how the node hands them out; where they
         are divided, how much of each the pod has.
         """
         if (unsaid := self._unsaid.get(gang.uid)) is not None:
-            unsaid[1].discard(pod)
+            unsaid[1].discard(record.name)
             if not unsaid[1]:
                 del self._unsaid[gang.uid]
                 self._events.gang(gang, names.EVENT_SCHEDULED, unsaid[0])
         known = self._state.node_objects.get(node)
         facts = known[1] if known else None
-        record = self._state.pod_named(gang.namespace, pod)
-        charge = self._state.charges.get(record.uid) if record is not None else None
-        of = charge.pod_class if charge is not None else record.pod_class if record is not None else None
+        charge = self._state.charges.get(record.uid)
+        pod_class = record.pod_class
+        of = charge.pod_class if charge is not None else pod_class
+        asked = pod_class.card_counts if pod_class is not None else _NOTHING
         # One that has ended may have had less, of cards that are divided.
         worth = charge.worth if charge is not None else held(of, facts, NO_CARDS) if of and facts else 0
         counted = {name: count for name, count in asked.items() if facts and name not in facts.cards}
         if facts and of is not None:
             counted |= {name: count for name, count in of.requests if name in facts.part_worths}
         detail: Json = {
-            "pod": pod,
+            "pod": record.name,
             "node": node,
             "cards": {container: list(which) for container, which in cards.items()},
             "model": model_of(facts, charge) if facts and (cards or counted) else None,
         }
         if cards or counted:
-            detail["resource"] = resource or min(counted, default=None)
+            first = pod_class.cards[0].resource if pod_class is not None and pod_class.cards else None
+            detail["resource"] = first or min(counted, default=None)
         if counted and facts:
             detail |= {"counted": counted, "mode": facts.mode}
         if worth:
@@ -196,9 +196,9 @@ class HistoryRecorder:
             detail[history.MODELS] = models
         if charge is not None and charge.cards.parts:
             detail["parts"] = [list(structs.astuple(part)) for part in charge.cards.parts]
-        if record is not None and gang.acceptance is not None and _has_no_past(gang, record):
+        if gang.acceptance is not None and _has_no_past(gang, record):
             detail["submitter"] = gang.acceptance.submitter
-        self._note(history.BOUND, gang, now, detail, record.placed_in if record else "")
+        self._note(history.BOUND, gang, now, detail, record.placed_in)
 
     def _released(self, gang: GangRecord, pod: PodRecord) -> None:
         """A pod released its cards. If its job is gone, that the pod ran may not be recorded yet."""

@@ -17,7 +17,6 @@ from t9ksched.model.card_units import reshaped
 from t9ksched.model.cards import NO_CARDS, CardGrant
 from t9ksched.model.node import Node, NodeFacts
 from t9ksched.model.podclass import PodClass
-from t9ksched.model.resources import is_accelerator
 from t9ksched.scheduler.state.card_audit import LAID_OUT, doubt, exchanged
 from t9ksched.scheduler.state.card_evidence import difference
 from t9ksched.scheduler.state.card_moves import CardMoves
@@ -187,7 +186,7 @@ class CardBook:
         if not record.ours and record.phase == "Pending":
             return False
         # Cards, and parts of cards that the node offered in another layout.
-        others = {name for name, _ in pod_class.requests if is_accelerator(name) and not facts.allocatable.get(name)}
+        others = {name for name in pod_class.accelerators if not facts.allocatable.get(name)}
         if facts.cards.divided:
             others -= SUMS  # none are offered now, and those that there are keep their indices
         if not record.ours and facts.layout == "Koordinator" and charge.cards.parts:

@@ -46,8 +46,8 @@ class HistoryRecorder:
     def __init__(self) -> None:
         self.told: list[str] = []
 
-    def bound(self, gang: Any, pod: str, node: str, cards: Any, now: int, resource: str | None, asked: Any) -> None:
-        self.told.append(f"{pod} on {node} {dict(cards)}")
+    def bound(self, gang: Any, record: Any, node: str, cards: Any, now: int) -> None:
+        self.told.append(f"{record.name} on {node} {dict(cards)}")
 
     def waits(self, uid: str, reasons: Any, position: Any, now: int) -> None:
         self.told.append(f"{uid} waits: {reasons[0].code}: {reasons[0].message}")

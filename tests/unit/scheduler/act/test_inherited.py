@@ -111,7 +111,7 @@ async def test_cards_are_charged_to_the_group_that_its_pods_were_placed_in(again
         state.upsert_group(group("g", 2, uid=ANEW))
     gang = state.gangs["ns", "g"]
     for name in ("a", "b"):
-        recorder.bound(gang, name, "n1", {"main": [0]}, NOW)
+        recorder.bound(gang, gang.members[f"pod-{name}"], "n1", {"main": [0]}, NOW)
         state.upsert_pod(pod(name, group="g", node="n1", phase="Running"))
     recorder.jobs.tell("group-g", due=True)
     for name in ("a", "b"):

@@ -129,7 +129,7 @@ async def test_the_binding_of_a_single_pod_says_its_submitter_before_it_runs(pha
     one.state.accept(Acceptance(uid="u", kind="Pod", namespace="ns", name="p", submitter="ann", queue="q"))
     one.see(queue="q")
     one.see(node="n1", phase=phase, queue="q")
-    one.recorder.bound(one.state.gangs_by_uid["u"], "p", "n1", {}, 1)
+    one.recorder.bound(one.state.gangs_by_uid["u"], one.state.pods["u"], "n1", {}, 1)
     assert [event.detail.get("submitter") for event in one.sql_writer.told] == ["ann" if said else None]
 
 
@@ -344,7 +344,7 @@ def test_a_job_that_is_turned_away_from_a_busy_node_is_told_once_it_is_bound_els
             pod.assumed = ""
             recorder.waits("u", (WHY,), 1, at)
             assert not [message for reason, message in events.written if reason == names.EVENT_SCHEDULED]
-    recorder.bound(state.gangs_by_uid["u"], "p", pod.assumed, {}, 3, None, {})
+    recorder.bound(state.gangs_by_uid["u"], pod, pod.assumed, {}, 3)
     said = [message for reason, message in events.written if reason == names.EVENT_SCHEDULED]
     assert said == [f"1 pod placed on {again}-2"]
     assert writer.events.count("admitted") == 1
