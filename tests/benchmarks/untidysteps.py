@@ -5,11 +5,12 @@
 The same objects are taken into a state. Then, before each cycle, as many events come as `untidy.py` has in a tenth of a
 second: pods end and come, pods, a node and a budget change. Told are CPU milliseconds, the median and the least of the
 cycles: of the events, of following the running groups (`running`), of judging what waits (`judge`), of the view, of the
-engine until its first gang has its turn and after that, and of the longest piece of all these. `--profile` prints where
-the time of one phase goes.
+engine until its first gang has its turn and after that, of telling why gangs wait (`tell`), and of the longest piece of
+all these. `--profile` prints where the time of one phase goes.
 """
 
 import argparse
+import asyncio
 import cProfile
 import gc
 import pstats
@@ -19,6 +20,7 @@ from collections import defaultdict, deque
 from collections.abc import Iterator
 from time import process_time
 from typing import Any
+from unittest.mock import Mock
 
 import msgspec
 
@@ -31,7 +33,9 @@ from t9ksched.model.node import decode_node
 from t9ksched.model.pod import decode_pod
 from t9ksched.model.queue import Queue, parse_queue_spec
 from t9ksched.model.volumes import Claim, PersistentVolume
+from t9ksched.scheduler.decide.telling import Telling
 from t9ksched.scheduler.observe.informers import decoder
+from t9ksched.scheduler.report.history_recorder import HistoryRecorder
 from t9ksched.scheduler.state.budgets import DisruptionBudget
 from t9ksched.scheduler.state.objects import PodGroupObject
 from t9ksched.scheduler.state.snapshot import snapshot
@@ -68,6 +72,7 @@ class Cycles:
         self.policy = parse_conf(CONF)
         self.memory = Memory()
         self.evictable = EvictableGangs(state, ())
+        self.telling = Telling(state, HistoryRecorder(state, Mock(), Mock(), lambda: self.now))
         self.spent: defaultdict[str, list[float]] = defaultdict(list)
         self.profile: tuple[str, cProfile.Profile] | None = None
         self._fill()
@@ -190,6 +195,9 @@ class Cycles:
         with watch.phase("assume"):
             for one in plan.assignments:
                 self.state.assume(one.gang, [one], self.now)
+        self.drained(watch, "tell", self.telling.tell((*plan.waiting, *plan.surplus), self.now).__await__())
+        with watch.phase("tell"):
+            self.state.progress.other_numbers.publish(self.now / 1e9)
         for name, seconds in watch.totals.items():
             self.spent[name].append(1e3 * seconds)
         self.spent["longest_piece"].append(1e3 * watch.longest)
@@ -238,9 +246,10 @@ class Watch:
             self.longest = max(self.longest, spent)
 
 
-def measured(nodes: int, rounds: int, profile: str) -> dict[str, Any]:
+async def measured(nodes: int, rounds: int, profile: str) -> dict[str, Any]:
     """The figures of so many nodes."""
     cycles = Cycles(nodes)
+    asyncio.get_running_loop().time = lambda: cycles.now / 1e9  # type: ignore[method-assign]
     gc.collect()
     gc.freeze()
     while cycles.state.accept_running(cycles.now):
@@ -267,11 +276,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--nodes", default="1000,5000")
     parser.add_argument("--rounds", type=int, default=20)
-    parser.add_argument("--profile", default="", help="a phase: running, judge, view, begin, turns")
+    parser.add_argument("--profile", default="", help="a phase: running, judge, view, begin, turns, tell")
     parser.add_argument("--record", action="store_true")
     given = parser.parse_args()
     sizes = [int(one) for one in given.nodes.split(",")]
-    figures = {f"{nodes}_nodes": measured(nodes, given.rounds, given.profile) for nodes in sizes}
+    figures = {f"{nodes}_nodes": asyncio.run(measured(nodes, given.rounds, given.profile)) for nodes in sizes}
     report("untidysteps", given.record, nodes=sizes, figures=figures)
 
 

@@ -1,12 +1,12 @@
 """Random histories of everything the scheduler's state hears: what it says is what a look at all objects finds."""
 
 import os
-from collections.abc import Generator
 from typing import Any
 from unittest.mock import patch
 
 import pytest
 
+from t9ksched.model.gang import Gang
 from t9ksched.scheduler.state.admission_pass import AdmissionPass, _Seen
 from t9ksched.scheduler.state.changes import Changes
 from t9ksched.scheduler.state.group_events import GroupEvents
@@ -56,8 +56,7 @@ def test_the_state_is_what_a_look_at_everything_finds_in_the_long_run() -> None:
 
 def test_a_group_that_may_start_as_before_is_judged_no_differently() -> None:
     """Also one that the pass does not look at, because it stood and nothing that all have in common changed."""
-    stood, stands, shows, judge_all = 0, AdmissionPass._stands, _Seen.shows, AdmissionPass._judge_all
-    judging: list[tuple[AdmissionPass, int]] = []
+    stood, stands, as_of_now = 0, AdmissionPass._stands, AdmissionPass._as_of_now
 
     def checked(self: AdmissionPass, record: GangRecord, now: int) -> bool:
         nonlocal stood
@@ -69,20 +68,14 @@ def test_a_group_that_may_start_as_before_is_judged_no_differently() -> None:
         assert (self.ends, record.reasons, record.plain) == (ends, reasons, record.changes)
         return True
 
-    def judged(self: AdmissionPass, seen: _Seen, now: int) -> Generator[None, None, None]:
-        judging[:] = [(self, now)]
-        yield from judge_all(self, seen, now)
+    def judged(self: AdmissionPass, seen: _Seen, now: int) -> tuple[Gang, ...]:
+        shown = as_of_now(self, seen, now)
+        assert self._starting.keys() <= self._state.pending.keys()
+        for record in self._stood.keys() - seen.changes.keys():
+            assert checked(self, record, now)
+        return shown
 
-    def shown(self: _Seen, record: GangRecord) -> None:
-        ((judge, now),) = judging
-        assert checked(judge, record, now)
-        shows(self, record)
-
-    with (
-        patch.object(AdmissionPass, "_stands", checked),
-        patch.object(AdmissionPass, "_judge_all", judged),
-        patch.object(_Seen, "shows", shown),
-    ):
+    with patch.object(AdmissionPass, "_stands", checked), patch.object(AdmissionPass, "_as_of_now", judged):
         for seed in range(part(20)):
             play(seed)
     assert stood > part(300)

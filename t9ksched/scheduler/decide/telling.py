@@ -2,10 +2,11 @@
 
 Of thousands that wait nearly all are told the same by one plan after the other: those are passed over many at a time.
 Where nothing but numbers is another, as the most that is free on a node of a busy cluster, that is recorded every two
-seconds.
+seconds. Until then, too, they are passed over many at a time: such numbers are soon as they were.
 """
 
 import asyncio
+from collections.abc import Set
 from typing import Final
 
 from t9ksched.engine.plan import Waiting
@@ -15,8 +16,34 @@ from t9ksched.scheduler.state.state import ClusterState
 
 _A_SLICE: Final = 200
 """Groups that get their reason before other tasks run."""
+_MOST_ALIKE: Final = 4
+"""So many tellings of a slice are known that differ by numbers alone."""
 NUMBERS_SECONDS: Final = 2.0
 """Seconds from one time at which other numbers are recorded to the next."""
+
+
+class _ToldTogether:
+    """Some gangs that are told one after the other.
+
+    Attributes:
+        recorded: what is recorded of them.
+        alike: what they were told lately that differs from that, and from each other, by numbers alone.
+        gangs: their UIDs.
+    """
+
+    __slots__ = ("alike", "gangs", "recorded")
+
+    def __init__(self) -> None:
+        self.recorded: tuple[Waiting, ...] = ()
+        self.alike: list[tuple[Waiting, ...]] = []
+        self.gangs: frozenset[str] = frozenset()
+
+    def take(self, recorded: tuple[Waiting, ...], told: tuple[Waiting, ...], *, alike: bool) -> None:
+        """They were told that; `alike` says whether that differs from what was recorded before by numbers alone."""
+        self.recorded = recorded
+        if not alike:
+            self.gangs = frozenset(waiting.gang for waiting in told)
+        self.alike = [told, *(self.alike[: _MOST_ALIKE - 1] if alike else ())]
 
 
 class Telling:
@@ -27,42 +54,58 @@ class Telling:
     """
 
     def __init__(self, state: ClusterState, recorder: HistoryRecorder) -> None:
-        self._state = state
         self._recorder = recorder
         self.due: float | None = None
         self._numbers_at = float("-inf")
-        self._told: tuple[Waiting, ...] = ()
-        self._elsewhere = 0
-        """How often gangs had been given reasons by others when `_told` was true."""
+        self._slices: list[_ToldTogether] = []
+        self._elsewhere = state.feed.told_elsewhere.follow()
 
     def forget(self) -> None:
         """Gangs were told something else."""
-        self._told = ()
+        self._slices.clear()
+        self._elsewhere.take()
 
     async def tell(self, told: tuple[Waiting, ...], now: int) -> None:
         """Record these, a slice at a time; `now` is in nanoseconds since the epoch."""
         time = asyncio.get_running_loop().time()
         numbers = time >= self._numbers_at + NUMBERS_SECONDS
-        elsewhere = self._state.waiting_gangs.told_elsewhere
-        before = self._told if elsewhere == self._elsewhere else ()
-        kept: list[Waiting] = []
-        self._told, self._elsewhere, self.due = (), elsewhere, None
-        for first in range(0, len(told), _A_SLICE):
-            some, known = told[first : first + _A_SLICE], before[first : first + _A_SLICE]
-            if some == known:
-                kept += known
-                continue
+        elsewhere = frozenset(self._elsewhere.take())
+        self.due = None
+        for at, first in enumerate(range(0, len(told), _A_SLICE)):
+            some = told[first : first + _A_SLICE]
+            if at == len(self._slices):
+                self._slices.append(_ToldTogether())
+            known = self._slices[at]
+            if elsewhere.isdisjoint(known.gangs):
+                if some == known.recorded:
+                    continue
+                if not numbers and some in known.alike:
+                    self._put_off()
+                    continue
             if numbers:
                 self._numbers_at = time
-            for at, waiting in enumerate(some):
-                one = known[at] if at < len(known) else None
-                if one is waiting:
-                    kept.append(one)
-                elif not numbers and one and one.gang == waiting.gang and of_a_kind(one.reasons, waiting.reasons):
-                    self.due = self._numbers_at + NUMBERS_SECONDS
-                    kept.append(one)
-                else:
-                    self._recorder.waits(waiting.gang, waiting.reasons, waiting.position or None, now)
-                    kept.append(waiting)
+            self._record(known, some, elsewhere, now, numbers=numbers)
             await asyncio.sleep(0)
-        self._told = tuple(kept)
+        del self._slices[-(-len(told) // _A_SLICE) :]
+
+    def _put_off(self) -> None:
+        self.due = self._numbers_at + NUMBERS_SECONDS
+
+    def _record(
+        self, known: _ToldTogether, some: tuple[Waiting, ...], elsewhere: Set[str], now: int, *, numbers: bool
+    ) -> None:
+        """Record what these gangs are told, unless it is recorded, or other numbers of it are put off."""
+        recorded: list[Waiting] = []
+        alike = len(some) == len(known.recorded)
+        for at, waiting in enumerate(some):
+            one = known.recorded[at] if at < len(known.recorded) else None
+            if one is None or one.gang != waiting.gang or not of_a_kind(one.reasons, waiting.reasons):
+                one, alike = None, False
+            if one is not None and waiting.gang not in elsewhere and (one is waiting or one == waiting or not numbers):
+                recorded.append(one)
+            else:
+                self._recorder.waits(waiting.gang, waiting.reasons, waiting.position or None, now)
+                recorded.append(waiting)
+        known.take(tuple(recorded), some, alike=alike)
+        if known.recorded != some:
+            self._put_off()

@@ -126,7 +126,7 @@ class TimeKeeper:
             given = control is not None and control.time_limit_seconds is not None
             # What this process did not place began before it was started, and no clock of it was written.
             found = limit is not None and not any(gang.first_bound for gang in gangs)
-            clock = clocks[uid] = Clock(Run(uid=uid), unsure=runs and (given or found), refills=refills)
+            clock = state.clocks.begin(Clock(Run(uid=uid), unsure=runs and (given or found), refills=refills))
         if evicted:
             clock.evicted = frozenset(pod.uid for gang in gangs for pod in gang.members.values()) & evicted
         if holds:

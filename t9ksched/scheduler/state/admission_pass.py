@@ -33,34 +33,20 @@ class _Seen:
     """The groups that a pass has looked at.
 
     Attributes:
-        changing: groups that change during the pass.
-        changes: the change counters of groups when they were looked at.
-        gangs: the groups that may start.
-        outdated: groups that changed after they were looked at.
+        changes: their change counters at that time.
+        outdated: groups among those that may start, or were looked at, that changed since.
     """
 
-    def __init__(self, changing: Cursor[GangRecord]) -> None:
-        self.changing = changing
+    def __init__(self) -> None:
         self.changes: dict[GangRecord, int] = {}
-        self.gangs: dict[GangRecord, Gang] = {}
         self.outdated: dict[GangRecord, None] = {}
-
-    def shows(self, record: GangRecord) -> None:
-        """Note a group that nothing changed of."""
-        self.changes[record] = record.changes
-        if (gang := record.snapshot()) is not None:
-            self.gangs[record] = gang
-
-    def note_changes(self) -> None:
-        """Find out which of the groups changed since they were looked at."""
-        for record in self.changing.take():
-            changes = self.changes.get(record)
-            if changes is not None and (record.changes != changes or (record.stale and record in self.gangs)):
-                self.outdated[record] = None
 
 
 class AdmissionPass:
     """Judges the groups of a state that wait. All times are nanoseconds since the epoch, passed in.
+
+    A group that may start stands as it is from pass to pass, as long as nothing changed of it or of what all have in
+    common: what a pass costs follows the groups that changed, and those that do not stand.
 
     Attributes:
         ends: when skipped groups may be judged again: the end of the wait for a submitter's record, of a rest after
@@ -74,6 +60,12 @@ class AdmissionPass:
         self._missing = MissingMembers(state)
         self._windowed: set[str] = set()
         """Queues of which the next change is in `ends`."""
+        self._changing: Cursor[GangRecord] | None = None
+        """Groups that change; None before the first pass."""
+        self._due: dict[GangRecord, None] = {}
+        """Groups that wait and are looked at in the next pass: all that do not stand."""
+        self._starting: dict[GangRecord, Gang | None] = {}
+        """The groups that were looked at, in the order in which they began to wait; None for one that may not start."""
         self._stood: dict[GangRecord, int] = {}
         """Change counters of groups that start as before as long as these stay and `_common` holds."""
         self._common: object = None
@@ -86,15 +78,12 @@ class AdmissionPass:
 
         A verdict that was made in an earlier step counts, as it does while a plan is being made.
         """
-        seen = _Seen(self._state.feed.holding.follow())
-        try:
-            yield from self._judge_all(seen, now)
-            return self._as_of_now(seen, now)
-        finally:
-            seen.changing.close()
+        seen = _Seen()
+        yield from self._judge_all(seen, now)
+        return self._as_of_now(seen, now)
 
     def _judge_all(self, seen: _Seen, now: int) -> Generator[None, None, None]:
-        """Judge each group once."""
+        """Judge each group once that does not stand."""
         self._state.gate.begin()
         self._state.node_backoff.forget(now)
         self._state.preemption_backoff.forget(now)
@@ -105,33 +94,63 @@ class AdmissionPass:
         self._state.accept_running(now)
         self._state.follow_losses(now)
         resting = self._state.resting(now)
-        seen.changing.take()
         pending = self._state.pending
-        clocks = self._state.clocks.by_job
-        self._remember_who_stood()
-        spent = 0.0
-        for record in list(pending):
+        self._note_changes(seen)
+        self._note_what_is_common()
+        looks, spent = self._in_order(), 0.0
+        while looks:
+            record = looks.pop()
             if record in resting or record not in pending:
                 continue
-            if (
-                self._stood.get(record) == record.changes
-                and not record.stale
-                and not (clocks and job_of(record) in clocks)
-            ):
-                seen.shows(record)
+            if self._starts_as_before(record):
+                del self._due[record]
                 spent += _STOOD
             else:
                 spent += self._look(record, now, seen)
             if spent >= _WORK_A_STEP:
-                seen.note_changes()
                 yield
                 spent = 0
-                self._state.settle()
                 self._state.gate.begin()
-                self._remember_who_stood()
+                self._note_changes(seen)
+                if self._note_what_is_common():
+                    looks = [record for record in self._in_order() if record not in seen.changes]
 
-    def _remember_who_stood(self) -> None:
-        """Forget it of all groups if anything changed that they have in common, and of those that do not wait."""
+    def _in_order(self) -> list[GangRecord]:
+        """The groups to look at; those that have waited for longest are last."""
+        pending = self._state._pending
+        if len(self._due) == len(pending):
+            return list(reversed(pending))
+        return sorted(self._due, key=pending.__getitem__, reverse=True)
+
+    def _note_changes(self, seen: _Seen) -> None:
+        """Find out which groups changed, came and went."""
+        if self._changing is None:
+            self._changing = self._state.feed.holding.follow()
+        pending = self._state.pending
+        for record in self._changing.take():
+            if record not in pending:
+                self._stood.pop(record, None)
+                self._starting.pop(record, None)
+                self._due.pop(record, None)
+                continue
+            self._due[record] = None
+            starting = self._starting.get(record) is not None
+            if (changes := seen.changes.get(record)) is None:
+                outdated = starting and not self._starts_as_before(record)
+            else:
+                outdated = record.changes != changes or (record.stale and starting)
+            if outdated:
+                seen.outdated[record] = None
+
+    def _starts_as_before(self, record: GangRecord) -> bool:
+        """Whether nothing changed of a group that may start."""
+        if record.stale or self._stood.get(record) != record.changes:
+            return False
+        clocks = self._state.clocks.by_job
+        return not (clocks and job_of(record) in clocks)
+
+    def _note_what_is_common(self) -> bool:
+        """Look at all groups if anything changed that they have in common; whether that is so."""
         state = self._state
         common = (
             state.permissions.version,
@@ -142,32 +161,33 @@ class AdmissionPass:
             bool(state.departures),
             dict(state.queues),
         )
-        if common != self._common:
-            self._common = common
-            self._stood.clear()
-        elif len(self._stood) > 2 * len(state._pending) + _WORK_A_STEP:
-            self._stood = {record: changes for record, changes in self._stood.items() if record in state._pending}
+        if common == self._common:
+            return False
+        self._common = common
+        self._stood.clear()
+        self._due = dict.fromkeys(state._pending)
+        return True
 
     def _as_of_now(self, seen: _Seen, now: int) -> tuple[Gang, ...]:
         """The gangs at this moment: only groups that changed since their step are looked at again."""
         self._state.follow_losses(now)
-        seen.note_changes()
+        self._note_changes(seen)
         pending, resting, left = self._state._pending, self._state.resting(now), _WORK_A_STEP
-        for record in resting:
-            seen.gangs.pop(record, None)  # type: ignore[arg-type]
         for record in list(seen.outdated):
-            if left <= 0 or record in resting or record not in pending:
-                seen.gangs.pop(record, None)  # one that waits is judged in the next pass
-            else:
+            if left > 0 and record in pending and record not in resting:
                 left -= self._look(record, now, seen)
-        gangs = list(seen.gangs.values())
+        # Those that could not be looked at again are judged in the next pass.
+        for record in (self._starting.keys() & resting) | (self._starting.keys() & seen.outdated.keys()):
+            self._starts(record, None, standing=False)
+        gangs = list(filter(None, self._starting.values()))
         for record in self._state.refills.keeping():
             if record not in self._state._pending and (snapshot := record.snapshot()) is not None:
                 gangs.append(snapshot)
         gangs += self._missing.look(gangs, now)
         self.ends.extend(self._missing.ends())
         if self._state.reservations.promised:
-            self._state.reservations.keep_promises_to({gang.uid for gang in self._state.pending})
+            waiting, by_uid = self._state.pending, self._state.gangs_by_uid
+            self._state.reservations.keep_promises_to(lambda uid: by_uid.get(uid) in waiting)
         return tuple(gangs)
 
     def _look(self, record: GangRecord, now: int, seen: _Seen) -> int:
@@ -178,13 +198,19 @@ class AdmissionPass:
         standing = record.plain == record.changes and self._stands(record, now)
         gang = record.snapshot() if standing else self._shown(record, now)
         seen.changes[record] = record.changes
-        if gang is not None:
-            seen.gangs[record] = gang
-        else:
-            seen.gangs.pop(record, None)
-        if standing and gang is not None:
-            self._stood[record] = record.changes
+        seen.outdated.pop(record, None)
+        self._starts(record, gang, standing=standing and gang is not None)
         return 1 + _JUDGEMENT * (self._state.gate.work - before)
+
+    def _starts(self, record: GangRecord, gang: Gang | None, *, standing: bool) -> None:
+        """Whether the group may start, and is not looked at again until something changes."""
+        self._starting[record] = gang
+        if standing:
+            self._stood[record] = record.changes
+            self._due.pop(record, None)
+        else:
+            self._stood.pop(record, None)
+            self._due[record] = None
 
     def _shown(self, record: GangRecord, now: int) -> Gang | None:
         """The snapshot of a waiting group for the engine; None when it may not be placed, for a reason that is

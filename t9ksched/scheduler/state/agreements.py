@@ -120,7 +120,7 @@ class Agreements:
         """
         asked = asked_at_end(self._state, gang) if limit is not None else None
         gangs = self._state.groups_of(job_of(gang)) or [gang]
-        clock = self._state.clocks.by_job.setdefault(job_of(gang), Clock(Run(uid=job_of(gang))))
+        clock = self._state.clocks.begin(Clock(Run(uid=job_of(gang))))
         clock.start_anew(
             pod.uid for one in gangs for pod in one.members.values() if pod.node and not one.inherited(pod)
         )

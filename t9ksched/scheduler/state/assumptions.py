@@ -103,7 +103,7 @@ class Assumptions:
         if gang is None:
             return
         gang.reasons = (reason,)
-        self._state.waiting_gangs.told_elsewhere += 1
+        self._state.feed.told_otherwise(gang)
         self._state.waiting_gangs.note(gang)
         self._state.preemption_backoff.refused(gang, now)
         if keep_place and charge is not None and gang.placed_count():

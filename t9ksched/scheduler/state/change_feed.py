@@ -163,6 +163,8 @@ class ChangeFeed:
         owners: UIDs of owners of pods with which something was agreed, to be written down as it is now.
         clocks: UIDs of jobs that began to run, or of which it became known since when they run.
         said: groups that got another reason without being judged by a plan.
+        told_elsewhere: UIDs of groups to which anyone but a plan gave another reason, or none; only while it is
+            followed.
         ended: bound pods whose cards came free, with their groups.
         bypassing: pods of our name that their creators put on nodes: namespace, name, UID, node.
         misread_links: nodes whose annotation about links between cards cannot be followed: name, UID, what is wrong.
@@ -182,11 +184,17 @@ class ChangeFeed:
         self.owners: Topic[str] = Topic()
         self.clocks: Topic[str] = Topic()
         self.said: Log[GangRecord] = Log()
+        self.told_elsewhere: Topic[str] = Topic()
         self.ended: Log[tuple[GangRecord, PodRecord]] = Log()
         self.bypassing: Log[tuple[str, str, str, str]] = Log()
         self.misread_links: Log[tuple[str, str, str]] = Log()
         self.misread_cards: Log[tuple[str, str, str]] = Log()
         self.held_up: Log[tuple[PodRecord, str]] = Log()
+
+    def told_otherwise(self, gang: "GangRecord") -> None:
+        """Anyone but a plan gave the group another reason, or none: `told_elsewhere` tells."""
+        if self.told_elsewhere.followed:
+            self.told_elsewhere.note(gang.uid)
 
     def held_otherwise(self, gang: "GangRecord") -> None:
         """What the group asks for or holds changed, or what was agreed with it, or whether it goes: `holding` tells."""

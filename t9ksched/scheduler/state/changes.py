@@ -23,6 +23,8 @@ class Changes:
 
     def __init__(self, state: "ClusterState") -> None:
         self._state = state
+        self._began = 0
+        """How many groups have begun to wait."""
 
     def gang_changed(self, gang: GangRecord | None) -> None:
         """Something of the group changed: its snapshot for the engine is renewed, and it is settled before that; None
@@ -59,6 +61,11 @@ class Changes:
             self._state.arrays.touch(uid)
         else:
             self._state.feed.nameless.note(gang.key)
+
+    def timed(self, job: str) -> None:
+        """The job has a clock from now on, which decides whether its groups may start."""
+        for gang in self._state.groups_of(job):
+            self._state.feed.held_otherwise(gang)
 
     def displaced(self, gang: GangRecord) -> None:
         """A member's place was taken away on purpose; `settle` finds out whether the group still has its minimum."""
@@ -134,10 +141,13 @@ class Changes:
         """Whether a member of the group waits for a place."""
         self._state.waiting_jobs.update(gang, waits=waits)
         if waits:
-            self._state._pending[gang] = None
+            if gang not in self._state._pending:
+                self._began += 1
+                self._state._pending[gang] = self._began
         else:
             self._state._pending.pop(gang, None)
-            self._state.waiting_gangs.told_elsewhere += bool(gang.reasons)
+            if gang.reasons:
+                self._state.feed.told_otherwise(gang)
             gang.reasons, gang.position = (), None
         self._state.waiting_gangs.note(gang)
 

@@ -5,7 +5,7 @@ of the whole job starts it anew. `Clocks` decides by the time that is passed in;
 it down. A job is known by the UID of its owner, else of its group.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -124,14 +124,23 @@ def asked(texts: Iterable[str]) -> Asked:
 
 
 class Clocks:
-    """Clocks by job."""
+    """Clocks by job; `on_new` is told of the UID of each job that has one from then on."""
 
-    def __init__(self) -> None:
+    def __init__(self, on_new: Callable[[str], None] = lambda _: None) -> None:
         self.by_job: dict[str, Clock] = {}
+        self._on_new = on_new
         self.again: set[str] = set()
         """Jobs that lost their whole place, by an eviction or a pause: when they run, that is another run."""
         self.ran: set[str] = set()
         """Jobs without a clock whose minimum ran in their present run: what they lack now are lost members."""
+
+    def begin(self, clock: Clock) -> Clock:
+        """The job has this clock, unless it has one already; returns the one it has."""
+        job = clock.run.uid
+        if job not in self.by_job:
+            self.by_job[job] = clock
+            self._on_new(job)
+        return self.by_job[job]
 
     def of(self, gang: GangRecord) -> Clock | None:
         """The clock of a group's job."""
@@ -143,7 +152,7 @@ class Clocks:
         """
         clock = self.by_job.get(job)
         if clock is None and until:
-            clock = self.by_job[job] = Clock(Run(uid=job))
+            clock = self.begin(Clock(Run(uid=job)))
         if clock is not None and clock.run.reserved_until != until:
             clock.note(keep=True, reserved_until=until)
 
@@ -151,7 +160,7 @@ class Clocks:
         """Load the clocks that were stored before a restart."""
         for run in runs:
             starting = bool(run.bound_at) and not run.ran_at
-            self.by_job.setdefault(run.uid, Clock(run, timed=bool(run.bound_at), unsure=starting, written=True))
+            self.begin(Clock(run, timed=bool(run.bound_at), unsure=starting, written=True))
 
     def start_anew(self, gang: GangRecord) -> None:
         """The whole group was evicted or paused."""

@@ -186,9 +186,9 @@ class ReservationBook:
         if self.promised.pop(owner, None) is not None:
             self._on_change()
 
-    def keep_promises_to(self, waiting: Set[str]) -> None:
-        """Only a gang that waits is promised room; `waiting` are the UIDs of those."""
-        self.promised = {owner: one for owner, one in self.promised.items() if owner in waiting}
+    def keep_promises_to(self, waits: Callable[[str], bool]) -> None:
+        """Only a gang that waits is promised room; `waits` is asked by UID."""
+        self.promised = {owner: one for owner, one in self.promised.items() if waits(owner)}
 
     def end_promises(self, now: int) -> None:
         """End the promises whose time is over."""

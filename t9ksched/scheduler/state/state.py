@@ -138,7 +138,7 @@ class ClusterState:
         self.notified = Notified()
         self.usual = UsualPods()
         """The pods of this scheduler that were seen, since it started, by class."""
-        self.clocks = Clocks()
+        self.clocks = Clocks(self.changes.timed)
         self.feed = ChangeFeed()
         self.meters = Meters()
         self.arrays = Arrays(self)
@@ -149,7 +149,8 @@ class ClusterState:
         self.unknown_queues: set[str] = set()
         """Unknown queues that groups named, until the database was asked for them."""
         self._pods_by_name: dict[tuple[str, str], str] = {}
-        self._pending: dict[GangRecord, None] = {}
+        self._pending: dict[GangRecord, int] = {}
+        """The groups that wait, each with a number that grows with their order."""
         self.waiting_gangs = WaitingGangs(self._pending)
         self.progress = Progress(self.feed, self.waiting_gangs, self.meters)
         self._partial: dict[GangRecord, None] = {}
@@ -266,7 +267,7 @@ class ClusterState:
         """Why no plan judges a group."""
         if gang.reasons != (reason,):
             gang.reasons, gang.position = (reason,), None
-            self.waiting_gangs.told_elsewhere += 1
+            self.feed.told_otherwise(gang)
             self.waiting_gangs.note(gang)
             self.feed.said.add(gang)
             self.feed.gangs.note(gang)
@@ -351,7 +352,7 @@ class ClusterState:
         return min(times, default=None)
 
     @property
-    def pending(self) -> dict[GangRecord, None]:
+    def pending(self) -> dict[GangRecord, int]:
         """Groups with members that wait for a place, as of now."""
         self.changes.settle()
         return self._pending

@@ -16,12 +16,10 @@ UNDECIDED: Final = "Undecided"
 class WaitingGangs:
     """`pending` are the groups that wait; `note` is told of each change of these, of their queue or their reasons."""
 
-    def __init__(self, pending: Mapping[GangRecord, None]) -> None:
+    def __init__(self, pending: Mapping[GangRecord, int]) -> None:
         self._pending = pending
         self.counts: Counter[tuple[str, str]] = Counter()
         """By queue and code of the reason; those that are 0 are left out."""
-        self.told_elsewhere = 0
-        """How often anyone but a plan gave a gang another reason, or none."""
         self._of: dict[GangRecord, tuple[str, str]] = {}
         self._words: dict[tuple[str, str], tuple[str, str]] = {}
         """One copy of each queue and code."""

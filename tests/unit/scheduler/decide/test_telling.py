@@ -1,6 +1,8 @@
 """Why gangs wait is recorded at once, other numbers of it every two seconds, and nothing twice."""
 
 import asyncio
+import random
+from typing import Any
 from unittest.mock import Mock
 
 import pytest
@@ -9,6 +11,7 @@ from t9ksched.engine.plan import Waiting
 from t9ksched.model.reasons import Code, Reason
 from t9ksched.scheduler.decide import telling
 from t9ksched.scheduler.decide.telling import Telling
+from t9ksched.scheduler.state.progress import of_a_kind
 from t9ksched.scheduler.state.state import ClusterState
 from tests.unit.scheduler.decide.test_loop_steps import loop_over
 
@@ -56,8 +59,68 @@ async def test_all_else_is_recorded_at_once() -> None:
     assert await told.recorded(tuple(other)) == ["g7"]
     assert not await told.recorded(tuple(other[: MANY - 100]))
     assert len(await told.recorded((*other[:500], waiting(MANY, 0), *other[500 : MANY - 1]))) >= 400
-    told.state.waiting_gangs.told_elsewhere += 1
+    assert await told.recorded(tuple(other)[:500]) == []
+    told.state.feed.told_elsewhere.note("g9")
+    told.state.feed.told_elsewhere.note("gone")
+    assert await told.recorded(tuple(other)[:500]) == ["g9"], "alone, and though the plan tells it what it did"
+    assert await told.recorded(tuple(other)[:500]) == []
+    told.telling.forget()
     assert len(await told.recorded(tuple(other))) == MANY
+
+
+async def test_numbers_that_are_as_they_were_cost_no_look_at_each_gang(monkeypatch: pytest.MonkeyPatch) -> None:
+    told, looked = Told(), 0
+
+    def count(*reasons: Any) -> bool:
+        nonlocal looked
+        looked += 1
+        return of_a_kind(*reasons)
+
+    monkeypatch.setattr(telling, "of_a_kind", count)
+    plans = [plan(free) for free in range(3)]
+    for one in (*plans, *plans):
+        await told.recorded(one)
+    looked = 0
+    for one in (*plans, *plans):
+        assert await told.recorded(one) == []
+    assert not looked
+    monkeypatch.setattr(telling, "NUMBERS_SECONDS", 0.0)
+    assert len(await told.recorded(plans[2])) == MANY
+    monkeypatch.setattr(telling, "NUMBERS_SECONDS", 2.0)
+    looked = 0
+    for one in plans:
+        assert await told.recorded(one) == []
+        assert (told.telling.due is None) is (one is plans[2])
+    assert not looked, "also by what was recorded before"
+    other = (*plans[0][:7], waiting(7, 0, Code.QUOTA_EXCEEDED), *plans[0][8:])
+    assert await told.recorded(other) == ["g7"]
+    assert await told.recorded(plans[0]) == ["g7"], "what was like it is so no longer"
+
+
+@pytest.mark.parametrize("seed", range(10))
+async def test_what_is_recorded_is_what_plans_say_but_for_numbers(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of any plans, told in any order, while others give reasons, too."""
+    monkeypatch.setattr(telling, "_A_SLICE", 4)
+    rng, told = random.Random(seed), Told()
+    codes = [Code.INSUFFICIENT_RESOURCES, Code.QUOTA_EXCEEDED]
+    plans = [
+        tuple(waiting(at, rng.randrange(2), rng.choice(codes)) for at in range(12) if rng.random() < 0.9)
+        for _ in range(3)
+    ]
+    recorded: dict[str, tuple[Reason, ...]] = {}
+    told.recorder.waits.side_effect = lambda uid, reasons, *_: recorded.update({uid: reasons})
+    for _ in range(60):
+        monkeypatch.setattr(telling, "NUMBERS_SECONDS", rng.choice([0.0, 1e9, 1e9]))
+        if rng.random() < 0.3:
+            uid = f"g{rng.randrange(12)}"
+            recorded[uid] = ()
+            told.state.feed.told_elsewhere.note(uid)
+        now = rng.choice(plans)
+        told.recorder.waits.reset_mock()
+        await told.telling.tell(now, 1)
+        exact = all(recorded[one.gang] == one.reasons for one in now)
+        assert exact or told.telling.due is not None
+        assert all(of_a_kind(recorded[one.gang], one.reasons) for one in now)
 
 
 async def test_a_loop_with_nothing_else_to_do_records_what_was_put_off() -> None:

@@ -3,7 +3,7 @@
 import random
 from collections.abc import Generator
 from typing import Any
-from unittest.mock import patch
+from unittest.mock import Mock, patch
 
 import pytest
 
@@ -95,6 +95,42 @@ def test_groups_that_may_start_as_before_are_not_looked_at() -> None:
             assert len(looked) == 500, "what changed may concern all"
 
 
+def test_a_pass_costs_what_changed_and_not_what_waits() -> None:
+    spent: list[int] = []
+    for many in (500, 5000):
+        state = waiting(many)
+        state.reservations.promised["pod-p1"] = Mock()
+        for _ in range(2):
+            finish(state.judge(NOW))
+        state.upsert_pod(pod("late", queue="q"))
+        state.upsert_pod(pod("p7", queue="q", node="n1", phase="Running"))
+        found, gangs = pieces(state.judge(NOW + 1))
+        assert len(gangs) == many
+        assert list(state.reservations.promised) == ["pod-p1"]
+        spent.append(sum(found))
+    assert spent[0] == spent[1]
+
+
+def test_groups_are_looked_at_in_the_order_in_which_they_began_to_wait() -> None:
+    state = waiting(3)
+    other = state.feed.holding.follow()
+    finish(state.judge(NOW))
+    looked: list[str] = []
+    look = AdmissionPass._look
+
+    def count(self: AdmissionPass, record: GangRecord, *rest: Any) -> int:
+        looked.append(record.name)
+        return look(self, record, *rest)
+
+    for name in ("b", "a"):
+        state.upsert_pod(pod(name, queue="q"))
+    other.take()
+    state.upsert_pod(pod("b", queue="q", labels={"new": "1"}))
+    with patch.object(AdmissionPass, "_look", count):
+        finish(state.judge(NOW + 1))
+    assert looked == ["p0", "p1", "p2", "b", "a"]
+
+
 def test_groups_that_changed_are_settled_in_pieces() -> None:
     state = waiting(6000)
     found, _ = pieces(state.changes.settling())
@@ -153,7 +189,8 @@ def test_a_pass_shows_every_group_as_it_is_at_its_end(seed: int) -> None:
     again = {gang.uid: gang for gang in pieces(world.state.judge(NOW))[1]}
     for uid, gang in found.items():
         assert again.get(uid) == gang, "what is shown is so"
-    assert not world.state.feed.holding.followed, "a pass leaves no reader behind"
+    world.state.clock_set()
+    assert {gang.uid: gang for gang in pieces(world.state.judge(NOW))[1]} == again, "as if all were looked at"
 
 
 def test_a_group_that_is_forgotten_during_a_pass_is_not_shown() -> None:
