@@ -14,6 +14,7 @@ from t9ksched.model.gang import Gang
 from t9ksched.model.pod import decode_pod
 from t9ksched.model.podgroup import PodGroupSpec
 from t9ksched.model.reasons import Code, Reason
+from t9ksched.scheduler.state.gang_snapshot import built
 from t9ksched.scheduler.state.objects import nanoseconds, natural
 from t9ksched.scheduler.state.records import GangRecord, PodRecord
 from t9ksched.scheduler.state.sharing import Sharing
@@ -293,7 +294,7 @@ class Model:
         assert gang.unnoted == unnoted
         assert waiting or (gang.reasons, gang.position) == ((), None)
         if not gang.stale:
-            assert gang._snapshot == gang._build(), "a group changed, and the engine is told what it was"
+            assert gang._snapshot == built(gang), "a group changed, and the engine is told what it was"
         self._snapshot(gang, living, placed, holding)
 
     def _since(self, gang: GangRecord, bound: set[str], placed: set[str]) -> None:
@@ -328,7 +329,7 @@ class Model:
         assert placed or gang.virtual or not gang.first_bound, gang.key
 
     def _snapshot(self, gang: GangRecord, living: set[str], placed: set[str], holding: set[str]) -> None:
-        made: Gang | None = gang._build()
+        made: Gang | None = built(gang)
         waiting = sorted((uid for uid in gang.members if self.waits(uid)), key=self._natural)
         assert (made is None) == (not waiting and not gang.lost)
         if made is None:
