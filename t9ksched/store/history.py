@@ -296,9 +296,12 @@ class History:
 
 def _bounded(event: Event) -> Event:
     """An event without texts of any length, which users may have written; what was decided about is kept whole."""
-    if event.event in AUDITED or not any(
-        isinstance(value, str) and len(value) > TEXT for value in event.detail.values()
-    ):
+    for value in event.detail.values():  # nearly all are short
+        if isinstance(value, str) and len(value) > TEXT:
+            break
+    else:
+        return event
+    if event.event in AUDITED:
         return event
     cut = {
         key: f"{value[:TEXT]}… ({len(value)} characters)" if isinstance(value, str) and len(value) > TEXT else value

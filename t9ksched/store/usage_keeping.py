@@ -79,13 +79,14 @@ def _keep(connection: Connection, events: Sequence[Event]) -> None:
     jobs = _jobs(connection, {str(event.uid) for event in told} - new)
     before = {uid: (job.submitter, job.running, set(job.months)) for uid, job in jobs.items()}
     jobs |= _single(connection, {str(event.uid) for event in told} - new - jobs.keys())
-    fresh = {str(event.uid) for event in told if cards_of(event)} - jobs.keys()
+    fresh = {str(event.uid) for event in told if event.event == BOUND and cards_of(event)} - jobs.keys()
     told = [event for event in told if event.uid in jobs or event.uid in fresh]
     if not told:
         return
     _open_spans(connection, jobs, told, before)
     fold = Fold(jobs)
-    for event in _earlier(connection, [event for event in told if event.uid in fresh - named], agreed):
+    unsaid = fresh - named
+    for event in _earlier(connection, [event for event in told if event.uid in unsaid], agreed):
         fold.take(event)
     for event in told:
         fold.take(event)

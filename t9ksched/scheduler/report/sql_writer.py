@@ -35,6 +35,9 @@ _BATCH = 2000
 """Rows of a kind in one transaction: enough to be cheap, few enough for other transactions not to wait long."""
 _PAUSE = 0.5
 """Seconds between two writes: what happens within them goes into one transaction."""
+_MANY = 1000
+"""Rows of a kind in one write after which the pause is twice as long: the indexes of UIDs are changed all over, and two
+writes would change, and write out, the same pages twice."""
 
 
 class SqlWriter:
@@ -134,10 +137,10 @@ class SqlWriter:
             while True:
                 await self._work.wait()
                 self._work.clear()
-                asked = len(self._asked)
+                asked, many = len(self._asked), self._most_rows() >= _MANY
                 try:
                     await self._whole_flush()
-                    pause = _PAUSE
+                    pause = 2 * _PAUSE if many else _PAUSE
                     self._found()
                     self._idle = not self.backlog and not self._gone
                     self._answer(len(self._asked) if self._idle else asked)
@@ -180,8 +183,12 @@ class SqlWriter:
             written.set()
         del self._asked[:count]
 
+    def _most_rows(self) -> int:
+        """Of one kind."""
+        return max(len(self._acceptances), len(self._events), len(self._jobs))
+
     def _batches_waiting(self) -> int:
-        return -(-max(len(self._acceptances), len(self._events), len(self._jobs)) // _BATCH)
+        return -(-self._most_rows() // _BATCH)
 
     async def _flush(self) -> None:
         """Write what waits now; while the database counts as away, all that comes meanwhile too."""

@@ -92,6 +92,27 @@ async def test_what_comes_during_a_transaction_waits_for_more(monkeypatch: pytes
         await asyncio.wait_for(asked, 5)
 
 
+async def test_many_rows_at_once_are_followed_by_a_longer_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sql_writer, "_MANY", 3)
+    slept: list[float] = []
+    sleep = asyncio.sleep
+
+    async def pause(seconds: float) -> None:
+        slept.append(seconds)
+        await sleep(0)
+
+    store = Store()
+    async with running(store) as writer:
+        monkeypatch.setattr(asyncio, "sleep", pause)
+        for count in (2, 3, 1):
+            for _ in range(count):
+                writer.event(event("one"))
+            await writer.flushed()
+            await sleep(0.01)
+        monkeypatch.undo()
+    assert slept == [0.001, 0.002, 0.001]
+
+
 async def test_whoever_asks_waits_for_what_came_before_alone() -> None:
     store = Store()
     async with running(store) as writer:
