@@ -237,8 +237,11 @@ class NodeTable:
         """Whether the node can take such a pod on these cards now. Raises KeyError when unknown."""
         row, facts = self._rows[name], self.facts(name)
         allocatable, cordoned = facts.allocatable, facts.cordoned
+        columns, used = self._resources, self._used.item
         for resource, amount in pod_class.requests:
-            if self._taken(row, resource) + amount > allocatable.get(resource, 0) - cordoned.get(resource, 0):
+            column = columns.get(resource)
+            taken = 0 if column is None else used(column, row)
+            if taken + amount > allocatable.get(resource, 0) - cordoned.get(resource, 0):
                 return False
         if cards.parts:
             counters = facts.cards.counters

@@ -199,12 +199,36 @@ class CardGrant(msgspec.Struct, frozen=True, order=True, array_like=True, gc=Fal
         parts = [f"{','.join(map(str, self.indices(name)))} of {name}" for name in self.resources]
         return " and ".join(parts) or "no cards"
 
+    def beyond(self, counts: Mapping[str, int]) -> tuple[tuple[str, int], ...]:
+        """Resource and index of cards beyond so many of their resource; of a resource that is not named, none."""
+        found: list[tuple[str, int]] = []
+        for resource, mask in self.masks:
+            count = counts.get(resource)
+            if count is not None and mask >> count:
+                found += [(resource, index) for index in _indices(mask) if index >= count]
+        return tuple(found)
+
     def _mask(self, resource: str) -> int:
-        return next((mask for name, mask in self.masks if name == resource), 0)
+        for name, mask in self.masks:
+            if name == resource:
+                return mask
+        return 0
 
 
 NO_CARDS: Final = CardGrant()
 """No cards, or cards whose indices are unknown."""
+
+
+def are_disjoint(grants: Iterable[CardGrant]) -> bool:
+    """Whether no card is in two of these."""
+    seen: dict[str, int] = {}
+    for grant in grants:
+        for resource, mask in grant.masks:
+            before = seen.get(resource, 0)
+            if before & mask:
+                return False
+            seen[resource] = before | mask
+    return True
 
 
 class CardRequest(ABC):

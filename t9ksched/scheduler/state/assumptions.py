@@ -30,52 +30,52 @@ class Assumptions:
             The assignments to carry out; none at all when one of them no longer holds, or when the database was found
             away meanwhile and has not taken the gang's acceptance.
         """
-        gang = self._state.gangs_by_uid.get(gang_uid)
+        state = self._state
+        gang = state.gangs_by_uid.get(gang_uid)
         decided = list(assignments)
         if gang is None:
             return []
-        if self._state.outage.away and self._state.outage.refusal(gang) is not None:  # found away since the view
-            self._state.wake()
+        if state.outage.away and state.outage.refusal(gang) is not None:  # found away since the view
+            state.wake()
             return []
+        job = "" if gang.virtual else job_of(gang)
         done: list[PodRecord] = []
         for assignment in decided:
             record = gang.members.get(assignment.pod)
             if record is None or not record.waiting or not self._still_fits(record, assignment):
                 for earlier in done:
                     self._unassume(earlier)
-                self._state.wake()
+                state.wake()
                 return []
             assert record.pod_class is not None
             record.assumed = assignment.node
-            record.placed_in = "" if gang.virtual else job_of(gang)
-            sure = self._state.cards.certain(record.pod_class, assignment.node)
-            self._state.charges.charge(
-                record.uid, assignment.node, record.pod_class, gang.queue, assignment.grant, sure=sure
-            )
+            record.placed_in = job
+            sure = state.cards.certain(record.pod_class, assignment.node)
+            state.charges.charge(record.uid, assignment.node, record.pod_class, gang.queue, assignment.grant, sure=sure)
             done.append(record)
         for record in done:  # a place that is kept stays kept when the decision is dropped
-            self._state.reservations.drop_place(record.uid)
-            self._state.affinity_index.seen(record)
+            state.reservations.drop_place(record.uid)
+            state.affinity_index.seen(record)
             if record.claims:
-                self._state.node_events.look_again(self._state.storage.claimants.seen(record))
+                state.node_events.look_again(state.storage.claimants.seen(record))
         if gang.complete():
-            self._state.reservations.used(gang_uid)
+            state.reservations.used(gang_uid)
             gang.displaced = gang.displaced and gang.leaves()
         if gang.reservation:
-            self._state.advance.started(gang, now)
+            state.advance.started(gang, now)
         gang.first_bound = gang.first_bound or now
-        self._state.changes.gang_changed(gang)
-        if self._state.affinity_index or self._state.waiting_jobs:
-            self._state.wake()  # other gangs may wait for these pods' places, or for the end of their wait
+        state.changes.gang_changed(gang)
+        if state.affinity_index or state.waiting_jobs:
+            state.wake()  # other gangs may wait for these pods' places, or for the end of their wait
         return decided
 
     def _still_fits(self, record: PodRecord, assignment: Assignment) -> bool:
-        node = assignment.node
-        if node not in self._state.nodes or record.pod_class is None:
+        nodes, node = self._state.nodes, assignment.node
+        if node not in nodes or record.pod_class is None:
             return False
-        if self._state.nodes.generation[self._state.nodes.row(node)] != assignment.generation:
+        if nodes.generation[nodes.row(node)] != assignment.generation:
             return False
-        return self._state.charges.fits(node, record.pod_class, assignment.grant)
+        return nodes.has_room(node, record.pod_class, assignment.grant)
 
     def _unassume(self, record: PodRecord) -> None:
         record.assumed = record.placed_in = ""

@@ -15,6 +15,7 @@ from typing import Final
 from t9ksched.model.card_identity import strayed
 from t9ksched.model.card_table import CardTable
 from t9ksched.model.card_units import reshaped
+from t9ksched.model.cards import are_disjoint
 from t9ksched.model.node import Node, NodeFacts
 from t9ksched.scheduler.state.card_moves import CardMoves
 from t9ksched.scheduler.state.change_feed import Log
@@ -31,14 +32,7 @@ def lost(charge: Charge, facts: NodeFacts) -> tuple[tuple[str, int], ...]:
     """
     if not charge.cards or not facts.honours or facts.unready is not None:
         return ()
-    has = facts.cards.counts
-    return tuple(
-        (resource, index)
-        for resource in charge.cards.resources
-        if resource in has
-        for index in charge.cards.indices(resource)
-        if index >= has[resource]
-    )
+    return charge.cards.beyond(facts.cards.counts)
 
 
 def exchanged(charge: Charge, facts: NodeFacts) -> tuple[tuple[str, int], ...]:
@@ -165,6 +159,8 @@ class CardAudit:
 
     def _several(self, facts: NodeFacts) -> Iterator[tuple[str, str]]:
         """Pods that hold a card that another one holds whole, or of which together more is held than there is."""
+        if are_disjoint(charge.cards for charge in self._charges.on_node(facts.name)):
+            return
         holders: dict[tuple[str, int], list[Charge]] = {}
         for charge in self._charges.on_node(facts.name):
             for resource in charge.cards.resources:

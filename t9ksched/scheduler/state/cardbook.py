@@ -199,8 +199,10 @@ class CardBook:
             return any(not charge.cards.count(resource) for resource in divided)
         if not charge.sure:
             return True
-        asked = others.union(divided, (one.resource for one in pod_class.cards if facts.cards.indexed(one)))
-        return any(not charge.cards.count(resource) for resource in asked)
+        for one in pod_class.cards:
+            if facts.cards.indexed(one) and not charge.cards.count(one.resource):
+                return True
+        return not all(map(charge.cards.count, others | divided))
 
     def doubt(self, facts: NodeFacts) -> str:
         """Why pods on the node hold unknown cards, or cards that cannot be theirs: these may be any; empty if none."""

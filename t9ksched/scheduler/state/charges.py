@@ -193,7 +193,3 @@ class Charges:
 
     def _devices(self, node: str, cards: CardGrant) -> Identities:
         return identities(self._nodes.facts(node).cards, cards) if node in self._nodes else ()
-
-    def fits(self, node: str, pod_class: PodClass, cards: CardGrant) -> bool:
-        """Whether the live node has this room now; the last check before a decision is charged."""
-        return self._nodes.has_room(node, pod_class, cards)

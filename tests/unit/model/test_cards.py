@@ -12,7 +12,15 @@ from t9ksched.engine.nodes import LARGEST
 from t9ksched.kube.write.dialects.table import CARD_INDEX, DIALECTS, dialect_of
 from t9ksched.model.card_forms import FORMS, read_request
 from t9ksched.model.card_table import CardTable
-from t9ksched.model.cards import MOST_INDEXED, NO_CARDS, CardGrant, CardRequest, SharedCards, WholeCards
+from t9ksched.model.cards import (
+    MOST_INDEXED,
+    NO_CARDS,
+    CardGrant,
+    CardRequest,
+    SharedCards,
+    WholeCards,
+    are_disjoint,
+)
 from t9ksched.model.node import NodeFacts
 from t9ksched.model.podclass import PodClass
 
@@ -44,6 +52,8 @@ def test_grants_are_sets_of_cards(one: frozenset[tuple[str, int]], other: frozen
     assert cards(mine & theirs) == one & other
     assert cards(mine - theirs) == one - other
     assert mine.overlaps(theirs) == bool(one & other)
+    assert are_disjoint([mine, theirs]) == (not one & other)
+    assert set(mine.beyond({GPU: 5})) == {card for card in one if card[0] == GPU and card[1] >= 5}
     assert bool(mine) == bool(one)
     assert (mine == theirs) == (one == other)
     assert mine - mine == NO_CARDS
