@@ -6,7 +6,9 @@ which no pod fits anywhere are told the most that is free of what they lack. As 
 was, so it is kept what all of the line were told at some such levels.
 """
 
+from collections import Counter
 from collections.abc import Collection, Iterator
+from itertools import islice
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -15,6 +17,7 @@ from t9ksched.engine.arrays import Int64s, There
 from t9ksched.engine.plan import Waiting
 from t9ksched.engine.shared_rooms import Shared
 from t9ksched.engine.wait_kinds import Kind, Level, Limits, Reasons, hopeless
+from t9ksched.engine.work import Meter, Work
 from t9ksched.model.gang import Gang
 from t9ksched.model.reasons import Code
 
@@ -24,6 +27,43 @@ _MANY: Final = 64
 
 _KEPT: Final = 4
 """For so many levels it is kept what was told, besides the present one."""
+_SOME: Final = 128
+"""So many kinds are taken in at a time."""
+_A_KIND: Final = 1_000
+"""Units of work to take in a kind."""
+
+
+class _Sums:
+    """How many that ask for the same lack room, and for how many of them victims could be looked for."""
+
+    def __init__(self) -> None:
+        self._of: dict[Kind, tuple[bool, bool]] = {}
+        self._tried: Counter[object] = Counter()
+        self._searched: Counter[object] = Counter()
+
+    def copy(self) -> "_Sums":
+        """The same, to be changed."""
+        made = _Sums()
+        made._of, made._tried, made._searched = self._of.copy(), self._tried.copy(), self._searched.copy()
+        return made
+
+    @property
+    def tried(self) -> int:
+        return len(self._tried)
+
+    @property
+    def searched(self) -> int:
+        return len(self._searched)
+
+    def count(self, kind: Kind, told: Reasons) -> None:
+        """Gangs of the kind are told that now."""
+        was = self._of.get(kind, (False, False))
+        now = self._of[kind] = kind.over_quota is None, not hopeless(told)
+        for sums, before, after in zip((self._tried, self._searched), was, now, strict=True):
+            if before != after:
+                sums[kind.ident] += after - before
+                if not sums[kind.ident]:
+                    del sums[kind.ident]
 
 
 class _Before(NamedTuple):
@@ -31,7 +71,7 @@ class _Before(NamedTuple):
 
     told: list[Waiting]
     kinds: dict[Kind, Reasons]
-    counts: tuple[int, int]
+    sums: _Sums
     moved: dict[Kind, None]
     limits: Limits | None
 
@@ -50,17 +90,15 @@ class ToldLine:
         tried, searched, alike: what it adds to the numbers of a cycle (`Stats`), `searched` where victims matter.
     """
 
-    def __init__(
-        self, source: list[Gang], kinds: dict[Kind, Reasons], of: list[Kind], told: list[Waiting], cycle: int
-    ) -> None:
-        """`of` has the kind of each gang."""
+    def __init__(self, source: list[Gang], of: list[Kind], told: list[Waiting], cycle: int) -> None:
+        """See `made`."""
         self.source = source
-        self.kinds = kinds
+        self.kinds: dict[Kind, Reasons] = {}
         self.told = told
         self.moved: dict[Kind, None] = {}
         self.limits: Limits | None = None
         self.cycle = cycle
-        self.uids = frozenset(gang.uid for gang in source)
+        self.uids: set[str] = set()
         self._of = of
         self._shared: dict[Shared, Int64s] = {}
         """The nodes that gangs of it may use, with the most that one of their pods needs of each resource."""
@@ -70,15 +108,55 @@ class ToldLine:
         """Kinds to which `_nowhere` does not apply; None before it is needed."""
         self._nowhere: list[tuple[Shared, list[Kind], Int64s]] = []
         """Kinds of which no pod fits on any of the nodes that they share, with what one needs."""
-        self.alike = len(told) - len({kind.ident for kind in kinds})
-        self.tried = self.searched = 0
-        self.count()
-        for kind in kinds:
+        self._sums = _Sums()
+        self._level: tuple[Level, ...] = ()
+        self.alike = 0
+
+    @classmethod
+    def made(
+        cls,
+        source: list[Gang],
+        kinds: dict[Kind, Reasons],
+        of: list[Kind],
+        told: list[Waiting],
+        cycle: int,
+        meter: Meter,
+    ) -> Work["ToldLine"]:
+        """The line, made in slices; no kind knows it yet (`begin`). `of` has the kind of each gang."""
+        made, idents = cls(source, of, told, cycle), set[object]()
+        pairs = iter(kinds.items())
+        while some := list(islice(pairs, _SOME)):
+            for kind, reasons in some:
+                made.kinds[kind] = reasons
+                made._sums.count(kind, reasons)
+                idents.add(kind.ident)
+                most = made._shared.setdefault(kind.shared, np.zeros(kind.shared.free.shape[0], np.int64))
+                for at, units in kind.needs:
+                    most[at] = max(most[at], units)
+            meter.spent += _A_KIND * len(some)
+            yield
+        for first in range(0, len(source), _SOME):
+            made.uids.update(gang.uid for gang in source[first : first + _SOME])
+            meter.spent += 10 * _SOME
+            yield
+        made.alike = len(told) - len(idents)
+        return made
+
+    def begin(self) -> None:
+        """From now on its kinds tell it what may be another thing."""
+        for kind in self.kinds:
             kind.line = self
-            most = self._shared.setdefault(kind.shared, np.zeros(kind.shared.free.shape[0], np.int64))
-            for at, units in kind.needs:
-                most[at] = max(most[at], units)
         self._level = self._level_now()
+
+    @property
+    def tried(self) -> int:
+        """See the class."""
+        return self._sums.tried
+
+    @property
+    def searched(self) -> int:
+        """See the class."""
+        return self._sums.searched
 
     def note(self, kind: Kind) -> None:
         """What gangs of the kind are told may be another thing now, or would be at other levels."""
@@ -103,24 +181,19 @@ class ToldLine:
         known = self._before.pop(now, None)
         if len(self._before) >= _KEPT:
             del self._before[next(iter(self._before))]
-        moved, counts = self.moved.copy(), (self.tried, self.searched)
+        moved = self.moved.copy()
         for shared in self._shared:
             # What is told of one node does not follow from the level.
             moved.update(dict.fromkeys(kind for kind in shared.closer if kind in self.kinds))
-        self._before[self._level] = _Before(self.told, self.kinds, counts, moved, self.limits)
+        self._before[self._level] = _Before(self.told, self.kinds, self._sums, moved, self.limits)
         self._level = now
         if known is not None and known.limits == self.limits:
-            self.told, self.kinds, (self.tried, self.searched) = known.told, known.kinds, known.counts
+            self.told, self.kinds, self._sums = known.told, known.kinds, known.sums
             self.moved.update(known.moved)
             self._closer = None
         else:
-            self.told, self.kinds = self.told.copy(), self.kinds.copy()
+            self.told, self.kinds, self._sums = self.told.copy(), self.kinds.copy(), self._sums.copy()
             self.moved.update(dict.fromkeys(kind for kind in self.kinds if kind.counted and not kind.total))
-
-    def count(self) -> None:
-        """Count the kinds that lack room, and those for which victims could be looked for."""
-        self.tried = len({kind.ident for kind in self.kinds if kind.over_quota is None})
-        self.searched = len({kind.ident for kind, told in self.kinds.items() if not hopeless(told)})
 
     def tell(self, kind: Kind, told: Reasons) -> None:
         """Gangs of the kind are told that from now on."""
@@ -128,6 +201,7 @@ class ToldLine:
             for at, one in enumerate(self._of):
                 self._places.setdefault(one, []).append(at)
         self.kinds[kind] = told
+        self._sums.count(kind, told)
         for at in self._places[kind]:
             self.told[at] = Waiting(self.told[at].gang, told, at + 1)
         if self._closer is not None:

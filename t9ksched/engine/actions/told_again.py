@@ -25,7 +25,7 @@ from t9ksched.model.gang import Gang
 _A_GANG: Final = 50
 """Units of work to tell a gang."""
 _A_LOOK: Final = 500
-"""Units of work to look again at a kind of which the numbers moved."""
+"""Units of work to find out what gangs of a kind are told."""
 _A_PROMISE: Final = 3_000
 """Units of work to tell a gang that waits for its victims."""
 _A_REASON: Final = 1_000
@@ -96,8 +96,11 @@ class ToldAgain:
         past.lines.pop(queue, None)
         kinds, of = yield from self._one_by_one(line, staying, holders, evicts=evicts)
         if source is not None and not line and len(of) == len(staying) and past.cycle == self.number:
-            known = past.lines[queue] = ToldLine(source, kinds, of, staying.copy(), self.number)
-            known.limits = self._limits_of(queue)
+            known = yield from ToldLine.made(source, kinds, of, staying.copy(), self.number, cycle.trial.meter)
+            if past.cycle == self.number:
+                known.begin()
+                known.limits = self._limits_of(queue)
+                past.lines[queue] = known
 
     def _as_before(
         self, line: Line, queue: str, staying: list[Waiting], holders: Collection[str], *, evicts: bool
@@ -136,7 +139,7 @@ class ToldAgain:
 
     def _look_again(self, known: ToldLine, kinds: Collection[Kind], *, evicts: bool) -> Work[bool]:
         """Find out what these kinds of a line are told; false if that is not known of all."""
-        work, other = 0, False
+        work = 0
         for kind in kinds:
             work += _A_LOOK if kind.is_told else _A_REASON
             told = self._told_by_numbers(kind, evicts=evicts)
@@ -145,15 +148,12 @@ class ToldAgain:
             kind.cycle = self.number
             if told != known.kinds[kind]:
                 known.tell(kind, told)
-                other = True
             if work >= _A_STEP:
                 self._cycle.trial.meter.spent += work
                 work = 0
                 yield
         self._cycle.trial.meter.spent += work
         known.looked_at(kinds)
-        if other:
-            known.count()
         return True
 
     def _told_by_numbers(self, kind: Kind, *, evicts: bool) -> Reasons:
@@ -206,7 +206,7 @@ class ToldAgain:
             if again is None or evicts:
                 if evicts and len(staying) == first:
                     yield from cycle.victims()  # a turn would have had the ledger told which pods leave
-                work += _A_GANG if kind.is_told else _A_REASON
+                work += _A_LOOK if kind.is_told else _A_REASON
                 told = self._reasons(kind, gang, evicts=evicts)
                 if not told:
                     break

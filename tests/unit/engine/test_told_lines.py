@@ -11,6 +11,7 @@ from unittest.mock import patch
 
 import pytest
 
+from t9ksched.engine import told_lines
 from t9ksched.engine.actions.allocate import Allocate
 from t9ksched.engine.actions.told_again import ToldAgain
 from t9ksched.engine.memory import Memory
@@ -18,12 +19,15 @@ from t9ksched.engine.nodes import NodeTable
 from t9ksched.engine.plan import Plan
 from t9ksched.engine.planner import plan
 from t9ksched.engine.policy import Policy
+from t9ksched.engine.told_lines import ToldLine
 from t9ksched.engine.wait_kinds import Kind
+from t9ksched.engine.work import Meter
 from t9ksched.model.gang import Gang, Member, Neighbours, Running
 from t9ksched.model.labels import LabelSelector, Requirement
 from t9ksched.model.podrules import Peers, PodRules, PodTerm
 from t9ksched.model.reservation import Reservation, ReservationKind
 from tests.builders import gang, node, pod_class, queue, running, table, view
+from tests.counting import Lines, pieces
 
 HOST = "kubernetes.io/hostname"
 MANY = 150
@@ -171,3 +175,23 @@ def _come_and_go(full: Full) -> None:
         assert with_a_card.waiting != without.waiting
         if at >= 2:
             assert one.asked + one.composed + one.turns + other.asked + other.composed + other.turns <= 4
+
+
+def test_a_line_is_kept_in_small_pieces_and_another_reason_costs_the_others_nothing() -> None:
+    """Counted in lines of Python, for a short line and for a long one."""
+
+    def lines(count: int) -> tuple[int, int]:
+        full = Full([Full.unlike(2 * at) for at in range(count)])
+        full.settle()
+        (line,) = [one for one in full.memory.waits.lines.values() if len(one.kinds) == count]
+        with patch.object(told_lines, "_SOME", 8):
+            found, made = pieces(ToldLine.made(line.source, line.kinds, line._of, line.told, 1, Meter()))
+        assert (made.kinds, made.uids, made.alike) == (line.kinds, {one.uid for one in full.waiting}, 0)
+        kind = next(iter(made.kinds))
+        made.tell(kind, made.kinds[kind])  # where its gangs are is found once
+        with Lines() as counted:
+            made.tell(kind, made.kinds[kind])
+        assert (made.tried, made.searched) == (count, count)
+        return max(found), counted.count
+
+    assert lines(120) == lines(24)
