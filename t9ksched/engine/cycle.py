@@ -1,5 +1,6 @@
 """What the actions of one plan share: the time it is made for, the trial, the ledger, and what is decided so far."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from itertools import islice
@@ -140,8 +141,11 @@ class Cycle:
         owners = (gang for gang in self.view.gangs if gang.uid in promised)
         queues = {gang.uid: gang.queue for gang in owners if gang.queue in self.view.queues}
         promised = {owner: demand for owner, demand in promised.items() if owner in queues}
+        together: dict[str, Counter[str]] = {}
         for owner, demand in promised.items():
-            self.ledger.charge(queues[owner], demand)
+            together.setdefault(queues[owner], Counter()).update(demand)
+        for queue, demands in together.items():
+            self.ledger.charge(queue, demands)
         return promised
 
     def paid(self, demand: Mapping[str, int], placements: Iterable[Placement]) -> Mapping[str, int]:

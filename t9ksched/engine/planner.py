@@ -26,7 +26,7 @@ from t9ksched.model.gang import Gang, Member
 __all__ = ["Assignment", "Eviction", "Plan", "Planner", "Stats", "Waiting", "plan"]
 
 T_co = TypeVar("T_co", covariant=True)
-_GANG: Final = 2_000
+_GANG: Final = 10_000
 """Units of work that a gang costs whatever it asks for."""
 
 

@@ -46,6 +46,8 @@ class Reservations:
         """Room that is still to come free for its owners, shape (resources, nodes)."""
         self._behind: Int64s = np.zeros_like(trial.free)
         """The part of it that its owners lose first: all but what is kept for owners served earlier, see `keep`."""
+        self._demands: dict[str, dict[str, int]] = {}
+        """What queues pay for what was reserved when the cycle began, by owner and resource."""
         self._first: set[str] = set()
         self._trial = trial
         self.held = HeldRooms(trial)
@@ -70,6 +72,9 @@ class Reservations:
                 column = trial.column(None, reservation.pod_class)
                 placement = trial.occupy(column, index[reservation.node], reservation.cards)
                 self.hold(reservation.owner, placement)
+                demand = self._demands.setdefault(reservation.owner, {})
+                for resource, amount in column.demand:
+                    demand[resource] = demand.get(resource, 0) + amount
                 if reservation.kind.comes_free:
                     self._leased[:, placement.row] += (takes := placement.takes)
                     self._behind[:, placement.row] += takes
@@ -103,15 +108,8 @@ class Reservations:
         return found
 
     def promised(self) -> dict[str, dict[str, int]]:
-        """What queues pay for what is still to come free for its owners, by owner and resource."""
-        found: dict[str, dict[str, int]] = {}
-        for owner, placements in self.of.items():
-            if self.kinds[owner].comes_free:
-                demand = found[owner] = {}
-                for placement in placements:
-                    for resource, amount in placement.column.demand:
-                        demand[resource] = demand.get(resource, 0) + amount
-        return found
+        """What queues pay for what is still to come free for its owners, by owner and resource, as the cycle begins."""
+        return {owner: demand for owner, demand in self._demands.items() if self.kinds[owner].comes_free}
 
     def charged(self) -> dict[str, tuple[str, dict[str, int]]]:
         """Which queue pays how much for room that is kept, or still to be found, by UID of the owner."""

@@ -24,6 +24,7 @@ from t9ksched.engine.policy import Policy
 from t9ksched.model.cards import CardGrant
 from t9ksched.model.gang import Gang, Running
 from t9ksched.model.reservation import Reservation, ReservationKind
+from t9ksched.scheduler.observe.heap import CALM
 from tests.benchmarks.timing import least, report, stepped
 from tests.builders import gang, node, pod_class, queue, running, view
 
@@ -99,7 +100,10 @@ class Promised:
 
 
 def measured(count: int, *, alike: bool) -> dict[str, dict[str, float]]:
-    """All figures of so many gangs; objects that are there are frozen (`gc`), as in the service."""
+    """All figures of so many gangs; objects that are there are frozen, and collections are as seldom, as in the
+    service (`observe/heap.py`).
+    """
+    gc.set_threshold(*CALM)
     promised = Promised(count, alike=alike)
     gc.collect()
     gc.freeze()

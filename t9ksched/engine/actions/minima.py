@@ -25,6 +25,8 @@ from t9ksched.model.reasons import Code, Reason
 
 ACTIONS: Final[Sequence[type[Action]]] = (Allocate, AwaitVictims, Preempt, Reserve)
 """In the order in which a gang that has its turn is tried by them."""
+_A_REFUSAL: Final = 20_000
+"""Units of work to find out why a gang waits, beside what is looked at for that."""
 
 
 class Minima:
@@ -166,6 +168,8 @@ class Minima:
             cycle.planned.lay(hindering)
         if cycle.starving is not None and cycle.starving.has(gang):
             self._collect(cycle.starving, turn)
+        if turn.reasons:
+            cycle.trial.meter.spent += _A_REFUSAL
         steady = self._affordable is None or not self._affordable.differs(key)
         if turn.reasons and self._told_again is not None and steady:
             self._told_again.learning.learn(gang, key, turn.reasons)

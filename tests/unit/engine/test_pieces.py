@@ -10,6 +10,8 @@ import pytest
 from msgspec import structs
 
 from t9ksched.engine import explain
+from t9ksched.engine.actions.allocate import Allocate
+from t9ksched.engine.ledger import Ledger
 from t9ksched.engine.memory import Memory
 from t9ksched.engine.order import gang_key
 from t9ksched.engine.planner import Planner, plan
@@ -20,12 +22,13 @@ from t9ksched.engine.view import View
 from t9ksched.engine.work import Meter
 from t9ksched.model.cards import CardGrant
 from t9ksched.model.gang import Gang, Running
+from t9ksched.model.reservation import Reservation, ReservationKind
 from tests.builders import GPU, gang, node, pod_class, queue, running, table, view
 from tests.counting import Looked, pieces
 
 PREEMPT = Policy(actions=("allocate", "preempt"))
 QUEUES = {"low": queue(), "high": queue(priority=1)}
-ONE = pod_class(gpu=1)
+ONE, EIGHT = pod_class(gpu=1), pod_class(gpu=8)
 HOST = "kubernetes.io/hostname"
 LINES = 45_000
 """About five milliseconds."""
@@ -129,3 +132,41 @@ def test_reasons_that_come_again_are_not_composed_again(monkeypatch: pytest.Monk
         assert found.to_bytes() == plan(view(live, gangs, QUEUES), Policy(), 0).to_bytes()
         assert len(found.waiting) == 50
     assert told == [50, 50, 0, 0, 0, 0]
+
+
+def test_promises_are_charged_together_and_refusals_are_counted_as_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of gangs that wait for their victims; how often queues are charged as a cycle begins, and how many turns a step
+    of the loop has at most.
+    """
+    charged: list[str] = []
+    charge, place, turns = Ledger.charge, Allocate._place, list[int]()
+
+    def count(self: Ledger, name: str, demand: Any) -> None:
+        charged.append(name)
+        charge(self, name, demand)
+
+    def turn(self: Allocate, *given: Any) -> Any:
+        turns[-1] += 1
+        return place(self, *given)
+
+    monkeypatch.setattr(Ledger, "charge", count)
+    monkeypatch.setattr(Allocate, "_place", turn)
+    live = table(node(f"n{at}", gpu=8) for at in range(40))
+    gangs, promised, low = [], [], []
+    for at in range(40):
+        live.charge(live.row(f"n{at}"), EIGHT, CardGrant.packed({GPU: 255}))
+        low.append(running(f"low{at}", "low", [f"n{at}"], of=EIGHT, leaving=[0], cards=[255]))
+        unlike = pod_class(cpu=f"{at + 1}m", gpu=8)
+        gangs.append(gang(f"g{at}", "high", of=unlike, created=at, accepted=True))
+        promised.append(Reservation(f"g{at}", f"n{at}", unlike, ReservationKind.VICTIMS, until=1 << 60))
+    planner = Planner(view(live, gangs, QUEUES, promised, low), PREEMPT, 0, Memory())
+    while not planner._begun:
+        next(planner._work)
+    assert sorted(charged) == ["high", "high", "low"], "what each uses, and what was promised to its gangs"
+    assert planner._cycle.ledger.used("high")[GPU] == 8 * 40
+    done = False
+    while not done:
+        turns.append(0)
+        done = planner.step(100_000)
+    assert sum(turns) == len(planner.result().waiting) == 40
+    assert max(turns) <= 4
