@@ -182,7 +182,7 @@ class Cycle:
             table = yield from self._memory.victims(self.view.running, self.trial)
             yield
             made = VictimSearch(self.view, self.trial, self.ledger, self.policy, self.now, table)
-            self.trial.meter.spent += 10 * len(table.pods)
+            self.trial.meter.spent += 10 * len(table.row)
             yield
             made.spare(self._refilled)
             self._victims = made

@@ -5,21 +5,19 @@ cycle in which a few of ten thousand groups changed does not look at the others 
 those that are made anew, but for the numbers of classes, which name those that no pod is of any more, too.
 """
 
-from bisect import bisect_left
 from collections.abc import Sequence
 from itertools import chain
-from operator import attrgetter
 from typing import Final, NamedTuple
 
 import numpy as np
 
 from t9ksched.engine.arrays import Indices, Int64s, Mask
 from t9ksched.engine.gang_changes import came_and_went
+from t9ksched.engine.victims.group_column import GroupColumn
 from t9ksched.engine.victims.victim_table import VictimTable
 from t9ksched.engine.work import Meter, Work
-from t9ksched.model.gang import Running, RunningPod
+from t9ksched.model.gang import Running
 
-_UID: Final = attrgetter("uid")
 _PART: Final = 8
 """If more than a part of so many of all groups changed, the columns are made anew."""
 _UNUSED: Final = 256
@@ -52,8 +50,8 @@ def followed(before: VictimTable, running: Sequence[Running], meter: Meter) -> W
     yield from fresh.fill(meter)
     made = VictimTable(running, before.static, before.worths)
     made.partly = before.partly
-    made.groups, made.pods, groups, pods = _among(before, fresh, went)
-    meter.spent += len(made.groups) + len(made.pods)
+    made.groups, groups, pods = _among(before, fresh, went)
+    meter.spent += len(made.groups) + len(pods.order)
     yield
     _name_classes(made, before, fresh, pods)
     if len(made.classes) > _UNUSED + 2 * len(before.groups):
@@ -65,7 +63,7 @@ def followed(before: VictimTable, running: Sequence[Running], meter: Meter) -> W
         setattr(made, name, groups.put(getattr(before, name), getattr(fresh, name)))
     for name in ("row", "staying", "asked"):
         setattr(made, name, pods.put(getattr(before, name), getattr(fresh, name)))
-    meter.spent += 10 * (len(made.groups) + len(made.pods))
+    meter.spent += 10 * (len(made.groups) + len(pods.order))
     yield
     made.freed = pods.put(before.freed, fresh.freed)
     _name_queues(made, before, fresh, groups)
@@ -75,27 +73,17 @@ def followed(before: VictimTable, running: Sequence[Running], meter: Meter) -> W
     return made
 
 
-def _among(
-    before: VictimTable, fresh: VictimTable, went: Sequence[Running]
-) -> tuple[list[Running], list[RunningPod], _Places, _Places]:
-    """All groups in order, their pods, and where the new ones are."""
-    gone = sorted(bisect_left(before.groups, group.uid, key=_UID) for group in went)
+def _among(before: VictimTable, fresh: VictimTable, went: Sequence[Running]) -> tuple[GroupColumn, _Places, _Places]:
+    """All groups in order, and where the new ones and their pods are."""
     stays = np.ones(len(before.groups), np.bool_)
-    stays[gone] = False
+    stays[[before.groups.place(group.uid) for group in went]] = False
     pods_stay = np.repeat(stays, before.sizes)
-    ends = np.cumsum(before.sizes)
-    kept = before.groups.copy()
-    pods = before.pods.copy()
-    for at in reversed(gone):
-        del kept[at]
-        del pods[ends[at] - before.sizes[at] : ends[at]]
-    at_groups = np.array([bisect_left(kept, group.uid, key=_UID) for group in fresh.groups], np.intp)
+    kept = before.groups.only(stays)
+    at_groups = np.array([kept.place(group.uid) for group in fresh.groups], np.intp)
     firsts = np.concatenate(([0], np.cumsum(before.sizes[stays])))[at_groups]
     at_pods = np.repeat(firsts, fresh.sizes)
-    for at, first, group in reversed(list(zip(at_groups.tolist(), firsts.tolist(), fresh.groups, strict=True))):
-        kept.insert(at, group)
-        pods[first:first] = group.pods
-    return kept, pods, _Places.of(stays, at_groups), _Places.of(pods_stay, at_pods)
+    found = before.groups.followed(stays, fresh.groups, at_groups)
+    return found, _Places.of(stays, at_groups), _Places.of(pods_stay, at_pods)
 
 
 def _name_classes(made: VictimTable, before: VictimTable, fresh: VictimTable, pods: _Places) -> None:

@@ -116,7 +116,7 @@ class VictimSearch:
         if must is None:
             return None
         yield
-        if len(groups) * (len(self._table.pods) + free.shape[1]) > _MOST_KINDS:
+        if len(groups) * (len(self._table.row) + free.shape[1]) > _MOST_KINDS:
             self.gave_up = True
             return None
         everywhere = np.arange(free.shape[1])
@@ -124,7 +124,7 @@ class VictimSearch:
         yield
         candidates = units & (whole.helpful() | must)
         contest = Contest(self._table, self._ledger, candidates, *self._levels(gang))
-        self._trial.meter.spent += 10 * len(self._table.pods)
+        self._trial.meter.spent += 10 * len(self._table.row)
         yield
         if gang.topology == "Required":
             return (yield from self._in_domains(gang, groups, whole, contest, must, ruled=ruled))
@@ -172,7 +172,7 @@ class VictimSearch:
 
     def _search(self, groups: Sequence[Group], field: Field, contest: Contest, must: Mask) -> Work[Choice | None]:
         found = yield from clear(field, contest, must, self._trial.meter)
-        self._trial.meter.spent += 3 * len(self._table.pods)
+        self._trial.meter.spent += 3 * len(self._table.row)
         if found is None or not found.units.any():
             return None
         places = self._verified(groups, field, found, contest)
@@ -213,8 +213,11 @@ class VictimSearch:
 
     def spare(self, gangs: Collection[str]) -> None:
         """These gangs, by uid, are no victims in this cycle: what they held when it began is not what they hold now."""
-        groups = np.flatnonzero([group.uid in gangs for group in self._table.groups]) if gangs else ()
-        self._spend(np.isin(self._table.unit_group, groups))
+        groups = self._table.groups
+        places = {uid: groups.place(uid) for uid in gangs}
+        found = [at for uid, at in places.items() if at < len(groups) and groups[at].uid == uid]
+        if found:
+            self._spend(np.isin(self._table.unit_group, found))
 
     def _spend(self, units: Mask) -> None:
         """These units are no victims any more."""
@@ -360,7 +363,7 @@ class VictimSearch:
         table = self._table
         going = np.flatnonzero(found.units[table.unit_of] & table.staying)
         groups_of = map(table.groups.__getitem__, table.group_of[going].tolist())
-        victims = tuple(zip(groups_of, map(table.pods.__getitem__, going.tolist()), strict=True))
+        victims = tuple(zip(groups_of, map(table.pod, going.tolist()), strict=True))
         return Choice(places, victims, found.units, table)
 
 

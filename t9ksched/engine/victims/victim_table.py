@@ -5,7 +5,6 @@ of its own. The units of a gang go in their order, highest index first and the i
 is taken from a gang leaves it whole or takes it whole.
 """
 
-from bisect import bisect_left
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from itertools import chain, islice, repeat
@@ -18,6 +17,7 @@ from t9ksched.engine.arrays import Indices, Int64s, Mask, distinct
 from t9ksched.engine.card_worths import CardWorths
 from t9ksched.engine.nodes import LARGEST, Static
 from t9ksched.engine.sorting import sorted_in_slices
+from t9ksched.engine.victims.group_column import GroupColumn
 from t9ksched.engine.work import Meter, Work
 from t9ksched.model.gang import Running, RunningPod
 from t9ksched.model.quantity import CARDS
@@ -83,11 +83,11 @@ class VictimTable:
         groups: in order of uids.
         sizes: how many pods each of them has.
         above: by UID, the positions of members that a group can do without, of groups that have any.
-        pods, group_of, unit_of, row: one a pod. A pod on a node that is not there frees nothing.
+        group_of, unit_of, row: one a pod, group after group. A pod on a node that is not there frees nothing.
         staying: pods that were not told to leave yet.
         freed: what each pod gives back, shape (resources, pods). A card that takes no new work is not given back.
         unit_group, unit_size, is_surplus: one a unit; units of a group stand together, in the order in which they go.
-        first_unit: one a group.
+        first_unit, first_pod: one a group.
         queue_of, queues: of groups, by position in `queues`.
         kind, classes: of pods, by position in `classes`; `pays` is what the queue of one is charged, by that position.
         created: of groups; `youth` is by that, the younger has the larger.
@@ -99,8 +99,7 @@ class VictimTable:
         self.source = running
         self.worths = worths
         self.static = static
-        self.groups: list[Running] = []
-        self.pods: list[RunningPod] = []
+        self.groups = GroupColumn([])
         self.sizes: Int64s = np.zeros(0, np.int64)
         self.above: dict[str, list[int]] = {}
         self.partly: Indices | None = None
@@ -120,17 +119,19 @@ class VictimTable:
 
     def fill(self, meter: Meter) -> Work[None]:
         """Make all columns."""
-        groups = self.groups = yield from sorted_in_slices(self.source, _UID, meter)
+        groups = yield from sorted_in_slices(self.source, _UID, meter)
+        self.groups = GroupColumn(groups)
         sizes: list[int] = []
+        pods: list[RunningPod] = []
         for at in range(0, len(groups), _SLICE):
             some = [group.pods for group in groups[at : at + _SLICE]]
             sizes += map(len, some)
-            self.pods += chain.from_iterable(some)
+            pods += chain.from_iterable(some)
             meter.spent += 10 * len(some)
             yield
         self.sizes = np.array(sizes, np.int64)
         yield from self._groups(groups, meter)
-        yield from self._places(self.pods, meter)
+        yield from self._places(pods, meter)
         for nth, at in enumerate(np.flatnonzero(self.sizes > 1).tolist()):
             if found := surplus(groups[at]):
                 self.above[groups[at].uid] = found
@@ -142,6 +143,7 @@ class VictimTable:
     def order(self, meter: Meter) -> Work[None]:
         """Find what follows from where groups and pods stand among each other."""
         groups = len(self.groups)
+        self.first_pod: Int64s = np.cumsum(self.sizes) - self.sizes
         self.group_of: Indices = np.repeat(np.arange(groups), self.sizes)
         self.ranking: Int64s = dense_ranks(self.priority)
         meter.spent += 20 * groups
@@ -152,6 +154,11 @@ class VictimTable:
         meter.spent += 20 * groups
         yield
         yield from self._units(meter)
+
+    def pod(self, at: int) -> RunningPod:
+        """The pod of that position."""
+        group = int(self.group_of[at])
+        return self.groups[group].pods[at - int(self.first_pod[group])]
 
     def demands(self, pods: Indices) -> Iterator[tuple[str, list[tuple[str, int]]]]:
         """What these pods use, by queue and class."""
@@ -235,11 +242,11 @@ class VictimTable:
         self.guarded: Mask = guarded > 0
 
     def _units(self, meter: Meter) -> Work[None]:
-        groups, starts = self.groups, np.cumsum(self.sizes) - self.sizes
+        groups, starts = self.groups, self.first_pod
         counts = np.ones(len(groups), np.intp)
         above: list[tuple[int, list[int]]] = []
         for nth, (uid, found) in enumerate(self.above.items()):
-            at = bisect_left(groups, uid, key=_UID)
+            at = groups.place(uid)
             above.append((at, found))
             counts[at] += len(found)
             meter.spent += 500
