@@ -26,7 +26,6 @@ SERVER_PACKAGES = frozenset(
         "hpack",
         "kubernetes",
         "numpy",
-        "prometheus_client",
         "psycopg",
         "pydantic",
         "pydantic_settings",

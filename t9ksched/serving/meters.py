@@ -1,21 +1,20 @@
 """Counters and histograms that are counted where things happen, so that reading a page costs nothing for each pod.
 
-They are those of prometheus-client, without its global registry: several services may run in one process. Of each at
-most `Family.most` sets of label values are kept apart; further ones are counted together as `OTHER`.
+Several are counted for each pod that is bound, by one thread: a number is added to, and nothing else. Of each at most
+`Family.most` sets of label values are kept apart; further ones are counted together as `OTHER`.
 """
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Final
-
-import prometheus_client
+from typing import Final
 
 from t9ksched.serving.exposition import Family, line
 
 OTHER: Final = "(other)"
 """The first label's value where a family has as many sets of values as it may."""
-CREATED: Final = "_created"
-"""Ending of the samples that say since when a library's object counts; they are left out."""
+Values = tuple[str, ...]
+"""One value for each label, in their order."""
 
 
 class Meter:
@@ -25,54 +24,62 @@ class Meter:
         self.family = family
         self.cut = 0
         """How often something was counted as `OTHER`."""
-        self._known: dict[tuple[str, ...], Any] = {}
-        """What counts for each set of values: the library looks it up by a lock and a tuple of texts each time."""
-        self._counter: prometheus_client.Counter | None = None
-        self._histogram: prometheus_client.Histogram | None = None
-        if family.kind == "counter":
-            self._counter = prometheus_client.Counter(family.name, family.help, family.labels, registry=None)
-        else:
-            self._histogram = prometheus_client.Histogram(
-                family.name, family.help, family.labels, registry=None, buckets=family.buckets
-            )
+        self._counted: dict[Values, list[float]] = {}
+        """For each set of values the amount of a counter, or of a histogram how many were in each bucket, how many
+        were beyond all of them, and the sum.
+        """
+        self._numbers = 1 if family.kind == "counter" else len(family.buckets) + 2
+        if not family.labels:
+            self._of(())
 
     def add(self, *values: str, amount: float = 1) -> None:
         """Count something with these values of the labels."""
-        assert self._counter is not None, f"{self.family.name} is a histogram"
-        (self._of(values) if values else self._counter).inc(amount)
+        assert self.family.kind == "counter", f"{self.family.name} is a histogram"
+        (self._counted.get(values) or self._of(values))[0] += amount
 
     def observe(self, seconds: float, *values: str) -> None:
         """Something with these values of the labels took so long."""
-        assert self._histogram is not None, f"{self.family.name} is a counter"
-        (self._of(values) if values else self._histogram).observe(seconds)
+        assert self.family.kind == "histogram", f"{self.family.name} is a counter"
+        counted = self._counted.get(values) or self._of(values)
+        counted[bisect_left(self.family.buckets, seconds)] += 1
+        counted[-1] += seconds
 
-    def expect(self, values: Iterable[tuple[str, ...]]) -> "Meter":
+    def expect(self, values: Iterable[Values]) -> "Meter":
         """Have samples of these values before anything is counted, as many as there may be: a rate sees nothing of a
         series that begins with its first event.
         """
         for each in values:
-            if each in self._known or (self.family.most is not None and len(self._known) >= self.family.most):
-                continue
-            self._of(each)
+            if each not in self._counted and not self._full:
+                self._of(each)
         return self
 
     def lines(self) -> Iterator[str]:
         """Its samples."""
-        for metric in (self._counter or self._histogram).collect():  # type: ignore[union-attr]
-            for sample in metric.samples:
-                if not sample.name.endswith(CREATED):
-                    yield line(sample.name, sample.labels.items(), _written(sample.value))
+        name = self.family.name
+        for values, counted in self._counted.items():
+            labels = list(zip(self.family.labels, values, strict=True))
+            if self.family.kind == "counter":
+                yield line(name, labels, _written(counted[0]))
+                continue
+            total = 0.0
+            for bound, count in zip((*self.family.buckets, None), counted, strict=False):
+                total += count
+                yield line(
+                    f"{name}_bucket", [*labels, ("le", "+Inf" if bound is None else repr(bound))], _written(total)
+                )
+            yield line(f"{name}_count", labels, _written(total))
+            yield line(f"{name}_sum", labels, _written(counted[-1]))
 
-    def _of(self, values: tuple[str, ...]) -> Any:
-        known = self._known.get(values)
-        if known is not None:
-            return known
-        metric: Any = self._counter or self._histogram
-        if self.family.most is not None and len(self._known) >= self.family.most:
+    @property
+    def _full(self) -> bool:
+        return self.family.most is not None and len(self._counted) >= self.family.most
+
+    def _of(self, values: Values) -> list[float]:
+        """The numbers of these values, which are new, or of `OTHER`."""
+        if self._full:
             self.cut += 1
-            return metric.labels(OTHER, *values[1:])
-        known = self._known[values] = metric.labels(*values)
-        return known
+            values = (OTHER, *values[1:])
+        return self._counted.setdefault(values, [0.0] * self._numbers)
 
 
 def _written(value: float) -> str:

@@ -17,7 +17,6 @@ from tests.acceptance.conftest import EXAMPLES, TIMEOUT_SECONDS, Done, Up, envir
 SCRIPT = Path(__file__).with_name("base_only.py")
 IMPORTED_AS = {
     "fastapi-offline": "fastapi_offline",
-    "prometheus-client": "prometheus_client",
     "pydantic-settings": "pydantic_settings",
 }
 

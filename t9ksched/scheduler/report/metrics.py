@@ -2,7 +2,7 @@
 
 What a page says of nodes is kept between pages (`node_page.py`). The page is written in slices: a large cluster must
 not hold the event loop. Lines are written by hand, because label objects of a library for each node cost ten times as
-much; what is counted where it happens is counted by prometheus-client.
+much.
 """
 
 import asyncio

@@ -44,6 +44,12 @@ def test_what_is_expected_is_there_before_it_is_counted() -> None:
     assert meter.cut == 0, "nothing was counted"
 
 
+def test_what_has_no_labels_is_there_before_it_is_counted() -> None:
+    meter = Meter(Family("d_seconds", "histogram", "Durations.", (), (0.5,)))
+    buckets = {("d_seconds_bucket", "0.5"): 0, ("d_seconds_bucket", "+Inf"): 0}
+    assert values(meter) == buckets | {("d_seconds_count",): 0, ("d_seconds_sum",): 0}
+
+
 def test_a_counter_takes_no_durations() -> None:
     with pytest.raises(AssertionError):
         Meter(COUNTED).observe(1.0, "x", "y")
