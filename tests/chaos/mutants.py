@@ -33,6 +33,7 @@ from t9ksched.scheduler.act.promises import PromiseKeeper
 from t9ksched.scheduler.keep.plan_keeper import PlanKeeper
 from t9ksched.scheduler.keep.timekeeper import TimeKeeper
 from t9ksched.scheduler.observe.informers import Informers
+from t9ksched.scheduler.state import gang_snapshot, records
 from t9ksched.scheduler.state.agreements import Agreements
 from t9ksched.scheduler.state.assumptions import Assumptions
 from t9ksched.scheduler.state.cardbook import CardBook
@@ -44,7 +45,6 @@ from t9ksched.scheduler.state.node_backoff import NodeBackoff
 from t9ksched.scheduler.state.outage import Outage
 from t9ksched.scheduler.state.places import Places
 from t9ksched.scheduler.state.pod_events import PodEvents
-from t9ksched.scheduler.state.records import GangRecord
 from t9ksched.scheduler.state.refill import Refills
 from t9ksched.scheduler.state.reservations import ReservationBook
 from t9ksched.scheduler.state.state import ClusterState
@@ -53,7 +53,7 @@ from t9ksched.store.fence import Fence
 _recharge, _upsert_pod = PodEvents._recharge, PodEvents.upsert
 _charge, _body, _post, _view = Charges.charge, Binding.body, protocol.post, ClusterState.judge
 _gang_key, _hold, _price = order.gang_key, Reservations.__init__, contest.price
-_build = GangRecord._build
+_built = gang_snapshot.built
 _in_force, _lasts = ReservationBook.in_force, EndRules.lasts
 _overdue, _integrity = GangTimeouts.overdue, GangTimeouts.__init__
 _note, _write, _set_queues, _start_again = (
@@ -163,8 +163,8 @@ def _once_ran_always_first(gang: Any) -> Any:
     return (not (gang.ran or gang.placed), *_gang_key(gang)[1:])
 
 
-def _refilled_for_ever(self: GangRecord) -> Any:
-    gang = _build(self)
+def _refilled_for_ever(record: records.GangRecord) -> Any:
+    gang = _built(record)
     return None if gang is None else structs.replace(gang, refilling=gang.refilling or gang.ran)
 
 
@@ -242,7 +242,7 @@ MUTANTS: dict[str, tuple[tuple[Any, str, Any], ...]] = {
         (Agreements, "start_again", _as_if_it_ran_on),
     ),
     "who was evicted whole counts as one that lost members": (
-        (GangRecord, "_build", _refilled_for_ever),
+        (records, "built", _refilled_for_ever),
         (Agreements, "start_again", _as_if_it_ran_on),
     ),
     "room of lost members is not kept": ((Reservations, "__init__", _nothing_kept),),
@@ -253,7 +253,7 @@ MUTANTS: dict[str, tuple[tuple[Any, str, Any], ...]] = {
     "closed queues take new work": ((JobEvents, "set_queues", _seen_open),),
     "each replacement in a closed queue is new work": ((LastGate, "_covers", lambda *_: False),),
     "gangs in part are taken back late": ((GangTimeouts, "__init__", _late),),
-    "edits of queues count": ((GangRecord, "queue", property(lambda self: self.agreed or self.spec.queue)),),
+    "edits of queues count": ((records.GangRecord, "queue", property(lambda self: self.agreed or self.spec.queue)),),
     "gangs that are whole are taken back": ((GangTimeouts, "overdue", _all_that_ran),),
     "planned starts are forgotten by a restart": ((PlanKeeper, "restore", _nothing),),
     "planned starts are not written": ((PlanKeeper, "sweep", _nothing),),
