@@ -9,8 +9,10 @@ cache it.
 """
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
+
+import msgspec
 
 from t9ksched.admission.identity import NO_RIGHTS, ROLE_RULES, Identity, Place, Rights
 from t9ksched.admission.verdict import QUEUE_NOT_PERMITTED, SUBMITTER_UNKNOWN, Verdict
@@ -24,8 +26,7 @@ _MAX_NAME: Final = 253
 _MAX_MEMBERS: Final = 10_000
 
 
-@dataclass(frozen=True, slots=True)
-class Members:
+class Members(msgspec.Struct, frozen=True):
     """Who may use a queue.
 
     Attributes:
@@ -39,7 +40,7 @@ class Members:
     users: frozenset[str] = frozenset()
     groups: frozenset[str] = frozenset()
     max_priority: int | None = None
-    max_priorities: Mapping[str, int] = field(default_factory=dict)
+    max_priorities: Mapping[str, int] = msgspec.field(default_factory=dict)
 
     def maximum(self, key: str) -> int:
         """The highest priority of one grant."""

@@ -4,8 +4,9 @@ acceptance; without any, an identity may do what the queue's members and namespa
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Final
+
+import msgspec
 
 from t9ksched.model.names import PLATFORM_GROUP
 
@@ -18,8 +19,7 @@ ROLE_RULES: Final = frozenset({ADMINISTRATOR, MANAGER})
 """Rules by which a role, not a membership, permits; recorded at acceptance, so that the last gate knows them."""
 
 
-@dataclass(frozen=True, slots=True)
-class Identity:
+class Identity(msgspec.Struct, frozen=True):
     """The submitter of a workload.
 
     Attributes:
@@ -36,8 +36,7 @@ UNKNOWN: Final = Identity()
 """The identity of an unknown submitter."""
 
 
-@dataclass(frozen=True, slots=True)
-class Rights:
+class Rights(msgspec.Struct, frozen=True):
     """What a credential permits in a queue, whatever the queue's members are.
 
     Attributes:
@@ -55,13 +54,12 @@ NO_RIGHTS: Final = Rights()
 """A credential that permits nothing by itself and is good for every queue."""
 
 
-@dataclass(frozen=True, slots=True)
-class Namespace:
+class Namespace(msgspec.Struct, frozen=True):
     """A namespace by name, as access rules see it."""
 
     name: str
-    labels: Mapping[str, str] = field(default_factory=dict)
-    annotations: Mapping[str, str] = field(default_factory=dict)
+    labels: Mapping[str, str] = msgspec.field(default_factory=dict)
+    annotations: Mapping[str, str] = msgspec.field(default_factory=dict)
 
     @property
     def owner(self) -> str | None:
@@ -69,8 +67,7 @@ class Namespace:
         return self.annotations.get(OWNER_ANNOTATION) or None
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(msgspec.Struct, frozen=True):
     """Where a workload would be: a namespace, and the groups of its owner."""
 
     namespace: Namespace

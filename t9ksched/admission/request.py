@@ -9,14 +9,15 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
+
 from t9ksched.admission.access import Access
 from t9ksched.admission.identity import UNKNOWN, Identity
 from t9ksched.model.queue import Queue
 from t9ksched.workloads.shape import Template
 
 
-@dataclass(frozen=True, slots=True)
-class JoinedGroup:
+class JoinedGroup(msgspec.Struct, frozen=True):
     """The existing PodGroup that a pod names.
 
     Attributes:
@@ -36,8 +37,7 @@ def no_room(count: int, most: int | None, more: int = 1) -> bool:
     return most is not None and count + more > most
 
 
-@dataclass(frozen=True, slots=True)
-class WaitCount:
+class WaitCount(msgspec.Struct, frozen=True):
     """How many jobs wait of a user or in a queue, and how many more ask to.
 
     Attributes:

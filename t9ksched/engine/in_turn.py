@@ -5,10 +5,10 @@ attempts differ late, and one that failed before that fails again.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import Final
 
+import msgspec
 import numpy as np
 
 from t9ksched.engine.arrays import Int64s
@@ -26,8 +26,7 @@ Moment = tuple[int, bool, str]
 NOTHING: Final[Moment] = (-1, False, "")
 
 
-@dataclass(slots=True)
-class _Step:
+class _Step(msgspec.Struct):
     """A start with its new places; `passed` and `ended` are what had changed by then since the step before."""
 
     moment: Moment

@@ -8,8 +8,9 @@ account of its own and owns nothing, so that both columns are the same.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Final
+
+import msgspec
 
 from t9ksched.engine.view import QueueState
 
@@ -19,8 +20,7 @@ INFINITE_SHARE: Final = 1 << 62
 """Share of a queue that uses something of which its quota is zero."""
 
 
-@dataclass(frozen=True, slots=True)
-class Shortfall:
+class Shortfall(msgspec.Struct, frozen=True):
     """A quota that would be exceeded, in units of the resource.
 
     Attributes:
@@ -36,12 +36,11 @@ class Shortfall:
     nominal: int
 
 
-@dataclass(frozen=True, slots=True)
-class Level:
+class Level(msgspec.Struct, frozen=True):
     """Where an account stands in the tree: the name of the one above it, and what it owns, in units by resource."""
 
     parent: str | None = None
-    owned: Mapping[str, int] = field(default_factory=dict)
+    owned: Mapping[str, int] = msgspec.field(default_factory=dict)
 
 
 class _Account:

@@ -6,10 +6,10 @@ change a plan. What placing pods does not change (`Static`) is shared between co
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final
 
+import msgspec
 import numpy as np
 
 from t9ksched.engine.arrays import Indices, Int64s, Masks
@@ -26,8 +26,7 @@ LARGEST: Final = 1 << 53
 """The largest amount of one resource that is counted (8 PiB); more is cut off, so that sums stay inside 64 bits."""
 
 
-@dataclass(frozen=True, eq=False)
-class Static:
+class Static(msgspec.Struct, frozen=True, eq=False, dict=True):
     """What placing pods does not change, nodes in order of names.
 
     Attributes:
@@ -62,8 +61,7 @@ class Static:
         return CardWorths(self.facts)
 
 
-@dataclass(frozen=True, eq=False)
-class FrozenNodes:
+class FrozenNodes(msgspec.Struct, frozen=True, eq=False):
     """The nodes at one moment; never written to.
 
     Attributes:
@@ -76,7 +74,7 @@ class FrozenNodes:
     static: Static
     used: Int64s
     cards_used: Masks
-    ports: Mapping[str, tuple[HostPort, ...]] = field(default_factory=dict)
+    ports: Mapping[str, tuple[HostPort, ...]] = msgspec.field(default_factory=dict)
 
     @property
     def names(self) -> tuple[str, ...]:

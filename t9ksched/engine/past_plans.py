@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+import msgspec
 import numpy as np
 
 from t9ksched.engine.arrays import Int64s, Mask
@@ -36,8 +37,7 @@ EndOf = Callable[[Gang, int], int]
 """When a gang ends at the latest if it starts then."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Expected:
+class Expected(msgspec.Struct, frozen=True, eq=False):
     """What was to be expected at the end of a cycle that found nothing to improve.
 
     Attributes:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol, TypeVar, runtime_checkable
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -78,8 +79,7 @@ class PluginUse:
     arguments: tuple[tuple[str, str], ...] = ()
 
 
-@dataclass(slots=True)
-class _Column:
+class _Column(msgspec.Struct):
     """What a plugin said of each node, and of which facts."""
 
     static: Static

@@ -6,6 +6,8 @@ Defaults are the values that the product's documentation recommends for `schedul
 from dataclasses import dataclass
 from typing import Final, Literal
 
+import msgspec
+
 from t9ksched.engine.plugins import PluginUse
 from t9ksched.model.podclass import PodClass
 
@@ -59,8 +61,7 @@ class Preemption:
     max_grace_seconds: int = 600
 
 
-@dataclass(frozen=True, slots=True)
-class Planning:
+class Planning(msgspec.Struct, frozen=True):
     """How far ahead starts are planned for gangs that wait.
 
     Attributes:
@@ -92,8 +93,7 @@ class Starvation:
     most_held_percent: int = 20
 
 
-@dataclass(frozen=True, slots=True)
-class Packing:
+class Packing(msgspec.Struct, frozen=True):
     """How nodes are ranked by their cards (`engine.placement.packing`).
 
     Attributes:

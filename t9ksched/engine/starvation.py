@@ -9,11 +9,11 @@ to the next the choice is the same, because nodes with more free room are taken 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from hashlib import blake2b
 from heapq import nsmallest
 from typing import Final
 
+import msgspec
 import numpy as np
 
 from t9ksched.engine.arrays import Indices, Int64s, Mask
@@ -33,8 +33,7 @@ _MOST: Final = 20
 """So many gangs of a queue collect room at most."""
 
 
-@dataclass(slots=True)
-class _Claim:
+class _Claim(msgspec.Struct):
     """The nodes on which a gang collects room: their rows, and what it needs there, shape (resources, rows).
 
     `domain` says in which domain they are, for people; empty where that does not matter. `taken` is what is kept of

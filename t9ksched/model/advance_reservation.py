@@ -10,6 +10,8 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, Literal, NamedTuple
 
+import msgspec
+
 from t9ksched.model.labels import LabelSelector
 from t9ksched.model.wall_clock import moment_at, moment_of, nanoseconds, time_zone, written_moment
 
@@ -30,16 +32,14 @@ class Occurrence(NamedTuple):
     end: int
 
 
-@dataclass(frozen=True, slots=True)
-class Cards:
+class Cards(msgspec.Struct, frozen=True):
     """So many cards of each node, with CPU and memory in proportion."""
 
     resource: str
     count: int
 
 
-@dataclass(frozen=True, slots=True)
-class ReservedNodes:
+class ReservedNodes(msgspec.Struct, frozen=True):
     """Nodes by their names, or `count` of those that a selector matches."""
 
     names: tuple[str, ...] = ()

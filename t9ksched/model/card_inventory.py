@@ -5,8 +5,9 @@ has one reader a mode (`model.cardmode`); nodes of other modes divide no cards.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Final
+
+import msgspec
 
 from t9ksched.model import hami
 from t9ksched.model.card_models import LARGEST_MIB
@@ -36,8 +37,7 @@ _MGPU_PLACES: Final = 16
 """Containers that share one card at most."""
 
 
-@dataclass(frozen=True, slots=True)
-class Inventory:
+class Inventory(msgspec.Struct, frozen=True):
     """The divided cards of a node.
 
     Attributes:
@@ -49,11 +49,11 @@ class Inventory:
         unread: what of the node's own words about single cards cannot be read, a sentence each.
     """
 
-    divided: Mapping[str, tuple[CardSize, ...]] = field(default_factory=dict)
+    divided: Mapping[str, tuple[CardSize, ...]] = msgspec.field(default_factory=dict)
     fault: str = ""
     remedy: str = ""
-    cordoned: Mapping[int, str] = field(default_factory=dict)
-    unhealthy: Mapping[int, str] = field(default_factory=dict)
+    cordoned: Mapping[int, str] = msgspec.field(default_factory=dict)
+    unhealthy: Mapping[int, str] = msgspec.field(default_factory=dict)
     unread: tuple[str, ...] = ()
 
     @property

@@ -6,7 +6,6 @@ cards stay usable as without links.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any, Final
 
@@ -27,8 +26,7 @@ _KNOWN: Final = 256
 """Nodes of one model have the same text: so many different ones are read once."""
 
 
-@dataclass(frozen=True)
-class CardLinks:
+class CardLinks(msgspec.Struct, frozen=True, dict=True):
     """The links between the cards of a node.
 
     Attributes:

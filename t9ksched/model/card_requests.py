@@ -18,8 +18,9 @@ not from here: this says what is asked for.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from t9ksched.model.card_size import CORES
 from t9ksched.model.cards import MOST_INDEXED, CardRequest, ContainerKind, SharedCards, WholeCards
@@ -103,8 +104,7 @@ class Fault(Exception):
         self.message = message
 
 
-@dataclass(frozen=True, slots=True)
-class Asking:
+class Asking(msgspec.Struct, frozen=True):
     """One container: its amounts in units by resource, and its position among the main or the init containers."""
 
     name: str

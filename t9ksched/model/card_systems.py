@@ -7,8 +7,9 @@ Two clouds name in a label the one system that hands out the cards of a node: Vo
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from t9ksched.model.card_models import LARGEST_MIB
 from t9ksched.model.card_requests import GPUSHARE_COUNT, GPUSHARE_MEMORY, MGPU_CORE, MGPU_MEMORY
@@ -46,8 +47,7 @@ _POSITIVE: Final = (_COUNT, "nvidia.com/gpu.memory")
 _VRAM: Final = "amd.com/gpu.vram"
 
 
-@dataclass(frozen=True, slots=True)
-class TakenBack:
+class TakenBack(msgspec.Struct, frozen=True):
     """What labels take back of what a node offers.
 
     Attributes:

@@ -13,7 +13,6 @@ names (`drivers_named`). One that names none may select devices of any driver.
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any, Final
 
 import msgspec
@@ -209,8 +208,7 @@ def _split(text: str, operator: str) -> list[str]:
     return [text[start:end] for start, end in zip(starts, [*cuts, len(text)], strict=True)]
 
 
-@dataclass(frozen=True, slots=True)
-class Claimed:
+class Claimed(msgspec.Struct, frozen=True):
     """Whose a resource name is: a class, and the drivers that it selects, None for any."""
 
     device_class: str
@@ -238,8 +236,7 @@ def _drivers(one: DeviceClass) -> frozenset[str] | None:
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(msgspec.Struct, frozen=True):
     """For which nodes devices are: one by name, those that a selector matches, or all where both are None."""
 
     node: str | None = None
@@ -279,15 +276,14 @@ def devices_of(spec: SliceSpec, name: str, labels: Mapping[str, str]) -> list[De
     return devices if place is not None and place.has(name, labels) else []
 
 
-@dataclass(frozen=True)
-class DevicePool:
+class DevicePool(msgspec.Struct, frozen=True):
     """The slices of one pool in its newest generation; older ones count no more."""
 
     driver: str
     name: str
     generation: int
     wanted: int
-    slices: list[ResourceSlice] = field(default_factory=list)
+    slices: list[ResourceSlice] = msgspec.field(default_factory=list)
 
     @property
     def complete(self) -> bool:

@@ -6,7 +6,6 @@ containers first, because the failure of the others usually follows from it.
 
 import signal
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Final
 
 import msgspec
@@ -64,8 +63,7 @@ def hindrance(containers: Iterable[ContainerStatus]) -> tuple[str, str] | None:
     return None
 
 
-@dataclass(frozen=True, slots=True)
-class Ending:
+class Ending(msgspec.Struct, frozen=True):
     """How a pod ended, such as `ended with exit code 137 (SIGKILL), OOMKilled`, and what was said last, if anything."""
 
     how: str

@@ -3,9 +3,10 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+import msgspec
 
-@dataclass(frozen=True, slots=True)
-class FieldError:
+
+class FieldError(msgspec.Struct, frozen=True):
     """One fault: `path` as users write it (`spec.quota.requests.cpu`), `message` what is wrong and what to do."""
 
     path: str

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Any, Final
 
+import msgspec
+
 from t9ksched.model.errors import FieldError, Invalid, child, faulty
 from t9ksched.model.labels import LabelSelector
 from t9ksched.model.text import YamlFault, read
@@ -21,8 +23,7 @@ STALE: Final = timedelta(minutes=15)
 _LONGEST: Final = 366 * 86_400
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(msgspec.Struct, frozen=True):
     """The rule of a kind.
 
     Attributes:
@@ -141,8 +142,7 @@ class Warned:
     suspends: datetime
 
 
-@dataclass(frozen=True, slots=True)
-class Due:
+class Due(msgspec.Struct, frozen=True):
     """What is due: a warning, or the suspension, or neither."""
 
     warn: Warned | None = None

@@ -7,8 +7,9 @@ frozen, hashable values, so that whatever depends on a selector can be cached by
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final, Literal, cast
+
+import msgspec
 
 from t9ksched.model.errors import FieldError, Invalid, child, faulty
 
@@ -40,8 +41,7 @@ def value_fault(value: str) -> str:
     return ""
 
 
-@dataclass(frozen=True, slots=True)
-class Requirement:
+class Requirement(msgspec.Struct, frozen=True):
     """One expression about one key. `values` are sorted, each once; they are empty for Exists and DoesNotExist."""
 
     key: str
@@ -105,8 +105,7 @@ def _expression(raw: object, path: str, operators: tuple[str, ...], faults: list
     return Requirement(str(key), cast(Operator, operator), tuple(sorted(set(values))))
 
 
-@dataclass(frozen=True, slots=True)
-class LabelSelector:
+class LabelSelector(msgspec.Struct, frozen=True):
     """All requirements must hold. Without any it matches everything; callers decide what an absent selector means."""
 
     requirements: tuple[Requirement, ...] = ()
@@ -159,8 +158,7 @@ class LabelSelector:
 _FIELD_OPERATORS: Final = ("In", "NotIn")
 
 
-@dataclass(frozen=True, slots=True)
-class NodeSelectorTerm:
+class NodeSelectorTerm(msgspec.Struct, frozen=True):
     """One alternative of a node selector: all label and field requirements hold."""
 
     labels: tuple[Requirement, ...] = ()
@@ -177,8 +175,7 @@ class NodeSelectorTerm:
         return ",".join(map(str, (*self.labels, *self.fields)))
 
 
-@dataclass(frozen=True, slots=True)
-class NodeSelector:
+class NodeSelector(msgspec.Struct, frozen=True):
     """Required node affinity: one of the terms must hold (Kubernetes `NodeSelector`)."""
 
     terms: tuple[NodeSelectorTerm, ...]

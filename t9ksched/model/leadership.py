@@ -6,8 +6,9 @@ machines are never compared; `SKEW` is for clocks that run at different speeds a
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 DURATION: Final = 6
 """Seconds of a lease, if nothing else is configured."""
@@ -15,8 +16,7 @@ LEAST: Final = 4
 SKEW: Final = 0.5
 
 
-@dataclass(frozen=True, slots=True)
-class Timing:
+class Timing(msgspec.Struct, frozen=True):
     """Seconds: a standby may take over `duration` after the last renewal it saw; the leader stops `renew_deadline`
     after it sent its last successful renewal; `retry` lies between attempts. duration > renew_deadline > retry.
     """
@@ -40,8 +40,7 @@ class Timing:
         return max(SKEW, self.duration - self.renew_deadline - SKEW)
 
 
-@dataclass(frozen=True, slots=True)
-class SessionLimits:
+class SessionLimits(msgspec.Struct, frozen=True):
     """Milliseconds after which a PostgreSQL server ends, in one session: a statement, a wait for a lock, and a
     transaction whose client is silent. 0 is no limit.
     """
@@ -70,8 +69,7 @@ class SessionLimits:
         return cls(0, 300_000, 60_000)
 
 
-@dataclass(frozen=True, slots=True)
-class Keepalive:
+class Keepalive(msgspec.Struct, frozen=True):
     """How a dead peer is noticed on a TCP connection: seconds of silence before the first probe, between probes, how
     many may stay unanswered; milliseconds that data sent may stay unacknowledged.
     """

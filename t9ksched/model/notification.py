@@ -5,10 +5,11 @@ administrators allow. It may hold a secret, so what is shown of it is a part of 
 """
 
 import re
-from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import Final
 from urllib.parse import SplitResult, urlsplit
+
+import msgspec
 
 from t9ksched.model.errors import Invalid
 from t9ksched.model.outbound import Network, permitted
@@ -36,8 +37,7 @@ _FORBIDDEN: Final = re.compile(r"[?,\\]")
 several URLs of one."""
 
 
-@dataclass(frozen=True, slots=True)
-class Address:
+class Address(msgspec.Struct, frozen=True):
     """Where notifications go. `kind` is `webhook`, `mail` or the name of a service; `shown` has no secret."""
 
     kind: str
@@ -45,8 +45,7 @@ class Address:
     shown: str
 
 
-@dataclass(frozen=True, slots=True)
-class Allowed:
+class Allowed(msgspec.Struct, frozen=True):
     """What administrators allow beside webhooks in public networks: further networks, services, mail."""
 
     networks: tuple[Network, ...] = ()

@@ -9,6 +9,8 @@ from functools import cached_property
 from typing import NamedTuple
 from weakref import WeakKeyDictionary, ref
 
+import msgspec
+
 from t9ksched.model.card_requests import MGPU_CORE
 from t9ksched.model.card_size import CORES
 from t9ksched.model.cardchoice import POLICIES, CardChoice
@@ -19,8 +21,7 @@ from t9ksched.model.resources import is_accelerator, is_card_resource
 from t9ksched.model.taints import Toleration
 
 
-@dataclass(frozen=True, slots=True)
-class HostPort:
+class HostPort(msgspec.Struct, frozen=True):
     """A port of the node that a pod takes. `ip` empty or 0.0.0.0 stands for all addresses."""
 
     port: int

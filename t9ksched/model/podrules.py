@@ -5,8 +5,9 @@ with equal rules are one class. A `PodTerm` says which pods a term selects; a po
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
+
+import msgspec
 
 from t9ksched.model.errors import Invalid, faulty
 from t9ksched.model.labels import LabelSelector, NodeSelector, Requirement
@@ -20,8 +21,7 @@ def namespace_labels(name: str, known: Mapping[str, Mapping[str, str]]) -> Mappi
     return known.get(name) or {"kubernetes.io/metadata.name": name}
 
 
-@dataclass(frozen=True, slots=True)
-class Peers:
+class Peers(msgspec.Struct, frozen=True):
     """Pods by label and namespace. `selector` None selects none; `namespace_selector` adds namespaces by label."""
 
     selector: LabelSelector | None
@@ -39,8 +39,7 @@ class Peers:
         return self.selector.matches(labels)
 
 
-@dataclass(frozen=True, slots=True)
-class PodTerm:
+class PodTerm(msgspec.Struct, frozen=True):
     """Pods that all of `peers` select, counted by the value of a node label."""
 
     peers: tuple[Peers, ...]
@@ -51,8 +50,7 @@ class PodTerm:
         return all(one.matches(namespace, labels, namespace_labels) for one in self.peers)
 
 
-@dataclass(frozen=True, slots=True)
-class Spread:
+class Spread(msgspec.Struct, frozen=True):
     """A topology spread constraint.
 
     Attributes:
@@ -71,8 +69,7 @@ class Spread:
     untainted: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class PodRules:
+class PodRules(msgspec.Struct, frozen=True):
     """All rules of a pod; `together`, one a topology key, `apart` and hard `spread` filter, the others rank.
 
     Attributes:

@@ -5,9 +5,10 @@ Written as `{after: 30m, maxHeldShare: 20%}`, like the policy's own; either may 
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
+
+import msgspec
 
 from t9ksched.model.duration import parse_duration
 from t9ksched.model.errors import FieldError, Invalid, child, shown
@@ -17,8 +18,7 @@ _FIELDS: Final = ("after", "maxHeldShare")
 _LONGEST: Final = timedelta(days=3650)
 
 
-@dataclass(frozen=True, slots=True)
-class QueueStarvation:
+class QueueStarvation(msgspec.Struct, frozen=True):
     """What a queue says; None leaves it to the policy.
 
     Attributes:

@@ -7,8 +7,9 @@ others are not.
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final, NamedTuple
+
+import msgspec
 
 from t9ksched.model.resources import NVIDIA_GPU, is_accelerator
 from t9ksched.model.whole import whole_number
@@ -69,8 +70,7 @@ class Failing(NamedTuple):
         return f"the pod {self.pod} fails ({self.how})"
 
 
-@dataclass(frozen=True, slots=True)
-class Unready:
+class Unready(msgspec.Struct, frozen=True):
     """Why accelerators are not ready.
 
     Attributes:

@@ -8,10 +8,11 @@ day does not exist. Moments are nanoseconds since the epoch; a window includes i
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
 from functools import lru_cache
 from typing import Final
+
+import msgspec
 
 from t9ksched.model.errors import FieldError, Invalid, child, faulty, shown
 from t9ksched.model.wall_clock import moment_of, time_zone, zone_fault
@@ -30,8 +31,7 @@ Span = tuple[int, int]
 """Begin and end of one occurrence."""
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class StartWindow:
+class StartWindow(msgspec.Struct, frozen=True, order=True):
     """One window: weekdays of its begin (0 is Monday), begin and end in minutes of the day (0 to 1440), zone."""
 
     days: tuple[int, ...] = EVERY_DAY

@@ -1,15 +1,15 @@
 """Taints of nodes and the tolerations of pods (Kubernetes `Taint`, `Toleration`)."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 HARD_EFFECTS: Final = ("NoSchedule", "NoExecute")
 EFFECTS: Final = (*HARD_EFFECTS, "PreferNoSchedule")
 
 
-@dataclass(frozen=True, slots=True)
-class Taint:
+class Taint(msgspec.Struct, frozen=True):
     """What keeps pods away from a node."""
 
     key: str
@@ -20,8 +20,7 @@ class Taint:
         return f"{self.key}={self.value}:{self.effect}" if self.value else f"{self.key}:{self.effect}"
 
 
-@dataclass(frozen=True, slots=True)
-class Toleration:
+class Toleration(msgspec.Struct, frozen=True):
     """Which taints a pod accepts; empty key with `Exists` accepts all, empty effect every effect."""
 
     key: str = ""

@@ -4,6 +4,8 @@ import math
 from dataclasses import dataclass
 from typing import Final
 
+import msgspec
+
 BOUND_SECONDS: Final = 10.0
 """Runs that are shorter count as this long in the bounded slowdown."""
 _SECOND: Final = 1_000_000_000
@@ -79,8 +81,7 @@ class Run:
         return max(1.0, self.completion / max(self.job.runs, BOUND_SECONDS))
 
 
-@dataclass(frozen=True, slots=True)
-class Replay:
+class Replay(msgspec.Struct, frozen=True):
     """What became of the jobs.
 
     Attributes:

@@ -8,9 +8,9 @@ anew.
 import heapq
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 from typing import Final
 
+import msgspec
 from msgspec import structs
 
 from t9ksched.engine.memory import Memory
@@ -31,8 +31,7 @@ _OVERDUE: Final = 60 * _SECOND
 """How much later an end that is overdue is expected, where the policy does not say."""
 
 
-@dataclass(frozen=True, slots=True)
-class Start:
+class Start(msgspec.Struct, frozen=True):
     """When a group gets its minimum, nanoseconds since the epoch, and where: the nodes, sorted, each with how many pods
     and how many cards the group has there.
     """
@@ -55,8 +54,7 @@ class Start:
         return tuple(node for node, _, _ in self.room)
 
 
-@dataclass(slots=True)
-class Outlook:
+class Outlook(msgspec.Struct):
     """What became of the groups. All is by UID.
 
     Attributes:
@@ -72,11 +70,11 @@ class Outlook:
 
     until: int
     complete: bool = True
-    starts: dict[str, Start] = field(default_factory=dict)
-    reasons: dict[str, tuple[Reason, ...]] = field(default_factory=dict)
-    victims: dict[str, dict[str, int]] = field(default_factory=dict)
-    lost: dict[str, int] = field(default_factory=dict)
-    pods: dict[str, tuple[int, str]] = field(default_factory=dict)
+    starts: dict[str, Start] = msgspec.field(default_factory=dict)
+    reasons: dict[str, tuple[Reason, ...]] = msgspec.field(default_factory=dict)
+    victims: dict[str, dict[str, int]] = msgspec.field(default_factory=dict)
+    lost: dict[str, int] = msgspec.field(default_factory=dict)
+    pods: dict[str, tuple[int, str]] = msgspec.field(default_factory=dict)
 
 
 def outlook(present: Present, until: int, stop: Callable[[], bool] = lambda: False) -> Outlook:

@@ -2,7 +2,8 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+
+import msgspec
 
 from t9ksched.engine.nodes import FrozenNodes, NodeTable
 from t9ksched.engine.plan import Assignment
@@ -18,13 +19,12 @@ from t9ksched.simulation.present import Occupant
 _Key = tuple[str, tuple[tuple[str, str], ...], tuple[PodTerm, ...], tuple[tuple[int, PodTerm], ...]]
 
 
-@dataclass(slots=True)
-class Place:
+class Place(msgspec.Struct):
     """What one group holds; attributes are as in `Occupant`. `members` and `pods` belong together, in order."""
 
     gang: Gang
-    members: list[Member] = field(default_factory=list)
-    pods: list[RunningPod] = field(default_factory=list)
+    members: list[Member] = msgspec.field(default_factory=list)
+    pods: list[RunningPod] = msgspec.field(default_factory=list)
     started: int = 0
     ends: int = 0
     grace: int = 0

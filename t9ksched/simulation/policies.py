@@ -1,8 +1,10 @@
 """The policies that a replay compares, by name: an order of jobs, and whether a job may pass one that finds no room."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Final, Literal
+
+import msgspec
 
 from t9ksched.engine.plugins import PluginUse
 from t9ksched.engine.policy import Planning, PlanningMode, Policy
@@ -16,8 +18,7 @@ Remaining = Literal["time", "service"]
 _MILLISECONDS: Final = 1000
 
 
-@dataclass(frozen=True, slots=True)
-class Contender:
+class Contender(msgspec.Struct, frozen=True):
     """What a replay follows.
 
     Attributes:
@@ -32,7 +33,7 @@ class Contender:
             moment has the plan, as in textbooks.
     """
 
-    policy: Policy = field(default_factory=Policy)
+    policy: Policy = msgspec.field(default_factory=Policy)
     ordering: Ordering = "BestEffort"
     by_priority: bool = False
     shortest_first: bool = False

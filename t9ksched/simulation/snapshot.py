@@ -6,7 +6,7 @@ as long as they may. What runs at that moment and has no end runs on.
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Final
 
 import msgspec
@@ -32,16 +32,14 @@ _LONGEST: Final = 4_000_000_000 * 1_000_000_000
 """Nanoseconds of a length: longer than any limit, and short enough to be added to a moment."""
 
 
-@dataclass(frozen=True, slots=True)
-class Snapshot:
+class Snapshot(msgspec.Struct, frozen=True):
     """The present, and the seconds that groups which wait are expected to run, by UID."""
 
     present: Present
-    expected: Mapping[str, float] = field(default_factory=dict)
+    expected: Mapping[str, float] = msgspec.field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Played:
+class Played(msgspec.Struct, frozen=True):
     """What a policy would make of a snapshot. Times are seconds since the snapshot; what came before is negative.
 
     Attributes:

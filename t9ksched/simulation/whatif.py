@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+import msgspec
 from msgspec import structs
 
 from t9ksched.engine.policy import Policy
@@ -41,8 +42,7 @@ class Change:
     turns: dict[str, tuple[str, int]] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Effect:
+class Effect(msgspec.Struct, frozen=True):
     """A group that is there already, and starts at another time, or loses its places. `gang` is its UID.
 
     Attributes:
@@ -57,8 +57,7 @@ class Effect:
     preempted: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(msgspec.Struct, frozen=True):
     """The walk with the change, and what it does to others, those that start first at first."""
 
     outlook: Outlook

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+import msgspec
+
 from t9ksched.workloads.answers import Activity
 
 if TYPE_CHECKING:
@@ -67,8 +69,7 @@ class Children:
 NO_CHILDREN: Final = Children()
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+class Event(msgspec.Struct, frozen=True):
     """A line for people, shown with the workload."""
 
     reason: str

@@ -6,9 +6,10 @@ nothing follows from it.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
+
+import msgspec
 
 from t9ksched.model.names import LAST_ACTIVITY_ANNOTATION
 from t9ksched.workloads.actions import Children
@@ -25,8 +26,7 @@ IDLE_WRITTEN_EVERY: Final = timedelta(minutes=5)
 """So often the status says anew when it was checked, so that a reader can tell what is known from what was."""
 
 
-@dataclass(frozen=True, slots=True)
-class Use:
+class Use(msgspec.Struct, frozen=True):
     """How far the use of a workload can be known.
 
     Attributes:
@@ -65,8 +65,7 @@ def idle_times(status: Mapping[str, Any]) -> tuple[datetime, datetime] | None:
     return None if last is None or checked is None else (last, checked)
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
+class Seen(msgspec.Struct, frozen=True):
     """What the status keeps of a workload's activity, None for nothing; and after how long to look again."""
 
     kept: dict[str, str] | None = None

@@ -7,9 +7,10 @@ workload.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
+
+import msgspec
 
 from t9ksched.model.api_resource import Resource
 from t9ksched.workloads.conditions import INITIALIZED, Conditions
@@ -27,8 +28,7 @@ class Usable(StrEnum):
     DENIED = "denied"
 
 
-@dataclass(frozen=True, slots=True)
-class Addon:
+class Addon(msgspec.Struct, frozen=True):
     """A project.
 
     Attributes:

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
+import msgspec
+
 NOT_REACHABLE: Final = "NotReachable"
 LOGIN_REQUIRED: Final = "LoginRequired"
 NOT_JUPYTER: Final = "NotJupyter"
@@ -13,8 +15,7 @@ NOT_ASKED_YET: Final = "NotAskedYet"
 _PASSING: Final = (NOT_REACHABLE, CLOCK_DIFFERS, NOT_ASKED_YET)
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
+class Question(msgspec.Struct, frozen=True):
     """Where the Jupyter of a workload can be asked. `prefix` is the path of its server, with slashes around."""
 
     host: str

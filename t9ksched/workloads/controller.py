@@ -4,9 +4,10 @@ Most kinds are gang jobs, which differ in how a `Job` is built from an object; `
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
+
+import msgspec
 
 from t9ksched.workloads import boards, lifecycle, phase
 from t9ksched.workloads.actions import NO_CHILDREN, Actions, Children, Event, Expansion, Object
@@ -22,8 +23,7 @@ Build = Callable[[Mapping[str, Any], Owner, Children], Job]
 """The job of an object without faults; its children say how far it is made."""
 
 
-@dataclass(frozen=True, slots=True)
-class Controller:
+class Controller(msgspec.Struct, frozen=True):
     """The functions of one kind. All are pure.
 
     Attributes:

@@ -5,9 +5,10 @@ good. A job whose success rules can no longer hold has failed as well.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
+
+import msgspec
 
 from t9ksched.workloads.jobspec import RunPolicy
 from t9ksched.workloads.replica import Fate
@@ -15,16 +16,14 @@ from t9ksched.workloads.replica import Fate
 DEADLINE: Final = "DeadlineExceeded"
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(msgspec.Struct, frozen=True):
     """Names of replicas' pods; `text` is the rule as the user wrote it, empty for one that follows from the kind."""
 
     names: frozenset[str]
     text: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Ending:
+class Ending(msgspec.Struct, frozen=True):
     """What ends a job.
 
     Attributes:

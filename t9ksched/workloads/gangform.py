@@ -4,15 +4,15 @@ A `GangForm` says where an object lists its groups of like pods, how many each h
 what they are. `gangs.py` reads objects by it; the rows are in `foreign.py` and `registry.py`.
 """
 
-from dataclasses import dataclass
 from typing import Any, Literal
+
+import msgspec
 
 Keys = tuple[str, ...]
 """Keys that lead to a field."""
 
 
-@dataclass(frozen=True, slots=True)
-class Groups:
+class Groups(msgspec.Struct, frozen=True):
     """Where an object lists groups of like pods.
 
     Attributes:
@@ -43,16 +43,14 @@ class Groups:
     after: Keys = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Bounds:
+class Bounds(msgspec.Struct, frozen=True):
     """The smallest number of replicas of one role, kept apart from the groups."""
 
     path: Keys
     role: str
 
 
-@dataclass(frozen=True, slots=True)
-class Needed:
+class Needed(msgspec.Struct, frozen=True):
     """A value without which an object's pods cannot wait for one another.
 
     Attributes:
@@ -66,8 +64,7 @@ class Needed:
     why: str
 
 
-@dataclass(frozen=True, slots=True)
-class GangForm:
+class GangForm(msgspec.Struct, frozen=True):
     """How the pods of an object form a gang.
 
     Attributes:
@@ -100,8 +97,7 @@ class GangForm:
     below: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Project:
+class Project(msgspec.Struct, frozen=True):
     """A project whose kinds of jobs are placed here.
 
     Attributes:
@@ -113,8 +109,7 @@ class Project:
     title: str
 
 
-@dataclass(frozen=True, slots=True)
-class Foreign:
+class Foreign(msgspec.Struct, frozen=True):
     """What is particular to a kind of another project.
 
     Attributes:

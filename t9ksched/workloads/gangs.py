@@ -4,8 +4,9 @@ Only pods that name this scheduler are members: what another scheduler places is
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
+
+import msgspec
 
 from t9ksched.model.names import DEFAULT_QUEUE, GANG_ANNOTATION, QUEUE_LABEL, SCHEDULER_NAME
 from t9ksched.workloads.fields import Field
@@ -17,8 +18,7 @@ Labelled = tuple[Mapping[str, str] | None, Mapping[str, str] | None]
 """Labels and annotations of an object."""
 
 
-@dataclass(frozen=True, slots=True)
-class Counted:
+class Counted(msgspec.Struct, frozen=True):
     """One group of like pods: its role, how many it has now and at least, where its template is."""
 
     role: str
@@ -33,8 +33,7 @@ class Counted:
         return isinstance(spec, Mapping) and spec.get("schedulerName") == SCHEDULER_NAME
 
 
-@dataclass(frozen=True, slots=True)
-class ForeignGang:
+class ForeignGang(msgspec.Struct, frozen=True):
     """A gang of an object.
 
     Attributes:

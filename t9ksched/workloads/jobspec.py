@@ -5,8 +5,10 @@ Each kind's own file reads its spec with these parts, so that the life cycle (`l
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from t9ksched.workloads.fields import MAX_COUNT, Field
 from t9ksched.workloads.podspec import read_template
@@ -32,8 +34,7 @@ class RestartPolicy:
     limit: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class RunPolicy:
+class RunPolicy(msgspec.Struct, frozen=True):
     """When a job fails for good, and which of its pods stay at its end.
 
     Attributes:
@@ -58,17 +59,15 @@ class Override:
     skip_init: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class RunMode:
+class RunMode(msgspec.Struct, frozen=True):
     """`debug` and `resume` are overrides by replica type in lower case; debug is None when it is off."""
 
     paused: bool = False
     debug: Mapping[str, Override] | None = None
-    resume: Mapping[str, Override] = field(default_factory=dict)
+    resume: Mapping[str, Override] = msgspec.field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class ReplicaType:
+class ReplicaType(msgspec.Struct, frozen=True):
     """One replica type of a job: pods `<job>-<name>-<0 … replicas-1>`."""
 
     template: Template
@@ -90,8 +89,7 @@ class ReplicaType:
         return self.template.replicas
 
 
-@dataclass(frozen=True, slots=True)
-class Elastic:
+class Elastic(msgspec.Struct, frozen=True):
     """The range of an elastic job; `expected` is a target, not a guarantee."""
 
     minimum: int

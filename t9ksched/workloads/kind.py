@@ -10,6 +10,8 @@ from functools import lru_cache, partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+import msgspec
+
 from t9ksched.model.api_resource import Resource
 
 if TYPE_CHECKING:
@@ -36,8 +38,7 @@ class Stop:
     subresource: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Scale:
+class Scale(msgspec.Struct, frozen=True):
     """Where an object says how many replicas it is to have while it runs: keys that lead there.
 
     Attributes:
@@ -55,8 +56,7 @@ class Scale:
     pauses: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Kind:
+class Kind(msgspec.Struct, frozen=True):
     """One kind of workload.
 
     Attributes:

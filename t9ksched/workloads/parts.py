@@ -6,8 +6,10 @@ first. Labels and annotations of the user's template are carried over; where bot
 
 import copy
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final
+
+import msgspec
 
 from t9ksched.model.names import (
     GROUP_LABEL,
@@ -33,8 +35,7 @@ IDLE: Final = Override(command=("sleep", "inf"))
 """What replicas run in debug mode."""
 
 
-@dataclass(frozen=True, slots=True)
-class Owner:
+class Owner(msgspec.Struct, frozen=True):
     """The workload whose objects are being built, with its scheduling; `queue` is None without a scheduler block."""
 
     kind: str

@@ -6,8 +6,10 @@ name this scheduler, and no object above them makes them a gang already.
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final, Literal, NamedTuple
+
+import msgspec
 
 from t9ksched.model.api_resource import Resource
 from t9ksched.model.errors import FieldError, child, faulty
@@ -27,8 +29,7 @@ class Place(NamedTuple):
     keys: Keys
 
 
-@dataclass(frozen=True, slots=True)
-class GroupSystem:
+class GroupSystem(msgspec.Struct, frozen=True):
     """How pods name their group in one system.
 
     Attributes:

@@ -9,6 +9,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Literal
 
+import msgspec
+
 from t9ksched.workloads import phase
 from t9ksched.workloads.actions import Event, Object, name_of, uid_of
 from t9ksched.workloads.jobspec import RETRYABLE_EXIT_CODES, RestartPolicy
@@ -74,8 +76,7 @@ class Record:
         return bool(self.last_failed) and self.last_failed == self.uid
 
 
-@dataclass(frozen=True, slots=True)
-class Fate:
+class Fate(msgspec.Struct, frozen=True):
     """What follows for a replica.
 
     Attributes:
@@ -96,8 +97,7 @@ class Fate:
     event: Event | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Allowance:
+class Allowance(msgspec.Struct, frozen=True):
     """Restarts that remain: of all replicas together, and of this replica type; None without limit."""
 
     shared: int | None = None

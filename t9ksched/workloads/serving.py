@@ -8,8 +8,9 @@ their entries, as Kubernetes' strategic merge patches do.
 import copy
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
+
+import msgspec
 
 from t9ksched.model.ending import shorten
 from t9ksched.workloads.conditions import INITIALIZED, Conditions
@@ -36,8 +37,7 @@ _MERGED_BY: Final[Mapping[str, str]] = {
 """By field of a pod spec that is a list: the field by which its entries are known."""
 
 
-@dataclass(frozen=True, slots=True)
-class Unready:
+class Unready(msgspec.Struct, frozen=True):
     """Why the pods of a part cannot be made; `reason` is one of `UNREADY`."""
 
     reason: str

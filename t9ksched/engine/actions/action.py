@@ -1,8 +1,9 @@
 """The protocol of actions: one way to give a gang its minimum, tried when the gang has its turn."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar, Protocol
+
+import msgspec
 
 from t9ksched.engine.blocks import Block
 from t9ksched.engine.cycle import Cycle
@@ -12,8 +13,7 @@ from t9ksched.model.gang import Gang, Member
 from t9ksched.model.reasons import Reason
 
 
-@dataclass(slots=True)
-class Turn:
+class Turn(msgspec.Struct):
     """The turn of a gang.
 
     Attributes:

@@ -7,8 +7,9 @@ say nothing, the gang has its turn.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from t9ksched.engine import explain
 from t9ksched.engine.blocks import end_of
@@ -30,8 +31,7 @@ _A_GANG: Final = 500
 State = tuple[int, int, int]
 
 
-@dataclass(slots=True)
-class _Alike:
+class _Alike(msgspec.Struct):
     """Gangs of one queue and one plain class of pods, so many each."""
 
     key: SchedulingKey

@@ -5,17 +5,16 @@ another shape or type, or a position that does not exist, is a ValueError.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
+import msgspec
 import numpy as np
 
 from t9ksched.engine.arrays import Indices, Int64s, Mask
 from t9ksched.engine.kernel.checks import inside, machine
 
 
-@dataclass(frozen=True, slots=True)
-class PartColumns:
+class PartColumns(msgspec.Struct, frozen=True):
     """What a pod needs of divided cards: as much of each of `count` cards.
 
     Attributes:
@@ -34,8 +33,7 @@ class PartColumns:
     everywhere: bool
 
 
-@dataclass(frozen=True, slots=True)
-class KeyTables:
+class KeyTables(msgspec.Struct, frozen=True):
     """A class, and the room that is left.
 
     Attributes:

@@ -5,17 +5,16 @@ another shape or type, or a position that does not exist, is a ValueError.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
+import msgspec
 import numpy as np
 
 from t9ksched.engine.arrays import Int64s, Mask
 from t9ksched.engine.kernel.checks import inside, machine
 
 
-@dataclass(frozen=True, slots=True)
-class PackingTables:
+class PackingTables(msgspec.Struct, frozen=True):
     """Nodes and usual shapes.
 
     Attributes:

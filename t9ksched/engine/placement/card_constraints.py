@@ -1,8 +1,9 @@
 """What of a node's cards makes it allowed for a pod: one small class a constraint, as in `constraints.py`."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from t9ksched.model.card_filter import CardFilter
 from t9ksched.model.card_models import card_model, will_do
@@ -31,8 +32,7 @@ QUOTA: Final = "quota of cards"
 _PERCENT: Final = 100
 
 
-@dataclass(frozen=True, slots=True)
-class NotByDra:
+class NotByDra(msgspec.Struct, frozen=True):
     """Nodes where none of these resources stands for devices of DRA, which are not given out yet: a pod that is bound
     without a claim runs there without its device.
     """
@@ -47,8 +47,7 @@ class NotByDra:
         return not facts.by_dra or facts.by_dra.keys().isdisjoint(self.resources)
 
 
-@dataclass(frozen=True, slots=True)
-class Prepared:
+class Prepared(msgspec.Struct, frozen=True):
     """Nodes whose accelerators are ready; applies to pods that ask for accelerators."""
 
     label: str = NOT_PREPARED
@@ -60,8 +59,7 @@ class Prepared:
         return facts.mode != NOT_READY and facts.unready is None
 
 
-@dataclass(frozen=True, slots=True)
-class OfModel:
+class OfModel(msgspec.Struct, frozen=True):
     """Nodes with cards of a model that will do: at least so many of a resource where a node names the models of single
     cards; else what its labels say of all.
     """
@@ -89,8 +87,7 @@ class OfModel:
         return all(sum(will_do(one, wanted) for one in models) >= count for models, count, wanted in single)
 
 
-@dataclass(frozen=True, slots=True)
-class OfCards:
+class OfCards(msgspec.Struct, frozen=True):
     """Nodes that have single cards which will do, at least so many of a resource. What a node does not say of single
     cards is what its labels say of all.
     """
@@ -120,8 +117,7 @@ class OfCards:
         return True
 
 
-@dataclass(frozen=True, slots=True)
-class OfKind:
+class OfKind(msgspec.Struct, frozen=True):
     """Nodes where one unit is what the pod takes: a whole card, a slice, or a share of the time. `plain` as in
     `kind_of`.
     """
@@ -137,8 +133,7 @@ class OfKind:
         return kind_of(facts.mode, plain=self.plain) in self.kinds
 
 
-@dataclass(frozen=True, slots=True)
-class OneEach:
+class OneEach(msgspec.Struct, frozen=True):
     """Nodes that give a container more than one unit. MPS fails such a container; time slices are counted, as asked."""
 
     label: str = ONE_EACH
@@ -150,8 +145,7 @@ class OneEach:
         return facts.mode != MPS
 
 
-@dataclass(frozen=True, slots=True)
-class GivesParts:
+class GivesParts(msgspec.Struct, frozen=True):
     """Nodes that give whole cards, or parts of cards by index, to pods that ask for a part of an `nvidia.com/gpu`. All
     others divide cards in words of a system of their own.
     """
@@ -166,8 +160,7 @@ class GivesParts:
         return bool(facts.cards.divided) or facts.layout not in SHARING or facts.unready is not None
 
 
-@dataclass(frozen=True, slots=True)
-class CountsOne:
+class CountsOne(msgspec.Struct, frozen=True):
     """Nodes of HAMi, which take a container that names a part of a card, and no number of cards, to ask for one."""
 
     label: str = UNCOUNTED
@@ -179,8 +172,7 @@ class CountsOne:
         return facts.layout == HAMI
 
 
-@dataclass(frozen=True, slots=True)
-class UnitCores:
+class UnitCores(msgspec.Struct, frozen=True):
     """Nodes of which one unit has these cores, in thousandths of a card: a whole card has all, a slice or a time slice
     its part. Where cards are divided by index, room is counted card by card anyway.
     """
@@ -195,8 +187,7 @@ class UnitCores:
         return bool(facts.cards.divided) or facts.unit.cores >= self.cores
 
 
-@dataclass(frozen=True, slots=True)
-class UnitMemory:
+class UnitMemory(msgspec.Struct, frozen=True):
     """Nodes of which one unit has this memory, in MiB, and such a part of a card's: a whole card, a slice, or the equal
     part of a card that a client of MPS has.
     """
@@ -215,8 +206,7 @@ class UnitMemory:
         return has >= self.memory and facts.unit.memory * _PERCENT >= self.percent * CARD
 
 
-@dataclass(frozen=True, slots=True)
-class OfPolicy:
+class OfPolicy(msgspec.Struct, frozen=True):
     """Nodes of mGPU that share the cores of a card in this way; applies to pods that ask for parts of cards."""
 
     policy: str
@@ -229,8 +219,7 @@ class OfPolicy:
         return (facts.labels.get(MGPU_POLICY) or POLICIES[0]) == self.policy
 
 
-@dataclass(frozen=True, slots=True)
-class AtMostCards:
+class AtMostCards(msgspec.Struct, frozen=True):
     """Nodes on which a pod of this class, which takes only cards that its queue can pay for, finds enough of them;
     amounts are in parts of `CARD`.
     """
@@ -246,8 +235,7 @@ class AtMostCards:
         return affordable_on(self.pod_class, facts.card_layout, self.most)
 
 
-@dataclass(frozen=True, slots=True)
-class CardsKnown:
+class CardsKnown(msgspec.Struct, frozen=True):
     """Nodes where the holder of each card is on record."""
 
     label: str = CARD_HOLDERS
@@ -259,8 +247,7 @@ class CardsKnown:
         return not facts.unsure
 
 
-@dataclass(frozen=True, slots=True)
-class CardsCounted:
+class CardsCounted(msgspec.Struct, frozen=True):
     """Nodes whose cards are given by number: nothing must be written down before."""
 
     label: str = DATABASE

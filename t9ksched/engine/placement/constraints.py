@@ -4,8 +4,9 @@
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from t9ksched.engine.placement.card_constraints import (
     CardConstraint,
@@ -25,8 +26,7 @@ CORDONED: Final = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
 _OF_KUBERNETES: Final = "node.kubernetes.io/"
 
 
-@dataclass(frozen=True, slots=True)
-class Usable:
+class Usable(msgspec.Struct, frozen=True):
     """Nodes that take work: ready and not being deleted."""
 
     label: str = "not ready"
@@ -38,8 +38,7 @@ class Usable:
         return facts.ready and not facts.deleting
 
 
-@dataclass(frozen=True, slots=True)
-class QueueNodes:
+class QueueNodes(msgspec.Struct, frozen=True):
     """Nodes of a queue."""
 
     selector: LabelSelector | None
@@ -52,8 +51,7 @@ class QueueNodes:
         return self.selector is None or self.selector.matches(facts.labels)
 
 
-@dataclass(frozen=True, slots=True)
-class Selected:
+class Selected(msgspec.Struct, frozen=True):
     """Nodes that a pod's nodeSelector and required node affinity name."""
 
     node_selector: tuple[tuple[str, str], ...]
@@ -69,8 +67,7 @@ class Selected:
         return self.affinity is None or self.affinity.matches(facts.labels, facts.name)
 
 
-@dataclass(frozen=True, slots=True)
-class Schedulable:
+class Schedulable(msgspec.Struct, frozen=True):
     """Nodes that are not cordoned; those are for pods that tolerate it."""
 
     tolerated: bool
@@ -83,8 +80,7 @@ class Schedulable:
         return self.tolerated or not facts.unschedulable
 
 
-@dataclass(frozen=True, slots=True)
-class Tolerated:
+class Tolerated(msgspec.Struct, frozen=True):
     """Nodes whose taints a pod tolerates, apart from the one that stands for a cordoned node (`Schedulable`); with
     `ever` apart from all that Kubernetes sets of itself, and takes off again.
     """
@@ -106,8 +102,7 @@ class Tolerated:
         return key.startswith(_OF_KUBERNETES) if self.ever else key == CORDONED.key
 
 
-@dataclass(frozen=True, slots=True)
-class Reachable:
+class Reachable(msgspec.Struct, frozen=True):
     """Nodes from which all bound volumes of a pod can be reached."""
 
     affinities: tuple[NodeSelector, ...]

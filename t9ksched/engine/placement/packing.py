@@ -12,9 +12,9 @@ is looked at for all that are in it.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+import msgspec
 import numpy as np
 
 from t9ksched.engine.arrays import Indices, Int64s, Mask
@@ -54,8 +54,7 @@ def _step(asked: Asked) -> int:
     return max(_STEP, asked.demand // 8) * SCALE
 
 
-@dataclass(slots=True)
-class _Losses:
+class _Losses(msgspec.Struct):
     """What is kept of a class.
 
     Attributes:

@@ -6,9 +6,9 @@ class allow while its pods are placed one by one.
 """
 
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import repeat
 
+import msgspec
 import numpy as np
 
 from t9ksched.engine.arrays import Int64s, Mask
@@ -21,8 +21,7 @@ from t9ksched.model.podclass import PodClass
 from t9ksched.model.podrules import PodRules, PodTerm, Spread
 
 
-@dataclass(frozen=True, slots=True)
-class AffinityContribution:
+class AffinityContribution(msgspec.Struct, frozen=True):
     """What a placed pod of a class adds on its node: terms that select it, its anti-affinity, and its preferences with
     their weights.
     """

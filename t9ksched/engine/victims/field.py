@@ -4,6 +4,7 @@ from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import msgspec
 import numpy as np
 
 from t9ksched.engine.arrays import Indices, Int64s, Mask
@@ -184,8 +185,7 @@ def resources(groups: Sequence[Group]) -> list[int]:
     return sorted(found)
 
 
-@dataclass(slots=True)
-class Cleared:
+class Cleared(msgspec.Struct):
     """A result: how many pods of each class go where (by row of the field), which units go, and what is left then."""
 
     counts: list[Int64s]

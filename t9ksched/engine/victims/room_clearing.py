@@ -7,13 +7,13 @@ disruption budget speaks, the smaller priority of the gang, members above a mini
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from t9ksched.model.gang import Running, RunningPod
 
 
-@dataclass(frozen=True, slots=True)
-class Leaving:
+class Leaving(msgspec.Struct, frozen=True):
     """Pods of one gang that go; `whole` if nothing of it stays."""
 
     gang: Running

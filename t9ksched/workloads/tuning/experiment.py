@@ -11,6 +11,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
 
+import msgspec
+
 from t9ksched.model.names import PLATFORM_GROUP
 from t9ksched.model.reasons import Code
 from t9ksched.workloads import phase
@@ -36,8 +38,7 @@ _LOOK_AGAIN: Final = 60.0
 _TUNER_READY: Final = "TunerReady"
 
 
-@dataclass(frozen=True, slots=True)
-class Experiment:
+class Experiment(msgspec.Struct, frozen=True):
     """The spec of an experiment.
 
     Attributes:

@@ -4,8 +4,9 @@ Names and arguments are those of NNI. What is not run here is refused by name, w
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
+
+import msgspec
 
 from t9ksched.model.errors import FieldWarning
 from t9ksched.workloads.fields import Field
@@ -37,8 +38,7 @@ _VAIN: Final[Mapping[str, Mapping[str, str]]] = {
 """Arguments that the platform publishes for a tuner which has no use for them, and why."""
 
 
-@dataclass(frozen=True, slots=True)
-class Tuner:
+class Tuner(msgspec.Struct, frozen=True):
     """What suggests parameters.
 
     Attributes:
@@ -54,8 +54,7 @@ class Tuner:
     liar: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Assessor:
+class Assessor(msgspec.Struct, frozen=True):
     """What stops trials: from the step `start` on, each `gap` steps.
 
     Attributes:
@@ -71,8 +70,7 @@ class Assessor:
     gap: int = 1
 
 
-@dataclass(frozen=True, slots=True)
-class _Arguments:
+class _Arguments(msgspec.Struct, frozen=True):
     """The `classArgs` of an algorithm: a JSON object as text, or a mapping."""
 
     at: Field

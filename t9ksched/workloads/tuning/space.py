@@ -9,8 +9,9 @@ import math
 import random
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
+
+import msgspec
 
 from t9ksched.workloads.fields import Field
 
@@ -33,8 +34,7 @@ _ARGUMENTS: Final[Mapping[str, tuple[str, ...]]] = {
 METHODS: Final = ("choice", *_ARGUMENTS)
 
 
-@dataclass(frozen=True, slots=True)
-class Parameter:
+class Parameter(msgspec.Struct, frozen=True):
     """One hyperparameter: its options if the method is `choice`, else the arguments of the method in its order."""
 
     name: str

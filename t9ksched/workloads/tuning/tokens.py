@@ -8,7 +8,8 @@ When the trial has ended the ConfigMap is deleted.
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+
+import msgspec
 
 from t9ksched.workloads import phase
 from t9ksched.workloads.actions import Children, Object, metadata, name_of
@@ -37,11 +38,10 @@ def _pair(owner: Owner, kind: str, trial: Trial) -> tuple[Object, Object]:
     return holder, secret
 
 
-@dataclass(frozen=True, slots=True)
-class Tokens:
+class Tokens(msgspec.Struct, frozen=True):
     """The hashes of tokens on record, by trial; and what to create and to delete so that each live trial has one."""
 
-    digests: dict[str, str] = field(default_factory=dict)
+    digests: dict[str, str] = msgspec.field(default_factory=dict)
     create: tuple[Object, ...] = ()
     delete: tuple[Object, ...] = ()
 
