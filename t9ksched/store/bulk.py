@@ -161,7 +161,7 @@ def _block(text: str, columns: int) -> tuple[int, str]:
 def _converter(kind: TypeEngine[Any], dialect: Dialect) -> _Convert:
     convert: Callable[[Any], Any] | None
     if dialect.name == "sqlite" and isinstance(kind, JSON):
-        convert = _sqlite_json
+        convert = _sqlite_json_or_null if kind.none_as_null else _sqlite_json
     elif dialect.name == "sqlite" and isinstance(kind, Moment):
         convert = _sqlite_moment
     else:
@@ -191,6 +191,10 @@ def _sqlite_moment(value: datetime | None) -> str | None:
 def _sqlite_json(value: Any) -> str:
     """As the type writes it, by the encoder that the database is opened with."""
     return str(_encode(value), "utf-8")
+
+
+def _sqlite_json_or_null(value: Any) -> str | None:
+    return None if value is None else str(_encode(value), "utf-8")
 
 
 def fitting(texts: Sequence[str | None], length: int) -> list[str | None]:

@@ -76,7 +76,7 @@ class Changes:
         self._looked = float("-inf")
         """When `wait` last looked."""
         self._listener: asyncio.Task[None] | None = None
-        database.after_write(self._wake)
+        database.after_change(self._wake)
 
     async def head(self) -> int:
         """The newest revision; 0 in an empty database."""

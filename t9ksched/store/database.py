@@ -99,6 +99,7 @@ class Database:
         self._direct = Direct(Path(str(self.url.database)).expanduser())
         self._one_writer = asyncio.Lock()
         self._after_write: list[Callable[[], None]] = []
+        self._after_change: list[Callable[[], None]] = []
         self.writability = Writability()
         self._answered: list[Callable[[str, str, float], None]] = []
 
@@ -115,6 +116,16 @@ class Database:
     def after_write(self, listener: Callable[[], None]) -> None:
         """Call `listener` after each commit of this process."""
         self._after_write.append(listener)
+
+    def after_change(self, listener: Callable[[], None]) -> None:
+        """Call `listener` after each commit that may have added to the change log: not after those of `transact`, which
+        is for what is written all the time.
+        """
+        self._after_change.append(listener)
+
+    def _committed(self, *, changed: bool = True) -> None:
+        for listener in (*self._after_write, *self._after_change) if changed else self._after_write:
+            listener()
 
     def on_answer(self, listener: Callable[[str, str, float], None]) -> None:
         """Tell `listener` of each question and transaction: `read` or `write`, `ok` or `failed`, and its seconds."""
@@ -177,8 +188,7 @@ class Database:
                         yield connection
         except SQLAlchemyError as error:
             raise self.write_failed(error) from error
-        for listener in self._after_write:
-            listener()
+        self._committed()
 
     async def write_all(self, steps: Sequence[Prepared]) -> None:
         """One transaction of statements that are known beforehand; quicker than `write`, because nothing is awaited
@@ -197,8 +207,7 @@ class Database:
                         await at_once(connection, steps)
         except (sqlite3.Error, psycopg.Error, SQLAlchemyError) as error:
             raise self.write_failed(error) from error
-        for listener in self._after_write:
-            listener()
+        self._committed()
 
     async def finish(self, connection: AsyncConnection, steps: Sequence[Prepared]) -> None:
         """The last statements of a transaction that `write` began, and its commit; on PostgreSQL one round trip.
@@ -232,12 +241,12 @@ class Database:
                     rows = (await connection.execute(statement)).all()
         except SQLAlchemyError as error:
             raise self.write_failed(error) from error
-        for listener in self._after_write:
-            listener()
+        self._committed()
         return rows
 
     async def transact(self, act: Callable[[Connection], T]) -> T:
-        """One transaction, all of it done by `act` in one go: beside the event loop on SQLite.
+        """One transaction, all of it done by `act` in one go: beside the event loop on SQLite. It adds nothing to the
+        change log.
 
         Raises:
             StoreError: as `read`; then nothing was written.
@@ -251,8 +260,7 @@ class Database:
                     done = await _beside(partial(self._transact, act))
         except SQLAlchemyError as error:
             raise self.write_failed(error) from error
-        for listener in self._after_write:
-            listener()
+        self._committed(changed=False)
         return done
 
     def _transact(self, act: Callable[[Connection], T]) -> T:

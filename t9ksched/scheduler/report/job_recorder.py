@@ -117,7 +117,9 @@ class JobRecorder:
             self.tell(uid, due=uid in due)
             if count % SLICE == SLICE - 1:
                 await asyncio.sleep(0)
-                if self._sql_writer.jobs_waiting > _MOST_WAITING:  # a UID waits here at less cost than a row does there
+                if (
+                    self._sql_writer.jobs_waiting >= _MOST_WAITING
+                ):  # a UID waits here at less cost than a row does there
                     await self._sql_writer.flushed()
         if len(self._edits) > 1000:
             self._edits = {uid: texts for uid, texts in self._edits.items() if uid in self._state.gangs_by_uid}

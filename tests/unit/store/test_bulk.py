@@ -9,6 +9,7 @@ from sqlalchemy import bindparam, insert, select, text, update
 from sqlalchemy.dialects import postgresql, sqlite
 
 from t9ksched.store import Store, bulk
+from t9ksched.store.bindings import CardBinding
 from t9ksched.store.bulk import Bulk, Statement
 from t9ksched.store.history import Event
 from t9ksched.store.rows import lengths, upserting
@@ -67,6 +68,14 @@ async def test_objects_are_written_as_their_rows_would_be_and_texts_are_cut(stor
         raw = [tuple(found) for found in await connection.execute(text(f"SELECT {columns} FROM history ORDER BY id"))]
     assert len(raw) == 2 * len(events)
     assert raw[: len(events)] == raw[len(events) :]
+
+
+async def test_what_is_not_there_is_null_and_no_json(store: Store) -> None:
+    about = {"namespace": "n", "name": "p", "node": "a", "cards": [], "honoured": False, "at": MOMENTS[0]}
+    await store.bindings.put([CardBinding(pod_uid=f"u{number}", **about) for number in range(300)])
+    async with store.database.read() as connection:
+        found = await connection.execute(text("SELECT count(*) FROM binding WHERE parts IS NULL AND units IS NULL"))
+        assert found.scalar_one() == 300
 
 
 async def test_hundreds_of_rows_are_written_in_their_order(store: Store) -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from t9ksched.store import Store, changes
 from t9ksched.store.acceptances import Acceptance
+from t9ksched.store.history import Event
 
 
 async def test_changes_come_in_order(store: Store) -> None:
@@ -72,6 +73,17 @@ async def test_a_waiter_that_is_woken_again_and_again_looks_no_more_often_for_th
         await asyncio.sleep(0)
     assert looks == 1
     waiting.cancel()
+
+
+@pytest.mark.parametrize("address", ["sqlite"], indirect=True)
+async def test_what_a_scheduler_writes_all_the_time_wakes_no_reader(store: Store) -> None:
+    told: list[str] = []
+    store.database.after_write(lambda: told.append("written"))
+    store.database.after_change(lambda: told.append("changed"))
+    await store.tell([], [Event(event="bound")], [])
+    assert told == ["written"]
+    await store.queues.create("q", {}, {})
+    assert told[1:] == ["written", "changed"]
 
 
 async def test_another_process_wakes_the_waiter(store: Store, address: str) -> None:
