@@ -6,6 +6,7 @@ tell which cards are free. The same holds where a card is shared among more or f
 """
 
 import re
+from functools import lru_cache
 from typing import Final
 
 from t9ksched.model.card_models import card_model
@@ -45,6 +46,8 @@ def units(facts: NodeFacts | None, pod_class: PodClass, cards: CardGrant) -> Uni
     """
     if not pod_class.accelerated:
         return ()
+    if pod_class.accelerators == (resources := cards.resources) and not cards.parts:
+        return _whole(resources)  # which is usual
     found = dict.fromkeys(cards.undivided.resources, WHOLE)
     if facts is not None and _settled(facts) and not facts.cards.divided:
         for name in pod_class.accelerators:
@@ -53,6 +56,11 @@ def units(facts: NodeFacts | None, pod_class: PodClass, cards: CardGrant) -> Uni
     for part in cards.parts:
         found[part.resource] = WHOLE if part.cores == CORES else _PART
     return tuple(sorted(found.items()))
+
+
+@lru_cache(maxsize=256)
+def _whole(resources: tuple[str, ...]) -> Units:
+    return tuple((name, WHOLE) for name in resources)
 
 
 def reshaped(facts: NodeFacts, had: Units) -> str:

@@ -83,8 +83,14 @@ class AdmissionGate:
 
     def groups_of_submitter(self, gang: GangRecord) -> list[str]:
         """The groups that the submitter of the gang had when it was submitted."""
+        return self.submitted_by(gang)[1]
+
+    def submitted_by(self, gang: GangRecord) -> tuple[str | None, list[str]]:
+        """The submitter of the group, and the groups that this user had when it was submitted."""
         record = self._submission(gang.owner, gang.uid)
-        return list(record.groups) if record is not None and record.namespace == gang.namespace else []
+        if record is None or record.namespace != gang.namespace:
+            return None, []
+        return record.submitter, list(record.groups)
 
     def came_with(self, pod: PodRecord, gang: GangRecord) -> bool:
         """Whether a pod is a member of the group that it names regardless of who may use the queue.

@@ -249,6 +249,7 @@ class LastGate:
         asked = gang.spec.priority
         if record is not None and record.queue == queue.name and gang.owner is not None:
             asked = record.priority
+        submitter, groups = state.permissions.submitted_by(gang)
         source = state.acceptances.get(root.uid)
         for pod in gang.members.values():
             pod.accepted = pod.accepted or not pod.unpermitted
@@ -259,8 +260,8 @@ class LastGate:
             name=gang.name,
             queue=queue.name,
             priority=access.reduced(asked),
-            submitter=state.permissions.submitter(gang),
-            groups=state.permissions.groups_of_submitter(gang),
+            submitter=submitter,
+            groups=groups,
             permitted_by=access.rule,
             time_limit=limit_agreed(state, gang, queue),
             group_uid=None if gang.virtual else gang.uid,

@@ -1,7 +1,7 @@
 """The record of an accepted root owner: its number of pods, and their resources in total."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -68,14 +68,22 @@ def owner_record(
 
 def own_amounts(gang: GangRecord) -> dict[str, Any]:
     """How much is accepted of a group without an owner, for its acceptance: what its accepted pods hold."""
-    pods, amounts = 0, dict[str, int]()
-    for pod in gang.members.values():
-        if not (pod.finished or pod.deleting) and (gang.virtual or inside(pod)):
-            pods += 1
-            for name, amount in requested(pod).items():
-                amounts[name] = amounts.get(name, 0) + amount
-    cards, requests = in_parts(amounts)
-    return {"replicas": pods, "cards": cards, "requests": requests}
+    asked = [
+        requested(pod)
+        for pod in gang.members.values()
+        if not (pod.finished or pod.deleting) and (gang.virtual or inside(pod))
+    ]
+    cards, requests = in_parts(asked[0] if len(asked) == 1 else summed(asked))
+    return {"replicas": len(asked), "cards": cards, "requests": requests}
+
+
+def summed(amounts: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    """The total of these, by resource."""
+    found: dict[str, int] = {}
+    for each in amounts:
+        for name, amount in each.items():
+            found[name] = found.get(name, 0) + amount
+    return found
 
 
 def in_parts(amounts: Mapping[str, int]) -> tuple[dict[str, int], dict[str, int]]:

@@ -113,8 +113,8 @@ class PodEvents:
             self._state.node_events.look_again(self._state.storage.claimants.seen(record))
         self._state.affinity_index.seen(record)
         self._state.counts.pod(record)
-        if known is None or was != (record.phase, record.node, record.deleting) or opened != record.gates:
-            self._state.changes.gang_changed(record.gang)
+        if was != (record.phase, record.node, record.deleting) or opened != record.gates:
+            self._state.changes.gang_changed(record.gang)  # of a new pod that it joined is told already
             if record.finished or record.deleting:
                 self.departed(record)
         elif relabelled and record.gang is not None:

@@ -249,7 +249,10 @@ class GangRecord(msgspec.Struct, eq=False):
 
     def placed_count(self) -> int:
         """Members that hold a place or succeeded."""
-        return sum(pod.placed and not pod.deleting for pod in self.members.values())
+        count = 0
+        for pod in self.members.values():
+            count += pod.placed and not pod.deleting
+        return count
 
     def inherited(self, pod: PodRecord) -> bool:
         """Whether the pod got its place in an earlier group of this name. This group's limits do not stop it: a user

@@ -53,8 +53,6 @@ def start_asked(known: KnownJobs, gang: GangRecord) -> StartAsked:
 
     Of a job of a kind that is turned into pods here its own annotation counts, not the copies on what it owns.
     """
-    if asks_nothing(gang):
-        return _NOTHING_ASKED
     job = known.jobs.get(job_of(gang))
     if job is not None and job.kind != "Job":
         return _latest((job.asks.start,))
@@ -85,7 +83,7 @@ def age_from(known: KnownJobs, gang: GangRecord) -> int:
     """From when the age of a group counts if it was created earlier: the moment that it asked for, or the one at which
     the jobs that it waited for were over.
     """
-    return max(start_asked(known, gang).at, known.dependencies.met_at(gang))
+    return 0 if asks_nothing(gang) else max(start_asked(known, gang).at, known.dependencies.met_at(gang))
 
 
 def too_early(known: KnownJobs, gang: GangRecord, now: int) -> Reason | None:
