@@ -83,16 +83,19 @@ class TimeKeeper:
         if state.outage.unread:
             return  # the acceptances are in the database and not read yet
         state.settle()
-        changed = self._changed.take()
-        for count, gang in enumerate(changed, start=1):
+        jobs = self._rests.due(self._clock())
+        looked: set[str] = set()
+        due: list[Any] = []
+        for count, gang in enumerate(self._changed.take(), start=1):
             self._tell_of_annotation(gang)
+            if (uid := job_of(gang)) not in looked:
+                looked.add(uid)
+                due += self._look(uid, self._clock())
             if count % _A_SLICE == 0:
                 await asyncio.sleep(0)
-        jobs = dict.fromkeys(job_of(gang) for gang in changed)
-        jobs |= self._rests.due(self._clock())
-        due = []
         for count, uid in enumerate(jobs, start=1):
-            due += self._look(uid, self._clock())
+            if uid not in looked:
+                due += self._look(uid, self._clock())
             if count % _A_SLICE == 0:
                 await asyncio.sleep(0)
         await asyncio.gather(*due)
@@ -179,11 +182,12 @@ class TimeKeeper:
             clock.set(ended_at=0, ended_code="", message="")  # it was resumed
             clock.stop_at = 0
         if not clock.run.bound_at and any(gang.complete(bound=True) for gang in gangs):
-            since = [gang.first_bound for gang in gangs if gang.first_bound]
+            since = min([gang.first_bound for gang in gangs if gang.first_bound], default=0)
             clock.timed = bool(since)
-            # What was bound before this scheduler started: at the latest when its nodes took it in.
-            taken_in = [pod.started for gang in gangs for pod in gang.members.values() if pod.holds and pod.started]
-            clock.note(keep=limited, bound_at=min(since, default=min(now, max(taken_in, default=now))))
+            if not since:  # it was bound before this scheduler started: at the latest when its nodes took it in
+                pods = [pod for gang in gangs for pod in gang.members.values() if pod.holds]
+                since = min(now, max([pod.started for pod in pods if pod.started], default=now))
+            clock.note(keep=limited, bound_at=since)
         clock.refills = clock.refills and not runs
         if runs and not clock.run.ran_at and not clock.unsure:
             clock.note(keep=limited or bool(clock.run.missed), ran_at=now, missed=0, missed_at=0, retry_at=0, why="")
@@ -202,7 +206,7 @@ class TimeKeeper:
         run = clock.run
         kept = max(run.missed_at, run.ended_at, run.limit_at)
         if not kept:
-            return timeless or run == Run(uid=run.uid)
+            return timeless or (not run.bound_at and run == Run(uid=run.uid))
         return not known and now - kept > _REMEMBERED_NS
 
     async def _learn(self, clock: Clock, gangs: list[GangRecord]) -> None:

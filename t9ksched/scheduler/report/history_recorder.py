@@ -127,7 +127,7 @@ class HistoryRecorder:
                 nodes[node] = nodes.get(node, 0) + 1
         first = self._state.progress.placed(gang, now)
         if first or (uid in self._unsaid and gang.complete()):  # or in other places than those that were not said yet
-            places = ", ".join(f"{node} ×{count}" if count > 1 else node for node, count in sorted(nodes.items()))
+            places = ", ".join([f"{node} ×{count}" if count > 1 else node for node, count in sorted(nodes.items())])
             if first:
                 waited = max(0, now - gang.created) // 1_000_000_000
                 self._note(history.ADMITTED, gang, now, {"nodes": nodes, "waitedSeconds": waited})
@@ -177,7 +177,7 @@ class HistoryRecorder:
         # One that has ended may have had less, of cards that are divided.
         worth = charge.worth if charge is not None else held(of, facts, NO_CARDS) if of and facts else 0
         counted = {name: count for name, count in asked.items() if facts and name not in facts.cards}
-        if facts and of is not None:
+        if facts and facts.part_worths and of is not None:
             counted |= {name: count for name, count in of.requests if name in facts.part_worths}
         detail: Json = {
             "pod": record.name,
@@ -192,9 +192,9 @@ class HistoryRecorder:
             detail |= {"counted": counted, "mode": facts.mode}
         if worth:
             detail[history.PHYSICAL] = round(worth / CARD, 7)
-        if charge is not None and worth and charge.cards.parts and (models := of_models(facts, charge, detail)):
-            detail[history.MODELS] = models
         if charge is not None and charge.cards.parts:
+            if worth and (models := of_models(facts, charge, detail)):
+                detail[history.MODELS] = models
             detail["parts"] = [list(structs.astuple(part)) for part in charge.cards.parts]
         if gang.acceptance is not None and _has_no_past(gang, record):
             detail["submitter"] = gang.acceptance.submitter

@@ -103,18 +103,16 @@ class JobRecorder:
 
     async def write(self) -> None:
         """Write the jobs that changed, and postponed ones that are due."""
-        changed = dict.fromkeys(self._changed.take())
         now = asyncio.get_running_loop().time()
         self._forget_writes(now - self._period())
-        later: list[str] = []
+        later: dict[str, None] = {}
         while (at := self.due()) is not None and at <= now:
-            later.append(heappop(self._next)[1])
-        due = {uid: None for uid in later if not self._put_off_again(uid, now)}
-        for uid in due:
-            del self._later[uid]
-            changed[uid] = None
-        for count, uid in enumerate(changed):
-            self.tell(uid, due=uid in due)
+            later[heappop(self._next)[1]] = None
+        changed = dict.fromkeys(self._changed.take())
+        for count, uid in enumerate(changed | later):
+            due = uid in later and not self._put_off_again(uid, now)
+            if due or uid in changed:
+                self.tell(uid, due=due)
             if count % SLICE == SLICE - 1:
                 await asyncio.sleep(0)
                 if (

@@ -26,11 +26,14 @@ class ObservedJob(msgspec.Struct, eq=False):
     gangs: list[GangRecord] = []
     agreed: Acceptance | None = None
     """The acceptance of an owner that a limit stopped, if there is neither an object nor a group."""
-    pods: list[PodRecord] = []
-    """Members of all its groups."""
+    _pods: list[PodRecord] | None = None
 
-    def __post_init__(self) -> None:
-        self.pods = members_of(self.gangs)
+    @property
+    def pods(self) -> list[PodRecord]:
+        """Members of all its groups, as they were when they were first asked for."""
+        if self._pods is None:
+            self._pods = members_of(self.gangs)
+        return self._pods
 
     @property
     def queue(self) -> str | None:
@@ -63,7 +66,7 @@ def observed_job(state: ClusterState, uid: str) -> ObservedJob | None:
     first = gangs[0]
     _, kind, api_version, name = identity(first)
     owner = state.owners.titled(uid)
-    created = (owner.created if owner else 0) or min(gang.created for gang in gangs)
+    created = (owner.created if owner else 0) or min([gang.created for gang in gangs])
     return ObservedJob(uid, kind, api_version, first.namespace, name, created, None, gangs)
 
 

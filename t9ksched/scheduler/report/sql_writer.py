@@ -57,6 +57,8 @@ class SqlWriter:
         """Is told of each event of history at once, also while the database is away."""
         self._batches = 0
         """Transactions done."""
+        self._seen: datetime | None = None
+        """The time of the event before."""
         self._acceptances: deque[Acceptance] = deque()
         self._events: deque[Event] = deque(maxlen=MAX_WAITING)
         self._jobs: dict[str, JobRow] = {}
@@ -76,7 +78,9 @@ class SqlWriter:
     def event(self, event: Event) -> None:
         """Append to history."""
         if self._clocks is not None:
-            self._clocks.look()  # so that events keep their order across a change of the clock
+            if event.at is not self._seen:  # those of one millisecond share their time, and one look
+                self._seen = event.at
+                self._clocks.look()  # so that events keep their order across a change of the clock
             if (at := self._clocks.as_now(event.at)) != event.at:
                 event = structs.replace(event, at=at)
         self._events.append(event)

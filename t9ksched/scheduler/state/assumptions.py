@@ -64,7 +64,8 @@ class Assumptions:
         if gang.reservation:
             state.advance.started(gang, now)
         gang.first_bound = gang.first_bound or now
-        state.changes.gang_changed(gang)
+        state.changes.placing(gang)
+        state.arrays.touch(job_of(gang))
         if state.affinity_index or state.waiting_jobs:
             state.wake()  # other gangs may wait for these pods' places, or for the end of their wait
         return decided

@@ -30,15 +30,18 @@ class Changes:
         """Something of the group changed: its snapshot for the engine is renewed, and it is settled before that; None
         is no group.
         """
-        if gang is None:
-            return
+        if gang is not None:
+            self.placing(gang)
+            self.job_changed(gang)
+
+    def placing(self, gang: GangRecord) -> None:
+        """Members of the group are to be bound; of the job users see that only once they are."""
         gang.stale = True
         self.moved(gang)
         feed = self._state.feed
         self._state._unsettled.add(gang)
         feed.queues.note(self.count(gang))
         feed.gangs.note(gang)
-        self.job_changed(gang)
 
     def moved(self, gang: GangRecord) -> None:
         """What of the group decides is not what it was: it is judged anew, and looked at as a possible victim."""

@@ -14,6 +14,7 @@ from t9ksched.scheduler.observe.informers import decoder
 from t9ksched.scheduler.state.objects import JobObject, PodGroupObject
 from t9ksched.scheduler.state.state import ClusterState
 from t9ksched.scheduler.state.volumes.claims import Claim, PersistentVolume
+from tests.feeds import taken
 from tests.unit.scheduler.state.test_state import CREATED, NOW, decide, group, node, pod
 
 NO = Reason(Code.BIND_REFUSED, "no")
@@ -232,3 +233,15 @@ def test_what_waits_is_judged_when_a_start_window_begins_and_when_it_ends() -> N
     assert cluster.woken
     state.view(midnight)
     assert state.next_retry() is None
+
+
+def test_users_are_told_of_a_job_once_its_pod_is_bound() -> None:
+    cluster = Cluster()
+    cluster.state.upsert_pod(pod("p", queue="q"))
+    found = plan(cluster.state.view(NOW), Policy(), NOW)
+    assert taken(cluster.state, "jobs") == ["pod-p"]
+    (placed,) = cluster.state.assume("pod-p", found.assignments, NOW)
+    assert taken(cluster.state, "jobs") == []
+    assert [gang.uid for gang in taken(cluster.state, "gangs")] == ["pod-p"]
+    cluster.state.upsert_pod(pod("p", queue="q", node=placed.node))
+    assert taken(cluster.state, "jobs") == ["pod-p"]
