@@ -6,7 +6,7 @@ database away they wait here.
 
 import asyncio
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 import structlog
@@ -14,8 +14,7 @@ from msgspec import structs
 
 from t9ksched.model.forecast import UNKNOWN, Basis, Outcome
 from t9ksched.model.reasons import Code
-from t9ksched.scheduler.report.observed_job import identity
-from t9ksched.scheduler.state.records import GangRecord
+from t9ksched.scheduler.state.records import GangRecord, job_of
 from t9ksched.scheduler.state.state import ClusterState
 from t9ksched.store.errors import StoreError
 from t9ksched.store.forecasts import Forecasted, Forecasts
@@ -65,7 +64,7 @@ class ForecastKeeper:
                 await asyncio.sleep(0)
         self._state.forecasts.waiting = counts
         self._rests_until = now + len(waiting) * _REST_NS
-        await self._settle(waiting.keys(), now)
+        await self._settle(waiting, now)
         await self._write(now)
 
     async def _restore(self) -> bool:
@@ -89,7 +88,7 @@ class ForecastKeeper:
         for count, gang in enumerate(list(self._state.pending), start=1):
             # Every job lacks members while its pods are being created: that is not waiting yet.
             if gang.uid and any(reason.code is not Code.GANG_INCOMPLETE for reason in gang.reasons):
-                found[identity(gang)[0]].append(gang)
+                found[job_of(gang)].append(gang)
             if count % _A_SLICE == 0:
                 await asyncio.sleep(0)
         return found
@@ -129,15 +128,17 @@ class ForecastKeeper:
             return True
         return any(one.admitted or one.scheduled for one in self._state.groups_of(uid))
 
-    async def _settle(self, waiting: Iterable[str], now: int) -> None:
+    async def _settle(self, waiting: Mapping[str, Sequence[GangRecord]], now: int) -> None:
         """Record the jobs that have started since the last look, and those that are gone."""
-        waiting = set(waiting)
         for count, uid in enumerate(list(self._waiting), start=1):
             if count % _A_SLICE == 0:
                 await asyncio.sleep(0)
+            waits = waiting.get(uid, ())
+            if len(waits) == 1 and waits[0].owner is None and not (waits[0].admitted or waits[0].scheduled):
+                continue  # it is all of its job
             gangs = self._state.groups_of(uid)
             started = min((at for gang in gangs if (at := _start(gang, now))), default=0)
-            if not started and (uid in waiting or self._state.knows(uid)):
+            if not started and (waits or self._state.knows(uid)):
                 continue
             done = structs.replace(self._waiting.pop(uid), started_at=started, settled_at=now)
             self._changed.discard(uid)

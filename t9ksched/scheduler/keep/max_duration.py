@@ -67,7 +67,7 @@ class MaxDurationKeeper:
     async def sweep(self) -> int:
         """End every overdue pod; how many objects were told to stop. Looks less often where there are many groups."""
         now = self._clock()
-        if now < self._next:
+        if now < self._next or all(queue.spec.duration is None for queue in self._state.queues.values()):
             return 0
         gangs = list(self._state.gangs.values())
         self._next = now + len(gangs) * _LOOK_NS
