@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import quote, urlencode, urlsplit
 
+import msgspec
+
 from t9ksched.client.errors import Fault, Misunderstood, NotFound, Refused, retry_after
 
 Query = Mapping[str, str | int | bool | Sequence[str] | None]
@@ -53,8 +55,7 @@ class Call:
         return sent
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(msgspec.Struct, frozen=True):
     """What came: the status, the headers by their names in lower case, and the bytes."""
 
     status: int

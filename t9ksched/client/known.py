@@ -7,8 +7,9 @@ import json
 import os
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from t9ksched.client.calls import address
 from t9ksched.client.errors import ClientError
@@ -27,8 +28,7 @@ def default_data_dir(environment: Mapping[str, str] = os.environ) -> Path:
     return Path.home() / ".local" / "share" / "t9ksched"
 
 
-@dataclass(frozen=True)
-class ClientFile:
+class ClientFile(msgspec.Struct, frozen=True):
     """Where the service answers and what to show it: the content of `client.json`."""
 
     server: str

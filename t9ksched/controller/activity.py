@@ -3,10 +3,11 @@
 import asyncio
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Final, NamedTuple
 
+import msgspec
 import structlog
 
 from t9ksched.controller.asking import Asker
@@ -25,8 +26,7 @@ _AT_ONCE: Final = 64
 _A_SLICE: Final = 50
 
 
-@dataclass(frozen=True, slots=True)
-class Asking:
+class Asking(msgspec.Struct, frozen=True):
     """How the use of workloads is found out.
 
     Attributes:
@@ -49,8 +49,7 @@ class Asked(NamedTuple):
     idle: bool
 
 
-@dataclass(slots=True)
-class _Known:
+class _Known(msgspec.Struct):
     question: Question
     asked: float = float("-inf")
     activity: Activity | None = None

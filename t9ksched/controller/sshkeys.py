@@ -7,12 +7,13 @@ import secrets
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+import msgspec
+
 from t9ksched.workloads.actions import Object
 from t9ksched.workloads.keypair import digest_of, is_token, on_record, with_keys, with_token
 
 
-@dataclass(frozen=True, slots=True)
-class KeyPair:
+class KeyPair(msgspec.Struct, frozen=True):
     """The file of the private key, and the line of the public one for `authorized_keys`."""
 
     private: str

@@ -10,7 +10,6 @@ time, use `kube.watch.reflector` on top.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, Protocol, runtime_checkable
 
 import msgspec
@@ -29,16 +28,14 @@ Payload = bytes | Object
 ADDED, MODIFIED, DELETED, BOOKMARK, ERROR = "ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"
 
 
-@dataclass(frozen=True, slots=True)
-class ObjectList:
+class ObjectList(msgspec.Struct, frozen=True):
     """A whole list and the version it was read at, from which a watch may go on."""
 
     items: list[Object]
     resource_version: str
 
 
-@dataclass(frozen=True, slots=True)
-class Page:
+class Page(msgspec.Struct, frozen=True):
     """One page of a list, objects left undecoded; `last` on the final one."""
 
     items: list[Payload]

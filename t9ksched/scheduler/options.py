@@ -1,8 +1,9 @@
 """What a scheduler is told when it is made; the policy that is in force may come from the cluster later."""
 
-from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
+
+import msgspec
 
 from t9ksched.engine.policy import Policy
 from t9ksched.notify.sending import Send, to_the_public
@@ -11,8 +12,7 @@ from t9ksched.scheduler.state.refill import GANG_RECOVERY_TIMEOUT_SECONDS
 from t9ksched.scheduler.state.waitinglimits import NO_LIMITS, WaitingLimits
 
 
-@dataclass(frozen=True, slots=True)
-class SchedulerOptions:
+class SchedulerOptions(msgspec.Struct, frozen=True):
     """Settings of one scheduler.
 
     Attributes:
@@ -30,11 +30,11 @@ class SchedulerOptions:
 
     listen: tuple[str, int] = ("127.0.0.1", 0)
     public_address: str | None = None
-    policy: Policy = field(default_factory=Policy)
+    policy: Policy = msgspec.field(default_factory=Policy)
     scheduler_conf: Path | None = None
     retention: timedelta = timedelta(days=90)
     gang_bind_timeout: int = GANG_BIND_TIMEOUT_SECONDS
     gang_recovery_timeout: int = GANG_RECOVERY_TIMEOUT_SECONDS
     observe: bool = False
     waiting: WaitingLimits = NO_LIMITS
-    send: Send = field(default_factory=to_the_public)
+    send: Send = msgspec.field(default_factory=to_the_public)

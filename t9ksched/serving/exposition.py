@@ -6,9 +6,10 @@ Two formats are written: the text format 0.0.4 of Prometheus and OpenMetrics 1.0
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from itertools import islice
 from typing import Final, Literal
+
+import msgspec
 
 TEXT: Final = "text/plain; version=0.0.4; charset=utf-8"
 OPENMETRICS: Final = "application/openmetrics-text; version=1.0.0; charset=utf-8"
@@ -18,8 +19,7 @@ Sample = tuple[tuple[str, ...], int | str]
 """The values of the labels, in their order, and the amount."""
 
 
-@dataclass(frozen=True, slots=True)
-class Family:
+class Family(msgspec.Struct, frozen=True):
     """One family: its name as samples carry it (a counter's ends in `_total`), type, help text and label names.
 
     `buckets` are the upper bounds of a histogram, without the last, infinite one. `most` bounds the samples, of a meter

@@ -22,10 +22,11 @@ delays no other caller.
 
 from collections import Counter, deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from enum import Enum
 from math import ceil
 from typing import Final
+
+import msgspec
 
 TARGET_SECONDS: Final = 0.25
 """Answers quicker than this are never slow."""
@@ -68,8 +69,7 @@ class State(Enum):
     """Its turn did not come in time."""
 
 
-@dataclass(eq=False, slots=True)
-class Ticket:
+class Ticket(msgspec.Struct, eq=False):
     """A request; `changed` is called when it does not wait any longer."""
 
     caller: str
@@ -82,11 +82,10 @@ class Ticket:
     """How long it waits for its turn at most."""
 
 
-@dataclass(slots=True)
-class _Caller:
+class _Caller(msgspec.Struct):
     running: int = 0
     sending: int = 0
-    waiting: deque[Ticket] = field(default_factory=deque)
+    waiting: deque[Ticket] = msgspec.field(default_factory=deque)
 
     def rank(self, now: float) -> float:
         """The caller with the smallest value is next: the number that run, less what its oldest waiting request has

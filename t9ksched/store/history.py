@@ -5,7 +5,6 @@ writing and is the page cursor. Administrative changes (`AUDITED`) are written i
 """
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, Final
@@ -161,8 +160,7 @@ _OWN: Final = exists().where(
 """Asked of each row's job, of which there are few; a list of all jobs of a submitter would be long."""
 
 
-@dataclass(frozen=True, slots=True)
-class Visibility:
+class Visibility(msgspec.Struct, frozen=True):
     """What one user may see of histories: those of the user's own jobs, and of the queues and namespaces the user
     rules.
 

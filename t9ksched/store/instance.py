@@ -4,10 +4,10 @@ The epoch grows with each leadership. A former leader that wakes from a pause is
 that it never overwrites its successor's rows.
 """
 
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
+import msgspec
 import structlog
 from sqlalchemy import TextClause, delete, select, text, update
 
@@ -46,8 +46,7 @@ class LeadershipLost(StoreError):
     """Another scheduler has led since: stop writing."""
 
 
-@dataclass(frozen=True, slots=True)
-class Instance:
+class Instance(msgspec.Struct, frozen=True):
     """The leader as it last reported. `address` is the base URL of `/internal/v1`."""
 
     address: str

@@ -7,7 +7,6 @@ that the sum over queues is the sum over cards, to the digit. Days and months ar
 
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import chain
 from typing import Any, Final
@@ -255,8 +254,7 @@ def submitter_of(event: Event) -> str | None:
     return named if isinstance(named, str) else None
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
+class Piece(msgspec.Struct, frozen=True):
     """A span within one day and the window asked for: how long it held its cards, and how long before the job ran.
 
     Both in card-microseconds.
@@ -284,8 +282,7 @@ def pieces(span: Span, since: datetime | None, until: datetime) -> Iterator[Piec
         start = stop
 
 
-@dataclass(slots=True)
-class Amount:
+class Amount(msgspec.Struct):
     """A sum: card-microseconds, those of them held before the job ran, and jobs; card-microseconds that nobody used
     before a workload was suspended for it, and those that were free after it.
     """

@@ -3,10 +3,10 @@
 import hashlib
 import secrets
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import msgspec
 from sqlalchemy import delete, select, update
 from sqlalchemy.engine import RowMapping
 
@@ -29,8 +29,7 @@ _USE_GRAIN = timedelta(minutes=1)
 _COLUMNS = tuple(column for column in api_token.c if column.name != "sha256")
 
 
-@dataclass(frozen=True, slots=True)
-class TokenRecord:
+class TokenRecord(msgspec.Struct, frozen=True):
     """A token without its secret.
 
     `owner` is the token's user, `groups` are that user's groups. `queues` are those a manager rules; on

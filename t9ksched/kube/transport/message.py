@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import NamedTuple
+
+import msgspec
 
 from t9ksched.kube.errors import Unreachable
 
@@ -32,8 +33,7 @@ class Answer(NamedTuple):
     content: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Origin:
+class Origin(msgspec.Struct, frozen=True):
     """The server as requests name it, and the header fields that all of them have."""
 
     scheme: str

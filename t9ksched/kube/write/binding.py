@@ -10,7 +10,6 @@ a binding, `confirm` looks whether it has, as often as the caller likes.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from enum import Enum
 from types import MappingProxyType
 from typing import Any, Literal
@@ -74,15 +73,13 @@ class Binding(msgspec.Struct, frozen=True):
         }
 
 
-@dataclass(frozen=True, slots=True)
-class Bound:
+class Bound(msgspec.Struct, frozen=True):
     """The pod is on its node with its cards. `found` when reading showed it: an earlier attempt had succeeded."""
 
     found: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Gone:
+class Gone(msgspec.Struct, frozen=True):
     """The pod of that UID does not exist any more; `replaced` when another pod has its name now."""
 
     replaced: bool = False
@@ -91,8 +88,7 @@ class Gone:
 Cause = Literal["bound", "gated", "terminating", "unclear"]
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
+class Refusal(msgspec.Struct, frozen=True):
     """What a refusal's numbers are: the server's status (0: refused here, before sending), its word and sentence."""
 
     status: int
@@ -100,8 +96,7 @@ class Refusal:
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class Conflicted:
+class Conflicted(msgspec.Struct, frozen=True):
     """The pod is in no state to be bound; `node` is where it is, for cause "bound"."""
 
     cause: Cause
@@ -109,30 +104,26 @@ class Conflicted:
     node: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Refused:
+class Refused(msgspec.Struct, frozen=True):
     """The server will never take this binding; nothing happened."""
 
     refusal: Refusal
 
 
-@dataclass(frozen=True, slots=True)
-class Throttled:
+class Throttled(msgspec.Struct, frozen=True):
     """The server did not take it now; nothing happened. `retry_after` in seconds if it named a time."""
 
     retry_after: float | None
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class Busy:
+class Busy(msgspec.Struct, frozen=True):
     """The node takes no binding now, because it is busy with another; nothing happened."""
 
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class Unknown:
+class Unknown(msgspec.Struct, frozen=True):
     """It may have happened, and reading did not tell: keep the room charged and `resolve` again later."""
 
     message: str

@@ -3,8 +3,9 @@
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from datetime import UTC, datetime
+
+import msgspec
 
 
 def _utc_now() -> datetime:
@@ -16,8 +17,7 @@ def boot_time() -> float:
     return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
-@dataclass(frozen=True, slots=True)
-class Clock:
+class Clock(msgspec.Struct, frozen=True):
     """`seconds` only grow, `now` is the wall clock that people are shown, `sleep` waits."""
 
     seconds: Callable[[], float] = time.monotonic

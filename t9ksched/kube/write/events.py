@@ -8,10 +8,10 @@ the server refuses) is dropped and counted in `dropped`: truth lives in objects 
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
+import msgspec
 import structlog
 
 from t9ksched.kube.errors import ApiError, NotFound
@@ -56,15 +56,13 @@ class _Key(NamedTuple):
     message: str
 
 
-@dataclass(slots=True)
-class _Pending:
+class _Pending(msgspec.Struct):
     first: datetime
     last: datetime
     count: int
 
 
-@dataclass(slots=True)
-class _Written:
+class _Written(msgspec.Struct):
     namespace: str
     name: str
     count: int

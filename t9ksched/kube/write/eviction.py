@@ -7,8 +7,9 @@ condition is a courtesy: a server that refuses it does not save the pod. The out
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import UTC, datetime
+
+import msgspec
 
 from t9ksched.kube.errors import ApiError, Conflict, NotFound, ServerError, TooManyRequests, Unreachable
 from t9ksched.kube.port import ClusterPort, Object
@@ -20,8 +21,7 @@ OTHERS = frozenset({"", "EvictionByEvictionAPI", "DeletionByTaintManager", "Dele
 _CONDITION_ATTEMPTS = 3
 
 
-@dataclass(frozen=True, slots=True)
-class Victim:
+class Victim(msgspec.Struct, frozen=True):
     """The very pod to evict."""
 
     namespace: str
@@ -29,26 +29,22 @@ class Victim:
     uid: str
 
 
-@dataclass(frozen=True, slots=True)
-class Evicted:
+class Evicted(msgspec.Struct, frozen=True):
     """The deletion is accepted; the pod ends within its grace period."""
 
 
-@dataclass(frozen=True, slots=True)
-class AlreadyGone:
+class AlreadyGone(msgspec.Struct, frozen=True):
     """The pod was deleted before; a pod of its name, if there is one, is another."""
 
 
-@dataclass(frozen=True, slots=True)
-class NotEvicted:
+class NotEvicted(msgspec.Struct, frozen=True):
     """The server refuses; the pod runs on."""
 
     status: int
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class TryLater:
+class TryLater(msgspec.Struct, frozen=True):
     """It was not done, or may have been: asking again is harmless. `retry_after` in seconds if the server named it."""
 
     retry_after: float | None

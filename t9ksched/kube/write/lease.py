@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import UTC
 from enum import Enum
 from random import Random
 
+import msgspec
 import structlog
 
 from t9ksched.kube.errors import ApiError, Conflict, NotFound
@@ -36,8 +36,7 @@ class Claim(Enum):
     WAIT = "wait"
 
 
-@dataclass(frozen=True, slots=True)
-class Sighting:
+class Sighting(msgspec.Struct, frozen=True):
     """A state of the lease, and when (by our clock) it was first seen."""
 
     version: str

@@ -10,9 +10,9 @@ import asyncio
 import time as clock_of
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterable
-from dataclasses import dataclass
 from typing import Any, Final
 
+import msgspec
 import structlog
 
 from t9ksched.engine.planner import Assignment
@@ -42,8 +42,7 @@ _PAUSE_SECONDS: Final = 0.25
 _LONGEST_PAUSE_SECONDS: Final = 15.0
 
 
-@dataclass(slots=True)
-class ExecutorStats:
+class ExecutorStats(msgspec.Struct):
     """What happened to bindings since the start."""
 
     bound: int = 0

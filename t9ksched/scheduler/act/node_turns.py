@@ -10,11 +10,11 @@ import asyncio
 import contextlib
 from collections import deque
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from time import monotonic
 from typing import Final
 
+import msgspec
 import structlog
 
 from t9ksched.kube.errors import ApiError
@@ -53,8 +53,7 @@ _LOOK_SECONDS: Final = 5.0
 """Between two looks at a pod of which no watch tells."""
 
 
-@dataclass(frozen=True, slots=True)
-class TurnTimeouts:
+class TurnTimeouts(msgspec.Struct, frozen=True):
     """In seconds, as the constants above."""
 
     busy: float = BUSY_SECONDS
@@ -62,8 +61,7 @@ class TurnTimeouts:
     look: float = _LOOK_SECONDS
 
 
-@dataclass(frozen=True, slots=True)
-class _Turn:
+class _Turn(msgspec.Struct, frozen=True):
     binding: Binding
     bound: bool = False
 

@@ -8,10 +8,11 @@ import asyncio
 import contextlib
 import time as clock_of
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import islice
 from typing import Final
 
+import msgspec
 import structlog
 
 from t9ksched.engine.memory import Memory
@@ -51,8 +52,7 @@ Watcher = Callable[[View, Policy, int], None]
 """Is shown a view, the policy it is planned with, and the time, in nanoseconds since the epoch."""
 
 
-@dataclass(slots=True)
-class LoopStats:
+class LoopStats(msgspec.Struct):
     """What the loop did since it started."""
 
     cycles: int = 0
@@ -60,12 +60,11 @@ class LoopStats:
     """Gangs whose decision no longer held when it was to be charged."""
 
 
-@dataclass(slots=True)
-class _Handed:
+class _Handed(msgspec.Struct):
     """How much of a plan in the making has been handed over, and of which gangs."""
 
     count: int = 0
-    gangs: set[str] = field(default_factory=set)
+    gangs: set[str] = msgspec.field(default_factory=set)
 
 
 class Loop:

@@ -5,8 +5,9 @@ cycle right after the other would take a whole core, and each would find little 
 for a multiple of its length, so that deciding takes about a sixth of a core, and a change waits a moment longer.
 """
 
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 GATHER_SECONDS: Final = 0.005
 """How long to wait for further changes after the first: a job's pods come one by one."""
@@ -16,8 +17,7 @@ LONGEST_REST_SECONDS: Final = 0.06
 """… up to this."""
 
 
-@dataclass(slots=True)
-class Pace:
+class Pace(msgspec.Struct):
     """When cycles were, on a clock in seconds that only grows."""
 
     _rested: float = float("-inf")

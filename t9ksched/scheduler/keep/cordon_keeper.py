@@ -11,9 +11,9 @@ hand.
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Final
 
+import msgspec
 import structlog
 
 from t9ksched.kube.errors import ApiError, Conflict, NotFound
@@ -41,8 +41,7 @@ _NONE: Final[Mapping[str, str]] = {}
 Cards = frozenset[int]
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(msgspec.Struct, frozen=True):
     """What is to be done about one node: cards to add to the record or remove from it, then what the annotation says;
     `write` is False if that is there already. `rest` are entries of it that name no card: they are left as they are.
     """

@@ -4,9 +4,9 @@ starts all the same, without the acceptances and promises, which are read as soo
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Final
 
+import msgspec
 import structlog
 
 from t9ksched.scheduler.act.cardkeeper import CardKeeper
@@ -32,8 +32,7 @@ _PAUSE: Final = 2.0
 """Seconds between two attempts while the database is away."""
 
 
-@dataclass(frozen=True, slots=True)
-class Restored:
+class Restored(msgspec.Struct, frozen=True):
     """The parts of a scheduler that are initialised from SQL."""
 
     recorder: HistoryRecorder

@@ -6,11 +6,11 @@ checks them.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Container, MutableMapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, Final
 
+import msgspec
 import structlog
 from apscheduler.schedulers.asyncio import AsyncIOScheduler
 
@@ -29,8 +29,7 @@ _JUST_BOUND = timedelta(minutes=5)
 """How long a pod may be bound before its absence means something: the watch may be behind."""
 
 
-@dataclass(frozen=True, slots=True)
-class Sweep:
+class Sweep(msgspec.Struct, frozen=True):
     """A check of deadlines, every so many seconds."""
 
     name: str

@@ -1,7 +1,8 @@
 """What jobs wait for, what is known of that, and the sentence that says so."""
 
-from dataclasses import dataclass, field
 from typing import Final, NamedTuple
+
+import msgspec
 
 from t9ksched.model.names import AFTER_ANNOTATION
 from t9ksched.model.reasons import Code, Reason
@@ -15,8 +16,7 @@ _SUCCEEDED: Final = FINISHED[0]
 _SHOWN: Final = 3
 
 
-@dataclass(slots=True)
-class Part:
+class Part(msgspec.Struct):
     """A job that is waited for, by itself or as an element of an array; `title` is its name for people.
 
     Attributes:
@@ -61,14 +61,13 @@ class Tally(NamedTuple):
     never: tuple[str, ...]
 
 
-@dataclass(slots=True, eq=False)
-class Target:
+class Target(msgspec.Struct, eq=False):
     """What some jobs wait for: a job, or an array with its elements by UID. All that wait for it share it."""
 
     key: Key
     array: bool = False
-    parts: dict[str, Part] = field(default_factory=dict)
-    waiters: dict[str, None] = field(default_factory=dict)
+    parts: dict[str, Part] = msgspec.field(default_factory=dict)
+    waiters: dict[str, None] = msgspec.field(default_factory=dict)
     _tally: Tally | None = None
 
     def changed(self) -> None:
@@ -89,8 +88,7 @@ def _counted(parts: list[Part]) -> Tally:
     return Tally(len(parts), sum(part.succeeded for part in parts), sum(part.ended for part in parts), never)
 
 
-@dataclass(slots=True)
-class Want:
+class Want(msgspec.Struct):
     """One name that a job waits for.
 
     Attributes:
@@ -142,8 +140,7 @@ class Want:
         return f"{one.title} ends" if one.condition == ANY else f"{one.title} succeeds"
 
 
-@dataclass(slots=True)
-class Waiter:
+class Waiter(msgspec.Struct):
     """A job that waits. `circle` has the way back to itself, by titles, where it waits for itself in the end; `created`
     is in nanoseconds since the epoch.
     """

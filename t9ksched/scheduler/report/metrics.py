@@ -14,6 +14,8 @@ from functools import cache
 from itertools import islice
 from typing import Any, Final
 
+import msgspec
+
 from t9ksched import version
 from t9ksched.engine.kernel.native import chosen
 from t9ksched.kube.port import NONE_FAILED
@@ -37,8 +39,7 @@ _Held = Callable[[str], Mapping[str, int]]
 """What a queue holds, by resource, as of one page."""
 
 
-@dataclass(frozen=True, slots=True)
-class Sources:
+class Sources(msgspec.Struct, frozen=True):
     """What the page reads beside the state. Each gives the figure of the moment: how many requests to the API server
     were answered, by method and status; the rows that wait for the database; the bindings under way and how many may
     be; the time in nanoseconds since the epoch; when certificates end, in seconds since then.

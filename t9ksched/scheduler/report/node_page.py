@@ -5,8 +5,9 @@ Both are kept by node and made anew only for nodes whose facts or charges change
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Final
+
+import msgspec
 
 from t9ksched.model.card_models import card_model
 from t9ksched.model.node import NodeFacts
@@ -23,15 +24,14 @@ NODE_STATES: Final = ("ready", "unschedulable", "not_ready")
 _Version = tuple[int, int, int]
 
 
-@dataclass(slots=True)
-class _NodeTold:
+class _NodeTold(msgspec.Struct):
     """What the page says of a node that was so when it was looked at."""
 
     version: _Version | None = None
     state: str = ""
     lines: str = ""
-    cards: Counter[tuple[str, str, str]] = field(default_factory=Counter)
-    unusable: Counter[tuple[str, str, str]] = field(default_factory=Counter)
+    cards: Counter[tuple[str, str, str]] = msgspec.field(default_factory=Counter)
+    unusable: Counter[tuple[str, str, str]] = msgspec.field(default_factory=Counter)
 
 
 class NodePage:

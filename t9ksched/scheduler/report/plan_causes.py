@@ -5,8 +5,9 @@ moved other plans in the same cycle is the cause, or in the cycle before, as pla
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Final
+
+import msgspec
 
 from t9ksched.engine.nodes import Static
 from t9ksched.engine.order import gang_key
@@ -28,8 +29,7 @@ _OTHERWISE: Final = (
 _LONGER: Final = "a running job may run longer than before"
 
 
-@dataclass(slots=True)
-class Seen:
+class Seen(msgspec.Struct):
     """What the cycle before saw.
 
     Attributes:
@@ -42,8 +42,8 @@ class Seen:
     """
 
     policy: Policy | None = None
-    specs: Mapping[str, QueueSpec] = field(default_factory=dict)
-    ends: Mapping[str, int] = field(default_factory=dict)
+    specs: Mapping[str, QueueSpec] = msgspec.field(default_factory=dict)
+    ends: Mapping[str, int] = msgspec.field(default_factory=dict)
     kept: frozenset[str] = frozenset()
     static: Static | None = None
     why: str = ""

@@ -6,8 +6,9 @@ move with each of them. `plan_causes.py` finds the cause.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from t9ksched.engine.plan import Plan
 from t9ksched.engine.policy import Policy
@@ -30,8 +31,7 @@ SETTLE_NS: Final = 5 * _SECOND
 """How long a plan is elsewhere before that is told."""
 
 
-@dataclass(slots=True)
-class _Told:
+class _Told(msgspec.Struct):
     """What users know of a plan: its moment, 0 for none; when they were last told of a move; since when it has been
     elsewhere, 0 if it is not; and why it moved since, to a later and to an earlier moment.
     """

@@ -10,9 +10,9 @@ import contextlib
 import math
 import uuid
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
 import structlog
 
 from t9ksched.kube.errors import ApiError, NotFound
@@ -36,13 +36,12 @@ _ASIDE = 5.0
 _LOOK_AGAIN = 0.25
 
 
-@dataclass(slots=True)
-class Due:
+class Due(msgspec.Struct):
     """Objects waiting to be written: each key with the earliest time it may be."""
 
     period: float
-    waiting: dict[Any, float] = field(default_factory=dict)
-    last: dict[Any, float] = field(default_factory=dict)
+    waiting: dict[Any, float] = msgspec.field(default_factory=dict)
+    last: dict[Any, float] = msgspec.field(default_factory=dict)
 
     def add(self, key: Any, now: float) -> None:
         """The object changed."""

@@ -6,9 +6,10 @@ pod is bound, then its spans are made with their own times. The OTLP exporter se
 
 from collections import OrderedDict
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
+
+import msgspec
 
 from t9ksched.model.reasons import Code
 from t9ksched.model.wall_clock import nanoseconds
@@ -23,15 +24,14 @@ MOST: Final = 20_000
 _OVER: Final = frozenset({history.DELETED, history.FINISHED, history.TAKEN_BACK, history.REFUSED})
 
 
-@dataclass
-class _Way:
+class _Way(msgspec.Struct):
     """What is known of a gang that has not started yet."""
 
     accepted: datetime
     planned: datetime | None = None
     placed: datetime | None = None
     bindings_left: int = 0
-    codes: dict[str, None] = field(default_factory=dict)
+    codes: dict[str, None] = msgspec.field(default_factory=dict)
     """Codes of the reasons for which it waited, in the order in which they came."""
 
 

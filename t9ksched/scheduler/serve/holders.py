@@ -4,8 +4,9 @@ planned starts need the room. Each names other jobs; REST removes the names that
 
 import asyncio
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from typing import Final
+
+import msgspec
 
 from t9ksched.model.card_worth import held as held_of
 from t9ksched.model.node import NodeFacts
@@ -32,20 +33,18 @@ _NODES_A_SLICE: Final = 100
 _PLANS_A_SLICE: Final = 10
 
 
-@dataclass(slots=True)
-class _Held:
+class _Held(msgspec.Struct):
     """What one job holds of the wanted resources, `since` a moment to come if it is to have them then; `until` is None
     if the end of one of its pods is unknown.
     """
 
-    amounts: dict[str, int] = field(default_factory=dict)
+    amounts: dict[str, int] = msgspec.field(default_factory=dict)
     cards: int = 0
     since: int = 0
     until: int | None = 0
 
 
-@dataclass(frozen=True, slots=True)
-class _Usable:
+class _Usable(msgspec.Struct, frozen=True):
     """Which nodes a job's pods may use: room on other nodes does not help it."""
 
     queue: Queue

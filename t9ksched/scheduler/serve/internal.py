@@ -6,7 +6,6 @@ The secret comes in the Authorization header; every path needs it but `/metrics`
 import asyncio
 import hmac
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
@@ -45,8 +44,7 @@ _LARGEST: Final = 32 << 20
 """Bytes of a request: a replica passes on what users submit, which it has bounded itself."""
 
 
-@dataclass(frozen=True, slots=True)
-class Served:
+class Served(msgspec.Struct, frozen=True):
     """What the server reads. `lacking` gives the rights that the scheduler has not, `clock` nanoseconds since 1970,
     `judge` what a reservation by administrators would do, `simulate` status and body of the answer to a what-if
     question, `snapshot` those of a snapshot, `lengthen` those of the answer to a longer time limit of a job, `sources`

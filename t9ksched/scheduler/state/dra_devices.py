@@ -2,8 +2,9 @@
 
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Final, TypeVar
+
+import msgspec
 
 from t9ksched.model.dra import (
     NO_OFFERS,
@@ -24,8 +25,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
-@dataclass(frozen=True, slots=True)
-class _Slice:
+class _Slice(msgspec.Struct, frozen=True):
     """What counts of a slice: whose devices, and for which nodes it has some."""
 
     driver: str

@@ -7,9 +7,10 @@ them in any order, and no pod of a gang may start alone.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 from uuid import NAMESPACE_OID, uuid5
+
+import msgspec
 
 from t9ksched.model.pod import Metadata, OwnerReference
 from t9ksched.model.reasons import Code, Reason
@@ -40,8 +41,7 @@ _INDEXED: Final = ("batch.kubernetes.io/job-completion-index", "statefulset.kube
 """Labels of pods that may be of a Job or a StatefulSet that is a gang."""
 
 
-@dataclass(slots=True)
-class _Maker:
+class _Maker(msgspec.Struct):
     """An object whose pods are gangs.
 
     Attributes:
@@ -54,7 +54,7 @@ class _Maker:
     obj: Mapping[str, Any]
     gangs: list[ForeignGang]
     queue: str
-    made: dict[str, GangRecord] = field(default_factory=dict)
+    made: dict[str, GangRecord] = msgspec.field(default_factory=dict)
 
     @property
     def title(self) -> str:
@@ -68,8 +68,7 @@ class _Maker:
         return f"{self.title}[{part}]" if part else self.title
 
 
-@dataclass(slots=True)
-class _Awaiting:
+class _Awaiting(msgspec.Struct):
     """A pod that waits for an object above it. `ends`: it waits only a moment."""
 
     pod: PodRecord

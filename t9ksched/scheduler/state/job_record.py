@@ -1,8 +1,9 @@
 """What the scheduler remembers of each object that a user knows as a job."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import NamedTuple
+
+import msgspec
 
 from t9ksched.model.podclass import PodClass
 from t9ksched.scheduler.state.asks import NOTHING_ASKED, Asks
@@ -36,8 +37,7 @@ class IdleSince(NamedTuple):
     keep: str = ""
 
 
-@dataclass(slots=True, eq=False)
-class JobRecord:
+class JobRecord(msgspec.Struct, eq=False):
     """The object a user knows: a job of a kind we control, a batch Job, a PodGroup by hand, a plain pod."""
 
     uid: str
@@ -71,7 +71,7 @@ class JobRecord:
     """Which other project the cluster lacks that it needs, or why a service has no pods, as its controller says."""
     fault: str = ""
     """The faults of its spec, as its controller reports them: no pod is created before they are corrected."""
-    labels: Mapping[str, str] = field(default_factory=dict)
+    labels: Mapping[str, str] = msgspec.field(default_factory=dict)
     """Of its object; callers must not change them."""
     idle: IdleSince | None = None
     """Of a Notebook, TensorBoard or Explorer that nobody uses, as its controller says."""

@@ -5,9 +5,10 @@ job is that job's; any other is a job of its own, which pods may join as they ma
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from uuid import NAMESPACE_OID, uuid5
+
+import msgspec
 
 from t9ksched.model.names import QUEUE_LABEL
 from t9ksched.model.pod import Metadata, OwnerReference, Pod
@@ -20,8 +21,7 @@ if TYPE_CHECKING:
     from t9ksched.scheduler.state.state import ClusterState
 
 
-@dataclass(slots=True)
-class _Known:
+class _Known(msgspec.Struct):
     """A group, as far as its pods and its object tell of it."""
 
     named: NamedGroup
@@ -30,7 +30,7 @@ class _Known:
     count: int = 0
     fault: str = ""
     """Why the number that its pods say cannot be read; of no account once one of them says it."""
-    tops: dict[str, OwnerReference | None] = field(default_factory=dict)
+    tops: dict[str, OwnerReference | None] = msgspec.field(default_factory=dict)
     """The topmost owners of its pods, by UID; under an empty one None for a pod without any."""
 
 

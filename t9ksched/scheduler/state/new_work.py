@@ -1,7 +1,9 @@
 """Makes the request for the admission rules from a group that was not created through REST."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
+
+import msgspec
 
 from t9ksched.admission import Request
 from t9ksched.admission.access import Access
@@ -13,8 +15,7 @@ from t9ksched.scheduler.state.owners import Root
 from t9ksched.scheduler.state.records import GangRecord, PodRecord
 
 
-@dataclass(frozen=True, slots=True)
-class NewWork:
+class NewWork(msgspec.Struct, frozen=True):
     """An owner that was never accepted, or one pod beyond what was accepted with its owner.
 
     Attributes:

@@ -6,8 +6,9 @@ again.
 """
 
 import re
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from t9ksched.scheduler.state.records import GangRecord, PodRecord, job_of
 
@@ -21,8 +22,7 @@ def not_yet(why: str) -> str:
     return f"a place is found, and not taken yet: {why}"
 
 
-@dataclass(frozen=True, slots=True)
-class TurnedAway:
+class TurnedAway(msgspec.Struct, frozen=True):
     """A bound pod that its node did not admit."""
 
     gang: GangRecord

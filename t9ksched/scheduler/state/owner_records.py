@@ -2,11 +2,11 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any, Final
 
+import msgspec
 from msgspec import structs
 
 from t9ksched.admission.request import least_requests as cheapest
@@ -20,12 +20,11 @@ NO_TEMPLATE: Final = Template("", 1, 1, {}, {}, "spec")
 """The template of a pod whose spec could not be read."""
 
 
-@dataclass(slots=True)
-class Held:
+class Held(msgspec.Struct):
     """The total requests of a root's accepted pods."""
 
     count: int = 0
-    amounts: Counter[str] = field(default_factory=Counter)
+    amounts: Counter[str] = msgspec.field(default_factory=Counter)
 
     def add(self, pod: PodRecord) -> None:
         """One more of them."""

@@ -5,8 +5,9 @@ victims come back, and the next try would evict them, or others on the next node
 free at any time; the time for which no victim is evicted for it doubles with each failed try.
 """
 
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from t9ksched.scheduler.state.records import GangRecord, job_of
 
@@ -17,8 +18,7 @@ FORGIVEN_NS: Final = 3600 * _SECOND
 """After so long without another refusal the next one counts as the first."""
 
 
-@dataclass(slots=True)
-class _Rest:
+class _Rest(msgspec.Struct):
     until: int
     length: int
 

@@ -5,9 +5,10 @@ annotation. Before it the job is in no order, has no plan and passes or blocks n
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, Protocol
+
+import msgspec
 
 from t9ksched.model.names import START_AFTER_ANNOTATION
 from t9ksched.model.reasons import Code, Reason
@@ -34,8 +35,7 @@ class KnownJobs(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class StartAsked:
+class StartAsked(msgspec.Struct, frozen=True):
     """The moment that annotations ask for, in nanoseconds since the epoch, 0 for none; and what cannot be read of them,
     as a sentence.
     """

@@ -7,8 +7,9 @@ on record, or its namespace. Each count is kept as groups change, so that a cycl
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Final, NamedTuple, TypeVar
+
+import msgspec
 
 from t9ksched.admission import Request
 from t9ksched.admission.entry import jobs_may_wait
@@ -23,8 +24,7 @@ from t9ksched.store.acceptances import Acceptance
 T = TypeVar("T")
 
 
-@dataclass(frozen=True)
-class WaitingLimits:
+class WaitingLimits(msgspec.Struct, frozen=True):
     """Jobs that may wait; None is no limit."""
 
     per_user: int | None = None

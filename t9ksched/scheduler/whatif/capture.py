@@ -7,9 +7,10 @@ afterwards, in slices. Nothing of the state is changed.
 import asyncio
 from collections import Counter, defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
+import msgspec
 from msgspec import structs
 
 from t9ksched.engine.policy import Policy
@@ -38,8 +39,7 @@ class NoCycle(Exception):
     """The scheduling loop did not begin a cycle in time."""
 
 
-@dataclass(slots=True)
-class _Moment:
+class _Moment(msgspec.Struct):
     """The view of a cycle, and the state's tables at that time."""
 
     view: View

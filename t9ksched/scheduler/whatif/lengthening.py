@@ -6,7 +6,7 @@ as it would.
 import asyncio
 import sys
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final
 
 import msgspec
@@ -43,8 +43,7 @@ class Wish(msgspec.Struct, frozen=True):
     seconds: int
 
 
-@dataclass(frozen=True, slots=True)
-class LengtheningLimits:
+class LengtheningLimits(msgspec.Struct, frozen=True):
     """What a question may take; `command` starts a worker."""
 
     at_once: int = MOST_AT_ONCE

@@ -8,7 +8,6 @@ import asyncio
 import dataclasses
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Final
 
 import msgspec
@@ -60,8 +59,7 @@ class Submitted(msgspec.Struct, frozen=True):
     ours: bool = True
 
 
-@dataclass(slots=True)
-class Newcomer:
+class Newcomer(msgspec.Struct):
     """What an object becomes.
 
     Attributes:
@@ -73,7 +71,7 @@ class Newcomer:
         only: UIDs of the pods that are its own, where its groups have others; None where all are.
     """
 
-    gangs: list[Gang] = field(default_factory=list)
+    gangs: list[Gang] = msgspec.field(default_factory=list)
     joins: tuple[str, str] | None = None
     reasons: tuple[Reason, ...] = ()
     later: int = 0
@@ -87,13 +85,12 @@ class Newcomer:
         return found if self.only is None else [member for member in found if member.uid in self.only]
 
 
-@dataclass(slots=True)
-class _Parts:
+class _Parts(msgspec.Struct):
     """What an object consists of, as far as scheduling reads it."""
 
     uid: str
     group: PodGroupObject | None = None
-    pods: list[Pod] = field(default_factory=list)
+    pods: list[Pod] = msgspec.field(default_factory=list)
     job: JobRecord | None = None
     stopped: bool = False
 

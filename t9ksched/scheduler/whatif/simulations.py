@@ -5,7 +5,7 @@ it takes too long.
 import hashlib
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final
 
 import msgspec
@@ -39,8 +39,7 @@ _SECOND: Final = 1_000_000_000
 WORKER: Final = (sys.executable, "-I", "-m", "t9ksched.scheduler.whatif.worker")
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(msgspec.Struct, frozen=True):
     """What workers may take; `command` starts one."""
 
     at_once: int = MOST_AT_ONCE

@@ -33,8 +33,7 @@ _ENDED: Final = ("Succeeded", "Failed")
 _SHOWN: Final = 200
 
 
-@dataclass(frozen=True, slots=True)
-class Lock:
+class Lock(msgspec.Struct, frozen=True):
     """Who holds a node: the text of the annotation in its parts; `namespace` and `pod` are empty in older texts."""
 
     since: float

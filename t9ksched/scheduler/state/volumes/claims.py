@@ -12,9 +12,10 @@ fit.
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Final
 
+import msgspec
 from msgspec.json import encode
 
 from t9ksched.engine.nodes import LARGEST
@@ -47,8 +48,7 @@ _Terms = tuple[NodeSelectorTerm, ...] | None
 """Where volumes lie; None for volumes that are reached from anywhere."""
 
 
-@dataclass(frozen=True, slots=True)
-class ClaimMeaning:
+class ClaimMeaning(msgspec.Struct, frozen=True):
     """What one claim means for every pod that uses it.
 
     Attributes:
@@ -68,26 +68,27 @@ class ClaimMeaning:
     exclusive: bool = False
 
 
-@dataclass(slots=True)
-class Claims:
+class Claims(msgspec.Struct):
     """The claims, volumes and classes of the cluster, and the limits of its nodes."""
 
-    claims: dict[tuple[str, str], Claim] = field(default_factory=dict)
-    volumes: dict[str, PersistentVolume] = field(default_factory=dict)
-    classes: dict[str, StorageClass] = field(default_factory=dict)
-    limits: dict[str, dict[str, int]] = field(default_factory=dict)
-    limited: set[str] = field(default_factory=set)
+    claims: dict[tuple[str, str], Claim] = msgspec.field(default_factory=dict)
+    volumes: dict[str, PersistentVolume] = msgspec.field(default_factory=dict)
+    classes: dict[str, StorageClass] = msgspec.field(default_factory=dict)
+    limits: dict[str, dict[str, int]] = msgspec.field(default_factory=dict)
+    limited: set[str] = msgspec.field(default_factory=set)
     """Resource names of drivers that have a limit on some node; it only grows."""
-    counted: set[str] = field(default_factory=set)
+    counted: set[str] = msgspec.field(default_factory=set)
     """Classes whose free volumes are counted on each node; it only grows."""
-    _by_class: defaultdict[str, dict[str, PersistentVolume]] = field(default_factory=lambda: defaultdict(dict))
-    _lying: defaultdict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
+    _by_class: defaultdict[str, dict[str, PersistentVolume]] = msgspec.field(default_factory=lambda: defaultdict(dict))
+    _lying: defaultdict[str, Counter[str]] = msgspec.field(default_factory=lambda: defaultdict(Counter))
     """By class, how many free volumes lie where."""
-    _node_of: dict[str, str] = field(default_factory=dict)
+    _node_of: dict[str, str] = msgspec.field(default_factory=dict)
     """Node by hostname."""
-    _reserved: defaultdict[ClaimKey, dict[str, PersistentVolume]] = field(default_factory=lambda: defaultdict(dict))
+    _reserved: defaultdict[ClaimKey, dict[str, PersistentVolume]] = msgspec.field(
+        default_factory=lambda: defaultdict(dict)
+    )
     """Volumes that are not bound, and kept for a claim of that name."""
-    _places: defaultdict[str, dict[object, _Terms]] = field(default_factory=lambda: defaultdict(dict))
+    _places: defaultdict[str, dict[object, _Terms]] = msgspec.field(default_factory=lambda: defaultdict(dict))
     """By class, and by what a claim asks for: where free volumes lie that are kept for none."""
 
     def add_volume(self, volume: PersistentVolume) -> list[str | None]:

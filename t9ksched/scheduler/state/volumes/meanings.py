@@ -7,7 +7,9 @@ told whose meaning is another one now.
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
+
+import msgspec
 
 from t9ksched.model.labels import NodeSelector
 from t9ksched.model.podclass import PodClass
@@ -16,8 +18,7 @@ from t9ksched.model.volumes import ATTACH_PREFIX, PersistentVolume, fits
 from t9ksched.scheduler.state.volumes.claims import ClaimKey, ClaimMeaning, Claims
 
 
-@dataclass(frozen=True, slots=True)
-class Meaning:
+class Meaning(msgspec.Struct, frozen=True):
     """What a pod's claims mean for it.
 
     Attributes:
