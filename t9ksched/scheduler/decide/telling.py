@@ -38,12 +38,30 @@ class _ToldTogether:
         self.alike: list[tuple[Waiting, ...]] = []
         self.gangs: frozenset[str] = frozenset()
 
-    def take(self, recorded: tuple[Waiting, ...], told: tuple[Waiting, ...], *, alike: bool) -> None:
-        """They were told that; `alike` says whether that differs from what was recorded before by numbers alone."""
-        self.recorded = recorded
-        if not alike:
-            self.gangs = frozenset(waiting.gang for waiting in told)
-        self.alike = [told, *(self.alike[: _MOST_ALIKE - 1] if alike else ())]
+    def differs_by_numbers(self, told: tuple[Waiting, ...]) -> bool:
+        """Whether no more than numbers of this differ from what is recorded. That is kept for the next time."""
+        if told in self.alike:
+            return True
+        if len(told) != len(self.recorded) or not all(map(_alike, self.recorded, told)):
+            return False
+        self.alike = [told, *self.alike[: _MOST_ALIKE - 1]]
+        return True
+
+    def record(self, told: tuple[Waiting, ...]) -> list[Waiting]:
+        """All of this, which differs by numbers, is recorded now; returns what was not."""
+        others = [one for one, was in zip(told, self.recorded, strict=True) if one is not was]
+        self.recorded = told
+        return others
+
+    def begin(self, recorded: tuple[Waiting, ...], told: tuple[Waiting, ...]) -> None:
+        """They were told that, of which so much is recorded: what was alike before may be so no longer."""
+        self.recorded, self.alike = recorded, [told]
+        self.gangs = frozenset(waiting.gang for waiting in told)
+
+
+def _alike(one: Waiting, other: Waiting) -> bool:
+    """Whether nothing but numbers of what one gang was told differs."""
+    return one.gang == other.gang and of_a_kind(one.reasons, other.reasons)
 
 
 class Telling:
@@ -78,6 +96,7 @@ class Telling:
             known = self._slices[at]
             if elsewhere.isdisjoint(known.gangs):
                 if some == known.recorded:
+                    known.recorded = some  # the same again is seen at once
                     continue
                 if not numbers and some in known.alike:
                     self._put_off()
@@ -95,17 +114,20 @@ class Telling:
         self, known: _ToldTogether, some: tuple[Waiting, ...], elsewhere: Set[str], now: int, *, numbers: bool
     ) -> None:
         """Record what these gangs are told, unless it is recorded, or other numbers of it are put off."""
+        if elsewhere.isdisjoint(known.gangs) and known.differs_by_numbers(some):
+            if numbers:
+                self._recorder.other_numbers(known.record(some), now)
+            else:
+                self._put_off()
+            return
         recorded: list[Waiting] = []
-        alike = len(some) == len(known.recorded)
         for at, waiting in enumerate(some):
-            one = known.recorded[at] if at < len(known.recorded) else None
-            if one is None or one.gang != waiting.gang or not of_a_kind(one.reasons, waiting.reasons):
-                one, alike = None, False
-            if one is not None and waiting.gang not in elsewhere and (one is waiting or one == waiting or not numbers):
+            one = known.recorded[at] if at < len(known.recorded) and waiting.gang not in elsewhere else None
+            if one is not None and _alike(one, waiting) and (one is waiting or not numbers or one == waiting):
                 recorded.append(one)
             else:
                 self._recorder.waits(waiting.gang, waiting.reasons, waiting.position or None, now)
                 recorded.append(waiting)
-        known.take(tuple(recorded), some, alike=alike)
+        known.begin(tuple(recorded), some)
         if known.recorded != some:
             self._put_off()

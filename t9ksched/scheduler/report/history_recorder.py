@@ -9,10 +9,11 @@ import contextlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
-from typing import Final, NamedTuple
+from typing import Final
 
 from msgspec import structs
 
+from t9ksched.engine.plan import Waiting
 from t9ksched.kube.write.dialects.table import dialect_of
 from t9ksched.model import names
 from t9ksched.model.card_worth import held
@@ -28,6 +29,7 @@ from t9ksched.scheduler.report.observed_job import identity
 from t9ksched.scheduler.report.sql_writer import SqlWriter
 from t9ksched.scheduler.state import objects
 from t9ksched.scheduler.state.node_backoff import TurnedAway, not_yet
+from t9ksched.scheduler.state.progress import of_a_kind
 from t9ksched.scheduler.state.records import GangRecord, PodRecord
 from t9ksched.scheduler.state.state import ClusterState
 from t9ksched.store import history
@@ -38,13 +40,6 @@ _ACCEPTING_PAUSE: Final = 0.02
 _NOTHING: Final[Mapping[str, int]] = MappingProxyType({})
 _REFUSALS: Final = frozenset({str(Code.NOT_PERMITTED), str(Code.SUBMITTER_UNKNOWN)})
 """Reasons of the last gate: the group is not waiting for room."""
-
-
-class _Recorded(NamedTuple):
-    """What was recorded last about a gang that waits: the codes of its reasons, and these."""
-
-    codes: frozenset[str]
-    reasons: tuple[Reason, ...]
 
 
 class HistoryRecorder:
@@ -70,7 +65,8 @@ class HistoryRecorder:
         self._held_up = state.feed.held_up.follow()
         self._unsaid: dict[str, tuple[str, set[str]]] = {}
         """Of gangs with pods that take turns on their nodes: what is said once these, by name, are bound."""
-        self._told: dict[str, _Recorded] = {}
+        self._told: dict[str, tuple[Reason, ...]] = {}
+        """What was recorded last about gangs that wait."""
         self._work = asyncio.Event()
 
     def wake(self) -> None:
@@ -83,22 +79,35 @@ class HistoryRecorder:
         if gang is None:
             return
         told, before = self._told.get(uid), gang.reasons
-        if told is not None and told.reasons is reasons is before and gang.position == position:
+        if told is reasons is before and gang.position == position:
             return  # so it is for nearly all of a hundred thousand that wait
-        if not self._state.progress.waits(gang, reasons, position) and told is not None and told.reasons is before:
-            self._told[uid] = _Recorded(told.codes, reasons)
+        if not self._state.progress.waits(gang, reasons, position) and told is before:
+            self._told[uid] = reasons
             return
-        codes = frozenset(str(reason.code) for reason in reasons)
+        codes = _codes(reasons)
         if codes == {str(Code.GANG_INCOMPLETE)}:
             return  # every job has this reason while its pods are being created; the group's status shows it
         if codes:
-            self._told[uid] = _Recorded(codes, reasons)
-        if codes and (told is None or told.codes != codes):
+            self._told[uid] = reasons
+        if codes and (told is None or _codes(told) != codes):
             message = "; ".join(reason.message for reason in reasons)
             refused = codes <= _REFUSALS or any(reason.refused for reason in reasons)
             event = history.REFUSED if refused else history.WAITING
             self._note(event, gang, now, {"codes": sorted(codes), "message": message})
             self._events.gang(gang, names.EVENT_REFUSED if refused else names.EVENT_WAITING, message, warning=refused)
+
+    def other_numbers(self, told: Iterable[Waiting], now: int) -> None:
+        """As `waits`, for many gangs of which nothing but numbers should differ from what a plan said before."""
+        gangs, known, progress = self._state.gangs_by_uid, self._told, self._state.progress
+        for waiting in told:
+            uid, reasons = waiting.gang, waiting.reasons
+            gang = gangs.get(uid)
+            before = gang.reasons if gang is not None else ()
+            if gang is not None and before and known.get(uid) is before and of_a_kind(before, reasons):
+                progress.other_reasons(gang, reasons, waiting.position or None)
+                known[uid] = reasons
+            else:
+                self.waits(uid, reasons, waiting.position or None, now)
 
     def accepted(self) -> None:
         """Groups were accepted: record the acceptances of the groups and of their owners in SQL."""
@@ -366,6 +375,10 @@ _NOT_GIVEN: Final = (
     "what cannot be read is not given, the other cards are; look at the labels and annotations of the node and at its"
     " device plugin (t9ksched doctor)"
 )
+
+
+def _codes(reasons: Iterable[Reason]) -> frozenset[str]:
+    return frozenset(str(reason.code) for reason in reasons)
 
 
 def _has_no_past(gang: GangRecord, pod: PodRecord) -> bool:

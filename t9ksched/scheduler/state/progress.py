@@ -27,8 +27,7 @@ class Progress:
         before, gang.reasons = gang.reasons, reasons  # the same object again says that nothing changed
         if before and of_a_kind(before, reasons):
             if gang.position != position or before != reasons:
-                gang.position = position
-                self.other_numbers.note(gang)
+                self.other_reasons(gang, reasons, position)
             return False
         if gang.position != position or before or reasons:
             gang.position = position
@@ -36,6 +35,11 @@ class Progress:
             self._told_otherwise(gang)
         self._waiting.note(gang)
         return True
+
+    def other_reasons(self, gang: GangRecord, reasons: tuple[Reason, ...], position: int | None) -> None:
+        """Nothing but numbers differs of why the group waits, or where: that is published in its turn."""
+        gang.reasons, gang.position = reasons, position
+        self.other_numbers.note(gang)
 
     def _told_otherwise(self, gang: GangRecord) -> None:
         self._feed.gangs.note(gang)

@@ -36,7 +36,10 @@ class Told:
     async def recorded(self, told: tuple[Waiting, ...]) -> list[str]:
         self.recorder.reset_mock()
         await self.telling.tell(told, 1)
-        return [call.args[0] for call in self.recorder.waits.call_args_list]
+        at_once = [call.args[0] for call in self.recorder.waits.call_args_list]
+        numbers = [one.gang for call in self.recorder.other_numbers.call_args_list for one in call.args[0]]
+        assert not (at_once and numbers)
+        return at_once + numbers
 
 
 async def test_other_numbers_are_recorded_from_time_to_time_and_never_lost(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -109,6 +112,7 @@ async def test_what_is_recorded_is_what_plans_say_but_for_numbers(seed: int, mon
     ]
     recorded: dict[str, tuple[Reason, ...]] = {}
     told.recorder.waits.side_effect = lambda uid, reasons, *_: recorded.update({uid: reasons})
+    told.recorder.other_numbers.side_effect = lambda those, _: recorded.update({w.gang: w.reasons for w in those})
     for _ in range(60):
         monkeypatch.setattr(telling, "NUMBERS_SECONDS", rng.choice([0.0, 1e9, 1e9]))
         if rng.random() < 0.3:

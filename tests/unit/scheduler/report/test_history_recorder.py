@@ -1,6 +1,7 @@
 """Jobs are written when their phase changes, and less often while only their counts do."""
 
 import asyncio
+import random
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 
@@ -9,6 +10,7 @@ import pytest
 from msgspec import structs
 
 from t9ksched.admission.access import Members
+from t9ksched.engine.plan import Waiting
 from t9ksched.model import names
 from t9ksched.model.pod import decode_pod
 from t9ksched.model.queue import Queue, QueueSpec
@@ -314,6 +316,37 @@ def test_a_gang_that_is_told_the_same_costs_nothing_and_misses_nothing() -> None
     one.recorder.waits("u", why, 2, 6)
     assert one.sql_writer.events == ["waiting"] * 4
     assert record.reasons is why
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_other_numbers_of_many_are_recorded_as_one_by_one(seed: int) -> None:
+    """Whatever was recorded before, by whom, and whether it is of the kind that it is said to be."""
+    rng = random.Random(seed)
+    codes = (Code.INSUFFICIENT_RESOURCES, Code.QUOTA_EXCEEDED, Code.GANG_INCOMPLETE)
+    whys = [(Reason(rng.choice(codes), f"{at} free"),) for at in range(6)]
+    single, many = Telling(), Telling()
+    for one in (single, many):
+        one.see()
+    for now in range(40):
+        why, place = rng.choice(whys), rng.randrange(3)
+        does = rng.choice(["numbers", "numbers", "numbers", "waits", "refused", "placed", "turns"])
+        for one in (single, many):
+            record = one.state.gangs_by_uid["u"]
+            if does == "refused":
+                one.state.refused(record, why[0])
+            elif does == "placed":
+                one.recorder.placed("u", now)
+            elif does == "turns":
+                one.state.progress.other_numbers.publish(now)
+            elif does == "waits" or one is single:
+                one.recorder.waits("u", why, place or None, now)
+            else:
+                one.recorder.other_numbers([Waiting("u", why, place), Waiting("gone", why, 1)], now)
+        here, there = (one.state.gangs_by_uid["u"] for one in (single, many))
+        assert (here.reasons, here.position) == (there.reasons, there.position)
+        assert single.sql_writer.events == many.sql_writer.events
+        assert single.state.waiting_gangs.counts == many.state.waiting_gangs.counts
+        assert bool(single.state.progress.other_numbers) <= bool(many.state.progress.other_numbers)
 
 
 async def test_other_numbers_are_written_though_nothing_else_happens(monkeypatch: pytest.MonkeyPatch) -> None:
