@@ -56,8 +56,10 @@ def asks_of(annotations: Mapping[str, str] | None) -> Asks:
 
 
 def asks_nothing(gang: "GangRecord") -> bool:
-    """Whether it is a single pod without an owner, and its annotations ask for nothing. Called for each new pod."""
-    if not gang.virtual or gang.owner is not None:
+    """Whether it is a single pod or a PodGroup without an owner, and neither it nor a member of it has annotations that
+    ask for something. Called for each new pod.
+    """
+    if gang.owner is not None or gang.asks is not NOTHING_ASKED:
         return False
     for pod in gang.members.values():  # noqa: SIM110 - a generator costs more than the one look
         if pod.asks is not NOTHING_ASKED:

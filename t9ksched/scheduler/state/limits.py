@@ -75,7 +75,7 @@ def reservation_limit(known: Known, gang: GangRecord) -> int | None:
 
 
 def never_limited(gang: GangRecord) -> bool:
-    """Whether it is a single pod whose annotations ask for nothing, and with which no limit was agreed."""
+    """Whether no annotation of a group without an owner asks for anything, and no limit was agreed with it."""
     return asks_nothing(gang) and (gang.acceptance is None or gang.acceptance.time_limit is None)
 
 
