@@ -133,7 +133,7 @@ class Executor:
         return Binding(
             *where,
             cards=cards,
-            annotations=dict(expected(dialect, pod_class, assignment.grant)),
+            annotations=expected(dialect, pod_class, assignment.grant),
             once=expected_once(dialect, pod_class, assignment.grant),
             claims=claims,
             protocol=dialect.protocol,

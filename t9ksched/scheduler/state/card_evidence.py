@@ -27,7 +27,7 @@ def difference(dialect: CardDialect, pod: PodClass, held: CardGrant, annotations
     named = naming_cards(annotations)
     if not (named or pod.cards):
         return "", 0
-    written = dict(expected(dialect, pod, held))
+    written = expected(dialect, pod, held)
     if named == written:
         return "", 0
     found = list(_differences(dialect, held, named, written))

@@ -1,5 +1,6 @@
 """What is recorded in SQL of the cards of pods, and which annotations say the same."""
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Final, NamedTuple
@@ -61,9 +62,11 @@ def row_of(record: PodRecord, charge: Charge | None, now: int) -> CardBinding:
 
 
 @lru_cache(maxsize=1 << 14)
-def expected(dialect: CardDialect, pod: PodClass, held: CardGrant) -> tuple[tuple[str, str], ...]:
-    """The lasting annotations that a binding writes in a dialect, by key, for a pod that holds these cards."""
-    return tuple(dialect.write(pod, held).items())
+def expected(dialect: CardDialect, pod: PodClass, held: CardGrant) -> Mapping[str, str]:
+    """The lasting annotations that a binding writes in a dialect for a pod that holds these cards; not to be written
+    to.
+    """
+    return dialect.write(pod, held)
 
 
 def expected_once(dialect: CardDialect, pod: PodClass, held: CardGrant) -> dict[str, str]:

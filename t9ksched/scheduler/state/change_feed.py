@@ -54,11 +54,12 @@ class Topic(Generic[T]):
     def note(self, thing: T) -> None:
         """The thing changed."""
         last = self._last
-        if last.get(thing, 0) > self._read:
-            return  # every reader will see it
-        last.pop(thing, None)
-        self.number += 1
-        last[thing] = self.number
+        known = last.get(thing)
+        if known is not None:
+            if known > self._read:
+                return  # every reader will see it
+            del last[thing]
+        self.number = last[thing] = self.number + 1
 
     def note_all(self, things: Iterable[T]) -> None:
         """These changed."""

@@ -225,7 +225,10 @@ class GangRecord(msgspec.Struct, eq=False):
     @property
     def queue(self) -> str:
         """The queue that is charged: as recorded for the group, its owner or its members, else the requested one."""
-        return (self.acceptance and self.acceptance.queue) or self.agreed or self.kept or self.spec.queue
+        accepted = self.acceptance
+        if accepted is not None and accepted.queue:
+            return accepted.queue
+        return self.agreed or self.kept or self.spec.queue
 
     @property
     def priority(self) -> int:
@@ -271,8 +274,13 @@ class GangRecord(msgspec.Struct, eq=False):
 
     def complete(self, *, bound: bool = False) -> bool:
         """Whether the minimum, roles included, holds a place; with `bound`, as the API server shows it."""
-        held = (pod for pod in self.members.values() if pod.placed and not pod.deleting and not (bound and pod.assumed))
-        return next(held, None) is not None if self.virtual else self._minimum(held)
+        if not self.virtual:
+            members = self.members.values()
+            return self._minimum(pod for pod in members if pod.placed and not (pod.deleting or (bound and pod.assumed)))
+        for pod in self.members.values():  # noqa: SIM110 - asked of each pod several times: `any` costs twice
+            if pod.placed and not (pod.deleting or (bound and pod.assumed)):
+                return True
+        return False
 
     @property
     def minimum(self) -> Minimum:
