@@ -8,9 +8,10 @@ replica adds what it let in since.
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from time import monotonic
 from typing import Final
+
+import msgspec
 
 from t9ksched.admission import Request
 from t9ksched.admission.entry import jobs_could_wait, jobs_may_wait
@@ -27,8 +28,7 @@ _WAIT_SECONDS: Final = 60
 _ROUNDING: Final = 1e-6
 
 
-@dataclass(frozen=True)
-class Limits:
+class Limits(msgspec.Struct, frozen=True):
     """What a replica lets each user do; None is no limit."""
 
     objects: int | None = None
@@ -44,8 +44,7 @@ class Limits:
 NO_LIMITS: Final = Limits()
 
 
-@dataclass(slots=True)
-class _Bucket:
+class _Bucket(msgspec.Struct):
     """Requests that a user may make now, as of `at`."""
 
     left: float
@@ -61,8 +60,7 @@ class _Bucket:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class _Wanted:
+class _Wanted(msgspec.Struct, frozen=True):
     """So many jobs more that shall wait, of a user or in a queue, and how many may; None is no limit."""
 
     what: str

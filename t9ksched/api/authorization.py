@@ -4,7 +4,8 @@ The rules themselves are pure (`t9ksched.admission.access`); this module gathers
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from t9ksched.admission.access import Access, Members, may_use, parse_members
 from t9ksched.admission.identity import NO_RIGHTS, Identity, Namespace, Place, Rights
@@ -105,8 +106,7 @@ def may_identity_use(record: QueueRecord, place: Place, who: Identity, rights: R
     return may_use(queue, members, who, place, rights)
 
 
-@dataclass(frozen=True)
-class JobAccess:
+class JobAccess(msgspec.Struct, frozen=True):
     """Which jobs of other users a caller may see: those in the caller's queues and namespaces."""
 
     caller: Caller

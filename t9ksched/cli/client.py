@@ -13,6 +13,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
+
 from t9ksched.cli.datadir import unreadable
 from t9ksched.cli.failure import BAD_USAGE, Away, Failure, Nowhere
 from t9ksched.cli.progress import waiting
@@ -29,8 +31,7 @@ _LATER: Final = (429, 502, 503, 504)
 """Statuses with which a service, or a proxy before it, says to come later."""
 
 
-@dataclass(frozen=True)
-class Answer:
+class Answer(msgspec.Struct, frozen=True):
     """A successful answer: its status, its headers and its decoded JSON (None when empty)."""
 
     status: int

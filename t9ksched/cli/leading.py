@@ -11,8 +11,8 @@ import os
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 
+import msgspec
 import structlog
 
 from t9ksched.cli.failure import Failure
@@ -35,8 +35,7 @@ _HEARD_SECONDS = 30.0
 """Without an answer about the lease for this long, a process counts as cut off from the cluster."""
 
 
-@dataclass
-class Candidate:
+class Candidate(msgspec.Struct):
     """One process that competes for a lease. `port` writes only while this process holds the lease."""
 
     port: ClusterPort

@@ -9,10 +9,10 @@ import asyncio
 import secrets
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 import aiohttp
+import msgspec
 
 from t9ksched.admission.misspelt import also_read
 from t9ksched.api.app import create_app
@@ -48,8 +48,7 @@ LEAD_SECONDS = 40.0
 STOP_SECONDS = 5.0
 
 
-@dataclass(frozen=True)
-class Plan:
+class Plan(msgspec.Struct, frozen=True):
     """What to start. `nodes` is a preset or a file for the dev cluster, unused with a `kubeconfig` of a real one.
 
     With `here` the cluster's one node is this machine, and containers are processes on it. With `observe` nothing of a
@@ -65,8 +64,7 @@ class Plan:
     here: bool = False
 
 
-@dataclass(frozen=True)
-class Running:
+class Running(msgspec.Struct, frozen=True):
     """Where what was started answers. `cluster` is the dev cluster's URL, None on a real cluster; `machine` is this
     one if it is a node.
     """

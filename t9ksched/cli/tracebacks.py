@@ -10,9 +10,10 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any, Final, NamedTuple
+
+import msgspec
 
 QUIET_SECONDS: Final = 60.0
 _MOST_SORTS: Final = 200
@@ -32,8 +33,7 @@ class Sort(NamedTuple):
 _OTHERS: Final = Sort("lines of many sorts", "", "")
 
 
-@dataclass(slots=True)
-class _Written:
+class _Written(msgspec.Struct):
     at: float
     more: int = 0
 

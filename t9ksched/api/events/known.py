@@ -1,8 +1,9 @@
 """Events as they are kept for all who listen: what each is about, and who submitted the job."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final, Literal
+
+import msgspec
 
 from t9ksched.store import history
 from t9ksched.store.history import Event
@@ -36,8 +37,7 @@ _ABOUT: Final[Mapping[str, tuple[About, str]]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Known:
+class Known(msgspec.Struct, frozen=True):
     """An event, and who submitted the job that it is about."""
 
     event: Event
@@ -59,8 +59,7 @@ class Known:
         return self.event.queue if self.about == "queue" else self.event.name
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
+class Wanted(msgspec.Struct, frozen=True):
     """Which events a client asks for; an empty filter lets all through."""
 
     about: Sequence[str] = ()

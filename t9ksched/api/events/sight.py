@@ -2,8 +2,9 @@
 use, and of nodes. The same rule as for histories, on events in memory.
 """
 
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from t9ksched.api.auth import Caller
 from t9ksched.api.authorization import NOWHERE, may_caller_use
@@ -15,8 +16,7 @@ from t9ksched.store.history import Visibility
 Json = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class EventSight:
+class EventSight(msgspec.Struct, frozen=True):
     """What a caller who owns these namespaces sees."""
 
     caller: Caller

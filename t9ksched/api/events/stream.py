@@ -1,8 +1,8 @@
 """The answer to a client that listens, as server-sent events, and the parameters by which it says what it wants."""
 
-from dataclasses import dataclass
 from typing import Annotated, Any, Final
 
+import msgspec
 from fastapi import Depends, Header, Query, Request
 from pydantic import BaseModel
 from starlette.responses import Response, StreamingResponse
@@ -91,8 +91,7 @@ async def _place(after: _After = None, last_event_id: _LastEventId = None) -> in
     return int(last_event_id)
 
 
-@dataclass(frozen=True, slots=True)
-class Watching:
+class Watching(msgspec.Struct, frozen=True):
     """A request for a list that wants a stream in its place."""
 
     request: Request

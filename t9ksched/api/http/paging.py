@@ -9,7 +9,6 @@ import binascii
 import hashlib
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Annotated, Any, Final, Literal, TypeVar
 
 import msgspec
@@ -32,8 +31,7 @@ Continue = Annotated[
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class Paging:
+class Paging(msgspec.Struct, frozen=True):
     """The page that is asked for: at most `limit` items (None: all) behind the key `after`."""
 
     limit: int | None

@@ -1,8 +1,9 @@
 """ConfigMaps that come with a job in one request, read and given to the object whose pods name them."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
 
 from t9ksched.model.dns import is_subdomain
 from t9ksched.model.errors import FieldError, Invalid, faulty
@@ -18,8 +19,7 @@ _SOURCES: Final = ("configMap", "configMapRef", "configMapKeyRef")
 _FIELDS: Final = ("apiVersion", "kind", "metadata", "data", "binaryData", "immutable")
 
 
-@dataclass(frozen=True, slots=True)
-class File:
+class File(msgspec.Struct, frozen=True):
     """A ConfigMap that belongs to an object of the same request; `prefix` is that of its fields' paths."""
 
     prefix: str

@@ -7,8 +7,10 @@ judged together with it. Either all can be created, or the error lists the fault
 import hashlib
 import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
+
+import msgspec
 
 from t9ksched.admission import Request, judge
 from t9ksched.admission.access import Access
@@ -70,8 +72,7 @@ class Wish:
         return {annotation: text for annotation, text in asked.items() if text is not None}
 
 
-@dataclass(slots=True)
-class Item:
+class Item(msgspec.Struct):
     """One object to be created.
 
     `members` of a PodGroup are the pods of it in the same request; `joins` is the PodGroup of the cluster that a pod
@@ -87,9 +88,9 @@ class Item:
     priority_path: str = "priority"
     access: Access | None = None
     joins: JoinedGroup | None = None
-    members: list["Item"] = field(default_factory=list)
+    members: list["Item"] = msgspec.field(default_factory=list)
     group: "Item | None" = None
-    files: list[File] = field(default_factory=list)
+    files: list[File] = msgspec.field(default_factory=list)
 
     @property
     def what(self) -> str:

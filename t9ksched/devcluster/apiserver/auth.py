@@ -7,8 +7,9 @@ Health, version and discovery are open as they are by default in a real cluster.
 
 import hmac
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any, Final
+
+import msgspec
 
 from t9ksched.devcluster.apiserver.status import StatusError, bad_value, details, invalid, qualified, unknown_path
 from t9ksched.devcluster.apiserver.storage import Storage
@@ -31,8 +32,7 @@ REVIEWS: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class User:
+class User(msgspec.Struct, frozen=True):
     """An authenticated client."""
 
     name: str
@@ -46,8 +46,7 @@ class User:
 ANONYMOUS: Final = User("system:anonymous", ("system:unauthenticated",))
 
 
-@dataclass(frozen=True, slots=True)
-class Attributes:
+class Attributes(msgspec.Struct, frozen=True):
     """What a request wants: a verb on a resource, or on a plain path."""
 
     verb: str

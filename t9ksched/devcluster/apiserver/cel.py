@@ -7,9 +7,10 @@ methods `startsWith`, `endsWith`, `contains`, `matches`, those of `Methods`, and
 """
 
 import re
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
+
+import msgspec
 
 from t9ksched.devcluster.apiserver import celvalues as values
 from t9ksched.devcluster.apiserver.celvalues import METHODS, EvaluationError, Methods, Node, NoSuchKey
@@ -21,8 +22,7 @@ class SyntaxFault(ValueError):
     """The rule is not in the part of the language that is known here."""
 
 
-@dataclass(frozen=True, slots=True)
-class Program:
+class Program(msgspec.Struct, frozen=True):
     """A parsed rule and the variables it names."""
 
     evaluate: Node

@@ -5,8 +5,9 @@ its objects first. Versions of one definition share their objects; they differ i
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Any, Final
+
+import msgspec
 
 from t9ksched.devcluster.apiserver import cel, structural
 from t9ksched.devcluster.apiserver.api import Api
@@ -28,13 +29,12 @@ _RULES: Final = "x-kubernetes-validations"
 _CUSTOM_VERBS: Final = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
 
 
-@dataclass(slots=True)
-class Custom:
+class Custom(msgspec.Struct):
     """What a definition's version says beyond names: its schema and its scale subresource."""
 
     schema: Object
     scale: Object | None = None
-    fields: list[str] = field(default_factory=list)
+    fields: list[str] = msgspec.field(default_factory=list)
 
 
 class CustomStrategy(Strategy):

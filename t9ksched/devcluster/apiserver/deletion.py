@@ -4,9 +4,10 @@ An object with finalizers is marked and stays until they are gone; a pod bound t
 which its grace ends and stays until its kubelet deletes it with grace 0. `plan` decides, the caller writes.
 """
 
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
+
+import msgspec
 
 from t9ksched.devcluster.apiserver import metadata
 from t9ksched.devcluster.apiserver.kinds import Kind
@@ -19,8 +20,7 @@ _TIME: Final = "%Y-%m-%dT%H:%M:%SZ"
 CRD_FINALIZER: Final = "customresourcecleanup.apiextensions.k8s.io"
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(msgspec.Struct, frozen=True):
     """A changed object to store (or None), and whether the object is to be removed afterwards."""
 
     obj: Object | None

@@ -5,8 +5,9 @@ one API version; two may share a collection (events), then one of them converts.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from typing import Any, Final
+
+import msgspec
 
 from t9ksched.devcluster.apiserver import batchkinds, corekinds, devicekinds, events, ingresses, policies, storagekinds
 from t9ksched.devcluster.apiserver.pods import PodStrategy
@@ -18,8 +19,7 @@ ALL_VERBS: Final = ("create", "delete", "deletecollection", "get", "list", "patc
 STATUS_VERBS: Final = ("get", "patch", "update")
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
+class Column(msgspec.Struct, frozen=True):
     """One column of a printed table; priority 1 shows with `-o wide` only."""
 
     name: str
@@ -30,8 +30,7 @@ class Column:
     format: str = ""
 
 
-@dataclass(slots=True)
-class Kind:
+class Kind(msgspec.Struct):
     """One resource of one API version."""
 
     group: str
@@ -43,7 +42,7 @@ class Kind:
     categories: tuple[str, ...] = ()
     model: str = ""
     """The client library's model; empty for custom resources."""
-    strategy: Strategy = field(default_factory=Strategy)
+    strategy: Strategy = msgspec.field(default_factory=Strategy)
     verbs: tuple[str, ...] = ALL_VERBS
     subresources: tuple[str, ...] = ()
     singular: str = ""

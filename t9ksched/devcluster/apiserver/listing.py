@@ -1,6 +1,6 @@
 """A list, or one page of it, at the version that the request asks for."""
 
-from dataclasses import dataclass
+import msgspec
 
 from t9ksched.devcluster.apiserver import options
 from t9ksched.devcluster.apiserver.options import ListOptions
@@ -12,8 +12,7 @@ from t9ksched.devcluster.apiserver.status import (
 from t9ksched.devcluster.apiserver.storage import Entry
 
 
-@dataclass(frozen=True, slots=True)
-class Listing:
+class Listing(msgspec.Struct, frozen=True):
     """One page of a list: its entries, the version it shows, and how to go on."""
 
     entries: list[Entry]

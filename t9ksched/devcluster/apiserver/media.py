@@ -1,7 +1,6 @@
 """Media types: what a request's body is written in, and in which form its answer is wanted."""
 
 import json
-from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
@@ -17,8 +16,7 @@ _OFFERED: Final = "application/json, application/yaml, application/vnd.kubernete
 _decode: Final = msgspec.json.Decoder().decode
 
 
-@dataclass(frozen=True, slots=True)
-class Form:
+class Form(msgspec.Struct, frozen=True):
     """How an answer is shown: whole objects, a Table, or metadata only; as JSON or YAML."""
 
     view: str = ""

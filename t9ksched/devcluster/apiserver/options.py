@@ -4,7 +4,7 @@ import base64
 import binascii
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
@@ -27,8 +27,7 @@ _VALIDATION: Final = ("", "Ignore", "Strict", "Warn")
 _POLICIES: Final = ("Foreground", "Background", "Orphan", "nil")
 
 
-@dataclass(slots=True)
-class WriteOptions:
+class WriteOptions(msgspec.Struct):
     """How a create, update or patch is done; `warnings` collects what the client is told beside the answer."""
 
     dry_run: bool = False
@@ -37,11 +36,10 @@ class WriteOptions:
     force: bool = False
     applies: bool = False
     """Whether the object's record of field owners is part of the write (server-side apply)."""
-    warnings: list[str] = field(default_factory=list)
+    warnings: list[str] = msgspec.field(default_factory=list)
 
 
-@dataclass(slots=True)
-class DeleteOptions:
+class DeleteOptions(msgspec.Struct):
     """How a delete is done."""
 
     dry_run: bool = False
@@ -51,8 +49,7 @@ class DeleteOptions:
     version: str | None = None
 
 
-@dataclass(slots=True)
-class ListOptions:
+class ListOptions(msgspec.Struct):
     """What a list shows and at which version."""
 
     labels: str = ""

@@ -1,9 +1,10 @@
 """The paths of resources: which object or collection a request is about, and which verb that makes of its method."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 from urllib.parse import unquote
+
+import msgspec
 
 from t9ksched.devcluster.apiserver.status import StatusError
 
@@ -18,8 +19,7 @@ _BY_METHOD: Final = {
 _TRUE: Final = ("true", "1", "True", "TRUE", "t", "T")
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(msgspec.Struct, frozen=True):
     """What a path names; `resource` is empty for a discovery path."""
 
     group: str

@@ -7,12 +7,12 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
 from aiohttp import web
 
 from t9ksched.devcluster.apiserver.api import Api
@@ -34,8 +34,7 @@ _LOOK_SECONDS: Final = 0.2
 _FALSE: Final = ("false", "0")
 
 
-@dataclass(frozen=True)
-class LogOptions:
+class LogOptions(msgspec.Struct, frozen=True):
     """What is asked for. `since` is a moment, `tail` a number of lines, `limit` one of bytes."""
 
     container: str = ""

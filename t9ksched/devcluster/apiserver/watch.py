@@ -7,8 +7,9 @@ is DELETED with its content from before.
 
 import asyncio
 import math
-from dataclasses import dataclass
 from typing import Any, Final
+
+import msgspec
 
 from t9ksched.devcluster.apiserver.api import Api
 from t9ksched.devcluster.apiserver.kinds import Kind
@@ -24,8 +25,7 @@ _BEFORE_END: Final = 2.0
 INITIAL_END: Final = "k8s.io/initial-events-end"
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+class Event(msgspec.Struct, frozen=True):
     """One event: its type and the object's state."""
 
     type: str

@@ -8,10 +8,11 @@ annotations are read here anew, from the documents.
 
 import re
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any, Final
+
+import msgspec
 
 from t9ksched.devcluster.audit.parts import NodeParts, PodParts, read_parts
 from t9ksched.devcluster.audit.shares import OF_EACH_CARD, asks_for_parts
@@ -37,8 +38,7 @@ _SCALE: Final = {
 }
 
 
-@dataclass(frozen=True, order=True)
-class Finding:
+class Finding(msgspec.Struct, frozen=True, order=True):
     """One inconsistency.
 
     Attributes:
@@ -55,8 +55,7 @@ class Finding:
     detail: str
 
 
-@dataclass(frozen=True, order=True)
-class PartialGang:
+class PartialGang(msgspec.Struct, frozen=True, order=True):
     """A group of which only a part of the minimum has places, and never had all of them."""
 
     group: str
@@ -69,8 +68,7 @@ class PartialGang:
         return f"PartialGang {self.group}: {self.placed} of {self.minimum} placed{lacking}"
 
 
-@dataclass(frozen=True)
-class AuditReport:
+class AuditReport(msgspec.Struct, frozen=True):
     """What an audit found; `ok` when nothing."""
 
     findings: tuple[Finding, ...] = ()
@@ -169,28 +167,26 @@ def _occupies(pod: Object) -> bool:
     return bool((pod.get("spec") or {}).get("nodeName")) and (pod.get("status") or {}).get("phase") not in _ENDED
 
 
-@dataclass
-class _Pod:
+class _Pod(msgspec.Struct):
     """What one bound pod takes from its node."""
 
     name: str
     node: str
     occupied: dict[str, Fraction]
-    cards: set[tuple[str, int]] = field(default_factory=set)
-    parts: PodParts = field(default_factory=PodParts)
-    faults: list[tuple[str, str]] = field(default_factory=list)
+    cards: set[tuple[str, int]] = msgspec.field(default_factory=set)
+    parts: PodParts = msgspec.field(default_factory=PodParts)
+    faults: list[tuple[str, str]] = msgspec.field(default_factory=list)
 
 
-@dataclass
-class _AuditedNode:
+class _AuditedNode(msgspec.Struct):
     """What is known of one node: its object, if it was seen, and its pods by uid."""
 
     allocatable: dict[str, Fraction] | None = None
     honours: bool = False
-    pods: dict[str, _Pod] = field(default_factory=dict)
-    used: dict[str, Fraction] = field(default_factory=dict)
-    holders: dict[tuple[str, int], set[str]] = field(default_factory=dict)
-    shared: NodeParts = field(default_factory=NodeParts)
+    pods: dict[str, _Pod] = msgspec.field(default_factory=dict)
+    used: dict[str, Fraction] = msgspec.field(default_factory=dict)
+    holders: dict[tuple[str, int], set[str]] = msgspec.field(default_factory=dict)
+    shared: NodeParts = msgspec.field(default_factory=NodeParts)
 
 
 def _read(pod: Object, honours: bool) -> _Pod:

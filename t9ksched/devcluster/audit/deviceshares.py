@@ -7,9 +7,10 @@ Like `auditor.py` it reads the documents anew and shares no code with what it au
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, Final
+
+import msgspec
 
 from t9ksched.devcluster.audit.shares import Fault
 
@@ -25,8 +26,7 @@ _ALLOCATED: Final = "scheduling.koordinator.sh/device-allocated"
 _ALL: Final = 100
 
 
-@dataclass(frozen=True)
-class Given:
+class Given(msgspec.Struct, frozen=True):
     """Percent of the cores and of the memory of a card."""
 
     core: Fraction
@@ -85,11 +85,10 @@ def _named(annotations: Mapping[str, str]) -> dict[int, Given]:
         return {}
 
 
-@dataclass
-class DeviceShares:
+class DeviceShares(msgspec.Struct):
     """What pods have of the cards of one node, by minor and UID."""
 
-    holders: dict[int, dict[str, tuple[str, Given]]] = field(default_factory=dict)
+    holders: dict[int, dict[str, tuple[str, Given]]] = msgspec.field(default_factory=dict)
 
     def leave(self, uid: str) -> None:
         """The pod has nothing any more."""

@@ -6,9 +6,10 @@ What a node has, it registers in an annotation; what a container asks for stands
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, Final
+
+import msgspec
 
 from t9ksched.devcluster.audit.shares import Fault, Part, add_up, peak
 
@@ -65,12 +66,11 @@ def parts_given(pod: Object, asks: Mapping[str, Mapping[str, Fraction]]) -> tupl
     return peak([*moments, add_up(together, beside)]), faults
 
 
-@dataclass
-class RegisteredCards:
+class RegisteredCards(msgspec.Struct):
     """The cards of one node and what pods have of them, by UUID of the card and UID of the pod."""
 
-    memory: dict[str, int] = field(default_factory=dict)
-    holders: dict[str, dict[str, tuple[str, Part]]] = field(default_factory=dict)
+    memory: dict[str, int] = msgspec.field(default_factory=dict)
+    holders: dict[str, dict[str, tuple[str, Part]]] = msgspec.field(default_factory=dict)
 
     def update(self, annotations: Mapping[str, str]) -> None:
         """Take over what the node registers now."""

@@ -4,9 +4,10 @@ Like `auditor.py` it reads the documents anew and shares no code with what it au
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, Final
+
+import msgspec
 
 from t9ksched.devcluster.audit.shares import Fault
 
@@ -35,13 +36,12 @@ def memory_given(pod: Object, asks: Mapping[str, Mapping[str, Fraction]]) -> tup
     return found, faults
 
 
-@dataclass
-class MemoryShares:
+class MemoryShares(msgspec.Struct):
     """The cards of one node and what pods have of their memory, by index and UID."""
 
     count: int = 0
     memory: Fraction = Fraction(0)
-    holders: dict[int, dict[str, tuple[str, Fraction]]] = field(default_factory=dict)
+    holders: dict[int, dict[str, tuple[str, Fraction]]] = msgspec.field(default_factory=dict)
 
     def update(self, allocatable: Mapping[str, Fraction]) -> None:
         """Take over what the node has now."""

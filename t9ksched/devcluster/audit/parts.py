@@ -3,8 +3,9 @@ by minor.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from fractions import Fraction
+
+import msgspec
 
 from t9ksched.devcluster.audit.deviceshares import DeviceShares, Given, devices_given
 from t9ksched.devcluster.audit.hamishares import Object, RegisteredCards, parts_given
@@ -12,14 +13,13 @@ from t9ksched.devcluster.audit.memoryshares import MemoryShares, memory_given
 from t9ksched.devcluster.audit.shares import Fault, Part, SharedCards, asks_for_parts, parts_of
 
 
-@dataclass
-class PodParts:
+class PodParts(msgspec.Struct):
     """What one pod has of cards: of those of mGPU, HAMi, gpushare and Koordinator."""
 
-    indexed: dict[int, Part] = field(default_factory=dict)
-    registered: dict[str, Part] = field(default_factory=dict)
-    memory: dict[int, Fraction] = field(default_factory=dict)
-    devices: dict[int, Given] = field(default_factory=dict)
+    indexed: dict[int, Part] = msgspec.field(default_factory=dict)
+    registered: dict[str, Part] = msgspec.field(default_factory=dict)
+    memory: dict[int, Fraction] = msgspec.field(default_factory=dict)
+    devices: dict[int, Given] = msgspec.field(default_factory=dict)
 
 
 def read_parts(pod: Object, asks: Mapping[str, Mapping[str, Fraction]]) -> tuple[PodParts, list[Fault]]:
@@ -31,14 +31,13 @@ def read_parts(pod: Object, asks: Mapping[str, Mapping[str, Fraction]]) -> tuple
     return PodParts(indexed, registered, memory, devices), faults + more + others + last
 
 
-@dataclass
-class NodeParts:
+class NodeParts(msgspec.Struct):
     """The divided cards of one node, and who has what of them."""
 
-    indexed: SharedCards = field(default_factory=SharedCards)
-    registered: RegisteredCards = field(default_factory=RegisteredCards)
-    memory: MemoryShares = field(default_factory=MemoryShares)
-    devices: DeviceShares = field(default_factory=DeviceShares)
+    indexed: SharedCards = msgspec.field(default_factory=SharedCards)
+    registered: RegisteredCards = msgspec.field(default_factory=RegisteredCards)
+    memory: MemoryShares = msgspec.field(default_factory=MemoryShares)
+    devices: DeviceShares = msgspec.field(default_factory=DeviceShares)
 
     def update(self, allocatable: Mapping[str, Fraction], annotations: Mapping[str, str]) -> None:
         """Take over what the node has now."""

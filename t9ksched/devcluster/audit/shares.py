@@ -6,9 +6,10 @@ Which card a container has stands in an annotation of its pod; how much of it, i
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, Final, TypeVar
+
+import msgspec
 
 Object = dict[str, Any]
 Card = TypeVar("Card", int, str)
@@ -27,8 +28,7 @@ OF_EACH_CARD: Final = frozenset(
 """Resources that say how much of each of its cards a container needs; nodes do not offer them."""
 
 
-@dataclass(frozen=True)
-class Part:
+class Part(msgspec.Struct, frozen=True):
     """What a pod has of one card at its peak; `whole` when it is to have it alone."""
 
     core: Fraction
@@ -95,13 +95,12 @@ def add_up(left: Mapping[Card, Part], right: Mapping[Card, Part]) -> dict[Card, 
     return found
 
 
-@dataclass
-class SharedCards:
+class SharedCards(msgspec.Struct):
     """The cards of one node and what pods have of them, by index and UID."""
 
     count: int = 0
     memory: Fraction = Fraction(0)
-    holders: dict[int, dict[str, tuple[str, Part]]] = field(default_factory=dict)
+    holders: dict[int, dict[str, tuple[str, Part]]] = msgspec.field(default_factory=dict)
 
     def update(self, allocatable: Mapping[str, Fraction]) -> None:
         """Take over what the node has now."""

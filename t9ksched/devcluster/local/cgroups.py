@@ -9,16 +9,16 @@ import hashlib
 import os
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+import msgspec
 
 _PERIOD: Final = 100_000
 _OOM_KILLS: Final = re.compile(r"^oom_kill (\d+)$", re.MULTILINE)
 
 
-@dataclass(frozen=True)
-class Limits:
+class Limits(msgspec.Struct, frozen=True):
     """Of one container: CPU in thousandths of a core, memory in bytes; None without a limit."""
 
     cpu: int | None = None

@@ -5,16 +5,16 @@ environment only the cards that it names are offered.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
+
+import msgspec
 
 INSTALL: Final = "pip install 't9ksched[here]'"
 _DRIVER: Final = Path("/proc/driver/nvidia/gpus")
 
 
-@dataclass(frozen=True)
-class Card:
+class Card(msgspec.Struct, frozen=True):
     """One card: its number for CUDA in the order of the PCI bus, what it is, and its memory in MiB."""
 
     index: int
@@ -23,8 +23,7 @@ class Card:
     memory: int
 
 
-@dataclass(frozen=True)
-class Found:
+class Found(msgspec.Struct, frozen=True):
     """The cards that are offered, and what a person should know about others."""
 
     cards: tuple[Card, ...] = ()

@@ -6,9 +6,10 @@ import re
 import socket
 import sys
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
+
+import msgspec
 
 from t9ksched.devcluster.controllers.timers import system_clock, to_text
 from t9ksched.devcluster.controllers.volumes import PROVISIONER
@@ -46,8 +47,7 @@ class NotPossible(Exception):
     """A machine cannot be a node; the text says why."""
 
 
-@dataclass
-class Machine:
+class Machine(msgspec.Struct):
     """The machine on which this runs.
 
     Attributes:
@@ -68,7 +68,7 @@ class Machine:
     kept: int = 0
     lost: int = 0
     notes: tuple[str, ...] = ()
-    claims: Path = field(default_factory=Path)
+    claims: Path = msgspec.field(default_factory=Path)
 
     @classmethod
     async def open(cls, folder: Path) -> "Machine":

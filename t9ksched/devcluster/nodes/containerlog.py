@@ -8,8 +8,9 @@ pod says. `instance_of` finds the container as a kubelet does, with a kubelet's 
 import math
 import shlex
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, Final
+
+import msgspec
 
 from t9ksched.devcluster.controllers.timers import to_seconds
 from t9ksched.devcluster.nodes.wishes import log_lines, run_seconds
@@ -26,8 +27,7 @@ class NotReadable(Exception):
     """There is no log, for the reason that it says."""
 
 
-@dataclass(frozen=True)
-class Instance:
+class Instance(msgspec.Struct, frozen=True):
     """One run of a container: its ID, when it started, and when it ended (None while it runs)."""
 
     id: str

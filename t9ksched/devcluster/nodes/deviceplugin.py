@@ -10,7 +10,8 @@ scheduler learns which cards are taken.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+
+import msgspec
 
 from t9ksched.devcluster.names import CARDS_GIVEN_PREFIX
 from t9ksched.model.cards import CardRequest
@@ -25,13 +26,12 @@ class CardsRefused(Exception):
     """The node cannot give the cards that a pod asks for; the text says which and why."""
 
 
-@dataclass
-class Rack:
+class Rack(msgspec.Struct):
     """The cards of one resource of a node: how many there are, which pod holds which, and which are promised."""
 
     count: int = 0
-    holders: dict[int, str] = field(default_factory=dict)
-    promised: dict[int, str] = field(default_factory=dict)
+    holders: dict[int, str] = msgspec.field(default_factory=dict)
+    promised: dict[int, str] = msgspec.field(default_factory=dict)
     """By pods that are bound but not admitted yet."""
 
 

@@ -8,8 +8,9 @@ one card only: then it is that. Annotations and amounts are read here anew.
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any, Final
+
+import msgspec
 
 from t9ksched.devcluster.names import DOMAIN
 from t9ksched.kube.port import ClusterPort
@@ -28,13 +29,12 @@ _ASSIGNED: Final = "ALIYUN_COM_GPU_MEM_ASSIGNED"
 _TIME: Final = "ALIYUN_COM_GPU_MEM_ASSUME_TIME"
 
 
-@dataclass
-class GpuShareCards:
+class GpuShareCards(msgspec.Struct):
     """The cards of one node; `name` is the node's."""
 
     name: str
     count: int = 0
-    turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+    turn: asyncio.Lock = msgspec.field(default_factory=asyncio.Lock)
 
     def update(self, allocatable: Mapping[str, int]) -> None:
         """Take over what the node offers now."""

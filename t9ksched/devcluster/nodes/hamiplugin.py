@@ -11,8 +11,9 @@ import asyncio
 import json
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 from typing import Any, Final
+
+import msgspec
 
 from t9ksched.devcluster.names import DOMAIN
 from t9ksched.devcluster.nodes.deviceplugin import CardsRefused
@@ -35,16 +36,14 @@ _GPU: Final = "nvidia.com/gpu"
 _PARTS: Final = ("nvidia.com/gpucores", "nvidia.com/gpumem", "nvidia.com/gpumem-percentage")
 
 
-@dataclass(frozen=True, slots=True)
-class _Card:
+class _Card(msgspec.Struct, frozen=True):
     memory: int
     cores: int
     count: int
     healthy: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Device:
+class Device(msgspec.Struct, frozen=True):
     """What a container has of one card: MiB and percent of the cores."""
 
     uuid: str
@@ -52,17 +51,16 @@ class Device:
     cores: int
 
 
-@dataclass
-class HamiCards:
+class HamiCards(msgspec.Struct):
     """The cards of one node, and what pods have of them; `name` is the node's."""
 
     name: str
-    cards: dict[str, _Card] = field(default_factory=dict)
-    held: dict[str, list[Device]] = field(default_factory=dict)
+    cards: dict[str, _Card] = msgspec.field(default_factory=dict)
+    held: dict[str, list[Device]] = msgspec.field(default_factory=dict)
     """By UID of the pod."""
-    dying: set[str] = field(default_factory=set)
+    dying: set[str] = msgspec.field(default_factory=set)
     """Cards that cannot be given although they are registered as healthy."""
-    turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+    turn: asyncio.Lock = msgspec.field(default_factory=asyncio.Lock)
 
     def update(self, annotations: Mapping[str, str]) -> None:
         """Take over what is registered now; nothing where that cannot be read."""

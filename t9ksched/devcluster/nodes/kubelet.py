@@ -6,7 +6,6 @@ last one stopped, and nothing restarts.
 """
 
 from collections.abc import Collection
-from dataclasses import dataclass
 from typing import Any, Final
 
 from t9ksched.devcluster.controllers.follow import Follower
@@ -26,7 +25,6 @@ Object = dict[str, Any]
 STOP_SECONDS: Final = 0.05
 
 
-@dataclass
 class _Life(Life):
     """The life of a pod whose containers are simulated."""
 

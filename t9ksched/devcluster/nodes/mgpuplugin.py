@@ -8,8 +8,10 @@ are read here anew, from the pod as it stands in the API.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
+
+import msgspec
 
 from t9ksched.devcluster.names import CARDS_GIVEN_PREFIX
 from t9ksched.devcluster.nodes.deviceplugin import CardsRefused, parse_indices
@@ -37,8 +39,7 @@ class _Wish:
     phase: str
 
 
-@dataclass
-class Share:
+class Share(msgspec.Struct):
     """What one pod has of one card."""
 
     core: int = 0
@@ -47,13 +48,12 @@ class Share:
     whole: bool = False
 
 
-@dataclass
-class MgpuCards:
+class MgpuCards(msgspec.Struct):
     """The cards of one node: how many, the memory of each in MiB, and what pods have of them by index and UID."""
 
     count: int = 0
     memory: int = 0
-    held: dict[int, dict[str, Share]] = field(default_factory=dict)
+    held: dict[int, dict[str, Share]] = msgspec.field(default_factory=dict)
 
     def update(self, allocatable: Mapping[str, int]) -> None:
         """Take over what the node offers now."""

@@ -7,7 +7,7 @@ The check reads only this node, so its cost does not grow with the cluster.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -39,8 +39,7 @@ class PodRefused(Exception):
         self.message = message
 
 
-@dataclass(frozen=True)
-class _Occupant:
+class _Occupant(msgspec.Struct, frozen=True):
     requests: tuple[tuple[str, int], ...]
     ports: tuple[HostPort, ...]
 

@@ -7,8 +7,9 @@ ended, so that no client ever sees a card held twice. `refusals` lists the pods 
 
 from collections.abc import Collection
 from contextlib import suppress
-from dataclasses import dataclass, field
 from typing import Any, Final, Generic, NamedTuple, TypeVar
+
+import msgspec
 
 from t9ksched.devcluster.controllers.follow import Follower, Reconciler, split_key
 from t9ksched.devcluster.controllers.timers import Timers
@@ -37,13 +38,12 @@ class Refusal(NamedTuple):
     message: str
 
 
-@dataclass
-class Life:
+class Life(msgspec.Struct):
     """What a kubelet has decided about one pod, beyond what the pod's status says."""
 
     uid: str
     ip: str = ""
-    record: dict[str, str] = field(default_factory=dict)
+    record: dict[str, str] = msgspec.field(default_factory=dict)
     unwritten: Object | None = None
     """The status still to be written."""
     over: bool = False
