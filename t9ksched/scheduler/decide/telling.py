@@ -6,7 +6,7 @@ seconds. Until then, too, they are passed over many at a time: such numbers are 
 """
 
 import asyncio
-from collections.abc import Set
+from collections.abc import Mapping, Set
 from typing import Final
 
 from t9ksched.engine.plan import Waiting
@@ -16,6 +16,7 @@ from t9ksched.scheduler.state.state import ClusterState
 
 _A_SLICE: Final = 200
 """Groups that get their reason before other tasks run."""
+_SLICES_AT_ONCE: Final = 10
 _MOST_ALIKE: Final = 4
 """So many tellings of a slice are known that differ by numbers alone."""
 NUMBERS_SECONDS: Final = 2.0
@@ -38,11 +39,16 @@ class _ToldTogether:
         self.alike: list[tuple[Waiting, ...]] = []
         self.gangs: frozenset[str] = frozenset()
 
+    def same_gangs(self, told: tuple[Waiting, ...]) -> bool:
+        """Whether it has these gangs, in this order."""
+        recorded = self.recorded
+        return len(told) == len(recorded) and all(map(_of_one_gang, recorded, told))
+
     def differs_by_numbers(self, told: tuple[Waiting, ...]) -> bool:
         """Whether no more than numbers of this differ from what is recorded. That is kept for the next time."""
         if told in self.alike:
             return True
-        if len(told) != len(self.recorded) or not all(map(_alike, self.recorded, told)):
+        if not all(of_a_kind(was.reasons, one.reasons) for was, one in zip(self.recorded, told, strict=True)):
             return False
         self.alike = [told, *self.alike[: _MOST_ALIKE - 1]]
         return True
@@ -59,9 +65,8 @@ class _ToldTogether:
         self.gangs = frozenset(waiting.gang for waiting in told)
 
 
-def _alike(one: Waiting, other: Waiting) -> bool:
-    """Whether nothing but numbers of what one gang was told differs."""
-    return one.gang == other.gang and of_a_kind(one.reasons, other.reasons)
+def _of_one_gang(one: Waiting, other: Waiting) -> bool:
+    return one.gang == other.gang
 
 
 class Telling:
@@ -88,6 +93,7 @@ class Telling:
         time = asyncio.get_running_loop().time()
         numbers = time >= self._numbers_at + NUMBERS_SECONDS
         elsewhere = frozenset(self._elsewhere.take())
+        before: dict[str, Waiting] | None = None
         self.due = None
         for at, first in enumerate(range(0, len(told), _A_SLICE)):
             some = told[first : first + _A_SLICE]
@@ -103,31 +109,59 @@ class Telling:
                     continue
             if numbers:
                 self._numbers_at = time
-            self._record(known, some, elsewhere, now, numbers=numbers)
+            same = known.same_gangs(some)
+            if not same and before is None:
+                before = await self._recorded_by_gang()
+            self._record(known, some, None if same else before, elsewhere, now, numbers=numbers)
             await asyncio.sleep(0)
         del self._slices[-(-len(told) // _A_SLICE) :]
 
     def _put_off(self) -> None:
         self.due = self._numbers_at + NUMBERS_SECONDS
 
+    async def _recorded_by_gang(self) -> dict[str, Waiting]:
+        """What is recorded of each gang. Where one starts, or comes before others, those behind it are told in other
+        slices than before.
+        """
+        found: dict[str, Waiting] = {}
+        for count, known in enumerate(self._slices, start=1):
+            found.update((one.gang, one) for one in known.recorded)
+            if count % _SLICES_AT_ONCE == 0:
+                await asyncio.sleep(0)
+        return found
+
     def _record(
-        self, known: _ToldTogether, some: tuple[Waiting, ...], elsewhere: Set[str], now: int, *, numbers: bool
+        self,
+        known: _ToldTogether,
+        some: tuple[Waiting, ...],
+        before: Mapping[str, Waiting] | None,
+        elsewhere: Set[str],
+        now: int,
+        *,
+        numbers: bool,
     ) -> None:
-        """Record what these gangs are told, unless it is recorded, or other numbers of it are put off."""
-        if elsewhere.isdisjoint(known.gangs) and known.differs_by_numbers(some):
+        """Record what these gangs are told, unless it is recorded, or other numbers of it are put off. `before` is what
+        is recorded by gang; without, the slice has the gangs that it had.
+        """
+        if before is None and elsewhere.isdisjoint(known.gangs) and known.differs_by_numbers(some):
             if numbers:
                 self._recorder.other_numbers(known.record(some), now)
             else:
                 self._put_off()
             return
+        was = [before.get(waiting.gang) for waiting in some] if before is not None else known.recorded
         recorded: list[Waiting] = []
-        for at, waiting in enumerate(some):
-            one = known.recorded[at] if at < len(known.recorded) and waiting.gang not in elsewhere else None
-            if one is not None and _alike(one, waiting) and (one is waiting or not numbers or one == waiting):
-                recorded.append(one)
-            else:
+        others: list[Waiting] = []
+        for waiting, one in zip(some, was, strict=True):
+            if one is None or waiting.gang in elsewhere or not of_a_kind(one.reasons, waiting.reasons):
                 self._recorder.waits(waiting.gang, waiting.reasons, waiting.position or None, now)
-                recorded.append(waiting)
+                one = waiting
+            elif numbers and one != waiting:
+                others.append(waiting)
+                one = waiting
+            recorded.append(one)
+        if others:
+            self._recorder.other_numbers(others, now)
         known.begin(tuple(recorded), some)
         if known.recorded != some:
             self._put_off()

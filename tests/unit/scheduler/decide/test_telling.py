@@ -61,7 +61,11 @@ async def test_all_else_is_recorded_at_once() -> None:
     other[7] = waiting(7, 0, Code.QUOTA_EXCEEDED)
     assert await told.recorded(tuple(other)) == ["g7"]
     assert not await told.recorded(tuple(other[: MANY - 100]))
-    assert len(await told.recorded((*other[:500], waiting(MANY, 0), *other[500 : MANY - 1]))) >= 400
+    found = await told.recorded((*other[:500], waiting(MANY, 0), *other[500 : MANY - 1]))
+    new = [f"g{at}" for at in (MANY, *range(MANY - 100, MANY - 1))]
+    assert found == new, "those behind another are told what they were"
+    assert not await told.recorded(tuple(other[3 : MANY - 1])), "three have started"
+    assert await told.recorded(tuple(other[: MANY - 1])) == ["g0", "g1", "g2"], "they wait again"
     assert await told.recorded(tuple(other)[:500]) == []
     told.state.feed.told_elsewhere.note("g9")
     told.state.feed.told_elsewhere.note("gone")
