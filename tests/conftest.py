@@ -46,8 +46,8 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_xdist_auto_num_workers() -> int:
-    """Twice as many workers as processors: tests from outside wait for other processes much of their time."""
-    return 2 * len(os.sched_getaffinity(0))
+    """Five workers for two processors: tests from outside wait for other processes much of their time."""
+    return 5 * len(os.sched_getaffinity(0)) // 2
 
 
 @pytest.fixture(scope="session")

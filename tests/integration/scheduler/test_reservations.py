@@ -38,6 +38,16 @@ async def reserve(store: Store, spec: Object, *nodes: str) -> ReservationRecord:
     return await store.reservations.create(spec, nodes, await store.changes.head(), by="root")
 
 
+async def follows(service: SchedulerService, store: Store, name: str) -> None:
+    """The leader knows the reservation as it is stored, or that there is none."""
+    async with asyncio.timeout(TIMEOUT):
+        while True:
+            known, record = service.state.advance.known.get(name), await store.reservations.get(name)
+            if (known.record if known is not None else None) == record:
+                return
+            await asyncio.sleep(0.02)
+
+
 async def judged(service: SchedulerService, spec: Object) -> Object:
     return await service._internal._judge(spec)
 
@@ -77,9 +87,9 @@ async def test_nothing_starts_on_a_node_in_maintenance(
     world: World, start: Start, queue: str, store: Store, policy: Policy
 ) -> None:
     await world.play(2, 2)
-    async with start(policy=policy):
+    async with start(policy=policy) as service:
         await reserve(store, asking("firmware", nodes={"names": world.nodes[:1]}), world.nodes[0])
-        await asyncio.sleep(1.5)  # the leader follows within a second
+        await follows(service, store, "firmware")
         await world.create(pod(world, "first", 2, queue))
         (running,) = await world.running("first")
         assert running["spec"]["nodeName"] == world.nodes[1]
@@ -96,9 +106,9 @@ async def test_who_names_a_reservation_starts_when_it_begins_and_ends_with_it(
 ) -> None:
     await world.play(2, 2)
     async with start(policy=policy) as service:
-        spec = asking("eval", 4, 26, nodes={"names": world.nodes[:1]}, for_={"queues": [queue]})
+        spec = asking("eval", 3, 19, nodes={"names": world.nodes[:1]}, for_={"queues": [queue]})
         await reserve(store, spec, world.nodes[0])
-        await asyncio.sleep(1.5)
+        await follows(service, store, "eval")
         await world.create(
             pod(world, "mine", 2, queue, reservation="eval"), pod(world, "no", 1, queue, reservation="x")
         )
@@ -109,7 +119,7 @@ async def test_who_names_a_reservation_starts_when_it_begins_and_ends_with_it(
         assert at(0) >= spec["from"]
         limit = await limit_of(service, world, "mine")
         assert limit["source"] == "reservation"
-        assert limit["seconds"] <= 12
+        assert limit["seconds"] <= 6
         await world.event(names.EVENT_TIME_LIMIT_EXCEEDED, "mine")
         async with asyncio.timeout(TIMEOUT):
             while "mine" in await world.bound():  # noqa: ASYNC110
@@ -120,13 +130,13 @@ async def test_who_names_a_reservation_starts_when_it_begins_and_ends_with_it(
 async def test_what_nobody_uses_is_released(world: World, start: Start, queue: str, store: Store) -> None:
     await world.play(1, 2)
     async with start() as service:
-        spec = asking("idle", nodes={"names": world.nodes}, for_={"queues": ["other"]}, releaseUnusedAfter="8s")
+        spec = asking("idle", nodes={"names": world.nodes}, for_={"queues": ["other"]}, releaseUnusedAfter="4s")
         await reserve(store, spec, *world.nodes)
-        await asyncio.sleep(1.5)
+        await follows(service, store, "idle")
         await world.create(pod(world, "waits", 2, queue))
         assert "reservation 'idle' keeps the room" in await waits_for(world, "waits")
         released = await happened(store, history.RESERVATION_RELEASED, "idle")
-        assert "was not used for 8s" in released.detail["message"]
+        assert "was not used for 4s" in released.detail["message"]
         await world.running("waits")
         record = await store.reservations.get("idle")
         assert record is not None
@@ -139,14 +149,14 @@ async def test_what_nobody_uses_is_released_by_a_service_that_restarts_more_ofte
     world: World, start: Start, store: Store
 ) -> None:
     await world.play(1, 2)
-    spec = asking("idle", nodes={"names": world.nodes}, for_={"queues": ["other"]}, releaseUnusedAfter="12s")
+    spec = asking("idle", nodes={"names": world.nodes}, for_={"queues": ["other"]}, releaseUnusedAfter="6s")
     await reserve(store, spec, *world.nodes)
     ran = 0.0
     while not await store.history.list(events=[history.RESERVATION_RELEASED], name="idle"):
         assert ran < TIMEOUT
         async with start():
-            await asyncio.sleep(5)
-        ran += 5
+            await asyncio.sleep(2)
+        ran += 2
 
 
 async def test_an_edit_of_one_that_was_released_today_is_about_the_days_to_come(
@@ -166,7 +176,7 @@ async def test_an_edit_of_one_that_was_released_today_is_about_the_days_to_come(
         other = asking("other", 60, 3000, nodes=mine["nodes"], for_={"queues": [queue]})
         assert (await judged(service, other))["conflicts"] == [], "the room of the one that was released is free"
         edited = await store.reservations.edit("idle", tomorrow, world.nodes, await store.changes.head(), made.revision)
-        await asyncio.sleep(1.5)
+        await follows(service, store, "idle")
         assert edited.ended is not None
         present = service.state.advance.known["idle"].present(time.time_ns())
         assert present is not None
@@ -182,7 +192,7 @@ async def test_room_that_others_held_until_the_end_was_missed(
     async with start():
         await world.create(pod(world, "stays", 2, queue))
         await world.running("stays")
-        await reserve(store, asking("late", 0, 8, nodes={"names": world.nodes}, onConflict="Wait"), *world.nodes)
+        await reserve(store, asking("late", 0, 5, nodes={"names": world.nodes}, onConflict="Wait"), *world.nodes)
         missed = await happened(store, history.RESERVATION_MISSED, "late")
         assert "others held its room" in missed.detail["message"]
         assert "stays" in await world.bound(), "it goes on"
@@ -196,7 +206,7 @@ async def test_a_lost_node_is_replaced(world: World, start: Start, queue: str, s
         judgement = await judged(service, spec)
         assert (judgement["nodes"], judgement["faults"], judgement["conflicts"]) == (world.nodes[:2], [], [])
         await reserve(store, spec, *judgement["nodes"])
-        await asyncio.sleep(1.5)
+        await follows(service, store, "two")
         await world.client.delete(NODES, world.nodes[0])
         await stored(store, "two", nodes=tuple(world.nodes[1:]))
         more = asking("more", 3600, 7200, nodes={"selector": labels, "count": 1})
@@ -283,19 +293,21 @@ async def test_the_rest_of_a_reservation_as_a_limit_outlives_a_restart_and_the_r
     async with start() as service:
         spec = asking("eval", -60, 3600, nodes={"names": world.nodes}, for_={"queues": [queue]})
         record = await reserve(store, spec, *world.nodes)
-        await asyncio.sleep(1.5)
+        await follows(service, store, "eval")
         await world.create(pod(world, "mine", 1, queue, reservation="eval"))
         await world.running("mine")
         before = await limit_of(service, world, "mine")
         assert (before["source"], 3300 < before["seconds"] < 3600) == ("reservation", True)
         longer = spec | {"to": at(7200)}
         await store.reservations.edit("eval", longer, record.nodes, await store.changes.head(), by="root")
-        await asyncio.sleep(1.5)
+        await follows(service, store, "eval")
+        await asyncio.sleep(0.3)  # several cycles
         assert await limit_of(service, world, "mine") == before, "what it was given stands"
     async with start() as service:
         assert abs((await limit_of(service, world, "mine"))["seconds"] - before["seconds"]) <= 1
         await store.reservations.delete("eval")
-        await asyncio.sleep(1.5)
+        await follows(service, store, "eval")
+        await asyncio.sleep(0.3)
         assert abs((await limit_of(service, world, "mine"))["seconds"] - before["seconds"]) <= 1
 
 
@@ -303,7 +315,7 @@ async def test_a_node_in_place_of_a_lost_one_moves_the_plans_on_it(
     world: World, start: Start, queue: str, store: Store
 ) -> None:
     await world.play(2, 2)
-    async with start(policy=Policy(planning=Planning(per_user=100))):
+    async with start(policy=Policy(planning=Planning(per_user=100))) as service:
         await world.create(pod(world, "first", 2, queue, time_limit="1h"))
         (running,) = await world.running("first")
         held = running["spec"]["nodeName"]
@@ -311,7 +323,7 @@ async def test_a_node_in_place_of_a_lost_one_moves_the_plans_on_it(
         labels = {"matchLabels": {"t9ksched.test/run": world.run}}
         spec = asking("two", 4 * 3600, 6 * 3600, nodes={"selector": labels, "count": 1}, for_={"users": ["ann"]})
         await reserve(store, spec, free)
-        await asyncio.sleep(1.5)
+        await follows(service, store, "two")
         await world.create(pod(world, "second", 2, queue, time_limit="5h"))
         assert "planned to start at" in await waits_for(world, "second")
         await world.client.delete(NODES, free)

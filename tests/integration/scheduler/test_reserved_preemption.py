@@ -13,7 +13,7 @@ from t9ksched.store.store import Store
 from tests.integration.scheduler.conftest import Start
 from tests.integration.scheduler.test_elastic import controllers, ends, members, submit
 from tests.integration.scheduler.test_preemption import queues
-from tests.integration.scheduler.test_reservations import POLICIES, asking, at, judged, pod, reserve, waits_for
+from tests.integration.scheduler.test_reservations import POLICIES, asking, at, follows, judged, pod, reserve, waits_for
 from tests.integration.world import TIMEOUT, Object, World
 
 
@@ -87,7 +87,7 @@ async def test_what_may_not_be_evicted_stays_unless_forced(world: World, start: 
         assert (conflict["name"].rpartition("/")[2], conflict["evicted"]) == ("safe", 0)
         record = await reserve(store, spec, *world.nodes)
         await world.gone(PODS, "low")
-        await asyncio.sleep(1.5)
+        await asyncio.sleep(0.5)  # several cycles
         assert set(await world.bound()) == {"safe"}
         head = await store.changes.head()
         forced = spec | {"force": True}
@@ -133,14 +133,17 @@ async def test_of_cards_only_as_many_are_cleared_as_are_reserved(world: World, s
 async def test_a_restart_before_the_eviction_does_it_and_does_it_once(world: World, start: Start, store: Store) -> None:
     await queues(world, store, low={})
     await world.play(2, 2)
-    async with start():
+    async with start() as service:
         await world.gang("two", 2, 2, f"{world.run}-low", terminationGracePeriodSeconds=5)
         await world.running("two-0", "two-1")
         now = datetime.now(UTC)
         await store.stops.stop(Stop(PREEMPTION, None, "root", now))
-        await asyncio.sleep(1.2)  # the leader follows within a second
+        async with asyncio.timeout(TIMEOUT):
+            while not service.state.stops:  # noqa: ASYNC110
+                await asyncio.sleep(0.02)
         await reserve(store, preempting(world.nodes[:1]), world.nodes[0])
-        await asyncio.sleep(2.5)
+        await follows(service, store, "r")
+        await asyncio.sleep(0.5)
         assert await evicted(store) == [], "nothing is evicted while an administrator has stopped that"
     await store.stops.resume(PREEMPTION, "root")
     async with start():
