@@ -5,7 +5,6 @@ ask for, what blocks them and how long they last is found by the same code. The 
 """
 
 import asyncio
-import dataclasses
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -273,7 +272,7 @@ def _foreign_group(obj: Object, kind: Kind, uid: str, now: int) -> PodGroupObjec
     one, that starts with the smallest.
     """
     meta = obj["metadata"]
-    if kind.gang is None or not asks_for_gang(dataclasses.replace(kind.gang, below=False), meta.get("annotations")):
+    if kind.gang is None or not asks_for_gang(structs.replace(kind.gang, below=False), meta.get("annotations")):
         return None
     gangs = gangs_of(kind, obj, title=kind.name)
     if not gangs:

@@ -56,7 +56,7 @@ def codes(job: dict[str, Any]) -> list[str]:
 async def test_a_dry_run_says_what_then_happens(world: World, start: Start, queue: str) -> None:
     await world.play(1, 4)
     async with start(policy=PLANS) as service:
-        await world.create(limited(world, "first", 3, queue, "8s"))
+        await world.create(limited(world, "first", 3, queue, "15s"))
         await world.running("first")
         await timed(service, world, "first")
         small, large = (limited(world, name, gpus, queue, "1h") for name, gpus in (("small", 1), ("large", 4)))
