@@ -36,8 +36,6 @@ _WHY: Final = "by an annotation of the node"
 _PAUSE: Final = 60.0
 """Seconds until a node of which a write failed is tried again."""
 
-_MARKS: Final = frozenset((CORDONED_CARDS_ANNOTATION, RECORDED_CORDONS_ANNOTATION))
-_NONE: Final[Mapping[str, str]] = {}
 Cards = frozenset[int]
 
 
@@ -112,14 +110,12 @@ class CordonKeeper:
             await self.load()
 
     async def sweep(self) -> None:
-        """Bring the annotations of all nodes and the record in step."""
+        """Bring the annotations of nodes and the record in step; on most nodes neither says anything."""
         if self._newest is None or self._state.outage.away:
             return
-        known = self._state.card_cordons
-        for name, (node, _) in list(self._state.node_objects.items()):
-            if name not in known and not _MARKS & (node.metadata.annotations or _NONE).keys():
-                continue  # as most nodes: nothing is to be compared
-            if self._step(name, node.metadata.annotations or {}).write:
+        nodes = self._state.node_objects
+        for name in dict.fromkeys((*self._state.card_cordons, *self._state.node_events.cordon_marks)):
+            if name in nodes and self._step(name, nodes[name][0].metadata.annotations or {}).write:
                 try:
                     await self._settle(name)
                 except StoreError as error:

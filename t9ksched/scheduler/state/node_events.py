@@ -3,16 +3,20 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from t9ksched.model.card_slices import CardLayout
+from t9ksched.model.names import CORDONED_CARDS_ANNOTATION, RECORDED_CORDONS_ANNOTATION
 from t9ksched.model.node import Node, NodeFacts, node_facts
+from t9ksched.model.ordered import OrderedSet
 from t9ksched.model.pod import Pod
 from t9ksched.scheduler.state.records import PodRecord
 from t9ksched.scheduler.state.validations import Validations
 
 if TYPE_CHECKING:
     from t9ksched.scheduler.state.state import ClusterState
+
+_CORDON_MARKS: Final = frozenset((CORDONED_CARDS_ANNOTATION, RECORDED_CORDONS_ANNOTATION))
 
 
 class NodeEvents:
@@ -24,6 +28,8 @@ class NodeEvents:
         self._layouts: Counter[CardLayout] = Counter()
         self.card_layouts: frozenset[CardLayout] = frozenset()
         """The ways in which nodes have cards."""
+        self.cordon_marks: OrderedSet[str] = OrderedSet()
+        """Nodes with annotations about cordoned cards."""
 
     def upsert(self, node: Node) -> None:
         """A node appeared or changed."""
@@ -38,6 +44,10 @@ class NodeEvents:
             facts = replace(facts, unsure=True, why_unsure=why)
         known = self._state.node_objects.get(name)
         self._state.node_objects[name] = (node, facts)
+        if node.metadata.annotations and not _CORDON_MARKS.isdisjoint(node.metadata.annotations):
+            self.cordon_marks.add(name)
+        else:
+            self.cordon_marks.discard(name)
         if known is not None and known[1] == facts:
             return
         if known is not None and known[1].uid != facts.uid:
@@ -68,6 +78,7 @@ class NodeEvents:
     def remove(self, name: str) -> None:
         """A node was deleted, and its columns with it; pods on it stay charged until they are deleted too."""
         self._state.dra.node_gone(name)
+        self.cordon_marks.discard(name)
         if (known := self._state.node_objects.pop(name, None)) is not None:
             self._note_layout(known[1], None)
             self._state.feed.nodes.note(name)

@@ -1,9 +1,14 @@
 """The record of cordoned cards, what was projected, and what the annotation says now: what follows from the three."""
 
+from collections.abc import Mapping
+from unittest.mock import Mock
+
 import pytest
 
 from t9ksched.model.names import CORDONED_CARDS_ANNOTATION, RECORDED_CORDONS_ANNOTATION
-from t9ksched.scheduler.keep.cordon_keeper import step
+from t9ksched.model.node import decode_node
+from t9ksched.scheduler.keep.cordon_keeper import CordonKeeper, Step, step
+from t9ksched.scheduler.state.state import ClusterState
 
 NEWEST = 100
 
@@ -84,3 +89,40 @@ def test_entries_that_name_no_card_are_left_as_they_are(
     found = step(annotations, frozenset(recorded), NEWEST, count=count)
     assert (tuple(sorted(found.cordon)), tuple(sorted(found.uncordon))) == (cordon, uncordon)
     assert (tuple(sorted(found.cards)), found.write, found.rest) == (cards, write, rest)
+
+
+class Keeper(CordonKeeper):
+    """Remembers the nodes that it compares, and writes nothing."""
+
+    def __init__(self) -> None:
+        self.state = ClusterState()
+        super().__init__(Mock(), Mock(), self.state, Mock())
+        self._newest = NEWEST
+        self.compared: list[str] = []
+
+    def _step(self, name: str, annotations: Mapping[str, str]) -> Step:
+        self.compared.append(name)
+        return step({}, frozenset(), NEWEST)
+
+    async def compares(self) -> list[str]:
+        self.compared.clear()
+        await self.sweep()
+        return sorted(self.compared)
+
+
+async def test_nodes_of_which_neither_record_nor_annotation_says_anything_are_not_looked_at() -> None:
+    keeper = Keeper()
+
+    def seen(name: str, annotations: Mapping[str, str]) -> None:
+        keeper.state.upsert_node(decode_node({"metadata": {"name": name, "uid": name, "annotations": annotations}}))
+
+    for at in range(9):
+        seen(f"n{at}", {"other": "x"})
+    assert await keeper.compares() == []
+    keeper.state.node_events.cordon_cards({"n1": {0: "broken"}, "away": {0: "broken"}})
+    seen("n2", {CORDONED_CARDS_ANNOTATION: "1"})
+    seen("n3", {RECORDED_CORDONS_ANNOTATION: "1:"})
+    assert await keeper.compares() == ["n1", "n2", "n3"]
+    seen("n2", {})
+    keeper.state.remove_node("n3")
+    assert await keeper.compares() == ["n1"]
