@@ -6,7 +6,7 @@ seconds. Until then, too, they are passed over many at a time: such numbers are 
 """
 
 import asyncio
-from collections.abc import Mapping, Set
+from collections.abc import Iterable, Mapping, Set
 from typing import Final
 
 from t9ksched.engine.plan import Waiting
@@ -29,20 +29,16 @@ class _ToldTogether:
     Attributes:
         recorded: what is recorded of them.
         alike: what they were told lately that differs from that, and from each other, by numbers alone.
-        gangs: their UIDs.
+        names, gangs: their UIDs, in their order and as a set.
     """
 
-    __slots__ = ("alike", "gangs", "recorded")
+    __slots__ = ("alike", "gangs", "names", "recorded")
 
     def __init__(self) -> None:
         self.recorded: tuple[Waiting, ...] = ()
         self.alike: list[tuple[Waiting, ...]] = []
+        self.names: tuple[str, ...] = ()
         self.gangs: frozenset[str] = frozenset()
-
-    def same_gangs(self, told: tuple[Waiting, ...]) -> bool:
-        """Whether it has these gangs, in this order."""
-        recorded = self.recorded
-        return len(told) == len(recorded) and all(map(_of_one_gang, recorded, told))
 
     def differs_by_numbers(self, told: tuple[Waiting, ...]) -> bool:
         """Whether no more than numbers of this differ from what is recorded. That is kept for the next time."""
@@ -59,14 +55,10 @@ class _ToldTogether:
         self.recorded = told
         return others
 
-    def begin(self, recorded: tuple[Waiting, ...], told: tuple[Waiting, ...]) -> None:
-        """They were told that, of which so much is recorded: what was alike before may be so no longer."""
+    def begin(self, names: tuple[str, ...], recorded: tuple[Waiting, ...], told: tuple[Waiting, ...]) -> None:
+        """These were told that, of which so much is recorded: what was alike before may be so no longer."""
         self.recorded, self.alike = recorded, [told]
-        self.gangs = frozenset(waiting.gang for waiting in told)
-
-
-def _of_one_gang(one: Waiting, other: Waiting) -> bool:
-    return one.gang == other.gang
+        self.names, self.gangs = names, frozenset(names)
 
 
 class Telling:
@@ -109,10 +101,10 @@ class Telling:
                     continue
             if numbers:
                 self._numbers_at = time
-            same = known.same_gangs(some)
-            if not same and before is None:
+            names = tuple([waiting.gang for waiting in some])
+            if names != known.names and before is None:
                 before = await self._recorded_by_gang()
-            self._record(known, some, None if same else before, elsewhere, now, numbers=numbers)
+            self._record(known, names, some, before or {}, elsewhere, now, numbers=numbers)
             await asyncio.sleep(0)
         del self._slices[-(-len(told) // _A_SLICE) :]
 
@@ -125,7 +117,7 @@ class Telling:
         """
         found: dict[str, Waiting] = {}
         for count, known in enumerate(self._slices, start=1):
-            found.update((one.gang, one) for one in known.recorded)
+            found.update(zip(known.names, known.recorded, strict=True))
             if count % _SLICES_AT_ONCE == 0:
                 await asyncio.sleep(0)
         return found
@@ -133,23 +125,25 @@ class Telling:
     def _record(
         self,
         known: _ToldTogether,
+        names: tuple[str, ...],
         some: tuple[Waiting, ...],
-        before: Mapping[str, Waiting] | None,
+        before: Mapping[str, Waiting],
         elsewhere: Set[str],
         now: int,
         *,
         numbers: bool,
     ) -> None:
-        """Record what these gangs are told, unless it is recorded, or other numbers of it are put off. `before` is what
-        is recorded by gang; without, the slice has the gangs that it had.
+        """Record what the gangs of these names are told, unless it is recorded, or other numbers of it are put off.
+        `before` is what is recorded by gang, where the slice has other gangs than before.
         """
-        if before is None and elsewhere.isdisjoint(known.gangs) and known.differs_by_numbers(some):
+        same = names == known.names
+        if same and elsewhere.isdisjoint(known.gangs) and known.differs_by_numbers(some):
             if numbers:
                 self._recorder.other_numbers(known.record(some), now)
             else:
                 self._put_off()
             return
-        was = [before.get(waiting.gang) for waiting in some] if before is not None else known.recorded
+        was: Iterable[Waiting | None] = known.recorded if same else map(before.get, names)
         recorded: list[Waiting] = []
         others: list[Waiting] = []
         for waiting, one in zip(some, was, strict=True):
@@ -162,6 +156,6 @@ class Telling:
             recorded.append(one)
         if others:
             self._recorder.other_numbers(others, now)
-        known.begin(tuple(recorded), some)
+        known.begin(names, tuple(recorded), some)
         if known.recorded != some:
             self._put_off()
