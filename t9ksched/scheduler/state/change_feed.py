@@ -81,12 +81,15 @@ class Topic(Generic[T]):
         """What changed since the cursor's position, which is now the end."""
         if cursor.position == self.number:
             return []
-        fresh = []
-        for thing, number in reversed(self._last.items()):
-            if number <= cursor.position:
-                break
-            fresh.append(thing)
-        fresh.reverse()
+        if next(iter(self._last.values()), 0) > cursor.position:  # all that is kept, as for most readers
+            fresh = list(self._last)
+        else:
+            fresh = []
+            for thing, number in reversed(self._last.items()):
+                if number <= cursor.position:
+                    break
+                fresh.append(thing)
+            fresh.reverse()
         cursor.position = self._read = self.number
         self._drop()
         return fresh

@@ -25,6 +25,8 @@ def test_a_reader_that_comes_late_begins_with_what_is_kept() -> None:
     assert first.take() == ["before"]
     topic.note("after")
     assert topic.follow().take() == ["after"]
+    assert first.take() == ["after"]
+    assert topic.follow().take() == []
 
 
 def test_what_all_have_read_is_dropped() -> None:
