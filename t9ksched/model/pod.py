@@ -56,7 +56,10 @@ class Metadata(msgspec.Struct, gc=False, rename="camel"):
     @property
     def controller(self) -> OwnerReference | None:
         """The owner that manages this object, if any."""
-        return next((owner for owner in self.owner_references or () if owner.controller), None)
+        for owner in self.owner_references or ():
+            if owner.controller:
+                return owner
+        return None
 
 
 class Resources(msgspec.Struct, gc=False):
@@ -157,7 +160,8 @@ class PodStatus(msgspec.Struct, gc=False, rename="camel"):
     @property
     def hindrance(self) -> tuple[str, str] | None:
         """What keeps it from running, as its node says; None where nothing is wrong, and once it runs."""
-        return hindrance(self._containers) if self.phase == "Pending" else None
+        told = self.phase == "Pending" and (self.init_container_statuses or self.container_statuses)
+        return hindrance(self._containers) if told else None
 
     @property
     def ended_at(self) -> str:

@@ -100,14 +100,14 @@ class EventRecorder:
         if len(message) > _MESSAGE_LIMIT:
             message = message[: _MESSAGE_LIMIT - 1] + "…"
         key = _Key(about, type, reason, message)
-        now = self._now()
         pending = self._pending.get(key)
         if pending is not None:
             pending.count += 1
-            pending.last = now
+            pending.last = self._now()
         elif len(self._pending) >= self._waiting:
             self.dropped += 1
         else:
+            now = self._now()
             self._pending[key] = _Pending(now, now, 1)
             self._wake.set()
 

@@ -38,6 +38,8 @@ MOST_IN_FLIGHT: Final = 112
 LEAST_IN_FLIGHT: Final = 4
 _MANY: Final = 16
 """The number of bindings in flight above which the event loop gathers their answers."""
+_AGAIN: Final = (Throttled, Unknown)
+"""After these outcomes a binding is tried again."""
 _PAUSE_SECONDS: Final = 0.25
 _LONGEST_PAUSE_SECONDS: Final = 15.0
 
@@ -253,7 +255,7 @@ class Executor:
     async def _bind(self, binding: Binding) -> None:
         pause, sent = _PAUSE_SECONDS, False
         outcome = await protocol.run(self._client, binding)
-        while isinstance(outcome, Throttled | Unknown):
+        while isinstance(outcome, _AGAIN):
             self._limit = max(LEAST_IN_FLIGHT, self._limit / 2)
             await asyncio.sleep(max(pause, getattr(outcome, "retry_after", None) or 0.0))
             pause = min(_LONGEST_PAUSE_SECONDS, pause * 2)

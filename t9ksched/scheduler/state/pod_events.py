@@ -50,8 +50,9 @@ class PodEvents:
         relabelled = known is not None and self._relabel(record, pod.metadata.labels)
         record.phase = intern(pod.status.phase or "Pending")
         record.deleting = pod.metadata.deletion_timestamp is not None
-        record.orphaned = record.owner is not None and pod.metadata.controller is None
-        self._claim(record, pod.metadata.controller)
+        controller = pod.metadata.controller
+        record.orphaned = record.owner is not None and controller is None
+        self._claim(record, controller)
         started = nanoseconds(pod.status.start_time or "")
         if started != record.started and record.gang is not None and self._state.enforced_ends is not None:
             self._state.feed.gangs.note(record.gang)  # its limits may count from then
@@ -108,7 +109,7 @@ class PodEvents:
         record.gates = gates(pod, self._state._sharing.unplaceable(record.template)) if waits else ()
         if record.node and record.gang is not None and not record.gang.uid:
             self._state.group_events.recall_queue(record.gang, self._state.places.on(uid, record.node))
-        freed = self._recharge(record, pod.metadata.annotations or NOTHING)
+        freed = self._recharge(record, annotations)
         if record.claims and (known is None or was != (record.phase, record.node, record.deleting)):
             self._state.node_events.look_again(self._state.storage.claimants.seen(record))
         self._state.affinity_index.seen(record)
