@@ -85,7 +85,7 @@ FAULTS: dict[str, tuple[type, str, Any, int]] = {
     "a queue that a group left keeps its numbers": (
         Changes,
         "count",
-        lambda self, gang: self._state.counts.group(gang),
+        lambda self, gang: (self._state.counts.group(gang), gang.queue)[1],
         1,
     ),
     "a group stays its former owner's": (GroupEvents, "disown", lambda self, gang: None, 4),

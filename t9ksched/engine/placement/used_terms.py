@@ -6,10 +6,10 @@ from typing import Final
 import msgspec
 from msgspec import structs
 
-from t9ksched.engine.members import kinds
+from t9ksched.engine.members import MemberKind, kinds
 from t9ksched.engine.placement.standing import Standing
 from t9ksched.engine.work import Meter, Work
-from t9ksched.model.gang import Gang, Neighbours
+from t9ksched.model.gang import Gang, Member, Neighbours
 from t9ksched.model.podclass import PodClass
 from t9ksched.model.podrules import PodRules, PodTerm
 
@@ -87,7 +87,9 @@ class UsedTerms:
             if meter.due():
                 yield
         for gang in came:
-            each = yield from kinds(gang.waiting, meter)
+            each: Sequence[Member | MemberKind] = gang.waiting
+            if len(each) > 1:
+                each = yield from kinds(gang.waiting, meter)
             found = {id(own): own for one in each if (own := one.pod_class.rules) is not None}
             meter.spent += _A_CLASS * len(each)
             if found:
