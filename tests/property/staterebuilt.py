@@ -4,8 +4,10 @@ Every field of every record is compared, but those that are named here with the 
 """
 
 import copy
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Any
+
+from msgspec import structs
 
 from t9ksched.engine.nodes import LARGEST
 from t9ksched.model.node import decode_node
@@ -131,7 +133,7 @@ def compare(world: Any) -> None:
     assert live._pods_by_name == fresh._pods_by_name
     assert live.jobs.keys() == fresh.jobs.keys()
     for uid, job in live.jobs.items():
-        for field in fields(job):
+        for field in structs.fields(job):
             assert getattr(job, field.name) == getattr(fresh.jobs[uid], field.name), (uid, field.name)
     assert live.put_there == fresh.put_there
     assert live.node_objects.keys() == fresh.node_objects.keys()

@@ -96,13 +96,13 @@ class Told:
         state.unknown_queues.clear()
 
     def jobs(self) -> None:
-        """A job's phase is made of its groups' members, of its object, and of its being deleted."""
+        """A job's phase is made of its groups' members, of its object, and of its being deleted. That a place was
+        chosen for a member is told once it is bound.
+        """
         state = self.state
         found: dict[str, Any] = {uid: [(job.phase, job.asks.limit)] for uid, job in state.jobs.items()}
         for gang in state.gangs.values():
-            pods = sorted(
-                (pod.uid, pod.phase, pod.node, pod.assumed, pod.deleting, pod.role) for pod in gang.members.values()
-            )
+            pods = sorted((pod.uid, pod.phase, pod.node, pod.deleting, pod.role) for pod in gang.members.values())
             uid = gang.owner.uid if gang.owner else gang.uid
             if uid:
                 found.setdefault(uid, []).append((gang.key, gang.uid, gang.queue, gang.spec, gang.asks.limit, pods))
