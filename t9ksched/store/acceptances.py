@@ -21,7 +21,7 @@ from t9ksched.store.tables import acceptance
 from t9ksched.workloads.registry import ENDLESS_KINDS
 
 
-class Acceptance(msgspec.Struct, frozen=True, kw_only=True):
+class Acceptance(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One accepted object; `cards` and `requests` are the whole job's totals by resource (millicores, bytes, units).
 
     `groups` are the submitter's at that time; `permitted_by` is the rule that admitted it, None where no rule was

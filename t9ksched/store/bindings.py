@@ -28,7 +28,7 @@ Cards = list[ContainerGrant]
 """Init containers may use again what the others hold."""
 
 
-class CardBinding(msgspec.Struct, frozen=True, kw_only=True):
+class CardBinding(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The cards of one pod, which may be none. `honoured` when its node gave containers the cards that are named to it;
     else the indices are what was intended. `parts` has what the pod has of each card where its node divides cards; None
     elsewhere, and in rows of earlier releases: all are whole there. `devices` has the UUIDs of its cards, as far as its

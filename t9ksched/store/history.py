@@ -136,7 +136,7 @@ AUDIT_RETENTION: Final = timedelta(days=730)
 """Administrative changes are kept at least this long, however short the retention of the rest is."""
 
 
-class Event(msgspec.Struct, frozen=True, kw_only=True):
+class Event(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One event: the job and queue that it concerns, and the user or service that caused it. `id` is 0 until it is
     stored.
     """

@@ -46,7 +46,7 @@ TERMINATING = "Terminating"
 _ENDED: Final = ("Succeeded", "Failed")
 
 
-class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
+class JobRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A job as last seen at `updated_at`. `deleted_at` is set once its object is gone."""
 
     uid: str
