@@ -9,9 +9,10 @@ import asyncio
 import os
 import secrets
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any, Final
 
+import msgspec
 import structlog
 
 from t9ksched.devcluster.controllers.follow import Follower
@@ -39,13 +40,12 @@ _OOM: Final = "OOMKilled"
 _log = structlog.get_logger(__name__)
 
 
-@dataclass
 class _ProcessLife(Life):
     """The life of a pod that is processes."""
 
-    troubles: dict[str, Object] = field(default_factory=dict)
+    troubles: dict[str, Object] = msgspec.field(default_factory=dict)
     """The waiting state of each container that could not be created."""
-    told: Object = field(default_factory=dict)
+    told: Object = msgspec.field(default_factory=dict)
     """The status as it was written last."""
 
 
