@@ -7,6 +7,7 @@ seconds. Until then, too, they are passed over many at a time: such numbers are 
 
 import asyncio
 from collections.abc import Iterable, Mapping, Set
+from operator import is_
 from typing import Final
 
 from t9ksched.engine.plan import Waiting
@@ -17,48 +18,64 @@ from t9ksched.scheduler.state.state import ClusterState
 _A_SLICE: Final = 200
 """Groups that get their reason before other tasks run."""
 _SLICES_AT_ONCE: Final = 10
-_MOST_ALIKE: Final = 4
-"""So many tellings of a slice are known that differ by numbers alone."""
+_MOST_KNOWN: Final = 4
+"""So many of the latest tellings of a slice are known that say the same, and so many that differ by numbers alone."""
 NUMBERS_SECONDS: Final = 2.0
 """Seconds from one time at which other numbers are recorded to the next."""
 
 
 class _ToldTogether:
-    """Some gangs that are told one after the other.
+    """Some gangs that are told one after the other. What they were told lately is known by identity: to compare what it
+    says costs much more.
 
     Attributes:
         recorded: what is recorded of them.
-        alike: what they were told lately that differs from that, and from each other, by numbers alone.
+        same: what they were told lately that says that.
+        alike: what they were told lately that differs from it by numbers alone.
         names, gangs: their UIDs, in their order and as a set.
     """
 
-    __slots__ = ("alike", "gangs", "names", "recorded")
+    __slots__ = ("alike", "gangs", "names", "recorded", "same")
 
     def __init__(self) -> None:
         self.recorded: tuple[Waiting, ...] = ()
+        self.same: list[tuple[Waiting, ...]] = []
         self.alike: list[tuple[Waiting, ...]] = []
         self.names: tuple[str, ...] = ()
         self.gangs: frozenset[str] = frozenset()
 
+    def is_recorded(self, told: tuple[Waiting, ...]) -> bool:
+        """Whether that is what is recorded. If so, it is kept for the next time."""
+        if told != self.recorded:
+            return False
+        self.same = [told, *self.same[: _MOST_KNOWN - 1]]
+        return True
+
     def differs_by_numbers(self, told: tuple[Waiting, ...]) -> bool:
-        """Whether no more than numbers of this differ from what is recorded. That is kept for the next time."""
-        if told in self.alike:
+        """Whether no more than numbers of this differ from what is recorded. If so, it is kept for the next time."""
+        if _among(told, self.alike):
             return True
         if not all(of_a_kind(was.reasons, one.reasons) for was, one in zip(self.recorded, told, strict=True)):
             return False
-        self.alike = [told, *self.alike[: _MOST_ALIKE - 1]]
+        self.alike = [told, *self.alike[: _MOST_KNOWN - 1]]
         return True
 
     def record(self, told: tuple[Waiting, ...]) -> list[Waiting]:
         """All of this, which differs by numbers, is recorded now; returns what was not."""
-        others = [one for one, was in zip(told, self.recorded, strict=True) if one is not was]
-        self.recorded = told
+        others = [one for one, was in zip(told, self.recorded, strict=True) if one is not was and one != was]
+        self.alike = [one for one in (*self.same, *self.alike) if not _among(one, (told,))][:_MOST_KNOWN]
+        self.recorded, self.same = told, [told]
         return others
 
     def begin(self, names: tuple[str, ...], recorded: tuple[Waiting, ...], told: tuple[Waiting, ...]) -> None:
         """These were told that, of which so much is recorded: what was alike before may be so no longer."""
-        self.recorded, self.alike = recorded, [told]
+        self.recorded, self.same, self.alike = recorded, [recorded], [told]
         self.names, self.gangs = names, frozenset(names)
+
+
+def _among(told: tuple[Waiting, ...], known: Iterable[tuple[Waiting, ...]]) -> bool:
+    """Whether one of these has the same members, by identity."""
+    return any(len(one) == len(told) and all(map(is_, one, told)) for one in known)
 
 
 class Telling:
@@ -93,11 +110,13 @@ class Telling:
                 self._slices.append(_ToldTogether())
             known = self._slices[at]
             if elsewhere.isdisjoint(known.gangs):
-                if some == known.recorded:
-                    known.recorded = some  # the same again is seen at once
+                if _among(some, known.same):
                     continue
-                if not numbers and some in known.alike:
+                if not numbers and _among(some, known.alike):
                     self._put_off()
+                    continue
+                if known.is_recorded(some):
+                    await asyncio.sleep(0)
                     continue
             if numbers:
                 self._numbers_at = time

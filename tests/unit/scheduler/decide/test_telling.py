@@ -3,7 +3,7 @@
 import asyncio
 import random
 from typing import Any
-from unittest.mock import Mock
+from unittest.mock import Mock, patch
 
 import pytest
 
@@ -99,6 +99,11 @@ async def test_numbers_that_are_as_they_were_cost_no_look_at_each_gang(monkeypat
         assert await told.recorded(one) == []
         assert (told.telling.due is None) is (one is plans[2])
     assert not looked, "also by what was recorded before"
+    compared = Mock(return_value=False)
+    with patch.object(Reason, "__eq__", compared):
+        for one in (*plans, *plans):
+            assert await told.recorded(one) == []
+    compared.assert_not_called()
     other = (*plans[0][:7], waiting(7, 0, Code.QUOTA_EXCEEDED), *plans[0][8:])
     assert await told.recorded(other) == ["g7"]
     assert await told.recorded(plans[0]) == ["g7"], "what was like it is so no longer"

@@ -54,3 +54,29 @@ def test_a_queue_that_goes_leaves_no_word_behind() -> None:
     assert not counted.counts
     assert not counted._of
     assert not counted._words
+
+
+def test_it_is_told_which_gangs_got_another_reason_from_anyone_but_a_plan() -> None:
+    state = state_with()
+    room = Reason(Code.INSUFFICIENT_RESOURCES, "waits")
+    for name in ("a", "b"):
+        state.upsert_pod(pod(name, queue="q"))
+    a, b = (state.gangs_by_uid[f"pod-{name}"] for name in ("a", "b"))
+    state.settle()
+    state.refused(a, Reason(Code.RATE_LIMITED, "too many wait"))
+    elsewhere = state.feed.told_elsewhere.follow()
+    assert elsewhere.take() == [], "nobody followed"
+    for gang in (a, b):
+        state.progress.waits(gang, (room,), 1)
+    assert elsewhere.take() == [], "as a plan does"
+    state.refused(a, Reason(Code.RATE_LIMITED, "too many wait"))
+    assert elsewhere.take() == [a.uid]
+    state.refused(a, a.reasons[0])
+    assert elsewhere.take() == [], "it had that reason"
+    state.upsert_pod(pod("b", queue="q", node="n1", phase="Running"))
+    state.settle()
+    assert elsewhere.take() == [b.uid], "it has none any more"
+    (decided,) = decide(state)
+    elsewhere.take()
+    state.refuse(decided.pod, room, NOW, keep_place=False)
+    assert elsewhere.take() == [a.uid]
