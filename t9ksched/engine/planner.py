@@ -81,13 +81,13 @@ class Planner:
         """Judge every minimum, then let the gangs that have theirs grow."""
         yield from self._begin()
         minima = self._minima
-        yield from self._line_up()
+        lines = yield from self._line_up()
         if (planned := self._cycle.planned) is not None:
             if planned.promised.come_free:
                 planned.promised.follow((yield from self._cycle.victims()))
             yield from planned.begin()
         if self._cycle.starving is not None:
-            yield from self._cycle.starving.begin()
+            yield from self._cycle.starving.begin(lines)
         yield from self._judge(self._ordered(self._lines))
         for gangs in minima.above.values():
             gangs.reverse()
@@ -103,8 +103,8 @@ class Planner:
         self._minima = Minima(self._cycle)
         self._begun = True
 
-    def _line_up(self) -> Work[None]:
-        """Bring the gangs of each queue into their order."""
+    def _line_up(self) -> Work[Mapping[str, Sequence[Gang]]]:
+        """Bring the gangs of each queue into their order; returns them by queue, in the order of `gang_key`."""
         cycle = self._cycle
         known, pod_affinity, policy = cycle.view.queues, cycle.trial.pod_affinity, cycle.policy
         gangs = cycle.view.gangs if pod_affinity is None else pod_affinity.gangs
@@ -115,6 +115,7 @@ class Planner:
                 self._lines[name] = Line(line) if policy.gang_order == ("basic",) else Line(line.copy(), sort)
         for name in sorted(by_queue.keys() - known.keys()):
             self._minima.without_queue(name, by_queue[name])
+        return by_queue
 
     def _judge(self, order: QueuesByRank) -> Work[None]:
         """Judge the minimum of every gang: of queues of a priority, those with planned starts first."""

@@ -8,7 +8,8 @@ room. A gang that must be in one domain collects in one that could hold it whole
 to the next the choice is the same, because nodes with more free room are taken first, and so are domains.
 """
 
-from collections.abc import Mapping
+from bisect import bisect_right
+from collections.abc import Container, Mapping, Sequence
 from hashlib import blake2b
 from heapq import nsmallest
 from typing import Final
@@ -27,8 +28,6 @@ from t9ksched.engine.work import Work
 from t9ksched.model.gang import Gang
 
 _SECOND: Final = 1_000_000_000
-_SOME: Final = 2048
-"""So many gangs are looked at in one step."""
 _MOST: Final = 20
 """So many gangs of a queue collect room at most."""
 
@@ -72,29 +71,49 @@ class Starving:
         self._rank: int | None = None
         self._closed = _elsewhere(view, trial)
 
-    def begin(self) -> Work[None]:
-        """Choose the gangs that collect, and their nodes: before any gang has its turn."""
-        lines: dict[str, list[Gang]] = {name: [] for name in self._rules}
+    def begin(self, lines: Mapping[str, Sequence[Gang]]) -> Work[None]:
+        """Choose the gangs that collect, and their nodes: before any gang has its turn. `lines` has the gangs of each
+        queue, best first (`order.gang_key`).
+        """
         planned = {one.owner for one in self._view.reservations}
-        latest = {name: self._now - rules.after_seconds * _SECOND for name, rules in self._rules.items()}
-        gangs = self._view.gangs
-        for first in range(0, len(gangs), _SOME):
-            for gang in gangs[first : first + _SOME]:
-                if gang.queue not in latest or gang.created > latest[gang.queue] or gang.placed or gang.uid in planned:
-                    continue
-                if gang.waiting:
-                    lines[gang.queue].append(gang)
-            self._trial.meter.spent += 20 * _SOME
+        oldest: list[list[Gang]] = []
+        for name in self._rules:
+            oldest.append((yield from self._oldest(name, lines.get(name, ()), planned)))
+        if any(oldest) and self._trial.pod_affinity is not None:
+            # What gangs ask for is looked up as the view has it, without the terms that select their pods.
+            of = {gang.uid for line in oldest for gang in line}
+            seen = {gang.uid: gang for gang in self._view.gangs if gang.uid in of}
+            self._trial.meter.spent += 10 * len(self._view.gangs)
+            oldest = [[seen[gang.uid] for gang in line] for line in oldest]
             yield
-        oldest = [nsmallest(_MOST, line, key=_age) for line in lines.values()]
-        self._trial.meter.spent += 20 * len(gangs)
-        yield
         for gang in sorted((line[0] for line in oldest if line), key=_age):
             yield from self._claim(gang, None)
         held: dict[str, Int64s] = {}
         for gang in sorted((gang for line in oldest for gang in line[1:]), key=_age):
             before = held.setdefault(gang.queue, np.zeros(len(self._trial.free), np.int64))
             yield from self._claim(gang, before)
+
+    def _oldest(self, queue: str, line: Sequence[Gang], planned: Container[str]) -> Work[list[Gang]]:
+        """The oldest of its gangs that may collect room: those of one priority stand together, the oldest first."""
+        latest = self._now - self._rules[queue].after_seconds * _SECOND
+        found: list[Gang] = []
+        end, meter = 0, self._trial.meter
+        while (first := end) < len(line):
+            end = bisect_right(line, _priority(line[first]), first, key=_priority)
+            most = len(found) + _MOST
+            meter.spent += 500
+            for at in range(first, end):
+                gang = line[at]
+                if gang.created > latest or len(found) == most:
+                    break
+                if gang.waiting and not gang.placed and gang.uid not in planned:
+                    found.append(gang)
+                meter.spent += 20
+                if meter.due():
+                    yield
+            if meter.due():
+                yield
+        return nsmallest(_MOST, found, key=_age)
 
     def _claim(self, gang: Gang, held: Int64s | None) -> Work[None]:
         """Choose nodes for the gang; with `held`, what others of its queue collect besides the oldest, shape
@@ -263,6 +282,11 @@ def _first(column: ClassFit) -> int:
     if column.card_names:
         return column.trial.resource_rows[column.card_names[0]]
     return column.needs[0][0] if column.needs else 0
+
+
+def _priority(gang: Gang) -> tuple[bool, int]:
+    """What comes before the age in the order of a queue."""
+    return not gang.refilling, -gang.priority
 
 
 def _age(gang: Gang) -> tuple[int, str, str]:

@@ -20,22 +20,44 @@ from t9ksched.model.gang import Running
 
 _PART: Final = 8
 """If more than a part of so many of all groups changed, the columns are made anew."""
+_PIECES: Final = 100
+"""Columns in fewer pieces are put together piece by piece."""
 _UNUSED: Final = 256
 """So many classes more than twice those that are used may be named."""
 
 
 class _Places(NamedTuple):
-    """Where the entries of a column are, among the old ones followed by the new ones."""
+    """Where the entries of a column are, among the old ones followed by the new ones.
+
+    Attributes:
+        order: of each entry.
+        pieces: the same as parts of the old ones, or of the new ones, that stay together; None where there are many.
+    """
 
     order: Indices
+    pieces: Sequence[tuple[int, int]] | None
 
     @classmethod
     def of(cls, stays: Mask, before: Indices) -> "_Places":
         """Of the old entries some stay, and the new ones come before these of them, in their order."""
-        return cls(np.insert(np.flatnonzero(stays), before, np.arange(len(stays), len(stays) + len(before))))
+        count = len(stays)
+        order = np.insert(np.flatnonzero(stays), before, np.arange(count, count + len(before)))
+        # A piece ends where the next entry is not the next one, and where the new ones begin.
+        ends = np.flatnonzero((np.diff(order) != 1) | (order[1:] == count)) + 1
+        if len(ends) >= _PIECES or not len(order):
+            return cls(order, None)
+        firsts, ends = np.append(0, ends), np.append(ends, len(order))
+        return cls(order, list(zip(order[firsts].tolist(), (order[ends - 1] + 1).tolist(), strict=True)))
 
     def put(self, old: Int64s, new: Int64s) -> Int64s:
         """The column, of which the last axis is that of the entries."""
+        if self.pieces is not None:
+            count = old.shape[-1]
+            parts = [
+                old[..., first:end] if first < count else new[..., first - count : end - count]
+                for first, end in self.pieces
+            ]
+            return np.concatenate(parts, axis=-1)
         found: Int64s = np.concatenate((old, new), axis=-1).take(self.order, axis=-1)
         return found
 

@@ -9,14 +9,17 @@ from msgspec import structs
 from t9ksched.engine.kernel.reference import Reference
 from t9ksched.engine.kernel.tables import Run, Tables
 from t9ksched.engine.memory import Memory
-from t9ksched.engine.planner import Plan, plan
+from t9ksched.engine.order import gang_key
+from t9ksched.engine.planner import Plan, Planner, plan
 from t9ksched.engine.policy import Planning, Policy, Starvation
 from t9ksched.engine.view import View, dump, load
+from t9ksched.engine.work import finish
 from t9ksched.model.gang import ExpectedEnd, Gang
 from t9ksched.model.queue_starvation import QueueStarvation
 from t9ksched.model.reasons import Code
 from tests.ahead import HOUR, Pool
 from tests.builders import gang, member, node, pod_class, queue, running, view
+from tests.counting import Lines
 from tests.kernels import running as with_kernel
 
 MINUTE = 60 * 1_000_000_000
@@ -444,3 +447,23 @@ def test_of_a_long_backlog_only_the_gangs_that_collect_room_need_turns() -> None
         assert plan(seen, POLICY, LATE).to_bytes() == found.to_bytes()
     assert len(started(found)) == 60
     assert sum(counts) > 40
+
+
+@pytest.mark.parametrize("since", [0, 40], ids=["long", "not long"])
+def test_those_that_collect_are_chosen_without_a_look_at_all_that_wait(since: int) -> None:
+    """Counted in lines of Python, with few gangs in the queue and with many."""
+
+    def lines(count: int) -> int:
+        gangs = [waits(f"g{at:05}", 1, since=since) for at in range(count)]
+        gangs += [structs.replace(waits(f"p{at:05}", 1, since=since), priority=at % 3) for at in range(count)]
+        planner = Planner(cluster(1, 2, {"n0": 2}, *gangs), POLICY, LATE, Memory())
+        while not planner._begun:
+            next(planner._work)
+        starving, line = planner._cycle.starving, sorted(gangs, key=gang_key)
+        assert starving is not None
+        with Lines() as counted:
+            finish(starving.begin({"q": line}))
+        assert [starving.has(gang) for gang in gangs[:1]] == [since == 0]
+        return counted.count
+
+    assert lines(600) < lines(120) + 60
