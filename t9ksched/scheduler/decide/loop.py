@@ -279,6 +279,7 @@ class Loop:
         await self._hand_over(planner.assignments, handed)
         plan = planner.result()
         planner.close()
+        await asyncio.sleep(0)  # the last decisions, and the reasons of what waits, are pieces of their own
         self.stats.cycles += 1
         if self.plugins is not None:
             self.plugins.cycle(plan.faults)

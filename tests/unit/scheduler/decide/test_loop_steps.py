@@ -10,6 +10,7 @@ from unittest.mock import AsyncMock, Mock
 
 import pytest
 
+from t9ksched.engine.planner import Planner
 from t9ksched.engine.policy import Planning, Policy
 from t9ksched.engine.view import View
 from t9ksched.model.gang import Gang
@@ -105,6 +106,12 @@ async def test_what_waits_is_told_so_in_steps() -> None:
     most = await most_between_turns(lambda: int(recorder.waits.call_count), loop.cycle())
     assert recorder.waits.call_count == MANY - 8
     assert most <= 200
+
+
+async def test_the_last_decisions_and_what_is_told_are_pieces_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    closed, told = looks(monkeypatch, Planner, "close"), looks(monkeypatch, Loop, "_plan_ahead")
+    most = await most_between_turns(lambda: len(closed) + len(told), loop_over(many_waiting(3), Mock()).cycle())
+    assert (len(closed), len(told), most) == (1, 1, 1)
 
 
 async def test_what_waits_as_before_is_told_nothing() -> None:
