@@ -16,6 +16,7 @@ from t9ksched.model.queue import QueueSpec
 from t9ksched.model.reservation import Reservation, ReservationKind
 from tests.builders import GPU, gang, pod_class, running
 from tests.property.scenes import APPS, HOST, NOW, RACK, Scene, facts, rules
+from tests.property.world import InParts
 
 RULES = (
     Preemption(),
@@ -32,7 +33,7 @@ class Crowded(Scene):
 
     def __init__(self, seed: object, *, large: bool = False, ruled: bool = False) -> None:
         self.groups: dict[str, tuple[Running, list[tuple[str, PodClass, dict[str, int] | None]]]] = {}
-        self._running: tuple[Running, ...] = ()
+        self._running = InParts()
         self.large, self.rules = large, ruled
         super().__init__(f"crowded {large}{ruled} {seed}")
         rng = self.rng
@@ -152,11 +153,10 @@ class Crowded(Scene):
         )
 
     def view(self) -> View:
-        now = tuple(group for group, _ in self.groups.values())
-        self._running = self._running if self._running == now else now
+        running = self._running.told(group for group, _ in self.groups.values())
         used = self.used()
         known = {name: QueueState(spec, dict(used[name])) for name, spec in self.specs.items()}
-        return replace(super().view(), queues=known, running=self._running, neighbours=self._beside())
+        return replace(super().view(), queues=known, running=running, neighbours=self._beside())
 
     def carry_out(self, plan: Plan) -> None:
         """The plan is done: who got places runs, who has to go leaves, and room is held."""

@@ -6,11 +6,14 @@ next view.
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
+from unittest.mock import patch
 
+from t9ksched.engine import parted
 from t9ksched.engine.nodes import NodeTable
+from t9ksched.engine.parted import Parted, Parts
 from t9ksched.engine.planner import Plan
 from t9ksched.engine.view import QueueState, View
 from t9ksched.model.cards import CardGrant
@@ -236,6 +239,24 @@ class Group:
         return there.total() >= self.minimum and all(there[role] >= least for role, least in self.roles.items())
 
 
+class InParts:
+    """Running groups as the shell hands them to the engine: in parts, here of few groups, that share what stays."""
+
+    def __init__(self) -> None:
+        self._parts: Parts[Running] = Parts()
+        self._known: dict[str, Running] = {}
+
+    def told(self, groups: Iterable[Running]) -> Parted[Running]:
+        """All of them; the same value while they are equal."""
+        before, self._known = self._known, {group.uid: group for group in groups}
+        with patch.multiple(parted, _A_PART=3, _SMALL=1):
+            for uid in sorted(before.keys() - self._known.keys()):
+                self._parts.discard(uid)
+            for uid, group in self._known.items():
+                self._parts[uid] = group
+            return self._parts.told()
+
+
 class World:
     """Everything that exists, and what happens to it."""
 
@@ -248,7 +269,7 @@ class World:
         self.holds: tuple[Reservation, ...] = ()
         self.table = NodeTable()
         self._serial = 0
-        self._running: tuple[Running, ...] = ()
+        self._running = InParts()
         self._neighbours: tuple[Neighbours, ...] = ()
 
     def serial(self) -> int:
@@ -446,10 +467,9 @@ class World:
     def view(self) -> View:
         """The moment as the engine sees it."""
         kept = self.kept()
-        running = tuple(one for group in self.groups.values() if (one := self._tenant(group, kept)).pods)
+        running = self._running.told(one for group in self.groups.values() if (one := self._tenant(group, kept)).pods)
         neighbours = tuple(self._beside())
-        # The shell hands the same tuples in while nothing changed; what is remembered by them must not go stale.
-        self._running = self._running if self._running == running else running
+        # The shell hands the same values in while nothing changed; what is remembered by them must not go stale.
         self._neighbours = self._neighbours if self._neighbours == neighbours else neighbours
         return View(
             self.table.freeze(),
@@ -473,7 +493,7 @@ class World:
                 if group.waiting() or any(hold.owner == group.uid for hold in kept)
             ),
             (*self.holds, *kept),
-            self._running,
+            running,
             self._neighbours,
         )
 
