@@ -177,8 +177,8 @@ def without(view: View, found: Plan) -> View:
             groups.append(structs.replace(one, pods=tuple(stays)))
     queues = {name: replace(state, used=dict(used[name])) for name, state in view.queues.items()}
     frozen = table.freeze()
-    static = replace(frozen.static, generation=view.nodes.static.generation)
-    return View(replace(frozen, static=static), queues, view.gangs, found.reservations, tuple(groups))
+    static = structs.replace(frozen.static, generation=view.nodes.static.generation)
+    return View(structs.replace(frozen, static=static), queues, view.gangs, found.reservations, tuple(groups))
 
 
 @given(worlds(), RULES)
