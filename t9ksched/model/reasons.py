@@ -1,8 +1,9 @@
 """Why something waits or is refused, as values."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
+
+import msgspec
 
 
 class Code(StrEnum):
@@ -65,8 +66,7 @@ class Code(StrEnum):
     """The API server or the kubelet refused the last binding; tried again after a pause."""
 
 
-@dataclass(frozen=True)
-class Reason:
+class Reason(msgspec.Struct, frozen=True):
     """One failed check with its numbers.
 
     Attributes:
@@ -81,8 +81,8 @@ class Reason:
 
     code: Code
     message: str
-    needs: Mapping[str, int] = field(default_factory=dict)
-    has: Mapping[str, int] = field(default_factory=dict)
-    nodes: Mapping[str, int] = field(default_factory=dict)
+    needs: Mapping[str, int] = msgspec.field(default_factory=dict)
+    has: Mapping[str, int] = msgspec.field(default_factory=dict)
+    nodes: Mapping[str, int] = msgspec.field(default_factory=dict)
     unblocks: tuple[str, ...] = ()
     refused: bool = False

@@ -1,8 +1,9 @@
 """Planning of a gang's start: the earliest moment and the places at which it fits, kept for it until then."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import ClassVar, Final
+
+from msgspec import structs
 
 from t9ksched.engine import explain
 from t9ksched.engine.actions.action import Turn
@@ -112,6 +113,7 @@ def told(cycle: Cycle, gang: Gang, block: Block) -> tuple[Reason, ...]:
         return block.told[1]
     start = block.told[1]
     if outside is not None and cycle.windows.next_begin(gang) == block.at:
-        start = tuple(replace(reason, unblocks=()) for reason in start)  # nothing else keeps it from an earlier one
+        # Nothing else keeps it from an earlier one.
+        start = tuple(structs.replace(reason, unblocks=()) for reason in start)
     quota = (explain.quota_exceeded(shortfalls),) if shortfalls else ()
     return (*start, *(() if outside is None else (outside,)), *quota)

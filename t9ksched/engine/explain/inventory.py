@@ -2,11 +2,11 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from types import UnionType
 from typing import Final
 
 import numpy as np
+from msgspec import structs
 
 from t9ksched.engine.arrays import Mask
 from t9ksched.engine.placement.card_constraints import CARD_TYPE, NOT_PREPARED, NotByDra, OfKind, OfModel, Prepared
@@ -37,7 +37,7 @@ def with_additions(reason: Reason, away: Sequence[Addition]) -> Reason:
         nodes.update(counts)
         unblocks += helps
     message = "; ".join([reason.message, *(words for words, _, _ in away)])
-    return replace(reason, message=message, nodes=nodes, unblocks=tuple(unblocks))
+    return structs.replace(reason, message=message, nodes=nodes, unblocks=tuple(unblocks))
 
 
 def unready_nodes(column: ClassFit, mask: Mask) -> tuple[str, tuple[str, ...]]:

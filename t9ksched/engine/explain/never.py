@@ -8,10 +8,10 @@ anew.
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import Final
 
 import numpy as np
+from msgspec import structs
 
 from t9ksched.engine.arrays import Int64s, Mask
 from t9ksched.engine.explain.cards import never_a_card
@@ -120,7 +120,9 @@ def together_if_not_away(groups: Sequence[Group]) -> Reason | None:
     found = _Emptied(groups, ever=False).proof()
     if found is None:
         return None
-    return with_additions(replace(found, code=Code.INSUFFICIENT_RESOURCES), away(*(column for column, _ in groups)))
+    return with_additions(
+        structs.replace(found, code=Code.INSUFFICIENT_RESOURCES), away(*(column for column, _ in groups))
+    )
 
 
 class _Emptied:

@@ -1,10 +1,10 @@
 """Why pods find no room: which nodes match, what these have free, and what one of them would need."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Final
 
 import numpy as np
+from msgspec import structs
 
 from t9ksched.engine.arrays import Int64s, Mask
 from t9ksched.engine.explain.cards import no_card
@@ -220,7 +220,9 @@ def _no_single_node(column: ClassFit, match: int) -> Reason:
     if reason is not None:
         if pod_class.extended and not (offering(column) & column.mask).any():
             # That those which match have none of it is not why it waits.
-            reason = replace(reason, message=f"no node that offers {wants(pod_class)} takes it now", unblocks=())
+            reason = structs.replace(
+                reason, message=f"no node that offers {wants(pod_class)} takes it now", unblocks=()
+            )
         return reason
     row = _closest(column)
     at_most = {name: int(free[rows[name], row]) for name, units in pod_class.requests if units}
