@@ -116,10 +116,17 @@ class Bindings:
         """Every row, in the order of UIDs."""
         return [one async for piece in self.pieces() for one in piece]
 
-    async def uids(self) -> list[str]:
-        """The UIDs of all pods that have a row."""
-        async with self._database.read() as connection:
-            return list((await connection.execute(select(binding.c.pod_uid))).scalars())
+    async def uids(self) -> AsyncIterator[list[str]]:
+        """The UIDs of all pods that have a row, a thousand at a time and in their order."""
+        last = ""
+        while True:
+            query = select(binding.c.pod_uid).where(binding.c.pod_uid > last).order_by(binding.c.pod_uid).limit(BATCH)
+            async with self._database.read() as connection:
+                piece = list((await connection.execute(query)).scalars())
+            if not piece:
+                return
+            yield piece
+            last = piece[-1]
 
 
 class _Mark(msgspec.Struct, frozen=True):

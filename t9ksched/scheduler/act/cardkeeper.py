@@ -220,11 +220,8 @@ class CardKeeper:
         Raises:
             StoreError: the database does not answer.
         """
-        pods = self._state.pods
-        for uid in await self._bindings.uids():
-            record = pods.get(uid)
-            if record is None:
-                self._over.add(uid)
+        async for piece in self._bindings.uids():
+            self._over.update(uid for uid in piece if uid not in self._state.pods)
         await self.flush()
 
     async def stop(self) -> None:

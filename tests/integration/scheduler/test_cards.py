@@ -155,7 +155,7 @@ async def test_pods_bound_before_there_were_rows_keep_their_cards(
 
 
 async def as_an_earlier_release_left_it(store: Store) -> None:
-    await store.bindings.write([], await store.bindings.uids())
+    await store.bindings.write([], [row.pod_uid for row in await store.bindings.all()])
     async with store.database.write() as connection:
         await connection.exec_driver_sql("DELETE FROM meta WHERE key = 'bindings'")
 
@@ -168,7 +168,7 @@ async def test_a_pod_without_a_record_may_hold_any_card_of_its_node(
     async with start():
         await world.create(world.pod("half", 1, queue=queue))
         await world.running("half")
-    await store.bindings.write([], await store.bindings.uids())
+    await store.bindings.write([], [row.pod_uid for row in await store.bindings.all()])
     await forge(world, "half", "3")
     async with start() as service:
         await world.create(world.pod("next", 1, queue=queue), world.pod("plain", 0, queue=queue))

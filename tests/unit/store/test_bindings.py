@@ -42,10 +42,10 @@ async def test_rows_come_and_go_in_one_transaction(store: Store) -> None:
     await store.bindings.put([row("a"), row("b")])
     assert not await store.bindings.complete()
     await store.bindings.write([row("c")], {"a", "nobody"}, complete=True)
-    assert await store.bindings.uids() == ["b", "c"]
+    assert [row.pod_uid for row in await store.bindings.all()] == ["b", "c"]
     assert await store.bindings.complete()
     await store.bindings.write([], ())
-    assert await store.bindings.uids() == ["b", "c"]
+    assert [row.pod_uid for row in await store.bindings.all()] == ["b", "c"]
 
 
 async def test_thousands_are_written_and_read_in_pieces(store: Store) -> None:
@@ -53,6 +53,9 @@ async def test_thousands_are_written_and_read_in_pieces(store: Store) -> None:
     await store.bindings.put(many)
     assert [len(piece) async for piece in store.bindings.pieces()] == [1000, 1000, 500]
     assert await store.bindings.all() == many
+    uids = [piece async for piece in store.bindings.uids()]
+    assert [len(piece) for piece in uids] == [1000, 1000, 500]
+    assert [uid for piece in uids for uid in piece] == [one.pod_uid for one in many]
 
 
 async def test_a_former_leader_records_nothing_and_removes_nothing(store: Store) -> None:
