@@ -265,7 +265,7 @@ def _books_agree(charges: Charges, nodes: NodeTable, there: set[str], held: dict
             assert dict(nodes.cards_used(name).masks).get(GPU, 0) == sum(one[3] for one in mine.values())
             asked = class_of(1, 2)
             room = used["cpu"] + 2 <= 4 and used["pods"] < 3 and used[GPU] < 8
-            assert charges.fits(name, asked, NO_CARDS) == room
+            assert nodes.has_room(name, asked, NO_CARDS) == room
     for queue in ("q", "r"):
         paid: Counter[str] = Counter()
         for one in held.values():
