@@ -5,7 +5,6 @@ objects that this test keeps itself; of the scheduler only the decision and the 
 """
 
 import asyncio
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 from unittest.mock import patch
@@ -14,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
+from msgspec.structs import replace
 
 from t9ksched.admission.access import Members
 from t9ksched.engine import explain
