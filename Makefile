@@ -50,6 +50,7 @@ reference: $(READY)  ## write docs/reference/ and deploy/crds anew: commands, RE
 	@$(BIN)/python -m t9ksched.api.reference > docs/reference/rest.md
 	@$(BIN)/python -m t9ksched.cli.metricsreference > docs/reference/metrics.md
 	@$(BIN)/python deploy/schemas/definitions.py
+	@$(BIN)/python -c "from t9ksched import packaged; from t9ksched.kube.setup import crds; print(crds.shipped(packaged.folder('crds')), end='')" > t9ksched/kube/setup/crds.json
 	@$(BIN)/python -m t9ksched.cli.kindsreference docs/reference/workloads.md
 	@$(BIN)/python -m t9ksched.kube.setup.foreign_rights deploy/foreign
 	@$(BIN)/python -m t9ksched.cli.foreignreference > docs/reference/foreign-jobs.md

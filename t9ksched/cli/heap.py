@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
+from t9ksched.cli.lateparts import late
+
 _CALM: Final = (50_000, 20, 20)
 """Objects made between collections of the young, and how many of these between collections of the older ones."""
 
@@ -17,12 +19,14 @@ _CALM: Final = (50_000, 20, 20)
 @contextmanager
 def loading() -> Iterator[None]:
     """No collections in the block, which imports; afterwards what is there is left out of later ones, which are fewer.
+    Parts of libraries that are not needed yet are left out (`lateparts.py`).
 
     Nothing is collected at the end: the garbage of imports is little, and to look for it takes 0.2 s.
     """
     gc.disable()
     try:
-        yield
+        with late():
+            yield
     finally:
         settle()
         gc.set_threshold(*_CALM)

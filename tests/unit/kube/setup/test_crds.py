@@ -10,8 +10,10 @@ import yaml
 from t9ksched import version
 from t9ksched.kube.errors import AlreadyExists, Conflict, Forbidden, NotFound
 from t9ksched.kube.resources import CRDS, NAMESPACES
+from t9ksched.kube.setup import crds
 from t9ksched.kube.setup.crds import REVISION_ANNOTATION, VERSION_LABEL, NotEstablished, ensure, ensure_namespace, read
 from t9ksched.model.names import SYSTEM_NAMESPACE
+from t9ksched.packaged import folder
 from tests.unit.kube.memory import MemoryPort
 
 ROOT = Path(__file__).parents[4]
@@ -36,6 +38,27 @@ def test_the_shipped_files_carry_the_release() -> None:
     stale = [name for name, metadata in files.items() if metadata.get("labels", {}).get(VERSION_LABEL) != release]
     assert files
     assert not stale, f"put {VERSION_LABEL}: {release} into {stale}"
+
+
+def test_shipped_files_are_not_parsed_and_others_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert crds.SHIPPED.read_text() == crds.shipped(folder("crds")), "`make reference` writes it anew"
+    for path in folder("crds").glob("*.yaml"):
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    parsed: list[bytes] = []
+    yaml_reader = crds.read_all
+
+    def watched(text: bytes) -> list[Any]:
+        parsed.append(text)
+        return yaml_reader(text)
+
+    monkeypatch.setattr(crds, "read_all", watched)
+    crds._as_json.cache_clear()
+    assert read(tmp_path) == read(folder("crds"))
+    assert parsed == []
+    changed = tmp_path / f"{NAME}.yaml"
+    changed.write_text(changed.read_text().replace("kind: Queue\n", "kind: Line\n"))
+    assert [one["spec"]["names"]["kind"] for one in read(tmp_path)].count("Line") == 1
+    assert parsed == [changed.read_bytes()]
 
 
 @pytest.mark.parametrize(
