@@ -160,7 +160,9 @@ def _first(speaker: Speaker) -> Any:
     return statement.on_conflict_do_update(index_elements=[old.uid], set_=changed, where=where)
 
 
-FIRST: Final[Bulk[Acceptance]] = Bulk(acceptance, [column.name for column in acceptance.columns], _first)
+FIRST: Final[Bulk[Acceptance]] = Bulk(
+    acceptance, [column.name for column in acceptance.columns], _first, in_order_of="uid"
+)
 """Puts down acceptances; of one that is there only what `Acceptances` says is changed."""
 
 

@@ -134,7 +134,7 @@ class _Mark(msgspec.Struct, frozen=True):
     value: Any
 
 
-_PUT: Final = upserting(binding, [column.name for column in binding.columns])
+_PUT: Final = upserting(binding, [column.name for column in binding.columns], in_order_of="pod_uid")
 _MARK: Final = upserting(meta, ["key", "value"])
 
 

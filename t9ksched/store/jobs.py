@@ -218,18 +218,21 @@ class Jobs:
         return [_record(row) for row in await self._database.fetch(query)]
 
     async def written(self) -> AsyncIterator[Sequence[Written]]:
-        """What was written of every job that is not known to be gone, a thousand at a time, in the order of UIDs."""
+        """What was written of every job that is not known to be gone, a thousand at a time, those that were submitted
+        first first: so the index of these jobs has them.
+        """
         columns = (job.c.uid, job.c.kind, job.c.namespace, job.c.name, job.c.queue, job.c.phase, job.c.finished_at)
-        last = ""
+        place = (job.c.submitted_at, job.c.uid)
+        query = select(job.c.submitted_at, *columns, cast(job.c.shape, Text)).where(job.c.deleted_at.is_(None))
+        query = query.order_by(*place).limit(BATCH)
+        following = query
         while True:
-            query = select(*columns, cast(job.c.shape, Text)).order_by(job.c.uid).limit(BATCH)
             async with self._database.read() as connection:
-                rows = await connection.execute(query.where(job.c.deleted_at.is_(None) & (job.c.uid > last)))
-                piece = [Written(*row) for row in rows]
-            if not piece:
+                rows = (await connection.execute(following)).all()
+            if not rows:
                 return
-            yield piece
-            last = piece[-1].uid
+            yield [Written(*row[1:]) for row in rows]
+            following = query.where(tuple_(*place) > tuple_(literal(rows[-1][0], Moment), literal(rows[-1][1])))
 
     async def get(self, uid: str) -> JobRecord | None:
         """The job of that UID, also one that is gone."""
@@ -289,7 +292,7 @@ class Jobs:
 _NAMES: Final = tuple(JobRecord.__struct_fields__)
 _STORED: Final = (*_NAMES, "submitter")
 _CUT: Final = lengths(job, "kind", "namespace", "name", "queue", "phase", "submitter")
-_PUT: Final[Bulk[JobRecord | JobRow]] = upserting(job, _STORED, keep=["submitted_at"], cut=_CUT)
+_PUT: Final[Bulk[JobRecord | JobRow]] = upserting(job, _STORED, keep=["submitted_at"], cut=_CUT, in_order_of="uid")
 MISSING: Final[Bulk[JobRecord]] = inserting_missing(job, _STORED, _CUT)
 """Puts down jobs that are not there yet."""
 _COLUMNS = tuple(job.c[name] for name in _NAMES)

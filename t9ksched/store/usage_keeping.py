@@ -256,7 +256,7 @@ class _SumRow(NamedTuple):
 
 
 _ATTRIBUTES: Final = {"bound_at": "bound", "ran_at": "ran", "ended_at": "ended"}
-_ADD_OPEN: Final[Bulk[Span]] = upserting(usage_open, _STATE, attributes=_ATTRIBUTES)
+_ADD_OPEN: Final[Bulk[Span]] = upserting(usage_open, _STATE, attributes=_ATTRIBUTES, in_order_of="uid")
 """What is stored already was written by a transaction of which the answer was lost."""
 _ADD_CLOSED: Final[Bulk[Span]] = Bulk(
     usage_span, (*_STATE, "ended_at"), lambda _: insert(usage_span).inline(), attributes=_ATTRIBUTES
