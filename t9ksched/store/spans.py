@@ -110,12 +110,14 @@ class Fold:
         """The next event."""
         if event.uid is None or event.event not in EVENTS:
             return
-        job = self.jobs.setdefault(event.uid, Job())
+        job = self.jobs.get(event.uid)
+        if job is None:
+            job = self.jobs[event.uid] = Job()
         match event.event:
-            case history.SUBMITTED | history.ACCEPTED:
-                self._named(job, submitter_of(event))
             case history.BOUND:
                 self._bound(job, event)
+            case history.SUBMITTED | history.ACCEPTED:
+                self._named(job, submitter_of(event))
             case history.STARTED:
                 job.running = True
                 for span in job.open.values():
@@ -159,7 +161,8 @@ class Fold:
     def _bound(self, job: Job, event: Event) -> None:
         detail = event.detail
         pod = str(detail.get("pod"))
-        self._close(job, [pod], event.at)  # a name used again: the earlier pod is gone
+        if pod in job.open:
+            self._close(job, [pod], event.at)  # a name used again: the earlier pod is gone
         cards = cards_of(event)
         if not cards:
             return
@@ -207,8 +210,10 @@ def cards_of(event: Event) -> tuple[int, ...]:
     if event.event != history.BOUND:
         return ()
     detail = event.detail
-    indices = {*chain.from_iterable((detail.get("cards") or {}).values())}
-    counted = detail.get("counted") or {}
+    told, counted = (detail.get("cards") or {}).values(), detail.get("counted") or {}
+    if history.PHYSICAL in detail and not counted and len(told) == 1:
+        return tuple(sorted({*next(iter(told))}))  # so it is for nearly all
+    indices = {*chain.from_iterable(told)}
     if history.PHYSICAL not in detail:
         indices -= {index for _, index, cores, *_ in detail.get("parts") or () if cores < CORES}
         counted = counted if detail.get("mode") == WHOLE_CARDS else {}
@@ -218,13 +223,17 @@ def cards_of(event: Event) -> tuple[int, ...]:
 def _worth(event: Event, cards: int) -> int | None:
     """What a pod has of its cards, None where they are whole. Events tell it to seven places, which is exact."""
     told = event.detail.get(history.PHYSICAL)
+    if told == cards:
+        return None
     worth = cards * quantity.CARD if told is None else round(told * quantity.CARD)
     return worth if worth != cards * quantity.CARD else None
 
 
 def _models(event: Event) -> tuple[OfModel, ...] | None:
     """What a pod has of cards of each model, None where these are of one."""
-    told = event.detail.get(history.MODELS) or ()
+    told = event.detail.get(history.MODELS)
+    if not told:
+        return None
     found = [(str(model), round(worth * quantity.CARD), tuple(sorted(cards))) for model, worth, cards in told]
     return tuple(found) if len(found) > 1 else None
 

@@ -47,6 +47,7 @@ from t9ksched.store.tables import history, usage_job, usage_open, usage_span, us
 _WHOLE: Final = sorted(WHOLE)
 _POD: Final = "Pod"
 """Kind of a job that is one pod, and whose UID is the pod's."""
+_OF_POD: Final = f"{_POD}/"
 _ANY_TIME: Final = datetime.min.replace(tzinfo=UTC)
 """Of events before a job's first cards: there is no span yet that they could end or change."""
 _STATE: Final = tuple(column.name for column in usage_open.columns)
@@ -70,15 +71,15 @@ def keep(connection: Connection, events: Sequence[Event]) -> None:
 
 def _keep(connection: Connection, events: Sequence[Event]) -> None:
     """The same for events between which the clock was not set."""
-    told = [event for event in events if event.uid and event.event in EVENTS and not says_nothing(event)]
+    told = [event for event in events if event.event in EVENTS and event.uid and not says_nothing(event)]
     if not told:
         return
     agreed = _agreed(told)
     named = _named(told) | {uid for uid, submitter in agreed.items() if submitter is not None}
-    new = named | agreed.keys()
-    jobs = _jobs(connection, {str(event.uid) for event in told} - new)
+    known = {str(event.uid) for event in told} - named - agreed.keys()
+    jobs = _jobs(connection, known)
     before = {uid: (job.submitter, job.running, set(job.months)) for uid, job in jobs.items()}
-    jobs |= _single(connection, {str(event.uid) for event in told} - new - jobs.keys())
+    jobs |= _single(connection, known - jobs.keys())
     fresh = {str(event.uid) for event in told if event.event == BOUND and cards_of(event)} - jobs.keys()
     told = [event for event in told if event.uid in jobs or event.uid in fresh]
     if not told:
@@ -98,8 +99,7 @@ def _keep(connection: Connection, events: Sequence[Event]) -> None:
         _JobRow(uid, job.submitter, job.running, sorted(job.months))
         for uid, job in jobs.items()
         if not (job.gone and not job.open)
-        and before.get(uid) != (job.submitter, job.running, job.months)
-        and (uid in before or not _says_all(job))
+        and (before[uid] != (job.submitter, job.running, job.months) if uid in before else not _says_all(job))
     ]
     _PUT_JOBS.write(connection, kept)
     if removed := [uid for uid in gone if uid in before]:
@@ -154,8 +154,7 @@ def _single(connection: Connection, uids: Collection[str]) -> dict[str, Job]:
 
 def _says_all(job: Job) -> bool:
     """Whether the only span that a job ever had is open, and that of a single pod."""
-    spans = list(job.open.values())
-    return len(spans) == 1 and not job.months and spans[0].job.startswith(f"{_POD}/")
+    return not job.months and len(job.open) == 1 and next(iter(job.open.values())).job.startswith(_OF_POD)
 
 
 def _open_spans(connection: Connection, jobs: dict[str, Job], told: Sequence[Event], known: Container[str]) -> None:
