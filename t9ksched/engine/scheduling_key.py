@@ -156,8 +156,10 @@ class SchedulingKeys:
                     columns[column] = columns.get(column, 0) + pods
                     if not nth % _SOME:
                         yield
-            for column in columns:
+            for nth, column in enumerate(columns, start=1):
                 yield from column.prepare()
+                if not nth % _SOME:
+                    yield
             groups = list(columns.items())
             if len(groups) > 1:
                 hard = {}

@@ -137,9 +137,11 @@ def measure(nodes: int, rounds: int) -> dict[str, Any]:
                 kept.failures.forget()
                 return kept
 
-            def cold(given: View = given) -> Memory:
+            def cold(given: View = view(live, [wants()], QUEUES)) -> Memory:
+                """Nodes are known, those who run are not."""
                 found = Memory()
-                found.follow(given.nodes)
+                Planner(given, PREEMPT, 0, found).step(1 << 60)
+                found.failures.forget()
                 return found
 
             figures[f"{kind}.{name}"] = {

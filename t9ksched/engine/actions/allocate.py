@@ -227,9 +227,9 @@ def _never(key: SchedulingKey) -> Work[tuple[Reason, ...]]:
     ((_, pods), *others) = key.groups
     if not (others or key.ruled or pods >= _MANY):
         return ()
-    if (reason := explain.never_together(key.groups)) is not None:
+    if (reason := (yield from explain.never_together(key.groups))) is not None:
         return (reason,)
-    return (yield from explain.no_room(key.groups)) if explain.alone(key.groups) else ()
+    return (yield from explain.no_room(key.groups)) if (yield from explain.alone(key.groups)) else ()
 
 
 def _enough(key: SchedulingKey) -> bool:

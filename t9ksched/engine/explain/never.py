@@ -23,6 +23,7 @@ from t9ksched.engine.placement.card_constraints import CARD_HOLDERS, CardsKnown
 from t9ksched.engine.placement.class_fit import ClassFit
 from t9ksched.engine.placement.constraints import Constraint, Schedulable, Usable, constraints
 from t9ksched.engine.placement.pack import Group
+from t9ksched.engine.work import Work
 from t9ksched.model.podrules import PodTerm
 from t9ksched.model.quantity import from_units
 from t9ksched.model.reasons import Code, Reason
@@ -43,9 +44,13 @@ _HELP: Final = {
 }
 
 
-def alone(groups: Sequence[Group]) -> bool:
+def alone(groups: Sequence[Group]) -> Work[bool]:
     """Whether pods of some class can never fit, whatever the others are."""
-    return any(column.total_ever() < pods and not excluded(column) for column, pods in groups)
+    for column, pods in groups:
+        if column.total_ever() < pods and not excluded(column):
+            return True
+        yield
+    return False
 
 
 def never_fits(column: ClassFit, pods: int) -> Reason | None:
@@ -98,26 +103,28 @@ def _helps(absent: list[str]) -> str:
     return "ask for no more than one node has, or use more and smaller pods"
 
 
-def never_together(groups: Sequence[Group]) -> Reason | None:
+def never_together(groups: Sequence[Group]) -> Work[Reason | None]:
     """Why the groups would not fit together even if nothing ran; None where that is not proved, and where pods of some
     class find no node now, whatever the database says, or can never fit whatever the others are: then that says more.
     """
     if len(groups) == 1 and not groups[0][0].ruled:
         return None
-    if any(column.total_ever() < pods for column, pods in groups):
-        return None
-    if any(not column.mask.any() and unrecorded(column) is None for column, _ in groups):
-        return None
-    return _Emptied(groups, ever=True).proof()
+    for column, pods in groups:
+        if column.total_ever() < pods or (not column.mask.any() and unrecorded(column) is None):
+            return None
+        yield
+    return (yield from _proof(groups, ever=True))
 
 
-def together_if_not_away(groups: Sequence[Group]) -> Reason | None:
+def together_if_not_away(groups: Sequence[Group]) -> Work[Reason | None]:
     """The same of the nodes that are not away, with those that are; None also where there are none."""
     if (len(groups) == 1 and not groups[0][0].ruled) or all(column.ever is column.mask for column, _ in groups):
         return None
-    if any(column.total_empty() < pods for column, pods in groups):
-        return None
-    found = _Emptied(groups, ever=False).proof()
+    for column, pods in groups:
+        if column.total_empty() < pods:
+            return None
+        yield
+    found = yield from _proof(groups, ever=False)
     if found is None:
         return None
     return with_additions(
@@ -125,28 +132,47 @@ def together_if_not_away(groups: Sequence[Group]) -> Reason | None:
     )
 
 
-class _Emptied:
-    """The nodes that groups may use with nothing on them, those that are away among them or not."""
+def _proof(groups: Sequence[Group], *, ever: bool) -> Work[Reason | None]:
+    """Why the groups, each of which fits alone, do not fit together on the nodes that they may use with nothing on
+    them, those that are away among them or not; None where numbers prove nothing.
+    """
+    rooms: list[Int64s] = []
+    match: list[Mask] = []
+    for column, _ in groups:
+        rooms.append(column.rooms_ever() if ever else column.rooms_empty())
+        match.append(column.ever if ever else column.mask)
+        yield
+    return (yield from _Emptied(groups, rooms, match).proof())
 
-    def __init__(self, groups: Sequence[Group], *, ever: bool) -> None:
+
+class _Emptied:
+    """The nodes that groups may use with nothing on them: for each group how many of its pods a node takes then, and
+    which nodes match.
+    """
+
+    def __init__(self, groups: Sequence[Group], rooms: Sequence[Int64s], match: Sequence[Mask]) -> None:
         self._groups = groups
         self._trial = groups[0][0].trial
-        self._rooms = [column.rooms_ever() if ever else column.rooms_empty() for column, _ in groups]
-        self._match = [column.ever if ever else column.mask for column, _ in groups]
+        self._rooms = rooms
+        self._match = match
 
-    def proof(self) -> Reason | None:
-        """Why the groups do not fit together there, each of which fits alone; None where numbers prove nothing."""
+    def proof(self) -> Work[Reason | None]:
+        """Why the groups do not fit together there; None where numbers prove nothing."""
         groups = self._groups
         for term in dict.fromkeys(term for column, _ in groups for term in _apart(column)):
             if (reason := self._apart_from_each_other(term)) is not None:
                 return reason
+            yield
         if len(groups) < 2:
             return None
-        if (reason := self._more_than_there_is()) is not None:
-            return reason
+        for name, at in self._trial.resource_rows.items():
+            if (reason := self._more_than_there_is(name, at)) is not None:
+                return reason
+            yield
         for first in range(2, len(groups) + 1) if len(groups) <= _MOST_KINDS else (len(groups),):
             if (reason := self._too_many_together(first)) is not None:
                 return reason
+            yield
         return None
 
     def _apart_from_each_other(self, term: PodTerm) -> Reason | None:
@@ -173,33 +199,29 @@ class _Emptied:
             (f"ask for at most {has} such pods", "loosen the anti-affinity"),
         )
 
-    def _more_than_there_is(self) -> Reason | None:
-        """All nodes together that could take any of the pods have less than the pods need."""
-        static = self._trial.nodes.static
-        for name, at in self._trial.resource_rows.items():
-            needs = sum(int(column.needs_vector[at]) * pods for column, pods in self._groups)
-            if not needs:
-                continue
-            where: Mask = np.logical_or.reduce(
-                [
-                    rooms > 0
-                    for rooms, (column, _) in zip(self._rooms, self._groups, strict=True)
-                    if column.needs_vector[at]
-                ]
-            )
-            has = int(static.allocatable[at][where].sum())
-            if needs > has:
-                match = int(where.sum())
-                return Reason(
-                    Code.NEVER_FITS,
-                    f"its pods need {amount(name, needs)} together; {matching(match)}, when empty with "
-                    f"{from_units(name, has)}",
-                    {name: needs},
-                    {name: has},
-                    {"match": match},
-                    ("ask for fewer or smaller pods",),
-                )
-        return None
+    def _more_than_there_is(self, name: str, at: int) -> Reason | None:
+        """All nodes together that could take any of the pods have less of a resource, in this row, than they need."""
+        asking = [
+            (rooms, int(column.needs_vector[at]) * pods)
+            for rooms, (column, pods) in zip(self._rooms, self._groups, strict=True)
+            if column.needs_vector[at]
+        ]
+        if not asking:
+            return None
+        needs = sum(needed for _, needed in asking)
+        where: Mask = np.logical_or.reduce([rooms > 0 for rooms, _ in asking])
+        has = int(self._trial.nodes.static.allocatable[at][where].sum())
+        if needs <= has:
+            return None
+        match = int(where.sum())
+        return Reason(
+            Code.NEVER_FITS,
+            f"its pods need {amount(name, needs)} together; {matching(match)}, when empty with {from_units(name, has)}",
+            {name: needs},
+            {name: has},
+            {"match": match},
+            ("ask for fewer or smaller pods",),
+        )
 
     def _too_many_together(self, first: int) -> Reason | None:
         """Not even if each pod of the first groups needed only what all of them need would so many have room."""

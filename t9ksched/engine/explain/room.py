@@ -39,7 +39,8 @@ def no_room(groups: Iterable[Group], *, gave_up: bool = False) -> Work[tuple[Rea
     With `gave_up` the search ended at its bound, so there may be one.
     """
     asked = list(groups)
-    if (never := never_together(asked) or together_if_not_away(asked)) is not None:
+    never = (yield from never_together(asked)) or (yield from together_if_not_away(asked))
+    if never is not None:
         return (never,)
     found: list[Reason] = []
     against: list[Reason] = []

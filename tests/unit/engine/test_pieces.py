@@ -4,6 +4,7 @@ Lines of Python are counted, and what the meter counts beside them: numpy's work
 """
 
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -19,11 +20,12 @@ from t9ksched.engine.policy import Policy
 from t9ksched.engine.sorting import sorted_in_slices
 from t9ksched.engine.victims.victim_table import VictimTable
 from t9ksched.engine.view import View
-from t9ksched.engine.work import Meter
+from t9ksched.engine.work import Meter, Work
 from t9ksched.model.cards import CardGrant
 from t9ksched.model.gang import Gang, Running
+from t9ksched.model.reasons import Code
 from t9ksched.model.reservation import Reservation, ReservationKind
-from tests.builders import GPU, gang, node, pod_class, queue, running, table, view
+from tests.builders import GPU, gang, member, node, pod_class, queue, running, table, view
 from tests.counting import Looked, pieces
 
 PREEMPT = Policy(actions=("allocate", "preempt"))
@@ -65,20 +67,37 @@ GANGS = {
 }
 
 
-@pytest.mark.parametrize("wants", GANGS.values(), ids=GANGS)
-def test_no_piece_of_the_first_search_for_victims_is_long(large: View, wants: Gang) -> None:
-    planner = Planner(asking(large, wants), PREEMPT, 0, Memory())
-    spent: list[int] = []
+def longest(planner: Planner) -> tuple[int, int]:
+    """Plan; the most lines, and the most units that the meter counts, between two stops."""
+    spent = [0]
 
-    def counted() -> object:
+    def counted() -> Work[None]:
         for _ in planner._work:
             spent.append(planner.meter.spent)
             yield
 
-    found, _ = pieces(counted())  # type: ignore[arg-type]
+    found, _ = pieces(counted())
+    return max(found), max(after - before for before, after in pairwise(spent))
+
+
+@pytest.mark.parametrize("wants", GANGS.values(), ids=GANGS)
+def test_no_piece_of_the_first_search_for_victims_is_long(large: View, wants: Gang) -> None:
+    planner = Planner(asking(large, wants), PREEMPT, 0, Memory())
+    lines, units = longest(planner)
     assert planner.result().evictions
-    assert max(found) <= LINES
-    assert max(after - before for before, after in zip([0, *spent], spent, strict=False)) <= UNITS
+    assert lines <= LINES
+    assert units <= UNITS
+
+
+@pytest.mark.parametrize(("cpu", "told"), [(2, ()), (60, (Code.NEVER_FITS,))], ids=["has room", "never fits"])
+def test_whether_many_kinds_of_pods_can_ever_fit_is_asked_by_pieces(cpu: int, told: tuple[Code, ...]) -> None:
+    kinds = [member(f"m{at}", pod_class(cpu=f"{1000 * cpu + at}m")) for at in range(400)]
+    nodes = [node(f"n{at:03}", cpu="100") for at in range(150)]
+    planner = Planner(view(nodes, [gang("p", "high", members=kinds)], QUEUES), Policy(), 0, Memory())
+    lines, units = longest(planner)
+    assert tuple(reason.code for gang in planner.result().waiting for reason in gang.reasons) == told
+    assert lines <= LINES
+    assert units <= UNITS / 10
 
 
 def test_running_groups_are_taken_in_by_pieces(large: View) -> None:
