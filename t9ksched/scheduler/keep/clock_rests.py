@@ -9,6 +9,7 @@ from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, Final
 
 from t9ksched.scheduler.keep.late_starts import Timeouts
+from t9ksched.scheduler.keep.plain_starts import PlainStarts
 from t9ksched.scheduler.state.clocks import NEAR_SECONDS, SECOND, SLOW_START_NS, Clock
 from t9ksched.scheduler.state.earliest_end import End
 
@@ -22,9 +23,10 @@ _MANY: Final = 1000
 
 
 class ClockRests:
-    """Times are nanoseconds since the epoch."""
+    """Times are nanoseconds since the epoch. `plain` are the pods without a clock that start."""
 
     def __init__(self, state: "ClusterState", timeouts: Timeouts) -> None:
+        self.plain = PlainStarts(state, timeouts)
         self._state = state
         self._timeouts = timeouts
         self._until: dict[str, int] = {}
@@ -34,20 +36,24 @@ class ClockRests:
         self._common: object = None
 
     def due(self, now: int) -> dict[str, None]:
-        """The jobs whose clocks are to be looked at, in a lasting order."""
+        """The jobs whose clocks, or starts, are to be looked at, in a lasting order."""
         clocks, until = self._state.clocks.by_job, self._until
-        for uid in self._jobs.take():
-            until.pop(uid, None)
-        if (common := self._what_all_depend_on()) != self._common:
+        changed = self._jobs.take()
+        if until:
+            for uid in changed:
+                until.pop(uid, None)
+        anew = (common := self._what_all_depend_on()) != self._common
+        if anew:
             self._common = common
             until.clear()
+        starting = self.plain.due(now, changed, all_again=anew)
         while self._next and self._next[0][0] <= now:
             at, uid = heappop(self._next)
             if until.get(uid) == at:
                 del until[uid]
         if len(clocks) == len(until):  # of clocks that are gone the rest is, too
-            return {}
-        return {uid: None for uid in clocks if uid not in until}
+            return starting
+        return {uid: None for uid in clocks if uid not in until} | starting
 
     def _what_all_depend_on(self) -> object:
         lengths = {name: queue.spec.max_duration for name, queue in self._state.queues.items()}

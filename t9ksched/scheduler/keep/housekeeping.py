@@ -23,6 +23,7 @@ from t9ksched.store.store import Store
 
 log = structlog.get_logger(__name__)
 
+_ANY_NUMBER: Final = 1_000_000
 _A_SLICE: Final = 2000
 """Records examined before other tasks run: some milliseconds."""
 _JUST_BOUND = timedelta(minutes=5)
@@ -60,20 +61,21 @@ class Housekeeping:
         self._sweeps = sweeps
         self._cards = cards
         self._timers = AsyncIOScheduler(timezone=UTC)
-        self._running: set[asyncio.Task[Any]] = set()
-        """Tasks of sweeps that are under way."""
+        self._running: dict[asyncio.Task[Any], str] = {}
+        """Tasks of sweeps that are under way, with their names."""
         self._stopped = False
 
     def start(self) -> None:
         """Set the timers on the running event loop."""
         add = self._timers.add_job
         first = datetime.now(UTC) + timedelta(minutes=1)
-        options = {"coalesce": True, "max_instances": 1, "misfire_grace_time": None}
+        # `_run` itself leaves out a look while the one before is under way: APScheduler would warn of each.
+        options = {"coalesce": True, "max_instances": _ANY_NUMBER, "misfire_grace_time": None}
         own = Sweep("reservations", 5, self.sweep_reservations)
         for sweep in (own, *self._sweeps):
-            run = partial(self._run, sweep.run)
+            run = partial(self._run, sweep.run, sweep.name)
             add(run, "interval", seconds=sweep.seconds, id=sweep.name, name=sweep.name, **options)
-        clean_up = partial(self._run, self.clean_up)
+        clean_up = partial(self._run, self.clean_up, "clean-up")
         add(clean_up, "interval", hours=1, id="clean-up", name="clean-up", next_run_time=first, **options)
         self._timers.start()
 
@@ -85,20 +87,25 @@ class Housekeeping:
         if self._running:
             await asyncio.wait(self._running)
 
-    async def _run(self, sweep: Callable[[], Awaitable[object]]) -> None:
-        """Run a sweep. A coroutine function, because APScheduler would call a plain one in a thread. That a stop
-        cancels it is no error, and APScheduler would log it as one.
+    async def _run(self, sweep: Callable[[], Awaitable[object]], name: str) -> None:
+        """Run a sweep, unless it is still under way. A coroutine function, because APScheduler would call a plain one
+        in a thread. That a stop cancels it is no error, and APScheduler would log it as one.
         """
+        if name in self._running.values():
+            log.debug("a sweep takes longer than its period", sweep=name)
+            return
         task = asyncio.current_task()
         assert task is not None, "timers run on the event loop"
-        self._running.add(task)
+        self._running[task] = name
         try:
             await sweep()
         except asyncio.CancelledError:
             if not self._stopped:
                 raise
+        except Exception:
+            log.exception("a sweep failed, and is tried again", sweep=name)
         finally:
-            self._running.discard(task)
+            del self._running[task]
 
     def clock_set(self) -> None:
         """The wall clock, on which the timers depend, was set: restart each of them."""

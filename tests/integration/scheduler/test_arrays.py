@@ -60,7 +60,10 @@ async def test_a_restart_counts_what_runs(world: World, start: Start, queue: str
     async with start() as service:
         await world.create(*(element(world, at, queue, 2, run="600") for at in range(3)))
         await limited(service, world, "sweep-2")
+        for first in ("sweep-0", "sweep-1"):  # which have their places, and may not be bound yet
+            await shown(service, world, f"Job/{first}", lambda job: job["phase"] == "Running")
         bound = await world.bound()
+        assert len(bound) == 2
     async with start() as service:
         assert (await limited(service, world, "sweep-2")).endswith("run at once: 2 do")
         assert await world.bound() == bound

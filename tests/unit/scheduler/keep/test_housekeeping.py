@@ -3,11 +3,13 @@
 import asyncio
 import logging
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
 
 import pytest
+from structlog.testing import capture_logs
 
 from t9ksched.admission.access import Members
 from t9ksched.scheduler.act.cardkeeper import CardKeeper
@@ -89,4 +91,45 @@ async def test_a_sweep_that_is_cancelled_without_a_stop_says_so() -> None:
     keeping = Housekeeping(Mock(), Mock(), lambda: 0, timedelta(days=90))
     fails = Mock(side_effect=asyncio.CancelledError)
     with pytest.raises(asyncio.CancelledError):
-        await keeping._run(fails)
+        await keeping._run(fails, "fails")
+
+
+async def test_a_look_is_left_out_while_the_one_before_is_under_way(caplog: pytest.LogCaptureFixture) -> None:
+    """APScheduler would write a line of its own for each of them."""
+    begun, end, looks = asyncio.Event(), asyncio.Event(), []
+
+    async def long() -> None:
+        looks.append(1)
+        begun.set()
+        await end.wait()
+
+    keeping = Housekeeping(Mock(), Mock(), lambda: 0, timedelta(days=90), [Sweep("long", 1, long)])
+    keeping.start()
+    timer = keeping._timers.get_job("long")
+    left_out = asyncio.Event()
+    run = timer.func.func
+
+    async def again(*what: Any) -> None:
+        await run(*what)
+        left_out.set()
+
+    timer.modify(func=partial(again, *timer.func.args), next_run_time=datetime.now(UTC))
+    with caplog.at_level(logging.WARNING):
+        async with asyncio.timeout(10):
+            await begun.wait()
+            for _ in range(3):
+                left_out.clear()
+                timer.modify(next_run_time=datetime.now(UTC))
+                await left_out.wait()
+    end.set()
+    await keeping.stop()
+    assert looks == [1]
+    assert caplog.records == []
+
+
+async def test_a_sweep_that_fails_says_so_in_the_log_of_the_service(caplog: pytest.LogCaptureFixture) -> None:
+    keeping = Housekeeping(Mock(), Mock(), lambda: 0, timedelta(days=90))
+    with capture_logs() as logs:
+        await keeping._run(Mock(side_effect=ValueError("bad")), "fails")
+    assert [(one["event"], one["sweep"]) for one in logs] == [("a sweep failed, and is tried again", "fails")]
+    assert caplog.records == []
