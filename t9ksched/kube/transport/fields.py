@@ -60,10 +60,10 @@ class FieldWriter:
 
     def block(self, request: Request) -> bytes:
         """The fields of a request. Raises Unreachable for an authorization that no header may hold."""
-        method, target, body, content_type, authorization = request
-        key = (method, content_type if body else None, authorization)
+        body = request.body
+        key = (request.method, request.content_type if body else None, request.authorization)
         before, after = self._known.get(key) or self._learn(key)
-        path = target.encode("ascii")
+        path = request.target.encode("ascii")
         line = before + _lengths(path, _PATH) + path + after
         if body is None:
             return line

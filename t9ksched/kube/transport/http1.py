@@ -32,20 +32,32 @@ class Writer:
 
     def __init__(self, origin: Origin) -> None:
         self._origin = origin
-        self._fixed: tuple[str | None, bytes] = (None, b"")
-        """The header lines of every request with this authorization."""
+        self._known: dict[tuple[str, str | None], tuple[bytes, bytes]] = {}
+        """By method and content type: the bytes before and after the target."""
+        self._authorization: str | None = None
+        """That of what is known."""
 
     def bytes_of(self, request: Request) -> bytes:
         """The whole request."""
-        if request.authorization != self._fixed[0] or not self._fixed[1]:
-            fields = (("Host", self._origin.authority), *self._origin.fields(request.authorization))
-            lines = "".join(f"{name}: {value}\r\n" for name, value in fields).encode("ascii")
-            self._fixed = request.authorization, lines
-        head = f"{request.method} {request.target} HTTP/1.1\r\n".encode("ascii") + self._fixed[1]
-        if request.body is None:
-            return head + b"\r\n"
-        content = request.content_type.encode("ascii")
-        return b"%sContent-Type: %s\r\nContent-Length: %d\r\n\r\n%s" % (head, content, len(request.body), request.body)
+        body = request.body
+        if request.authorization != self._authorization:
+            self._known.clear()
+            self._authorization = request.authorization
+        key = (request.method, None if body is None else request.content_type)
+        before, after = self._known.get(key) or self._learn(key)
+        target = request.target.encode("ascii")
+        if body is None:
+            return b"%s%s%s\r\n" % (before, target, after)
+        return b"%s%s%sContent-Length: %d\r\n\r\n%s" % (before, target, after, len(body), body)
+
+    def _learn(self, key: tuple[str, str | None]) -> tuple[bytes, bytes]:
+        method, content_type = key
+        fields = [("Host", self._origin.authority), *self._origin.fields(self._authorization)]
+        if content_type is not None:
+            fields.append(("Content-Type", content_type))
+        lines = "".join(f"{name}: {value}\r\n" for name, value in fields)
+        self._known[key] = known = f"{method} ".encode("ascii"), f" HTTP/1.1\r\n{lines}".encode("ascii")
+        return known
 
 
 class Http1Connection(asyncio.Protocol):
@@ -138,6 +150,11 @@ class Http1Connection(asyncio.Protocol):
         if self._answer is None:  # nothing was asked: such a connection cannot be trusted
             self.abort()
             return
+        if self._head is None and not self._buffer and (content := _simple(data)) is not None:
+            answer, self._answer = self._answer, None
+            if not answer.done():
+                answer.set_result(Answer(int(data[9:12]), "", "", content))
+            return
         self._buffer += data
         try:
             if self._head is None and not self._read_head():
@@ -213,6 +230,23 @@ class Http1Connection(asyncio.Protocol):
             if len(buffer) - at > _LONGEST_LINE:
                 raise _BrokenError("a chunk's size does not end")
         self._at = at
+
+
+def _simple(data: bytes) -> bytes | None:
+    """The body if these bytes are one whole answer of the usual kind: success, its length told once, the connection
+    kept. None says nothing about them.
+    """
+    end = data.find(b"\r\n\r\n")
+    if end < 0 or not data.startswith(b"HTTP/1.1 20") or data[11:13] not in (b"0 ", b"1 ", b"2 "):
+        return None
+    head = data[:end].lower()
+    at = head.find(b"\r\ncontent-length:")
+    if at < 0 or b"\r\ntransfer-encoding:" in head or b"\r\nconnection:" in head:
+        return None
+    length = data[at + 17 : data.find(b"\r\n", at + 17)].strip(b" \t")
+    if not length.isdigit() or len(data) != end + 4 + int(length) or head.find(b"\r\ncontent-length:", at + 17) >= 0:
+        return None
+    return data[end + 4 :]
 
 
 def _status(head: bytes) -> int:

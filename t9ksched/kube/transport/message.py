@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
 
 import msgspec
 
@@ -12,7 +11,7 @@ from t9ksched.kube.errors import Unreachable
 _plain_value = re.compile(r"[ -~]*").fullmatch
 
 
-class Request(NamedTuple):
+class Request(msgspec.Struct, frozen=True, gc=False):
     """One request; `target` is its path and query in plain ASCII, `authorization` that header's value."""
 
     method: str
@@ -22,9 +21,9 @@ class Request(NamedTuple):
     authorization: str | None = None
 
 
-class Answer(NamedTuple):
-    """A whole response; `reason` is the word after the status, which HTTP/2 has none of, `retry_after` that header as
-    it came.
+class Answer(msgspec.Struct, frozen=True, gc=False):
+    """A whole response. Of a refusal `reason` is the word after the status, which HTTP/2 has none of, and `retry_after`
+    that header as it came.
     """
 
     status: int

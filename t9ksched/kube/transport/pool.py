@@ -72,23 +72,20 @@ class TransportPool:
         """
         started = asyncio.get_running_loop().time()
         connection = self._with_room(started) or self._kept(started) or await self._open(timeout)
-        if isinstance(connection, Http1Connection):
-            return await self._alone(connection, request, started + timeout)
-        stream = connection.begin(request, started + timeout)
         connection.used = started
-        self._begun(stream)
+        # One coroutine for both versions: each more that awaits another costs with every request.
+        if isinstance(connection, Http2Connection):
+            stream = connection.begin(request, started + timeout)
+            self._begun(stream)
+            try:
+                return await stream.answer
+            except asyncio.CancelledError:
+                stream.abort()
+                raise
+            finally:
+                self._under_way.discard(stream)
         try:
-            return await stream.answer
-        except asyncio.CancelledError:
-            stream.abort()
-            raise
-        finally:
-            self._under_way.discard(stream)
-
-    async def _alone(self, connection: Http1Connection, request: Request, deadline: float) -> Answer:
-        """An exchange on a connection that no other request uses meanwhile."""
-        try:
-            awaited = connection.begin(self._writer.bytes_of(request), deadline)
+            awaited = connection.begin(self._writer.bytes_of(request), started + timeout)
             self._begun(connection)
             answer = await awaited
         except BaseException:  # a cancelled request's answer would be taken for the next one's
@@ -97,7 +94,6 @@ class TransportPool:
         finally:
             self._under_way.discard(connection)
         if connection.reusable and not self._closed:
-            connection.used = asyncio.get_running_loop().time()
             self._idle.append(connection)
         else:
             connection.abort()

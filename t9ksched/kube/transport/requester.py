@@ -166,7 +166,32 @@ class Requester:
             return await self._long(method, path, query, body, content_type, allowed)
         await self._slots.acquire()
         try:
-            return await self._short(method, target, body, content_type, allowed)
+            first = True
+            while True:
+                authorization = await self._credentials.authorization()
+                if self._generation != self._credentials.generation:
+                    self._connect()
+                pool = self._pool
+                if pool is None:
+                    raise Unreachable(f"{method} {target}: the client is closed")
+                try:
+                    answer = await pool.exchange(
+                        Request(method, self._prefix + target, body, content_type, authorization), allowed
+                    )
+                except (Unreachable, TimedOut) as failure:
+                    self.answers[method, UNANSWERED] += 1
+                    told = f"{method} {target}: {failure.message}"
+                    lost = TimedOut(told) if isinstance(failure, TimedOut) else Unreachable(told, sent=failure.sent)
+                    raise lost from failure
+                self.answers[method, str(answer.status)] += 1
+                if answer.status < 300:
+                    return answer.content
+                if answer.status == 401 and first and await self._credentials.refresh(authorization):
+                    first = False
+                    continue
+                raise answers.refusal(
+                    f"{method} {target}", answer.status, answer.reason, answer.retry_after, answer.content
+                )
         finally:
             self._slots.release()
 
@@ -242,35 +267,6 @@ class Requester:
                 raise Unreachable(f"{what}: the server opens no WebSocket: {refused.message}") from refused
             except (aiohttp.ClientError, OSError, TimeoutError) as failure:
                 answers.raise_unanswered(what, failure)
-
-    async def _short(self, method: str, target: str, body: bytes | None, content_type: str, allowed: float) -> bytes:
-        """One request by the pool. Renews credentials once at a 401."""
-        first = True
-        while True:
-            authorization = await self._credentials.authorization()
-            if self._generation != self._credentials.generation:
-                self._connect()
-            pool = self._pool
-            if pool is None:
-                raise Unreachable(f"{method} {target}: the client is closed")
-            request = Request(method, self._prefix + target, body, content_type, authorization)
-            try:
-                answer = await pool.exchange(request, allowed)
-            except Unreachable as failure:
-                self.answers[method, UNANSWERED] += 1
-                raise Unreachable(f"{method} {target}: {failure.message}", sent=failure.sent) from failure
-            except TimedOut as failure:
-                self.answers[method, UNANSWERED] += 1
-                raise TimedOut(f"{method} {target}: {failure.message}") from failure
-            self.answers[method, str(answer.status)] += 1
-            if answer.status < 300:
-                return answer.content
-            if answer.status == 401 and first and await self._credentials.refresh(authorization):
-                first = False
-                continue
-            raise answers.refusal(
-                f"{method} {target}", answer.status, answer.reason, answer.retry_after, answer.content
-            )
 
     async def _long(
         self,

@@ -9,7 +9,7 @@ a binding, `confirm` looks whether it has, as often as the caller likes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from enum import Enum
 from types import MappingProxyType
 from typing import Any, Literal
@@ -194,15 +194,23 @@ def check(binding: Binding) -> Refused | None:
     return None
 
 
-async def run(port: ClusterPort, binding: Binding, protocol: Protocol | None = None, *, sent: bool = False) -> Outcome:
+def run(
+    port: ClusterPort, binding: Binding, protocol: Protocol | None = None, *, sent: bool = False
+) -> Coroutine[Any, Any, Outcome]:
     """Carry out `binding` by `protocol`, else by its own. Raises nothing of the API: every answer is an outcome.
 
     `sent` as in `resolve`.
     """
-    outcome: Outcome | None = check(binding)
     protocol = protocol or binding.protocol
-    if protocol is None:  # what most bindings are
-        return outcome or await post(port, binding, sent=sent)
+    refused = check(binding)
+    if protocol is None and refused is None:  # what most bindings are
+        return post(port, binding, sent=sent)
+    return _steps(port, binding, protocol or Direct(), refused, sent=sent)
+
+
+async def _steps(
+    port: ClusterPort, binding: Binding, protocol: Protocol, outcome: Outcome | None, *, sent: bool
+) -> Outcome:
     phase = Phase.DONE if outcome else Phase.PREPARE
     while phase is not Phase.DONE:
         try:

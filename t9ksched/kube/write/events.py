@@ -1,8 +1,9 @@
 """Kubernetes events, which users read with `kubectl describe`: best effort, and never delaying other work.
 
 `record` only puts a value into memory; `run` writes in the background within a rate (an event costs a server more than
-a binding). The same words about the same object become one event with a count. What does not fit (too many waiting,
-the server refuses) is dropped and counted in `dropped`: truth lives in objects and in the store, not in events.
+a binding), a second's worth at a time where many wait: ten wakings cost more than ten events. The same words about the
+same object become one event with a count. What does not fit (too many waiting, the server refuses) is dropped and
+counted in `dropped`: truth lives in objects and in the store, not in events.
 """
 
 from __future__ import annotations
@@ -130,8 +131,9 @@ class EventRecorder:
         self._tokens = min(self._burst, self._tokens + (now - self._filled_at) * self._rate)
         self._filled_at = now
         if self._tokens < 1:
-            await self._sleep((1 - self._tokens) / self._rate)
-            self._tokens, self._filled_at = 1.0, self._clock()
+            wanted = float(max(1, min(len(self._pending), int(self._rate), self._burst)))
+            await self._sleep((wanted - self._tokens) / self._rate)
+            self._tokens, self._filled_at = wanted, self._clock()
         self._tokens -= 1
 
     async def _write(self, key: _Key, pending: _Pending) -> None:

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
+from msgspec import structs
 
 from t9ksched.kube.transport.fields import FieldWriter, StatusReader
 from t9ksched.kube.transport.message import Origin, Request
@@ -59,7 +60,7 @@ def test_long_credentials_are_never_kept() -> None:
     writer, decoder = FieldWriter(ORIGIN), hpack.Decoder()
     secret = "Bearer " + "s" * 3000
     for _ in range(2):
-        decoded(decoder, writer.block(POST._replace(authorization=secret)))
+        decoded(decoder, writer.block(structs.replace(POST, authorization=secret)))
     assert all(value != secret.encode() for _, value in decoder.header_table.dynamic_entries)
 
 

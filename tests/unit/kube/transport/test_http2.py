@@ -311,7 +311,7 @@ async def test_a_server_that_declines_is_spoken_to_in_http_1() -> None:
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while True:
             await reader.readuntil(b"{}")
-            writer.write(b"HTTP/1.1 201 Created\r\nContent-Length: 2\r\n\r\nok")
+            writer.write(b"HTTP/1.1 409 Conflict\r\nContent-Length: 2\r\n\r\nok")
 
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     tls.load_cert_chain(CERTIFICATES / "server.pem")
@@ -321,7 +321,7 @@ async def test_a_server_that_declines_is_spoken_to_in_http_1() -> None:
     ours.set_alpn_protocols(["h2", "http/1.1"])
     pool = TransportPool(f"https://127.0.0.1:{listening.sockets[0].getsockname()[1]}", ours)
     answers = await asyncio.gather(*(pool.exchange(POST, 90) for _ in range(5)))
-    assert [answer.reason for answer in answers] == ["Created"] * 5
+    assert [answer.reason for answer in answers] == ["Conflict"] * 5
     pool.close()
     listening.close()
 

@@ -100,6 +100,19 @@ async def test_writing_keeps_to_its_rate() -> None:
     assert abs(clock.seconds - 2.0) < 1e-6
 
 
+async def test_what_waits_is_written_a_second_at_a_time_and_no_later_than_that() -> None:
+    port = MemoryPort()
+    events, clock = recorder(port, rate=4.0, burst=20)
+    for number in range(31):
+        events.record(JOB, "Waiting", str(number))
+    await events.flush()
+    assert len(written(port)) == 31
+    assert clock.slept == [1.0, 1.0, 0.75]
+    events.record(JOB, "Waiting", "alone")
+    await events.flush()
+    assert clock.slept == [1.0, 1.0, 0.75, 0.25]
+
+
 async def test_what_does_not_fit_or_is_refused_is_dropped_and_counted() -> None:
     port = MemoryPort()
     events, _ = recorder(port, waiting=2)
