@@ -8,6 +8,7 @@ from t9ksched.model.names import AFTER_ANNOTATION
 from t9ksched.model.reasons import Code, Reason
 from t9ksched.model.timelimit import written
 from t9ksched.scheduler.report.observed_job import ObservedJob, ended_owner, groups_of, members_of
+from t9ksched.scheduler.report.single_pod import to_start
 from t9ksched.scheduler.state.job_record import JobRecord
 from t9ksched.scheduler.state.records import FINISHED, GangRecord, PodRecord
 from t9ksched.scheduler.state.state import ClusterState
@@ -18,27 +19,17 @@ _BEFORE_IT_RUNS: Final = ("Pending", "Resuming")
 
 def phase_now(state: ClusterState, uid: str) -> str | None:
     """The phase of the job of that UID; None when there is none."""
-    if _has_not_begun(state, uid):
+    if to_start(state, uid) is not None:  # as most of many that start are, which are asked several times
         return "Pending"
     record, gangs = state.jobs.get(uid), groups_of(state, uid)
     there = record is not None or bool(gangs) or ended_owner(state, uid) is not None
     return _phase(state, uid, record, gangs, members_of(gangs)) if there else None
 
 
-def _has_not_begun(state: ClusterState, uid: str) -> bool:
-    """Whether the job is a single pod of which the pod says all, and that it does not run yet: so it is for most of
-    many that start, which are asked several times.
-    """
-    gang = state.gangs_by_uid.get(uid)
-    if gang is None or not gang.virtual or gang.owner is not None:
-        return False
-    if uid in state.deleted or uid in state.clocks.by_job or uid in state.jobs:
-        return False
-    return len(gang.members) == 1 and all(pod.phase == "Pending" and not pod.deleting for pod in gang.members.values())
-
-
 def on_its_way(state: ClusterState, uid: str) -> bool:
     """Whether pods of the job of that UID are being bound."""
+    if (single := to_start(state, uid)) is not None:
+        return bool(single.assumed)
     return any(pod.assumed for gang in groups_of(state, uid) for pod in gang.members.values())
 
 

@@ -5,10 +5,10 @@ as a digest, so that nothing is written twice, and so that the end of a job can 
 """
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from heapq import heappop, heappush
+from math import ceil
 from sys import intern
 from typing import Final, NamedTuple
 
@@ -20,10 +20,11 @@ from t9ksched.model.job import JobView
 from t9ksched.scheduler.report.event_writer import EventWriter
 from t9ksched.scheduler.report.job_phase import on_its_way, phase_now
 from t9ksched.scheduler.report.job_shape import Json, job_view
-from t9ksched.scheduler.report.observed_job import ObservedJob, observed_job
+from t9ksched.scheduler.report.observed_job import observed_job
+from t9ksched.scheduler.report.single_pod import to_start, view_of
 from t9ksched.scheduler.report.sql_writer import SqlWriter
 from t9ksched.scheduler.state.edits import ignored
-from t9ksched.scheduler.state.records import FINISHED
+from t9ksched.scheduler.state.records import FINISHED, GangRecord
 from t9ksched.scheduler.state.state import ClusterState
 from t9ksched.store import history
 from t9ksched.store.history import Event
@@ -80,8 +81,8 @@ class JobRecorder:
         """When jobs were written that were a short while ago, the first of them first."""
         self._later: dict[str, float] = {}
         """When jobs that are new, or were written a short while ago, are examined again."""
-        self._next: list[tuple[float, str]] = []
-        """A heap of the same times; those that `_later` has not count no more."""
+        self._next: dict[float, list[str]] = {}
+        """The same by tenths of seconds; those that `_later` has not at that time count no more."""
         self._at_latest: dict[str, float] = {}
         """When jobs that are put off again because they are being bound are written all the same."""
 
@@ -97,22 +98,25 @@ class JobRecorder:
 
     def due(self) -> float | None:
         """The time of the event loop at which the first job that was put off is due; None if there is none."""
-        while self._next and self._later.get(self._next[0][1]) != self._next[0][0]:
-            heappop(self._next)
-        return self._next[0][0] if self._next else None
+        return min(self._next) if self._next else None
+
+    def _take_due(self, now: float) -> dict[str, None]:
+        """The jobs that were put off until now."""
+        found: dict[str, None] = {}
+        for at in sorted(at for at in self._next if at <= now):
+            found |= {uid: None for uid in self._next.pop(at) if self._later.get(uid) == at}
+        return found
 
     async def write(self) -> None:
         """Write the jobs that changed, and postponed ones that are due."""
         now = asyncio.get_running_loop().time()
         self._forget_writes(now - self._period())
-        later: dict[str, None] = {}
-        while (at := self.due()) is not None and at <= now:
-            later[heappop(self._next)[1]] = None
+        later = self._take_due(now)
         changed = dict.fromkeys(self._changed.take())
         for count, uid in enumerate(changed | later):
             due = uid in later and not self._put_off_again(uid, now)
             if due or uid in changed:
-                self.tell(uid, due=due)
+                self._tell(uid, now, due=due)
             if count % SLICE == SLICE - 1:
                 await asyncio.sleep(0)
                 if (
@@ -124,23 +128,25 @@ class JobRecorder:
 
     def tell(self, uid: str, *, due: bool = False) -> None:
         """Write the job of that UID as it is now, if it changed; with `due`, even if it was written a moment ago."""
+        self._tell(uid, asyncio.get_running_loop().time(), due=due)
+
+    def _tell(self, uid: str, now: float, *, due: bool) -> None:
         before = self._written.get(uid)
-        if not due and self._put_off(uid, before):
+        if not due and self._put_off(uid, before, now):
             return
         self._at_latest.pop(uid, None)
+        self._later.pop(uid, None)
         at = moment(self._clock())
-        view = observed_job(self._state, uid)
-        if view is None:
-            self._later.pop(uid, None)
+        found = self._seen(uid)
+        if found is None:
             if before is not None:
                 del self._written[uid]
                 if uid not in self._state.pods:  # else the pod joined the group that it names
                     self._gone(uid, before, at)
             self._sql_writer.gone(uid, at)  # REST may have recorded a job that came and went before this was called
             return
-        self._later.pop(uid, None)
-        self._tell_edits(view)
-        job = job_view(view, self._state)
+        job, gangs, created = found
+        self._tell_edits(gangs)
         current, earlier = job.phase, before.phase if before else "Pending"
         if not job.finished_at and ((before and before.finished) or current in FINISHED):
             finished = (before and before.finished) or at.strftime(_TIME)
@@ -148,7 +154,7 @@ class JobRecorder:
         digest, text = _digest(job)
         if before is not None and digest == before.digest:
             return
-        written = _Written(digest, view.kind, view.namespace, view.name, job.queue, current, job.finished_at)
+        written = _Written(digest, job.kind, job.namespace, job.name, job.queue, current, job.finished_at)
         if current in FINISHED and earlier not in (*FINISHED, "Running"):
             self._started_unseen(uid, written, job.started_at, new=before is None)
         if current != earlier and current in (*FINISHED, "Running"):
@@ -158,8 +164,16 @@ class JobRecorder:
             self._job_event(event, uid, written, when, why)
         self._written[uid] = written
         self._wrote.pop(uid, None)
-        self._wrote[uid] = asyncio.get_running_loop().time()
-        self._sql_writer.job(_row(job, view.created, at, text))
+        self._wrote[uid] = now
+        self._sql_writer.job(_row(job, created, at, text))
+
+    def _seen(self, uid: str) -> tuple[JobView, Sequence[GangRecord], int] | None:
+        """The job of that UID as it is now, with its groups, and when it was created; None if it is gone."""
+        single = to_start(self._state, uid)
+        if single is not None and (gang := single.gang) is not None:
+            return view_of(gang, single, self._state), (gang,), gang.created
+        view = observed_job(self._state, uid)
+        return None if view is None else (job_view(view, self._state), view.gangs, view.created)
 
     def _started_unseen(self, uid: str, job: _Written, started: str | None, *, new: bool) -> None:
         """A job that is over was never seen to run: it was quick, or ran while no scheduler did. That it started is
@@ -180,16 +194,16 @@ class JobRecorder:
             self._job_event(history.STARTED, uid, before, at)
         self._job_event(history.DELETED, uid, before, at, {"podsLeft": len(left)} if left else None)
 
-    def _tell_edits(self, view: ObservedJob) -> None:
+    def _tell_edits(self, gangs: Iterable[GangRecord]) -> None:
         """Write an event, once, about an edit that does not count."""
-        for gang in view.gangs:
+        for gang in gangs:
             found = ignored(gang)
             if fresh := [text for text in found if text not in self._edits.get(gang.uid, ())]:
                 self._events.gang(gang, names.EVENT_EDIT_IGNORED, "; ".join(fresh), warning=True)
             if found or gang.uid in self._edits:
                 self._edits[gang.uid] = frozenset(found)
 
-    def _put_off(self, uid: str, before: _Written | None) -> bool:
+    def _put_off(self, uid: str, before: _Written | None, now: float) -> bool:
         """Whether what changed of the job may be written later, together with what comes until then."""
         if phase_now(self._state, uid) != (before.phase if before else "Pending"):
             return False
@@ -199,7 +213,6 @@ class JobRecorder:
         # A job that is being bound is written once that has ended: until then it has no reason to wait, and no place.
         if wrote is None and before is not None and not on_its_way(self._state, uid):
             return False
-        now = asyncio.get_running_loop().time()
         self._look_again(uid, now + FIRST_PERIOD if wrote is None else wrote + self._period())
         return True
 
@@ -217,8 +230,9 @@ class JobRecorder:
         return True
 
     def _look_again(self, uid: str, at: float) -> None:
+        at = ceil(at * 10) / 10
         self._later[uid] = at
-        heappush(self._next, (at, uid))
+        self._next.setdefault(at, []).append(uid)
 
     def _forget_writes(self, before: float) -> None:
         """What was written until then may be written again."""

@@ -1,7 +1,6 @@
 """A job as REST, the CLI and history show it, from the scheduler's state."""
 
 from collections.abc import Iterable, Mapping
-from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -15,14 +14,13 @@ from t9ksched.scheduler.report.job_phase import goes_on, phase, why_ended
 from t9ksched.scheduler.report.job_reason import shown_reason
 from t9ksched.scheduler.report.observed_job import ObservedJob, former_submitters, is_past, submitter
 from t9ksched.scheduler.report.planned_shape import expected_start, learned_limit, told_start, with_expectation
-from t9ksched.scheduler.state import objects
+from t9ksched.scheduler.report.single_pod import timestamp, to_start, view_of
 from t9ksched.scheduler.state.limits import limit_of
 from t9ksched.scheduler.state.owners import Root
 from t9ksched.scheduler.state.records import FINISHED, GangRecord
 from t9ksched.scheduler.state.state import ClusterState
 
 Json = dict[str, Any]
-timestamp = lru_cache(maxsize=4096)(objects.timestamp)
 
 
 def job_shape(view: ObservedJob, state: ClusterState) -> Json:
@@ -32,6 +30,12 @@ def job_shape(view: ObservedJob, state: ClusterState) -> Json:
 
 def job_view(view: ObservedJob, state: ClusterState) -> JobView:
     """The job as users see it."""
+    if (single := to_start(state, view.uid)) is not None:
+        return view_of(view.gangs[0], single, state)
+    return _job_view(view, state)
+
+
+def _job_view(view: ObservedJob, state: ClusterState) -> JobView:
     gangs, pods = view.gangs, view.pods
     first = gangs[0] if gangs else None
     record, now = view.record, phase(view, state)

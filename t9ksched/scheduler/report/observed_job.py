@@ -122,6 +122,13 @@ def submitter(view: ObservedJob, state: ClusterState) -> str | None:
     return acceptance.submitter if acceptance else None
 
 
+def submitted_by(gang: GangRecord, state: ClusterState) -> str | None:
+    """The same for a job that is this single pod without an owner."""
+    acceptance = state.acceptances.get(gang.uid) or gang.acceptance
+    name = acceptance.submitter if acceptance is not None else None
+    return name if name is not None else state.permissions.submitter(gang)
+
+
 def former_submitters(view: ObservedJob, state: ClusterState) -> tuple[str, ...]:
     """Other users who submitted pods of the job, in order of their names: they may see the job too. Only a PodGroup
     that no job owns has members of several users: they joined it, or it was deleted and perhaps created again by

@@ -8,7 +8,14 @@ from collections.abc import Collection, Iterable
 from itertools import islice
 from typing import Final, NamedTuple, TypeVar
 
-from t9ksched.scheduler.report.observed_job import ObservedJob, former_submitters, observed_job, submitter
+from t9ksched.scheduler.report.observed_job import (
+    ObservedJob,
+    former_submitters,
+    observed_job,
+    submitted_by,
+    submitter,
+)
+from t9ksched.scheduler.report.single_pod import to_start
 from t9ksched.scheduler.state.state import ClusterState
 
 _PERIOD_SECONDS: Final = 5.0
@@ -35,8 +42,10 @@ class _Entry(NamedTuple):
     @property
     def owners(self) -> tuple[tuple[str, str | None], ...]:
         """Whose it is."""
-        whose = (("submitter", name) for name in self.submitters)
-        return *whose, ("queue", self.queue), ("namespace", self.namespace)
+        other = (("queue", self.queue), ("namespace", self.namespace))
+        if len(self.submitters) == 1:
+            return ("submitter", self.submitters[0]), *other
+        return *(("submitter", name) for name in self.submitters), *other
 
 
 class JobIndex:
@@ -94,15 +103,12 @@ class JobIndex:
         return found
 
     def _look(self, uid: str) -> None:
-        view = observed_job(self._state, uid)
-        before = self._entries.get(uid)
-        if view is None:
+        entry, before = self._entry(uid), self._entries.get(uid)
+        if entry is None:
             if before is not None:
                 del self._entries[uid]
                 self._drop(uid, before)
             return
-        whose = submitter(view, self._state), *former_submitters(view, self._state)
-        entry = _Entry(view.namespace, view.kind.lower(), view.name, view.queue, whose)
         if entry == before:
             return
         if before is not None:
@@ -111,6 +117,17 @@ class JobIndex:
         self._named[entry.title][uid] = None
         for owner in entry.owners:
             self._owned[owner][uid] = None
+
+    def _entry(self, uid: str) -> _Entry | None:
+        state = self._state
+        single = to_start(state, uid)
+        if single is not None and (gang := single.gang) is not None:
+            return _Entry(gang.namespace, "pod", gang.name, gang.queue, (submitted_by(gang, state),))
+        view = observed_job(state, uid)
+        if view is None:
+            return None
+        whose = submitter(view, state), *former_submitters(view, state)
+        return _Entry(view.namespace, view.kind.lower(), view.name, view.queue, whose)
 
     def _drop(self, uid: str, entry: _Entry) -> None:
         _leave(self._named, entry.title, uid)

@@ -131,6 +131,9 @@ def limit_of(known: Known, gangs: Collection[GangRecord], job_uid: str) -> TimeL
     """The limit in force for a job of these groups; for one that was not accepted yet, the requested one,
     unless an update counts instead.
     """
+    if len(gangs) == 1 and _is_plain(known, gang := next(iter(gangs)), job_uid):
+        queue = known.queues.get(gang.queue)
+        return time_limit(next(iter(gang.members.values())).active_deadline, _seconds(queue))
     limits: list[int | None] = []
     lengths: list[int | None] = []
     rests: list[int | None] = []
@@ -159,6 +162,13 @@ def limit_of(known: Known, gangs: Collection[GangRecord], job_uid: str) -> TimeL
     if own is None and (ended := known.clocks.ended_by(job_uid, control)) is not None:
         own, rests = (None, [*rests, ended.seconds]) if ended.rest else (ended.seconds, rests)
     return time_limit(own, shortest(lengths), shortest(rests))
+
+
+def _is_plain(known: Known, gang: GangRecord, job_uid: str) -> bool:
+    """Whether the job is a single pod without a limit of its own, as most of many thousands are."""
+    if not gang.virtual or gang.reservation or len(gang.members) != 1 or not never_limited(gang):
+        return False
+    return not (job_uid in known.clocks.by_job or job_uid in known.controls or job_uid in known.jobs)
 
 
 def _shortened(known: Known, gang: GangRecord, own: int) -> bool:
