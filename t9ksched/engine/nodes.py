@@ -192,16 +192,23 @@ class NodeTable:
         """Take room for a pod that holds these cards; none where they are not known."""
         self.charged[row] += 1
         for resource, amount in pod_class.requests:
-            self._used[self._column(resource), row] += min(amount, LARGEST)
+            self._take(resource, row, amount)
         if cards:
-            for resource, amount in cards.counters:
-                self._used[self._column(resource), row] += min(amount, LARGEST)
+            for resource, amount in cards.counters if cards.parts else ():
+                self._take(resource, row, amount)
             for resource in cards.resources:
                 self._know_cards(resource)
             self._cards.hold(row, cards)
         if pod_class.host_ports:
             name = self._name(row)
             self._ports[name] = self._ports.get(name, ()) + pod_class.host_ports
+
+    def _take(self, resource: str, row: int, amount: int) -> None:
+        column = self._resources.get(resource)
+        if column is None:
+            column = self._column(resource)
+        used = self._used
+        used[column, row] = used.item(column, row) + (amount if amount < LARGEST else LARGEST)
 
     def discharge(self, row: int, pod_class: PodClass, cards: CardGrant = NO_CARDS) -> None:
         """Give back what `charge` took with the same arguments."""
@@ -231,21 +238,30 @@ class NodeTable:
         """The cards of a node with a known holder, of the resources that have indices there."""
         return self._cards.on(self._rows[name], self.facts(name).cards.resources)
 
+    def still_fits(self, name: str, generation: int, pod_class: PodClass, cards: CardGrant = NO_CARDS) -> bool:
+        """Whether the node is there, has not changed since it had this generation, and has room as `has_room` says."""
+        row = self._rows.get(name)
+        return row is not None and self.generation[row] == generation and self.has_room(name, pod_class, cards)
+
     def has_room(self, name: str, pod_class: PodClass, cards: CardGrant = NO_CARDS) -> bool:
         """Whether the node can take such a pod on these cards now. Raises KeyError when unknown."""
-        row, facts = self._rows[name], self.facts(name)
+        row = self._rows[name]
+        facts = self._facts[row]
+        assert facts is not None
         allocatable, cordoned = facts.allocatable, facts.cordoned
         columns, used = self._resources, self._used.item
         for resource, amount in pod_class.requests:
             column = columns.get(resource)
             taken = 0 if column is None else used(column, row)
-            if taken + amount > allocatable.get(resource, 0) - cordoned.get(resource, 0):
+            left = allocatable.get(resource, 0) - taken
+            if amount > (left - cordoned.get(resource, 0) if cordoned else left):
                 return False
         if cards.parts:
             counters = facts.cards.counters
             if any(self._taken(row, name) + amount > counters.get(name, 0) for name, amount in cards.counters):
                 return False
-        return not self._cards.taken(row, cards.undivided)
+            cards = cards.undivided
+        return not self._cards.taken(row, cards)
 
     def _taken(self, row: int, resource: str) -> int:
         column = self._resources.get(resource)

@@ -109,9 +109,9 @@ class Executor:
 
     def submit(self, assignments: Iterable[Assignment]) -> None:
         """Bind these pods, of one gang; they are charged already."""
-        bindings, decided = [], clock_of.monotonic()
+        bindings, decided, pods = [], clock_of.monotonic(), self._state.pods
         for assignment in assignments:
-            record = self._state.pods.get(assignment.pod)
+            record = pods.get(assignment.pod)
             if record is not None:
                 bindings.append(self._binding(assignment, record))
                 self._decided[assignment.pod] = decided
@@ -143,12 +143,13 @@ class Executor:
         )
 
     def _begin(self, bindings: list[Binding]) -> None:
-        if any(binding.claims for binding in bindings):
-            self._beside(self._prepare(bindings))
-        else:
-            self._enter(bindings)
-            if len(self._tasks) < int(self._limit):
-                self._pump()
+        for binding in bindings:
+            if binding.claims:
+                self._beside(self._prepare(bindings))
+                return
+        self._enter(bindings)
+        if len(self._tasks) < self._limit:
+            self._pump()
 
     def _enter(self, bindings: list[Binding]) -> None:
         for binding in bindings:

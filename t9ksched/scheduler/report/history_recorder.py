@@ -119,8 +119,12 @@ class HistoryRecorder:
         for acceptance in acceptances:
             gang = self._state.gangs_by_uid.get(acceptance.uid)
             if gang is not None:
-                detail = {"priority": acceptance.priority, "group": acceptance.group_name}
-                detail |= {"submitter": acceptance.submitter, "permittedBy": acceptance.permitted_by}
+                detail: Json = {
+                    "priority": acceptance.priority,
+                    "group": acceptance.group_name,
+                    "submitter": acceptance.submitter,
+                    "permittedBy": acceptance.permitted_by,
+                }
                 self._note(history.ACCEPTED, gang, int(acceptance.accepted_at.timestamp() * 1e9), detail)
 
     def placed(self, uid: str, now: int) -> None:
@@ -142,7 +146,8 @@ class HistoryRecorder:
                 self._note(history.ADMITTED, gang, now, {"nodes": nodes, "waitedSeconds": waited})
             pods = "1 pod" if len(gang.members) == 1 else f"{sum(nodes.values())} pods"
             said = f"{pods} placed on {places}"
-            if turns := {pod.name for pod in gang.members.values() if pod.assumed and self._in_turn(pod.assumed)}:
+            busy = [node for node in nodes if self._in_turn(node)]
+            if turns := {pod.name for pod in gang.members.values() if pod.assumed in busy} if busy else set():
                 self._unsaid[uid] = said, turns
             else:
                 self._unsaid.pop(uid, None)

@@ -23,10 +23,8 @@ if TYPE_CHECKING:
 
 _WORK_A_STEP: Final = 400
 """How many groups with an earlier verdict one step checks, of which each takes up to 20 µs."""
-_JUDGEMENT: Final = 20
-"""The cost of a judgement or an acceptance, relative to such a check …"""
 _STOOD: Final = 0.1
-"""… and that of seeing that nothing changed of a group that may start as before."""
+"""The cost of seeing that nothing changed of a group that may start as before, relative to such a check."""
 
 
 class _Seen:
@@ -200,7 +198,7 @@ class AdmissionPass:
         seen.changes[record] = record.changes
         seen.outdated.pop(record, None)
         self._starts(record, gang, standing=standing and gang is not None)
-        return 1 + _JUDGEMENT * (self._state.gate.work - before)
+        return 1 + self._state.gate.work - before
 
     def _starts(self, record: GangRecord, gang: Gang | None, *, standing: bool) -> None:
         """Whether the group may start, and is not looked at again until something changes."""

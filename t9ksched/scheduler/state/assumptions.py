@@ -40,18 +40,23 @@ class Assumptions:
             return []
         job = "" if gang.virtual else job_of(gang)
         done: list[PodRecord] = []
+        fits, queue = state.nodes.still_fits, gang.queue
         for assignment in decided:
             record = gang.members.get(assignment.pod)
-            if record is None or not record.waiting or not self._still_fits(record, assignment):
+            pod_class = record.pod_class if record is not None and record.waiting else None
+            if (
+                record is None
+                or pod_class is None
+                or not fits(assignment.node, assignment.generation, pod_class, assignment.grant)
+            ):
                 for earlier in done:
                     self._unassume(earlier)
                 state.wake()
                 return []
-            assert record.pod_class is not None
             record.assumed = assignment.node
             record.placed_in = job
-            sure = state.cards.certain(record.pod_class, assignment.node)
-            state.charges.charge(record.uid, assignment.node, record.pod_class, gang.queue, assignment.grant, sure=sure)
+            sure = state.cards.certain(pod_class, assignment.node)
+            state.charges.charge(record.uid, assignment.node, pod_class, queue, assignment.grant, sure=sure)
             done.append(record)
         for record in done:  # a place that is kept stays kept when the decision is dropped
             state.reservations.drop_place(record.uid)
@@ -69,14 +74,6 @@ class Assumptions:
         if state.affinity_index or state.waiting_jobs:
             state.wake()  # other gangs may wait for these pods' places, or for the end of their wait
         return decided
-
-    def _still_fits(self, record: PodRecord, assignment: Assignment) -> bool:
-        nodes, node = self._state.nodes, assignment.node
-        if node not in nodes or record.pod_class is None:
-            return False
-        if nodes.generation[nodes.row(node)] != assignment.generation:
-            return False
-        return nodes.has_room(node, record.pod_class, assignment.grant)
 
     def _unassume(self, record: PodRecord) -> None:
         record.assumed = record.placed_in = ""

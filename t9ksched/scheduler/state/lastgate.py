@@ -21,7 +21,7 @@ from t9ksched.model.quantity import CARDS
 from t9ksched.model.queue import Queue
 from t9ksched.model.reasons import Reason
 from t9ksched.scheduler.state.limits import limit_agreed
-from t9ksched.scheduler.state.new_work import NewWork, decides, needs_of
+from t9ksched.scheduler.state.new_work import NewWork, decides, gathers, needs_of
 from t9ksched.scheduler.state.objects import natural
 from t9ksched.scheduler.state.owner_records import (
     Held,
@@ -41,6 +41,11 @@ from t9ksched.workloads.registry import ENDLESS_KINDS
 if TYPE_CHECKING:
     from t9ksched.scheduler.state.state import ClusterState
 
+_A_JUDGEMENT: Final = 20
+_A_LOOK: Final = 4
+_AN_ACCEPTANCE: Final = 5
+"""Units of work of asking the rules, or of looking at a group with members or owners; of finding that a single pod is
+as one that was allowed; and of accepting it."""
 _ALLOWED: Final = 256
 """So many judgements are kept; each keeps its template alive."""
 
@@ -55,8 +60,10 @@ class LastGate:
         """What was judged and allowed lately, as far as that decides: jobs that are alike are judged once. Queues and
         templates are part of the keys by identity, and kept.
         """
+        self._found: tuple[GangRecord, tuple[int, int], Queue, Root, Access] | None = None
+        """Root and access of the group without an owner that was judged last, of its queue and as of then."""
         self.work = 0
-        """Judgements and acceptances so far."""
+        """Work done so far, in units of a check of a group with an earlier verdict."""
 
     def begin(self) -> None:
         """Start a new pass over all waiting groups."""
@@ -64,6 +71,8 @@ class LastGate:
 
     def _settle_queue(self, gang: GangRecord) -> None:
         """A group of an owner that was accepted is in that owner's queue, unless its kind may move to another."""
+        if gang.owner is None and gang.acceptance is None and not (gang.agreed or gang.kept):
+            return  # nothing was agreed yet, as with each new pod
         self._state.give_up_kept_queue(gang)
         record = self.agreed(gang)
         agreed = record.queue or "" if record is not None and record.kind not in ENDLESS_KINDS else ""
@@ -106,7 +115,7 @@ class LastGate:
             gang.unpermitted = None  # a verdict of another queue does not apply to this one
             return None
         gang.judged = key
-        self.work += 1
+        self.work += _A_LOOK if gang.virtual and gang.owner is None else _A_JUDGEMENT
         gang.unpermitted = self._look(gang, queue, now)
         return gang.unpermitted
 
@@ -114,6 +123,8 @@ class LastGate:
         state = self._state
         root, record = state.owners.root(gang), self.agreed(gang)
         access = state.permissions.access(gang, queue)
+        if gang.owner is None:
+            self._found = gang, gang.judged, queue, root, access
         if record is None and (gang.acceptance is not None or (access.allowed and self._runs(root, gang))):
             record = self._adopt(gang, root, queue, now)
         moves = record is not None and record.queue != queue.name
@@ -217,6 +228,7 @@ class LastGate:
         key = decides(gang, asked.root, queue, asked.access) if not asked.of else None
         if key is not None and key in self._allowed:
             return None
+        self.work += _A_JUDGEMENT
         used = self._state.charges.used(queue.name, cards=CARDS in queue.spec.quota)
         verdict = judge(asked.request(pods, used, self._state.permissions.submitter(gang), now))
         if verdict.allowed:
@@ -235,16 +247,16 @@ class LastGate:
         state = self._state
         if gang.spec_faults or state.outage.unread or gang.acceptance is not None:
             return
-        self.work += 1
+        self.work += _AN_ACCEPTANCE if gang.virtual and gang.owner is None else _A_JUDGEMENT
         self._settle_queue(gang)
         queue = state.queues.get(gang.queue)
         if queue is None:
             return
-        access = state.permissions.access(gang, queue)
+        root, access = self._root_and_access(gang, queue)
         if runs and not access.allowed:
             return  # it runs on, and pods that would join it are judged one by one
-        root, record = state.owners.root(gang), self.agreed(gang)
-        if not runs and record is None and (queue.spec.closed or self._gathers(gang, root, queue)):
+        record = self.agreed(gang)
+        if not runs and record is None and (queue.spec.closed or gathers(gang, root, queue)):
             return
         asked = gang.spec.priority
         if record is not None and record.queue == queue.name and gang.owner is not None:
@@ -280,6 +292,15 @@ class LastGate:
             self._record(gang, root, queue.name, now)
         state.accepted_anew(state.acceptances[gang.uid])
 
+    def _root_and_access(self, gang: GangRecord, queue: Queue) -> tuple[Root, Access]:
+        """As the judgement found them, if that was a moment ago: a new group is judged and then accepted."""
+        found, self._found = self._found, None
+        if found is not None and found[0] is gang and found[2] is queue:
+            as_of = self._state.permissions.version, gang.changes
+            if found[1] == as_of:
+                return found[3], found[4]
+        return self._state.owners.root(gang), self._state.permissions.access(gang, queue)
+
     def _agree(self, gang: GangRecord, acceptance: Acceptance) -> None:
         """Take over what was agreed with the group itself."""
         state = self._state
@@ -290,14 +311,6 @@ class LastGate:
             state.changes.gang_changed(gang)
         if not gang.virtual:
             state.feed.gangs.note(gang)  # its status tells how many members count
-
-    @staticmethod
-    def _gathers(gang: GangRecord, root: Root, queue: Queue) -> bool:
-        """Whether members of the minimum are still missing, and only the pods show what the group needs. Such a group
-        is not accepted: the quota would be checked for a part of it, and the accepted part would wait for ever.
-        """
-        told = root.owner is not None and root.owner.wanted is not None
-        return bool(queue.spec.quota) and not (told or gang.placed_count() or gang.gathered())
 
     def note_start(self, gang: GangRecord, now: int) -> None:
         """A member of the group has a place: its owner is on record, and as started when the place was chosen.

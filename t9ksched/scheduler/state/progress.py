@@ -47,7 +47,10 @@ class Progress:
 
     def placed(self, gang: GangRecord, now: int) -> bool:
         """Members of the group got places; whether it has its minimum with that, for the first time."""
-        if not any(pod.waiting for pod in gang.members.values()):
+        for pod in gang.members.values():
+            if pod.waiting:
+                break
+        else:
             gang.reasons, gang.position = (), None
         if gang.admitted or not gang.complete():
             return False

@@ -7,6 +7,7 @@ on record, or its namespace. Each count is kept as groups change, so that a cycl
 """
 
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import Final, NamedTuple, TypeVar
 
 import msgspec
@@ -79,11 +80,12 @@ class WaitingJobs:
 
     def update(self, gang: GangRecord, *, waits: bool) -> None:
         """A group changed; `waits` says whether a member of it waits for a place."""
-        job = self._job(gang) if waits and self._is_in(gang) and not self._has_started(gang) else None
+        known, job = self._counted.get(gang), None
         if not waits:
             self._refused.pop(gang, None)
             self._let_in.discard(gang)
-        known = self._counted.get(gang)
+        elif self._is_in(gang) and not self._has_started(gang):
+            job = self._job(gang)
         if known == job:
             return
         if known is not None:
@@ -116,9 +118,14 @@ class WaitingJobs:
 
     def let_in(self, gang: GangRecord) -> None:
         """The group may wait, and counts from now on."""
-        if not self._is_in(gang):
-            self._let_in.add(gang)
+        if self._is_in(gang):
+            return
+        self._let_in.add(gang)
+        if gang in self._counted or self._has_started(gang):
             self.update(gang, waits=True)
+        else:
+            job = self._counted[gang] = self._job(gang)
+            self._count(job, 1)
 
     def stands(self, gang: GangRecord) -> bool:
         """Whether the group was refused, and nothing has changed on which this depends. Called for each group in each
@@ -144,13 +151,12 @@ class WaitingJobs:
         owner = gang.owner
         root = gang.uid if owner is None else self._owners.root_uid(owner)
         submitter = self._permissions.submitter(gang)
-        user = f"namespace {gang.namespace!r}" if submitter is None else repr(submitter)
-        return _Job(root, gang.queue, user)
+        return _Job(root, gang.queue, _nobody_of(gang.namespace) if submitter is None else repr(submitter))
 
     def _count(self, job: _Job, more: int) -> None:
         """One group more or less of a job counts; the job itself with its first and its last."""
         after = _add(self._groups, job, more)
-        if after in (0, more):
+        if not after or after == more:
             _add(self._queues, job.queue, more)
             _add(self._users, job.user, more)
 
@@ -166,6 +172,11 @@ class WaitingJobs:
             WaitCount(f"in the queue {job.queue!r}", self.jobs(job.queue), self.limits.per_queue),
         )
         return waiting(jobs_may_wait(Request("", waiting=counts)))
+
+
+@lru_cache(maxsize=1024)
+def _nobody_of(namespace: str) -> str:
+    return f"namespace {namespace!r}"
 
 
 def _add(counts: dict[T, int], key: T, more: int) -> int:
