@@ -1,4 +1,4 @@
--- Revision 0037 of all tables, as the migrations make them; written by `make reference`.
+-- Revision 0038 of all tables, as the migrations make them; written by `make reference`.
 CREATE TABLE alembic_version (
 	version_num VARCHAR(32) NOT NULL, 
 	CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num)
@@ -326,7 +326,7 @@ CREATE TABLE usage_idle (
 	free_until DATETIME, 
 	CONSTRAINT pk_usage_idle PRIMARY KEY (id)
 );
-INSERT INTO "alembic_version" VALUES('0037');
+INSERT INTO "alembic_version" VALUES('0038');
 INSERT INTO "revision_counter" VALUES(1,0);
 CREATE INDEX ix_history_namespace_name_id ON history (namespace, name, id);
 CREATE INDEX ix_job_namespace_kind_name ON job (namespace, kind, name);

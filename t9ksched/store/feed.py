@@ -15,7 +15,8 @@ from sqlalchemy import and_, func, or_, select, text
 
 from t9ksched.store.conditions import by_users
 from t9ksched.store.database import Database
-from t9ksched.store.history import ACCEPTED, SUBMITTED, Event, Visibility, event_columns, event_of
+from t9ksched.store.history import ACCEPTED, SUBMITTED, Event, Visibility
+from t9ksched.store.history_rows import COLUMNS, Wanted
 from t9ksched.store.tables import history
 
 BATCH: Final = 1000
@@ -58,8 +59,9 @@ class HistoryFeed:
         if self._noticed is not None:
             first, since = self._noticed
             settled = await self._number(_OLDEST) >= first or self._clock() - since > LONGEST_SECONDS
-        query = select(*event_columns()).where(history.c.id > self.position).order_by(history.c.id).limit(BATCH)
-        found = [event_of(row) for row in await self._database.fetch(query)]
+        news = Wanted(after=self.position)
+        query = select(*COLUMNS).where(history.c.id > self.position).order_by(history.c.id).limit(BATCH)
+        found = news.of(await self._database.fetch(query))
         ready: list[Event] = []
         last = self.position
         for event in found:
@@ -93,11 +95,11 @@ class HistoryFeed:
         """Events behind `after` up to `upto`, which must not be beyond `position`: those that the user may see, and
         those of the kinds in `public`, of which the caller has to judge each.
         """
-        query = select(*event_columns()).where(history.c.id > after, history.c.id <= upto)
+        query = select(*COLUMNS).where(history.c.id > after, history.c.id <= upto)
         if seen_by is not None:
             query = query.where(or_(seen_by.condition(), history.c.event.in_(sorted(public))))
         rows = await self._database.fetch(query.order_by(history.c.id).limit(limit))
-        return [event_of(row) for row in rows]
+        return Wanted(after=after).of(rows)[:limit]
 
     async def owners(self, uids: Sequence[str]) -> dict[str, set[str]]:
         """Who submitted the jobs of these UIDs, as far as that is on record."""

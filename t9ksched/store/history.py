@@ -1,29 +1,33 @@
 """What happened, append-only: each job's life, each refusal, each administrative change.
 
-Rows are never changed (the database itself refuses it); they leave only by age (`purge`). `id` grows in the order of
-writing and is the page cursor. Administrative changes (`AUDITED`) are written in the transaction of the change itself.
+Rows (`history_rows.py`) are never changed (the database itself refuses it); they leave only by age (`purge`). `id`
+grows in the order of writing and is the page cursor. Administrative changes (`AUDITED`) are written in the transaction
+of the change itself.
 """
 
 from collections.abc import Callable, Collection, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 from msgspec import structs
-from sqlalchemy import ColumnElement, Connection, and_, delete, exists, insert, or_, select, text
+from sqlalchemy import ColumnElement, Connection, and_, delete, exists, or_, select, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from t9ksched.store.bulk import Bulk
+from t9ksched.store import history_rows
 from t9ksched.store.conditions import SELDOM, by_users
 from t9ksched.store.database import Database
-from t9ksched.store.rows import BATCH, lengths
+from t9ksched.store.history_rows import ACCEPTED as ACCEPTED
+from t9ksched.store.history_rows import ADMITTED as ADMITTED
+from t9ksched.store.history_rows import APPEND, COLUMNS, Wanted
+from t9ksched.store.history_rows import BOUND as BOUND
+from t9ksched.store.history_rows import CLOCK_SET as CLOCK_SET
+from t9ksched.store.history_rows import Event as Event
+from t9ksched.store.rows import BATCH
 from t9ksched.store.tables import history
 
 SUBMITTED: Final = "submitted"
-ACCEPTED: Final = "accepted"
-ADMITTED: Final = "admitted"
-BOUND: Final = "bound"
 PHYSICAL: Final = "physicalCards"
 """In the detail of that: what the pod has of physical cards, a number."""
 MODELS: Final = "models"
@@ -44,8 +48,6 @@ TOKEN_CREATED: Final = "token-created"
 TOKEN_REVOKED: Final = "token-revoked"
 RELEASED: Final = "released"
 """A pod gave its cards back: it ended, or was deleted."""
-CLOCK_SET: Final = "clock-set"
-"""The leader's wall clock was set forward by the detail `seconds` (back if negative); about no job."""
 MEMBERS_CHANGED: Final = "queue-members-changed"
 JOB_HELD: Final = "job-held"
 JOB_RELEASED: Final = "job-released"
@@ -136,23 +138,6 @@ AUDIT_RETENTION: Final = timedelta(days=730)
 """Administrative changes are kept at least this long, however short the retention of the rest is."""
 
 
-class Event(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """One event: the job and queue that it concerns, and the user or service that caused it. `id` is 0 until it is
-    stored.
-    """
-
-    event: str
-    at: datetime = msgspec.field(default_factory=lambda: datetime.now(UTC))
-    kind: str | None = None
-    namespace: str | None = None
-    name: str | None = None
-    uid: str | None = None
-    queue: str | None = None
-    actor: str | None = None
-    detail: dict[str, Any] = msgspec.field(default_factory=dict)
-    id: int = 0
-
-
 _first = history.alias()
 _OWN: Final = exists().where(
     _first.c.uid == history.c.uid, _first.c.event.in_((SUBMITTED, ACCEPTED)), by_users(_first.c.actor)
@@ -210,7 +195,7 @@ class History:
         """Write events within the caller's transaction."""
         if self._before is not None:
             self._before(connection, events)
-        APPEND.write(connection, [_bounded(event) for event in events])
+        history_rows.write(connection, [_bounded(event) for event in events])
 
     async def append(self, event: Event) -> None:
         """Write one event."""
@@ -240,29 +225,28 @@ class History:
         With `newest_first` the order is turned round, and the cursor is the smallest id seen (0 for the first page).
         Quick are questions about one job, by its namespace and name, and about events that are not of every life.
         """
-        filters = {"uid": uid, "namespace": namespace, "name": name, "kind": kind, "queue": queue, "event": event}
-        filters |= {"actor": actor}
-        if newest_first:
-            query = select(*_COLUMNS).order_by(history.c.id.desc()).limit(limit)
-            query = query.where(history.c.id < after) if after else query
-        else:
-            query = select(*_COLUMNS).where(history.c.id > after).order_by(history.c.id).limit(limit)
-        wanted = {event} if event is not None else set(events or ())
-        if wanted and wanted.isdisjoint(OF_EVERY_LIFE):
-            query = query.where(text(SELDOM))
-        for several, values in ((history.c.event, events), (history.c.queue, queues)):
-            if values is not None:
-                query = query.where(several.in_(values))
-        if since is not None:
-            query = query.where(history.c.at >= since)
-        if until is not None:
-            query = query.where(history.c.at < until)
+        filters = {"uid": uid, "namespace": namespace, "name": name, "kind": kind, "queue": queue, "actor": actor}
+        names = [frozenset(some) for some in (events, None if event is None else (event,)) if some is not None]
+        wanted = Wanted(frozenset.intersection(*names) if names else None, since, until, after, newest_first)
+        query = select(*COLUMNS).order_by(history.c.id.desc() if newest_first else history.c.id).limit(limit)
+        if event is not None or events:
+            named = {event} if event is not None else set(events or ())
+            query = query.where(text(SELDOM)) if named.isdisjoint(OF_EVERY_LIFE) else query
+        if queues is not None:
+            query = query.where(history.c.queue.in_(queues))
         if seen_by is not None:
             query = query.where(seen_by.condition())
         for column, value in filters.items():
             if value is not None:
                 query = query.where(history.c[column] == value)
-        return [event_of(row) for row in await self._database.fetch(query)]
+        rows = await self._database.fetch(query.where(*wanted.rows()))
+        found = wanted.of(rows)
+        while len(found) < limit == len(rows):  # rows had events that are not wanted
+            last = rows[-1][-1]
+            behind = history.c.id < last if newest_first else history.c.id > last
+            rows = await self._database.fetch(query.where(*wanted.rows(), behind))
+            found += wanted.of(rows)
+        return found[:limit]
 
     async def submitter(self, uid: str) -> str | None:
         """The user who submitted the object of that UID by this service; None if it was created otherwise."""
@@ -306,25 +290,3 @@ def _bounded(event: Event) -> Event:
         for key, value in event.detail.items()
     }
     return structs.replace(event, detail=cut)
-
-
-_WRITTEN: Final = tuple(name for name in Event.__struct_fields__ if name != "id")
-APPEND: Final[Bulk[Event]] = Bulk(
-    history,
-    _WRITTEN,
-    lambda _: insert(history).inline(),  # without the ids, which PostgreSQL would return one by one
-    cut=lengths(history, "kind", "namespace", "name", "queue", "actor"),
-)
-
-_READ: Final = tuple(Event.__struct_fields__)
-_COLUMNS: Final = tuple(history.c[name] for name in _READ)
-
-
-def event_columns() -> tuple[ColumnElement[Any], ...]:
-    """What to select for `event_of`."""
-    return _COLUMNS
-
-
-def event_of(row: Sequence[Any]) -> Event:
-    """The event of a row."""
-    return Event(**dict(zip(_READ, row, strict=True)))

@@ -17,7 +17,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from t9ksched.model.names import DEFAULT_QUEUE
 from t9ksched.model.queue import with_ordering
-from t9ksched.store import changes, history
+from t9ksched.store import changes, history, history_rows
 from t9ksched.store.bulk import Statement
 from t9ksched.store.database import Database
 from t9ksched.store.errors import RevisionChanged, RowExists, RowMissing
@@ -191,7 +191,7 @@ class Queues:
             after = replace(after, revision=revision, updated_at=datetime.now(UTC))
             row = {key: value for key, value in _row(after).items() if key in _CHANGING} | {"of": name}
             told = [] if by is None else [_event(event, by, before, after)]
-            steps = [_UPDATE.prepared(self._database, [row]), history.APPEND.prepared(self._database, told)]
+            steps = [_UPDATE.prepared(self._database, [row]), history_rows.APPEND.prepared(self._database, told)]
             await self._database.finish(connection, steps)
             return after
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from sqlalchemy import BigInteger, String, bindparam, insert, select, text, update
 
-from t9ksched.store import acceptances, history, jobs
+from t9ksched.store import acceptances, history_rows, jobs
 from t9ksched.store.acceptances import Acceptance
 from t9ksched.store.bulk import Prepared, Speaker, Statement
 from t9ksched.store.changes import NOTIFY
@@ -48,7 +48,7 @@ class Submissions:
             _NAME_JOB.prepared(self._database, named),
             _NAME_SPANS.prepared(self._database, named),
             jobs.MISSING.prepared(self._database, new),
-            history.APPEND.prepared(self._database, events),
+            history_rows.APPEND.prepared(self._database, events),
             *answer,
         ]
         if accepted:
