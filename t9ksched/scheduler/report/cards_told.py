@@ -11,6 +11,8 @@ from t9ksched.store.spans import UNKNOWN
 def model_of(facts: NodeFacts, charge: Charge | None) -> str | None:
     """The model of the cards that a pod has, or the models, by name; None where nothing says it."""
     parts = charge.cards.parts if charge is not None else ()
+    if not parts:
+        return facts.product or None
     single = {facts.cards.model(part.resource, part.index) for part in parts} - {""}
     return " + ".join(sorted(single)) or facts.product or None
 

@@ -190,7 +190,8 @@ class HistoryRecorder:
         asked = pod_class.card_counts if pod_class is not None else _NOTHING
         # One that has ended may have had less, of cards that are divided.
         worth = charge.worth if charge is not None else held(of, facts, NO_CARDS) if of and facts else 0
-        counted = {name: count for name, count in asked.items() if facts and name not in facts.cards}
+        indexed = facts.cards.counts if facts is not None else asked
+        counted = {name: count for name, count in asked.items() if name not in indexed}
         if facts and facts.part_worths and of is not None:
             counted |= {name: count for name, count in of.requests if name in facts.part_worths}
         detail: Json = {

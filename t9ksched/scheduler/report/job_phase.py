@@ -28,8 +28,6 @@ def phase_now(state: ClusterState, uid: str) -> str | None:
 
 def on_its_way(state: ClusterState, uid: str) -> bool:
     """Whether pods of the job of that UID are being bound."""
-    if (single := to_start(state, uid)) is not None:
-        return bool(single.assumed)
     return any(pod.assumed for gang in groups_of(state, uid) for pod in gang.members.values())
 
 

@@ -24,7 +24,7 @@ from t9ksched.scheduler.report.observed_job import observed_job
 from t9ksched.scheduler.report.single_pod import to_start, view_of
 from t9ksched.scheduler.report.sql_writer import SqlWriter
 from t9ksched.scheduler.state.edits import ignored
-from t9ksched.scheduler.state.records import FINISHED, GangRecord
+from t9ksched.scheduler.state.records import FINISHED, GangRecord, PodRecord
 from t9ksched.scheduler.state.state import ClusterState
 from t9ksched.store import history
 from t9ksched.store.history import Event
@@ -114,9 +114,10 @@ class JobRecorder:
         later = self._take_due(now)
         changed = dict.fromkeys(self._changed.take())
         for count, uid in enumerate(changed | later):
-            due = uid in later and not self._put_off_again(uid, now)
+            single = to_start(self._state, uid)
+            due = uid in later and not self._put_off_again(uid, single, now)
             if due or uid in changed:
-                self._tell(uid, now, due=due)
+                self._tell(uid, single, now, due=due)
             if count % SLICE == SLICE - 1:
                 await asyncio.sleep(0)
                 if (
@@ -128,16 +129,17 @@ class JobRecorder:
 
     def tell(self, uid: str, *, due: bool = False) -> None:
         """Write the job of that UID as it is now, if it changed; with `due`, even if it was written a moment ago."""
-        self._tell(uid, asyncio.get_running_loop().time(), due=due)
+        self._tell(uid, to_start(self._state, uid), asyncio.get_running_loop().time(), due=due)
 
-    def _tell(self, uid: str, now: float, *, due: bool) -> None:
+    def _tell(self, uid: str, single: PodRecord | None, now: float, *, due: bool) -> None:
+        """The same; `single` is its pod where it is a single one that is to start."""
         before = self._written.get(uid)
-        if not due and self._put_off(uid, before, now):
+        if not due and self._put_off(uid, single, before, now):
             return
         self._at_latest.pop(uid, None)
         self._later.pop(uid, None)
         at = moment(self._clock())
-        found = self._seen(uid)
+        found = self._seen(uid, single)
         if found is None:
             if before is not None:
                 del self._written[uid]
@@ -167,9 +169,8 @@ class JobRecorder:
         self._wrote[uid] = now
         self._sql_writer.job(_row(job, created, at, text))
 
-    def _seen(self, uid: str) -> tuple[JobView, Sequence[GangRecord], int] | None:
+    def _seen(self, uid: str, single: PodRecord | None) -> tuple[JobView, Sequence[GangRecord], int] | None:
         """The job of that UID as it is now, with its groups, and when it was created; None if it is gone."""
-        single = to_start(self._state, uid)
         if single is not None and (gang := single.gang) is not None:
             return view_of(gang, single, self._state), (gang,), gang.created
         view = observed_job(self._state, uid)
@@ -203,15 +204,16 @@ class JobRecorder:
             if found or gang.uid in self._edits:
                 self._edits[gang.uid] = frozenset(found)
 
-    def _put_off(self, uid: str, before: _Written | None, now: float) -> bool:
+    def _put_off(self, uid: str, single: PodRecord | None, before: _Written | None, now: float) -> bool:
         """Whether what changed of the job may be written later, together with what comes until then."""
-        if phase_now(self._state, uid) != (before.phase if before else "Pending"):
+        phase = "Pending" if single is not None else phase_now(self._state, uid)
+        if phase != (before.phase if before else "Pending"):
             return False
         if uid in self._later:
             return True
         wrote = self._wrote.get(uid)
         # A job that is being bound is written once that has ended: until then it has no reason to wait, and no place.
-        if wrote is None and before is not None and not on_its_way(self._state, uid):
+        if wrote is None and before is not None and not self._on_its_way(uid, single):
             return False
         self._look_again(uid, now + FIRST_PERIOD if wrote is None else wrote + self._period())
         return True
@@ -220,9 +222,13 @@ class JobRecorder:
         """Seconds between two writes of one job when only its counts changed, with as many as wait for theirs now."""
         return max(COUNTS_PERIOD, len(self._later) / COUNTS_A_SECOND)
 
-    def _put_off_again(self, uid: str, now: float) -> bool:
+    def _on_its_way(self, uid: str, single: PodRecord | None) -> bool:
+        """Whether pods of the job are being bound."""
+        return bool(single.assumed) if single is not None else on_its_way(self._state, uid)
+
+    def _put_off_again(self, uid: str, single: PodRecord | None, now: float) -> bool:
         """Whether a job that is due is still being bound: it is written with its places, once, when it has them."""
-        if not on_its_way(self._state, uid):
+        if not self._on_its_way(uid, single):
             return False
         if now >= self._at_latest.setdefault(uid, now + BURST_PERIOD - FIRST_PERIOD):
             return False

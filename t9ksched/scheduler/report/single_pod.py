@@ -27,7 +27,7 @@ def to_start(state: ClusterState, uid: str) -> PodRecord | None:
     gang = state.gangs_by_uid.get(uid)
     if gang is None or not gang.virtual or gang.owner is not None or len(gang.members) != 1:
         return None
-    if uid in state.deleted or uid in state.clocks.by_job or uid in state.jobs or uid in state.owners:
+    if uid in state.deleted or uid in state.clocks.by_job or uid in state.jobs:
         return None
     pod = next(iter(gang.members.values()))
     return pod if pod.phase == "Pending" and not pod.deleting and not state.gangs_of_owner(uid) else None

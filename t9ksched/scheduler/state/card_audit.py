@@ -138,11 +138,12 @@ class CardAudit:
             self._found[node] = found
 
     def _gone(self, facts: NodeFacts) -> Iterator[tuple[str, str]]:
+        ready = facts.unready is None
         for charge in self._charges.on_node(facts.name):
-            for resource, index in lost(charge, facts)[:1]:
+            for resource, index in lost(charge, facts)[:1] if ready and charge.cards else ():
                 has = facts.cards.counts[resource]
                 yield charge.uid, f"card {index} of {resource}, which it holds, is gone: node {facts.name} has {has}"
-            for resource, index in exchanged(charge, facts)[:1]:
+            for resource, index in exchanged(charge, facts)[:1] if ready and charge.devices else ():
                 yield (
                     charge.uid,
                     f"card {index} of {resource} of node {facts.name}, which it holds, is another device now, by its"

@@ -38,10 +38,12 @@ class CardMoves:
 
     def of(self, charge: Charge) -> str:
         """Which of the cards that a pod was given have another index now, and which; as a sentence."""
+        if not (was := self._was.get(charge.uid)):
+            return ""
         now = {(one.resource, one.uuid): one.index for one in charge.devices}
         moved = [
             f"card {one.index} of {one.resource} ({one.uuid}) is card {index} now"
-            for one in self._was.get(charge.uid, ())
+            for one in was
             if (index := now.get((one.resource, one.uuid), one.index)) != one.index
         ]
         return f"of the cards that it was given, {', '.join(moved)}" if moved else ""

@@ -17,6 +17,8 @@ def ignored(gang: GangRecord) -> tuple[str, ...]:
     for pod in gang.members.values():
         if len(found) >= _MOST:
             break
+        if gang.virtual and not pod.controller and _is_alone(pod, gang):
+            continue
         found += _pod(pod, gang)
     return tuple(found)
 
@@ -61,6 +63,12 @@ def ignored_minimum(gang: GangRecord) -> Iterator[str]:
             f"{_title(gang)} asks for {asked}: it runs since it had {had or f'{counts.members} members'}, and"
             f" {had or 'no minima of roles'} count until it starts again"
         )
+
+
+def _is_alone(pod: PodRecord, gang: GangRecord) -> bool:
+    """Whether the labels of a single pod name the queue in which it was accepted, and no group."""
+    labels = pod.labels
+    return not labels.get(GROUP_LABEL) and (labels.get(QUEUE_LABEL) or DEFAULT_QUEUE) == gang.queue
 
 
 def _pod(pod: PodRecord, gang: GangRecord) -> Iterator[str]:
