@@ -63,6 +63,8 @@ class Housekeeping:
         self._timers = AsyncIOScheduler(timezone=UTC)
         self._running: dict[asyncio.Task[Any], str] = {}
         """Tasks of sweeps that are under way, with their names."""
+        self._begun: set[asyncio.Task[None]] = set()
+        """Tasks of sweeps, from the moment that they were created."""
         self._stopped = False
 
     def start(self) -> None:
@@ -71,10 +73,12 @@ class Housekeeping:
         first = datetime.now(UTC) + timedelta(minutes=1)
         # `_run` itself leaves out a look while the one before is under way: APScheduler would warn of each.
         options = {"coalesce": True, "max_instances": _ANY_NUMBER, "misfire_grace_time": None}
-        own = Sweep("reservations", 5, self.sweep_reservations)
-        for sweep in (own, *self._sweeps):
-            run = partial(self._run, sweep.run, sweep.name)
-            add(run, "interval", seconds=sweep.seconds, id=sweep.name, name=sweep.name, **options)
+        by_period: dict[int, list[Sweep]] = {}
+        for sweep in (Sweep("reservations", 5, self.sweep_reservations), *self._sweeps):
+            by_period.setdefault(sweep.seconds, []).append(sweep)
+        for seconds, sweeps in by_period.items():  # a timer costs more than most looks do
+            name = f"every {seconds} s"
+            add(partial(self._begin, sweeps), "interval", seconds=seconds, id=name, name=name, **options)
         clean_up = partial(self._run, self.clean_up, "clean-up")
         add(clean_up, "interval", hours=1, id="clean-up", name="clean-up", next_run_time=first, **options)
         self._timers.start()
@@ -84,8 +88,19 @@ class Housekeeping:
         self._stopped = True
         if self._timers.running:
             self._timers.shutdown(wait=False)
-        if self._running:
-            await asyncio.wait(self._running)
+        for task in self._begun:
+            task.cancel()
+        if under_way := self._begun | self._running.keys():
+            await asyncio.wait(under_way)
+
+    async def _begin(self, sweeps: Sequence[Sweep]) -> None:
+        """Run each of these sweeps in a task of its own: none waits for another, nor does all else for all of them."""
+        for sweep in sweeps:
+            if sweep.name not in self._running.values():
+                task = asyncio.create_task(self._run(sweep.run, sweep.name))
+                self._begun.add(task)
+                task.add_done_callback(self._begun.discard)
+                await asyncio.sleep(0)
 
     async def _run(self, sweep: Callable[[], Awaitable[object]], name: str) -> None:
         """Run a sweep, unless it is still under way. A coroutine function, because APScheduler would call a plain one
