@@ -351,7 +351,8 @@ class Loop:
         self._outdated = asyncio.get_running_loop().time() if placed and waits else None
         self._state.refills.found(plan.kept)
         self._plan_ahead(view, plan, now)
-        if plan.evictions and self._evictor is not None and not self._observe:
+        # A stop may have come since the cycle began.
+        if plan.evictions and self._evictor is not None and self.may_evict and not (self.paused or self._observe):
             self._evictor.submit(plan, self.policy.preemption.max_grace_seconds)
         await self._telling.tell((*plan.waiting, *plan.surplus), now)
         self._state.progress.other_numbers.publish(asyncio.get_running_loop().time())

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
-from unittest.mock import AsyncMock, Mock
+from unittest.mock import AsyncMock, Mock, patch
 
 import pytest
 
@@ -166,6 +166,31 @@ async def test_a_stop_holds_from_its_moment_on() -> None:
     loop.paused = False
     await loop.cycle()
     assert sum(bool(pod.assumed) for pod in state.pods.values()) == 8
+
+
+@pytest.mark.parametrize("what", [{"paused": True, "may_evict": False}, {"may_evict": False}])
+async def test_a_stop_of_evictions_holds_from_its_moment_on(what: dict[str, bool]) -> None:
+    """Else pods would go for a gang that does not start."""
+    state = state_with(
+        node("n1", gpus=8), queues={"low": {"priority": 1, "preemptible": True}, "high": {"priority": 9}}
+    )
+    state.upsert_pod(pod("victim", 8, queue="low", node="n1", phase="Running"))
+    state.upsert_pod(pod("urgent", 8, queue="high"))
+    evictor = Mock(evictable=EvictableGangs(state, {}, set()), busy=False)
+    loop = loop_over(state, Mock(), evictor)
+    planner = Planner.result
+
+    def stopped(self: Planner) -> Any:
+        vars(loop).update(what)
+        return planner(self)
+
+    with patch.object(Planner, "result", stopped):
+        await loop.cycle()
+    evictor.submit.assert_not_called()
+    loop.paused, loop.may_evict = False, True
+    await loop.cycle()
+    (plan, _), _ = evictor.submit.call_args
+    assert [one.pod for one in plan.evictions] == ["pod-victim"]
 
 
 async def test_what_runs_is_looked_at_in_steps(monkeypatch: pytest.MonkeyPatch) -> None:
