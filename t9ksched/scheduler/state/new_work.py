@@ -70,7 +70,7 @@ def decides(gang: GangRecord, root: Root, queue: Queue, access: Access | None) -
         return None
     templates = frozenset([id(pod.template) for pod in gang.members.values() if pod.waiting])
     single = gang.virtual and (root.owner is None or root.owner.wanted is None)
-    return id(queue), gang.namespace, templates, () if single else tuple(sorted(needs_of(gang, root).items()))
+    return id(queue), gang.namespace, templates, None if single else tuple(sorted(needs_of(gang, root).items()))
 
 
 def gathers(gang: GangRecord, root: Root, queue: Queue) -> bool:

@@ -409,6 +409,18 @@ def test_pods_that_are_alike_are_judged_once() -> None:
         assert state.gangs_by_uid["pod-late"].reasons[0].code == "QueueClosed"
 
 
+def test_a_pod_is_not_judged_by_what_is_left_of_an_owner_that_wants_none() -> None:
+    """A deployment that was scaled to none needs nothing, whatever the pods ask for that are there still."""
+    state = state_with(node(gpus=8), queues={"q": quota(requests={GPU: "2"})})
+    with_deployment(state, 0)
+    waits(state, "left", 4)
+    state.view(NOW)
+    assert codes(state) == []
+    state.upsert_pod(pod("alone", 4, queue="q"))
+    state.view(NOW)
+    assert codes(state) == [("OverQuota", True)]
+
+
 def test_of_pods_alike_one_is_work_for_the_judge() -> None:
     state = state_with(node(gpus=8))
     with patch.object(lastgate, "NewWork", wraps=lastgate.NewWork) as made:
