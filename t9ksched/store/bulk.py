@@ -167,8 +167,8 @@ def _block(text: str, columns: int) -> tuple[int, str]:
 def _converter(kind: TypeEngine[Any], dialect: Dialect) -> _Convert:
     convert: Callable[[Any], Any] | None
     if dialect.name == "sqlite" and isinstance(kind, JSON):
-        convert = _sqlite_json_or_null if kind.none_as_null else _sqlite_json
-    elif dialect.name == "sqlite" and isinstance(kind, Moment):
+        return _sqlite_json_or_null if kind.none_as_null else _sqlite_json
+    if dialect.name == "sqlite" and isinstance(kind, Moment):
         convert = _sqlite_moment
     else:
         convert = kind.dialect_impl(dialect).bind_processor(dialect)
@@ -194,18 +194,19 @@ def _sqlite_moment(value: datetime | None) -> str | None:
     return value.isoformat(" ", "microseconds")[:26]
 
 
-def _sqlite_json(value: Any) -> str:
-    """As the type writes it, by the encoder that the database is opened with."""
-    return str(_encode(value), "utf-8")
+def _sqlite_json(column: _Column) -> _Column:
+    """As the type writes them, by the encoder that the database is opened with."""
+    return [str(_encode(value), "utf-8") for value in column]
 
 
-def _sqlite_json_or_null(value: Any) -> str | None:
-    return None if value is None else str(_encode(value), "utf-8")
+def _sqlite_json_or_null(column: _Column) -> _Column:
+    return [None if value is None else str(_encode(value), "utf-8") for value in column]
 
 
 def fitting(texts: Sequence[str | None], length: int) -> list[str | None]:
     """Texts that their column takes: what people write into objects may be longer, or hold a NUL."""
-    distinct = [text for text in set(texts) if text]
-    if not distinct or (max(map(len, distinct)) <= length and "\x00" not in "".join(distinct)):
+    distinct = set(texts)
+    distinct.discard(None)
+    if not distinct or (max(map(len, distinct)) <= length and "\x00" not in "".join(distinct)):  # type: ignore[arg-type]
         return list(texts)
     return [text and text.replace("\x00", "\ufffd")[:length] for text in texts]

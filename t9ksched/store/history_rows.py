@@ -118,7 +118,8 @@ def _numbered(rows: Sequence[Event], ids: Sequence[int]) -> Iterator[Event]:
     """The rows with their ids. Those of a row that another process took an id amid are taken apart again."""
     at = 0
     for row in rows:
-        last = at + len(row.detail.get(BEFORE, ())) if row.event == BOUND else at
+        before = row.detail.get(BEFORE) if row.event == BOUND else None
+        last = at + len(before) if before else at
         if ids[last] - ids[at] == last - at:
             yield structs.replace(row, id=ids[last])
         else:

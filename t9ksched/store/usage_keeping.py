@@ -87,8 +87,9 @@ def _keep(connection: Connection, events: Sequence[Event]) -> None:
     _open_spans(connection, jobs, told, before)
     fold = Fold(jobs)
     unsaid = fresh - named
-    for event in _earlier(connection, [event for event in told if event.uid in unsaid], agreed):
-        fold.take(event)
+    if unsaid:
+        for event in _earlier(connection, [event for event in told if event.uid in unsaid], agreed):
+            fold.take(event)
     for event in told:
         fold.take(event)
     changed = sums(fold.closed, jobs)
@@ -157,10 +158,12 @@ def _says_all(job: Job) -> bool:
     return not job.months and len(job.open) == 1 and next(iter(job.open.values())).job.startswith(_OF_POD)
 
 
-def _open_spans(connection: Connection, jobs: dict[str, Job], told: Sequence[Event], known: Container[str]) -> None:
+def _open_spans(connection: Connection, jobs: dict[str, Job], told: Sequence[Event], known: Collection[str]) -> None:
     """Read the open spans that the events may end or change: all of a job, or those of one pod; of jobs that are
     `known` by a row.
     """
+    if not known:
+        return
     whole = {str(event.uid) for event in told if event.event in WHOLE and event.uid in known}
     pods = {(str(event.uid), str(event.detail.get("pod"))) for event in told if event.uid in known}
     single = sorted(pair for pair in pods if pair[0] not in whole)
