@@ -126,7 +126,7 @@ class _Counting:
     """A kernel that counts what it starts."""
 
     def __init__(self, kernel: object) -> None:
-        self._kernel, self.started = kernel, 0
+        self._kernel, self.started, self.a_start = kernel, 0, 0
 
     def run(self, tables: Tables) -> Run:
         found: Run = self._kernel.run(tables)  # type: ignore[attr-defined]

@@ -119,7 +119,7 @@ class StartingRuns:
         stats.judged += started
         stats.tried += started
         stats.placed += started
-        trial.meter.spent += _A_GANG * started + _A_POD * pods
+        trial.meter.spent += (_A_GANG + self._kernel.a_start) * started + _A_POD * pods
 
     def _assign(self, made: StartTables, run: Run) -> dict[tuple[int, int], int]:
         """Record the assignments, as `Cycle.assign` does; gangs of one class go a shorter way. Returns how many times

@@ -57,6 +57,8 @@ class _Struct(ctypes.Structure):
 class Native:
     """The kernel in machine code."""
 
+    a_start = 0
+
     def __init__(self, library: ctypes.CDLL) -> None:
         self._run = library.run
         self._run.restype = None

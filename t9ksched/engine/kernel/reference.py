@@ -33,6 +33,8 @@ _Place = tuple[int, int, int, int]
 class Reference:
     """The kernel without a compiler."""
 
+    a_start = 1_500
+
     def run(self, tables: Tables) -> Run:
         """See `Kernel`."""
         return _OneRun(tables).run(most_starts(tables, _MOST_STARTS))

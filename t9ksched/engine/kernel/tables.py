@@ -308,7 +308,13 @@ def most_starts(tables: Tables, most: int) -> int:
 
 
 class Kernel(Protocol):
-    """What runs on tables."""
+    """What runs on tables.
+
+    Attributes:
+        a_start: units of work that one start takes.
+    """
+
+    a_start: int
 
     def run(self, tables: Tables) -> Run:
         """Let the next gang of the best queue start, then of the queue that is best then, and so on, as long as each

@@ -2,6 +2,7 @@
 
 import _ctypes
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -15,7 +16,11 @@ from t9ksched.engine.kernel.native import SWITCH, Native, chosen, native
 from t9ksched.engine.kernel.packing_tables import PackingTables
 from t9ksched.engine.kernel.reference import Reference
 from t9ksched.engine.kernel.tables import ABSENT, MOST_DEMAND, MOST_PLACES, TURN, Comparator, Queues, Run, Stop, Tables
-from tests.kernels import kernel_named
+from t9ksched.engine.memory import Memory
+from t9ksched.engine.planner import Planner
+from t9ksched.engine.policy import Policy
+from tests.builders import gang, node, table, view
+from tests.kernels import kernel_named, running
 
 NODES = 70
 
@@ -273,3 +278,15 @@ def test_a_kind_goes_to_the_domain_with_room_that_has_least_left(kernel: str) ->
         *[(3, 3), (6, 5), (7, 1)],
     ]
     assert given.free[0, :8].tolist() == [0, 0, 0, 0, 0, 0, 0, 4]
+
+
+def test_one_step_without_a_library_starts_no_more_than_one_run() -> None:
+    live = table(node(f"n{at}", gpu=8) for at in range(50))
+    with running(Reference()):
+        planner = Planner(view(live, [gang(f"g{at}") for at in range(390)]), Policy(), 0, Memory())
+        started = [0]
+        while not planner.step(100_000):
+            started.append(len(planner.assignments))
+    started.append(len(planner.assignments))
+    assert started[-1] == 390
+    assert max(after - before for before, after in pairwise(started)) <= 128
