@@ -204,19 +204,20 @@ class _Conditioned(msgspec.Struct, gc=False):
     status: _Conditions = msgspec.field(default_factory=_Conditions)
 
 
-_NODE_OWNED: Final = '"f:nodeName"'
-"""How `metadata.managedFields` says that a client wrote the node's name. A name that a binding set has no owner
-there."""
-_SCHEDULED: Final = '"PodScheduled"'
+_NODE_OWNED: Final = b'"f:nodeName"'
+"""How `metadata.managedFields` says that a client wrote the node's name; one that a binding set has no owner there."""
+_SCHEDULED: Final = b'"PodScheduled"'
 """The condition that the server sets with a binding."""
-_DISRUPTED: Final = '"DisruptionTarget"'
+_DISRUPTED: Final = b'"DisruptionTarget"'
 """The condition of a pod that is being evicted."""
+_STATUS: Final = b'"status":{'
+"""Where the status begins, which servers write last; it has no object of this name in it."""
 _decoder = msgspec.json.Decoder(Pod)
 _conditions = msgspec.json.Decoder(_Conditioned)
 
 
-def decode_pod(raw: bytes | Mapping[str, Any]) -> Pod:
-    """A pod from its JSON text or from a plain dict.
+def decode_pod(raw: bytes | Mapping[str, Any], known: Mapping[str, object] | None = None) -> Pod:
+    """A pod from its JSON text or from a plain dict. Whether it was `put_there` is not asked of those that are `known`.
 
     Raises:
         msgspec.ValidationError: a field that is read has the wrong type; the message has its path.
@@ -224,21 +225,23 @@ def decode_pod(raw: bytes | Mapping[str, Any]) -> Pod:
     if isinstance(raw, bytes):
         pod = _decoder.decode(raw)
         if pod.spec.node_name:  # a search costs a fraction of decoding what is nowhere else read
-            pod.put_there = _NODE_OWNED.encode() in raw or _SCHEDULED.encode() not in raw
-            if _DISRUPTED.encode() in raw:
+            if known is None or pod.metadata.uid not in known:
+                pod.put_there = _NODE_OWNED in raw or _SCHEDULED not in raw
+            if raw.find(_DISRUPTED, max(0, raw.rfind(_STATUS))) >= 0:
                 pod.disruption = _disruption(_conditions.decode(raw))
         return pod
     pod = msgspec.convert(raw, Pod)
     if pod.spec.node_name:
-        conditions = (raw.get("status") or {}).get("conditions") or ()
-        scheduled = any(condition.get("type") == _SCHEDULED.strip('"') for condition in conditions)
-        pod.put_there = not scheduled or _NODE_OWNED in str(raw["metadata"].get("managedFields", "")).replace("'", '"')
+        if known is None or pod.metadata.uid not in known:
+            scheduled = any(one.get("type") == "PodScheduled" for one in raw.get("status", {}).get("conditions") or ())
+            owned = "'f:nodeName'" in str(raw["metadata"].get("managedFields", "")).replace('"', "'")
+            pod.put_there = owned or not scheduled
         pod.disruption = _disruption(msgspec.convert(raw, _Conditioned))
     return pod
 
 
 def _disruption(pod: _Conditioned) -> str:
-    found = (one for one in pod.status.conditions or () if f'"{one.type}"' == _DISRUPTED and one.status == "True")
+    found = (one for one in pod.status.conditions or () if one.type == "DisruptionTarget" and one.status == "True")
     return next((one.reason for one in found), "")
 
 
@@ -250,8 +253,7 @@ def decode_pod_spec(raw: Mapping[str, Any]) -> PodSpec:
     return msgspec.convert(_without_nulls(raw), PodSpec)
 
 
-_LEAVES: Final = (str, int, float)
-"""Told first, because most values are leaves and Mapping is slow to tell."""
+_LEAVES: Final = (str, int, float)  # told first, because most values are leaves and Mapping is slow to tell
 
 
 def _without_nulls(value: Any) -> Any:

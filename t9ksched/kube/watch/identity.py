@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
+
+import msgspec
 
 
-class Identity(NamedTuple):
+class Identity(msgspec.Struct, frozen=True, gc=False):
     """Which object, and which version of it."""
 
     namespace: str
@@ -26,4 +28,6 @@ def identify(obj: Any) -> Identity:
 
 def goes_back(known: str, version: str) -> bool:
     """Whether a version, read as a number, lies before the one known; False for versions that are no numbers."""
-    return (len(version), version) < (len(known), known) and version.isdecimal() and known.isdecimal()
+    if len(version) == len(known):
+        return version < known and version.isdecimal() and known.isdecimal()
+    return len(version) < len(known) and version.isdecimal() and known.isdecimal()

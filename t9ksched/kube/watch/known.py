@@ -11,6 +11,8 @@ from __future__ import annotations
 import asyncio
 from typing import Generic, TypeVar, cast
 
+from msgspec import structs
+
 from t9ksched.kube.errors import Expired
 from t9ksched.kube.watch.handler import Handler, IdentityHandler
 from t9ksched.kube.watch.identity import Identity, goes_back, identify
@@ -22,8 +24,8 @@ V = TypeVar("V")
 _PIECE = 100
 """Objects that are forgotten before other tasks of the event loop run."""
 _REMEMBERED = 8192
-"""How many events, and UIDs of deleted objects, are remembered: a server repeats at most what it sent since the last
-version seen, and disorder reaches no further.
+"""How many events, and UIDs of deleted objects, are remembered at least: a server repeats at most what it sent since
+the last version seen, and disorder reaches no further.
 """
 
 
@@ -42,7 +44,10 @@ class KnownObjects(Generic[T]):
         """By namespace and name, for the handler that wants to see what is gone."""
         self._fresh: set[str] | None = None
         """UIDs read since the list began; None as long as nothing was known before it, and nothing can have gone."""
-        self._seen: dict[tuple[str, str, bool], None] = {}
+        self._seen: set[tuple[str, str, bool]] = set()
+        """The newest events …"""
+        self._seen_before: set[tuple[str, str, bool]] = set()
+        """… and as many before them, which are forgotten together: one by one costs more than an event."""
         self._gone: dict[str, str] = {}
 
     def __len__(self) -> int:
@@ -85,7 +90,9 @@ class KnownObjects(Generic[T]):
             self._fresh.add(identity.uid)
         known = self._identities.get(identity.namespace, {}).get(identity.name)
         if known is None or known.uid != identity.uid:
-            self._note(identity._replace(version=""), obj)  # so that no later event of the stream sets an older version
+            self._note(
+                structs.replace(identity, version=""), obj
+            )  # so that no later event of the stream sets an older version
         return True
 
     def repeated(self, identity: Identity, deleted: bool) -> bool:
@@ -93,9 +100,11 @@ class KnownObjects(Generic[T]):
         if not identity.version:
             return False
         mark = identity.uid, identity.version, deleted
-        if mark in self._seen:
+        if mark in self._seen or mark in self._seen_before:
             return True
-        _remember(self._seen, mark, None)
+        if len(self._seen) >= _REMEMBERED:
+            self._seen_before, self._seen = self._seen, set()
+        self._seen.add(mark)
         return False
 
     def delete(self, identity: Identity, obj: T | None) -> None:
@@ -113,9 +122,10 @@ class KnownObjects(Generic[T]):
             if not self._selected:
                 return  # what was deleted never comes back: this event is late
             if goes_back(gone, identity.version):
-                raise _disorder(identity._replace(version=gone), identity)
+                raise _disorder(structs.replace(identity, version=gone), identity)
             del self._gone[identity.uid]
-        known = self._identities.get(identity.namespace, {}).get(identity.name)
+        named = self._identities.get(identity.namespace)
+        known = named.get(identity.name) if named is not None else None
         if known is not None and (known.uid != identity.uid or goes_back(known.version, identity.version)):
             raise _disorder(known, identity)  # two of one name without a deletion between them: which came first?
         if self._note(identity, obj):
@@ -123,7 +133,9 @@ class KnownObjects(Generic[T]):
 
     def _note(self, identity: Identity, obj: T) -> bool:
         """Keep which version is known; whether it is another one than before."""
-        named = self._identities.setdefault(identity.namespace, {})
+        named = self._identities.get(identity.namespace)
+        if named is None:
+            named = self._identities[identity.namespace] = {}
         known = named.get(identity.name)
         if known is not None:
             if known.uid != identity.uid:  # its deletion was in a piece of stream that we missed

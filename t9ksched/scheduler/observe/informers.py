@@ -195,7 +195,9 @@ class Informers:
             for kind in system.resources:
                 take, drop = self._version(group, kind, partial(_take, state.named_groups.upsert, system))
                 follow(kind, decoder(JobObject), take, drop, options=_PERHAPS)
-        follow_many(PODS, decode_pod, state.upsert_pod, lambda pod: state.remove_pod(pod.uid))
+        follow_many(
+            PODS, partial(decode_pod, known=state.pods), state.upsert_pod, lambda pod: state.remove_pod(pod.uid)
+        )
 
     def _followed(self, name: str) -> bool:
         """Whether the kind of that name is read now."""

@@ -185,6 +185,9 @@ class CardBook:
             return False
         if not record.ours and record.phase == "Pending":
             return False
+        usual = record.ours and charge.sure and not facts.cards.divided
+        if usual and all(map(facts.allocatable.get, pod_class.accelerators)):  # the same as below, without sets
+            return any(facts.cards.indexed(one) and not charge.cards.count(one.resource) for one in pod_class.cards)
         # Cards, and parts of cards that the node offered in another layout.
         others = {name for name in pod_class.accelerators if not facts.allocatable.get(name)}
         if facts.cards.divided:
@@ -197,11 +200,9 @@ class CardBook:
         divided = {name for name in names if name in facts.cards.divided}
         if not record.ours:
             return any(not charge.cards.count(resource) for resource in divided)
-        if not charge.sure:
+        indexed = (one.resource for one in pod_class.cards if facts.cards.indexed(one))
+        if not (charge.sure and all(map(charge.cards.count, indexed))):
             return True
-        for one in pod_class.cards:
-            if facts.cards.indexed(one) and not charge.cards.count(one.resource):
-                return True
         return not all(map(charge.cards.count, others | divided))
 
     def doubt(self, facts: NodeFacts) -> str:

@@ -40,94 +40,95 @@ class PodEvents:
 
     def upsert(self, pod: Pod) -> None:
         """A pod appeared or changed. Its node is the one that the API server shows, whichever scheduler bound it."""
-        uid = pod.metadata.uid
-        known = self._state.pods.get(uid)
+        state, meta, spec, status = self._state, pod.metadata, pod.spec, pod.status
+        uid = meta.uid
+        known = state.pods.get(uid)
         record = known or self._new(pod)
-        self._state.node_events.validated(pod)
+        state.node_events.validated(pod)
         was = (record.phase, record.node, record.deleting)
         opened = record.gates
         expected = bool(record.assumed)
-        relabelled = known is not None and self._relabel(record, pod.metadata.labels)
-        record.phase = intern(pod.status.phase or "Pending")
-        record.deleting = pod.metadata.deletion_timestamp is not None
-        controller = pod.metadata.controller
+        relabelled = known is not None and self._relabel(record, meta.labels)
+        record.phase = intern(status.phase or "Pending")
+        record.deleting = meta.deletion_timestamp is not None
+        controller = meta.controller
         record.orphaned = record.owner is not None and controller is None
         self._claim(record, controller)
-        started = nanoseconds(pod.status.start_time or "")
-        if started != record.started and record.gang is not None and self._state.enforced_ends is not None:
-            self._state.feed.gangs.note(record.gang)  # its limits may count from then
+        started = nanoseconds(status.start_time or "")
+        if started != record.started and record.gang is not None and state.enforced_ends is not None:
+            state.feed.gangs.note(record.gang)  # its limits may count from then
         record.started = started
-        annotations = pod.metadata.annotations or NOTHING
-        if known is None and uid not in self._state.acceptances:
-            self._state.announced.note(uid, annotations)
+        annotations = meta.annotations or NOTHING
+        if known is None and uid not in state.acceptances:
+            state.announced.note(uid, annotations)
         asks = asks_of(annotations)
         if asks != record.asks:
             sooner = asks.about_starts != record.asks.about_starts
             record.asks = asks
             if asks.array:
-                self._state.arrays.note(uid)
-            self._state.changes.gang_changed(record.gang)
+                state.arrays.note(uid)
+            state.changes.gang_changed(record.gang)
             if sooner and record.ours:
-                self._state.wake()
-        deadline = pod.spec.active_deadline_seconds
+                state.wake()
+        deadline = spec.active_deadline_seconds
         if deadline is not None:
             deadline = min(deadline, LONGEST_SECONDS)
         if deadline != record.active_deadline:
             record.active_deadline = deadline
-            self._state.changes.gang_changed(record.gang)
+            state.changes.gang_changed(record.gang)
             if known is not None:
-                self._state.wake()  # it may end sooner than was planned with
-        if (grace := pod.spec.grace) is not None:
+                state.wake()  # it may end sooner than was planned with
+        if (grace := spec.grace) is not None:
             record.grace = grace
-            self._state.longest_grace = max(self._state.longest_grace, grace)
+            state.longest_grace = max(state.longest_grace, grace)
         record.evicted = record.evicted or pod.disruption not in OTHERS
-        if pod.spec.node_name and not record.node:
-            record.node = intern(pod.spec.node_name)
+        if spec.node_name and not record.node:
+            record.node = intern(spec.node_name)
             if record.assumed and record.assumed != record.node:
                 log.warning("bound elsewhere", pod=record.key, assumed=record.assumed, bound=record.node)
             record.assumed = ""
-            self._state.reservations.drop_place(uid)
+            state.reservations.drop_place(uid)
             if record.outside is not None:
-                self._state.membership.doubt(record.outside)
+                state.membership.doubt(record.outside)
             if known is not None and record.ours and not expected:
-                place = self._state.places.seen_bound(record, record.node)
+                place = state.places.seen_bound(record, record.node)
                 if place is not None:
-                    self._state.joining.put_back(record, place)
-        record.hindrance = pod.status.hindrance if record.node and record.ours else None
+                    state.joining.put_back(record, place)
+        record.hindrance = status.hindrance if record.node and record.ours else None
         if record.finished and record.ours:
-            record.ended = nanoseconds(pod.status.ended_at)
+            record.ended = nanoseconds(status.ended_at)
         if record.phase == "Failed" and was[0] != "Failed" and record.ours:
-            ending = pod.status.ending
+            ending = status.ending
             record.ending = ending.how + ending.last_words
         if record.phase == "Failed" and was[0] != "Failed" and known is not None and record.ours:
-            self._state.node_backoff.note(record, pod.status.reason, pod.status.message)
+            state.node_backoff.note(record, status.reason, status.message)
         if was[1] and was[0] not in FINISHED and not was[2] and not record.holds and record.phase != "Succeeded":
-            self._state.refills.lost(record)
+            state.refills.lost(record)
         if record.evicted and record.deleting and record.gang is not None:
-            self._state.changes.displaced(record.gang)
+            state.changes.displaced(record.gang)
         waits = record.ours and not record.node
-        record.gates = gates(pod, self._state._sharing.unplaceable(record.template)) if waits else ()
+        record.gates = gates(pod, state._sharing.unplaceable(record.template)) if waits else ()
         if record.node and record.gang is not None and not record.gang.uid:
-            self._state.group_events.recall_queue(record.gang, self._state.places.on(uid, record.node))
+            state.group_events.recall_queue(record.gang, state.places.on(uid, record.node))
         freed = self._recharge(record, annotations)
         if record.claims and (known is None or was != (record.phase, record.node, record.deleting)):
-            self._state.node_events.look_again(self._state.storage.claimants.seen(record))
-        self._state.affinity_index.seen(record)
-        self._state.counts.pod(record)
+            state.node_events.look_again(state.storage.claimants.seen(record))
+        state.affinity_index.seen(record)
+        state.counts.pod(record)
         if was != (record.phase, record.node, record.deleting) or opened != record.gates:
-            self._state.changes.gang_changed(record.gang)  # of a new pod that it joined is told already
+            state.changes.gang_changed(record.gang)  # of a new pod that it joined is told already
             if record.finished or record.deleting:
                 self.departed(record)
         elif relabelled and record.gang is not None:
-            self._state.changes.job_changed(record.gang)  # edits may have no effect, which is reported
+            state.changes.job_changed(record.gang)  # edits may have no effect, which is reported
         # That a decision was carried out, or that a pod runs, lets no gang start: the loop is not woken.
         # That one is leaving may: it does not count any more where pods are spread evenly. So may another label.
-        moves = (relabelled or (record.deleting and not was[2])) and bool(self._state.affinity_index)
+        moves = (relabelled or (record.deleting and not was[2])) and bool(state.affinity_index)
         # A member that does not count any more may, too: its gang's waiting members are planned without it.
         going = (record.deleting and not was[2]) or (record.finished and was[0] not in FINISHED)
-        counts_not = going and record.gang in self._state._pending
+        counts_not = going and record.gang in state._pending
         if freed or moves or counts_not or opened != record.gates or (record.node and not was[1] and not expected):
-            self._state.wake()
+            state.wake()
 
     def _relabel(self, record: PodRecord, labels: dict[str, str] | None) -> bool:
         """Take the labels that a pod has now, which rules about pods select by; whether they changed.

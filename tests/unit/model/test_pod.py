@@ -155,3 +155,18 @@ def test_the_creator_or_the_binding_named_the_node(form: Any) -> None:
     assert decode_pod(form(bound(creator, "PodScheduled"))).put_there
     waits = bound(other) | {"spec": {"containers": []}}
     assert not decode_pod(form(waits)).put_there
+    assert not decode_pod(form(bound(creator)), {"u": None}).put_there, "who knows the pod does not ask"
+    assert decode_pod(form(bound(creator)), {"other": None}).put_there
+
+
+@pytest.mark.parametrize("form", [msgspec.json.encode, lambda found: found])
+def test_why_a_pod_is_being_evicted(form: Any) -> None:
+    plain, leaving = bound([], "PodScheduled", "Ready"), bound([], "PodScheduled", "DisruptionTarget")
+    leaving["status"]["conditions"][1]["reason"] = "PreemptionByScheduler"
+    words = {"note": '"status":{"conditions":[{"type":"DisruptionTarget","status":"True"}]}'}
+    for first in ("metadata", "status"):  # servers write the status last, which no rule says
+        pod = {first: plain[first]} | plain
+        assert decode_pod(form(pod | {"metadata": pod["metadata"] | {"annotations": words}})).disruption == ""
+        assert decode_pod(form({first: leaving[first]} | leaving)).disruption == "PreemptionByScheduler"
+    leaving["status"]["conditions"][1]["status"] = "False"
+    assert decode_pod(form(leaving)).disruption == ""
