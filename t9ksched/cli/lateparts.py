@@ -1,18 +1,22 @@
 """Parts of libraries that a start does not need, and that importing the library would make all the same.
 
-While `late()` lasts, which imports the program, two things are put off until somebody asks for them:
+While `late()` lasts, which imports the program, these are put off until somebody asks for them:
 
 * what a package in `PACKAGES` imports beside what is used of it: SQLAlchemy's object mapper, the command line of
   uvicorn, the tables of international names of hosts. It comes with the first other name that is asked of the package.
 * the certificates of the system, which aiohttp reads twice while it is imported. They come with the first connection
   for which nobody named certificates.
+* the validators of the OpenAPI document, which Pydantic builds for FastAPI. They come with the first document.
+
+And the entry points of all packages are read once, not by each library that looks for plugins of its own; structlog
+does without Rich, whose tracebacks our logs do not have.
 """
 
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
+from functools import cache, partial
 from importlib import import_module
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
@@ -30,6 +34,15 @@ PACKAGES: Final[dict[str, dict[str, str]]] = {
 """By package: the names that are used of it while we start, and the module of the package that has each."""
 CONTEXTS: Final = "aiohttp.connector"
 """The module that makes contexts of TLS while it is imported."""
+MODELS: Final = "fastapi.openapi.models"
+"""The module of the OpenAPI document."""
+INSTALLED: Final = "importlib.metadata"
+"""The module that reads entry points: each time of all packages, which takes 5 ms."""
+RICH: Final[dict[str, tuple[str, ...]]] = {
+    "structlog.dev": ("rich", "rich.console", "rich.traceback"),
+    "structlog.tracebacks": ("rich", "rich.pretty"),
+}
+"""By module: what it does without while it is imported."""
 
 
 class _Differently(Loader):
@@ -87,6 +100,36 @@ class _WithoutCertificates(_Differently):
             ssl.SSLContext.set_default_verify_paths = read  # type: ignore[method-assign]
 
 
+class _WithoutValidators(_Differently):
+    """Executes a module; validators of its models are built when they are used."""
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Execute it."""
+        from pydantic import BaseModel
+
+        BaseModel.model_config["defer_build"] = True
+        try:
+            self._loader.exec_module(module)
+        finally:
+            del BaseModel.model_config["defer_build"]
+
+
+class _WithoutRich(_Differently):
+    """Executes a module that works with and without Rich, without."""
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Execute it."""
+        there = {name: sys.modules.pop(name, None) for name in RICH[module.__name__]}
+        sys.modules.update(dict.fromkeys(there))  # type: ignore[arg-type]
+        try:
+            self._loader.exec_module(module)
+        finally:
+            for name, had in there.items():
+                del sys.modules[name]
+                if had is not None:
+                    sys.modules[name] = had
+
+
 def _when_used(context: "ssl.SSLContext") -> None:
     """The context reads the certificates with its first connection."""
 
@@ -103,12 +146,25 @@ def _when_used(context: "ssl.SSLContext") -> None:
 _USES: Final = ("wrap_bio", "wrap_socket", "get_ca_certs", "cert_store_stats")
 
 
+class _ReadOnce(_Differently):
+    """Executes the module that reads what is installed; what it read of entry points it keeps."""
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Execute it."""
+        self._loader.exec_module(module)
+        read = cache(module.entry_points)
+        module.entry_points = lambda **asked: read().select(**asked) if asked else read()  # type: ignore[attr-defined]
+
+
 class _Finder(MetaPathFinder):
     """Finds the modules whose import is to be different."""
 
     _made: Final[dict[str, Callable[[Loader], Loader]]] = {
         **dict.fromkeys(PACKAGES, _Late),
+        **dict.fromkeys(RICH, _WithoutRich),
         CONTEXTS: _WithoutCertificates,
+        MODELS: _WithoutValidators,
+        INSTALLED: _ReadOnce,
     }
 
     def find_spec(

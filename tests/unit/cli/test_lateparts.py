@@ -23,9 +23,31 @@ def test_a_service_is_loaded_without_what_it_does_not_use() -> None:
     out = run(
         "with late():",
         "    import t9ksched.cli.runtime, t9ksched.cli.roles",
-        "print(*({'sqlalchemy.orm', 'uvicorn.main', 'idna.core'} & set(sys.modules)))",
+        "print({'sqlalchemy.orm', 'uvicorn.main', 'idna.core', 'rich.traceback'} & set(sys.modules))",
+        "from fastapi.openapi.models import OpenAPI",
+        "made = OpenAPI(openapi='3', info={'title': 'a', 'version': '1'}, paths={})",
+        "print(OpenAPI.__pydantic_complete__, made.info.title)",
+        "from pydantic import BaseModel, create_model",
+        "print(create_model('Own', number=(int, ...)).__pydantic_complete__, BaseModel.model_config)",
+        "import rich, rich.console, rich.traceback, rich.pretty",
     )
-    assert out == ""
+    assert out.splitlines() == [
+        "set()",
+        "True a",
+        "True {}",
+    ]
+
+
+def test_entry_points_are_read_once() -> None:
+    out = run(
+        "with late():",
+        "    from importlib import metadata",
+        "read, count = metadata.distributions, []",
+        "metadata.distributions = lambda: count.append(1) or read()",
+        "names = {entry.name for entry in metadata.entry_points(group='console_scripts')}",
+        "print('t9ksched' in names, len(metadata.entry_points(group='none')), len(count))",
+    )
+    assert out == "True 0 1"
 
 
 @pytest.mark.parametrize(
