@@ -46,6 +46,8 @@ class HeldLoop:
 
     def __init__(self, seconds: float) -> None:
         self.places: Counter[str] = Counter()
+        self.longest: dict[str, float] = {}
+        """By place: the longest time, in seconds, that the loop was held there."""
         self._most = seconds
         self._turn = 0.0
         self._task: asyncio.Task[None] | None = None
@@ -58,11 +60,12 @@ class HeldLoop:
         threading.Thread(target=self._look, args=(clock, thread), daemon=True).start()
 
     def stop(self) -> list[str]:
-        """Ends it; the places, the most frequent one first, with how often each was seen."""
+        """Ends it; the places, the one that held longest first, with how often each was seen."""
         self._ends.set()
         if self._task is not None:
             self._task.cancel()
-        return [f"{count} x\n{place}" for place, count in self.places.most_common(20)]
+        most = sorted(self.longest, key=self.longest.__getitem__, reverse=True)[:20]
+        return [f"{self.places[place]} x, up to {1e3 * self.longest[place]:.0f} ms\n{place}" for place in most]
 
     async def _turns(self) -> None:
         while True:
@@ -70,12 +73,15 @@ class HeldLoop:
             await asyncio.sleep(_LOOK_SECONDS)
 
     def _look(self, clock: int, thread: int) -> None:
-        seen = -1.0
+        seen, place = -1.0, ""
         while not self._ends.wait(_LOOK_SECONDS):
             turn = self._turn
-            if turn != seen and time.clock_gettime(clock) - turn > self._most:
-                seen = turn  # once a turn
-                self.places[_place(sys._current_frames()[thread])] += 1
+            if (held := time.clock_gettime(clock) - turn) <= self._most:
+                continue
+            if turn != seen:
+                seen, place = turn, _place(sys._current_frames()[thread])  # once a turn
+                self.places[place] += 1
+            self.longest[place] = max(held, self.longest.get(place, 0.0))
 
 
 def _place(frame: FrameType) -> str:

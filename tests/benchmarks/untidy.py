@@ -187,6 +187,9 @@ async def measure(kubeconfig: Path, folder: str, seconds: float, go: Any, held_m
         delays.watch(service)
         watch = LoopWatch()
         watch.start()
+        held = HeldLoop(held_ms / 1e3) if held_ms else None
+        if held is not None:
+            held.start()
         began, spent = time.perf_counter(), cpu()
         async with running(service), asyncio.timeout(TIMEOUT):
             while not delays.taken_in:  # noqa: ASYNC110
@@ -197,6 +200,9 @@ async def measure(kubeconfig: Path, folder: str, seconds: float, go: Any, held_m
                 "longest_block_ms": round(1e3 * watch.longest, 1),
             }
             await settled(service, watch)
+            first["longest_block_settling_ms"] = round(1e3 * watch.longest, 1)
+            if held is not None:
+                print("From the start until all is written down:", *held.stop(), sep="\n", file=sys.stderr)
             go.set()
             await asyncio.sleep(WARM_SECONDS)
             watch.stop()
