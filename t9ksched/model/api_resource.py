@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from urllib.parse import quote
 
 _plain = re.compile(r"[a-z0-9.-]+").fullmatch
@@ -39,12 +40,9 @@ class Resource:
         Raises ValueError when a namespaced object is named without a namespace, which would reach another object or
         none.
         """
-        root = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
-        if self.namespaced and namespace:
-            root += f"/namespaces/{_quoted(namespace)}"
-        elif self.namespaced and name is not None:
+        if self.namespaced and name is not None and not namespace:
             raise ValueError(f"{self.kind} {name!r} needs a namespace")
-        root += f"/{self.plural}"
+        root = _collection(self.group, self.version, self.plural, namespace if self.namespaced else None)
         if name is not None:
             if name in ("", ".", ".."):
                 raise ValueError(f"{name!r} is not a name for a {self.kind}")
@@ -53,6 +51,12 @@ class Resource:
 
     def __str__(self) -> str:
         return f"{self.plural}.{self.group}" if self.group else self.plural
+
+
+@lru_cache(maxsize=4096)
+def _collection(group: str, version: str, plural: str, namespace: str | None) -> str:
+    root = f"/apis/{group}/{version}" if group else f"/api/{version}"
+    return f"{root}/namespaces/{_quoted(namespace)}/{plural}" if namespace else f"{root}/{plural}"
 
 
 def _quoted(name: str) -> str:

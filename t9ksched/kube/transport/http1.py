@@ -21,6 +21,8 @@ _fields = re.compile(
     rb"\r\n(content-length|transfer-encoding|connection|retry-after):[ \t]*([^\r\n]*)", re.IGNORECASE
 ).findall
 """What is read of a head."""
+_about_length = re.compile(rb"\r\n(content-length|transfer-encoding|connection):([^\r\n]*)").findall
+"""What of a head in small letters says where the answer ends, and the connection with it."""
 
 
 class _BrokenError(Exception):
@@ -239,12 +241,11 @@ def _simple(data: bytes) -> bytes | None:
     end = data.find(b"\r\n\r\n")
     if end < 0 or not data.startswith(b"HTTP/1.1 20") or data[11:13] not in (b"0 ", b"1 ", b"2 "):
         return None
-    head = data[:end].lower()
-    at = head.find(b"\r\ncontent-length:")
-    if at < 0 or b"\r\ntransfer-encoding:" in head or b"\r\nconnection:" in head:
+    lengths = _about_length(data[: end + 2].lower())
+    if len(lengths) != 1 or lengths[0][0] != b"content-length":
         return None
-    length = data[at + 17 : data.find(b"\r\n", at + 17)].strip(b" \t")
-    if not length.isdigit() or len(data) != end + 4 + int(length) or head.find(b"\r\ncontent-length:", at + 17) >= 0:
+    length = lengths[0][1].strip(b" \t")
+    if not length.isdigit() or len(data) != end + 4 + int(length):
         return None
     return data[end + 4 :]
 

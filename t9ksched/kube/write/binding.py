@@ -62,9 +62,8 @@ class Binding(msgspec.Struct, frozen=True):
     def body(self) -> Object:
         """The Binding object to POST."""
         metadata: Object = {"name": self.name, "namespace": self.namespace, "uid": self.uid}
-        annotations = {**self.annotations, **self.once}
-        if annotations:
-            metadata["annotations"] = annotations
+        if self.annotations or self.once:
+            metadata["annotations"] = {**self.annotations, **self.once} if self.once else dict(self.annotations)
         return {
             "apiVersion": "v1",
             "kind": "Binding",
@@ -181,7 +180,7 @@ Direct = Protocol
 
 def check(binding: Binding) -> Refused | None:
     """Refuse what the server would accept although it harms the pod."""
-    for key in (*binding.annotations, *binding.once):
+    for key in (*binding.annotations, *binding.once) if binding.once else binding.annotations:
         name = key.rpartition("/")[2]
         if not name or len(name) > MAX_KEY_NAME:
             sentence = (
