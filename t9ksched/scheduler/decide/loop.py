@@ -19,7 +19,7 @@ from t9ksched.engine.memory import Memory
 from t9ksched.engine.planner import Assignment, Plan, Planner
 from t9ksched.engine.policy import Policy
 from t9ksched.engine.view import View
-from t9ksched.model.gang import ExpectedEnd
+from t9ksched.model.gang import ExpectedEnd, Gang
 from t9ksched.model.reasons import Code, Reason
 from t9ksched.scheduler.act.executor import Executor
 from t9ksched.scheduler.act.preemption import Evictor
@@ -210,14 +210,25 @@ class Loop:
     async def _view(self, now: int) -> View:
         """A view of the present, taken in steps: many jobs may have come at once, and each is judged once."""
         ends = await self._expected_ends(now)
+        gangs = await self._judged(now)
+        steps = 0
+        for steps, _ in enumerate(self._state.affinity_index.label(gangs), start=1):  # noqa: B007
+            await asyncio.sleep(0)
+        if steps:
+            gangs = await self._judged(now)  # some may have changed since
+        if self.policy.planning is not None and self._state.enforced_ends is not None:
+            ends = self._state.enforced_ends.at_once(now)  # pods may have gone since
+        return snapshot(self._state, gangs, expected_ends=ends, advance=self._state.advance.rooms(now))
+
+    async def _judged(self, now: int) -> tuple[Gang, ...]:
+        """The gangs that wait, as they are when this returns."""
         steps = self._state.judge(now)
         while True:
             try:
                 next(steps)
             except StopIteration as end:
-                if self.policy.planning is not None and self._state.enforced_ends is not None:
-                    ends = self._state.enforced_ends.at_once(now)  # pods may have gone since
-                return snapshot(self._state, end.value, expected_ends=ends, advance=self._state.advance.rooms(now))
+                gangs: tuple[Gang, ...] = end.value
+                return gangs
             finally:
                 self._told(now)
             await asyncio.sleep(0)

@@ -5,7 +5,8 @@ handed to the engine. A new rule is matched with the pods that have a label whic
 that ask for one of its labels; any other event of a pod is matched with none.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
 
 from msgspec import structs
 
@@ -21,6 +22,9 @@ from t9ksched.scheduler.state.records import PodRecord
 _Labels = tuple[tuple[str, str], ...]
 _Key = tuple[str, _Labels, int, bool]
 """Namespace, labels, identity of the rules, and whether the pods are leaving."""
+
+_A_STEP: Final = 200
+"""Waiting gangs and their pods whose labels are told in one step: some milliseconds."""
 
 
 class _Group:
@@ -84,6 +88,8 @@ class PodAffinityIndex:
         """… and the same with their members' labels."""
         self._relabelled: set[str] = set()
         """Gangs of which pods have other labels since."""
+        self._ahead: dict[int, tuple[Gang, Gang]] = {}
+        """By identity: gangs that came since that view, and the same with labels."""
 
     def __bool__(self) -> bool:
         return bool(self._terms)
@@ -245,6 +251,21 @@ class PodAffinityIndex:
             )
         return self._told
 
+    def label(self, gangs: Iterable[Gang]) -> Iterator[None]:
+        """Prepare `labelled` of gangs that have all their pods, in steps: many may have come at once. Those that come
+        or change between two steps are left to `labelled`.
+        """
+        seen = set(map(id, self._seen)) if self else set()
+        work = 0
+        for gang in tuple(gangs) if self else ():
+            if id(gang) in seen or id(gang) in self._ahead or not all(one.uid in self._pods for one in gang.waiting):
+                continue
+            self._ahead[id(gang)] = gang, self._with_labels(gang)
+            work += 1 + len(gang.waiting)
+            if work >= _A_STEP:
+                work = 0
+                yield
+
     def labelled(self, gangs: Iterable[Gang]) -> tuple[Gang, ...]:
         """Waiting gangs with their members' labels, which rules about pods read; those that stay the same are, and so
         is the tuple while all do. Only gangs that came since the last call are looked at.
@@ -257,13 +278,18 @@ class PodAffinityIndex:
             for old, gone, new, come in reversed((*places, rest)):
                 there = slice(old, old + gone)
                 known = dict(zip(map(id, self._seen[there]), told[there], strict=True))
-                told[there] = [known.get(id(gang)) or self._with_labels(gang) for gang in gangs[new : new + come]]
+                told[there] = [known.get(id(gang)) or self._labelled_ahead(gang) for gang in gangs[new : new + come]]
             for at, gang in enumerate(gangs) if other else ():
                 if gang.uid in other:
                     told[at] = self._with_labels(gang)
             self._labelled = tuple(told)
         self._seen = gangs
+        self._ahead.clear()
         return self._labelled
+
+    def _labelled_ahead(self, gang: Gang) -> Gang:
+        ahead = self._ahead.get(id(gang))
+        return ahead[1] if ahead is not None else self._with_labels(gang)
 
     def _with_labels(self, gang: Gang) -> Gang:
         """The gang with its members' labels; those with equal ones have the same object."""

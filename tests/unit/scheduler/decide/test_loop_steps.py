@@ -25,6 +25,7 @@ from t9ksched.scheduler.keep import housekeeping
 from t9ksched.scheduler.keep.housekeeping import Housekeeping
 from t9ksched.scheduler.state import cardbook
 from t9ksched.scheduler.state.lastgate import LastGate
+from t9ksched.scheduler.state.pod_affinity_index import PodAffinityIndex
 from t9ksched.scheduler.state.reservations import Move
 from t9ksched.scheduler.state.snapshot import snapshot
 from t9ksched.scheduler.state.state import ClusterState
@@ -98,6 +99,20 @@ async def test_jobs_that_come_at_once_are_judged_in_steps(monkeypatch: pytest.Mo
     assert most <= LOOKS_A_STEP
     assert recorder.accepted.called
     assert len(taken(state, "acceptances")) == MANY, "and each is written down once"
+
+
+async def test_labels_of_jobs_that_come_at_once_are_told_in_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    state = many_waiting()
+    selects = {"labelSelector": {"matchLabels": {"app": "other"}}, "topologyKey": "kubernetes.io/hostname"}
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": [selects]}
+    state.upsert_pod(pod("ruled", queue="q", affinity={"podAntiAffinity": required}))
+    calls, loop = looks(monkeypatch, PodAffinityIndex, "_with_labels"), loop_over(state, Mock())
+    most = await most_between_turns(lambda: len(calls), loop.cycle())
+    assert len(calls) == MANY + 1, "and each is told once"
+    assert most <= 100
+    state.upsert_pod(pod("late", queue="q"))
+    await loop.cycle()
+    assert MANY + 1 < len(calls) <= MANY + 20, "those that started left, and one came"
 
 
 async def test_what_waits_is_told_so_in_steps() -> None:

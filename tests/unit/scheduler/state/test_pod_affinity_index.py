@@ -7,6 +7,7 @@ import pytest
 from t9ksched.admission.access import Members
 from t9ksched.engine.planner import Plan, plan
 from t9ksched.engine.policy import Policy
+from t9ksched.engine.work import finish
 from t9ksched.model import names
 from t9ksched.model.node import decode_node
 from t9ksched.model.pod import Pod, decode_pod
@@ -282,3 +283,20 @@ def test_waiting_gangs_that_stay_are_not_looked_at(state: ClusterState) -> None:
     state.upsert_pod(pod("ruled", "ruled", affinity={"podAntiAffinity": term("ruled")}))
     few = waits(100)
     assert waits(1000) < few + 50
+
+
+def test_labels_told_in_steps_are_those_of_the_end(state: ClusterState) -> None:
+    state.upsert_pod(pod("ruled", "ruled", affinity={"podAntiAffinity": term("ruled")}))
+    for at in range(300):
+        state.upsert_pod(pod(f"w{at}", "waits"))
+    steps = state.affinity_index.label(finish(state.judge(NOW)))
+    next(steps)
+    state.upsert_pod(pod("w0", "other"))
+    state.upsert_pod(pod("w299", "other"))
+    state.remove_pod("w1")
+    state.remove_pod("w298")
+    assert len(list(steps)) > 1
+    found = {one.uid: dict(one.labels)["app"] for gang in state.view(NOW).gangs for one in gang.waiting}
+    expected = dict.fromkeys((f"w{at}" for at in range(300)), "waits") | {"w0": "other", "w299": "other"}
+    del expected["w1"], expected["w298"]
+    assert found == expected | {"ruled": "ruled"}
