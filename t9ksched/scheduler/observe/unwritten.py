@@ -1,5 +1,5 @@
-"""Tells history what a former scheduler did and did not live to write: pods that were bound, and groups that had their
-places with that.
+"""Tells history what a former scheduler did and did not live to write: pods that were bound, and groups that were
+accepted and had their places with that.
 
 What happens is written within a second, and while the database is away when it is back; a process that is killed
 leaves that out. So at a start the pods that began since the last word of a scheduler are compared with history. Of one
@@ -17,6 +17,7 @@ from t9ksched.kube.port import ClusterPort
 from t9ksched.kube.resources import PODS
 from t9ksched.model.names import GPU_INDEX_PREFIX, MGPU_INDEX_PREFIX
 from t9ksched.scheduler.report.history_recorder import HistoryRecorder
+from t9ksched.scheduler.report.job_recorder import moment
 from t9ksched.scheduler.report.observed_job import identity
 from t9ksched.scheduler.state.records import PodRecord
 from t9ksched.scheduler.state.state import ClusterState
@@ -41,6 +42,8 @@ async def write_bindings(state: ClusterState, client: ClusterPort, history: Hist
         if not last:
             return  # this cluster has another past than the database
         since = _nanoseconds(last[0]) - _SLACK
+        recorder.jobs.follows(moment(since))
+        state.changes.settle()
         recent = [pod for pod in state.pods.values() if pod.ours and pod.node and _began(pod) >= since]
         told = await _told_since(history, since) if recent else {}
         missing = [pod for pod in recent if pod.gang is not None and not _is_told(told, pod, pod.name)]

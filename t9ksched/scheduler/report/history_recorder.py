@@ -154,7 +154,11 @@ class HistoryRecorder:
                 self._events.gang(gang, names.EVENT_SCHEDULED, said)
 
     def placed_before(self, gang: GangRecord, at: int) -> None:
-        """A gang had its places from then on, which a former scheduler did not write."""
+        """A gang had its places from then on, which a former scheduler did not write; nor that it was accepted, if that
+        is not on record.
+        """
+        self._state.gate.accept(gang, at, runs=True)
+        self.accepted()
         nodes = Counter(pod.node for pod in gang.members.values() if pod.node)
         waited = max(0, at - gang.created) // 1_000_000_000
         self._note(history.ADMITTED, gang, at, {"nodes": dict(nodes), "waitedSeconds": waited})

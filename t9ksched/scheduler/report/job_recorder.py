@@ -96,6 +96,10 @@ class JobRecorder:
             self._written[job.uid] = _Written(hash(job.shape.encode()), *name, job.queue, job.phase, finished)
             self._state.feed.jobs.note(job.uid)
 
+    def follows(self, since: datetime) -> None:
+        """A former scheduler wrote history until about then: of what began later it may have told nothing."""
+        self._began = min(self._began, since)
+
     def due(self) -> float | None:
         """The time of the event loop at which the first job that was put off is due; None if there is none."""
         return min(self._next) if self._next else None
@@ -178,7 +182,8 @@ class JobRecorder:
 
     def _started_unseen(self, uid: str, job: _Written, started: str | None, *, new: bool) -> None:
         """A job that is over was never seen to run: it was quick, or ran while no scheduler did. That it started is
-        written all the same, unless it is new here and older than this process.
+        written all the same, unless it is new here and began before this process, and the one that it follows, wrote
+        history.
         """
         if started is None:
             return
