@@ -186,10 +186,11 @@ class Allocate:
                     assert cycle.advance is not None
                     return (cycle.advance.denial(gang),)
                 return (explain.needed_for_planned(gang),)
-        reasons = yield from explain.no_room(key.groups, gave_up=attempt is Attempt.GAVE_UP)
+        within = gang.topology == "Required"
+        reasons = yield from explain.no_room(key.groups, gave_up=attempt is Attempt.GAVE_UP, within=within)
         if any(reason.code == Code.NEVER_FITS for reason in reasons):
             return reasons
-        if gang.topology == "Required":
+        if within:
             reasons = (explain.not_together(gang, cycle.trial, key.groups), *reasons)
         if (kept := cycle.starving.kept_from(gang) if cycle.starving is not None else None) is not None and (
             yield from places(cycle, gang, key, kept)

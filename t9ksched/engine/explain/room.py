@@ -33,10 +33,11 @@ _ONE: Final = 0
 """In place of a number of pods: not one fits."""
 
 
-def no_room(groups: Iterable[Group], *, gave_up: bool = False) -> Work[tuple[Reason, ...]]:
+def no_room(groups: Iterable[Group], *, gave_up: bool = False, within: bool = False) -> Work[tuple[Reason, ...]]:
     """Why the groups found no place together, on the trial as it is before they are placed.
 
-    With `gave_up` the search ended at its bound, so there may be one.
+    With `gave_up` the search ended at its bound, so there may be one. With `within` all must be in one domain: nothing
+    is said where each kind finds room in the whole cluster, for that is not what is missing.
     """
     asked = list(groups)
     never = (yield from never_together(asked)) or (yield from together_if_not_away(asked))
@@ -56,6 +57,8 @@ def no_room(groups: Iterable[Group], *, gave_up: bool = False) -> Work[tuple[Rea
     match = np.logical_or.reduce([column.mask for column, _ in asked])
     if gave_up:
         return (_gave_up(total, int(match.sum())),)
+    if within:
+        return ()
     return (
         Reason(
             Code.INSUFFICIENT_RESOURCES,

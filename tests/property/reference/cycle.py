@@ -156,7 +156,7 @@ class Reference(Holding):
         if put is None:
             told = behind
             if not behind:
-                told = self._no_room(queue, kinds)
+                told = self._no_room(queue, kinds, within=gang.topology == "Required")
                 if all(one[0] != "NeverFits" for one in told):
                     if gang.topology == "Required":
                         told = [self._not_together(gang, kinds), *told]

@@ -185,7 +185,9 @@ class Telling(Placing):
     def _lacking(self, queue: str, kinds: Iterable[Kind]) -> list[Told]:
         return unique(told for kind in kinds if (told := self._alone(queue, kind, None)) is not None)
 
-    def _no_room(self, queue: str, kinds: Sequence[Kind], scope: set[str] | None = None) -> list[Told]:
+    def _no_room(
+        self, queue: str, kinds: Sequence[Kind], scope: set[str] | None = None, *, within: bool = False
+    ) -> list[Told]:
         found = [told for kind in kinds if (told := self._alone(queue, kind, scope)) is not None]
         if not any(told[0] in ("NeverFits", "NoNodeMatches") for told in found):
             together = self._never_together(queue, kinds, scope, self.match_ever)
@@ -195,7 +197,7 @@ class Telling(Placing):
         found += [
             told for kind in kinds if self._ruled(kind) and (told := self._against(queue, kind, scope)) is not None
         ]
-        if found:
+        if found or within:  # within one domain: room for each kind in the whole cluster says nothing of them together
             return unique(found)
         total = sum(len(kind.members) for kind in kinds)
         match = set().union(*(self.match(queue, kind) for kind in kinds))
