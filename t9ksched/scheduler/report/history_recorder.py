@@ -21,14 +21,15 @@ from t9ksched.model.cards import NO_CARDS
 from t9ksched.model.quantity import CARD
 from t9ksched.model.reasons import Code, Reason
 from t9ksched.scheduler.report.cards_told import model_of, of_models
-from t9ksched.scheduler.report.event_writer import EventWriter, reference
+from t9ksched.scheduler.report.event_writer import EventWriter
 from t9ksched.scheduler.report.job_recorder import SLICE, JobRecorder, moment
 from t9ksched.scheduler.report.job_shape import Json
 from t9ksched.scheduler.report.node_recorder import NodeRecorder
 from t9ksched.scheduler.report.observed_job import identity
 from t9ksched.scheduler.report.sql_writer import SqlWriter
+from t9ksched.scheduler.report.warnings import Warnings
 from t9ksched.scheduler.state import objects
-from t9ksched.scheduler.state.node_backoff import TurnedAway, not_yet
+from t9ksched.scheduler.state.node_backoff import TurnedAway
 from t9ksched.scheduler.state.progress import of_a_kind
 from t9ksched.scheduler.state.records import GangRecord, PodRecord
 from t9ksched.scheduler.state.state import ClusterState
@@ -54,15 +55,10 @@ class HistoryRecorder:
         self._clock = clock
         self.jobs = JobRecorder(state, sql_writer, events, clock)
         self.nodes = NodeRecorder(state, sql_writer, clock)
+        self._warnings = Warnings(state, events)
         self._accepted = state.feed.acceptances.follow()
         self._owners = state.feed.owners.follow()
         self._ended = state.feed.ended.follow()
-        self._bypassing = state.feed.bypassing.follow()
-        self._drifting = state.cards.drifts.follow()
-        self._misheld = state.card_audit.drifts.follow()
-        self._misread_links = state.feed.misread_links.follow()
-        self._misread_cards = state.feed.misread_cards.follow()
-        self._held_up = state.feed.held_up.follow()
         self._unsaid: dict[str, tuple[str, set[str]]] = {}
         """Of gangs with pods that take turns on their nodes: what is said once these, by name, are bound."""
         self._told: dict[str, tuple[Reason, ...]] = {}
@@ -312,10 +308,7 @@ class HistoryRecorder:
                 self._work.set()  # there are more: continue
             self.accepted()
             self.nodes.note()
-            await self._tell_bypassing()
-            await self._tell_drifting()
-            await self._tell_misread()
-            await self._tell_held_up()
+            await self._warnings.tell()
             for count, (gang, pod) in enumerate(self._ended.take(), start=1):
                 self._released(gang, pod)
                 if count % SLICE == 0:
@@ -326,65 +319,11 @@ class HistoryRecorder:
             self._unsaid = {uid: said for uid, said in self._unsaid.items() if uid in self._state.gangs_by_uid}
             await asyncio.sleep(JOB_PERIOD)
 
-    async def _tell_bypassing(self) -> None:
-        for count, (namespace, name, uid, node) in enumerate(self._bypassing.take(), start=1):
-            message = (
-                f"its creator put it on node {node}: {names.SCHEDULER_NAME} was not asked, counts it to no queue and to"
-                " no group; leave spec.nodeName out"
-            )
-            about = reference("v1", "Pod", namespace, name, uid)
-            self._events.event(about, names.EVENT_BYPASSED, message, warning=True)
-            if count % SLICE == 0:
-                await asyncio.sleep(0)
-
-    async def _tell_drifting(self) -> None:
-        """Write an event for each pod whose annotations differ from the record, which counts, and for each whose cards
-        are gone or held by another one, too.
-        """
-        self._state.card_audit.settle()
-        for count, (record, what) in enumerate((*self._drifting.take(), *self._misheld.take()), start=1):
-            about = reference("v1", "Pod", record.namespace, record.name, record.uid)
-            message = f"{what}: no card that it may hold is given to another pod"
-            self._events.event(about, names.EVENT_CARD_DRIFT, message, warning=True)
-            if count % SLICE == 0:
-                await asyncio.sleep(0)
-
-    async def _tell_held_up(self) -> None:
-        """Write an event for each pod whose node is busy with another's."""
-        for count, (record, why) in enumerate(self._held_up.take(), start=1):
-            if record.gang is not None:
-                self._events.gang(record.gang, names.EVENT_WAITING, not_yet(why))
-            if count % SLICE == 0:
-                await asyncio.sleep(0)
-
-    async def _tell_misread(self) -> None:
-        """Write an event for each node of which what it says about its cards cannot be followed."""
-        found = [
-            (names.EVENT_LINKS_IGNORED, "the annotation", *each, "its cards are given as without links")
-            for each in self._misread_links.take()
-        ]
-        found += [
-            (names.EVENT_CARDS_IGNORED, "part of the inventory", *each, _NOT_GIVEN)
-            for each in self._misread_cards.take()
-        ]
-        for count, (event, what, node, uid, fault, effect) in enumerate(found, start=1):
-            message = f"{what} of node {node} is not followed: {fault}; {effect}"
-            about = reference("v1", "Node", "", node, uid)
-            self._events.event(about, event, message, warning=True)
-            if count % SLICE == 0:
-                await asyncio.sleep(0)
-
     async def _wait(self) -> None:
         """Wait until something changed, or a postponed job is due."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout_at(self.jobs.due()):
                 await self._work.wait()
-
-
-_NOT_GIVEN: Final = (
-    "what cannot be read is not given, the other cards are; look at the labels and annotations of the node and at its"
-    " device plugin (t9ksched doctor)"
-)
 
 
 def _codes(reasons: Iterable[Reason]) -> frozenset[str]:
