@@ -89,13 +89,18 @@ class EvictableGangs:
         """One group alone, whatever disruption budgets say; None while it may not be judged."""
         return self._running(gang, 0)
 
-    async def take_in(self, now: int) -> None:
-        """Look at the groups that changed a slice at a time, so that `running` finds few of them left."""
+    async def take_in(self, now: int) -> bool:
+        """Look at the groups that changed a slice at a time, so that `running` finds few of them left; whether there
+        was more than one slice, so that other tasks ran.
+        """
         self._follow()
+        paused = False
         for _ in self._look_at_due(now):
             other, self._other = self._other, {}
             self._guarded.take(other, self._state.queues)
+            paused = True
             await asyncio.sleep(0)
+        return paused
 
     def rest(self) -> None:
         """Nobody looks for victims for now: what changes is not followed."""

@@ -21,6 +21,7 @@ from t9ksched.engine.policy import Policy
 from t9ksched.engine.view import View
 from t9ksched.model.gang import ExpectedEnd, Gang
 from t9ksched.model.reasons import Code, Reason
+from t9ksched.scheduler.act.evictable_gangs import EvictableGangs
 from t9ksched.scheduler.act.executor import Executor
 from t9ksched.scheduler.act.preemption import Evictor
 from t9ksched.scheduler.decide.pace import Pace
@@ -41,6 +42,8 @@ SLICE_SECONDS: Final = 0.005
 """How long planning goes on before other tasks run: decisions are bound while the rest is planned."""
 _WORK_A_STEP: Final = 100_000
 """Units of planning, about a millisecond, between two checks of the clock."""
+_MOST_ROUNDS: Final = 20
+"""So often a cycle looks again at what changed of those that run while it looked at them."""
 FINDING_SECONDS: Final = 1.0
 """How long a gang of an unknown queue waits for the queues to be read again."""
 _PLACES_NAMED: Final = 8
@@ -207,14 +210,20 @@ class Loop:
         self._telling.forget()
         await tell_stopped(view, reason, self._recorder, now)
 
-    async def _view(self, now: int) -> View:
-        """A view of the present, taken in steps: many jobs may have come at once, and each is judged once."""
+    async def _view(self, now: int, evictable: EvictableGangs | None = None) -> View:
+        """A view of the present, taken in steps: many jobs may have come at once, and each is judged once. What
+        `evictable` is to look at is looked at, too.
+        """
         ends = await self._expected_ends(now)
         gangs = await self._judged(now)
-        steps = 0
+        steps = rounds = 0
         for steps, _ in enumerate(self._state.affinity_index.label(gangs), start=1):  # noqa: B007
             await asyncio.sleep(0)
-        if steps:
+        if evictable is not None:
+            # At a start those that run are accepted as they are, and so change, while they are looked at.
+            while rounds < _MOST_ROUNDS and await evictable.take_in(now):
+                rounds += 1
+        if steps or rounds:
             gangs = await self._judged(now)  # some may have changed since
         if self.policy.planning is not None and self._state.enforced_ends is not None:
             ends = self._state.enforced_ends.at_once(now)  # pods may have gone since
@@ -267,11 +276,9 @@ class Loop:
         self._state.follow_losses(now)
         may_evict = self.may_evict and not self._state.outage.away  # no promise can be written
         evictor = self._evictor if may_evict and "preempt" in self.policy.actions else None
-        if evictor is not None:
-            await evictor.evictable.take_in(now)
-        elif self._evictor is not None:
+        if evictor is None and self._evictor is not None:
             self._evictor.evictable.rest()
-        view = await self._view(now)
+        view = await self._view(now, None if evictor is None else evictor.evictable)
         now = self._clock()
         if evictor is not None:
             view = replace(view, running=evictor.evictable.running(now))
