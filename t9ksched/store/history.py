@@ -239,12 +239,12 @@ class History:
         for column, value in filters.items():
             if value is not None:
                 query = query.where(history.c[column] == value)
-        rows = await self._database.fetch(query.where(*wanted.rows()))
+        rows, asked = await self._database.fetch(query.where(*wanted.rows())), limit
         found = wanted.of(rows)
-        while len(found) < limit == len(rows):  # rows had events that are not wanted
-            last = rows[-1][-1]
+        while len(found) < limit and len(rows) == asked:  # rows had events that are not wanted, and many may
+            last, asked = rows[-1][-1], max(limit, BATCH)
             behind = history.c.id < last if newest_first else history.c.id > last
-            rows = await self._database.fetch(query.where(*wanted.rows(), behind))
+            rows = await self._database.fetch(query.where(*wanted.rows(), behind).limit(asked))
             found += wanted.of(rows)
         return found[:limit]
 

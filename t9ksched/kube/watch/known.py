@@ -90,9 +90,8 @@ class KnownObjects(Generic[T]):
             self._fresh.add(identity.uid)
         known = self._identities.get(identity.namespace, {}).get(identity.name)
         if known is None or known.uid != identity.uid:
-            self._note(
-                structs.replace(identity, version=""), obj
-            )  # so that no later event of the stream sets an older version
+            # Without its version, so that no later event of the stream sets an older one.
+            self._note(structs.replace(identity, version=""), obj)
         return True
 
     def repeated(self, identity: Identity, deleted: bool) -> bool:

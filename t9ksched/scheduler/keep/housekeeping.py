@@ -96,11 +96,10 @@ class Housekeeping:
     async def _begin(self, sweeps: Sequence[Sweep]) -> None:
         """Run each of these sweeps in a task of its own: none waits for another, nor does all else for all of them."""
         for sweep in sweeps:
-            if sweep.name not in self._running.values():
-                task = asyncio.create_task(self._run(sweep.run, sweep.name))
-                self._begun.add(task)
-                task.add_done_callback(self._begun.discard)
-                await asyncio.sleep(0)
+            task = asyncio.create_task(self._run(sweep.run, sweep.name))
+            self._begun.add(task)
+            task.add_done_callback(self._begun.discard)
+            await asyncio.sleep(0)
 
     async def _run(self, sweep: Callable[[], Awaitable[object]], name: str) -> None:
         """Run a sweep, unless it is still under way. A coroutine function, because APScheduler would call a plain one

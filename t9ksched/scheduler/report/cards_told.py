@@ -13,8 +13,6 @@ def model_of(facts: NodeFacts, charge: Charge | None) -> str | None:
     parts = charge.cards.parts if charge is not None else ()
     if not parts:
         return facts.product or None
-    if not parts:
-        return facts.product or None
     single = {facts.cards.model(part.resource, part.index) for part in parts} - {""}
     return " + ".join(sorted(single)) or facts.product or None
 
