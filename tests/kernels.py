@@ -7,7 +7,7 @@ from unittest.mock import patch
 
 import pytest
 
-from t9ksched.engine.actions import starting_runs
+from t9ksched.engine.actions import start_tables, starting_runs
 from t9ksched.engine.kernel.native import Chosen, Native, native
 from t9ksched.engine.kernel.reference import Reference
 from t9ksched.engine.kernel.tables import Kernel
@@ -30,8 +30,10 @@ def kernel_named(name: str) -> Kernel:
 
 
 @contextmanager
-def running(kernel: Kernel | None, after: int = 0) -> Iterator[None]:
-    """With this kernel wherever it may run, not only where it pays; with None every gang has its turn."""
+def running(kernel: Kernel | None, after: int = 0, read: tuple[int, int] = (4, 16)) -> Iterator[None]:
+    """With this kernel wherever it may run, not only where it pays, and so many gangs read at once, at first and at
+    most; with None every gang has its turn.
+    """
     if kernel is None:
         with patch.object(starting_runs, "_AFTER", 1 << 60):
             yield
@@ -39,6 +41,7 @@ def running(kernel: Kernel | None, after: int = 0) -> Iterator[None]:
     with (
         patch.object(starting_runs, "_AFTER", after),
         patch.object(starting_runs, "_FEW", 0),
+        patch.object(start_tables, "_READ", read),
         patch.object(starting_runs, "kernel", lambda: Chosen(kernel, "")),
     ):
         yield

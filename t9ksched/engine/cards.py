@@ -49,7 +49,8 @@ def deal(idle: int, each: int, pods: int) -> tuple[tuple[tuple[int], ...], int]:
     return tuple((share,) for share in shares), idle & ~sum(shares)
 
 
-def granted(names: Sequence[str], share: Share) -> CardGrant:
+@lru_cache(maxsize=1 << 14)
+def granted(names: tuple[str, ...], share: Share) -> CardGrant:
     """The cards of a share, `names` being the card resources of its class. Empty where cards have no indices."""
     return CardGrant(tuple(sorted((name, mask) for name, mask in zip(names, share, strict=True) if mask)))
 

@@ -286,11 +286,8 @@ class Cycle:
                 continue
             written = column.written_on(row)
             for member, share in zip(islice(those, pods), shares, strict=True):
-                cards = written.get(share)
-                if cards is None:
-                    grant = column.grant(row, share)
-                    cards = written[share] = (grant.by_container(column.pod_class.cards), grant)
-                write(Assignment(uid, member.uid, node, generation, cards[0], cards[1]))
+                cards, grant = written[share]
+                write(Assignment(uid, member.uid, node, generation, cards, grant))
         self.stats.pods += len(members)
         if self.advance is not None:
             self.advance.started(gang, placements)

@@ -9,10 +9,11 @@ from typing import Final
 import numpy as np
 
 from t9ksched.engine.cycle import Cycle
-from t9ksched.engine.kernel.tables import ABSENT, MOST_DEMAND, MOST_PLACES, TURN, Comparator, Queues, Tables
+from t9ksched.engine.kernel.tables import ABSENT, MOST_DEMAND, MOST_PLACES, TURN, Comparator, Queues, Run, Tables
 from t9ksched.engine.members import alike, chosen
 from t9ksched.engine.order import Line
 from t9ksched.engine.placement.class_fit import ClassFit
+from t9ksched.engine.placement.given_cards import Dealt
 from t9ksched.engine.placement.pack import Group
 from t9ksched.engine.scheduling_key import SchedulingKey
 from t9ksched.engine.work import Work
@@ -25,8 +26,10 @@ ANYWHERE: Final[Together] = ("None", ())
 
 COMPARATORS: Final[Mapping[str, Comparator]] = {"basic": Comparator.PRIORITY, "resource": Comparator.SHARE}
 """What queues may be compared by, as the policy names it."""
-_READ: Final = (8, 256)
-"""Of so many gangs of a queue it is read at once what they ask for, at first and at most."""
+_READ: Final = (32, 1024)
+"""Of as many gangs of a queue as have started it is read at once what they ask for, but at least and at most of so
+many.
+"""
 _MOST_KEYS: Final = 8_000_000
 """Keys of all classes together; gangs of other classes have their turns."""
 _BOUND: Final = 1 << 60
@@ -41,7 +44,7 @@ class StartTables:
 
     Attributes:
         tables: for the kernel.
-        columns: the column of each class in the tables.
+        dealt: what pods of each class in the tables are given.
         kinds: the columns of each kind of gangs there, and what its queue pays.
     """
 
@@ -52,7 +55,7 @@ class StartTables:
             OverflowError: a quota has more than 64 bits.
         """
         self._cycle, self._names, self._lines = cycle, names, lines
-        self._reads = [_READ[0]] * len(lines)
+        self._started = 0
         self._at: dict[str, int] = {}
         """Accounts: resources that quotas or shares count, with their positions."""
         trial = cycle.trial
@@ -60,7 +63,7 @@ class StartTables:
         self._small = bool((np.maximum(trial.free, 0).astype(np.float64).sum(axis=1) < _BOUND).all())
         self._version = -1
         self._touched = len(trial.touched)
-        self.columns: list[ClassFit] = []
+        self.dealt: list[Dealt] = []
         self.kinds: list[tuple[tuple[ClassFit, ...], Demand]] = []
         self._classes: dict[ClassFit, int] = {}
         self._by_class: list[dict[tuple[int, Together], int]] = [{} for _ in lines]
@@ -84,14 +87,10 @@ class StartTables:
                 queues.held[at] = [used.get(resource, 0) for resource in self._at]
         except OverflowError:
             return False
-        self.charged()
+        self._version = cycle.ledger.version
         most = np.maximum(np.abs(queues.held), np.where(queues.caps == ABSENT, 0, np.abs(queues.caps)))
         shares = np.maximum(queues.held, 0) / np.maximum(queues.measures, 1)
         return self._small and bool((most < _BOUND).all() and (shares < _MOST_SHARE).all())
-
-    def charged(self) -> None:
-        """The charges of the tables are those of the ledger."""
-        self._version = self._cycle.ledger.version
 
     def touch(self) -> None:
         """Tell the tables on which nodes others have changed the room."""
@@ -99,9 +98,11 @@ class StartTables:
         self.tables.touch(touched[self._touched :])
         self._touched = len(touched)
 
-    def touched(self, rows: int) -> None:
-        """The last so many rows that the trial names as touched were written in the tables."""
-        self._touched += rows
+    def carried_out(self, run: Run) -> None:
+        """What a run did was charged to the ledger, and placed on the trial."""
+        self._version = self._cycle.ledger.version
+        self._touched += len(run.rows)
+        self._started += len(run.queues)
 
     def read(self, queue: int) -> Work[None]:
         """Note what the next gangs of a queue ask for."""
@@ -109,8 +110,8 @@ class StartTables:
         line.best()
         line.begin()
         end = int(tables.queues.known[queue])
-        first = max(0, end - self._reads[queue])
-        self._reads[queue] = min(2 * self._reads[queue], _READ[1])
+        least, most = _READ
+        first = max(0, end - min(max(least, self._started), most))
         kinds: list[int] = []
         times: list[int] = []
         for gang in line.left[first:end]:
@@ -168,14 +169,14 @@ class StartTables:
         new = [column for column, _ in groups if column not in self._classes]
         if any(len(column.card_levels) > 1 for column in new):
             return TURN
-        if not all(map(_is_plain, new)) or (len(self.columns) + len(new)) * self.tables.nodes > _MOST_KEYS:
+        if not all(map(_is_plain, new)) or (len(self.dealt) + len(new)) * self.tables.nodes > _MOST_KEYS:
             return TURN
         for column in new:
             cards = column.card_needs[0] if column.card_needs else None
             self._classes[column] = self.tables.add(
                 column.gains(), column.bias, column.mask, column.needs, cards, column.scarcest
             )
-            self.columns.append(column)
+            self.dealt.append(Dealt(column))
             yield
         self.kinds.append((tuple(column for column, _ in groups), demand))
         parts = [(self._classes[column], pods) for column, pods in groups]

@@ -5,22 +5,20 @@ and nothing else decides. Such gangs are handed to a kernel (`engine/kernel`) as
 It goes on as their turns would, to the byte, until the next gang does not start for certain; that one has its turn.
 """
 
-from collections.abc import Mapping
-from itertools import islice
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import numpy as np
 
 from t9ksched.engine.actions.start_tables import COMPARATORS, StartTables
-from t9ksched.engine.cards import deal
 from t9ksched.engine.cycle import Cycle
 from t9ksched.engine.kernel.native import chosen as kernel
 from t9ksched.engine.kernel.tables import Run, Stop
 from t9ksched.engine.order import Line, QueuesByRank
-from t9ksched.engine.placement.trial import Placement
+from t9ksched.engine.placement.class_fit import ClassFit
 from t9ksched.engine.plan import Assignment
 from t9ksched.engine.work import Work
-from t9ksched.model.gang import Gang
+from t9ksched.model.gang import Gang, Member
 
 _AFTER: Final = 4
 """So many gangs in a row have started at their turns before others do without one."""
@@ -109,9 +107,8 @@ class StartingRuns:
             name, demand = self._names[queue], made.kinds[number][1]
             cycle.ledger.charge(name, {resource: amount * times for resource, amount in demand.items()})
             cycle.waits.lines.pop(name, None)
-        made.charged()
         trial.placed(run.rows)
-        made.touched(len(run.rows))
+        made.carried_out(run)
         cycle.failures.moved(np.array(run.rows, np.intp))
         started, pods = len(run.queues), sum(run.pods)
         cycle.failures.past.tried += started
@@ -119,49 +116,33 @@ class StartingRuns:
         stats.judged += started
         stats.tried += started
         stats.placed += started
+        stats.pods += pods
         trial.meter.spent += (_A_GANG + self._kernel.a_start) * started + _A_POD * pods
 
     def _assign(self, made: StartTables, run: Run) -> dict[tuple[int, int], int]:
-        """Record the assignments, as `Cycle.assign` does; gangs of one class go a shorter way. Returns how many times
-        each queue pays for each kind.
-        """
-        static, stats = self._cycle.trial.nodes.static, self._cycle.stats
+        """Record the assignments, as `Cycle.assign` does. Returns how many times each queue pays for each kind."""
+        static, found = self._cycle.trial.nodes.static, self._cycle.assignments
         names, generations = static.names, static.generation
-        lefts, kinds, write = [line.left for line in self._lines], made.kinds, self._cycle.assignments.append
+        lefts, kinds, dealt = [line.left for line in self._lines], made.kinds, made.dealt
         places = list(zip(run.rows, run.pods, run.classes, run.idle, strict=True))
         charged: dict[tuple[int, int], int] = {}
         first = 0
         for queue, number, end in zip(run.queues, run.kinds, run.ends, strict=True):
             gang, columns = lefts[queue].pop(), kinds[number][0]
+            uid, waiting, times = gang.uid, gang.waiting, len(gang.waiting)
             if len(columns) > 1:
-                charged[queue, number] = charged.get((queue, number), 0) + 1
-                self._assign_parts(made, gang, places[first:end])
-                first = end
-                continue
-            charged[queue, number] = charged.get((queue, number), 0) + len(gang.waiting)
-            stats.pods += len(gang.waiting)
-            column, uid, members = columns[0], gang.uid, iter(gang.waiting)
-            written, needs = column.written, column.card_needs
-            for row, pods, _, idle in places[first:end]:
-                node, generation = names[row], generations[row]
-                if not needs:
-                    for member in islice(members, pods):
-                        write(Assignment(uid, member.uid, node, generation))
-                    continue
-                # The shares come first: when there are no more of them, no member may be taken out.
-                for share, member in zip(deal(idle, needs[0][1], pods)[0], members, strict=False):
-                    cards = written.get(share)
-                    if cards is None:
-                        grant = column.grant(row, share)
-                        cards = written[share] = (grant.by_container(column.pod_class.cards), grant)
-                    write(Assignment(uid, member.uid, node, generation, cards[0], cards[1]))
+                waiting, times = self._in_order(gang, columns), 1
+            charged[queue, number] = charged.get((queue, number), 0) + times
+            members = iter(waiting)
+            found += [
+                Assignment(uid, next(members).uid, names[row], generations[row], cards, grant)
+                for row, pods, of, idle in places[first:end]
+                for cards, grant in dealt[of][idle, pods]
+            ]
             first = end
         return charged
 
-    def _assign_parts(self, made: StartTables, gang: Gang, places: list[tuple[int, int, int, int]]) -> None:
-        placements = []
-        for row, pods, number, idle in places:
-            column = made.columns[number]
-            shares = deal(idle, column.card_needs[0][1], pods)[0] if column.card_needs else ()
-            placements.append(Placement(column, row, pods, shares))
-        self._cycle.assign(gang, gang.waiting, placements)
+    def _in_order(self, gang: Gang, columns: Sequence[ClassFit]) -> Sequence[Member]:
+        """The members of a gang by class, in the order in which its classes were placed."""
+        of_class = dict(self._cycle.keys.by_class(gang.queue, gang.waiting))
+        return [member for column in columns for member in of_class[column]]

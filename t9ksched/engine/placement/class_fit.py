@@ -17,11 +17,12 @@ from t9ksched.engine.cards import Share, granted, share_of
 from t9ksched.engine.nodes import LARGEST
 from t9ksched.engine.placement.class_keys import NEVER, ClassKeys
 from t9ksched.engine.placement.class_rooms import ClassRooms
+from t9ksched.engine.placement.given_cards import Given
 from t9ksched.engine.placement.packing_shapes import Asked
 from t9ksched.engine.placement.pod_affinity import NO_CONTRIBUTION, ClassAffinity
 from t9ksched.engine.placement.standing import Standing
 from t9ksched.engine.work import Work
-from t9ksched.model.cards import CardGrant, ContainerGrant
+from t9ksched.model.cards import CardGrant
 from t9ksched.model.labels import LabelSelector
 from t9ksched.model.podclass import PodClass
 from t9ksched.model.podrules import PodTerm
@@ -32,8 +33,6 @@ if TYPE_CHECKING:
     from t9ksched.engine.placement.trial import Trial
 
 Amounts = tuple[tuple[str, int], ...]
-Written = tuple[tuple[ContainerGrant, ...], CardGrant]
-"""The cards of a pod, by container and as a whole."""
 _MOST: Final = 1 << 31
 _FEW: Final = 6
 """Up to so many touched nodes are refreshed one by one, more in one sweep."""
@@ -83,9 +82,7 @@ class ClassFit:
         if pod_affinity is not None and self.ruled:
             self.terms = pod_affinity.of((*(rules.terms if rules else ()), *pod_class.counted))
         """The terms that this depends on."""
-        self.written: dict[Share, Written] = {}
-        """What pods with a share are given where no cards are divided that they ask for; filled by the planner."""
-        self._written: dict[tuple[int, ...], dict[Share, Written]] = {}
+        self._written: dict[tuple[int, ...], Given] = {}
         self._seen = -1
         self._mask: Mask | None = None
         self._gain: Int64s | None = None
@@ -229,7 +226,7 @@ class ClassFit:
 
     def close(self) -> None:
         """Let go of the trial, and of what knows the column."""
-        del self.trial, self._keys, self._class_rooms
+        del self.trial, self._keys, self._class_rooms, self._written
 
     def refresh(self) -> Int64s:
         """The score of each node for one more pod, or `NEVER`; shape (nodes,), brought up to date. Within a scope it is
@@ -275,13 +272,15 @@ class ClassFit:
         """Whether the node of this row divides cards that the class asks for."""
         return bool(self.divided) and any(parts.on(row) for parts in self.divided)
 
-    def written_on(self, row: int) -> dict[Share, Written]:
-        """What pods with a share on a node are given, filled by the planner: where cards are divided, a share of nodes
-        with unlike cards is not the same grant.
+    def written_on(self, row: int) -> Given:
+        """What pods with a share on a node are given: where cards are divided, a share of nodes with unlike cards is
+        not the same grant.
         """
-        if not self.divided:
-            return self.written
-        return self._written.setdefault(tuple(parts.of.kind(row) for parts in self.divided), {})
+        kinds = tuple([parts.of.kind(row) for parts in self.divided])
+        found = self._written.get(kinds)
+        if found is None:
+            found = self._written[kinds] = Given(self, row)
+        return found
 
     def grant(self, row: int, share: Share) -> CardGrant:
         """The cards of a pod with this share on a node."""

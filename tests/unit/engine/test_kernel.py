@@ -17,9 +17,9 @@ from t9ksched.engine.kernel.packing_tables import PackingTables
 from t9ksched.engine.kernel.reference import Reference
 from t9ksched.engine.kernel.tables import ABSENT, MOST_DEMAND, MOST_PLACES, TURN, Comparator, Queues, Run, Stop, Tables
 from t9ksched.engine.memory import Memory
-from t9ksched.engine.planner import Planner
+from t9ksched.engine.planner import Planner, plan
 from t9ksched.engine.policy import Policy
-from tests.builders import gang, node, table, view
+from tests.builders import gang, node, queue, table, view
 from tests.kernels import kernel_named, running
 
 NODES = 70
@@ -278,6 +278,17 @@ def test_a_kind_goes_to_the_domain_with_room_that_has_least_left(kernel: str) ->
         *[(3, 3), (6, 5), (7, 1)],
     ]
     assert given.free[0, :8].tolist() == [0, 0, 0, 0, 0, 0, 0, 4]
+
+
+def test_as_many_gangs_of_a_queue_are_read_at_once_as_have_started() -> None:
+    """Of the first queue 32 and then the others, of each that follows all of its 40 gangs."""
+    live = table(node(f"n{at}", gpu=8) for at in range(20))
+    waiting = [gang(f"g{at}", f"q{at % 4}") for at in range(160)]
+    queues = {f"q{at}": queue(priority=at) for at in range(4)}
+    kernel = Reference()
+    with running(kernel, read=(32, 1024)), patch.object(kernel, "run", wraps=kernel.run) as run:
+        assert plan(view(live, waiting, queues), Policy(), 0).stats.placed == 160
+    assert run.call_count == 1 + 2 + 3
 
 
 def test_one_step_without_a_library_starts_no_more_than_one_run() -> None:
