@@ -238,6 +238,10 @@ class NodeTable:
         """The cards of a node with a known holder, of the resources that have indices there."""
         return self._cards.on(self._rows[name], self.facts(name).cards.resources)
 
+    def cards_taken(self, name: str, cards: CardGrant) -> bool:
+        """Whether one of these cards has a known holder. Raises KeyError when the node is unknown."""
+        return self._cards.taken(self._rows[name], cards)
+
     def still_fits(self, name: str, generation: int, pod_class: PodClass, cards: CardGrant = NO_CARDS) -> bool:
         """Whether the node is there, has not changed since it had this generation, and has room as `has_room` says."""
         row = self._rows.get(name)

@@ -80,10 +80,12 @@ class CardTable:
         """What these cards are for a pod with these requests: parts, of resources whose cards are divided here. Which
         container has which follows from the requests where the grant does not say it.
         """
+        if not self.divided:
+            return grant.bare if grant.parts or grant.given else grant
         parts: list[CardPart] = []
         given: list[ContainerGrant] = []
-        shares = grant.split(requests) if self.divided else ()
-        for resource in grant.resources if self.divided else ():
+        shares = grant.split(requests)
+        for resource in grant.resources:
             sizes = self.divided.get(resource, ())
             mine = [(request, at) for request, at in shares if request.resource == resource]
             if len(mine) > 1 and sizes:
@@ -96,7 +98,7 @@ class CardTable:
 
     def covers(self, grant: CardGrant) -> bool:
         """Whether the node has all of these cards."""
-        return not grant - self.all
+        return grant.within(self.all)
 
     def indexed(self, request: CardRequest) -> bool:
         """Whether the request means cards with indices here; else what it asks for is counted by number."""

@@ -143,6 +143,11 @@ class CardGrant(msgspec.Struct, frozen=True, order=True, array_like=True, gc=Fal
         """Whether this card is one of them."""
         return bool(self._mask(resource) >> index & 1)
 
+    def within(self, other: "CardGrant") -> bool:
+        """Whether all of its cards are among these."""
+        theirs = dict(other.masks)
+        return not any(mask & ~theirs.get(name, 0) for name, mask in self.masks)
+
     def only(self, resources: Iterable[str]) -> "CardGrant":
         """Those of its cards that are of one of these resources."""
         kept = frozenset(resources)

@@ -101,7 +101,7 @@ class History:
 
     def _taken_in(self, node: Node) -> None:
         facts = node_facts(node)
-        if why := self.book.doubt(facts):
+        if why := self.book.doubts.on(facts):
             facts = replace(facts, unsure=True, why_unsure=why)
         known = self.nodes.get(facts.name)
         self.nodes[facts.name] = node, facts

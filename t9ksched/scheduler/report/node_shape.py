@@ -41,7 +41,7 @@ def node_shape(state: ClusterState, name: str, planned: Sequence[Json] = ()) -> 
         if pod is not None:
             drifts = charge.uid in state.cards.drifting
             drift += drifts
-            unknown += state.cards.unknown(charge, facts)
+            unknown += state.cards.doubts.unknown(charge, facts)
             for resource, index, container, part in _held(charge, facts):
                 holders[resource, index].append(_holder(pod, container, drifts, part))
     limited = {

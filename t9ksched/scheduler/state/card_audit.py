@@ -2,15 +2,12 @@
 
 Nodes that give the cards that are named to them are looked at card by card. On others a device plugin chooses: there
 pods are found whose node was laid out anew under them (`model.card_units`), as from whole cards to MIG slices. What is
-found is told (event `CardDrift`, a metric, `nodes`), and never gives a card to a pod: every holder stays charged. A
-node gives no cards while a pod of ours holds one that is gone from it, because the other cards may have other indices
-now, while the index of one that a pod holds is that of another device, while it was laid out anew, and while a pod of
-another scheduler runs on cards that others hold, because it may have any. Cards that were followed to other indices
-(`card_moves.py`) are told besides.
+found is told (event `CardDrift`, a metric, `nodes`), and never gives a card to a pod: every holder stays charged, and
+the node may give no cards meanwhile (`card_doubts.py`). Cards that were followed to other indices (`card_moves.py`) are
+told besides.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Final
+from collections.abc import Iterator, Mapping
 
 from t9ksched.model.card_identity import strayed
 from t9ksched.model.card_table import CardTable
@@ -21,9 +18,6 @@ from t9ksched.scheduler.state.card_moves import CardMoves
 from t9ksched.scheduler.state.change_feed import Log
 from t9ksched.scheduler.state.charges import Charge, Charges
 from t9ksched.scheduler.state.records import PodRecord
-
-LAID_OUT: Final = "a pod there holds cards of before the node was laid out anew"
-"""Why a node gives no cards on which a device plugin chooses."""
 
 
 def lost(charge: Charge, facts: NodeFacts) -> tuple[tuple[str, int], ...]:
@@ -42,41 +36,6 @@ def exchanged(charge: Charge, facts: NodeFacts) -> tuple[tuple[str, int], ...]:
     if not charge.devices or not facts.honours or facts.unready is not None:
         return ()
     return tuple((one.resource, one.index) for one in strayed(facts, charge.devices))
-
-
-def contested(charges: Iterable[Charge], begun: Callable[[str], bool], facts: NodeFacts) -> bool:
-    """Whether a pod of another scheduler, which has begun by its UID, holds cards of a node that others hold, too."""
-    there = [charge for charge in charges if charge.cards]
-    foreign = [charge for charge in there if not charge.queue and begun(charge.uid)]
-    if not foreign:
-        return False
-    if any(other is not one and other.cards.overlaps(one.cards) for one in foreign for other in there):
-        return True
-    return bool(facts.cards.divided) and not facts.cards.carries(charge.cards for charge in there)
-
-
-def doubt(
-    charges: Iterable[Charge],
-    unknown: Callable[[Charge, NodeFacts], bool],
-    begun: Callable[[str], bool],
-    facts: NodeFacts,
-) -> str:
-    """Why it is not certain which cards the pods of these charges hold, in words for anybody, without names of pods;
-    empty where it is. `unknown` says whether a pod's cards are on no record.
-    """
-    there = list(charges)
-    for one in there:
-        if unknown(one, facts):
-            return "it is not on record which of its cards a pod there holds"
-        if one.queue and (gone := lost(one, facts)):
-            resource, index = gone[0]
-            return f"a pod there holds card {index} of {resource}, which is gone, so that the others may be others"
-        if other := exchanged(one, facts):
-            resource, index = other[0]
-            return f"a pod there holds card {index} of {resource}, which is another device now"
-    if contested(there, begun, facts):
-        return "a pod of another scheduler runs there on cards that others hold"
-    return ""
 
 
 class CardAudit:

@@ -12,12 +12,11 @@ from typing import Final
 
 from t9ksched.kube.write.dialects.dialect import CardDialect
 from t9ksched.kube.write.dialects.table import dialect_of
-from t9ksched.model.card_requests import SUMS, cards_of
-from t9ksched.model.card_units import reshaped
 from t9ksched.model.cards import NO_CARDS, CardGrant
 from t9ksched.model.node import Node, NodeFacts
 from t9ksched.model.podclass import PodClass
-from t9ksched.scheduler.state.card_audit import LAID_OUT, doubt, exchanged
+from t9ksched.scheduler.state.card_audit import exchanged
+from t9ksched.scheduler.state.card_doubts import CardDoubts
 from t9ksched.scheduler.state.card_evidence import difference
 from t9ksched.scheduler.state.card_moves import CardMoves
 from t9ksched.scheduler.state.card_rows import OnRecord, row_of
@@ -50,6 +49,8 @@ class CardBook:
         self._read = read
         self._refresh = refresh
         self.moves = CardMoves(charges)
+        self.doubts = CardDoubts(pods, charges)
+        self.unknown = self.doubts.unknown
         self._recorded: dict[str, CardBinding] = {}
         """Rows of pods that have not been seen bound yet, by UID."""
         self._taken: dict[str, None] = {}
@@ -80,8 +81,9 @@ class CardBook:
         row = self._recorded.pop(record.uid, None)
         cards, sure = self._held(record, pod_class, annotations, row)
         self._enter(record, pod_class, queue, cards, sure, row)
-        for node in {record.node} if before is None else {record.node, before.node}:
-            self._settle(node)
+        self._settle(record.node, record.uid)
+        if before is not None and before.node != record.node:
+            self._settle(before.node, record.uid)
 
     def _enter(
         self, record: PodRecord, of: PodClass, queue: str, cards: CardGrant, sure: bool, row: CardBinding | None
@@ -114,9 +116,13 @@ class CardBook:
 
     def _credible(self, record: PodRecord, claimed: CardGrant) -> bool:
         """Whether the cards exist and other pods leave room for it on them."""
-        others = [charge.cards for charge in self._charges.on_node(record.node) if charge.uid != record.uid]
         table = self._nodes[record.node][1].cards
-        if not table.covers(claimed) or any(other.overlaps(claimed) for other in others):
+        if not table.covers(claimed):
+            return False
+        if not claimed.parts and self._charges.get(record.uid) is None:
+            return not self._charges.cards_taken(record.node, claimed)
+        others = [charge.cards for charge in self._charges.on_node(record.node) if charge.uid != record.uid]
+        if any(other.overlaps(claimed) for other in others):
             return False
         return not claimed.parts or table.carries((claimed, *others))
 
@@ -148,11 +154,11 @@ class CardBook:
         unheard_of = node is not None and bool(node[1].cards.divided) and not node[1].cards.covers(cards)
         return NO_CARDS if unheard_of or cards == had else cards
 
-    def foreign(self, node: str) -> None:
-        """A foreign pod on this node was charged, or has changed: which cards it holds may be unknown."""
-        known = self._nodes.get(node)
+    def foreign(self, record: PodRecord) -> None:
+        """A foreign pod was charged on its node, or has changed: which cards it holds may be unknown."""
+        known = self._nodes.get(record.node)
         if known is not None and (known[1].honours or known[1].unsure):
-            self._settle(node)
+            self._settle(record.node, record.uid)
 
     def honours(self, node: str) -> bool:
         """Whether the node gives a container the cards that are named to it."""
@@ -172,54 +178,6 @@ class CardBook:
         known = self._nodes.get(node)
         return known is None or known[1].cards.index_any(pod_class.cards)
 
-    def unknown(self, charge: Charge, facts: NodeFacts) -> bool:
-        """Whether a pod holds unknown cards of this node, which honours indices.
-
-        That is so when they are on no record, when the plugin chose them before the node honoured indices, and when the
-        pod was bound while the node had no indices or another layout: then it was counted by number. Of foreign pods
-        those with unknown parts of cards count: no number says how much is left of which card. One that has not begun
-        has none: without annotations its node does not start it, and any user may make such a pod.
-        """
-        pod_class, record = charge.pod_class, self._pods.get(charge.uid)
-        if not (facts.honours and pod_class.accelerated) or record is None:
-            return False
-        if not record.ours and record.phase == "Pending":
-            return False
-        usual = record.ours and charge.sure and not facts.cards.divided
-        if usual and all(map(facts.allocatable.get, pod_class.accelerators)):  # the same as below, without sets
-            return any(facts.cards.indexed(one) and not charge.cards.count(one.resource) for one in pod_class.cards)
-        # Cards, and parts of cards that the node offered in another layout.
-        others = {name for name in pod_class.accelerators if not facts.allocatable.get(name)}
-        if facts.cards.divided:
-            others -= SUMS  # none are offered now, and those that there are keep their indices
-        if not record.ours and facts.layout == "Koordinator" and charge.cards.parts:
-            others.clear()  # its own scheduler gives whole cards under the name of the device plugin, too
-        if others and (facts.cards.divided or not others.isdisjoint(SUMS)):
-            return True  # the same cards, under other indices
-        names = [cards_of(name) for name, _ in pod_class.requests] if facts.cards.divided else ()
-        divided = {name for name in names if name in facts.cards.divided}
-        if not record.ours:
-            return any(not charge.cards.count(resource) for resource in divided)
-        indexed = (one.resource for one in pod_class.cards if facts.cards.indexed(one))
-        if not (charge.sure and all(map(charge.cards.count, indexed))):
-            return True
-        return not all(map(charge.cards.count, others | divided))
-
-    def doubt(self, facts: NodeFacts) -> str:
-        """Why pods on the node hold unknown cards, or cards that cannot be theirs: these may be any; empty if none."""
-        there = self._charges.on_node(facts.name)
-        if not facts.honours:
-            laid_out = facts.accelerated and any(self._holds_others(one, facts) for one in there)
-            return LAID_OUT if laid_out else ""
-        return doubt(list(there), self.unknown, lambda uid: self._pods[uid].phase != "Pending", facts)
-
-    def _holds_others(self, charge: Charge, facts: NodeFacts) -> bool:
-        """Whether a pod that has begun holds cards under what they are no more; any user may make one that has not."""
-        if not charge.units or not reshaped(facts, charge.units):
-            return False
-        record = self._pods.get(charge.uid)
-        return record is not None and (record.ours or record.phase != "Pending")
-
     def node_changed(self, facts: NodeFacts) -> None:
         """A node was taken in again: its pods with unknown cards may be reported anew."""
         for charge in self._charges.on_node(facts.name):
@@ -233,14 +191,14 @@ class CardBook:
         """A pod's charge was taken back."""
         if record.finished:
             self.ended(record)
-        known = self._nodes.get(charge.node)
-        if known and known[1].unsure:
-            self._settle(charge.node)
+        self._settle(charge.node, charge.uid)
 
-    def _settle(self, node: str) -> None:
-        """The holders of a node's cards may have become known, or unknown."""
+    def _settle(self, node: str, uid: str) -> None:
+        """What this pod holds has changed, on this node or away from it: the holders of the node's cards may have
+        become known, or unknown.
+        """
         known = self._nodes.get(node)
-        if known and self.doubt(known[1]) != known[1].why_unsure:
+        if known and self.doubts.after(known[1], uid) != known[1].why_unsure:
             self._refresh(known[0])
 
     # Rows
@@ -267,7 +225,7 @@ class CardBook:
             has = self._charges.get(uid)  # by the indices of now, as annotations were read
             if row is not None and row.node == record.node and has is not None and has.cards != charge.cards:
                 self._differs(record, f"its annotations say {charge.cards}, on record is {has.cards}")
-            self._settle(charge.node)
+            self._settle(charge.node, uid)
             self._found(uid, charge.node)
         for uid in [uid for uid in self.unsaid if uid in rows]:
             record, charge, row = self._pods.get(uid), self._charges.get(uid), rows[uid]
@@ -284,7 +242,7 @@ class CardBook:
                     devices=charge.devices,
                     given=(tuple(row.units), row.worth or 0),
                 )
-                self._settle(charge.node)
+                self._settle(charge.node, uid)
 
     def take_unsaid(self) -> list[PodRecord]:
         """Bound pods of which it is not on record what one of each of their accelerators is, and it is known now."""

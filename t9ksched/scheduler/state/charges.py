@@ -5,7 +5,7 @@ ends, when it goes away, or when its binding is refused. Because each pod has at
 harmless. Charges on a node that is not known yet wait for it.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 
 import msgspec
@@ -46,6 +46,7 @@ class Charges:
         self._nodes = nodes
         self._by_pod: dict[str, Charge] = {}
         self._by_node: defaultdict[str, dict[str, Charge]] = defaultdict(dict)
+        self._unpaid_cards: Counter[str] = Counter()
         self.queue_used: defaultdict[str, defaultdict[str, int]] = defaultdict(lambda: defaultdict(int))
         """What queues pay for, by resource, as their pods request it."""
         self.queue_cards: defaultdict[str, int] = defaultdict(int)
@@ -64,6 +65,14 @@ class Charges:
     def on_node(self, node: str) -> Iterator[Charge]:
         """All charges of a node."""
         return iter(self._by_node.get(node, {}).values())
+
+    def unpaid_cards(self, node: str) -> int:
+        """How many pods on a node hold known cards for which no queue pays, as those of other schedulers do."""
+        return self._unpaid_cards[node]
+
+    def cards_taken(self, node: str, cards: CardGrant) -> bool:
+        """Whether a pod holds one of these cards, or has a part of it. Raises KeyError for an unknown node."""
+        return self._nodes.cards_taken(node, cards)
 
     def charge(
         self,
@@ -106,6 +115,7 @@ class Charges:
         self._by_node[node][uid] = charge
         if cards:
             self.moved(node)
+        self._count_unpaid(charge, 1)
         if queue:
             used = self.queue_used[queue]
             for resource, amount in pod_class.requests:
@@ -124,7 +134,9 @@ class Charges:
                 for resource, amount in charge.pod_class.requests:
                     used[resource] += sign * amount
                 self.queue_cards[payer] += sign * charge.worth
+        self._count_unpaid(charge, -1)
         charge.queue = queue
+        self._count_unpaid(charge, 1)
 
     def release(self, uid: str) -> Charge | None:
         """Take a pod's charge back; None when it has none."""
@@ -137,6 +149,7 @@ class Charges:
         del on_node[uid]
         if not on_node:
             del self._by_node[charge.node]
+        self._count_unpaid(charge, -1)
         if charge.queue:
             used = self.queue_used[charge.queue]
             for resource, amount in charge.pod_class.requests:
@@ -184,6 +197,12 @@ class Charges:
             charge.applied = False
         charge.cards = cards
         self.moved(charge.node)
+
+    def _count_unpaid(self, charge: Charge, by: int) -> None:
+        if charge.cards and not charge.queue:
+            self._unpaid_cards[charge.node] += by
+            if not self._unpaid_cards[charge.node]:
+                del self._unpaid_cards[charge.node]
 
     def _apply(self, charge: Charge) -> None:
         if charge.applied or charge.node not in self._nodes:

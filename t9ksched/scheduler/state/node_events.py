@@ -40,7 +40,7 @@ class NodeEvents:
         facts = self._state.storage.limit(node_facts(node, cordons, failing, dra, own))
         name = facts.name
         moved = self._state.cards.moves.follow(facts)
-        if why := self._state.cards.doubt(facts):
+        if why := self._state.cards.doubts.on(facts):
             facts = replace(facts, unsure=True, why_unsure=why)
         known = self._state.node_objects.get(name)
         self._state.node_objects[name] = (node, facts)

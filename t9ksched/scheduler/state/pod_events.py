@@ -267,10 +267,10 @@ class PodEvents:
             if not record.ours:
                 cards = self._state.cards.announced(record, annotations)
                 if known is not None and known.node == record.node and not cards:
-                    self._state.cards.foreign(record.node)
+                    self._state.cards.foreign(record)
                     return False
                 self._state.charges.charge(record.uid, record.node, record.pod_class, queue, cards)
-                self._state.cards.foreign(record.node)
+                self._state.cards.foreign(record)
                 return known is not None
             new = known is None or known.node != record.node
             if new:

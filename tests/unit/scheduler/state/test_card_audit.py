@@ -9,7 +9,8 @@ from t9ksched.engine.nodes import NodeTable
 from t9ksched.model.card_table import CardTable
 from t9ksched.model.cards import CardGrant, CardPart
 from t9ksched.model.node import NodeFacts
-from t9ksched.scheduler.state.card_audit import CardAudit, contested, lost
+from t9ksched.scheduler.state.card_audit import CardAudit, lost
+from t9ksched.scheduler.state.card_doubts import contested
 from t9ksched.scheduler.state.card_moves import CardMoves
 from t9ksched.scheduler.state.charges import Charges
 from t9ksched.scheduler.state.records import PodRecord
