@@ -37,29 +37,26 @@ class JobQuery:
     deleted: bool = False
     newest_first: bool = False
 
-    def passes(self, job: Json) -> bool:
-        """Whether the job passes all filters."""
-        want = self.matching
-        tests = (
-            (job.get("queue"), want.queues),
-            (job.get("phase"), want.phases),
-            (job.get("kind"), want.kinds),
-            (job.get("submitter"), want.users),
-        )
-        if want.namespace not in (None, job.get("namespace")) or any(all_ and one not in all_ for one, all_ in tests):
-            return False
+    def chosen(self, jobs: Iterable[Json]) -> list[Json]:
+        """Those of the jobs that pass all filters. A filter that is not given looks at none of them."""
+        found, want = list(jobs), self.matching
+        several = (("queue", want.queues), ("phase", want.phases), ("kind", want.kinds), ("submitter", want.users))
+        namespaces = () if want.namespace is None else (want.namespace,)
+        for part, values in (*several, ("namespace", namespaces)):
+            if values:
+                found = [job for job in found if job.get(part) in values]
         # Times of one form in one zone: the texts are in the order of time.
-        submitted = job.get("submittedAt") or ""
-        if want.since is not None and submitted < (at(_up(want.since)) or ""):
-            return False
-        if want.until is not None and submitted >= (at(_up(want.until)) or ""):
-            return False
-        return met(self.labels, job.get("labels"))
+        if since := at(want.since and _up(want.since)):
+            found = [job for job in found if (job.get("submittedAt") or "") >= since]
+        if until := at(want.until and _up(want.until)):
+            found = [job for job in found if (job.get("submittedAt") or "") < until]
+        return [job for job in found if met(self.labels, job.get("labels"))] if self.labels else found
 
 
 def job_key(job: Json) -> Key:
     """By which jobs are sorted."""
-    return tuple(str(job.get(part) or "") for part in ("submittedAt", "namespace", "name", "uid"))
+    get = job.get
+    return get("submittedAt") or "", get("namespace") or "", get("name") or "", get("uid") or ""
 
 
 async def listed(
@@ -76,12 +73,11 @@ async def listed(
         headers = away.age_header(away.age)
     known = {job["uid"] for job in live}
     reader = _Recorded(services, access, query, fresh)
-    passing = access.those(job for job in live if query.passes(job))
+    passing = query.chosen(access.those(live))
     found: list[Json] = []
     while True:
-        found += access.those(
-            job for job in map(_shape, await reader.read(paging)) if job["uid"] not in known and query.passes(job)
-        )
+        rows = map(_shape, await reader.read(paging))
+        found += query.chosen(access.those(job for job in rows if job["uid"] not in known))
         complete = reader.complete_upto
         jobs = [*passing, *found]
         if complete is not None:

@@ -15,6 +15,7 @@ from t9ksched.api.authorization import rules_of
 from t9ksched.api.http.responses import Json, answer, at
 from t9ksched.api.leader import LeaderAway
 from t9ksched.api.services import Services
+from t9ksched.api.slices import answer_encoded
 from t9ksched.model.quantity import from_units, to_units
 from t9ksched.model.queue import Queue, with_ordering
 from t9ksched.store.job_overrides import Stop
@@ -88,8 +89,7 @@ def one(
 
 def several(texts: Iterable[bytes], caller: Caller, headers: dict[str, str], more: str | None) -> Response:
     """The answer about several queues, each as `text` gives it; `more` continues the list."""
-    items = msgspec.Raw(b"[%b]" % b",".join(texts))
-    return answer({"items": items, "continue": more, "stopped": stops_now(caller)}, headers=headers)
+    return answer_encoded(texts, {"continue": more, "stopped": stops_now(caller)}, headers)
 
 
 async def held_now(services: Services) -> tuple[Held, dict[str, str]]:

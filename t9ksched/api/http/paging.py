@@ -7,7 +7,7 @@ appear or go meanwhile move no other item from one page to another. It belongs t
 import base64
 import binascii
 import hashlib
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any, Final, Literal, TypeVar
 
@@ -40,19 +40,13 @@ class Paging(msgspec.Struct, frozen=True):
 
     def of(self, items: Sequence[T], key: Callable[[T], Key], *, newest_first: bool = False) -> tuple[list[T], Any]:
         """The items of the page, and what continues it, None at the end. Items come sorted by their keys."""
-        order = [key(item) for item in items]
-        if newest_first:
-            # Sorted downwards: turned round, what is behind a key is what is before it.
-            turned, upto = [*reversed(items)], len(items)
-            if self.after is not None:
-                upto = bisect_left([*reversed(order)], self.after)
-            page = turned[max(0, upto - (self.limit or upto)) : upto][::-1]
-            more = self.limit is not None and upto > self.limit
-        else:
-            start = 0 if self.after is None else bisect_right(order, self.after)
-            end = len(items) if self.limit is None else start + self.limit
-            page, more = list(items[start:end]), end < len(items)
-        return page, self.token(key(page[-1])) if more and page else None
+        start, after = 0, self.after
+        if after is not None:
+            # A search by halves, so that a long list makes few keys.
+            start = bisect_left(items, True, key=lambda item: key(item) < after if newest_first else key(item) > after)
+        end = len(items) if self.limit is None else start + self.limit
+        page = list(items[start:end])
+        return page, self.token(key(page[-1])) if end < len(items) and page else None
 
     def place(self, after: int) -> int:
         """Where a list of events goes on: behind the id that `continue` names, else behind that one.

@@ -18,7 +18,7 @@ from t9ksched.api.http.responses import documented
 from t9ksched.api.http.selectors import Labels
 from t9ksched.api.joblist import JobQuery, listed
 from t9ksched.api.queueshapes import stops_now
-from t9ksched.api.routers.workloads import is_held
+from t9ksched.api.routers.workloads import marked
 from t9ksched.api.schemas.jobs import PHASES, Jobs
 from t9ksched.api.services import Given, Services
 from t9ksched.api.slices import answer_items
@@ -67,8 +67,7 @@ async def list_jobs(
     for name in queue or ():
         if not jobs and name not in caller.decided.queues:
             raise await _no_queue(services, caller, name)
-    items = [job | {"held": True} if is_held(caller, job) else job for job in jobs]
-    return await answer_items(items, {"continue": token, "stopped": stops_now(caller)}, headers)
+    return await answer_items(marked(caller, jobs), {"continue": token, "stopped": stops_now(caller)}, headers)
 
 
 def _phase(phase: str) -> str:

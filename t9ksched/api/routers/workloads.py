@@ -8,6 +8,7 @@ shown from its own object.
 
 import hashlib
 import secrets
+from collections.abc import Sequence
 from functools import partial
 from typing import Annotated, Any
 
@@ -133,6 +134,17 @@ def is_held(caller: Caller, job: Json) -> bool:
     controls = caller.decided.controls
     found = [one for uid in (job.get("uid"), job.get("rootUid")) if uid and (one := controls.get(uid)) is not None]
     return max(found, key=lambda one: one.at).held if found else False
+
+
+def marked(caller: Caller, jobs: Sequence[Json]) -> list[Json]:
+    """The jobs, those that a manager holds marked as such."""
+    controls = caller.decided.controls
+    return [
+        job | {"held": True}
+        if (job.get("uid") in controls or job.get("rootUid") in controls) and is_held(caller, job)
+        else job
+        for job in jobs
+    ]
 
 
 @router.get(
