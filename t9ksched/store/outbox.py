@@ -131,8 +131,7 @@ class Outbox:
         Raises:
             StoreError: it is not there, unless the connection was lost with the database's answer.
         """
-        async with self._database.write() as connection:
-            await connection.execute(insert(outbox), _values(entry))
+        await self._database.write_all([_BEGIN.prepared(self._database, [_values(entry)])])
 
     async def resume(self, owner: str, key: str, now: datetime) -> Entry | Busy | None:
         """Claim the entry of a request whose earlier attempt was lost; None if there is none that goes on, and `Busy`
@@ -235,6 +234,10 @@ def _replica() -> str:
     return f"{socket.gethostname()}:{os.getpid()}"[:253]
 
 
+def _begin(_: Speaker) -> Any:
+    return insert(outbox)
+
+
 def _guard(_: Speaker) -> Any:
     kept = case((_row.claim == bindparam("by", type_=String), bindparam("to", type_=String)))
     ended = {"state": kept, "until": bindparam("end", type_=Moment)}
@@ -245,5 +248,6 @@ def _drop(_: Speaker) -> Any:
     return delete(outbox).where(_row.id == bindparam("of", type_=String))
 
 
+_BEGIN = Statement({column.name: column.type for column in outbox.columns}, _begin)
 _GUARD = Statement({"of": String(), "by": String(), "to": String(), "end": Moment()}, _guard)
 _DROP = Statement({"of": String()}, _drop)

@@ -7,6 +7,7 @@ of what it needs at least (elastic and autoscaled: minReplicas), which is what a
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import msgspec
@@ -58,7 +59,7 @@ class Template:
         return dict(self.spec.get("nodeSelector") or {})
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Workload:
     """A workload as admission and lists see it.
 
@@ -94,7 +95,7 @@ class Workload:
         """Requests of the replicas that it needs at least."""
         return _total((template.min_replicas, template.requests) for template in self.templates)
 
-    @property
+    @cached_property
     def classes(self) -> tuple[tuple[PodClass, int], ...]:
         """What its pods ask for of nodes, with their numbers, as far as that can be read."""
         return tuple((of, template.replicas) for template in self.templates if (of := template.pod_class) is not None)

@@ -9,7 +9,7 @@ import asyncio
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from t9ksched.admission.misspelt import misspelt, misspelt_metadata
 from t9ksched.admission.oddities import Vocabulary, nearest, odd_pods, odd_queue
@@ -24,13 +24,17 @@ from t9ksched.api.leader import LeaderAway
 from t9ksched.api.services import Services
 from t9ksched.api.submission.submission import Item, waits
 from t9ksched.kube.setup.schemas import schema_of
+from t9ksched.model.api_resource import Resource
 from t9ksched.model.errors import FieldWarning, child
 from t9ksched.model.names import AFTER_ANNOTATION, AFTER_CANCEL_ANNOTATION, RESERVATION_ANNOTATION
 from t9ksched.model.reservation_form import parse_reservation
 from t9ksched.store.errors import StoreError
+from t9ksched.store.queues import QueueRecord
 
 _SHOWN: Final = 100
 """Characters of a name that are shown."""
+_schemas: dict[Resource, Mapping[str, Any]] = {}
+"""Of the kinds that were submitted so far."""
 
 
 async def about_queue(services: Services, spec: Json) -> list[Json]:
@@ -65,13 +69,14 @@ async def about_jobs(services: Services, caller: Caller, items: Sequence[Item]) 
     """What is odd about the objects of a submission, document by document."""
     known = await _known(services)
     if known is not None:
-        named = {name for record in caller.decided.queues.values() for name in rules_of(record)[0].spec.quota}
-        known = known.and_quotas(sorted(named))
+        known = known.and_quotas(_named_by_quotas(caller.decided.queues))
     found: list[FieldWarning] = []
     for place, item in enumerate(items):
         if place % FEW == FEW - 1:
             await asyncio.sleep(0)
-        schema = await asyncio.to_thread(schema_of, item.resource)  # the first look at a kind reads a file
+        schema = _schemas.get(item.resource)
+        if schema is None:  # the first look at a kind reads a file
+            schema = _schemas[item.resource] = await asyncio.to_thread(schema_of, item.resource)
         found += (replace(one, path=f"{item.prefix}{one.path}") for one in _misspelt(item, schema))
         if known is not None:
             for template in item.workload.templates:
@@ -146,6 +151,25 @@ def _misspelt(item: Item, schema: Mapping[str, Any]) -> Iterator[FieldWarning]:
     for path, metadata in _metadata(item):
         yield from misspelt_metadata(metadata, path)
     yield from misspelt(item.obj, schema or NATIVE.get(item.workload.kind, {}), item.workload.templates)
+
+
+class _QuotaNames(NamedTuple):
+    """What quotas of these queues name."""
+
+    queues: Mapping[str, QueueRecord]
+    names: tuple[str, ...]
+
+
+_latest = _QuotaNames({}, ())
+
+
+def _named_by_quotas(queues: Mapping[str, QueueRecord]) -> tuple[str, ...]:
+    """What quotas of these queues name, in order; looked for anew when one of the queues changed."""
+    global _latest
+    if _latest.queues is not queues:
+        named = {name for record in queues.values() for name in rules_of(record)[0].spec.quota}
+        _latest = _QuotaNames(queues, tuple(sorted(named)))
+    return _latest.names
 
 
 async def _known(services: Services) -> Vocabulary | None:
