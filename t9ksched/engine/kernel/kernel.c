@@ -1,6 +1,7 @@
 /* Gangs that start one after the other: the same as `reference.py`, which says what it means, on the same tables.
  *
- * All numbers are 64 bits wide. The fields of `Tables` are those of `native.py`, in its order. Nothing is allocated or
+ * All numbers are 64 bits wide. The fields of `Tables`, and of the rows that it points to, are those of `native.py`, in
+ * its order. Nothing is allocated or
  * freed here, and nothing is called. `tables.py` has looked at every size, position and amount that is read here.
  */
 
@@ -17,18 +18,28 @@ enum { ALL_DONE, NEEDS_ITS_TURN, NOT_READ, PAUSED };
 enum { BY_PRIORITY = 1, BY_SHARE = 2 };
 
 typedef struct {
+    int64_t *keys, *gains, *biases, *rooms;
+    uint8_t *mask;
+    int64_t first_need, end_needs, card_row, cards, scarcest;
+} Class;
+
+typedef struct { int64_t row, amount; } Need;
+typedef struct { int64_t domains, *rows, *bounds; } Level;
+typedef struct { int64_t first_part, end_parts, pods, first_level, end_levels, together; } Kind; /* pods: of one */
+typedef struct { int64_t class, pods; } Part;
+
+typedef struct {
     int64_t nodes, accounts, queues, fills, first_comparator, second_comparator;
     int64_t *free, *base;
     uint64_t *idle;
 
-    int64_t **keys, **gains, **biases;
-    uint8_t **masks;
-    int64_t *needs_first, *need_rows, *need_amounts, *card_rows, *card_counts, *scarcest, **rooms;
-    int64_t *seen, *seen_by_rooms, *touched, touched_count;
-
-    int64_t *level_domains, **level_rows, **level_bounds;
-    int64_t *parts_first, *part_classes, *part_pods, *demands, *kind_pods; /* of one */
-    int64_t *levels_first, *kind_levels, *together;
+    Class *classes;
+    Need *needs;
+    int64_t *seen, *seen_by_rooms, *touched, touched_count; /* the first two by class */
+    Level *levels;
+    Kind *kinds;
+    Part *parts;
+    int64_t *kind_levels, *demands;
 
     int64_t *priorities, *caps, *held, *measures, *limited, *needs_turns, *line_first, *left, *known, *kind_of, *times_of;
     int64_t *heap, *order; /* queue by place, and two numbers that each queue is compared by */
@@ -57,37 +68,37 @@ static void set_key(Tables *t, int64_t *keys, int64_t row, int64_t key) {
         find_largest(t, keys, row / BLOCK);
 }
 
-static int64_t score(const Tables *t, int64_t class, int64_t row) {
-    const int64_t *bias = t->biases[class];
-    return t->base[row] + t->gains[class][row] + (bias ? bias[row] : 0);
+static int64_t score(const Tables *t, const Class *class, int64_t row) {
+    return t->base[row] + class->gains[row] + (class->biases ? class->biases[row] : 0);
 }
 
-static int64_t key_of(const Tables *t, int64_t class, int64_t row) {
-    if (!t->masks[class][row]) return NEVER;
-    for (int64_t at = t->needs_first[class]; at < t->needs_first[class + 1]; at++)
-        if (t->free[t->need_rows[at] * t->nodes + row] < t->need_amounts[at]) return NEVER;
+static int64_t key_of(const Tables *t, const Class *class, int64_t row) {
+    if (!class->mask[row]) return NEVER;
+    for (int64_t at = class->first_need; at < class->end_needs; at++)
+        if (t->free[t->needs[at].row * t->nodes + row] < t->needs[at].amount) return NEVER;
     return score(t, class, row);
 }
 
-static int64_t room(const Tables *t, int64_t class, int64_t row) { /* whatever its mask says */
+static int64_t room(const Tables *t, const Class *class, int64_t row) { /* whatever its mask says */
     int64_t room = LARGEST;
-    for (int64_t at = t->needs_first[class]; at < t->needs_first[class + 1]; at++) {
-        int64_t fit = t->free[t->need_rows[at] * t->nodes + row] / t->need_amounts[at];
+    for (int64_t at = class->first_need; at < class->end_needs; at++) {
+        int64_t fit = t->free[t->needs[at].row * t->nodes + row] / t->needs[at].amount;
         if (fit < room) room = fit;
     }
     return room;
 }
 
-static void refresh(Tables *t, int64_t class) {
-    int64_t *keys = t->keys[class], fresh = t->touched_count - t->seen[class];
-    if (t->seen[class] < 0 || fresh * 4 > t->nodes) {
+static void refresh(Tables *t, int64_t number) {
+    const Class *class = t->classes + number;
+    int64_t *keys = class->keys, fresh = t->touched_count - t->seen[number];
+    if (t->seen[number] < 0 || fresh * 4 > t->nodes) {
         for (int64_t row = 0; row < t->nodes; row++) keys[row] = key_of(t, class, row);
         for (int64_t block = 0; block * BLOCK < t->nodes; block++) find_largest(t, keys, block);
     } else {
-        for (int64_t at = t->seen[class]; at < t->touched_count; at++)
+        for (int64_t at = t->seen[number]; at < t->touched_count; at++)
             set_key(t, keys, t->touched[at], key_of(t, class, t->touched[at]));
     }
-    t->seen[class] = t->touched_count;
+    t->seen[number] = t->touched_count;
 }
 
 static int64_t best_among(const int64_t *keys, const int64_t *rows, int64_t count) {
@@ -109,67 +120,70 @@ static int64_t best_row(const Tables *t, const int64_t *keys) {
 
 /* ---- placing */
 
-static void move(Tables *t, int64_t class, int64_t row, int64_t pods) {
-    for (int64_t at = t->needs_first[class]; at < t->needs_first[class + 1]; at++)
-        t->free[t->need_rows[at] * t->nodes + row] -= t->need_amounts[at] * pods;
-    t->base[row] += t->gains[class][row] * pods;
+static void move(Tables *t, const Class *class, int64_t row, int64_t pods) {
+    for (int64_t at = class->first_need; at < class->end_needs; at++)
+        t->free[t->needs[at].row * t->nodes + row] -= t->needs[at].amount * pods;
+    t->base[row] += class->gains[row] * pods;
     t->touched[t->touched_count++] = row;
 }
 
-static void take(Tables *t, int64_t class, int64_t row, int64_t pods) {
+static void take(Tables *t, int64_t number, int64_t row, int64_t pods) {
+    const Class *class = t->classes + number;
     int64_t at = t->places++;
     t->place_rows[at] = row;
     t->place_pods[at] = pods;
-    t->place_classes[at] = class;
+    t->place_classes[at] = number;
     t->place_idle[at] = 0;
-    if (t->card_rows[class] >= 0) {
-        uint64_t *idle = t->idle + t->card_rows[class] * t->nodes + row;
+    if (class->card_row >= 0) {
+        uint64_t *idle = t->idle + class->card_row * t->nodes + row;
         t->place_idle[at] = *idle;
-        for (int64_t cards = t->card_counts[class] * pods; cards && *idle; cards--) *idle &= *idle - 1;
+        for (int64_t cards = class->cards * pods; cards && *idle; cards--) *idle &= *idle - 1;
     }
     move(t, class, row, pods);
 }
 
 static void undo(Tables *t, int64_t places) {
     while (t->places > places) {
-        int64_t at = --t->places, class = t->place_classes[at], row = t->place_rows[at];
-        if (t->card_rows[class] >= 0) t->idle[t->card_rows[class] * t->nodes + row] = t->place_idle[at];
+        int64_t at = --t->places, row = t->place_rows[at];
+        const Class *class = t->classes + t->place_classes[at];
+        if (class->card_row >= 0) t->idle[class->card_row * t->nodes + row] = t->place_idle[at];
         move(t, class, row, -t->place_pods[at]);
     }
 }
 
-static int place(Tables *t, int64_t class, int64_t pods, const int64_t *among, int64_t count_among) {
-    int64_t *keys = t->keys[class];
-    refresh(t, class);
+static int place(Tables *t, int64_t number, int64_t pods, const int64_t *among, int64_t count_among) {
+    const Class *class = t->classes + number;
+    refresh(t, number);
     while (pods) {
-        int64_t row = among ? best_among(keys, among, count_among) : best_row(t, keys);
+        int64_t row = among ? best_among(class->keys, among, count_among) : best_row(t, class->keys);
         if (row < 0) break;
         int64_t fit = room(t, class, row), count = !t->fills ? 1 : fit < pods ? fit : pods;
-        take(t, class, row, count);
+        take(t, number, row, count);
         pods -= count;
-        set_key(t, keys, row, count < fit ? score(t, class, row) : NEVER);
-        t->seen[class] = t->touched_count;
+        set_key(t, class->keys, row, count < fit ? score(t, class, row) : NEVER);
+        t->seen[number] = t->touched_count;
     }
     return !pods;
 }
 
 /* ---- domains */
 
-static void refresh_rooms(Tables *t, int64_t class) {
-    int64_t *rooms = t->rooms[class], fresh = t->touched_count - t->seen_by_rooms[class];
-    int all = t->seen_by_rooms[class] < 0 || fresh > t->nodes;
+static void refresh_rooms(Tables *t, int64_t number) {
+    const Class *class = t->classes + number;
+    int64_t seen = t->seen_by_rooms[number], fresh = t->touched_count - seen;
+    int all = seen < 0 || fresh > t->nodes;
     for (int64_t at = 0; at < (all ? t->nodes : fresh); at++) {
-        int64_t row = all ? at : t->touched[t->seen_by_rooms[class] + at], fit = t->masks[class][row] ? room(t, class, row) : 0;
-        rooms[row] = fit > 0 ? fit : 0;
+        int64_t row = all ? at : t->touched[seen + at], fit = class->mask[row] ? room(t, class, row) : 0;
+        class->rooms[row] = fit > 0 ? fit : 0;
     }
-    t->seen_by_rooms[class] = t->touched_count;
+    t->seen_by_rooms[number] = t->touched_count;
 }
 
-static int64_t domain_for(Tables *t, int64_t level, int64_t class, int64_t pods) {
-    const int64_t *rooms = t->rooms[class], *rows = t->level_rows[level], *bounds = t->level_bounds[level];
-    const int64_t *free = t->free + t->scarcest[class] * t->nodes;
+static int64_t domain_for(const Tables *t, const Level *level, const Class *class, int64_t pods) {
+    const int64_t *rooms = class->rooms, *rows = level->rows, *bounds = level->bounds;
+    const int64_t *free = t->free + class->scarcest * t->nodes;
     int64_t found = -1, least = INT64_MAX;
-    for (int64_t domain = 0; domain < t->level_domains[level]; domain++) {
+    for (int64_t domain = 0; domain < level->domains; domain++) {
         int64_t fit = 0, left = 0, at = bounds[domain];
         for (; at < bounds[domain + 1] && left < least; at++) {
             fit += rooms[rows[at]] < pods ? rooms[rows[at]] : pods;
@@ -182,18 +196,20 @@ static int64_t domain_for(Tables *t, int64_t level, int64_t class, int64_t pods)
     return found;
 }
 
-static int place_all(Tables *t, int64_t kind, int64_t times) {
-    int64_t before = t->places, first = t->parts_first[kind], class = t->part_classes[first];
-    for (int64_t at = t->levels_first[kind]; at < t->levels_first[kind + 1]; at++) {
-        int64_t level = t->kind_levels[at], pods = t->part_pods[first] * times;
-        refresh_rooms(t, class);
-        int64_t domain = domain_for(t, level, class, pods), *bounds = t->level_bounds[level];
+static int place_all(Tables *t, const Kind *kind, int64_t times) {
+    int64_t before = t->places;
+    const Part *first = t->parts + kind->first_part;
+    for (int64_t at = kind->first_level; at < kind->end_levels; at++) {
+        const Level *level = t->levels + t->kind_levels[at];
+        refresh_rooms(t, first->class);
+        int64_t domain = domain_for(t, level, t->classes + first->class, first->pods * times);
         if (domain < 0) continue;
-        return place(t, class, pods, t->level_rows[level] + bounds[domain], bounds[domain + 1] - bounds[domain]);
+        int64_t begin = level->bounds[domain], end = level->bounds[domain + 1];
+        return place(t, first->class, first->pods * times, level->rows + begin, end - begin);
     }
-    if (t->together[kind]) return 0;
-    for (int64_t part = first; part < t->parts_first[kind + 1]; part++) {
-        if (!place(t, t->part_classes[part], t->part_pods[part] * times, 0, 0)) {
+    if (kind->together) return 0;
+    for (const Part *part = first; part < t->parts + kind->end_parts; part++) {
+        if (!place(t, part->class, part->pods * times, 0, 0)) {
             undo(t, before);
             return 0;
         }
@@ -272,12 +288,12 @@ void run(Tables *t) {
         int64_t kind = t->kind_of[t->line_first[queue] + next], times = t->times_of[t->line_first[queue] + next];
         if (kind < 0 || !may_charge(t, queue, kind, times)) return;
         /* A pod has one place at most. */
-        int64_t more = t->kind_pods[kind] * times;
+        int64_t more = t->kinds[kind].pods * times;
         if (t->starts == t->most_starts || (t->starts && t->places + more > t->most_places)) {
             t->stopped = PAUSED;
             return;
         }
-        if (!place_all(t, kind, times)) return;
+        if (!place_all(t, t->kinds + kind, times)) return;
         for (int64_t at = 0; at < t->accounts; at++)
             t->held[queue * t->accounts + at] += t->demands[kind * t->accounts + at] * times;
         t->start_queues[t->starts] = queue;

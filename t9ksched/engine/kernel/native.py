@@ -10,7 +10,7 @@ import os
 from collections.abc import Sequence
 from functools import cache
 from hashlib import sha256
-from itertools import accumulate
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -18,12 +18,13 @@ import numpy as np
 
 from t9ksched.engine.arrays import Int64s
 from t9ksched.engine.kernel import native_keys, native_packing
+from t9ksched.engine.kernel.checks import address
 from t9ksched.engine.kernel.key_tables import KeyTables
 from t9ksched.engine.kernel.native_keys import NativeKeys
 from t9ksched.engine.kernel.native_packing import NativePacking
 from t9ksched.engine.kernel.packing_tables import PackingTables
 from t9ksched.engine.kernel.reference import Reference
-from t9ksched.engine.kernel.tables import Kernel, Run, Stop, Tables, most_starts
+from t9ksched.engine.kernel.tables import FitClass, GangKind, Kernel, Run, Stop, Tables, most_starts
 
 SWITCH: Final = "T9KSCHED_NATIVE"
 """A variable of the environment; with 0 the library is left alone. It is no setting of a service: it holds for every
@@ -34,10 +35,9 @@ FOLDER: Final = Path(__file__).parent
 """Where its sources are."""
 _NUMBERS = "nodes accounts queues fills first_comparator second_comparator"
 _NODES = "free base idle"
-_CLASSES = "keys gains biases masks needs_first need_rows need_amounts card_rows card_counts scarcest rooms"
+_CLASSES = "classes needs"
 _SEEN = "seen seen_by_rooms touched"
-_LEVELS = "level_domains level_rows level_bounds"
-_KINDS = "parts_first part_classes part_pods demands kind_pods levels_first kind_levels together"
+_KINDS = "levels kinds parts kind_levels demands"
 _QUEUES = "priorities caps held measures limited needs_turns line_first left known kind_of times_of heap order"
 _FOUND = "start_queues start_kinds start_ends place_rows place_pods place_classes place_idle"
 _MOST_STARTS: Final = 1024
@@ -49,7 +49,7 @@ class _Struct(ctypes.Structure):
 
     _fields_ = tuple(
         (name, ctypes.c_int64)
-        for names in (_NUMBERS, _NODES, _CLASSES, _SEEN, "touched_count", _LEVELS, _KINDS, _QUEUES, _FOUND, _COUNTS)
+        for names in (_NUMBERS, _NODES, _CLASSES, _SEEN, "touched_count", _KINDS, _QUEUES, _FOUND, _COUNTS)
         for name in names.split()
     )
 
@@ -82,7 +82,7 @@ class Native:
         self._run(ctypes.byref(struct))
         tables.touched_count = struct.touched_count
         starts, places = struct.starts, struct.places
-        queues, kinds, ends, rows, pods, classes, idle = packed.found.values()
+        queues, kinds, ends, rows, pods, classes, idle = packed.found
         return Run(
             Stop(struct.stopped),
             struct.stopped_at,
@@ -97,12 +97,11 @@ class Native:
 
 
 class _Growing:
-    """An array of whole numbers that grows at its end."""
+    """Rows of whole numbers, one behind the other in an array that grows at its end."""
 
-    def __init__(self, *values: int) -> None:
+    def __init__(self) -> None:
         self.array: Int64s = np.zeros(64, np.int64)
         self.size = 0
-        self.extend(values)
 
     def extend(self, values: Sequence[int]) -> None:
         """Add these."""
@@ -119,25 +118,25 @@ class _Packed:
     def __init__(self, tables: Tables) -> None:
         self.struct = _Struct()
         self._held: dict[str, Any] = {}
-        self._grown = {name: _Growing() for name in f"{_CLASSES} {_LEVELS} {_KINDS}".split()}
-        for name in ("needs_first", "parts_first", "levels_first"):
-            self._grown[name].extend((0,))
+        self._grown = {name: _Growing() for name in f"{_CLASSES} {_KINDS}".split()}
         self._known = (0, 0, 0)
         queues, count = tables.queues, len(tables.queues.left)
         struct = self.struct
         struct.nodes, struct.accounts, struct.queues = tables.nodes, queues.accounts, count
         struct.fills, struct.most_places = tables.fills, tables.most_places
         struct.first_comparator, struct.second_comparator = queues.comparators
-        self.found = {name: np.zeros(tables.most_places, np.int64) for name in _FOUND.split()}
+        names = _FOUND.split()
+        self.found: Int64s = np.zeros((len(names), tables.most_places), np.int64)
         self._point(free=tables.free, base=tables.base, idle=tables.idle, touched=tables.touched)
-        self._point(heap=np.zeros(count, np.int64), order=np.zeros((count, 2), np.int64), **self.found)
+        self._point(heap=np.zeros(count, np.int64), order=np.zeros((count, 2), np.int64))
+        self._point(**dict(zip(names, self.found, strict=True)))
         self._point(**{name: getattr(queues, name) for name in _QUEUES.split()[:-2]})
 
     def _point(self, **arrays: Any) -> None:
         """Give the kernel these arrays, which are kept alive."""
         for name, array in arrays.items():
             self._held[name] = array
-            setattr(self.struct, name, array.ctypes.data)
+            setattr(self.struct, name, address(array))
 
     def follow(self, tables: Tables) -> None:
         """There may be more classes and kinds than before."""
@@ -145,42 +144,43 @@ class _Packed:
         if known == self._known:
             return
         first_class, first_level, first_kind = self._known
-        classes, levels, kinds = tables.classes[first_class:], tables.levels[first_level:], tables.kinds[first_kind:]
-        grown = self._grown
-        sizes = accumulate((len(of.needs) for of in classes), initial=grown["need_rows"].size)
-        added: dict[str, Sequence[int]] = {
-            "keys": [of.key.ctypes.data for of in classes],
-            "gains": [of.gain.ctypes.data for of in classes],
-            "biases": [0 if of.bias is None else of.bias.ctypes.data for of in classes],
-            "masks": [of.mask.ctypes.data for of in classes],
-            "needs_first": list(sizes)[1:],
-            "need_rows": [at for of in classes for at, _ in of.needs],
-            "need_amounts": [amount for of in classes for _, amount in of.needs],
-            "card_rows": [-1 if of.cards is None else of.cards[0] for of in classes],
-            "card_counts": [0 if of.cards is None else of.cards[1] for of in classes],
-            "scarcest": [of.scarcest for of in classes],
-            "rooms": [of.rooms.ctypes.data for of in classes],
-            "level_domains": [len(level.bounds) - 1 for level in levels],
-            "level_rows": [level.rows.ctypes.data for level in levels],
-            "level_bounds": [level.bounds.ctypes.data for level in levels],
-        }
-        sizes = accumulate((len(kind.parts) for kind in kinds), initial=grown["part_classes"].size)
-        added |= {
-            "parts_first": list(sizes)[1:],
-            "part_classes": [number for kind in kinds for number, _ in kind.parts],
-            "part_pods": [pods for kind in kinds for _, pods in kind.parts],
-            "demands": [amount for kind in kinds for amount in kind.demand],
-            "kind_pods": [kind.pods for kind in kinds],
-            "kind_levels": [level for kind in kinds for level in kind.levels],
-            "together": [kind.together for kind in kinds],
-        }
-        sizes = accumulate((len(kind.levels) for kind in kinds), initial=grown["kind_levels"].size)
-        added["levels_first"] = list(sizes)[1:]
-        for name, values in added.items():
-            grown[name].extend(values)
         self._known = known
+        self._add_classes(tables.classes[first_class:])
+        levels = [(len(one.bounds) - 1, address(one.rows), address(one.bounds)) for one in tables.levels[first_level:]]
+        self._grown["levels"].extend(list(chain.from_iterable(levels)))
+        self._add_kinds(tables.kinds[first_kind:])
         self._point(seen=tables.seen, seen_by_rooms=tables.seen_by_rooms)
         self._point(**{name: grown.array for name, grown in self._grown.items()})
+
+    def _add_classes(self, classes: Sequence[FitClass]) -> None:
+        needs: list[int] = []
+        fields: list[int] = []
+        before = self._grown["needs"].size // 2
+        for of in classes:
+            first = before + len(needs) // 2
+            needs.extend(chain.from_iterable(of.needs))
+            card_row, cards = of.cards or (-1, 0)
+            bias = 0 if of.bias is None else address(of.bias)
+            fields += (address(of.key), address(of.gain), bias, address(of.rooms), address(of.mask))
+            fields += (first, first + len(of.needs), card_row, cards, of.scarcest)
+        self._grown["needs"].extend(needs)
+        self._grown["classes"].extend(fields)
+
+    def _add_kinds(self, kinds: Sequence[GangKind]) -> None:
+        parts: list[int] = []
+        levels: list[int] = []
+        fields: list[int] = []
+        parts_before, levels_before = self._grown["parts"].size // 2, self._grown["kind_levels"].size
+        for kind in kinds:
+            first_part, first_level = parts_before + len(parts) // 2, levels_before + len(levels)
+            parts.extend(chain.from_iterable(kind.parts))
+            levels += kind.levels
+            fields += (first_part, first_part + len(kind.parts), kind.pods)
+            fields += (first_level, first_level + len(kind.levels), kind.together)
+        self._grown["parts"].extend(parts)
+        self._grown["kind_levels"].extend(levels)
+        self._grown["kinds"].extend(fields)
+        self._grown["demands"].extend([amount for kind in kinds for amount in kind.demand])
 
 
 def _packed(tables: Tables) -> _Packed:
