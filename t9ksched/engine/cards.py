@@ -103,9 +103,8 @@ class CardColumns:
         on which nodes that counts, because cards have indices there. Cards without a known holder take any.
         """
         row = self.row_of[name]
-        idle = np.bitwise_count(self.usable[row] & ~held[row]).astype(np.int64)
-        known = np.bitwise_count(held[row]).astype(np.int64)
-        left: Int64s = idle - np.maximum(used - known, 0)
+        unknown = np.maximum(used - np.bitwise_count(held[row]), 0)
+        left: Int64s = np.bitwise_count(self.usable[row] & ~held[row]) - unknown
         return left, self.indexed[row]
 
     def indexed_part(self, node: int, grant: CardGrant) -> CardGrant:

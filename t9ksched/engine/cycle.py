@@ -53,6 +53,7 @@ class Cycle:
         advance: what administrators reserved; None where nothing is.
         windows: the start windows of queues.
         lines, waits: the order of gangs in earlier cycles, and what they were told.
+        waited: whether gangs waited when the latest cycle ended.
     """
 
     def __init__(
@@ -70,7 +71,7 @@ class Cycle:
         self.policy = policy
         self.now = now
         self._memory = memory
-        self.lines, self.waits = memory.lines, memory.waits
+        self.lines, self.waits, self.waited = memory.lines, memory.waits, memory.waited
         past = memory.failures
         self.trial = trial
         self.ledger = Ledger(view.queues, partial(_total, view, trial))

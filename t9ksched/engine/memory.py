@@ -47,6 +47,7 @@ class Memory:
         failures: what failed, and is not tried again until something it depends on has changed.
         lines: the waiting gangs of each queue in their order.
         waits: what gangs that wait were told.
+        waited: whether gangs waited when the latest cycle ended.
     """
 
     def __init__(self) -> None:
@@ -54,6 +55,7 @@ class Memory:
         self.failures = PastFailures()
         self.lines = PastLines()
         self.waits = PastWaits()
+        self.waited = False
         self.plans = PastPlans()
         self.packing = CardPacking()
         self._standing, self._version, self._begun = StandingPods(), 0, 0

@@ -163,7 +163,8 @@ class Planner:
 
     def result(self) -> Plan:
         """The plan of what has been judged."""
-        cycle = self._cycle
+        cycle, (*_, memory) = self._cycle, self._given
+        memory.waited = any(self._minima.staying.values())
         if cycle.planned is not None and cycle.starving is not None and cycle.starving.collected:
             # What was kept from plans may be free in the next cycle: for gangs that have planned starts none is.
             cycle.planned.look_again()

@@ -13,11 +13,12 @@ from t9ksched.engine.kernel.tables import ABSENT, MOST_DEMAND, MOST_PLACES, TURN
 from t9ksched.engine.members import alike, chosen
 from t9ksched.engine.order import Line
 from t9ksched.engine.placement.class_fit import ClassFit
-from t9ksched.engine.placement.given_cards import Dealt
+from t9ksched.engine.placement.given_cards import Dealt, dealt
 from t9ksched.engine.placement.pack import Group
 from t9ksched.engine.scheduling_key import SchedulingKey
 from t9ksched.engine.work import Work
 from t9ksched.model.gang import Gang
+from t9ksched.model.labels import LabelSelector
 
 Demand = Mapping[str, int]
 Together = tuple[str, tuple[str, ...]]
@@ -35,7 +36,8 @@ _MOST_KEYS: Final = 8_000_000
 _BOUND: Final = 1 << 60
 """With sums from here on the tables are not used."""
 _MOST_SHARE: Final = 100_000_000
-_A_GANG: Final = 300
+_A_GANG: Final = 200
+_A_MEMBER: Final = 3
 """Units of work to read what a gang asks for."""
 
 
@@ -60,14 +62,20 @@ class StartTables:
         """Accounts: resources that quotas or shares count, with their positions."""
         trial = cycle.trial
         self.tables = Tables(trial.free, trial.base, trial.cards.idle, trial.fills, self._queues())
-        self._small = bool((np.maximum(trial.free, 0).astype(np.float64).sum(axis=1) < _BOUND).all())
+        caps, measures = self.tables.queues.caps, self.tables.queues.measures
+        self._small = int(trial.free.max(initial=0)) * self.tables.nodes < _BOUND and int(caps.max(initial=0)) < _BOUND
+        self._most = np.where(measures > 0, np.clip(measures, 1, _BOUND // _MOST_SHARE) * _MOST_SHARE, _BOUND)
+        """While less than this is charged to queues all numbers are small enough, shape (queues, accounts)."""
         self._version = -1
         self._touched = len(trial.touched)
         self.dealt: list[Dealt] = []
         self.kinds: list[tuple[tuple[ClassFit, ...], Demand]] = []
         self._classes: dict[ClassFit, int] = {}
-        self._by_class: list[dict[tuple[int, Together], int]] = [{} for _ in lines]
-        """By queue, the kinds of gangs of one class, by identity of the class, which is kept."""
+        known: dict[LabelSelector | None, dict[tuple[int, Together], int]] = {}
+        self._by_class = [known.setdefault(cycle.view.queues[name].spec.node_selector, {}) for name in names]
+        """By queue, the kinds of gangs of one class, by identity of the class, which is kept: the same for queues with
+        the same nodes.
+        """
         self._by_column: dict[tuple[ClassFit, Together], int] = {}
         self._levels: dict[str, int] = {}
         self._by_key: dict[SchedulingKey, int] = {}
@@ -87,10 +95,10 @@ class StartTables:
                 queues.held[at] = [used.get(resource, 0) for resource in self._at]
         except OverflowError:
             return False
+        if not self._small or bool((queues.held >= self._most).any()) or int(queues.held.min(initial=0)) <= -_BOUND:
+            return False
         self._version = cycle.ledger.version
-        most = np.maximum(np.abs(queues.held), np.where(queues.caps == ABSENT, 0, np.abs(queues.caps)))
-        shares = np.maximum(queues.held, 0) / np.maximum(queues.measures, 1)
-        return self._small and bool((most < _BOUND).all() and (shares < _MOST_SHARE).all())
+        return True
 
     def touch(self) -> None:
         """Tell the tables on which nodes others have changed the room."""
@@ -112,31 +120,39 @@ class StartTables:
         end = int(tables.queues.known[queue])
         least, most = _READ
         first = max(0, end - min(max(least, self._started), most))
+        meter = self._cycle.trial.meter
         kinds: list[int] = []
         times: list[int] = []
         for gang in line.left[first:end]:
-            kind, count = yield from self._asked(queue, gang)
+            kind, count = self._known(queue, gang) or (yield from self._asked(queue, gang))
             kinds.append(kind)
             times.append(count)
+            meter.spent += _A_GANG + _A_MEMBER * len(gang.waiting)
+            if meter.due():
+                yield
         tables.note(queue, kinds, times)
-        self._cycle.trial.meter.spent += _A_GANG * len(kinds)
+
+    def _known(self, queue: int, gang: Gang) -> tuple[int, int] | None:
+        """As `_asked`; None where it is to be found out."""
+        members = gang.waiting
+        if not _is_whole(gang) or len(members) > MOST_PLACES:
+            return TURN, 1
+        if not alike(members):
+            return None
+        found = self._by_class[queue].get((id(members[0].pod_class), _together(gang)))
+        return None if found is None else (found, len(members))
 
     def _asked(self, queue: int, gang: Gang) -> Work[tuple[int, int]]:
         """The kind of the gang, and how many times it asks for it; `TURN` where more than room and quota decides."""
-        members, name = gang.waiting, self._names[queue]
-        if not _is_whole(gang) or len(members) > MOST_PLACES:
-            return TURN, 1
-        if len(members) == 1 or alike(members):
+        members, name, together = gang.waiting, self._names[queue], _together(gang)
+        if alike(members):
             of = members[0].pod_class
-            asked = id(of), _together(gang)
-            found = self._by_class[queue].get(asked)
-            if found is None:
-                found = yield from self._of_column(self._cycle.keys.column(name, of), asked[1])
-                self._by_class[queue][asked] = found
+            found = yield from self._of_column(self._cycle.keys.column(name, of), together)
+            self._by_class[queue][id(of), together] = found
             return found, len(members)
         key = yield from self._cycle.keys.get(name, members)
         if len(key.groups) == 1:  # equal classes, read from different objects
-            return (yield from self._of_column(key.groups[0][0], _together(gang))), len(members)
+            return (yield from self._of_column(key.groups[0][0], together)), len(members)
         if gang.topology != "None":
             return TURN, 1
         known = self._by_key.get(key)
@@ -176,7 +192,7 @@ class StartTables:
             self._classes[column] = self.tables.add(
                 column.gains(), column.bias, column.mask, column.needs, cards, column.scarcest
             )
-            self.dealt.append(Dealt(column))
+            self.dealt.append(dealt(column.pod_class, column.card_names))
             yield
         self.kinds.append((tuple(column for column, _ in groups), demand))
         parts = [(self._classes[column], pods) for column, pods in groups]

@@ -20,8 +20,12 @@ from t9ksched.engine.plan import Assignment
 from t9ksched.engine.work import Work
 from t9ksched.model.gang import Gang, Member
 
-_AFTER: Final = 4
-"""So many gangs in a row have started at their turns before others do without one."""
+_AFTER: Final = 2
+"""So many gangs in a row have started at their turns before others do without one, if gangs waited when the latest
+cycle ended: else those that wait now are new, and mostly start.
+"""
+_QUEUES: Final = 16
+"""One more of them for each so many queues: the tables have a row for each."""
 _FEW: Final = 8
 """With fewer gangs left it does not pay."""
 _A_GANG: Final = 300
@@ -37,7 +41,8 @@ class StartingRuns:
         self._names = sorted(lines)
         self._lines = [lines[name] for name in self._names]
         self._kernel = kernel().kernel
-        self._grown = 0
+        self._after = _AFTER + len(lines) // _QUEUES
+        self._grown = 0 if cycle.waited else self._after
         self._made: StartTables | None = None
 
     @classmethod
@@ -61,8 +66,10 @@ class StartingRuns:
         self._grown = self._grown + 1 if grown else 0
 
     def go_on(self, order: QueuesByRank) -> Work[bool]:
-        """Let gangs start, if it seems to pay. Returns whether any did."""
-        if self._grown < _AFTER or sum(map(len, self._lines)) < _FEW or self._keeps():
+        """Let gangs start, if it seems to pay. Returns whether any did. If fewer did than had started before at their
+        turns, twice as many have to before the next time.
+        """
+        if self._grown < self._after or sum(map(len, self._lines)) < _FEW or self._keeps():
             return False
         self._grown = 0
         try:
@@ -82,6 +89,8 @@ class StartingRuns:
             elif run.stopped is not Stop.PAUSED:
                 break
             yield
+        if started < self._after:
+            self._after *= 2
         if started:
             order.retain({name for name, line in zip(self._names, self._lines, strict=True) if line})
         return bool(started)

@@ -12,7 +12,7 @@
 #define LARGEST ((int64_t)1 << 53)
 #define SHARE_UNIT 1000000000
 #define INFINITE_SHARE ((int64_t)1 << 62)
-#define BLOCK 64 /* nodes with one largest key, kept behind the keys of a class */
+#define BLOCK 32 /* nodes with one largest key, kept behind the keys of a class */
 
 enum { ALL_DONE, NEEDS_ITS_TURN, NOT_READ, PAUSED };
 enum { BY_PRIORITY = 1, BY_SHARE = 2 };

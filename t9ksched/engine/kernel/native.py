@@ -126,7 +126,7 @@ class _Packed:
         struct.fills, struct.most_places = tables.fills, tables.most_places
         struct.first_comparator, struct.second_comparator = queues.comparators
         names = _FOUND.split()
-        self.found: Int64s = np.zeros((len(names), tables.most_places), np.int64)
+        self.found: Int64s = np.empty((len(names), tables.most_places), np.int64)
         self._point(free=tables.free, base=tables.base, idle=tables.idle, touched=tables.touched)
         self._point(heap=np.zeros(count, np.int64), order=np.zeros((count, 2), np.int64))
         self._point(**dict(zip(names, self.found, strict=True)))

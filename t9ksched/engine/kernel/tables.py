@@ -22,7 +22,7 @@ NEVER: Final = int(np.iinfo(np.int64).min)
 """Key of a node on which no pod of a class fits."""
 ABSENT: Final = int(np.iinfo(np.int64).min)
 """An account does not name the resource."""
-BLOCK: Final = 64
+BLOCK: Final = 32
 """Nodes of which the native kernel keeps the largest key, behind the keys of a class."""
 STALE: Final = -1
 """The keys of a class are to be made anew."""
@@ -208,7 +208,7 @@ class Tables:
     """What a kernel keeps with these tables."""
 
     def __post_init__(self) -> None:
-        self.touched: Int64s = np.zeros(_SPARE * max(self.nodes, self.most_places), np.int64)
+        self.touched: Int64s = np.empty(_SPARE * max(self.nodes, self.most_places), np.int64)
         machine(self.free, np.int64, len(self.free), self.nodes)
         machine(self.base, np.int64, self.nodes)
         machine(self.idle, np.uint64, len(self.idle), self.nodes)

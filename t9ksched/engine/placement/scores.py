@@ -6,7 +6,7 @@ node plus `gain` per pod class, both scaled to whole numbers once: adding a pod 
 the base.
 """
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -16,6 +16,7 @@ from t9ksched.engine.arrays import Int64s
 from t9ksched.engine.nodes import FrozenNodes, Static
 from t9ksched.engine.policy import Binpack
 
+_MOST_GAINS: Final = 64
 FULL: Final = 1 << 56
 """Score of a node that is full in every scored resource, before the plugin's weight (100 in the formula)."""
 _OVERCOMMIT: Final = 4
@@ -28,6 +29,8 @@ class Scores:
     def __init__(self, static: Static, policy: Binpack | None) -> None:
         self._static = static
         self._steps: list[tuple[int, Int64s]] = []
+        self._gains: dict[bytes, Int64s] = {}
+        """By needs. A cycle asks for the classes of the one before it, mostly."""
         self.monotone = policy is None or policy.strategy == "MostAllocated"
         """A node's score never falls by placing a pod on it."""
         self._start = 0
@@ -56,11 +59,18 @@ class Scores:
         return base
 
     def gain(self, needs: Int64s) -> Int64s:
-        """What a pod with these needs (one a resource) adds to each node's score."""
+        """What a pod with these needs (one a resource) adds to each node's score; not to be written to."""
+        known = self._gains.get(asked := needs.tobytes())
+        if known is not None:
+            return known
         gain = np.zeros(len(self._static.names), np.int64)
         for at, step in self._steps:
             if needs[at]:
                 gain += np.minimum(self._static.allocatable[at] * _OVERCOMMIT, needs[at]) * step
+        gain.flags.writeable = False
+        if len(self._gains) >= _MOST_GAINS:
+            self._gains.clear()
+        self._gains[asked] = gain
         return gain
 
     def gain_of(self, needs: Int64s, row: int) -> np.int64:
@@ -95,13 +105,13 @@ SPREAD: Final = 2
 PodTopologySpread."""
 
 
-def combined(sources: Iterable[Source], among: NDArray[np.bool_], weight: int) -> Int64s | None:
+def combined(sources: Sequence[Source], among: NDArray[np.bool_], weight: int) -> Int64s | None:
     """What preferences add to the score of each node, from 0 to a full score times the weight; None when nothing.
 
     Each source is brought to the same scale over the nodes `among`, then their mean is taken by their weights. A source
     that gives all those nodes the same has no say, so one that speaks alone has the whole weight.
     """
-    if weight <= 0 or not among.any():
+    if weight <= 0 or not sources or not among.any():
         return None
     telling: list[tuple[int, Int64s, int]] = []
     for source in sources:
