@@ -142,10 +142,11 @@ def requests(client: Client) -> Counter[str]:
 async def settled(service: SchedulerService, watch: LoopWatch) -> None:
     """Until the writing about what was found has ended: three seconds in which nothing waited to be written."""
     watch.longest, quiet = 0.0, 0
-    jobs = service.state.feed.jobs.follow()
+    seen = service.state.feed.jobs.number
     while quiet < 3:
         await asyncio.sleep(1)
-        quiet = 0 if service.sql_writer.backlog or jobs.take() else quiet + 1
+        quiet = 0 if service.sql_writer.backlog or service.state.feed.jobs.number > seen else quiet + 1
+        seen = service.state.feed.jobs.number
 
 
 async def idle(service: SchedulerService, seconds: float) -> dict[str, Any]:

@@ -12,6 +12,7 @@ be bound there to other cards before that row is replaced: a scheduler that star
 import asyncio
 import contextlib
 from collections.abc import Callable, Iterable
+from itertools import chain
 from typing import Final
 
 import structlog
@@ -90,16 +91,13 @@ class CardKeeper:
 
     async def _note_missing(self, now: int) -> None:
         """Prepare rows for bound pods that have none yet, also for those that have ended."""
-        missing = {record.uid: record for record in self._state.places.take_missing()}
-        missing |= {record.uid: record for record in self._state.cards.take_unsaid()}
-        for count, record in enumerate(missing.values(), start=1):
-            if count % _A_STEP == 0:
-                await asyncio.sleep(0)
-            if self._state.pods.get(record.uid) is not record:
-                continue  # it was deleted meanwhile
+        missing = chain(self._state.places.take_missing(), self._state.cards.take_unsaid())
+        for count, record in enumerate(missing, start=1):
             charge = self._state.charges.get(record.uid)
             if (charge is not None or record.finished) and _recorded(record, charge):
                 self._waiting.setdefault(record.uid, row_of(record, charge, now))
+            if count % _A_STEP == 0:
+                await asyncio.sleep(0)
 
     def note(self, pods: Iterable[str], now: int) -> bool:
         """Prepare rows for what was decided about these pods, which are charged. Returns whether the rows are to be

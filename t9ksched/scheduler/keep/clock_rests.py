@@ -4,7 +4,7 @@ What changes is told by the change feed. What all clocks depend on (the wall clo
 allow) ends all rests when it changes.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, Final
 
@@ -35,18 +35,26 @@ class ClockRests:
         self._jobs = state.feed.jobs.follow()
         self._common: object = None
 
+    def hearing(self) -> Iterator[None]:
+        """Read which jobs have changed, in steps."""
+        while self._jobs:
+            changed = self._jobs.take(_MANY)
+            if self._until:
+                for uid in changed:
+                    self._until.pop(uid, None)
+            self.plain.changed(changed)
+            yield
+
     def due(self, now: int) -> dict[str, None]:
         """The jobs whose clocks, or starts, are to be looked at, in a lasting order."""
         clocks, until = self._state.clocks.by_job, self._until
-        changed = self._jobs.take()
-        if until:
-            for uid in changed:
-                until.pop(uid, None)
+        for _ in self.hearing():
+            pass
         anew = (common := self._what_all_depend_on()) != self._common
         if anew:
             self._common = common
             until.clear()
-        starting = self.plain.due(now, changed, all_again=anew)
+        starting = self.plain.due(now, all_again=anew)
         while self._next and self._next[0][0] <= now:
             at, uid = heappop(self._next)
             if until.get(uid) == at:

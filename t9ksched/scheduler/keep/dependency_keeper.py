@@ -26,6 +26,8 @@ from t9ksched.workloads.dependencies import read_after
 log = structlog.get_logger(__name__)
 
 _A_SLICE: Final = 200
+_MANY: Final = 1000
+"""Jobs that changed, of which most are none that another one waits for."""
 
 
 class DependencyKeeper:
@@ -63,7 +65,11 @@ class DependencyKeeper:
         state = self._state
         if state.outage.unread:
             return  # what was found before is in the database
-        changed = self._changed.take()
+        changed: list[str] = []
+        while self._changed:
+            some = self._changed.take(_MANY)
+            changed += [uid for uid in some if uid in self._waiters or self._targets.have(uid)]
+            await asyncio.sleep(0)
         affected = await self._targets.follow(changed)
         affected |= {uid: None for uid in changed if uid in self._waiters}
         affected |= state.dependencies.take_unread() | self._again

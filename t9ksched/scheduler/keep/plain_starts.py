@@ -4,6 +4,7 @@ When such a pod was bound is in its record, so it gets a clock only if it starts
 the pod is late. Until then nothing of it is looked at unless something changes, of it or of what all starts depend on.
 """
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from t9ksched.scheduler.keep.late_starts import Timeouts
@@ -25,22 +26,29 @@ class PlainStarts:
         """How long after it was bound a pod without a clock is looked at again."""
         self._until: dict[str, int] = {}
         """By UID, the second in which a pod that starts is looked at again."""
+        self._found: dict[str, None] = {}
+        """Those that have changed."""
         self._seconds: dict[int, list[str]] = {}
         """The same by second; those that are not in `_until` any more count no more."""
 
-    def due(self, now: int, changed: list[str], *, all_again: bool) -> dict[str, None]:
-        """The pods to be looked at: for which it is time, that are among the jobs that changed, or, where anything
+    def changed(self, jobs: Iterable[str]) -> None:
+        """These jobs have changed: those among them that start are looked at again."""
+        if until := self._until:
+            self._found |= {uid: None for uid in jobs if until.pop(uid, None) is not None}
+
+    def due(self, now: int, *, all_again: bool) -> dict[str, None]:
+        """The pods to be looked at: for which it is time, that have changed since the last call, or, where anything
         changed that all starts depend on, all of them.
         """
+        found, self._found = self._found, {}
         timeout = self._timeouts.start() * SECOND
         self._longest = min(SLOW_START_NS, timeout) if timeout else SLOW_START_NS
         until, second = self._until, now // SECOND
         if all_again:
-            found = dict.fromkeys(until)
+            found |= dict.fromkeys(until)
             until.clear()
             self._seconds.clear()
             return found
-        found = {uid: None for uid in changed if until.pop(uid, None) is not None} if until else {}
         for over in [at for at in self._seconds if at <= second]:
             for uid in self._seconds.pop(over):
                 if until.get(uid) == over:

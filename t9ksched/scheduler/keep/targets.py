@@ -39,6 +39,10 @@ class Targets:
         self._completed: set[Target] = set()
         """Arrays of which all elements were looked for since the last call of `follow`."""
 
+    def have(self, uid: str) -> bool:
+        """Whether the job of that UID is a part of one of them."""
+        return uid in self._with
+
     async def follow(self, changed: Iterable[str]) -> dict[str, None]:
         """Look again at the parts that changed, and at those of which the database has not answered; UIDs of the jobs
         that wait for one of them.

@@ -82,20 +82,23 @@ class TimeKeeper:
         state = self._state
         if state.outage.unread:
             return  # the acceptances are in the database and not read yet
-        state.settle()
+        for _ in state.changes.settling():
+            await asyncio.sleep(0)
+        for _ in self._rests.hearing():
+            await asyncio.sleep(0)
         plain, gangs = self._rests.plain, state.gangs_by_uid
         jobs = self._rests.due(self._clock())
         looked: set[str] = set()
         due: list[Any] = []
-        for count, gang in enumerate(self._changed.take(), start=1):
+        while self._changed:
             now = self._clock()
-            if not plain.needs_no_clock(gang, now):  # else it asks for no limit, either
-                self._tell_of_annotation(gang)
-                if (uid := job_of(gang)) not in looked:
-                    looked.add(uid)
-                    due += self._look(uid, now)
-            if count % _A_SLICE == 0:
-                await asyncio.sleep(0)
+            for gang in self._changed.take(_A_SLICE):
+                if not plain.needs_no_clock(gang, now):  # else it asks for no limit, either
+                    self._tell_of_annotation(gang)
+                    if (uid := job_of(gang)) not in looked:
+                        looked.add(uid)
+                        due += self._look(uid, now)
+            await asyncio.sleep(0)
         for count, uid in enumerate(jobs, start=1):
             now = self._clock()
             if uid not in looked and not ((one := gangs.get(uid)) is not None and plain.needs_no_clock(one, now)):

@@ -34,6 +34,8 @@ _RETRY = 5.0
 _ASIDE = 5.0
 """How long a PodGroup's status waits while bindings are under way; changes meanwhile become one write."""
 _LOOK_AGAIN = 0.25
+_A_SLICE = 1000
+"""Changes that are read before other tasks run."""
 
 
 class Due(msgspec.Struct):
@@ -102,7 +104,7 @@ class StatusWriter:
         """Write until cancelled."""
         loop = asyncio.get_running_loop()
         while True:
-            self._collect(loop.time())
+            await self._collect()
             now, crowded = loop.time(), self._crowded()
             groups, queues = self._groups.take(now, _ASIDE if crowded else 0.0), self._queues.take(now)
             for some in _chunks(queues):
@@ -127,12 +129,17 @@ class StatusWriter:
                 await self._wake.wait()
         self._wake.clear()
 
-    def _collect(self, now: float) -> None:
-        self._state.settle()
+    async def _collect(self) -> None:
+        for _ in self._state.changes.settling():
+            await asyncio.sleep(0)
+        now = asyncio.get_running_loop().time()
         self._state.progress.other_numbers.publish(now)
-        for gang in self._changed_groups.take():
-            if gang.uid and not (gang.virtual or gang.foreign) and self._write_groups:
-                self._groups.add(gang, now)
+        while self._changed_groups:
+            for gang in self._changed_groups.take(_A_SLICE):
+                if gang.uid and not (gang.virtual or gang.foreign) and self._write_groups:
+                    self._groups.add(gang, now)
+            if self._changed_groups:
+                await asyncio.sleep(0)
         self._queues.waiting |= dict.fromkeys(self._edited_queues.take(), now)
         for name in self._changed_queues.take():
             self._queues.add(name, now)

@@ -52,7 +52,8 @@ class Warnings:
         """Write an event for each pod whose annotations differ from the record, which counts, and for each whose cards
         are gone or held by another one, too.
         """
-        self._state.card_audit.settle()
+        for _ in self._state.card_audit.settling():
+            await asyncio.sleep(0)
         for count, (record, what) in enumerate((*self._drifting.take(), *self._misheld.take()), start=1):
             about = reference("v1", "Pod", record.namespace, record.name, record.uid)
             message = f"{what}: no card that it may hold is given to another pod"

@@ -5,7 +5,6 @@ change feed names the jobs that changed; the index is updated for these when a r
 import asyncio
 from collections import defaultdict
 from collections.abc import Collection, Iterable
-from itertools import islice
 from typing import Final, NamedTuple, TypeVar
 
 from t9ksched.scheduler.report.observed_job import (
@@ -19,7 +18,7 @@ from t9ksched.scheduler.report.single_pod import to_start
 from t9ksched.scheduler.state.state import ClusterState
 
 _PERIOD_SECONDS: Final = 5.0
-_A_SLICE: Final = 1000
+_A_SLICE: Final = 200
 _Key = TypeVar("_Key")
 
 
@@ -55,7 +54,6 @@ class JobIndex:
         self._state = state
         self._changed = state.feed.jobs.follow()
         self._nameless = state.feed.nameless.follow()
-        self._unread: dict[str, None] = {}
         self._entries: dict[str, _Entry] = {}
         self._named: defaultdict[tuple[str, str, str], dict[str, None]] = defaultdict(dict)
         self._owned: defaultdict[tuple[str, str | None], dict[str, None]] = defaultdict(dict)
@@ -68,13 +66,9 @@ class JobIndex:
 
     async def refresh(self) -> None:
         """Take in what changed, a slice at a time."""
-        while True:
-            self._unread |= dict.fromkeys((*self._changed.take(), *self._nameless.take()))
-            for uid in list(islice(self._unread, _A_SLICE)):
-                del self._unread[uid]
+        while self._changed or self._nameless:
+            for uid in (*self._changed.take(_A_SLICE), *self._nameless.take(_A_SLICE)):
                 self._look(uid)
-            if not self._unread:
-                return
             await asyncio.sleep(0)
 
     async def find(self, namespace: str, kind: str, name: str) -> ObservedJob | None:

@@ -244,11 +244,17 @@ class CardBook:
                 )
                 self._settle(charge.node, uid)
 
-    def take_unsaid(self) -> list[PodRecord]:
-        """Bound pods of which it is not on record what one of each of their accelerators is, and it is known now."""
-        known = {uid: self._charges.get(uid) for uid in self.unsaid if uid in self._pods}
-        self.unsaid = {uid: None for uid, charge in known.items() if charge is not None and not charge.units}
-        return [self._pods[uid] for uid, charge in known.items() if charge is not None and charge.units]
+    def take_unsaid(self) -> Iterator[PodRecord]:
+        """Bound pods of which it is not on record what one of each of their accelerators is, and it is known now; each
+        once, and more may come meanwhile.
+        """
+        for uid in list(self.unsaid):
+            record, charge = self._pods.get(uid), self._charges.get(uid)
+            if record is None or charge is None:
+                self.unsaid.pop(uid, None)
+            elif charge.units and uid in self.unsaid:
+                del self.unsaid[uid]
+                yield record
 
     def _found(self, uid: str, node: str) -> None:
         """Which cards a pod on the node holds may be known now."""

@@ -4,14 +4,17 @@ another. A topic names the things that changed, each once until a reader has tak
 What all readers have read is dropped. A cursor begins with the oldest entry that is kept.
 """
 
+from bisect import bisect_right
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 if TYPE_CHECKING:
     from t9ksched.scheduler.state.records import GangRecord, PodRecord
     from t9ksched.store.acceptances import Acceptance
 
 T = TypeVar("T")
+_HOLES: Final = 1000
+"""So many more changes are kept than count."""
 
 
 class Cursor(Generic[T]):
@@ -25,9 +28,11 @@ class Cursor(Generic[T]):
         """Whether something changed since this reader took it."""
         return self._topic.number > self.position
 
-    def take(self) -> list[T]:
-        """What changed since the last call, each thing once, in the order of their first unread change."""
-        return self._topic.since(self)
+    def take(self, most: int | None = None) -> list[T]:
+        """What changed since the last call, each thing once, in the order of their first unread change. Of no more
+        than `most` changes: there may be a hundred thousand.
+        """
+        return self._topic.since(self, most)
 
     def close(self) -> None:
         """Read no more: what only this reader had not taken is dropped."""
@@ -41,7 +46,11 @@ class Topic(Generic[T]):
         self.number = 0
         """The number of changes, not counting repeated ones of a thing that no reader had taken in between."""
         self._last: dict[T, int] = {}
-        """The number of each thing's last change, in that order."""
+        """The number of each thing's last change."""
+        self._numbers: list[int] = []
+        """The changes that are kept, in order; one that is not the last of its thing counts no more."""
+        self._things: list[T] = []
+        """What changed by them."""
         self._read = 0
         """The furthest position of a cursor."""
         self._cursors: list[Cursor[T]] = []
@@ -53,13 +62,12 @@ class Topic(Generic[T]):
 
     def note(self, thing: T) -> None:
         """The thing changed."""
-        last = self._last
-        known = last.get(thing)
-        if known is not None:
-            if known > self._read:
-                return  # every reader will see it
-            del last[thing]
-        self.number = last[thing] = self.number + 1
+        known = self._last.get(thing)
+        if known is not None and known > self._read:
+            return  # every reader will see it
+        self.number = self._last[thing] = self.number + 1
+        self._numbers.append(self.number)
+        self._things.append(thing)
 
     def note_all(self, things: Iterable[T]) -> None:
         """These changed."""
@@ -77,20 +85,17 @@ class Topic(Generic[T]):
         self._cursors.remove(cursor)
         self._drop()
 
-    def since(self, cursor: Cursor[T]) -> list[T]:
-        """What changed since the cursor's position, which is now the end."""
-        if cursor.position == self.number:
+    def since(self, cursor: Cursor[T], most: int | None = None) -> list[T]:
+        """What changed since the cursor's position, which is then the end, or that of `most` changes later."""
+        if cursor.position == self.number or not self._numbers:
+            cursor.position = self.number
             return []
-        if next(iter(self._last.values()), 0) > cursor.position:  # all that is kept, as for most readers
-            fresh = list(self._last)
-        else:
-            fresh = []
-            for thing, number in reversed(self._last.items()):
-                if number <= cursor.position:
-                    break
-                fresh.append(thing)
-            fresh.reverse()
-        cursor.position = self._read = self.number
+        last, start = self._last, bisect_right(self._numbers, cursor.position)
+        end = len(self._numbers) if most is None else min(start + most, len(self._numbers))
+        kept = zip(self._numbers[start:end], self._things[start:end], strict=True)
+        fresh = [thing for number, thing in kept if last[thing] == number]
+        cursor.position = self._numbers[end - 1]
+        self._read = max(self._read, cursor.position)
         self._drop()
         return fresh
 
@@ -98,15 +103,17 @@ class Topic(Generic[T]):
         """Forget what every reader has read."""
         least = min((cursor.position for cursor in self._cursors), default=self.number)
         if least == self.number:
-            self._last.clear()
+            for kept in (self._last, self._numbers, self._things):
+                kept.clear()
             return
-        over = []
-        for thing, number in self._last.items():
-            if number > least:
-                break
-            over.append(thing)
-        for thing in over:
-            del self._last[thing]
+        if over := bisect_right(self._numbers, least):
+            for number, thing in zip(self._numbers[:over], self._things[:over], strict=True):
+                if self._last.get(thing) == number:
+                    del self._last[thing]
+            del self._numbers[:over], self._things[:over]
+        if len(self._numbers) > 2 * len(self._last) + _HOLES:  # one reader stands still
+            rest = [pair for pair in zip(self._numbers, self._things, strict=True) if self._last[pair[1]] == pair[0]]
+            self._numbers, self._things = [number for number, _ in rest], [thing for _, thing in rest]
 
 
 class LogCursor(Generic[T]):

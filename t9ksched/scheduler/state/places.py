@@ -6,7 +6,7 @@ pod is recorded as it is, so that its labels are used once. The role of a waitin
 label, for a running scheduler and for one that starts.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from t9ksched.model.ordered import OrderedSet
@@ -70,11 +70,13 @@ class Places:
                 record.placed_in = record.placed_in or place.job
                 self._state.put_back(record, place)
 
-    def take_missing(self) -> list[PodRecord]:
-        """Pods that are bound and have no record, since the last call."""
-        missing, self._missing = self._missing, OrderedSet()
-        found = (self._state.pods.get(uid) for uid in missing)
-        return [record for record in found if record is not None and record.ours and record.node]
+    def take_missing(self) -> Iterator[PodRecord]:
+        """Pods that are bound and have no record, each once; some may be told meanwhile that go."""
+        for uid in list(self._missing):
+            self._missing.discard(uid)
+            record = self._state.pods.get(uid)
+            if record is not None and record.ours and record.node:
+                yield record
 
     def lost(self, uid: str) -> None:
         """The record of the pod is of another node than the pod's."""

@@ -93,7 +93,7 @@ class Service:
             cursor.take()
         self.state.acceptances.clear()
         self.state.cards.over.clear()
-        self.state.places.take_missing()
+        list(self.state.places.take_missing())
 
     def _plan(self, now: int, expected: tuple[ExpectedEnd, ...] = ()) -> list[int]:
         view = replace(self.state.view(now), expected_ends=expected)
