@@ -1,7 +1,7 @@
 """Tells history what a former scheduler did and did not live to write: pods that were bound, and groups that were
 accepted and had their places with that.
 
-What happens is written within a second, and while the database is away when it is back; a process that is killed
+What happens is written within seconds, and while the database is away when it is back; a process that is killed
 leaves that out. So at a start the pods that began since the last word of a scheduler are compared with history. Of one
 that has ended meanwhile its own annotations say which cards it had.
 """

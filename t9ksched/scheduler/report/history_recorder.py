@@ -39,6 +39,7 @@ from t9ksched.store.history import Event
 JOB_PERIOD: Final = 1.0
 _ACCEPTING_PAUSE: Final = 0.02
 _NOTHING: Final[Mapping[str, int]] = MappingProxyType({})
+_POD: Final = "Pod"
 _REFUSALS: Final = frozenset({str(Code.NOT_PERMITTED), str(Code.SUBMITTER_UNKNOWN)})
 """Reasons of the last gate: the group is not waiting for room."""
 
@@ -110,18 +111,24 @@ class HistoryRecorder:
         acceptances = self._accepted.take()
         known = self._state.acceptances
         owners = (known[uid] for uid in self._owners.take() if uid in known)
-        if written := {one.uid: one for one in (*acceptances, *owners)}:  # a single pod is its own owner
-            self._sql_writer.accepted(list(written.values()))
+        written = {one.uid: one for one in (*acceptances, *owners)}  # a single pod is its own owner
         for acceptance in acceptances:
             gang = self._state.gangs_by_uid.get(acceptance.uid)
-            if gang is not None:
-                detail: Json = {
-                    "priority": acceptance.priority,
-                    "group": acceptance.group_name,
-                    "submitter": acceptance.submitter,
-                    "permittedBy": acceptance.permitted_by,
-                }
-                self._note(history.ACCEPTED, gang, int(acceptance.accepted_at.timestamp() * 1e9), detail)
+            if gang is None:
+                continue
+            detail: Json = {
+                "priority": acceptance.priority,
+                "group": acceptance.group_name,
+                "submitter": acceptance.submitter,
+                "permittedBy": acceptance.permitted_by,
+            }
+            event = self._event(history.ACCEPTED, gang, int(acceptance.accepted_at.timestamp() * 1e9), detail)
+            if event.uid == acceptance.uid and event.kind == _POD:
+                self._sql_writer.accepted_pod(written.pop(acceptance.uid, acceptance), event)
+            else:
+                self._sql_writer.event(event)
+        if written:
+            self._sql_writer.accepted(list(written.values()))
 
     def placed(self, uid: str, now: int) -> None:
         """A gang, or more members of it, got their places."""
@@ -266,21 +273,24 @@ class HistoryRecorder:
 
     def _note(self, event: str, gang: GangRecord, now: int, detail: Json, job: str = "") -> None:
         """Write an event of the group's job; of the job of this UID if one of its pods was placed in an earlier one."""
+        self._sql_writer.event(self._event(event, gang, now, detail, job))
+
+    @staticmethod
+    def _event(event: str, gang: GangRecord, now: int, detail: Json, job: str = "") -> Event:
+        """The same, not written."""
         uid, kind, _, name = identity(gang)
         if job and job != uid:
             uid, kind, name = job, "PodGroup", gang.name
-        self._sql_writer.event(
-            Event(
-                event=event,
-                at=moment(now),
-                kind=kind,
-                namespace=gang.namespace,
-                name=name,
-                uid=uid,
-                queue=gang.queue,
-                actor="scheduler",
-                detail=detail,
-            )
+        return Event(
+            event=event,
+            at=moment(now),
+            kind=kind,
+            namespace=gang.namespace,
+            name=name,
+            uid=uid,
+            queue=gang.queue,
+            actor="scheduler",
+            detail=detail,
         )
 
     async def accept_running(self) -> None:

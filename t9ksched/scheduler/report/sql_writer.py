@@ -8,6 +8,7 @@ marked.
 
 import asyncio
 import contextlib
+import math
 from collections import deque
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
@@ -16,6 +17,7 @@ from itertools import islice
 import structlog
 from msgspec import structs
 
+from t9ksched.scheduler.report.beginnings import KEPT_SECONDS, Beginning, Beginnings
 from t9ksched.scheduler.report.clockwatch import ClockWatch
 from t9ksched.scheduler.state.outage import Outage
 from t9ksched.store.acceptances import Acceptance
@@ -33,6 +35,8 @@ _SILENCE_SECONDS = 5.0
 """A database that takes longer for one batch counts as away until it answers."""
 _BATCH = 2000
 """Rows of a kind in one transaction: enough to be cheap, few enough for other transactions not to wait long."""
+_EVENTS = 3 * _BATCH
+"""Events in one transaction: those of single pods are up to three a row."""
 _PAUSE = 0.5
 """Seconds between two writes: what happens within them goes into one transaction."""
 _MANY = 1000
@@ -59,6 +63,7 @@ class SqlWriter:
         """Transactions done."""
         self._seen: datetime | None = None
         """The time of the event before."""
+        self._beginnings = Beginnings()
         self._acceptances: deque[Acceptance] = deque()
         self._events: deque[Event] = deque(maxlen=MAX_WAITING)
         self._jobs: dict[str, JobRow] = {}
@@ -72,24 +77,52 @@ class SqlWriter:
 
     def accepted(self, acceptances: list[Acceptance]) -> None:
         """Remember what was agreed with these groups."""
+        if self._beginnings:
+            for one in acceptances:
+                self._release(self._beginnings.release(one.uid))
         self._acceptances.extend(acceptances)
+        self._wake()
+
+    def accepted_pod(self, acceptance: Acceptance, event: Event) -> None:
+        """Remember what was agreed with a single pod, and append to history that it was."""
+        now = asyncio.get_running_loop().time()
+        self._release(self._beginnings.keep(now, acceptance, self._told(event)))
         self._wake()
 
     def event(self, event: Event) -> None:
         """Append to history."""
+        event = self._told(event)
+        if not self._beginnings.takes(event):
+            self._release(self._beginnings.release(event.uid))
+            self._events.append(event)
+        self._wake()
+
+    def _told(self, event: Event) -> Event:
+        """The event with its time by the clock of now, after those who want to hear of it did."""
         if self._clocks is not None:
             if event.at is not self._seen:  # those of one millisecond share their time, and one look
                 self._seen = event.at
                 self._clocks.look()  # so that events keep their order across a change of the clock
             if (at := self._clocks.as_now(event.at)) != event.at:
                 event = structs.replace(event, at=at)
-        self._events.append(event)
         if self.heard is not None:
             self.heard(event)
-        self._wake()
+        return event
+
+    def _release(self, kept: Beginning | None) -> None:
+        """Write what was kept back of a pod with what comes now."""
+        if kept is not None:
+            self._acceptances.append(kept.acceptance)
+            self._events.extend(kept.events)
+
+    def _release_until(self, latest: float) -> None:
+        """The same of all pods that were accepted until then."""
+        for kept in self._beginnings.release_until(latest):
+            self._release(kept)
 
     def _clock_set(self, by: timedelta, at: datetime) -> None:
         """Move the open spans in SQL with the clock."""
+        self._release_until(math.inf)
         detail = {"seconds": by.total_seconds()}
         self._events.append(Event(event=CLOCK_SET, at=at, actor="scheduler", detail=detail))
         self._wake()
@@ -107,7 +140,7 @@ class SqlWriter:
     @property
     def backlog(self) -> int:
         """Rows that wait to be written."""
-        return len(self._acceptances) + len(self._events) + len(self._jobs)
+        return len(self._beginnings) + len(self._acceptances) + len(self._events) + len(self._jobs)
 
     @property
     def jobs_waiting(self) -> int:
@@ -119,6 +152,7 @@ class SqlWriter:
         written.
         """
         if self.behind is None:
+            self._release_until(math.inf)
             self.behind = datetime.now(UTC)
             if self._outage is not None:
                 self._outage.begin(self.behind, [one.uid for one in self._acceptances])
@@ -147,6 +181,8 @@ class SqlWriter:
                     pause = 2 * _PAUSE if many else _PAUSE
                     self._found()
                     self._idle = not self.backlog and not self._gone
+                    if not self._idle:
+                        self._work.set()
                     self._answer(len(self._asked) if self._idle else asked)
                 except StoreError as error:
                     self.lost()
@@ -156,6 +192,7 @@ class SqlWriter:
         finally:
             if self.before_last is not None:
                 self.before_last()
+            self._release_until(math.inf)
             with contextlib.suppress(StoreError, TimeoutError):
                 async with asyncio.timeout(_LAST_WORDS_SECONDS):
                     while self.backlog or self._gone:
@@ -192,10 +229,17 @@ class SqlWriter:
         return max(len(self._acceptances), len(self._events), len(self._jobs))
 
     def _batches_waiting(self) -> int:
-        return -(-self._most_rows() // _BATCH)
+        return max(
+            -(-max(len(self._acceptances), len(self._jobs)) // _BATCH),
+            -(-len(self._events) // _EVENTS),
+        )
 
     async def _flush(self) -> None:
-        """Write what waits now; while the database counts as away, all that comes meanwhile too."""
+        """Write what waits now; while the database counts as away, all that comes meanwhile too. Of pods that are about
+        to be bound nothing is written before that, unless somebody waits for all to be written.
+        """
+        hurry = self._asked or self.behind is not None
+        self._release_until(math.inf if hurry else asyncio.get_running_loop().time() - KEPT_SECONDS)
         if self.behind is not None:
             await self._store.ping()
             if self.first is not None:
@@ -204,7 +248,7 @@ class SqlWriter:
         left = self._batches_waiting()
         while left:
             accepted = list(islice(self._acceptances, _BATCH))
-            events = [self._events.popleft() for _ in range(min(_BATCH, len(self._events)))]
+            events = [self._events.popleft() for _ in range(min(_EVENTS, len(self._events)))]
             jobs = dict(islice(self._jobs.items(), _BATCH))
             for uid in jobs:
                 del self._jobs[uid]

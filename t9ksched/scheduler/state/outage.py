@@ -1,10 +1,10 @@
 """What the scheduler does while the database is away: accepted and recorded groups go on, new ones wait.
 
 A group starts only once a scheduler that starts after a crash can read its acceptance. While the database answers, no
-group waits for that: a group is started, and its acceptance is written within a second or so. Once the database is
-known to be away, groups whose acceptance it has not taken wait until it has; a decision that was made on a view from
-before that is dropped. A scheduler that started without the database knows no acceptances: groups without a place wait
-until they were read.
+group waits for that: a group is started, and its acceptance is written within a second or so, of a single pod once it
+is bound. Once the database is known to be away, groups whose acceptance it has not taken wait until it has; a decision
+that was made on a view from before that is dropped. A scheduler that started without the database knows no acceptances:
+groups without a place wait until they were read.
 """
 
 from collections.abc import Callable, Iterable

@@ -43,6 +43,10 @@ class SqlWriter:
     def accepted(self, acceptances: list[Acceptance]) -> None:
         self.agreed += acceptances
 
+    def accepted_pod(self, acceptance: Acceptance, event: Event) -> None:
+        self.accepted([acceptance])
+        self.event(event)
+
     def job(self, job: JobRow) -> None:
         known = structs.asdict(job)
         del known["submitter"]

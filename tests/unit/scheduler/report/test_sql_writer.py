@@ -133,6 +133,7 @@ async def test_whoever_asks_waits_for_what_came_before_alone() -> None:
 
 async def test_all_of_many_rows_are_written_before_whoever_asks_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sql_writer, "_BATCH", 2)
+    monkeypatch.setattr(sql_writer, "_EVENTS", 2)
     store = Store()
     async with running(store) as writer:
         for number in range(5):
