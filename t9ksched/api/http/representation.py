@@ -89,18 +89,14 @@ async def _represented(
     )  # headers only grow here, so the size of what is sent does not exceed that of the answer
     if not tagged and not packed:
         return start, last
-    if len(body) >= _ASIDE:
-        tag, small = await to_thread.run_sync(partial(_made, body, tagged, packed))
-    else:
-        tag, small = _made(body, tagged, packed)
+    work = partial(_made, body, known, tagged, packed)
+    tag, small = await to_thread.run_sync(work) if len(body) >= _ASIDE else work()
     if tagged:
         headers += [(b"etag", tag), *([] if b"cache-control" in said else [_CACHED])]
-        if _matches(known, tag):
-            kept = [pair for pair in headers if pair[0] not in _DROPPED]
-            return {**start, "status": 304, "headers": [*_varied(kept), (b"content-length", b"0")]}, {
-                **last,
-                "body": b"",
-            }
+    if small is None:
+        kept = [pair for pair in headers if pair[0] not in _DROPPED]
+        headers = [*_varied(kept), (b"content-length", b"0")]
+        return {**start, "status": 304, "headers": headers}, {**last, "body": b""}
     headers = _varied(headers)
     if packed:
         sized = [pair for pair in headers if pair[0] != b"content-length"]
@@ -108,8 +104,11 @@ async def _represented(
     return {**start, "headers": headers}, {**last, "body": small}
 
 
-def _made(body: bytes, tagged: bool, packed: bool) -> tuple[bytes, bytes]:
+def _made(body: bytes, known: bytes, tagged: bool, packed: bool) -> tuple[bytes, bytes | None]:
+    """The tag of an answer, and what is sent of it: nothing if the tag is known."""
     tag = b'W/"%b"' % hashlib.blake2b(body, digest_size=12).hexdigest().encode() if tagged else b""
+    if tagged and _matches(known, tag):
+        return tag, None
     return tag, gzip.compress(body, _LEVEL, mtime=0) if packed else body
 
 

@@ -37,6 +37,22 @@ async def test_an_answer_that_did_not_change_is_not_sent_again(world: World) -> 
     assert (status, headers["ETag"] != tag, changed != body) == (200, True, True)
 
 
+async def test_an_answer_that_is_known_is_not_compressed(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(30):
+        await world.store.queues.create(f"queue-{number}", {}, {}, {"everyone": True})
+    packed: list[int] = []
+
+    def compress(body: bytes, *_: int, **__: int) -> bytes:
+        packed.append(len(body))
+        return b"packed"
+
+    monkeypatch.setattr(gzip, "compress", compress)
+    status, headers, body = await raw(world, QUEUES, Accept_Encoding="gzip")
+    assert (status, body, len(packed)) == (200, b"packed", 1)
+    again = await raw(world, QUEUES, Accept_Encoding="gzip", If_None_Match=headers["ETag"])
+    assert (again[0], again[2], len(packed)) == (304, b"", 1)
+
+
 async def test_a_revision_is_no_hash_of_what_is_shown(world: World) -> None:
     """What a queue holds changes without its revision."""
     await world.store.queues.create("a100", {}, {}, {})
