@@ -8,6 +8,7 @@ from typing import Final
 
 import numpy as np
 
+from t9ksched.engine.arrays import Int64s
 from t9ksched.engine.cycle import Cycle
 from t9ksched.engine.kernel.tables import ABSENT, MOST_DEMAND, MOST_PLACES, TURN, Comparator, Queues, Run, Tables
 from t9ksched.engine.members import alike, chosen
@@ -28,9 +29,7 @@ ANYWHERE: Final[Together] = ("None", ())
 COMPARATORS: Final[Mapping[str, Comparator]] = {"basic": Comparator.PRIORITY, "resource": Comparator.SHARE}
 """What queues may be compared by, as the policy names it."""
 _READ: Final = (32, 1024)
-"""Of as many gangs of a queue as have started it is read at once what they ask for, but at least and at most of so
-many.
-"""
+"""Of as many gangs as have started it is read at once what they ask for, but at least and at most of so many."""
 _MOST_KEYS: Final = 8_000_000
 """Keys of all classes together; gangs of other classes have their turns."""
 _BOUND: Final = 1 << 60
@@ -60,12 +59,15 @@ class StartTables:
         self._started = 0
         self._at: dict[str, int] = {}
         """Accounts: resources that quotas or shares count, with their positions."""
+        self._most: Int64s
+        """While less than this is charged to queues all numbers are small enough, shape (queues, accounts)."""
         trial = cycle.trial
         self.tables = Tables(trial.free, trial.base, trial.cards.idle, trial.fills, self._queues())
-        caps, measures = self.tables.queues.caps, self.tables.queues.measures
-        self._small = int(trial.free.max(initial=0)) * self.tables.nodes < _BOUND and int(caps.max(initial=0)) < _BOUND
-        self._most = np.where(measures > 0, np.clip(measures, 1, _BOUND // _MOST_SHARE) * _MOST_SHARE, _BOUND)
-        """While less than this is charged to queues all numbers are small enough, shape (queues, accounts)."""
+        priorities = self.tables.queues.priorities.tolist()
+        self._unread = sorted(range(len(names)), key=priorities.__getitem__)
+        """Queues, the largest priority last; those behind it were read."""
+        largest = max(int(self.tables.queues.caps.max(initial=0)), int(trial.free.max(initial=0)) * self.tables.nodes)
+        self._small = largest < _BOUND
         self._version = -1
         self._touched = len(trial.touched)
         self.dealt: list[Dealt] = []
@@ -113,17 +115,27 @@ class StartTables:
         self._started += len(run.queues)
 
     def read(self, queue: int) -> Work[None]:
-        """Note what the next gangs of a queue ask for."""
+        """Note what the next gangs of a queue ask for, and if it has few, those of the next queues by priority."""
+        least, most = _READ
+        left = min(max(least, self._started), most)
+        left -= yield from self._read(queue, left)
+        queues, unread = self.tables.queues, self._unread
+        while left and unread:
+            if queues.known[unread[-1]] and not queues.needs_turns[unread[-1]]:
+                left -= yield from self._read(unread[-1], left)
+            else:
+                unread.pop()
+
+    def _read(self, queue: int, most: int) -> Work[int]:
+        """Note what so many gangs of a queue ask for, or all that are left; how many."""
         line, tables = self._lines[queue], self.tables
         line.best()
         line.begin()
         end = int(tables.queues.known[queue])
-        least, most = _READ
-        first = max(0, end - min(max(least, self._started), most))
         meter = self._cycle.trial.meter
         kinds: list[int] = []
         times: list[int] = []
-        for gang in line.left[first:end]:
+        for gang in line.left[max(0, end - most) : end]:
             kind, count = self._known(queue, gang) or (yield from self._asked(queue, gang))
             kinds.append(kind)
             times.append(count)
@@ -131,6 +143,7 @@ class StartTables:
             if meter.due():
                 yield
         tables.note(queue, kinds, times)
+        return len(kinds)
 
     def _known(self, queue: int, gang: Gang) -> tuple[int, int] | None:
         """As `_asked`; None where it is to be found out."""
@@ -205,6 +218,7 @@ class StartTables:
         measures = [ledger.measures(name) for name in self._names]
         named = {resource for name in self._names for _, resource, _, _ in ledger.limits(name)}
         self._at = {resource: at for at, resource in enumerate(sorted(named.union(*measures)))}
+        self._most = np.full((count, len(self._at)), _BOUND, np.int64)
         by = [*(COMPARATORS[name] for name in cycle.policy.queue_order), Comparator.NOTHING, Comparator.NOTHING]
         queues = Queues(
             priorities=np.array([cycle.view.queues[name].spec.priority for name in self._names], np.int64),
@@ -220,6 +234,8 @@ class StartTables:
                 queues.caps[queue, self._at[resource]] = cap
             for resource, amount in measures[queue].items():
                 queues.measures[queue, self._at[resource]] = amount
+                if amount > 0:
+                    self._most[queue, self._at[resource]] = min(amount, _BOUND // _MOST_SHARE) * _MOST_SHARE
         return queues
 
 

@@ -108,7 +108,8 @@ class ClassFit:
     @cached_property
     def scarcest(self) -> int:
         """The resource of which its pods need the largest part of all there is, by row."""
-        return int((self.needs_vector / self.trial.feasibility.whole()).argmax())
+        whole = self.trial.feasibility.whole()
+        return max(sorted(self.needs), key=lambda need: need[1] / whole.item(need[0]), default=(0, 0))[0]
 
     @cached_property
     def asked(self) -> Asked:

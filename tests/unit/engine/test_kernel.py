@@ -280,15 +280,16 @@ def test_a_kind_goes_to_the_domain_with_room_that_has_least_left(kernel: str) ->
     assert given.free[0, :8].tolist() == [0, 0, 0, 0, 0, 0, 0, 4]
 
 
-def test_as_many_gangs_of_a_queue_are_read_at_once_as_have_started() -> None:
-    """Of the first queue 32 and then the others, of each that follows all of its 40 gangs."""
+@pytest.mark.parametrize("queues", [1, 4, 160])
+def test_as_many_gangs_are_read_at_once_as_have_started(queues: int) -> None:
+    """First 32, then 32 again, 64, and the others; however few each queue has."""
     live = table(node(f"n{at}", gpu=8) for at in range(20))
-    waiting = [gang(f"g{at}", f"q{at % 4}") for at in range(160)]
-    queues = {f"q{at}": queue(priority=at) for at in range(4)}
+    waiting = [gang(f"g{at}", f"q{at % queues}") for at in range(160)]
     kernel = Reference()
     with running(kernel, read=(32, 1024)), patch.object(kernel, "run", wraps=kernel.run) as run:
-        assert plan(view(live, waiting, queues), Policy(), 0).stats.placed == 160
-    assert run.call_count == 1 + 2 + 3
+        given = view(live, waiting, {f"q{at}": queue(priority=at) for at in range(queues)})
+        assert plan(given, Policy(), 0).stats.placed == 160
+    assert run.call_count == 1 + 4
 
 
 def test_one_step_without_a_library_starts_no_more_than_one_run() -> None:
