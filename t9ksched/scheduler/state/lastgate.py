@@ -20,6 +20,7 @@ from t9ksched.admission.verdict import OVER_QUOTA
 from t9ksched.model.quantity import CARDS
 from t9ksched.model.queue import Queue
 from t9ksched.model.reasons import Reason
+from t9ksched.scheduler.state.asks import asks_nothing
 from t9ksched.scheduler.state.limits import limit_agreed
 from t9ksched.scheduler.state.new_work import NewWork, decides, gathers, needs_of
 from t9ksched.scheduler.state.objects import natural
@@ -287,7 +288,8 @@ class LastGate:
         gang.stale = True
         if gang.owner is None:
             state.feed.owners.note(gang.uid)
-            state.feed.jobs.note(gang.uid)
+            if not (runs and gang.virtual and asks_nothing(gang)):
+                state.feed.jobs.note(gang.uid)  # else users see of it what they saw before
         elif record is None or record.queue != queue.name:
             self._record(gang, root, queue.name, now)
         state.accepted_anew(state.acceptances[gang.uid])
