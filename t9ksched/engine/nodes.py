@@ -5,7 +5,7 @@ which one cycle plans: an independent copy of the numbers, in order of node name
 change a plan. What placing pods does not change (`Static`) is shared between copies until a node itself changes.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import Final
 
@@ -191,24 +191,26 @@ class NodeTable:
     def charge(self, row: int, pod_class: PodClass, cards: CardGrant = NO_CARDS) -> None:
         """Take room for a pod that holds these cards; none where they are not known."""
         self.charged[row] += 1
-        for resource, amount in pod_class.requests:
-            self._take(resource, row, amount)
+        self._take(row, pod_class.requests)
         if cards:
-            for resource, amount in cards.counters if cards.parts else ():
-                self._take(resource, row, amount)
-            for resource in cards.resources:
-                self._know_cards(resource)
+            if cards.parts:
+                self._take(row, cards.counters)
+            if not self._cards.knows(cards):
+                for resource in cards.resources:
+                    self._know_cards(resource)
             self._cards.hold(row, cards)
         if pod_class.host_ports:
             name = self._name(row)
             self._ports[name] = self._ports.get(name, ()) + pod_class.host_ports
 
-    def _take(self, resource: str, row: int, amount: int) -> None:
-        column = self._resources.get(resource)
-        if column is None:
-            column = self._column(resource)
-        used = self._used
-        used[column, row] = used.item(column, row) + (amount if amount < LARGEST else LARGEST)
+    def _take(self, row: int, amounts: Iterable[tuple[str, int]]) -> None:
+        columns, used = self._resources, self._used
+        for resource, amount in amounts:
+            column = columns.get(resource)
+            if column is None:
+                column = self._column(resource)
+                used = self._used
+            used[column, row] = used.item(column, row) + (amount if amount < LARGEST else LARGEST)
 
     def discharge(self, row: int, pod_class: PodClass, cards: CardGrant = NO_CARDS) -> None:
         """Give back what `charge` took with the same arguments."""
@@ -245,11 +247,13 @@ class NodeTable:
     def still_fits(self, name: str, generation: int, pod_class: PodClass, cards: CardGrant = NO_CARDS) -> bool:
         """Whether the node is there, has not changed since it had this generation, and has room as `has_room` says."""
         row = self._rows.get(name)
-        return row is not None and self.generation[row] == generation and self.has_room(name, pod_class, cards)
+        return row is not None and self.generation[row] == generation and self._has_room(row, pod_class, cards)
 
     def has_room(self, name: str, pod_class: PodClass, cards: CardGrant = NO_CARDS) -> bool:
         """Whether the node can take such a pod on these cards now. Raises KeyError when unknown."""
-        row = self._rows[name]
+        return self._has_room(self._rows[name], pod_class, cards)
+
+    def _has_room(self, row: int, pod_class: PodClass, cards: CardGrant) -> bool:
         facts = self._facts[row]
         assert facts is not None
         allocatable, cordoned = facts.allocatable, facts.cordoned

@@ -150,7 +150,7 @@ class StartTables:
         members = gang.waiting
         if not _is_whole(gang) or len(members) > MOST_PLACES:
             return TURN, 1
-        if not alike(members):
+        if len(members) > 1 and not alike(members):
             return None
         found = self._by_class[queue].get((id(members[0].pod_class), _together(gang)))
         return None if found is None else (found, len(members))

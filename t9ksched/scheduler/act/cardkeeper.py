@@ -110,7 +110,7 @@ class CardKeeper:
             record, charge = state.pods.get(uid), state.charges.get(uid)
             if record is not None and charge is not None and _recorded(record, charge):
                 self._waiting[uid] = row_of(record, charge, now)
-                if charge.cards and charge.sure:
+                if charge.sure and charge.cards:
                     state.cards.unwritten.add(uid)
                     urgent = True
                 elif charge.units and not charge.cards:
@@ -231,6 +231,6 @@ class CardKeeper:
 
 def _recorded(record: PodRecord, charge: Charge | None) -> bool:
     """Whether a bound pod has a row: it holds cards or slices that are known, or is a member of a group."""
-    return bool(charge is not None and (charge.cards or charge.units)) or (
+    return bool(charge is not None and (charge.units or charge.cards)) or (
         record.gang is not None and not record.gang.virtual
     )

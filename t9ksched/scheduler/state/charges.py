@@ -115,13 +115,16 @@ class Charges:
         self._by_node[node][uid] = charge
         if cards:
             self.moved(node)
-        self._count_unpaid(charge, 1)
         if queue:
             used = self.queue_used[queue]
             for resource, amount in pod_class.requests:
                 used[resource] += amount
-            self.queue_cards[queue] += charge.worth
-        self._apply(charge)
+            self.queue_cards[queue] += worth
+        else:
+            self._count_unpaid(charge, 1)
+        if facts is not None:
+            self._nodes.charge(self._nodes.row(node), pod_class, cards)
+            charge.applied = True
 
     def pay(self, uid: str, queue: str) -> None:
         """Charge this queue for what the pod holds, if it holds anything."""
