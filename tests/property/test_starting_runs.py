@@ -78,7 +78,8 @@ class Filling(Scene):
         rng = self.rng
 
         def one(priority: int, ordering: Ordering = "BestEffort") -> QueueState:
-            quota = {GPU: rng.choice([0, 4, 30, 200]), "cpu": 1000 * rng.choice([3, 20, 500]), "memory": 9 << 30}
+            memory = rng.choice([9 << 30, 9 << 30, (1 << 63) - 1])
+            quota = {GPU: rng.choice([0, 4, 30, 200]), "cpu": 1000 * rng.choice([3, 20, 500]), "memory": memory}
             named = {name: units for name, units in quota.items() if rng.random() < 0.4}
             used = {GPU: rng.randrange(3)} if rng.random() < 0.3 else {}
             return QueueState(QueueSpec(quota=named, priority=priority, ordering=ordering), used)

@@ -66,8 +66,7 @@ class StartTables:
         priorities = self.tables.queues.priorities.tolist()
         self._unread = sorted(range(len(names)), key=priorities.__getitem__)
         """Queues, the largest priority last; those behind it were read."""
-        largest = max(int(self.tables.queues.caps.max(initial=0)), int(trial.free.max(initial=0)) * self.tables.nodes)
-        self._small = largest < _BOUND
+        self._small = int(trial.free.max(initial=0)) * self.tables.nodes < _BOUND
         self._version = -1
         self._touched = len(trial.touched)
         self.dealt: list[Dealt] = []
@@ -231,7 +230,7 @@ class StartTables:
         )
         for queue, name in enumerate(self._names):
             for _, resource, cap, _ in ledger.limits(name):
-                queues.caps[queue, self._at[resource]] = cap
+                queues.caps[queue, self._at[resource]] = min(cap, 2 * _BOUND)  # more than ever is charged
             for resource, amount in measures[queue].items():
                 queues.measures[queue, self._at[resource]] = amount
                 if amount > 0:

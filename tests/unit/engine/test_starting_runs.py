@@ -4,6 +4,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from unittest.mock import patch
 
+import pytest
+
 from t9ksched.engine.actions.minima import Minima
 from t9ksched.engine.actions.start_tables import StartTables
 from t9ksched.engine.memory import Memory
@@ -78,9 +80,10 @@ def test_where_runs_let_few_start_they_become_rare() -> None:
     assert followed.call_count == 2
 
 
-def test_a_queue_may_hold_any_amount_of_what_its_quota_does_not_name() -> None:
+@pytest.mark.parametrize("most", [900 * GIB, (1 << 63) - 1])
+def test_a_queue_may_hold_any_amount_of_what_its_quota_does_not_name(most: int) -> None:
     queues = {
         "q0": QueueState(QueueSpec(quota={GPU: 100}), {GPU: 1, "memory": 800 * GIB}),
-        "q1": QueueState(QueueSpec(quota={"memory": 900 * GIB})),
+        "q1": QueueState(QueueSpec(quota={"memory": most})),
     }
     assert Turns(10).of(some(40, 2), queues) == 0
