@@ -129,7 +129,6 @@ class StartTables:
         """Note what so many gangs of a queue ask for, or all that are left; how many."""
         line, tables = self._lines[queue], self.tables
         line.best()
-        line.begin()
         end = int(tables.queues.known[queue])
         meter = self._cycle.trial.meter
         kinds: list[int] = []

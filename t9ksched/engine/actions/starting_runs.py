@@ -116,6 +116,7 @@ class StartingRuns:
             name, demand = self._names[queue], made.kinds[number][1]
             cycle.ledger.charge(name, {resource: amount * times for resource, amount in demand.items()})
             cycle.waits.lines.pop(name, None)
+            self._lines[queue].begin()
         trial.placed(run.rows)
         made.carried_out(run)
         cycle.failures.moved(np.array(run.rows, np.intp))

@@ -2,13 +2,16 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 from unittest.mock import patch
 
 import pytest
 
 from t9ksched.engine.actions.minima import Minima
 from t9ksched.engine.actions.start_tables import StartTables
+from t9ksched.engine.actions.told_again import ToldAgain
 from t9ksched.engine.memory import Memory
+from t9ksched.engine.order import Line
 from t9ksched.engine.planner import plan
 from t9ksched.engine.policy import Policy
 from t9ksched.engine.view import QueueState
@@ -78,6 +81,23 @@ def test_where_runs_let_few_start_they_become_rare() -> None:
     with patch.object(StartTables, "follow", autospec=True, side_effect=StartTables.follow) as followed:
         Turns(20).of(mixed, {"q0": queue()})
     assert followed.call_count == 2
+
+
+def test_a_queue_that_waits_on_is_told_at_once_though_it_was_read() -> None:
+    """Of its gangs some are read with those of the queue before it; none of them starts."""
+    turns, queues = Turns(10), {"q0": queue(priority=1), "q1": queue()}
+    large = [gang(f"l{at}", "q1", gpu=9) for at in range(60)]
+    for _ in range(3):
+        turns.of([*some(40), *large], queues)
+    one_by_one, asked = ToldAgain._one_by_one, []
+
+    def noted(self: ToldAgain, line: Line, *rest: Any, **named: Any) -> Any:
+        asked.append(line.best().queue)
+        return one_by_one(self, line, *rest, **named)
+
+    with patch.object(ToldAgain, "_one_by_one", noted):
+        turns.of([*some(40), *large], queues)
+    assert set(asked) <= {"q0"}
 
 
 @pytest.mark.parametrize("most", [900 * GIB, (1 << 63) - 1])
