@@ -14,6 +14,7 @@ FEWEST: Final = 5
 """Runs that an interval is made of at least."""
 _LOW: Final = 0.1
 _HIGH: Final = 0.9
+_MOST_KEPT: Final = 10_000
 
 
 class Likeness(NamedTuple):
@@ -34,11 +35,24 @@ class RunTimes:
             for key in _levels(likeness):
                 found[key].append(seconds)
         self._runs = {key: sorted(several) for key, several in found.items()}
+        self._kept: dict[Likeness, tuple[float, float] | None] = {}
+        """Intervals of jobs that wait, which lists ask for job by job."""
 
     def interval(self, likeness: Likeness, age: float = 0) -> tuple[float, float] | None:
         """Between how many seconds four fifths of the jobs like it ran, of those that ran longer than its age; None
         where there are fewer than five at every level.
         """
+        if not self._runs:
+            return None
+        if age:
+            return self._interval(likeness, age)
+        if likeness not in self._kept:
+            if len(self._kept) >= _MOST_KEPT:
+                self._kept.clear()
+            self._kept[likeness] = self._interval(likeness, 0)
+        return self._kept[likeness]
+
+    def _interval(self, likeness: Likeness, age: float) -> tuple[float, float] | None:
         for key in _levels(likeness):
             runs = self._runs.get(key, [])
             first = bisect_right(runs, age) if age else 0

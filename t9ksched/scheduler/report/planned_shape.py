@@ -23,7 +23,8 @@ _A_SLICE: Final = 10
 
 def planned_start(gangs: Iterable[GangRecord], state: ClusterState) -> PlannedStart | None:
     """The earliest planned start of these groups, which holds its room."""
-    plans = [plan for gang in gangs if (plan := state.reservations.told.get(gang.uid))]
+    told = state.reservations.told
+    plans = [plan for gang in gangs if (plan := told.get(gang.uid))] if told else []
     if not plans:
         return None
     plan = min(plans, key=lambda plan: plan[0].since)

@@ -13,10 +13,11 @@ import msgspec
 from aiohttp import web
 
 from t9ksched.model.errors import Invalid
+from t9ksched.model.job import JobView
 from t9ksched.scheduler.decide.configuration import Configuration
 from t9ksched.scheduler.decide.plugins import PluginWatch
 from t9ksched.scheduler.report.families import OPENMETRICS, TEXT, negotiated
-from t9ksched.scheduler.report.job_shape import Json, job_shape
+from t9ksched.scheduler.report.job_shape import Json, job_shape, job_view
 from t9ksched.scheduler.report.metrics import MetricsPage, Sources
 from t9ksched.scheduler.report.node_shape import node_shape
 from t9ksched.scheduler.report.observed_job import ObservedJob, identity, observed_job
@@ -148,7 +149,7 @@ class InternalServer:
         else:
             uids = await self._index.all()
         views = (observed_job(state, uid) for uid in uids)
-        return await _list("jobs", (job_shape(view, state) for view in views if view is not None))
+        return await _list("jobs", (job_view(view, state) for view in views if view is not None))
 
     async def _job(self, request: web.Request) -> web.Response:
         view = await self._named(request)
@@ -276,7 +277,7 @@ class InternalServer:
         return web.Response(text="ok")
 
 
-async def _list(what: str, shapes: Iterable[Json]) -> web.Response:
+async def _list(what: str, shapes: Iterable[Json | JobView]) -> web.Response:
     """All of them, made in slices: there may be many. Each is as it is when its turn comes."""
     pieces: list[bytes] = []
     for shape in shapes:

@@ -68,9 +68,10 @@ class ForecastBook:
         learned ends do. `earliest` is rounded down, but never to a moment that is past or at which the job may not
         start yet. While scheduling is stopped nothing is known.
         """
-        if self._reservations.stopped or not gangs:
-            return Forecast(self.now)
         planned = self._reservations.planned
+        nothing = not (planned or self._walked or self._learned)
+        if nothing or self._reservations.stopped or not gangs:
+            return Forecast(self.now)
         starts = [
             at
             for gang in gangs
@@ -92,8 +93,7 @@ class ForecastBook:
         """The start of a job with these groups that wait, if its forecast relies on learned ends; None where it does
         not, or where there is none. It holds no room.
         """
-        found = self.of(gangs, resolution)
-        if found.basis != LEARNED:
+        if not self._learned or (found := self.of(gangs, resolution)).basis != LEARNED:
             return None
         first = min((gang.uid for gang in gangs if gang.uid in self._learned), key=lambda uid: self._learned[uid][1])
         return Tentative(found.latest, self._rooms.get(first, ()))

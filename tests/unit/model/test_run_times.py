@@ -2,6 +2,7 @@
 
 import pytest
 
+from t9ksched.model import run_times
 from t9ksched.model.run_times import Likeness, RunTimes
 
 MINE = Likeness("ann", "q", "Pod", (1, 2))
@@ -42,3 +43,20 @@ def test_a_job_that_runs_is_judged_by_those_that_ran_longer() -> None:
     known = times(a=(MINE, [10, 20, 30, 40, 50, 60, 70]))
     assert known.interval(MINE, 20) == (30, 70)
     assert known.interval(MINE, 30) is None, "four ran longer"
+
+
+def test_jobs_that_wait_and_are_alike_are_looked_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    known, asked = times(a=(MINE, [10, 20, 30, 40, 50])), list[Likeness]()
+
+    def levels(likeness: Likeness) -> list[tuple[object, ...]]:
+        asked.append(likeness)
+        return [tuple(likeness)]
+
+    monkeypatch.setattr(run_times, "_levels", levels)
+    other = MINE._replace(shape=(9, 9))
+    assert [known.interval(each) for each in (MINE, MINE, other, other, MINE)] == [(10, 50)] * 2 + [None] * 2 + [
+        (10, 50)
+    ]
+    assert asked == [MINE, other]
+    assert [RunTimes().interval(MINE, age) for age in (0, 9)] == [None, None]
+    assert asked == [MINE, other], "where nothing is known nothing is looked for"

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from t9ksched.model.forecast import LEARNED, PLAN, UNKNOWN, Forecast, Tentative
 from t9ksched.model.queue import Queue, parse_queue_spec
 from t9ksched.model.reservation import Reservation, ReservationKind
+from t9ksched.scheduler.report.planned_shape import planned_start
 from t9ksched.scheduler.state.objects import nanoseconds
 from t9ksched.scheduler.state.records import GangRecord
 from t9ksched.scheduler.state.state import ClusterState
@@ -45,6 +46,18 @@ def test_a_plan_is_expected_from_now_on() -> None:
         found = told(state, gang, resolution)
         assert found.earliest == NOW + SECOND, "the next whole second, whatever the resolution is"
         assert AT + HOUR <= found.latest < AT + HOUR + resolution
+
+
+def test_where_no_start_is_known_no_group_is_looked_at() -> None:
+    """A list asks three times for each job that waits."""
+    state, gang = waiting()
+    unread: Any = [object()]  # a look at any of its fields fails
+    assert state.forecasts.of(unread, MINUTE) == Forecast(AT)
+    assert state.forecasts.tentative(unread, MINUTE) is None
+    assert planned_start(unread, state) is None
+    state.forecasts.walk_found({gang.uid: AT + HOUR}, {}, AT)
+    assert told(state, gang).basis == PLAN
+    assert state.forecasts.tentative(unread, MINUTE) is None, "none relies on learned ends"
 
 
 def test_not_before_the_moment_that_it_asks_for() -> None:
