@@ -98,6 +98,17 @@ def excluded(column: ClassFit) -> bool:
     return not column.mask.any() or is_not_offered(column)
 
 
+def excluded_ever(column: ClassFit) -> bool:
+    """The same even if no node were away. Of nodes whose accelerators are not ready it is not known what they will
+    offer.
+    """
+    if column.mask.any():
+        return is_not_offered(column)
+    if not column.ever.any() or is_not_offered(column):
+        return True
+    return column.pod_class.accelerated and bool((column.ever & ~column.trial.feasibility.column(Prepared())).any())
+
+
 def is_not_offered(column: ClassFit) -> bool:
     """Whether none of the nodes that offer what the pod asks for would match, not even if none were away."""
     if not column.pod_class.extended or column.total_ever():

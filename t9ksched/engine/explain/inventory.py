@@ -37,7 +37,7 @@ def with_additions(reason: Reason, away: Sequence[Addition]) -> Reason:
         nodes.update(counts)
         unblocks += helps
     message = "; ".join([reason.message, *(words for words, _, _ in away)])
-    return structs.replace(reason, message=message, nodes=nodes, unblocks=tuple(unblocks))
+    return structs.replace(reason, message=message, nodes=nodes, unblocks=tuple(dict.fromkeys(unblocks)))
 
 
 def unready_nodes(column: ClassFit, mask: Mask) -> tuple[str, tuple[str, ...]]:

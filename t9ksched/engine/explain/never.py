@@ -15,7 +15,7 @@ from msgspec import structs
 
 from t9ksched.engine.arrays import Int64s, Mask
 from t9ksched.engine.explain.cards import never_a_card
-from t9ksched.engine.explain.excluded import excluded, unrecorded
+from t9ksched.engine.explain.excluded import excluded_ever
 from t9ksched.engine.explain.inventory import Addition, held_back, named_by_state, with_additions
 from t9ksched.engine.explain.words import amount, counted, matching, wants
 from t9ksched.engine.nodes import LARGEST
@@ -47,7 +47,7 @@ _HELP: Final = {
 def alone(groups: Sequence[Group]) -> Work[bool]:
     """Whether pods of some class can never fit, whatever the others are."""
     for column, pods in groups:
-        if column.total_ever() < pods and not excluded(column):
+        if column.total_ever() < pods and not excluded_ever(column):
             return True
         yield
     return False
@@ -105,12 +105,12 @@ def _helps(absent: list[str]) -> str:
 
 def never_together(groups: Sequence[Group]) -> Work[Reason | None]:
     """Why the groups would not fit together even if nothing ran; None where that is not proved, and where pods of some
-    class find no node now, whatever the database says, or can never fit whatever the others are: then that says more.
+    class can never fit whatever the others are: then that says more.
     """
     if len(groups) == 1 and not groups[0][0].ruled:
         return None
     for column, pods in groups:
-        if column.total_ever() < pods or (not column.mask.any() and unrecorded(column) is None):
+        if column.total_ever() < pods:
             return None
         yield
     return (yield from _proof(groups, ever=True))
@@ -280,9 +280,10 @@ def away(*columns: ClassFit) -> list[Addition]:
     states: dict[str, list[str]] = {}
     for name, (_, word) in found.items():
         states.setdefault(word, []).append(name)
-    number = len(found)
-    told = f"{number} more {'is' if number == 1 else 'are'} away: {named_by_state(states)}"
-    return [(told, dict(counts), tuple(_HELP[label] for label in counts))]
+    number, named, helps = len(found), named_by_state(states), tuple(_HELP[label] for label in counts)
+    if not any(column.mask.any() for column in columns):  # they are counted by what keeps pods from nodes
+        return [(f"{number} {'is' if number == 1 else 'are'} away: {named}", {}, helps)]
+    return [(f"{number} more {'is' if number == 1 else 'are'} away: {named}", dict(counts), helps)]
 
 
 def _states(column: ClassFit) -> Iterator[Constraint]:

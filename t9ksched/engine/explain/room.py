@@ -10,6 +10,7 @@ from t9ksched.engine.arrays import Int64s, Mask
 from t9ksched.engine.explain.cards import no_card
 from t9ksched.engine.explain.excluded import (
     excluded,
+    excluded_ever,
     is_not_offered,
     no_node_matches,
     offering,
@@ -104,14 +105,16 @@ def unique(reasons: Iterable[Reason]) -> tuple[Reason, ...]:
 
 
 def impossible(column: ClassFit, pods: int) -> Reason | None:
-    """Why no free room would help: no node may take such a pod, or all of them together are too small. That the
-    database is away is no such reason for pods that would not fit once it answers either.
+    """Why no free room would help: no node may take such a pod, or all of them together are too small, those that are
+    away included. That the database is away is no such reason for pods that would not fit once it answers either.
     """
-    away = unrecorded(column)
-    if away is not None and column.total_ever() >= pods:
-        return away
-    if is_not_offered(column) or (away is None and not column.mask.any()):
+    possible, waits = column.total_ever() >= pods, unrecorded(column)
+    if waits is not None and possible:
+        return waits
+    if is_not_offered(column):
         return no_node_matches(column)
+    if waits is None and not column.mask.any() and (possible or excluded_ever(column)):
+        return with_additions(no_node_matches(column), away(column) if possible else ())
     return never_fits(column, pods)
 
 
@@ -158,6 +161,8 @@ def _too_little(column: ClassFit, pods: int, rooms: Int64s) -> Reason | None:
 def _against_rules(column: ClassFit, pods: int) -> Reason | None:
     """Which rules about other pods keep how many nodes with room from it; None when none does."""
     roomy = column.rooms() > 0
+    if not roomy.any():
+        return None
     counts = {"match": int(column.mask.sum()), "fit": int(roomy.sum())}
     gone: dict[str, Mask] = {}
     left = roomy

@@ -27,6 +27,15 @@ class Telling(Placing):
         within = [name for name in self.match(queue, kind) if scope is None or name in scope]
         return sum(self._fits(kind, name, empty=True) for name in within) < len(kind.members)
 
+    def _could_ever(self, queue: str, kind: Kind, scope: set[str] | None) -> bool:
+        """Whether the pods of a kind alone would fit if nothing ran and no node were away."""
+        within = [name for name in self.match_ever(queue, kind) if scope is None or name in scope]
+        return sum(self._fits(kind, name, empty=True) for name in within) >= len(kind.members)
+
+    def _unprepared_node(self, name: str) -> bool:
+        facts = self.rooms[name].facts
+        return facts.unready is not None or facts.mode == "NotReady"
+
     def _away(self, queue: str, kinds: Iterable[Kind]) -> dict[str, int]:
         """Nodes that would match but for what passes, by the first of it; not those that lack accelerators alone."""
         found: dict[str, str] = {}
@@ -57,7 +66,9 @@ class Telling(Placing):
             for name, room in self.rooms.items()
             if all(room.facts.allocatable.get(resource) for resource in kind.of.extended)
         }
-        if not (match or waits) or (kind.of.extended and not (now or offering) & set(ever)):
+        excluded = kind.of.extended and not (now or offering) & set(ever)
+        unknown = not ever or (kind.of.accelerated and any(self._unprepared_node(name) for name in ever))
+        if excluded or (not (match or waits) and (unknown or most >= pods)):
             gone = Counter(self.removes(queue, kind, self.rooms[name].facts) for name in offering)
             lacking = len(self.rooms) - len(offering)
             more = {"resources": lacking} if lacking else {}
@@ -102,7 +113,7 @@ class Telling(Placing):
             for name, room in self.rooms.items()
             if all(room.facts.allocatable.get(resource) for resource in asked)
             or set(asked) & set(room.facts.by_dra)
-            or (kind.of.accelerated and (room.facts.unready is not None or room.facts.mode == "NotReady"))
+            or (kind.of.accelerated and self._unprepared_node(name))
         }
         return found or set(self.rooms)
 
@@ -172,6 +183,8 @@ class Telling(Placing):
         """How many nodes with room each rule about pods forbids."""
         match = self.match(queue, kind)
         roomy = [name for name in match if self._fits(kind, name) and (scope is None or name in scope)]
+        if not roomy:
+            return None
         forbids = {name: self.forbidden(queue, kind, name) for name in roomy}
         gone: Counter[str] = Counter()
         for label in ("pod affinity", "pod anti-affinity", "topology spread"):
@@ -189,7 +202,7 @@ class Telling(Placing):
         self, queue: str, kinds: Sequence[Kind], scope: set[str] | None = None, *, within: bool = False
     ) -> list[Told]:
         found = [told for kind in kinds if (told := self._alone(queue, kind, scope)) is not None]
-        if not any(told[0] in ("NeverFits", "NoNodeMatches") for told in found):
+        if all(self._could_ever(queue, kind, scope) for kind in kinds):
             together = self._never_together(queue, kinds, scope, self.match_ever)
             together = together or self._together_away(queue, kinds, scope)
             if together is not None:

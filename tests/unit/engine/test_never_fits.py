@@ -23,11 +23,11 @@ POOL = [node(f"n{at}", cpu=16, gpu=8, labels={"zone": f"z{at % 3}"}) for at in r
 BUSY = [running(f"r{at}", "low", [f"n{at}"], cpu=1, gpu=8, cards=[255]) for at in range(6)]
 
 
-def apart(key: str, pods: int) -> Gang:
+def apart(key: str, pods: int, gpu: int = 0) -> Gang:
     """Pods no two of which may share a domain."""
     term = {"labelSelector": {"matchLabels": {"app": "a"}}, "topologyKey": key}
     required = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
-    made = gang("g", pods=pods, of=replace(pod_class(), rules=parse_rules(required, None, "test", {"app": "a"})))
+    made = gang("g", pods=pods, of=replace(pod_class(gpu=gpu), rules=parse_rules(required, None, "test", {"app": "a"})))
     return structs.replace(made, waiting=tuple(structs.replace(one, labels=(("app", "a"),)) for one in made.waiting))
 
 
@@ -114,15 +114,38 @@ def test_nodes_that_are_away_are_named_where_without_them_there_is_too_little(st
     assert told(decided(nodes, gang("g", pods=7, gpu=8), running=BUSY[:5])).code is Code.NEVER_FITS
 
 
-def test_nodes_that_take_no_pod_now_say_more_than_that_all_of_them_would_be_too_few() -> None:
-    wanted = roles(2, 1)
-    there = (("zone", "z0"),)
-    members = [structs.replace(one, pod_class=replace(one.pod_class, node_selector=there)) for one in wanted.waiting]
-    asked = structs.replace(wanted, waiting=tuple(members))
-    closed = [replace(one, unschedulable=at % 3 == 0) for at, one in enumerate(POOL)]
-    assert told(decided(POOL, asked, running=())).code is Code.NEVER_FITS
-    reason = told(decided(closed, asked, running=()))
-    assert (reason.code, reason.nodes["unschedulable"]) == (Code.NO_NODE_MATCHES, 2)
+FIRST = (("zone", "z0"),)
+
+
+def there(wanted: Gang) -> Gang:
+    """The gang with pods for the nodes of the first zone alone, of which there are two."""
+    members = [structs.replace(one, pod_class=replace(one.pod_class, node_selector=FIRST)) for one in wanted.waiting]
+    return structs.replace(wanted, waiting=tuple(members))
+
+
+@pytest.mark.parametrize("state", AWAY)
+@pytest.mark.parametrize(
+    ("least", "most"),
+    [
+        (gang("g", pods=2, gpu=8), gang("g", pods=3, gpu=8)),
+        (gang("g", gpu=8), gang("g", gpu=9)),
+        (gang("g", cpu=16, gpu=1), gang("g", cpu=17, gpu=1)),
+        (roles(1, 1), roles(2, 1)),
+        (apart("kubernetes.io/hostname", 2, gpu=1), apart("kubernetes.io/hostname", 3, gpu=1)),
+    ],
+    ids=["pods", "cards", "cpu", "roles", "apart"],
+)
+def test_nodes_that_are_all_away_are_named_where_they_would_do(least: Gang, most: Gang, state: str) -> None:
+    how, words = AWAY[state]
+    gone = [replace(one, **how) if at % 3 == 0 else one for at, one in enumerate(POOL)]
+    reason = told(decided(gone, there(least), running=()))
+    assert reason.code is Code.NO_NODE_MATCHES
+    assert reason.nodes[state] == 2
+    assert f"2 are away: n0, n3 ({words.partition('(')[2]}" in reason.message
+    assert len(reason.unblocks) == 2
+    found = decided(gone, there(most), running=())
+    assert (told(found).code, told(found).nodes["match"]) == (Code.NEVER_FITS, 2)
+    assert told(decided(POOL, there(most), running=())) == told(found)
 
 
 CHIEFS = [member(f"c{at}", pod_class(cpu=9), "chief") for at in range(3)]
