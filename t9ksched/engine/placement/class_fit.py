@@ -82,7 +82,8 @@ class ClassFit:
         if pod_affinity is not None and self.ruled:
             self.terms = pod_affinity.of((*(rules.terms if rules else ()), *pod_class.counted))
         """The terms that this depends on."""
-        self._written: dict[tuple[int, ...], Given] = {}
+        self._written = Given(self, 0)
+        self._written_on: dict[tuple[int, ...], Given] = {}
         self._seen = -1
         self._mask: Mask | None = None
         self._gain: Int64s | None = None
@@ -227,7 +228,7 @@ class ClassFit:
 
     def close(self) -> None:
         """Let go of the trial, and of what knows the column."""
-        del self.trial, self._keys, self._class_rooms, self._written
+        del self.trial, self._keys, self._class_rooms, self._written, self._written_on
 
     def refresh(self) -> Int64s:
         """The score of each node for one more pod, or `NEVER`; shape (nodes,), brought up to date. Within a scope it is
@@ -277,10 +278,12 @@ class ClassFit:
         """What pods with a share on a node are given: where cards are divided, a share of nodes with unlike cards is
         not the same grant.
         """
+        if not self.divided:
+            return self._written
         kinds = tuple([parts.of.kind(row) for parts in self.divided])
-        found = self._written.get(kinds)
+        found = self._written_on.get(kinds)
         if found is None:
-            found = self._written[kinds] = Given(self, row)
+            found = self._written_on[kinds] = Given(self, row)
         return found
 
     def grant(self, row: int, share: Share) -> CardGrant:

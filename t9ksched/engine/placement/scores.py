@@ -23,12 +23,28 @@ _OVERCOMMIT: Final = 4
 """Beyond this multiple of a node's capacity more use does not change its score: keeps sums inside 64 bits."""
 
 
+class _Scored(NamedTuple):
+    """A scored resource.
+
+    Attributes:
+        at: its row.
+        step: what a unit of it is worth on each node, 0 where a node has none, shape (nodes,).
+        most: so many units count there, shape (nodes,).
+        least: so many do on every node that has some.
+    """
+
+    at: int
+    step: Int64s
+    most: Int64s
+    least: int
+
+
 class Scores:
     """Scores on the frozen nodes of one cycle; `policy` None gives every node the same."""
 
     def __init__(self, static: Static, policy: Binpack | None) -> None:
         self._static = static
-        self._steps: list[tuple[int, Int64s]] = []
+        self._steps: list[_Scored] = []
         self._gains: dict[bytes, Int64s] = {}
         """By needs. A cycle asks for the classes of the one before it, mostly."""
         self.monotone = policy is None or policy.strategy == "MostAllocated"
@@ -48,13 +64,13 @@ class Scores:
             step = np.zeros(len(capacity), np.int64)
             has = capacity > 0
             step[has] = FULL * weight // total[has] // capacity[has] * policy.weight
-            self._steps.append((at, sign * step))
+            most = capacity * _OVERCOMMIT
+            self._steps.append(_Scored(at, sign * step, most, int(most[has].min(initial=0))))
 
     def base(self, nodes: FrozenNodes) -> Int64s:
         """Score of each node as it is, shape (nodes,)."""
         base = np.full(len(nodes), self._start, np.int64)
-        for at, step in self._steps:
-            most = self._static.allocatable[at] * _OVERCOMMIT
+        for at, step, most, _ in self._steps:
             base += np.minimum(nodes.used[at], most) * step
         return base
 
@@ -63,10 +79,13 @@ class Scores:
         known = self._gains.get(asked := needs.tobytes())
         if known is not None:
             return known
-        gain = np.zeros(len(self._static.names), np.int64)
-        for at, step in self._steps:
+        gain: Int64s | None = None
+        for at, step, most, least in self._steps:
             if needs[at]:
-                gain += np.minimum(self._static.allocatable[at] * _OVERCOMMIT, needs[at]) * step
+                part = step * (needs[at] if needs[at] <= least else np.minimum(most, needs[at]))
+                gain = part if gain is None else np.add(gain, part, out=gain)
+        if gain is None:
+            gain = np.zeros(len(self._static.names), np.int64)
         gain.flags.writeable = False
         if len(self._gains) >= _MOST_GAINS:
             self._gains.clear()
@@ -76,9 +95,9 @@ class Scores:
     def gain_of(self, needs: Int64s, row: int) -> np.int64:
         """The same for one node."""
         gain = np.int64(0)
-        for at, step in self._steps:
+        for at, step, most, _ in self._steps:
             if needs[at]:
-                gain += min(self._static.allocatable[at, row] * _OVERCOMMIT, needs[at]) * step[row]
+                gain += min(most[row], needs[at]) * step[row]
         return gain
 
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from t9ksched.engine.memory import Memory
-from t9ksched.engine.placement.scores import FULL, Source, combined
+from t9ksched.engine.placement.scores import FULL, Scores, Source, combined
 from t9ksched.engine.planner import Plan, plan
 from t9ksched.engine.policy import Binpack, Policy
 from t9ksched.model.gang import Member, Neighbours
@@ -150,3 +150,19 @@ def test_the_memo_changes_nothing() -> None:
     memory, waiting = Memory(), view(MIXED, [gang("g", pods=4, cpu=40)])
     first = plan(waiting, Policy(), 0, memory)
     assert plan(waiting, Policy(), 0, memory).to_bytes() == first.to_bytes() == plan(waiting, Policy(), 0).to_bytes()
+
+
+@pytest.mark.parametrize("strategy", ["MostAllocated", "LeastAllocated"])
+@pytest.mark.parametrize("cpu", [1, 3, 5, 300])
+def test_what_a_pod_adds_is_the_same_for_all_nodes_at_once_and_one_by_one(strategy: Any, cpu: int) -> None:
+    """Also where it asks for more than counts on small nodes, and where nodes have none of a resource."""
+    nodes = table([node("small", cpu=1), node("large", cpu=64, gpu=8), node("none", cpu=0)]).freeze()
+    scores = Scores(nodes.static, Binpack(strategy=strategy))
+    asked = {"cpu": cpu * 1000, "memory": 1 << 30}
+    needs = np.array([asked.get(name, 0) for name in nodes.static.resources], np.int64)
+    gain = scores.gain(needs)
+    assert gain.tolist() == [int(scores.gain_of(needs, row)) for row in range(3)]
+    assert gain.any()
+    assert scores.gain(needs.copy()) is gain, "it is remembered"
+    with pytest.raises(ValueError, match="read-only"):
+        gain[0] = 1
