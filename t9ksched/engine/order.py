@@ -22,6 +22,12 @@ def gang_key(gang: Gang) -> tuple[bool, int, int, str, str]:
     return (not gang.refilling, -gang.priority, gang.created, gang.name, gang.uid)
 
 
+def age_key(gang: Gang) -> tuple[bool, int, str, str]:
+    """Sorts gangs by who came first, whatever their priority; one that is being refilled goes before all."""
+    refilled, _, *age = gang_key(gang)
+    return (refilled, *age)  # type: ignore[return-value]
+
+
 def sort_gangs(gangs: list[Gang], policy: Policy, plugins: Plugins, now: int) -> None:
     """Sort gangs of one queue by the policy, the best one last."""
     ranks = [
@@ -40,9 +46,10 @@ class Firm:
     """Gangs with planned starts, which have their turns before all that wait in queues of the same priority: those that
     are planned earlier first, whatever their own priority and the shares of their queues.
 
-    Where plans are made anew, because something else took their room, they keep their order, and no gang without a plan
-    takes room before them. Gangs that are being refilled go first here, too. Queues with `ordering: Strict` keep their
-    own order, and no gang of them is taken.
+    Where plans are made anew, because something else took their room, they keep their order, but that none is moved
+    later for a gang that came after its own (`put_off`), and no gang without a plan takes room before them. Gangs that
+    are being refilled go first here, too. Queues with `ordering: Strict` keep their own order, and no gang of them is
+    taken.
 
     Args:
         planned: when each gang with a planned start is to start, by UID; nanoseconds since the epoch.
@@ -64,6 +71,12 @@ class Firm:
         """The next one of queues with this priority; None when there is none."""
         gangs = self._next.get(rank)
         return gangs.pop() if gangs else None
+
+    def put_off(self, rank: int, gang: Gang) -> None:
+        """The plan of this gang is made anew after those of gangs that came before it: from now on all have their turns
+        in the order in which they came.
+        """
+        self._next[rank] = sorted((*self._next[rank], gang), key=age_key, reverse=True)
 
 
 def _firm_key(gang: Gang, planned: Mapping[str, int]) -> tuple[object, ...]:

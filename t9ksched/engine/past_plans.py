@@ -61,6 +61,33 @@ class Expected(msgspec.Struct, frozen=True, eq=False):
     held: dict[str, dict[str, int]]
     worths: CardWorths | None = None
 
+    @classmethod
+    def at_end(
+        cls,
+        view: View,
+        trial: Trial,
+        ledger: Ledger,
+        policy: Policy,
+        now: int,
+        blocks: Iterable[Block],
+        ends: Ends,
+        known: Mapping[int, ExpectedEnd],
+        began: Iterable[tuple[ExpectedEnd, Room]],
+    ) -> "Expected":
+        """At the end of a cycle on this view, with these plans."""
+        return cls(
+            policy,
+            tuple(block.reserved for block in blocks),
+            trial.free.copy(),
+            ends,
+            known,
+            tuple(began),
+            {name: state.spec for name, state in view.queues.items()},
+            tuple(room for room in view.reserved if room.end > now),
+            charged(view, ledger),
+            trial.worths,
+        )
+
     def early(self, latest: Mapping[int, ExpectedEnd], now: int) -> list[ExpectedEnd] | None:
         """The ends that were to come after this moment, and are not among these, by identity, any more; None where
         there are some that were not expected, or that give back something else.

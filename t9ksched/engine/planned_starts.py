@@ -17,7 +17,7 @@ from t9ksched.engine.ends import Ends
 from t9ksched.engine.future_charges import FutureCharges
 from t9ksched.engine.in_turn import InTurn, is_plain
 from t9ksched.engine.ledger import Ledger
-from t9ksched.engine.past_plans import Deviation, EndOf, Expected, PastPlans, charged
+from t9ksched.engine.past_plans import Deviation, EndOf, Expected, PastPlans
 from t9ksched.engine.placement.class_fit import ClassFit
 from t9ksched.engine.placement.trial import Placement, Trial
 from t9ksched.engine.plan_counts import PlanCounts
@@ -43,6 +43,7 @@ class PlannedStarts:
 
     Attributes:
         gangs: the gangs that wait in queues that exist, by UID.
+        broken: gangs whose plans have lost a node, by UID.
         moments: the planned starts of earlier cycles, in nanoseconds since the epoch, by UID of the gang.
         promised: what is reserved for gangs and not used yet.
         in_turn: plans that are given places anew, the earliest start first.
@@ -101,8 +102,9 @@ class PlannedStarts:
         self._acted = False  # something was started or planned in this cycle
         self._gained = False
         """A plan that was looked at may be improved by what happened since."""
-        self._broken: set[str] = set()
-        """Gangs whose plans have lost a node."""
+        self.broken: set[str] = set()
+        self._lost: set[str] = set()
+        """Those of them that have not had their turn."""
 
     def begin(self) -> Work[None]:
         """Take in the plans of earlier cycles: before any gang has its turn."""
@@ -111,10 +113,11 @@ class PlannedStarts:
         if self._reserved is not None:
             self._reserved.beside(self._timeline, self.gangs)
         plans = yield from past.blocks(self._rows, self.gangs, view.queues, trial, now, self.end_of)
-        self._broken = {owner for owner in self.moments if owner in self.gangs} - {block.owner for block in plans}
-        plans = self._counts.take(plans, self._broken, self.gangs)
+        self.broken = {owner for owner in self.moments if owner in self.gangs} - {block.owner for block in plans}
+        self._lost = set(self.broken)
+        plans = self._counts.take(plans, self.broken, self.gangs)
         self._before = {block.owner: block for block in plans}
-        self.moments = {owner: self.moments[owner] for owner in (*self._before, *self._broken)}
+        self.moments = {owner: self.moments[owner] for owner in (*self._before, *self.broken)}
         if self.promised:
             self._gained = True
             self.promised.lay()
@@ -146,18 +149,8 @@ class PlannedStarts:
         expected = None
         # An end that is overdue is expected later than it will be.
         if self._ends is not None and not (self._gained or self._lifted or (self._ends.at <= self._now).any()):
-            expected = Expected(
-                self._policy,
-                tuple(block.reserved for block in blocks),
-                self._trial.free.copy(),
-                self._ends,
-                self._past.ends.latest,
-                tuple(self._begun),
-                {name: state.spec for name, state in self._view.queues.items()},
-                tuple(room for room in self._view.reserved if room.end > self._now),
-                charged(self._view, self._ledger),
-                self._trial.worths,
-            )
+            seen = self._view, self._trial, self._ledger, self._policy, self._now
+            expected = Expected.at_end(*seen, blocks, self._ends, self._past.ends.latest, self._begun)
         self._past.end(expected, planned, blocks)
         return planned
 
@@ -227,10 +220,11 @@ class PlannedStarts:
         """It is the gang's turn: its plan, if it had one, is off the timeline. Returns it."""
         self.promised.lift(gang.uid)
         had = self._before.pop(gang.uid, None)
+        self._lost.discard(gang.uid)
         if had is not None:
             self._timeline.drop(gang.uid)
             self._lifted[gang.uid] = had
-        if had is not None or gang.uid in self._broken:
+        if had is not None or gang.uid in self.broken:
             self._counts.add(gang, -1)
         return had
 
@@ -291,7 +285,7 @@ class PlannedStarts:
 
     def may_plan(self, gang: Gang, had: Block | None) -> bool:
         """Whether the gang is among those that get a planned start; one that had one keeps it."""
-        return had is not None or gang.uid in self._broken or self._counts.allow(gang)
+        return had is not None or gang.uid in self.broken or self._counts.allow(gang)
 
     def change(self, gang: Gang, start: int) -> Int64s:
         """The least change of the trial's columns from that moment until the gang ends; shape (resources, nodes)."""
@@ -324,19 +318,27 @@ class PlannedStarts:
         left = self._trial.free[:, rows] + change
         return bool(np.all((left >= amounts) | (amounts == 0))) and self.charges.affords(block, laid=False)
 
-    def fails(self, gang: Gang, key: SchedulingKey, had: Block | None) -> bool:
-        """Whether the gang had a plan, `had` unless it lost a node, that does not come about as it was, without a
-        change of what the gang asks for: no other plan moves for that.
+    def later(self, gang: Gang) -> list[Block]:
+        """The plans on the timeline that are later than the one that the gang had, of gangs of its queue's priority
+        that have not had their turn.
         """
-        if had is None:
-            return gang.uid in self._broken
-        return is_of(had, key) and (had.at <= self._now or not self.still_fits(gang, key, had))
-
-    def behind(self, gang: Gang) -> list[Block]:
-        """The plans on the timeline of queues of this priority that are later than the one that the gang had."""
         moments, at = self.moments, (self.moments[gang.uid], gang.created)
         later = (one for owner, one in self._before.items() if (moments[owner], self.gangs[owner].created) >= at)
         return [block for block in later if block.rank == self._rank and block.owner in self._timeline.blocks]
+
+    def lost(self) -> list[Gang]:
+        """The gangs of this priority whose plans have lost a node and that have not had their turn."""
+        queues = self._view.queues
+        gangs = (self.gangs[owner] for owner in sorted(self._lost))
+        return [gang for gang in gangs if queues[gang.queue].spec.priority == self._rank]
+
+    def put_off(self, gang: Gang, had: Block | None) -> None:
+        """The gang has its turn later in this cycle; what was planned for it keeps no room until then."""
+        if had is not None:
+            self._before[gang.uid] = had
+        else:
+            self._lost.add(gang.uid)
+        self._counts.add(gang)
 
     def awaits(self, gang: Gang, had: Block) -> None:
         """Pods of the gang are missing: the plan that it had stands until its moment, if its room is there."""

@@ -128,8 +128,10 @@ class Planner:
             if runs is not None and (yield from runs.go_on(order)):
                 continue
             if (gang := firm.pop(specs[name].priority)) is not None:
-                if (yield from judge(gang)):
+                if (yield from judge(gang, firm=True)):
                     order.reorder()
+                if self._minima.gave_way:
+                    firm.put_off(specs[name].priority, gang)
             else:
                 line = self._lines[name]
                 yield from self._minima.pass_over(name, line)

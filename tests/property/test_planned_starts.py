@@ -203,6 +203,7 @@ class Histories(RuleBasedStateMachine):
 
     def cycle(self) -> None:
         before, running, waited = self.pool.planned, self.pool.running, set(self.pool.waiting)
+        places = self.places()
         self.pool.cycle(self.hour)
         self.heed_reservations(self.pool.running - running)
         self.inside_windows()
@@ -214,7 +215,7 @@ class Histories(RuleBasedStateMachine):
             self.never_later(before)
         self.excused = False
         if self.alike and not self.pool.rooms:
-            self.in_order(before, running)
+            self.in_order(before, running, {job for job, where in places.items() if self.places().get(job) == where})
         self.promised_once()
         for _ in range(10):
             known, running = (self.pool.planned, set(self.pool.waiting)), self.pool.running
@@ -285,9 +286,20 @@ class Histories(RuleBasedStateMachine):
                 assert self.pool.planned.get(name, 1e9) <= hour, f"{name} was to start at {hour}"
                 assert hour > self.hour, f"{name} was to start at {hour} and waits"
 
-    def in_order(self, before: dict[str, float], running: set[str]) -> None:
+    def places(self) -> dict[str, tuple[float, list[str]]]:
+        """When and where each job with a plan is to start, or has just started."""
+        found: dict[str, tuple[float, list[str]]] = {}
+        for one in self.pool.plans:
+            found.setdefault(one.owner, (one.since / HOUR, []))[1].append(one.node)
+        for name in self.pool.running:
+            if self.pool.started[name] == self.hour:
+                found[name] = self.hour, [where for where, _ in self.pool.job(name)[2]]
+        return {name: (hour, sorted(nodes)) for name, (hour, nodes) in found.items()}
+
+    def in_order(self, before: dict[str, float], running: set[str], stood: set[str]) -> None:
         """A plan that was moved later is held up by what ran, by queues of larger priority and by plans that were
-        earlier than it: by none that was later, and by no job without a plan.
+        earlier than it, of jobs that came before or that came about as they were (`stood`): by none that was later,
+        by no job without a plan, and by none that came later and was moved itself.
         """
         intervals, rank = self.pool.intervals(self.hour), {name: state.spec.priority for name, state in QUEUES.items()}
         turn = {name: (hour, self.pool.created(name)) for name, hour in before.items()}
@@ -296,7 +308,11 @@ class Histories(RuleBasedStateMachine):
             if name not in self.pool.waiting or now <= hour:
                 continue
             of = self.pool.waiting[name]
-            ahead = {other for other, when in turn.items() if when < turn[name]}
+            ahead = {
+                other
+                for other, when in turn.items()
+                if when < turn[name] and (other in stood or self.pool.created(other) < self.pool.created(name))
+            }
             others = [
                 one
                 for one in intervals

@@ -8,6 +8,7 @@ from t9ksched.engine.actions.action import Action, Turn
 from t9ksched.engine.actions.affordable import Affordable
 from t9ksched.engine.actions.allocate import Allocate
 from t9ksched.engine.actions.await_victims import AwaitVictims
+from t9ksched.engine.actions.late_plan import LatePlan, fails
 from t9ksched.engine.actions.one_kind import OneKind
 from t9ksched.engine.actions.passed_over import PassedOver
 from t9ksched.engine.actions.preempt import Preempt
@@ -35,6 +36,7 @@ class Minima:
     Attributes:
         staying: gangs that wait, by queue and in its order.
         above: gangs that have their minimum, with members above it, by queue and in its order.
+        gave_way: whether the gang that was judged last is to have its turn after those that came before it.
     """
 
     def __init__(self, cycle: Cycle) -> None:
@@ -49,12 +51,18 @@ class Minima:
         preempt = next((action for action in self._actions if isinstance(action, Preempt)), None)
         self._told_again = ToldAgain.of(cycle, preempt)
         self._planned_before = frozenset(cycle.planned.moments) if cycle.planned is not None else frozenset()
+        self._put_off: set[str] = set()
+        """Gangs that gave way in this cycle."""
+        self.gave_way = False
         self.staying: dict[str, list[Waiting]] = {}
         self.above: dict[str, list[tuple[Gang, list[Member]]]] = {}
 
-    def judge(self, gang: Gang) -> Work[bool]:
-        """Place the gang's minimum whole, or say why not. Returns whether its queue pays for more than before."""
+    def judge(self, gang: Gang, *, firm: bool = False) -> Work[bool]:
+        """Place the gang's minimum whole, or say why not. Returns whether its queue pays for more than before. A `firm`
+        one, whose plan does not come about, may give way once.
+        """
         cycle = self._cycle
+        self.gave_way = False
         paid = cycle.stats.placed + cycle.stats.preempted
         if self._one_kind is not None:
             if (mixed := self._one_kind.mixed(gang)) is not None:
@@ -63,7 +71,7 @@ class Minima:
             gang = yield from self._one_kind.settle(gang)
         if self._affordable is not None:
             gang = yield from self._affordable.settle(gang)
-        yield from self._judge(gang)
+        yield from self._judge(gang, may_give_way=firm and gang.uid not in self._put_off)
         if cycle.planned is not None:
             cycle.planned.promised.lay((gang.uid,))
         if gang.uid in cycle.promised:
@@ -107,7 +115,7 @@ class Minima:
         elif rest:
             self._cycle.short.append(Waiting(gang.uid, (reason,)))
 
-    def _judge(self, gang: Gang) -> Work[None]:
+    def _judge(self, gang: Gang, *, may_give_way: bool) -> Work[None]:
         cycle = self._cycle
         queue, planned = cycle.view.queues[gang.queue], cycle.planned
         cycle.stats.judged += 1
@@ -121,6 +129,7 @@ class Minima:
         had: Block | None = None
         if planned is not None:
             judged = members and enough and not closed and gang.uid not in cycle.reservations.of
+            judged = judged and gang.uid not in self._put_off
             judged = judged and gang.uid in self._planned_before and not (yield from self._may_evict(gang, members))
             if judged and (block := (yield from planned.rests(gang, members))) is not None:
                 self._wait(gang, told(cycle, gang, block))
@@ -136,36 +145,45 @@ class Minima:
             reasons = (*((missing,) if missing else ()), *gang.blocked)
             self._wait(gang, reasons or (explain.too_few(gang),))
             return
-        if members and (reasons := (yield from self._place(gang, members, had))):
-            self._wait(gang, reasons)
-            return
+        if members:
+            key = yield from cycle.keys.of(gang, members)
+            late = None
+            if planned is not None and fails(cycle, planned, gang, key, had):
+                late = LatePlan(cycle, planned, gang, key, had, may_give_way=may_give_way)
+                if late.gives_way:
+                    planned.put_off(gang, had)
+                    self._put_off.add(gang.uid)
+                    self.gave_way = True
+                    return
+            reasons = yield from self._place(Turn(gang, members, key, (), had), late)
+            if late is not None:
+                late.over()
+            if reasons:
+                self._wait(gang, reasons)
+                return
         if rest:
             self.above.setdefault(gang.queue, []).append((gang, rest))
 
-    def _place(self, gang: Gang, members: Sequence[Member], had: Block | None) -> Work[tuple[Reason, ...]]:
-        """Let the actions place these members; why they do not. `had` is the start that was planned for the gang."""
-        cycle = self._cycle
-        key = yield from cycle.keys.of(gang, members)
-        behind = yield from cycle.failures.behind(gang.queue, key)
+    def _place(self, turn: Turn, late: LatePlan | None) -> Work[tuple[Reason, ...]]:
+        """Let the actions place these members; why they do not."""
+        cycle, gang, key = self._cycle, turn.gang, turn.key
+        turn.behind = yield from cycle.failures.behind(gang.queue, key)
         shut: tuple[Reason, ...] = ()
         if cycle.windows.any and not cycle.reservations.start_decided(gang.uid):
             outside = cycle.windows.shut(gang)
             shut = () if outside is None else (outside,)
-        if behind and gang.uid not in cycle.reservations.of:
-            return (*shut, *behind)
+        if turn.behind and gang.uid not in cycle.reservations.of:
+            return (*shut, *turn.behind)
         if (promise := cycle.promised.get(gang.uid)) is not None:
             cycle.ledger.uncharge(gang.queue, promise)
-        turn = Turn(gang, members, key, behind, had, shut)
+        turn.reasons = shut
         if cycle.starving is not None:
             cycle.starving.turn(gang)
-        hindering = self._hindering(turn) if cycle.planned is not None else ()
-        if cycle.planned is not None and hindering:
-            cycle.planned.lift(hindering)
         for action in self._planning if shut else self._actions:
+            if late is not None and not isinstance(action, Allocate):
+                late.started_not()
             if (yield from action.attempt(turn)):
                 break
-        if cycle.planned is not None and hindering:
-            cycle.planned.lay(hindering)
         if cycle.starving is not None and cycle.starving.has(gang):
             self._collect(cycle.starving, turn)
         if turn.reasons:
@@ -202,16 +220,6 @@ class Minima:
         ):
             return False
         return (yield from cycle.within_reach(gang, key))
-
-    def _hindering(self, turn: Turn) -> list[Block]:
-        """The plans that must not hold up the gang: where its own does not come about as planned, because something
-        ends late or room was lost, the later ones of its queue's priority. These relied on its plan; they are planned
-        anew at their turns.
-        """
-        planned = self._cycle.planned
-        if planned is None or not planned.fails(turn.gang, turn.key, turn.had):
-            return []
-        return planned.behind(turn.gang)
 
     def _wait(self, gang: Gang, reasons: tuple[Reason, ...]) -> None:
         """The gang stays, and keeps the room of members that it lost."""

@@ -289,7 +289,7 @@ class TimeKeeper:
     ) -> Awaitable[None]:
         """End a job at its limit, or before it as the job asks."""
         own = end.code is Code.TIME_LIMIT_EXCEEDED
-        self._state.note_end(gang, end.code, message, now, end.seconds if own else None)
+        self._state.note_end(gang, end.code, message, now, end.seconds if own else None, end.at)
         clock.stop_at = now + _STOP_AGAIN_NS
         event = history.TIME_LIMIT_EXCEEDED if own else history.MAX_DURATION_EXCEEDED
         self._recorder.ended(gang, event, message, now, notice=str(end.code))

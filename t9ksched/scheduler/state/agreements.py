@@ -114,9 +114,11 @@ class Agreements:
         self._state.changes.gang_changed(gang)
         self._state.wake()
 
-    def note_end(self, gang: GangRecord, code: Code, message: str, now: int, limit: int | None = None) -> None:
-        """The job of a group was stopped because of a limit, in seconds if it is the job's own. Its next run is
-        timed anew.
+    def note_end(
+        self, gang: GangRecord, code: Code, message: str, now: int, limit: int | None = None, due: int = 0
+    ) -> None:
+        """The job of a group was stopped because of a limit, in seconds if it is the job's own, which it reached at
+        that time at the latest. Its next run is timed anew.
         """
         asked = asked_at_end(self._state, gang) if limit is not None else None
         gangs = self._state.groups_of(job_of(gang)) or [gang]
@@ -124,6 +126,7 @@ class Agreements:
         clock.start_anew(
             pod.uid for one in gangs for pod in one.members.values() if pod.node and not one.inherited(pod)
         )
+        clock.due = min(due, now)
         clock.set(ended_at=now, ended_code=str(code), ended_limit=limit, ended_asked=asked, message=message)
         for one in gangs:
             self.start_again(one, str(code), message)

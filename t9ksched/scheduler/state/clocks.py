@@ -40,6 +40,8 @@ class Clock(msgspec.Struct, eq=False):
         lost_at: since when it has no place; 0 while it has one.
         evicted: UIDs of pods that were evicted or paused, and still look as if they ran.
         stop_at: when it is asked to stop again.
+        due: when the limit was reached that ended its last run, which is told a moment later; 0 where this process did
+            not see it.
         text: the annotation on the object of a job that its limit ended, as last seen; None before the first look.
         asked_at: when that annotation was last seen to change; 0 for never.
         signal: how many seconds before its limit its owner is stopped; None until its annotation was read.
@@ -55,6 +57,7 @@ class Clock(msgspec.Struct, eq=False):
     lost_at: int = 0
     evicted: frozenset[str] = frozenset()
     stop_at: int = 0
+    due: int = 0
     text: str | None = None
     asked_at: int = 0
     signal: int | None = None

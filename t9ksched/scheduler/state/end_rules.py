@@ -87,7 +87,8 @@ class EndRules:
         """When it runs at the latest."""
         ends: list[int] = []
         if clock is not None and _told_to_end(clock, pods):
-            ends.append(max(clock.run.ended_at, clock.run.missed_at))
+            # Plans rely on the end that was expected before.
+            ends.append(max(clock.due or clock.run.ended_at, clock.run.missed_at))
         ran = (run.ran_at if run is not None else 0) or (now + _CLOCK_FOLLOWS if gang.runs() else 0)
         if (until := state.advance.until(gang)) is not None:
             ends.append(until - _SLACK - self._grace(pods))

@@ -268,6 +268,19 @@ def test_what_its_limit_ended_is_gone_soon() -> None:
     assert scene.end() == -5 + OVER, "a scheduler that starts while it leaves knows it from the record of its run"
 
 
+def test_what_its_limit_ended_is_gone_no_later_than_was_expected() -> None:
+    """That it is told to end comes a moment after its limit, on which plans rely."""
+    scene = Scene(own())
+    (gang,) = scene.state.gangs.values()
+    scene.run()
+    scene.clock(gang, bound_at=NOW - HOUR * SECOND - 8 * SECOND, ran_at=NOW - HOUR * SECOND - 8 * SECOND)
+    before = scene.end()
+    due = NOW - 8 * SECOND
+    scene.state.note_end(gang, Code.TIME_LIMIT_EXCEEDED, "it reached 1h", NOW - 5 * SECOND, HOUR, due)
+    assert scene.end() == before == -8 + OVER
+    assert scene.clock(gang).run.ended_at == NOW - 5 * SECOND
+
+
 def test_what_max_duration_ended_is_gone_soon_and_what_was_placed_since_is_not() -> None:
     scene = Scene([member("p", "1h")])
     (gang,) = scene.state.gangs.values()

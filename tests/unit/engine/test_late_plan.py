@@ -1,0 +1,140 @@
+"""A plan that does not come about as it was moves no plan of a gang that came before later."""
+
+import pytest
+
+from t9ksched.engine.policy import Planning
+from t9ksched.model.reasons import Code
+from tests.ahead import HOUR, MINUTE, Pool
+from tests.builders import node
+
+SECOND = 1 / 3600
+FOR_EVER = 1000
+
+
+def pool(*, until: float = 4, spare: bool = True) -> Pool:
+    """Three nodes of four cards. On n0 x has two cards until `until`, and c two until hour 2; h has n1 until `until`,
+    and n2, too, unless that is `spare`.
+    """
+    found = Pool(planning=Planning(), facts=[node(f"n{at}", gpu=4, cpu=1000, pods=1000) for at in range(3)])
+    for shut, jobs in (
+        ({"n1", "n2"}, [("x", 1, 2, until), ("c", 1, 2, 2)]),
+        ({"n0"}, [("h", 1 if spare else 2, 4, until)]),
+    ):
+        for name in shut | ({"n2"} if spare else set()):
+            found.cordon(name, 4)
+        for job, pods, cards, hours in jobs:
+            found.submit(job, pods, hours, cards=cards)
+        found.cycle(0)
+        for name in sorted(found.closed):
+            found.cordon(name, 4)
+    assert {job: found.job(job)[2][0][0] for job in found.running} == {"x": "n0", "c": "n0", "h": "n1"}
+    return found
+
+
+def waiting(found: Pool, hours: float, old: int = 2) -> None:
+    """Job `old`, of so many whole nodes, gets a plan, and then `young`, of two cards for so many hours."""
+    found.submit("old", old, 5, cards=4)
+    found.cycle(0)
+    found.submit("young", 1, hours, cards=2)
+    found.cycle(0)
+
+
+@pytest.mark.parametrize("hours", [5, 10, 0])
+def test_an_end_that_is_late_moves_no_plan_of_a_gang_that_came_before(hours: float) -> None:
+    found = pool()
+    found.limited("x", FOR_EVER)
+    waiting(found, hours)
+    assert found.planned == {"old": 4, "young": 2}
+    found.cycle(2)  # c should have ended
+    assert found.planned == {"old": 4, "young": pytest.approx(2 + MINUTE / HOUR)}
+    found.end("c")
+    found.cycle(2.5)
+    assert found.started["young"] == 2.5
+    assert found.job("young")[2][0][0] == "n0"
+    assert found.planned == {"old": 4}
+
+
+def test_an_end_that_is_no_longer_known_moves_none_either() -> None:
+    found = pool()
+    found.limited("x", FOR_EVER)
+    waiting(found, 10)
+    found.limited("c", 0)
+    found.cycle(1)
+    assert found.planned == {"old": 4, "young": 9}
+    assert "young" not in found.started
+
+
+def test_a_lost_node_moves_none_either() -> None:
+    found = pool()
+    found.limited("x", FOR_EVER)
+    waiting(found, 10)
+    for job in ("x", "c"):
+        found.end(job)
+    found.nodes.remove("n0")
+    found.cycle(1)
+    assert found.planned == {"old": 4, "young": 9}
+
+
+@pytest.mark.parametrize(
+    ("late", "starts", "old"),
+    [
+        pytest.param(0, True, 12, id="in time"),
+        pytest.param(10 * SECOND, True, 12 + 10 * SECOND, id="a moment late"),
+        pytest.param(60 * SECOND, True, 12 + 60 * SECOND, id="late by the resolution of plans"),
+        pytest.param(61 * SECOND, False, 12, id="later"),
+    ],
+)
+def test_a_start_that_is_a_moment_late_delays_one_that_waits_for_its_end_by_no_more(
+    late: float, starts: bool, old: float
+) -> None:
+    found = pool(until=12, spare=False)
+    waiting(found, 10, old=3)
+    assert found.planned == {"old": 12, "young": 2}
+    found.end("c")
+    found.cycle(2 + late)
+    assert ("young" in found.started) is starts
+    assert found.planned["old"] == pytest.approx(old)
+    if not starts:
+        assert found.planned["young"] == 17
+
+
+def test_of_several_that_do_not_come_about_the_first_comer_is_planned_first() -> None:
+    found = pool(until=6, spare=False)
+    found.limited("x", FOR_EVER)
+    waiting(found, 20, old=1)
+    assert found.planned == {"old": 6, "young": 2}
+    for job in ("x", "c", "h"):
+        found.end(job)
+    found.nodes.remove("n0")
+    lost = next(one.node for one in found.plans if one.owner == "old")
+    found.nodes.remove(lost)
+    found.cycle(1)
+    assert found.started["old"] == 1
+    assert found.planned == {"young": 6}
+
+
+def test_a_gang_that_starts_late_moves_younger_plans_as_before() -> None:
+    found = pool()
+    found.limited("x", FOR_EVER)
+    waiting(found, 5)
+    found.submit("younger", 1, 100, cards=2)
+    found.cycle(0)
+    assert found.planned == {"old": 4, "young": 2, "younger": 7}
+    found.end("c")
+    given = found.cycle(2.25)
+    assert found.started["young"] == 2.25
+    assert found.planned == {"old": 4, "younger": 7.25}
+    assert {reason.code for one in given.waiting for reason in one.reasons} == {Code.PLANNED_START}
+
+
+def test_who_came_first_is_told_by_age_alone() -> None:
+    """The priority of a gang decides who gets a plan, and moves none."""
+    found = pool()
+    found.limited("x", FOR_EVER)
+    found.submit("old", 2, 5, cards=4)
+    found.cycle(0)
+    found.submit("young", 1, 10, cards=2, priority=9)
+    found.cycle(0)
+    assert found.planned == {"old": 4, "young": 2}
+    found.cycle(2)
+    assert found.planned["old"] == 4
