@@ -4,6 +4,7 @@ Both binding modes: an `Immediate` claim is bound at once, a `WaitForFirstConsum
 annotation `volume.kubernetes.io/selected-node`. The smallest volume that fits is taken; for a StorageClass with the
 provisioner `local.devcluster.tensorstack.dev` one is made on the selected node (any node, if nothing was selected).
 A claim that is deleted goes once no pod uses it; its volume is then deleted or kept as `Released`, as its policy says.
+A claim whose volume is deleted is `Lost` until there is one of that name again that is no other claim's.
 """
 
 from typing import Any, Final
@@ -97,6 +98,8 @@ class VolumeBinder(Reconciler):
 
     def _volume_changed(self, name: str, old: Object | None, new: Object | None) -> None:
         if new is None:
+            if old is not None and (reference := old["spec"].get("claimRef")):
+                self.mark(f"{reference['namespace']}/{reference['name']}")
             return
         self.mark("/" + name)
         reference = new["spec"].get("claimRef")
@@ -124,6 +127,17 @@ class VolumeBinder(Reconciler):
             await self._let_go(key, claim)
         elif not is_bound(claim):
             await self._bind(claim)
+        elif claim["spec"]["volumeName"] not in self._volumes.objects:
+            await self._lose(claim)
+
+    async def _lose(self, claim: Object) -> None:
+        """The volume of a claim is gone, unless the cache has not seen it yet."""
+        try:
+            self._volumes.learn(await self._port.get(PVS, claim["spec"]["volumeName"]))
+        except NotFound:
+            namespace, name = split_key(key_of(claim))
+            body = {"metadata": {"uid": claim["metadata"]["uid"]}, "status": {"phase": "Lost"}}
+            self._claims.learn(await self._port.patch(PVCS, name, namespace, body, subresource="status"))
 
     async def _let_go(self, key: str, claim: Object) -> None:
         """Lift the protection of a claim that is being deleted, unless a pod still uses it."""
@@ -177,7 +191,7 @@ class VolumeBinder(Reconciler):
         volume = self._volumes.get(named) if named else reserved or self._choose(claim, class_name, node)
         if volume is None and not named and storage_class is not None:
             volume = await self._provision(claim, class_name, storage_class, node)
-        if volume is None:
+        if volume is None or (named and not _open_to(volume, claim)):
             return  # until a volume or class appears
         await self._join(claim, volume)
 
@@ -197,13 +211,11 @@ class VolumeBinder(Reconciler):
         )
 
     def _fits(self, volume: Object, claim: Object, class_name: str, node: str | None) -> bool:
-        spec, wanted, metadata = volume["spec"], claim["spec"], claim["metadata"]
-        if reference := spec.get("claimRef"):
-            same = (reference.get("namespace"), reference.get("name")) == (metadata["namespace"], metadata["name"])
-            if not same or reference.get("uid", metadata["uid"]) != metadata["uid"]:
-                return False
-            if reference.get("uid"):
-                return True
+        spec, wanted = volume["spec"], claim["spec"]
+        if not _open_to(volume, claim):
+            return False
+        if (spec.get("claimRef") or {}).get("uid"):
+            return True
         try:
             selector = LabelSelector.parse(wanted.get("selector") or {})
             affinity = volume_affinity(volume)
@@ -306,6 +318,13 @@ class Provisioner(VolumeBinder):
             return
         if node or not waits_for_consumer(storage_class):
             await self._provision(claim, class_name, storage_class, node)
+
+
+def _open_to(volume: Object, claim: Object) -> bool:
+    """Whether the volume is no other claim's, nor kept for one."""
+    reference, metadata = volume["spec"].get("claimRef") or {}, claim["metadata"]
+    same = (reference.get("namespace"), reference.get("name")) == (metadata["namespace"], metadata["name"])
+    return not reference or (same and reference.get("uid", metadata["uid"]) == metadata["uid"])
 
 
 def _reference(claim: Object) -> Object:

@@ -121,6 +121,21 @@ async def test_a_missing_claim_is_named_and_its_coming_noticed(world: World, sta
         await world.running("a")
 
 
+async def test_a_claim_whose_volume_is_gone_is_told_so_until_it_is_back(world: World, start: Start, queue: str) -> None:
+    await world.play(1, 4)
+    kind, disk = await storage_class(world, provisioner="kubernetes.io/no-provisioner"), f"{world.run}-disk"
+    await local_volume(world, disk, kind, world.nodes[0])
+    await claim(world, "data", kind, volumeName=disk)
+    await world.until(PVCS, "data", lambda item: (item.get("status") or {}).get("phase") == "Bound")
+    await world.client.delete(PVS, disk)
+    await world.until(PVCS, "data", lambda item: item["status"]["phase"] == "Lost")
+    async with start():
+        await world.create(using(world, "a", "data", queue=queue))
+        await waits(world, "a", "'data' has lost its volume", f"PersistentVolume {disk!r} does not exist")
+        await local_volume(world, disk, kind, world.nodes[0])
+        await world.running("a")
+
+
 async def test_a_volume_that_never_comes_is_given_up_and_the_claim_freed(
     world: World, start: Start, queue: str
 ) -> None:

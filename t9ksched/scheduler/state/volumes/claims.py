@@ -40,6 +40,8 @@ from t9ksched.scheduler.state.objects import HOSTNAME
 __all__ = ["Claim", "ClaimKey", "ClaimMeaning", "Claims", "CsiNode", "PersistentVolume", "StorageClass", "claim_names"]
 
 EXCLUSIVE: Final = "ReadWriteOncePod"
+LOST: Final = "Lost"
+"""Phase of a claim whose volume is gone, or has another claim now."""
 ClaimKey = tuple[str, str]
 """Namespace and name of a claim."""
 _MOST_SHAPES: Final = 256
@@ -186,8 +188,7 @@ class Claims(msgspec.Struct):
             if kind.lies_ready and kind.metadata.name in self.counted:
                 free = FREE_PREFIX + kind.metadata.name
         else:
-            found = _waits(name, f"is {claim.status.phase}", f"bind the claim {namespace}/{name}")
-            driver = ""
+            found, driver = self._unusable(claim, kind), ""
         return ClaimMeaning(
             affinity=None if isinstance(found, Reason) else found,
             attach=resource if (resource := ATTACH_PREFIX + driver) in self.limited else "",
@@ -196,6 +197,28 @@ class Claims(msgspec.Struct):
             free=free,
             exclusive=EXCLUSIVE in claim.spec.access_modes,
         )
+
+    def _unusable(self, claim: Claim, kind: StorageClass | None) -> Reason:
+        """Why a claim has no volume that pods could use, and waits for none that is bound with its pod's node."""
+        phase, volume, name = claim.status.phase, claim.spec.volume_name, claim.metadata.name
+        of = f"{claim.metadata.namespace}/{name}"
+        if phase == LOST or claim.bound:
+            back = f"create the PersistentVolume {volume!r} of the same storage again"
+            anew = f"delete the claim {of} and create it anew, with another volume"
+            if volume and volume not in self.volumes:
+                return _waits(name, f"has lost its volume: the PersistentVolume {volume!r} does not exist", back, anew)
+            what = f"is Lost: the PersistentVolume {volume!r} is not bound to it" if volume else "is Lost"
+            return _waits(name, what, anew)
+        if volume:
+            if volume not in self.volumes:
+                what = f"asks for the PersistentVolume {volume!r}, which does not exist"
+                return _waits(name, what, f"create the PersistentVolume {volume!r}")
+            what = f"is {phase}: the PersistentVolume {volume!r} that it asks for is not bound to it"
+            return _waits(name, what, f"bind the claim {of}")
+        if kind is None and (named := claim.spec.storage_class_name):
+            what = f"is {phase}, and there is no StorageClass {named!r}"
+            return _waits(name, what, f"create the StorageClass {named!r}, or a PersistentVolume of that class")
+        return _waits(name, f"is {phase}", f"bind the claim {of}")
 
     def storage_class(self, claim: Claim) -> StorageClass | None:
         """The class of a claim: the one it names, else the default; None when there is no such class."""
@@ -260,9 +283,8 @@ def _affinity(name: str, volume: PersistentVolume) -> NodeSelector | Reason | No
     try:
         return volume.affinity()
     except Invalid as error:
-        return _waits(name, f"has a volume with a malformed node affinity: {error}", "")
+        return _waits(name, f"has a volume with a malformed node affinity: {error}")
 
 
-def _waits(name: str, what: str, remedy: str) -> Reason:
-    unblocks = (remedy,) if remedy else ()
-    return Reason(Code.VOLUME_NOT_BOUND, f"the volume claim {name!r} {what}", unblocks=unblocks)
+def _waits(name: str, what: str, *remedies: str) -> Reason:
+    return Reason(Code.VOLUME_NOT_BOUND, f"the volume claim {name!r} {what}", unblocks=remedies)

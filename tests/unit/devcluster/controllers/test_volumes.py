@@ -110,6 +110,24 @@ async def test_two_claims_never_share_a_volume() -> None:
         assert sorted([await bound_to(w, "c"), await bound_to(w, "d")]) == ["", "only"]
 
 
+@on_virtual_time
+async def test_a_claim_whose_volume_is_deleted_is_lost_until_it_is_back() -> None:
+    async with world() as w:
+        await w.create(PVS, volume("a"))
+        await w.create(PVCS, claim())
+        await asyncio.sleep(2)
+        await w.port.delete(PVS, "a")
+        await asyncio.sleep(2)
+        assert (await w.get("c", PVCS))["status"]["phase"] == "Lost"
+        await w.create(PVS, volume("a", claimRef={"namespace": "default", "name": "other"}))
+        await asyncio.sleep(2)
+        assert (await w.get("c", PVCS))["status"]["phase"] == "Lost", "it is kept for another one"
+        await w.port.delete(PVS, "a")
+        await w.create(PVS, volume("a"))
+        await asyncio.sleep(2)
+        assert await bound_to(w) == "a"
+
+
 @pytest.mark.parametrize(("policy", "left"), [("Retain", True), ("Delete", False)])
 def test_what_becomes_of_the_volume_afterwards(policy: str, left: bool) -> None:
     @on_virtual_time

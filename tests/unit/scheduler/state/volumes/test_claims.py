@@ -1,11 +1,16 @@
-"""Free volumes that lie on nodes: a gang goes where there are enough, and no victim goes for one that has too few."""
+"""Free volumes that lie on nodes: a gang goes where there are enough, and no victim goes for one that has too few.
+
+What is wrong with a claim that cannot be used, and what helps.
+"""
+
+import pytest
 
 from t9ksched.engine.planner import plan
 from t9ksched.engine.policy import Policy
 from t9ksched.model.gang import Running, RunningPod
 from t9ksched.scheduler.observe.informers import decoder
 from t9ksched.scheduler.state.state import ClusterState
-from t9ksched.scheduler.state.volumes.claims import Claim, PersistentVolume, StorageClass
+from t9ksched.scheduler.state.volumes.claims import Claim, Claims, PersistentVolume, StorageClass
 from tests.unit.scheduler.state.test_state import GPU, NOW, decide, group, node, pod, state_with
 
 
@@ -83,3 +88,26 @@ def _running(state: ClusterState, uid: str) -> RunningPod:
     record = state.pods[uid]
     assert record.pod_class is not None
     return RunningPod(uid, record.key, "", record.pod_class, record.node)
+
+
+@pytest.mark.parametrize(
+    ("spec", "phase", "what", "helps"),
+    [
+        ({"volumeName": "gone"}, "Bound", "has lost its volume: the PersistentVolume 'gone' does not exist", "again"),
+        ({"volumeName": "gone"}, "Lost", "has lost its volume: the PersistentVolume 'gone' does not exist", "again"),
+        ({"volumeName": "v"}, "Lost", "is Lost: the PersistentVolume 'v' is not bound to it", "create it anew"),
+        ({"volumeName": "gone"}, "Pending", "asks for the PersistentVolume 'gone', which does not exist", "create"),
+        ({"volumeName": "v"}, "Pending", "is Pending: the PersistentVolume 'v' that it asks for", "bind the claim"),
+        ({"storageClassName": "fast"}, "Pending", "is Pending, and there is no StorageClass 'fast'", "'fast'"),
+        ({}, "Pending", "is Pending", "bind the claim ns/data"),
+    ],
+)
+def test_what_is_wrong_with_a_claim_and_what_helps(spec: dict[str, str], phase: str, what: str, helps: str) -> None:
+    claims = Claims()
+    claims.add_volume(decoder(PersistentVolume)({"metadata": {"name": "v"}, "status": {"phase": "Bound"}}))
+    meta = {"name": "data", "namespace": "ns"}
+    claims.claims["ns", "data"] = decoder(Claim)({"metadata": meta, "spec": spec, "status": {"phase": phase}})
+    reason = claims.meaning(("ns", "data")).reason
+    assert reason is not None
+    assert reason.message.startswith(f"the volume claim 'data' {what}")
+    assert helps in reason.unblocks[0]
