@@ -1,6 +1,5 @@
 """The phase of a job: as its controller reports it, if it does, else by its pods."""
 
-from collections import Counter
 from typing import Final
 
 from t9ksched.model.job import TERMINATING
@@ -109,10 +108,14 @@ def _has_object(state: ClusterState, gang: GangRecord) -> bool:
 
 def _is_up(gang: GangRecord) -> bool:
     """Whether enough members run or succeeded; failed ones count as gone unless they were replaced."""
-    counts = Counter(pod.phase for pod in gang.members.values())
-    failed, least = counts["Failed"], gang.minimum.members
+    running = succeeded = failed = 0
+    for pod in gang.members.values():
+        running += pod.phase == "Running"
+        succeeded += pod.phase == "Succeeded"
+        failed += pod.phase == "Failed"
+    least = gang.minimum.members
     wanted = min(least, max(len(gang.members) - failed, least - failed))
-    return counts["Running"] > 0 and counts["Running"] + counts["Succeeded"] >= wanted
+    return running > 0 and running + succeeded >= wanted
 
 
 def goes_on(view: ObservedJob, now: str) -> bool:

@@ -12,7 +12,13 @@ from t9ksched.model.quantity import CARD, as_cards
 from t9ksched.model.run_times import Likeness
 from t9ksched.scheduler.report.job_phase import goes_on, phase, why_ended
 from t9ksched.scheduler.report.job_reason import shown_reason
-from t9ksched.scheduler.report.observed_job import ObservedJob, former_submitters, is_past, submitter
+from t9ksched.scheduler.report.observed_job import (
+    ObservedJob,
+    former_submitters,
+    is_past,
+    observed_job,
+    submitter,
+)
 from t9ksched.scheduler.report.planned_shape import expected_start, learned_limit, told_start, with_expectation
 from t9ksched.scheduler.report.single_pod import timestamp, to_start, view_of
 from t9ksched.scheduler.state.limits import limit_of
@@ -26,6 +32,14 @@ Json = dict[str, Any]
 def job_shape(view: ObservedJob, state: ClusterState) -> Json:
     """The JSON of a job."""
     return job_view(view, state).to_json()
+
+
+def job_of(state: ClusterState, uid: str) -> JobView | None:
+    """The job of that UID as users see it; None where it is not there."""
+    if (single := to_start(state, uid)) is not None:
+        return view_of(state.gangs_by_uid[uid], single, state)
+    view = observed_job(state, uid)
+    return None if view is None else _job_view(view, state)
 
 
 def job_view(view: ObservedJob, state: ClusterState) -> JobView:

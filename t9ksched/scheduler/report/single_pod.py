@@ -27,10 +27,12 @@ def to_start(state: ClusterState, uid: str) -> PodRecord | None:
     gang = state.gangs_by_uid.get(uid)
     if gang is None or not gang.virtual or gang.owner is not None or len(gang.members) != 1:
         return None
-    if uid in state.deleted or uid in state.clocks.by_job or uid in state.jobs:
+    (pod,) = gang.members.values()
+    if pod.phase != "Pending" or pod.deleting:
         return None
-    pod = next(iter(gang.members.values()))
-    return pod if pod.phase == "Pending" and not pod.deleting and not state.gangs_of_owner(uid) else None
+    if uid in state.deleted or uid in state.clocks.by_job or uid in state.jobs or state.gangs_of_owner(uid):
+        return None
+    return pod
 
 
 def view_of(gang: GangRecord, pod: PodRecord, state: ClusterState) -> JobView:

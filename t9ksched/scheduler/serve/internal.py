@@ -17,7 +17,7 @@ from t9ksched.model.job import JobView
 from t9ksched.scheduler.decide.configuration import Configuration
 from t9ksched.scheduler.decide.plugins import PluginWatch
 from t9ksched.scheduler.report.families import OPENMETRICS, TEXT, negotiated
-from t9ksched.scheduler.report.job_shape import Json, job_shape, job_view
+from t9ksched.scheduler.report.job_shape import Json, job_of, job_shape
 from t9ksched.scheduler.report.metrics import MetricsPage, Sources
 from t9ksched.scheduler.report.node_shape import node_shape
 from t9ksched.scheduler.report.observed_job import ObservedJob, identity, observed_job
@@ -148,8 +148,7 @@ class InternalServer:
             uids = await self._index.of(users, queues, spaces)
         else:
             uids = await self._index.all()
-        views = (observed_job(state, uid) for uid in uids)
-        return await _list("jobs", (job_view(view, state) for view in views if view is not None))
+        return await _list("jobs", (view for uid in uids if (view := job_of(state, uid)) is not None))
 
     async def _job(self, request: web.Request) -> web.Response:
         view = await self._named(request)

@@ -1,5 +1,6 @@
 """A single pod that is to start is told as it is where nothing is made of that it is one."""
 
+import sys
 from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import Any
@@ -94,6 +95,7 @@ def told(state: ClusterState) -> Any:
     index: Any = jobindex.JobIndex(state)
     return (
         job_shape.job_view(view, state),
+        job_shape.job_of(state, UID),
         job_phase.phase_now(state, UID),
         job_phase.on_its_way(state, UID),
         index._entry(UID),
@@ -152,3 +154,24 @@ def test_what_does_not_only_start_is_no_such_pod(what: str) -> None:
     if act := OF_THE_STATE.get(what):
         act(state)
     assert single_pod.to_start(state, UID) is None
+
+
+@pytest.mark.parametrize(("phase", "most"), [("Pending", 34), ("Running", 57)])
+def test_a_list_calls_few_functions_for_each_pod(phase: str, most: int) -> None:
+    """Those of Python alone: thousands of jobs are listed at once."""
+    state = state_with(node("n1"), queues={"q": {"maxDuration": "2h"}, "default": {}})
+    state.upsert_pod(pod("a", queue="q", node="n1" if phase == "Running" else "", phase=phase))
+    state.settle()
+    if phase == "Pending":
+        waits(state)
+    assert job_shape.job_of(state, UID) is not None  # what is kept after the first look is there
+    called: list[str] = []
+    before = sys.getprofile()
+    sys.setprofile(lambda frame, event, _: called.append(frame.f_code.co_qualname) if event == "call" else None)
+    try:
+        view = job_shape.job_of(state, UID)
+    finally:
+        sys.setprofile(before)
+    assert view is not None
+    assert view.phase == phase
+    assert len(called) <= most, " ".join(called)
