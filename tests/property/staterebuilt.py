@@ -21,6 +21,7 @@ from tests.property.stateobjects import ENDED
 
 OF_PODS = {
     "gang": "compared by name",
+    "counted": "follows the group and the phase",
     "outside": "held against the rule itself",
     **dict.fromkeys(("pod_class", "unbound", "to_bind"), "held against the claims themselves"),
     "accepted": "the last gate lets in in the order in which it is asked",

@@ -5,7 +5,7 @@ change feed names the jobs that changed; the index is updated for these when a r
 import asyncio
 from collections import defaultdict
 from collections.abc import Collection, Iterable
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple
 
 from t9ksched.scheduler.report.observed_job import (
     ObservedJob,
@@ -19,7 +19,6 @@ from t9ksched.scheduler.state.state import ClusterState
 
 _PERIOD_SECONDS: Final = 5.0
 _A_SLICE: Final = 200
-_Key = TypeVar("_Key")
 
 
 class _Entry(NamedTuple):
@@ -32,11 +31,6 @@ class _Entry(NamedTuple):
     queue: str | None
     submitters: tuple[str | None, ...]
     """The submitter, and other users whose pods run on in the job."""
-
-    @property
-    def title(self) -> tuple[str, str, str]:
-        """Its name in full. One job follows another of the same; for a moment there are both."""
-        return self.namespace, self.kind, self.name
 
     @property
     def owners(self) -> tuple[tuple[str, str | None], ...]:
@@ -55,7 +49,8 @@ class JobIndex:
         self._changed = state.feed.jobs.follow()
         self._nameless = state.feed.nameless.follow()
         self._entries: dict[str, _Entry] = {}
-        self._named: defaultdict[tuple[str, str, str], dict[str, None]] = defaultdict(dict)
+        self._named: defaultdict[tuple[str, str], dict[str, str | tuple[str, ...]]] = defaultdict(dict)
+        """By namespace and kind, the job of each name. One follows another of the same; for a moment there are both."""
         self._owned: defaultdict[tuple[str, str | None], dict[str, None]] = defaultdict(dict)
 
     async def run(self) -> None:
@@ -74,7 +69,7 @@ class JobIndex:
     async def find(self, namespace: str, kind: str, name: str) -> ObservedJob | None:
         """The job of that name, the kind in any case; of two the one whose object is still there."""
         await self.refresh()
-        found = self._named.get((namespace, kind.lower(), name), ())
+        found = _all(self._named.get((namespace, kind.lower()), {}).get(name, ()))
         uid = next((uid for uid in found if uid in self._state.jobs), None) or next(iter(found), None)
         return None if uid is None else observed_job(self._state, uid)
 
@@ -108,7 +103,8 @@ class JobIndex:
         if before is not None:
             self._drop(uid, before)
         self._entries[uid] = entry
-        self._named[entry.title][uid] = None
+        named = self._named[entry.namespace, entry.kind]
+        named[entry.name] = uid if entry.name not in named else (*_all(named[entry.name]), uid)
         for owner in entry.owners:
             self._owned[owner][uid] = None
 
@@ -124,12 +120,20 @@ class JobIndex:
         return _Entry(view.namespace, view.kind.lower(), view.name, view.queue, whose)
 
     def _drop(self, uid: str, entry: _Entry) -> None:
-        _leave(self._named, entry.title, uid)
+        named = self._named[entry.namespace, entry.kind]
+        left = [other for other in _all(named[entry.name]) if other != uid]
+        if left:
+            named[entry.name] = left[0] if len(left) == 1 else tuple(left)
+        else:
+            del named[entry.name]
+            if not named:
+                del self._named[entry.namespace, entry.kind]
         for owner in entry.owners:
-            _leave(self._owned, owner, uid)
+            del self._owned[owner][uid]
+            if not self._owned[owner]:
+                del self._owned[owner]
 
 
-def _leave(index: dict[_Key, dict[str, None]], key: _Key, uid: str) -> None:
-    del index[key][uid]
-    if not index[key]:
-        del index[key]
+def _all(jobs: str | tuple[str, ...]) -> tuple[str, ...]:
+    """The UIDs of all jobs of a name: most have one."""
+    return (jobs,) if isinstance(jobs, str) else jobs

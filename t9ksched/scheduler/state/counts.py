@@ -14,20 +14,18 @@ class Counts:
     def __init__(self) -> None:
         self.groups: Counter[str] = Counter()
         self.pods: defaultdict[str, Counter[str]] = defaultdict(Counter)
-        self._groups: dict[GangRecord, str] = {}
-        self._pods: dict[PodRecord, tuple[str, str]] = {}
         self._places: dict[tuple[str, str], tuple[str, str]] = {}
         """One copy of each queue and phase."""
 
     def group(self, gang: GangRecord) -> str | None:
         """Count a group where it is now; the queue that it left, if it did."""
-        known, queue = self._groups.get(gang), gang.queue
+        known, queue = gang.counted, gang.queue
         if known == queue:
             return None
         if known is not None:
             self.groups[known] -= 1
         self.groups[queue] += 1
-        self._groups[gang] = queue
+        gang.counted = queue
         for pod in gang.members.values():
             self.pod(pod)
         return known
@@ -37,21 +35,22 @@ class Counts:
         if pod.gang is None:
             return
         now = (pod.gang.queue, pod.phase if pod.phase in PHASES else "Unknown")
-        known = self._pods.get(pod)
+        known = pod.counted
         if known != now:
             self._uncount(known)
             self.pods[now[0]][now[1]] += 1
-            self._pods[pod] = self._places.setdefault(now, now)
+            pod.counted = self._places.setdefault(now, now)
 
     def group_gone(self, gang: GangRecord) -> None:
         """The group is no more."""
-        queue = self._groups.pop(gang, None)
-        if queue is not None:
-            self.groups[queue] -= 1
+        if gang.counted is not None:
+            self.groups[gang.counted] -= 1
+            gang.counted = None
 
     def pod_gone(self, pod: PodRecord) -> None:
         """The pod is no more."""
-        self._uncount(self._pods.pop(pod, None))
+        self._uncount(pod.counted)
+        pod.counted = None
 
     def _uncount(self, known: tuple[str, str] | None) -> None:
         if known is not None:

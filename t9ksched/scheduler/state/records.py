@@ -85,6 +85,8 @@ class PodRecord(msgspec.Struct, eq=False):
     """How it failed, for people; empty unless it did."""
     hindrance: tuple[str, str] | None = None
     """What keeps it from running where it is bound, as its node says: a word and a sentence."""
+    counted: tuple[str, str] | None = None
+    """The queue and the phase in which it is counted (`counts.py`)."""
 
     @property
     def claimed_by(self) -> str:
@@ -213,6 +215,8 @@ class GangRecord(msgspec.Struct, eq=False):
     groups: tuple[str, ...] = ()
     """Its submitter's groups: noted while a reservation is for groups."""
     stale: bool = True
+    counted: str | None = None
+    """The queue in which it is counted (`counts.py`)."""
     changes: int = 0
     """How often it or a member of it has changed."""
     _snapshot: Gang | None = None
