@@ -30,9 +30,9 @@ def kernel_named(name: str) -> Kernel:
 
 
 @contextmanager
-def running(kernel: Kernel | None, after: int = 0, read: tuple[int, int] = (4, 16)) -> Iterator[None]:
-    """With this kernel wherever it may run, not only where it pays, and so many gangs read at once, at first and at
-    most; with None every gang has its turn.
+def running(kernel: Kernel | None, after: int = 0, read: tuple[int, int, int] = (4, 4, 16)) -> Iterator[None]:
+    """With this kernel wherever it may run, not only where it pays, and so many gangs read at once (`_READ`); with None
+    every gang has its turn.
     """
     if kernel is None:
         with patch.object(starting_runs.StartingRuns, "of", lambda *_: None):

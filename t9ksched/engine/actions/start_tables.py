@@ -28,8 +28,10 @@ ANYWHERE: Final[Together] = ("None", ())
 
 COMPARATORS: Final[Mapping[str, Comparator]] = {"basic": Comparator.PRIORITY, "resource": Comparator.SHARE}
 """What queues may be compared by, as the policy names it."""
-_READ: Final = (32, 1024)
-"""Of as many gangs as have started it is read at once what they ask for, but at least and at most of so many."""
+_READ: Final = (8, 32, 1024)
+"""Of as many gangs as have started it is read at once what they ask for, but at least and at most of so many; the first
+number where gangs waited when the latest cycle ended: most of them wait on, and each may be of a class of its own.
+"""
 _MOST_KEYS: Final = 8_000_000
 """Keys of all classes together; gangs of other classes have their turns."""
 _BOUND: Final = 1 << 60
@@ -115,7 +117,9 @@ class StartTables:
 
     def read(self, queue: int) -> Work[None]:
         """Note what the next gangs of a queue ask for, and if it has few, those of the next queues by priority."""
-        least, most = _READ
+        few, least, most = _READ
+        if self._cycle.waited:
+            least = few
         left = min(max(least, self._started), most)
         left -= yield from self._read(queue, left)
         queues, unread = self.tables.queues, self._unread

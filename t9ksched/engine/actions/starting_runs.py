@@ -20,7 +20,7 @@ from t9ksched.engine.plan import Assignment
 from t9ksched.engine.work import Work
 from t9ksched.model.gang import Gang, Member
 
-_AFTER: Final = 2
+_AFTER: Final = 4
 """So many gangs in a row have started at their turns before others do without one, if gangs waited when the latest
 cycle ended: else those that wait now are new, and mostly start.
 """

@@ -286,7 +286,7 @@ def test_as_many_gangs_are_read_at_once_as_have_started(queues: int) -> None:
     live = table(node(f"n{at}", gpu=8) for at in range(20))
     waiting = [gang(f"g{at}", f"q{at % queues}") for at in range(160)]
     kernel = Reference()
-    with running(kernel, read=(32, 1024)), patch.object(kernel, "run", wraps=kernel.run) as run:
+    with running(kernel, read=(8, 32, 1024)), patch.object(kernel, "run", wraps=kernel.run) as run:
         given = view(live, waiting, {f"q{at}": queue(priority=at) for at in range(queues)})
         assert plan(given, Policy(), 0).stats.placed == 160
     assert run.call_count == 1 + 4
