@@ -8,6 +8,7 @@ from t9ksched.model.podclass import PodClass
 from t9ksched.model.reasons import Reason
 from t9ksched.scheduler.state.member_classes import card_nodes, off, taking, unrecorded
 from t9ksched.scheduler.state.objects import natural
+from t9ksched.scheduler.state.volumes.exclusive import in_use, never_together
 
 if TYPE_CHECKING:
     from t9ksched.scheduler.state.records import GangRecord, PodRecord
@@ -35,13 +36,18 @@ def built(gang: "GangRecord") -> Gang | None:
     if len(pending) > 1:
         pending.sort(key=lambda pod: natural(pod.name))
     waiting = []
+    least, topology = gang.minimum, gang.spec.topology_policy
     blocked: dict[tuple[str, str], Reason] = {}
+    never = never_together(gang.living(), least) if any(pod.exclusive for pod in pending) else None
+    if never is not None:
+        blocked[never.code, never.message] = never
     for pod in pending:
         if reasons := pod.blocked:
+            if never is not None:  # that another member is to use a claim first is why, and told better
+                reasons = tuple(one for one in reasons if one not in map(in_use, pod.exclusive))
             blocked.update({(reason.code, reason.message): reason for reason in reasons})
         elif pod.pod_class is not None:
             waiting.append(Member(pod.uid, pod.key, pod.role, _class_of(gang, pod, pod.pod_class)))
-    least, topology = gang.minimum, gang.spec.topology_policy
     return Gang(
         uid=gang.uid,
         name=gang.key,

@@ -140,8 +140,10 @@ class NodeEvents:
                 continue
             meaning = self._state.storage.claimants.meaning(record)
             pod_class = self._state._sharing.intern(meaning.on(record.pod_class))
-            if (pod_class, meaning.reasons, meaning.unbound) != (record.pod_class, record.unbound, record.to_bind):
-                record.pod_class, record.unbound, record.to_bind = pod_class, meaning.reasons, meaning.unbound
+            known = record.pod_class, record.unbound, record.to_bind, record.exclusive
+            if (pod_class, meaning.reasons, meaning.unbound, meaning.exclusive) != known:
+                record.pod_class = pod_class
+                meaning.note(record)
                 self._state.changes.gang_changed(record.gang)
                 self._state.wake()
 

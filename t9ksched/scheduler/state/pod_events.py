@@ -225,7 +225,7 @@ class PodEvents:
         if record.claims:
             self._state.node_events.look_again(self._state.storage.claimants.seen(record))
             meaning = self._state.storage.claimants.meaning(record)
-            record.unbound, record.to_bind = meaning.reasons, meaning.unbound
+            meaning.note(record)
         try:
             own, record.template = self._state._sharing.meaning_of(
                 pod.spec, meta.namespace, labels, meta.annotations or NOTHING, ours=ours

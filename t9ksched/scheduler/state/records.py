@@ -54,6 +54,8 @@ class PodRecord(msgspec.Struct, eq=False):
     to_bind: tuple[tuple[str, str], ...] = ()
     """Claims whose volumes are bound once a node was chosen, before the pod is; each with the resource by which free
     volumes are counted for it, empty where they are not."""
+    exclusive: tuple[str, ...] = ()
+    """Claims that only one pod may use at a time."""
     unpermitted: tuple[Reason, ...] = ()
     """Why it may not join the group that it names, or why that group gets no more members."""
     labels: dict[str, str] = msgspec.field(default_factory=dict)

@@ -164,6 +164,22 @@ async def test_an_exclusive_claim_is_used_by_one_pod(world: World, start: Start,
         await world.running("b")
 
 
+async def test_a_gang_that_shares_an_exclusive_claim_can_never_start(world: World, start: Start, queue: str) -> None:
+    await world.play(1, 4)
+    kind = await storage_class(world)
+    await claim(world, "data", kind, accessModes=["ReadWriteOncePod"])
+    await claim(world, "own", kind, accessModes=["ReadWriteOncePod"])
+    await world.create(world.group("g", 2, queue))
+    await world.create(using(world, "g-0", "data", group="g"), using(world, "g-1", "data", group="g"))
+    async with start():
+        told = await world.condition("g", "GroupScheduled", "False", "NeverFits")
+        assert "needs 2 members at once, and at most 1 can run at once" in told["message"]
+        assert "ReadWriteOncePod, for one pod at a time: 'data'" in told["message"]
+        await world.client.delete(PODS, "g-1", world.namespace)
+        await world.create(using(world, "g-1b", "own", group="g"))
+        await world.running("g-0", "g-1b")
+
+
 async def test_attach_limits_of_a_node_are_kept(world: World, start: Start, queue: str) -> None:
     await world.play(2, 8)
     kind = await storage_class(world)

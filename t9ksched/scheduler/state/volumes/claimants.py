@@ -7,9 +7,9 @@ place, else the oldest; the others wait for it.
 from collections import Counter
 from collections.abc import Iterable
 
-from t9ksched.model.reasons import Code, Reason
 from t9ksched.scheduler.state.records import PodRecord
-from t9ksched.scheduler.state.volumes.claims import EXCLUSIVE, ClaimKey
+from t9ksched.scheduler.state.volumes.claims import ClaimKey
+from t9ksched.scheduler.state.volumes.exclusive import in_use
 from t9ksched.scheduler.state.volumes.meanings import NOTHING, Meaning, Meanings
 
 _Rank = tuple[bool, int, str]
@@ -106,15 +106,15 @@ class Claimants:
         """What the pod's claims mean for it now."""
         if not record.claims:
             return NOTHING
-        affinity, reasons, unbound = [], [], []
+        affinity, reasons, unbound, exclusive = [], [], [], []
         attach: Counter[str] = Counter()
         for name in dict.fromkeys(record.claims):
             key = record.namespace, name
             one, users = self._meanings.of(key), self._users.get(key)
+            if one.exclusive:
+                exclusive.append(name)
             if one.exclusive and users is not None and users.comes_first() not in (None, record.uid):
-                # The pod is not named: it may belong to another user.
-                text = f"the volume claim {name!r} is {EXCLUSIVE} and in use by another pod"
-                reasons.append(Reason(Code.VOLUME_NOT_BOUND, text, unblocks=("the pod that uses it ends",)))
+                reasons.append(in_use(name))
             if one.unbound:  # a claim that is shared takes one volume for several pods: none of them is counted with it
                 shared = users is not None and len(users.ranks.keys() - {record.uid}) > 0
                 unbound.append((name, "" if shared else one.free))
@@ -124,4 +124,4 @@ class Claimants:
                 affinity.append(one.affinity)
             if one.attach:
                 attach[one.attach] += 1
-        return Meaning(tuple(affinity), tuple(sorted(attach.items())), tuple(reasons), tuple(unbound))
+        return Meaning(tuple(affinity), tuple(sorted(attach.items())), tuple(reasons), tuple(unbound), tuple(exclusive))

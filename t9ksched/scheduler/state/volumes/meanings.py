@@ -15,6 +15,7 @@ from t9ksched.model.labels import NodeSelector
 from t9ksched.model.podclass import PodClass
 from t9ksched.model.reasons import Reason
 from t9ksched.model.volumes import ATTACH_PREFIX, PersistentVolume, fits
+from t9ksched.scheduler.state.records import PodRecord
 from t9ksched.scheduler.state.volumes.claims import ClaimKey, ClaimMeaning, Claims
 
 
@@ -27,12 +28,14 @@ class Meaning(msgspec.Struct, frozen=True):
         reasons: why it waits whatever room there is.
         unbound: claims that are bound only when its node is chosen, each with the resource by which free volumes are
             counted for it; empty where they are not.
+        exclusive: claims that only one pod may use at a time.
     """
 
     affinity: tuple[NodeSelector, ...] = ()
     attach: tuple[tuple[str, int], ...] = ()
     reasons: tuple[Reason, ...] = ()
     unbound: tuple[tuple[str, str], ...] = ()
+    exclusive: tuple[str, ...] = ()
 
     def on(self, pod_class: PodClass) -> PodClass:
         """The class with these constraints instead of those it had."""
@@ -41,6 +44,10 @@ class Meaning(msgspec.Struct, frozen=True):
         if affinity == pod_class.volume_affinity and not self.attach and len(own) == len(pod_class.requests):
             return pod_class
         return replace(pod_class, volume_affinity=affinity, requests=tuple(sorted([*own, *self.attach])))
+
+    def note(self, record: PodRecord) -> None:
+        """Write into the pod's record what it does not have as its class."""
+        record.unbound, record.to_bind, record.exclusive = self.reasons, self.unbound, self.exclusive
 
 
 NOTHING = Meaning()
