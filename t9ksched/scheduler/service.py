@@ -52,7 +52,7 @@ from t9ksched.scheduler.keep.timekeeper import TimeKeeper
 from t9ksched.scheduler.observe.heap import reading, tidy
 from t9ksched.scheduler.observe.informers import Informer, Informers
 from t9ksched.scheduler.observe.recall import recall_losses
-from t9ksched.scheduler.observe.unwritten import write_bindings
+from t9ksched.scheduler.observe.unwritten import write_missing
 from t9ksched.scheduler.options import SchedulerOptions
 from t9ksched.scheduler.report.clockwatch import ClockWatch
 from t9ksched.scheduler.report.event_writer import EventWriter
@@ -334,7 +334,7 @@ class SchedulerService:
                 self.state.feed.queues.note_all(self.state.queues)
                 await recall_losses(self.state, self._store.history)
                 if not self._observe:  # whose history is not that of the one that binds
-                    await write_bindings(self.state, self._port, self._store.history, self._recorder)
+                    await write_missing(self.state, self._port, self._store, self._recorder)
                 await self._recorder.nodes.recall(self._store.history)
                 tasks.create_task(self._database.follow(revision))
                 tasks.create_task(self._feeds.read_late())

@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 from msgspec import structs
-from sqlalchemy import ColumnElement, Connection, and_, delete, exists, or_, select, text
+from sqlalchemy import ColumnElement, Connection, and_, delete, exists, func, or_, select, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from t9ksched.store import history_rows
@@ -24,7 +24,7 @@ from t9ksched.store.history_rows import APPEND, COLUMNS, Wanted
 from t9ksched.store.history_rows import BOUND as BOUND
 from t9ksched.store.history_rows import CLOCK_SET as CLOCK_SET
 from t9ksched.store.history_rows import Event as Event
-from t9ksched.store.rows import BATCH
+from t9ksched.store.rows import BATCH, Named, of_jobs
 from t9ksched.store.tables import history
 
 SUBMITTED: Final = "submitted"
@@ -247,6 +247,17 @@ class History:
             rows = await self._database.fetch(query.where(*wanted.rows(), behind).limit(asked))
             found += wanted.of(rows)
         return found[:limit]
+
+    async def last_times(self, jobs: Sequence[Named]) -> dict[str, datetime]:
+        """When the last event of each of these jobs was, by UID; unknown jobs are left out."""
+        found: dict[str, datetime] = {}
+        for start in range(0, len(jobs), BATCH):
+            async with self._database.read() as connection:
+                for chosen in of_jobs(connection, history, jobs[start : start + BATCH]):
+                    query = select(history.c.uid, func.max(history.c.at)).where(chosen).group_by(history.c.uid)
+                    for uid, at in (await connection.execute(query)).all():
+                        found[uid] = at
+        return found
 
     async def submitter(self, uid: str) -> str | None:
         """The user who submitted the object of that UID by this service; None if it was created otherwise."""

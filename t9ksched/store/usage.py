@@ -9,17 +9,17 @@ sums stay, so retention by age loses no hour.
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from sqlalchemy import ColumnElement, delete, func, or_, select, tuple_
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from t9ksched.store.database import Database
-from t9ksched.store.history import Visibility
+from t9ksched.store.history import RELEASED, Event, Visibility
 from t9ksched.store.idle_spans import idle_hours
 from t9ksched.store.idle_tables import usage_idle
 from t9ksched.store.rows import BATCH, among
-from t9ksched.store.spans import SUMMED, Amount, GroupKey, Piece, Span, add, span_of, table
+from t9ksched.store.spans import SCHEDULER, SUMMED, Amount, GroupKey, Piece, Span, add, span_of, table
 from t9ksched.store.tables import usage_job, usage_open, usage_span, usage_sum
 
 _COLUMNS: Final = {
@@ -30,6 +30,31 @@ _COLUMNS: Final = {
     "resource": usage_sum.c.resource,
     "month": func.substr(usage_sum.c.day, 1, 7),
 }
+
+
+class Holder(NamedTuple):
+    """A pod that holds cards: the UID and the title of its job, and the queue that pays."""
+
+    uid: str
+    namespace: str
+    job: str
+    queue: str
+    pod: str
+
+    def released(self, at: datetime) -> Event:
+        """The event that tells that it gave them back."""
+        kind, _, name = self.job.partition("/")
+        return Event(
+            event=RELEASED,
+            at=at,
+            kind=kind,
+            namespace=self.namespace,
+            name=name,
+            uid=self.uid,
+            queue=self.queue,
+            actor=SCHEDULER,
+            detail={"pod": self.pod},
+        )
 
 
 class Usage:
@@ -92,6 +117,20 @@ class Usage:
             if len(spans) < BATCH:
                 return
             after = (spans[-1].uid, spans[-1].pod)
+
+    async def holders(self, before: datetime) -> AsyncIterator[list[Holder]]:
+        """The pods of these spans, at a fraction of the cost."""
+        key = tuple_(usage_open.c.uid, usage_open.c.pod)
+        columns = [usage_open.c[name] for name in Holder._fields]
+        query = select(*columns).where(usage_open.c.bound_at < before).order_by(usage_open.c.uid, usage_open.c.pod)
+        after = ("", "")
+        while True:
+            rows = await self._database.fetch(query.where(key > after).limit(BATCH))
+            holders = [Holder(*row) for row in rows]
+            yield holders
+            if len(holders) < BATCH:
+                return
+            after = (holders[-1].uid, holders[-1].pod)
 
     async def purge(self, before: datetime) -> int:
         """Drop spans that were over before that time, their sums stay; how many. Works in small transactions."""

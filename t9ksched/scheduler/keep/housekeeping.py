@@ -17,8 +17,6 @@ from apscheduler.schedulers.asyncio import AsyncIOScheduler
 from t9ksched.scheduler.act.cardkeeper import CardKeeper
 from t9ksched.scheduler.state.state import ClusterState
 from t9ksched.store.errors import StoreError
-from t9ksched.store.history import RELEASED, Event
-from t9ksched.store.spans import Span
 from t9ksched.store.store import Store
 
 log = structlog.get_logger(__name__)
@@ -158,9 +156,9 @@ class Housekeeping:
     async def _end_lost_spans(self) -> None:
         """Record in history the pods that released their cards while no scheduler was running."""
         now = datetime.fromtimestamp(self._clock() / 1e9, UTC)
-        async for spans in self._store.usage.running(now - _JUST_BOUND):
-            lost = [span for span in spans if not self._state.holds_a_place(span.namespace, span.pod)]
-            await self._store.history.append_many([_released(span, now) for span in lost])
+        async for holders in self._store.usage.holders(now - _JUST_BOUND):
+            lost = [one for one in holders if not self._state.holds_a_place(one.namespace, one.pod)]
+            await self._store.history.append_many([one.released(now) for one in lost])
 
     async def _forget_what_is_gone(self) -> None:
         """Drop acceptances and overrides of groups and jobs that are gone. Objects that may still be created get an
@@ -191,18 +189,3 @@ async def _drop(uids: list[str], known: MutableMapping[str, Any]) -> None:
         known.pop(uid, None)
         if count % _A_SLICE == 0:
             await asyncio.sleep(0)
-
-
-def _released(span: Span, at: datetime) -> Event:
-    kind, _, name = span.job.partition("/")
-    return Event(
-        event=RELEASED,
-        at=at,
-        kind=kind,
-        namespace=span.namespace,
-        name=name,
-        uid=span.uid,
-        queue=span.queue,
-        actor="scheduler",
-        detail={"pod": span.pod},
-    )

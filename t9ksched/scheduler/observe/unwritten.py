@@ -1,14 +1,16 @@
-"""Tells history what a former scheduler did and did not live to write: pods that were bound, and groups that were
-accepted and had their places with that.
+"""Tells history what a former scheduler did and did not live to write, and what nobody saw: pods that were bound,
+groups that were accepted and had their places with that, and pods that gave their cards back.
 
 What happens is written within seconds, and while the database is away when it is back; a process that is killed
-leaves that out. So at a start the pods that began since the last word of a scheduler are compared with history. Of one
-that has ended meanwhile its own annotations say which cards it had.
+leaves that out. So at a start the pods that began or ended since the last word of a scheduler are compared with
+history, and those that hold cards as far as history knows with the cluster. Of one that has ended meanwhile its own
+annotations say which cards it had.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC
-from typing import Final
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from functools import partial
+from typing import Final, NamedTuple
 
 import structlog
 
@@ -23,6 +25,8 @@ from t9ksched.scheduler.state.records import PodRecord
 from t9ksched.scheduler.state.state import ClusterState
 from t9ksched.store.errors import StoreError
 from t9ksched.store.history import ADMITTED, BOUND, Event, History
+from t9ksched.store.store import Store
+from t9ksched.store.usage import Holder
 
 log = structlog.get_logger(__name__)
 
@@ -35,8 +39,12 @@ Cards = Mapping[str, Sequence[int]]
 """By container."""
 
 
-async def write_bindings(state: ClusterState, client: ClusterPort, history: History, recorder: HistoryRecorder) -> None:
-    """Write what is missing; nothing while the database or the API server is away."""
+async def write_missing(state: ClusterState, client: ClusterPort, store: Store, recorder: HistoryRecorder) -> None:
+    """Write what is missing; nothing while the database or the API server is away. What is missing of cards that came
+    free is written a moment later, before the end of any job is: there may be many that hold some.
+    """
+    recorder.first = partial(_write_releases, state, store, recorder)
+    history = store.history
     try:
         last = await history.list(actor=_SCHEDULER, newest_first=True, limit=1)
         if not last:
@@ -44,20 +52,72 @@ async def write_bindings(state: ClusterState, client: ClusterPort, history: Hist
         since = _nanoseconds(last[0]) - _SLACK
         recorder.jobs.follows(moment(since))
         state.changes.settle()
-        recent = [pod for pod in state.pods.values() if pod.ours and pod.node and _began(pod) >= since]
-        told = await _told_since(history, since) if recent else {}
-        missing = [pod for pod in recent if pod.gang is not None and not _is_told(told, pod, pod.name)]
+        recent = [pod for pod in state.pods.values() if pod.ours and pod.node and max(_began(pod), pod.ended) >= since]
+        recent = sorted((pod for pod in recent if pod.gang is not None), key=_began)
+        recorder.continues(await history.last_times(_jobs(recent)))
+        begun = [pod for pod in recent if _began(pod) >= since]
+        told = await _told_since(history, since) if begun else {}
+        missing = [pod for pod in begun if not _is_told(told, pod, pod.name)]
         for pod in missing:
             if not _is_told(told, pod, ""):
                 assert pod.gang is not None
                 recorder.placed_before(pod.gang, _began(pod))
                 told[identity(pod.gang)[0], ""] = pod.created
             await _write(pod, state, client, recorder)
+        for pod in sorted(missing, key=_ended):
+            if pod.finished and pod.gang is not None and pod.pod_class is not None and pod.pod_class.accelerated:
+                recorder.released_before(pod.gang, pod)
     except (StoreError, ApiError) as error:
         log.warning("what happened before the start could not be compared with history", error=str(error))
         return
     if missing:
         log.info("bindings were not in history", pods=len(missing))
+
+
+async def _write_releases(state: ClusterState, store: Store, recorder: HistoryRecorder) -> None:
+    """Write which pods gave their cards back while no scheduler was there, or before one was killed."""
+    ended: list[PodRecord] = []
+    gone: list[Holder] = []
+    try:
+        async for holders in store.usage.holders(datetime.now(UTC)):
+            for one in holders:
+                if state.holds_a_place(one.namespace, one.pod):
+                    continue
+                pod = state.pod_named(one.namespace, one.pod)
+                is_it = pod is not None and pod.gang is not None and one.uid in (pod.placed_in, identity(pod.gang)[0])
+                if is_it and pod is not None and pod.finished:
+                    ended.append(pod)
+                else:
+                    gone.append(one)
+        recorder.continues(await store.history.last_times(_jobs(ended)))
+    except StoreError as error:
+        log.warning("which cards came free before the start is not known", error=str(error))
+        return
+    for pod in sorted(ended, key=_ended):
+        if pod.gang is not None:
+            recorder.released_before(pod.gang, pod)
+    for one in gone:
+        recorder.released_unseen(one)
+    if ended or gone:
+        log.info("cards came free before the start", pods=len(ended) + len(gone))
+
+
+class _JobName(NamedTuple):
+    """What names a job."""
+
+    uid: str
+    namespace: str
+    name: str
+
+
+def _jobs(pods: Iterable[PodRecord]) -> list[_JobName]:
+    """The jobs of pods, each once."""
+    found: dict[str, _JobName] = {}
+    for pod in pods:
+        if pod.gang is not None:
+            uid, _, _, name = identity(pod.gang)
+            found[uid] = _JobName(uid, pod.namespace, name)
+    return list(found.values())
 
 
 async def _told_since(history: History, since: int) -> dict[tuple[str, str], int]:
@@ -110,6 +170,10 @@ def _annotated(annotations: Mapping[str, str]) -> Iterator[tuple[str, Sequence[i
 
 def _began(pod: PodRecord) -> int:
     return pod.started or pod.created
+
+
+def _ended(pod: PodRecord) -> int:
+    return pod.ended
 
 
 def _nanoseconds(event: Event) -> int:

@@ -7,7 +7,8 @@ number in it does. The latest state of each job is written by `job_recorder.py`,
 import asyncio
 import contextlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from datetime import datetime
 from types import MappingProxyType
 from typing import Final
 
@@ -35,8 +36,11 @@ from t9ksched.scheduler.state.records import GangRecord, PodRecord
 from t9ksched.scheduler.state.state import ClusterState
 from t9ksched.store import history
 from t9ksched.store.history import Event
+from t9ksched.store.usage import Holder
 
 JOB_PERIOD: Final = 1.0
+_A_WHILE: Final = 5_000_000_000
+"""Nanoseconds; what was longer ago is told with the time that the nodes say, in whole seconds."""
 _ACCEPTING_PAUSE: Final = 0.02
 _NOTHING: Final[Mapping[str, int]] = MappingProxyType({})
 _POD: Final = "Pod"
@@ -62,6 +66,10 @@ class HistoryRecorder:
         self._ended = state.feed.ended.follow()
         self._unsaid: dict[str, tuple[str, set[str]]] = {}
         """Of gangs with pods that take turns on their nodes: what is said once these, by name, are bound."""
+        self._released_before: set[str] = set()
+        """UIDs of pods of which it was told at the start that they released their cards."""
+        self.first: Callable[[], Awaitable[None]] | None = None
+        """Tells what must be told before anything else of jobs that end."""
         self._told: dict[str, tuple[Reason, ...]] = {}
         """What was recorded last about gangs that wait."""
         self._work = asyncio.Event()
@@ -222,12 +230,35 @@ class HistoryRecorder:
             detail["submitter"] = gang.acceptance.submitter
         self._note(history.BOUND, gang, now, detail, record.placed_in)
 
-    def _released(self, gang: GangRecord, pod: PodRecord) -> None:
-        """A pod released its cards. If its job is gone, that the pod ran may not be recorded yet."""
+    def released(self, gang: GangRecord, pod: PodRecord) -> None:
+        """A pod released its cards, some time ago if no scheduler was there to see it. That its job started is told
+        first; if that job is gone, that the pod ran may not be recorded yet.
+        """
+        if pod.uid in self._released_before:
+            self._released_before.remove(pod.uid)
+            return
         detail: Json = {"pod": pod.name}
         if pod.started and gang.inherited(pod):
             detail["ran"] = objects.timestamp(pod.started)
-        self._note(history.RELEASED, gang, self._clock(), detail, pod.placed_in)
+        elif pod.started:
+            self.jobs.started(identity(gang)[0])
+        now = self._clock()
+        long_ago = pod.finished and 0 < pod.ended < now - _A_WHILE
+        self._note(history.RELEASED, gang, pod.ended if long_ago else now, detail, pod.placed_in)
+
+    def released_before(self, gang: GangRecord, pod: PodRecord) -> None:
+        """The same at a start, once, of a pod of which the state may tell it, too."""
+        if pod.uid not in self._released_before:
+            self.released(gang, pod)
+            self._released_before.add(pod.uid)
+
+    def released_unseen(self, pod: Holder) -> None:
+        """A pod that is gone released its cards, nobody knows when."""
+        self._sql_writer.event(pod.released(moment(self._clock())))
+
+    def continues(self, times: Mapping[str, datetime]) -> None:
+        """A former scheduler told of these jobs, by UID, and the last time that it told was this."""
+        self._sql_writer.continues(times)
 
     def preempted(self, gang: GangRecord, pod: str, by: str, why: str, now: int) -> None:
         """A member was evicted so that another gang can start."""
@@ -310,6 +341,8 @@ class HistoryRecorder:
 
     async def run(self) -> None:
         """Write the latest state of jobs that changed, until cancelled."""
+        if self.first is not None:
+            await self.first()
         while True:
             await self._wait()
             self._work.clear()
@@ -320,7 +353,7 @@ class HistoryRecorder:
             self.nodes.note()
             await self._warnings.tell()
             for count, (gang, pod) in enumerate(self._ended.take(), start=1):
-                self._released(gang, pod)
+                self.released(gang, pod)
                 if count % SLICE == 0:
                     await asyncio.sleep(0)
             await self.jobs.write()

@@ -44,6 +44,7 @@ SLICE: Final = 50
 _MOST_WAITING: Final = 2000
 _A_WHILE: Final = timedelta(seconds=5)
 _TIME: Final = "%Y-%m-%dT%H:%M:%SZ"
+_BEGAN: Final = ("Running", *FINISHED)
 _encode: Final = msgspec.json.Encoder().encode
 
 
@@ -135,6 +136,20 @@ class JobRecorder:
         """Write the job of that UID as it is now, if it changed; with `due`, even if it was written a moment ago."""
         self._tell(uid, to_start(self._state, uid), asyncio.get_running_loop().time(), due=due)
 
+    def started(self, uid: str) -> None:
+        """Tell that the job of that UID started, if it did and nobody told: one of its pods gave its cards back."""
+        before = self._written.get(uid)
+        if before is not None and before.phase in _BEGAN:
+            return
+        phase = phase_now(self._state, uid)
+        if phase == "Running":
+            self.tell(uid)
+        elif phase in FINISHED and (found := self._seen(uid, None)) is not None:
+            job = found[0]
+            written = _Written(0, job.kind, job.namespace, job.name, job.queue, "Running", None)
+            self._started_unseen(uid, written, job.started_at, new=before is None)
+            self._written[uid] = written  # its end follows
+
     def _tell(self, uid: str, single: PodRecord | None, now: float, *, due: bool) -> None:
         """The same; `single` is its pod where it is a single one that is to start."""
         before = self._written.get(uid)
@@ -161,9 +176,9 @@ class JobRecorder:
         if before is not None and digest == before.digest:
             return
         written = _Written(digest, job.kind, job.namespace, job.name, job.queue, current, job.finished_at)
-        if current in FINISHED and earlier not in (*FINISHED, "Running"):
+        if current in FINISHED and earlier not in _BEGAN:
             self._started_unseen(uid, written, job.started_at, new=before is None)
-        if current != earlier and current in (*FINISHED, "Running"):
+        if current != earlier and current in _BEGAN:
             event = history.STARTED if current == "Running" else history.FINISHED
             when = min(at, _ended(job, at)) if event == history.FINISHED else at
             why = structs.asdict(job.reason) if current == "Failed" and job.reason is not None else None

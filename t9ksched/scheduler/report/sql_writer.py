@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import math
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from itertools import islice
 
@@ -22,7 +22,7 @@ from t9ksched.scheduler.report.clockwatch import ClockWatch
 from t9ksched.scheduler.state.outage import Outage
 from t9ksched.store.acceptances import Acceptance
 from t9ksched.store.errors import StoreError
-from t9ksched.store.history import CLOCK_SET, Event
+from t9ksched.store.history import CLOCK_SET, RELEASED, Event
 from t9ksched.store.jobs import JobRow
 from t9ksched.store.store import Store
 
@@ -63,6 +63,8 @@ class SqlWriter:
         """Transactions done."""
         self._seen: datetime | None = None
         """The time of the event before."""
+        self._last: dict[str, datetime] = {}
+        """When the last event of each job was that was told here, by UID."""
         self._beginnings = Beginnings()
         self._acceptances: deque[Acceptance] = deque()
         self._events: deque[Event] = deque(maxlen=MAX_WAITING)
@@ -97,14 +99,28 @@ class SqlWriter:
             self._events.append(event)
         self._wake()
 
+    def continues(self, times: Mapping[str, datetime]) -> None:
+        """A former scheduler told of these jobs, by UID, and the last time that it told was this."""
+        for uid, at in times.items():
+            self._last[uid] = max(at, self._last.get(uid, at))
+
     def _told(self, event: Event) -> Event:
-        """The event with its time by the clock of now, after those who want to hear of it did."""
+        """The event with its time by the clock of now, and no earlier than the one before it of its job, after those
+        who want to hear of it did. Nodes and controllers tell in whole seconds when something was, and by clocks of
+        their own.
+        """
         if self._clocks is not None:
             if event.at is not self._seen:  # those of one millisecond share their time, and one look
                 self._seen = event.at
                 self._clocks.look()  # so that events keep their order across a change of the clock
             if (at := self._clocks.as_now(event.at)) != event.at:
                 event = structs.replace(event, at=at)
+        if (uid := event.uid) is not None:
+            last = self._last.get(uid)
+            if last is not None and event.at < last:
+                event = structs.replace(event, at=last)
+            if last is not None or event.event != RELEASED:  # a pod may outlive its job
+                self._last[uid] = event.at
         if self.heard is not None:
             self.heard(event)
         return event
@@ -123,6 +139,7 @@ class SqlWriter:
     def _clock_set(self, by: timedelta, at: datetime) -> None:
         """Move the open spans in SQL with the clock."""
         self._release_until(math.inf)
+        self._last.clear()
         detail = {"seconds": by.total_seconds()}
         self._events.append(Event(event=CLOCK_SET, at=at, actor="scheduler", detail=detail))
         self._wake()
@@ -134,6 +151,7 @@ class SqlWriter:
 
     def gone(self, uid: str, at: datetime) -> None:
         """The job's object was deleted."""
+        self._last.pop(uid, None)
         self._gone[uid] = at
         self._wake()
 

@@ -1,18 +1,38 @@
 """What a scheduler did and did not live to write is told by the next one, in order."""
 
 import asyncio
+from collections import Counter
 from typing import Any
 
 import pytest
 
-from t9ksched.kube.resources import PODS
+from t9ksched.kube.resources import PODGROUPS, PODS
+from t9ksched.scheduler.service import SchedulerService
+from t9ksched.store.history import Event
 from t9ksched.store.store import Store
 from tests.integration.scheduler.conftest import Start
 from tests.integration.scheduler.test_directions import until
 from tests.integration.scheduler.test_endings import RUN
 from tests.integration.world import World
 
-WHOLE = ["accepted", "admitted", "bound", "started", "finished"]
+WHOLE = ["accepted", "admitted", "bound", "started", "released", "finished"]
+
+
+async def lost(*_: Any) -> None:
+    """Writes nothing, as when the process is killed before it writes."""
+
+
+async def told(store: Store, name: str) -> list[Event]:
+    events = await store.history.list(name=name)
+    assert [event.at for event in events] == sorted(event.at for event in events)
+    return events
+
+
+async def until_told(service: SchedulerService, store: Store, name: str, *wanted: str) -> None:
+    async with asyncio.timeout(30):
+        while not Counter(wanted) <= Counter(event.event for event in await store.history.list(name=name)):
+            await service.sql_writer.flushed()
+            await asyncio.sleep(0.05)
 
 
 @pytest.mark.cluster
@@ -20,9 +40,6 @@ async def test_a_pod_that_ended_before_any_of_it_was_written_has_its_whole_histo
     world: World, start: Start, store: Store, queue: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await world.play(1, 8)
-
-    async def lost(*_: Any) -> None:
-        """As when the process is killed before it writes."""
 
     def short(name: str) -> dict[str, Any]:
         pod = world.pod(name, 1, queue=queue, restartPolicy="Never")
@@ -41,10 +58,37 @@ async def test_a_pod_that_ended_before_any_of_it_was_written_has_its_whole_histo
     assert not [event for event in await store.history.list() if event.name == "late"]
     async with start() as service:
         await until(lambda: service.state.pod_named(world.namespace, "late") is not None)
-        async with asyncio.timeout(30):
-            while "finished" not in [event.event for event in await store.history.list(name="late")]:
-                await service.sql_writer.flushed()
-                await asyncio.sleep(0.05)
-    events = await store.history.list(name="late")
-    assert [event.event for event in sorted(events, key=lambda event: event.id)] == WHOLE
-    assert [event.at for event in events] == sorted(event.at for event in events)
+        await until_told(service, store, "late", "finished")
+    assert [event.event for event in await told(store, "late")] == WHOLE
+
+
+@pytest.mark.cluster
+async def test_pods_that_gave_their_cards_back_while_no_scheduler_was_there_are_told(
+    world: World, start: Start, store: Store, queue: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await world.play(1, 8)
+    world_pods = {f"{group}-{at}": group for group in ("ends", "goes", "stays") for at in (0, 1)}
+    async with start() as service:
+        for group in ("ends", "goes", "stays"):
+            await world.create(world.group(group, 2, queue=queue))
+        for name, group in world_pods.items():
+            more = {"annotations": {RUN: "1.5"}} if group == "ends" else {}
+            await world.create(world.pod(name, 1, group=group, restartPolicy="Never", **more))
+        for group in ("ends", "goes", "stays"):
+            await until_told(service, store, group, "bound", "bound")
+        monkeypatch.setattr(service.sql_writer._store, "tell", lost)
+        for name in ("ends-0", "ends-1"):
+            await world.until(PODS, name, lambda pod: pod["status"].get("phase") == "Succeeded")
+    await world.client.delete(PODS, "stays-1", world.namespace, grace=0)
+    for name in ("goes-0", "goes-1"):
+        await world.client.delete(PODS, name, world.namespace, grace=0)
+    await world.client.delete(PODGROUPS, "goes", world.namespace)
+    async with start() as service:
+        await until_told(service, store, "ends", "finished")
+        await until_told(service, store, "goes", "released", "released")
+        await until_told(service, store, "stays", "released")
+    ends = [event.event for event in await told(store, "ends")]
+    assert ends[2:] == ["bound", "bound", "started", "released", "released", "finished"]
+    for group, pods in {"goes": ["goes-0", "goes-1"], "stays": ["stays-1"]}.items():
+        released = [event.detail["pod"] for event in await told(store, group) if event.event == "released"]
+        assert sorted(released) == pods

@@ -131,3 +131,11 @@ async def test_a_program_of_before_finds_each_event_in_its_row(address: str) -> 
     async with await Store.open(address) as store:
         assert await rows(store) == 7
         assert await store.history.list() == written
+
+
+async def test_the_last_time_of_each_job_is_known(store: Store) -> None:
+    await store.tell([], [*life("u1"), *life("u2", 5), told(STARTED, "u2", 9), told(WAITING, "u3", 4)], [])
+    jobs = [told(WAITING, uid) for uid in ("u1", "u2", "u4")]
+    last = {"u1": AT + timedelta(seconds=0.5), "u2": AT + timedelta(seconds=9)}
+    assert await store.history.last_times(jobs) == last
+    assert await store.history.last_times([]) == {}

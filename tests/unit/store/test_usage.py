@@ -443,6 +443,11 @@ async def test_many_pods_at_once_are_read_in_pages(store: Store) -> None:
     pages = [len(spans) async for spans in store.usage.running(at(1))]
     assert pages == [1000, 1000, 300]
     assert [len(spans) async for spans in store.usage.running(at(0))] == [0]
+    holders = [one async for page in store.usage.holders(at(1)) for one in page]
+    assert sorted(one.pod for one in holders) == sorted(f"p{n}" for n in range(2300))
+    assert {(one.uid, one.namespace, one.job, one.queue) for one in holders if one.pod == "p4"} == {
+        ("u1", "ml", "Pod/j", "q")
+    }
 
 
 def test_events_that_tell_no_share_are_about_whole_cards() -> None:

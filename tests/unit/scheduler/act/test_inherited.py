@@ -117,7 +117,7 @@ async def test_cards_are_charged_to_the_group_that_its_pods_were_placed_in(again
     for name in ("a", "b"):
         state.remove_pod(f"pod-{name}")
     for released in taken(state, "ended"):
-        recorder._released(*released)
+        recorder.released(*released)
     told = [(event, uid) for event, uid, _ in sql_writer.told if event in ("bound", "started", "deleted", "released")]
     assert told == [
         ("bound", "group-g"),

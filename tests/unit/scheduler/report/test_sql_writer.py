@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -182,3 +182,21 @@ async def test_the_database_counts_as_away_until_all_that_waits_is_written() -> 
         store.go.set()
         await until(lambda: writer.behind is None)
         assert store.wrote == [["first"], ["second"]]
+
+
+async def test_times_of_a_job_do_not_go_backwards() -> None:
+    def at(seconds: float, uid: str = "a", name: str = "bound") -> Event:
+        return Event(event=name, at=NOW + timedelta(seconds=seconds), uid=uid)
+
+    writer, heard = SqlWriter(Store()), list[Event]()  # type: ignore[arg-type]
+    writer.heard = heard.append
+    writer.continues({"b": NOW + timedelta(seconds=9)})
+    for one in (at(1.5), at(1), at(1, "b"), at(2), at(1, "c"), at(8, "b"), at(10, "b")):
+        writer.event(one)
+    assert [(event.at - NOW).total_seconds() for event in heard] == [1.5, 1.5, 9, 2, 1, 9, 10]
+    writer.gone("a", NOW)
+    writer.event(at(3, name="released"))
+    assert "a" not in writer._last, "of what outlives its job nothing is remembered"
+    writer._clock_set(timedelta(seconds=-60), NOW)
+    writer.event(at(0, "b"))
+    assert heard[-1].at == NOW
