@@ -37,8 +37,7 @@ class ClockRests:
 
     def hearing(self) -> Iterator[None]:
         """Read which jobs have changed, in steps."""
-        while self._jobs:
-            changed = self._jobs.take(_MANY)
+        for changed in self._jobs.pieces(_MANY):
             if self._until:
                 for uid in changed:
                     self._until.pop(uid, None)

@@ -66,8 +66,7 @@ class DependencyKeeper:
         if state.outage.unread:
             return  # what was found before is in the database
         changed: list[str] = []
-        while self._changed:
-            some = self._changed.take(_MANY)
+        for some in self._changed.pieces(_MANY):
             changed += [uid for uid in some if uid in self._waiters or self._targets.have(uid)]
             await asyncio.sleep(0)
         affected = await self._targets.follow(changed)

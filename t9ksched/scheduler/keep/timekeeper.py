@@ -90,9 +90,9 @@ class TimeKeeper:
         jobs = self._rests.due(self._clock())
         looked: set[str] = set()
         due: list[Any] = []
-        while self._changed:
+        for changed in self._changed.pieces(_A_SLICE):
             now = self._clock()
-            for gang in self._changed.take(_A_SLICE):
+            for gang in changed:
                 if not plain.needs_no_clock(gang, now):  # else it asks for no limit, either
                     self._tell_of_annotation(gang)
                     if (uid := job_of(gang)) not in looked:

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from math import ceil
 from sys import intern
-from typing import Final, NamedTuple
+from typing import Final
 
 import msgspec
 from msgspec import structs
@@ -48,7 +48,7 @@ _BEGAN: Final = ("Running", *FINISHED)
 _encode: Final = msgspec.json.Encoder().encode
 
 
-class _Written(NamedTuple):
+class _Written(msgspec.Struct, frozen=True, gc=False):
     """What was last written of a job: enough to see that it changed and to record its end. Copies of everything, as
     dicts, would be the largest thing in memory.
     """
@@ -117,20 +117,27 @@ class JobRecorder:
         now = asyncio.get_running_loop().time()
         self._forget_writes(now - self._period())
         later = self._take_due(now)
-        changed = dict.fromkeys(self._changed.take())
-        for count, uid in enumerate(changed | later):
-            single = to_start(self._state, uid)
-            due = uid in later and not self._put_off_again(uid, single, now)
-            if due or uid in changed:
+        for changed in self._changed.pieces(SLICE):
+            for uid in changed:
+                single = to_start(self._state, uid)
+                due = uid in later and not self._put_off_again(uid, single, now)
+                later.pop(uid, None)
                 self._tell(uid, single, now, due=due)
-            if count % SLICE == SLICE - 1:
-                await asyncio.sleep(0)
-                if (
-                    self._sql_writer.jobs_waiting >= _MOST_WAITING
-                ):  # a UID waits here at less cost than a row does there
-                    await self._sql_writer.flushed()
+            await self._rest()
+        for count, uid in enumerate(later, start=1):
+            single = to_start(self._state, uid)
+            if not self._put_off_again(uid, single, now):
+                self._tell(uid, single, now, due=True)
+            if count % SLICE == 0:
+                await self._rest()
         if len(self._edits) > 1000:
             self._edits = {uid: texts for uid, texts in self._edits.items() if uid in self._state.gangs_by_uid}
+
+    async def _rest(self) -> None:
+        """Let other tasks run, and the database take rows: a UID waits here at less cost than a row does there."""
+        await asyncio.sleep(0)
+        if self._sql_writer.jobs_waiting >= _MOST_WAITING:
+            await self._sql_writer.flushed()
 
     def tell(self, uid: str, *, due: bool = False) -> None:
         """Write the job of that UID as it is now, if it changed; with `due`, even if it was written a moment ago."""
@@ -204,7 +211,7 @@ class JobRecorder:
             return
         at = datetime.fromisoformat(started)
         if not new or at >= self._began:
-            self._job_event(history.STARTED, uid, job._replace(phase="Running"), at)
+            self._job_event(history.STARTED, uid, structs.replace(job, phase="Running"), at)
 
     def _gone(self, uid: str, before: _Written, at: datetime) -> None:
         """A job is gone. Pods that were placed in it and are still there hold their cards until each has ended."""

@@ -134,8 +134,8 @@ class StatusWriter:
             await asyncio.sleep(0)
         now = asyncio.get_running_loop().time()
         self._state.progress.other_numbers.publish(now)
-        while self._changed_groups:
-            for gang in self._changed_groups.take(_A_SLICE):
+        for changed in self._changed_groups.pieces(_A_SLICE):
+            for gang in changed:
                 if gang.uid and not (gang.virtual or gang.foreign) and self._write_groups:
                     self._groups.add(gang, now)
             if self._changed_groups:

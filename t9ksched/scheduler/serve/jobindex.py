@@ -5,7 +5,9 @@ change feed names the jobs that changed; the index is updated for these when a r
 import asyncio
 from collections import defaultdict
 from collections.abc import Collection, Iterable
-from typing import Final, NamedTuple
+from typing import Final
+
+import msgspec
 
 from t9ksched.scheduler.report.observed_job import (
     ObservedJob,
@@ -21,7 +23,7 @@ _PERIOD_SECONDS: Final = 5.0
 _A_SLICE: Final = 200
 
 
-class _Entry(NamedTuple):
+class _Entry(msgspec.Struct, frozen=True, gc=False):
     """What a job is found by."""
 
     namespace: str
@@ -61,10 +63,12 @@ class JobIndex:
 
     async def refresh(self) -> None:
         """Take in what changed, a slice at a time."""
-        while self._changed or self._nameless:
-            for uid in (*self._changed.take(_A_SLICE), *self._nameless.take(_A_SLICE)):
-                self._look(uid)
-            await asyncio.sleep(0)
+        for changed in (self._changed, self._nameless):
+            for some in changed.pieces(_A_SLICE):
+                for uid in some:
+                    self._look(uid)
+                if changed:
+                    await asyncio.sleep(0)
 
     async def find(self, namespace: str, kind: str, name: str) -> ObservedJob | None:
         """The job of that name, the kind in any case; of two the one whose object is still there."""

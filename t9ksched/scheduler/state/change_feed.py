@@ -5,7 +5,7 @@ What all readers have read is dropped. A cursor begins with the oldest entry tha
 """
 
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 if TYPE_CHECKING:
@@ -33,6 +33,12 @@ class Cursor(Generic[T]):
         than `most` changes: there may be a hundred thousand.
         """
         return self._topic.since(self, most)
+
+    def pieces(self, most: int) -> Iterator[list[T]]:
+        """What has changed by now, of about so many changes at a time; what changes meanwhile is for the next call."""
+        until = self._topic.number
+        while self.position < until:
+            yield self._topic.since(self, most)
 
     def close(self) -> None:
         """Read no more: what only this reader had not taken is dropped."""

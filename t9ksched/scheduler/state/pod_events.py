@@ -116,7 +116,8 @@ class PodEvents:
         state.affinity_index.seen(record)
         state.counts.pod(record)
         if was != (record.phase, record.node, record.deleting) or opened != record.gates:
-            state.changes.gang_changed(record.gang)  # of a new pod that it joined is told already
+            if known is not None:  # that a new one joined its group is told already
+                state.changes.gang_changed(record.gang)
             if record.finished or record.deleting:
                 self.departed(record)
         elif relabelled and record.gang is not None:

@@ -10,6 +10,7 @@ import pytest
 from t9ksched.scheduler.act.cardkeeper import CardKeeper
 from t9ksched.scheduler.keep.dependency_keeper import DependencyKeeper
 from t9ksched.scheduler.keep.timekeeper import TimeKeeper
+from t9ksched.scheduler.report.job_recorder import JobRecorder
 from t9ksched.scheduler.report.status import StatusWriter
 from t9ksched.scheduler.report.warnings import Warnings
 from t9ksched.scheduler.serve.jobindex import JobIndex
@@ -61,6 +62,10 @@ def _status(state: ClusterState) -> Callable[[], Awaitable[object]]:
     return StatusWriter(Mock(), state, AsyncMock(), lambda: "t")._collect
 
 
+def _jobs(state: ClusterState) -> Callable[[], Awaitable[object]]:
+    return JobRecorder(state, Mock(jobs_waiting=0), Mock(), lambda: NOW).write
+
+
 def _times(state: ClusterState) -> Callable[[], Awaitable[object]]:
     sink = AsyncMock()
     return TimeKeeper(sink, state, sink, Mock(), Mock(), sink, lambda: NOW, TIMEOUTS).sweep
@@ -73,6 +78,7 @@ def _cards(state: ClusterState) -> Callable[[], Awaitable[object]]:
 
 READERS: dict[str, tuple[Callable[[ClusterState], Callable[[], Awaitable[object]]], int]] = {
     "statuses": (_status, PODS),
+    "rows of jobs": (_jobs, PODS),
     "the index": (lambda state: JobIndex(state).refresh, PODS),
     "dependencies": (lambda state: DependencyKeeper(state, AsyncMock(), None, lambda: NOW).sweep, PODS),
     "clocks": (_times, 2 * PODS),
@@ -110,3 +116,15 @@ def test_a_row_is_made_of_each_pod_once() -> None:
     assert [one.name for one in state.places.take_missing()] == [*"abc"]
     assert [one.name for one in state.cards.take_unsaid()] == [*"abc"]
     assert not [*state.places.take_missing(), *state.cards.take_unsaid()]
+
+
+@pytest.mark.parametrize("phase", ["Pending", "Running", "Succeeded"])
+def test_of_a_pod_that_is_new_its_group_is_told_once(phase: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    state, told = state_with(node("n1")), list[str]()
+    of = type(state.changes)
+    change = of.gang_changed
+    monkeypatch.setattr(of, "gang_changed", lambda self, gang: told.append(gang.name) or change(self, gang))
+    state.upsert_pod(pod("a", node="" if phase == "Pending" else "n1", phase=phase))
+    assert told == ["a"]
+    state.upsert_pod(pod("a", node="n1", phase="Failed"))
+    assert told == ["a", "a"]

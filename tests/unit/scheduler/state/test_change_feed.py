@@ -103,3 +103,15 @@ def test_random_readers_miss_nothing() -> None:
                 assert most is not None or not expected
         unread = {thing for _, _, expected, _ in readers for thing in expected}
         assert topic._last.keys() == unread
+
+
+def test_what_changes_while_pieces_are_read_is_for_the_next_time() -> None:
+    topic: Topic[int] = Topic()
+    reader = topic.follow()
+    topic.note_all(range(5))
+    found = []
+    for piece in reader.pieces(2):
+        found.append(piece)
+        topic.note_all((1, 4, 7, 8, 9, 10))
+    assert found == [[0, 1], [2, 3], [4, 1]], "which had changed, and 1 of what came meanwhile"
+    assert list(reader.pieces(9)) == [[7, 8, 9, 10, 1, 4]]
