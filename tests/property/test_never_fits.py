@@ -9,11 +9,14 @@ from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
+import numpy as np
 import pytest
+from msgspec import structs
 
-from t9ksched.engine.explain import never
+from t9ksched.engine.explain.emptied import Emptied
 from t9ksched.engine.memory import Memory
 from t9ksched.engine.nodes import NodeTable
+from t9ksched.engine.placement.class_fit import ClassFit
 from t9ksched.engine.planner import plan
 from t9ksched.engine.policy import Policy
 from t9ksched.engine.view import View
@@ -73,7 +76,11 @@ def a_gang(rng: random.Random, at: int) -> Gang:
         for _ in range(rng.choice([1, 2, 3])):
             uid = f"g{at}-{len(members)}"
             members.append(Member(uid, f"test/{uid}", "", of, (("app", app),)))
-    return gang(f"g{at}", rng.choice(["q", "q", "a"]), members=members, created=at)
+    made = gang(f"g{at}", rng.choice(["q", "q", "a"]), members=members, created=at)
+    if rng.random() < 0.6:
+        return made
+    levels = rng.choice([("zone",), (HOST,), (HOST, "zone"), ("zone", "pool"), ("none",)])
+    return structs.replace(made, topology="Required", levels=levels)
 
 
 def scene(rng: random.Random) -> tuple[NodeTable, View]:
@@ -127,7 +134,15 @@ def fits_when_empty(facts: list[NodeFacts], wanted: Gang, selector: Any) -> bool
             has.update(needs)
         return False
 
-    return place(0)
+    if wanted.topology == "None":
+        return place(0)
+    usable = nodes
+    for level in wanted.levels:
+        for value in {one.labels.get(level) for one in usable} - {None}:
+            nodes = [one for one in usable if one.labels.get(level) == value]
+            if place(0):
+                return True
+    return False
 
 
 def check(seeds: range) -> Counter[str]:
@@ -172,16 +187,14 @@ def test_many_clusters() -> None:
     check(range(400, 20_000))
 
 
-MUTANTS = {
-    "nodes that are away do not count": ("ever", lambda self: self.mask),
-    "one node too few": ("rooms_ever", lambda self: self.rooms_empty() * (self.rooms_empty() != 1)),
+MUTANTS: dict[str, tuple[type, str, Any]] = {
+    "nodes that are away do not count": (ClassFit, "ever", property(lambda self: self.mask)),
+    "one node too few": (ClassFit, "rooms_ever", lambda self: self.rooms_empty() * (self.rooms_empty() != 1)),
+    "nodes without a label are in no domain": (Emptied, "_apart_in_each", lambda *_: np.int64(-1)),
 }
 
 
 @pytest.mark.parametrize("name", MUTANTS)
 def test_it_can_fail(name: str) -> None:
-    attribute, new = MUTANTS[name]
-    if attribute == "ever":
-        new = property(new)  # type: ignore[assignment]
-    with patch.object(never.ClassFit, attribute, new), pytest.raises(AssertionError, match="fits the empty nodes"):
+    with patch.object(*MUTANTS[name]), pytest.raises(AssertionError, match="fits the empty nodes"):
         check(range(400))

@@ -15,6 +15,7 @@ from t9ksched.engine.in_turn import is_plain
 from t9ksched.engine.placement.pack import Attempt
 from t9ksched.engine.planned_starts import PlannedStarts
 from t9ksched.engine.scheduling_key import SchedulingKey, fewest_cards
+from t9ksched.engine.wait_kinds import hopeless
 from t9ksched.engine.work import Work
 from t9ksched.model.gang import Gang
 from t9ksched.model.reasons import Code, Reason
@@ -88,7 +89,7 @@ class Allocate:
             answer.no_room, answer.from_end = known, 0 if planned is not None else ends
             return known
         cycle.failures.past.tried += 1
-        if not own and (never := (yield from _never(key))):
+        if not own and (never := (yield from _never(gang, key))):
             if shared:
                 answer.no_room, answer.from_end = never, 0
                 cycle.failures.note(gang, key, never, scarce=planned is not None)
@@ -97,7 +98,7 @@ class Allocate:
         if kept is None and turn.had is not None and turn.had.at == cycle.now:
             kept = np.zeros(len(trial.nodes), np.bool_)
             kept[turn.had.room.rows] = True
-        taken, scarce, crowded, hopeless = None, False, False, False
+        taken, scarce, crowded, futile = None, False, False, False
         if planned is not None:
             scarce = not own and not due and not _enough(key)
             if not (scarce or own):
@@ -105,7 +106,7 @@ class Allocate:
             if not (scarce or own or due or turn.had is not None or nodes is not None):
                 # Most gangs that are passed over fail by what is left on a few nodes: no trial is needed to see it.
                 crowded = planned.places(gang, key, cycle.now) == []
-            hopeless = crowded or (scarce and is_plain(gang, key, trial))
+            futile = crowded or (scarce and is_plain(gang, key, trial))
             taken = None if scarce or crowded else planned.taken(gang, lends=due or bool(lent))
             if taken is not None and lent:
                 planned.promised.beside(taken, lent)
@@ -117,7 +118,7 @@ class Allocate:
             attempt = yield from fit_as_planned(cycle, gang, key, turn.had)
         if attempt is not Attempt.PLACED and kept is not None:
             attempt = yield from fit(cycle, gang, key, kept)
-        if attempt is not Attempt.PLACED and not hopeless:
+        if attempt is not Attempt.PLACED and not futile:
             attempt = yield from fit(cycle, gang, key, nodes)
         if taken is not None:
             trial.unshift(taken, states)
@@ -191,7 +192,10 @@ class Allocate:
         if any(reason.code == Code.NEVER_FITS for reason in reasons):
             return reasons
         if within:
-            reasons = (explain.not_together(gang, cycle.trial, key.groups), *reasons)
+            if (never := (yield from explain.never_within(gang, key.groups))) is not None:
+                return (never,)
+            if not hopeless(reasons):
+                reasons = ((yield from explain.not_together(gang, cycle.trial, key.groups)), *reasons)
         if (kept := cycle.starving.kept_from(gang) if cycle.starving is not None else None) is not None and (
             yield from places(cycle, gang, key, kept)
         ):
@@ -221,7 +225,7 @@ class Allocate:
         return found if attempt is Attempt.PLACED else ()
 
 
-def _never(key: SchedulingKey) -> Work[tuple[Reason, ...]]:
+def _never(gang: Gang, key: SchedulingKey) -> Work[tuple[Reason, ...]]:
     """Why the pods can never fit; empty where that is not known. Of few pods of one class the attempt to place them
     costs less than the proof.
     """
@@ -230,7 +234,10 @@ def _never(key: SchedulingKey) -> Work[tuple[Reason, ...]]:
         return ()
     if (reason := (yield from explain.never_together(key.groups))) is not None:
         return (reason,)
-    return (yield from explain.no_room(key.groups)) if (yield from explain.alone(key.groups)) else ()
+    if (yield from explain.alone(key.groups)):
+        return (yield from explain.no_room(key.groups))
+    reason = yield from explain.never_within(gang, key.groups)
+    return () if reason is None else (reason,)
 
 
 def _enough(key: SchedulingKey) -> bool:

@@ -57,7 +57,7 @@ def grow(cycle: Cycle, gang: Gang, members: Sequence[Member]) -> Work[None]:
             elif got < allowed and taken is not None and column.rooms(cycle.trial.free - taken).any():
                 reasons = (_left_to(cycle, gang, column, taken),)
             elif got < allowed:
-                reasons = yield from explain.no_room([(column, left)])
+                reasons = yield from explain.no_room_above(gang, column, left)
             else:
                 shortfalls = cycle.ledger.can_charge(gang.queue, _times(request, left))
                 reasons = (explain.quota_exceeded(shortfalls, fewest_cards([(column, left)])),)

@@ -1,9 +1,10 @@
 """Why a gang waits, as typed reasons with their numbers.
 
 Each function explains one check that failed and only reads. The sentences carry the numbers for people, the mappings
-carry them for programs. `room` is about nodes, `gangs` about all else.
+carry them for programs. `room` is about nodes, `domains` about parts of the cluster, `gangs` about all else.
 """
 
+from t9ksched.engine.explain.domains import never_within, not_together
 from t9ksched.engine.explain.gangs import (
     behind,
     collected_for_others,
@@ -29,7 +30,7 @@ from t9ksched.engine.explain.gangs import (
 from t9ksched.engine.explain.inventory import with_additions
 from t9ksched.engine.explain.never import alone, never_together
 from t9ksched.engine.explain.reserved import larger_than_reservation, reservation_full, reservation_waits, reserved
-from t9ksched.engine.explain.room import CLOSEST, lacking, no_room, not_enough, not_together, short_of
+from t9ksched.engine.explain.room import CLOSEST, lacking, no_room, no_room_above, not_enough, short_of
 
 __all__ = [
     "CLOSEST",
@@ -47,7 +48,9 @@ __all__ = [
     "larger_than_reservation",
     "needed_for_planned",
     "never_together",
+    "never_within",
     "no_room",
+    "no_room_above",
     "not_enough",
     "not_together",
     "outside_window",

@@ -1,6 +1,6 @@
 """Why pods find no room: which nodes match, what these have free, and what one of them would need."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 import numpy as np
@@ -8,6 +8,7 @@ from msgspec import structs
 
 from t9ksched.engine.arrays import Int64s, Mask
 from t9ksched.engine.explain.cards import no_card
+from t9ksched.engine.explain.domains import too_little_beside
 from t9ksched.engine.explain.excluded import (
     excluded,
     excluded_ever,
@@ -22,7 +23,6 @@ from t9ksched.engine.explain.never import away, never_fits, never_together, toge
 from t9ksched.engine.explain.words import amount, counted, matching, wants
 from t9ksched.engine.placement.class_fit import ClassFit
 from t9ksched.engine.placement.pack import Group
-from t9ksched.engine.placement.trial import Trial
 from t9ksched.engine.work import Work
 from t9ksched.model.gang import Gang
 from t9ksched.model.podclass import PodClass
@@ -69,6 +69,23 @@ def no_room(groups: Iterable[Group], *, gave_up: bool = False, within: bool = Fa
             unblocks=("room is given back on the matching nodes",),
         ),
     )
+
+
+def no_room_above(gang: Gang, column: ClassFit, pods: int) -> Work[tuple[Reason, ...]]:
+    """Why so many members above the minimum of a gang, all of a class, found no place where the trial looks: in the
+    domain of the gang, if it must be in one.
+    """
+    trial, scope = column.trial, column.trial.scope
+    if scope is None:
+        return (yield from no_room([(column, pods)]))
+    trial.within(None)
+    reason = impossible(column, pods)
+    trial.within(scope)
+    if reason is not None:
+        return (reason,)
+    found = [(yield from too_little_beside(gang, column, pods)), _against_rules(column, pods) if column.ruled else None]
+    told = tuple(one for one in found if one is not None)
+    return told or (yield from no_room([(column, pods)]))
 
 
 def _gave_up(pods: int, match: int) -> Reason:
@@ -180,31 +197,6 @@ def _against_rules(column: ClassFit, pods: int) -> Reason | None:
         {"members": pods},
         nodes=counts | {"left": int(left.sum())},
         unblocks=("pods that its rules speak of come or go", "loosen the affinity, anti-affinity or spread"),
-    )
-
-
-def not_together(gang: Gang, trial: Trial, groups: Sequence[Group]) -> Reason:
-    """No domain has room for all of them."""
-    pods = sum(count for _, count in groups)
-    best, most = 0, ""
-    for level in gang.levels:
-        of, names = trial.feasibility.domains(level)
-        if not names:
-            continue
-        fit = np.zeros(len(names) + 1)
-        for column, count in groups:
-            rooms = np.bincount(of, weights=np.minimum(column.rooms(), count), minlength=len(names) + 1)
-            fit += np.minimum(rooms, count)
-        if int(fit[:-1].max()) >= best:
-            best, most = int(fit[:-1].max()), f"{level}={names[int(fit[:-1].argmax())]}"
-    where = " or ".join(gang.levels)
-    return Reason(
-        Code.TOPOLOGY_NOT_SATISFIED,
-        f"needs room for {counted(pods, 'pod')} within one {where}; "
-        + (f"the best, {most}, has room for {best}" if most else "no node has such a label"),
-        {"members": pods},
-        {"members": best},
-        unblocks=(f"room is given back within one {where}", "allow a wider level, or set topologyPolicy to Preferred"),
     )
 
 

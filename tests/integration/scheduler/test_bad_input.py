@@ -33,12 +33,14 @@ async def test_a_gang_that_can_never_start_has_its_reason_and_blocks_no_other(
             world.pod("huge", 9, queue=queue),
         )
         await world.gang("crowd", 3, 4, queue)
+        await world.gang("apart", 2, 3, queue, topologyPolicy="Required")
         await world.create(world.group("short", 2, queue), world.pod("short-0", 1, group="short"))
         await world.create(world.pod("fine", 1, queue=queue))
         await world.running("fine")
         for name, says in {"torn": "no node of", "nowhere": "no node of", "huge": "needs 9"}.items():
             assert says in (await world.event("Waiting", name))["message"], name
         await world.condition("crowd", "GroupScheduled", "False", "NeverFits")
+        await world.condition("apart", "GroupScheduled", "False", "NeverFits")
         await world.condition("short", "GroupScheduled", "False", "GangIncomplete")
         assert set(await world.bound()) == {"fine"}
         await world.client.delete(PODS, "fine", world.namespace)

@@ -158,9 +158,11 @@ class Reference(Holding):
             if not behind:
                 told = self._no_room(queue, kinds, within=gang.topology == "Required")
                 if all(one[0] != "NeverFits" for one in told):
-                    if gang.topology == "Required":
+                    never = self._never_within(gang, kinds)
+                    hopeless = any(one[0] in ("NoNodeMatches", "CardTypeMismatch") for one in told)
+                    if gang.topology == "Required" and not hopeless:
                         told = [self._not_together(gang, kinds), *told]
-                    told = [*self._held(gang, kinds), *told]
+                    told = [*self._held(gang, kinds), *told] if never is None else [never]
             self._release(uid, 1)
             if mine and self.clear:
                 raise Differs(f"{uid} starts, and should not on {picks}: {told}")
@@ -319,7 +321,7 @@ class Reference(Holding):
                 if behind:
                     told = behind
                 elif len(put) < allowed:
-                    told = self._no_room(queue, [rest], scope)
+                    told = self._no_room_above(queue, rest, scope)
                 else:
                     demand = {name: units * len(left) for name, units in kind.of.requests}
                     short = self._shortfalls(queue, demand)

@@ -1,7 +1,7 @@
 """Why a gang waits, as codes and numbers."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from t9ksched.engine.planner import Waiting
@@ -36,11 +36,13 @@ class Telling(Placing):
         facts = self.rooms[name].facts
         return facts.unready is not None or facts.mode == "NotReady"
 
-    def _away(self, queue: str, kinds: Iterable[Kind]) -> dict[str, int]:
+    def _away(self, queue: str, kinds: Iterable[Kind], among: set[str] | None = None) -> dict[str, int]:
         """Nodes that would match but for what passes, by the first of it; not those that lack accelerators alone."""
         found: dict[str, str] = {}
         for kind in kinds:
             for name in set(self.match_ever(queue, kind)) - set(self.match(queue, kind)):
+                if among is not None and name not in among:
+                    continue
                 facts = self.rooms[name].facts
                 if not facts.ready or facts.deleting:
                     found.setdefault(name, "not ready")
@@ -61,14 +63,8 @@ class Telling(Placing):
         if waits and most >= pods:
             return "DatabaseAway", {}, {}, {"match": len(match), "database": waits}
         offering = self._offering(kind)
-        now = {
-            name
-            for name, room in self.rooms.items()
-            if all(room.facts.allocatable.get(resource) for resource in kind.of.extended)
-        }
-        excluded = kind.of.extended and not (now or offering) & set(ever)
-        unknown = not ever or (kind.of.accelerated and any(self._unprepared_node(name) for name in ever))
-        if excluded or (not (match or waits) and (unknown or most >= pods)):
+        none = not (match or waits) and (most >= pods or self._excluded_ever(queue, kind))
+        if none or self._is_not_offered(queue, kind):
             gone = Counter(self.removes(queue, kind, self.rooms[name].facts) for name in offering)
             lacking = len(self.rooms) - len(offering)
             more = {"resources": lacking} if lacking else {}
@@ -105,6 +101,23 @@ class Telling(Placing):
         nodes = {"match": len(match), "fit": 0}
         return "InsufficientResources", short, {name: best[name] for name in short}, nodes
 
+    def _is_not_offered(self, queue: str, kind: Kind) -> bool:
+        """Whether no node that has the devices would match, not even if none were away."""
+        now = {
+            name
+            for name, room in self.rooms.items()
+            if all(room.facts.allocatable.get(resource) for resource in kind.of.extended)
+        }
+        return bool(kind.of.extended) and not (now or self._offering(kind)) & set(self.match_ever(queue, kind))
+
+    def _excluded_ever(self, queue: str, kind: Kind) -> bool:
+        """Whether no node would match even if none were away, or that is not known."""
+        if self._is_not_offered(queue, kind):
+            return True
+        ever = self.match_ever(queue, kind)
+        unknown = kind.of.accelerated and any(self._unprepared_node(name) for name in ever)
+        return not self.match(queue, kind) and (not ever or unknown)
+
     def _offering(self, kind: Kind) -> set[str]:
         """Nodes that have all of the devices, or cards that are not ready or handed out by others; all where none."""
         asked = kind.of.extended
@@ -139,11 +152,8 @@ class Telling(Placing):
         ever = {id(kind): [name for name in match_of(queue, kind) if scope is None or name in scope] for kind in kinds}
         able = {id(kind): {name for name in ever[id(kind)] if self._fits(kind, name, empty=True)} for kind in kinds}
 
-        def apart(kind: Kind) -> list[Any]:
-            return [term for term in kind.rules.apart if self._speaks(term, kind.namespace, kind.labels)]
-
-        for term in dict.fromkeys(term for kind in kinds for term in apart(kind)):
-            those = [kind for kind in kinds if term in apart(kind)]
+        for term in dict.fromkeys(term for kind in kinds for term in self._apart(kind)):
+            those = [kind for kind in kinds if term in self._apart(kind)]
             pods = sum(len(kind.members) for kind in those)
             domains = {self._domain(term.topology_key, name) for kind in those for name in able[id(kind)]} - {None}
             outside = sum(
@@ -175,6 +185,9 @@ class Telling(Placing):
             if fit < pods:
                 return "NeverFits", {"members": pods}, {"members": fit}, {"match": len(where)}
         return None
+
+    def _apart(self, kind: Kind) -> list[Any]:
+        return [term for term in kind.rules.apart if self._speaks(term, kind.namespace, kind.labels)]
 
     def _ruled(self, kind: Kind) -> bool:
         return bool(kind.rules.terms) or self._asked(kind)
@@ -216,17 +229,108 @@ class Telling(Placing):
         match = set().union(*(self.match(queue, kind) for kind in kinds))
         return [("InsufficientResources", {"members": total}, {}, {"match": len(match)})]
 
-    def _not_together(self, gang: Gang, kinds: Sequence[Kind]) -> Told:
-        best = 0
+    def _parts(self, gang: Gang) -> Iterator[set[str]]:
+        """The nodes of each domain of each level."""
         for level in gang.levels:
             for value in {self._domain(level, name) for name in self.rooms} - {None}:
-                nodes = [name for name in self.rooms if self._domain(level, name) == value]
-                fits = 0
-                for kind in kinds:
-                    match, pods = set(self.match(gang.queue, kind)), len(kind.members)
-                    fits += min(pods, sum(min(pods, self._fits(kind, name)) for name in nodes if name in match))
-                best = max(best, fits)
-        return "TopologyNotSatisfied", {"members": sum(len(kind.members) for kind in kinds)}, {"members": best}, {}
+                yield {name for name in self.rooms if self._domain(level, name) == value}
+
+    def _most(
+        self, queue: str, kinds: Sequence[Kind], match_of: Callable[[str, Kind], list[str]], nodes: set[str]
+    ) -> int:
+        """How many of the pods these nodes take at most with nothing on them."""
+        fits = [
+            {name: min(len(kind.members), self._fits(kind, name, empty=True)) for name in match_of(queue, kind)}
+            for kind in kinds
+        ]
+        fits = [{name: fit for name, fit in one.items() if fit and name in nodes} for one in fits]
+        pods = sum(len(kind.members) for kind in kinds)
+        found = sum(min(len(kind.members), sum(one.values())) for kind, one in zip(kinds, fits, strict=True))
+        for term in {term for kind in kinds for term in self._apart(kind)}:
+            those = [at for at, kind in enumerate(kinds) if term in self._apart(kind)]
+            domains = {self._domain(term.topology_key, name) for at in those for name in fits[at]} - {None}
+            outside = sum(
+                fit for at in those for name, fit in fits[at].items() if not self._domain(term.topology_key, name)
+            )
+            others = pods - sum(len(kinds[at].members) for at in those)
+            found = min(found, len(domains) + outside + others)
+        if len(kinds) < 2:
+            return found
+        for resource in self.view.nodes.static.resources:
+            needs = sum(kind.needs.get(resource, 0) * len(kind.members) for kind in kinds)
+            where = {name for kind, one in zip(kinds, fits, strict=True) if kind.needs.get(resource) for name in one}
+            if needs > sum(self.rooms[name].facts.allocatable.get(resource, 0) for name in where):
+                found = min(found, pods - 1)
+        for first in range(2, len(kinds) + 1):
+            those, count = kinds[:first], sum(len(kind.members) for kind in kinds[:first])
+            least = {name: min(kind.needs.get(name, 0) for kind in those) for name in those[0].needs}
+            fit = 0
+            for name in {name for one in fits[:first] for name in one}:
+                has = self.rooms[name].facts.allocatable
+                fit += min(count, *(has.get(resource, 0) // units for resource, units in least.items() if units))
+            found = min(found, min(fit, count) + pods - count)
+        return found
+
+    def _never_within(self, gang: Gang, kinds: Sequence[Kind]) -> Told | None:
+        """Why no domain could hold all of the gang if nothing ran and no node were away."""
+        queue, pods = gang.queue, sum(len(kind.members) for kind in kinds)
+        if gang.topology != "Required" or gang.nodes or any(self._excluded_ever(queue, kind) for kind in kinds):
+            return None
+        best = max((self._most(queue, kinds, self.match_ever, nodes) for nodes in self._parts(gang)), default=0)
+        if best >= pods:
+            return None
+        match = set().union(*(self.match_ever(queue, kind) for kind in kinds))
+        return "NeverFits", {"members": pods}, {"members": best}, {"match": len(match)}
+
+    def _not_together(self, gang: Gang, kinds: Sequence[Kind]) -> Told:
+        queue, pods = gang.queue, sum(len(kind.members) for kind in kinds)
+        placed = {name for name in gang.nodes if name in self.rooms}
+        if placed and (there := [nodes for nodes in self._parts(gang) if placed <= nodes]):
+            # Levels are told from narrow to wide, and of each one domain has them all.
+            return self._too_little(queue, kinds, there[-1])
+        best = 0
+        for nodes in self._parts(gang):
+            fits = 0
+            for kind in kinds:
+                match, count = set(self.match(queue, kind)), len(kind.members)
+                fits += min(count, sum(min(count, self._fits(kind, name)) for name in nodes if name in match))
+            best = max(best, fits)
+        more: dict[str, int] = {}
+        away = any(self.match(queue, kind) != self.match_ever(queue, kind) for kind in kinds)
+        if (
+            not placed
+            and away
+            and all(self._most(queue, kinds, self.match, nodes) < pods for nodes in self._parts(gang))
+        ):
+            able = [nodes for nodes in self._parts(gang) if self._most(queue, kinds, self.match_ever, nodes) >= pods]
+            more = self._away(queue, kinds, set().union(*able))
+        return "TopologyNotSatisfied", {"members": pods}, {"members": best}, more
+
+    def _too_little(self, queue: str, kinds: Sequence[Kind], nodes: set[str]) -> Told:
+        """Why these nodes, the domain of members that have places, have too little room for others."""
+        fit = empty = 0
+        for kind in kinds:
+            count, match = len(kind.members), set(self.match(queue, kind)) & nodes
+            fit += min(count, sum(min(count, self._fits(kind, name)) for name in match))
+            empty += min(count, sum(min(count, self._fits(kind, name, empty=True)) for name in match))
+        pods = sum(len(kind.members) for kind in kinds)
+        match = set().union(*(self.match(queue, kind) for kind in kinds)) & nodes
+        more = {} if empty >= pods else self._away(queue, kinds, nodes)
+        return "TopologyNotSatisfied", {"members": pods}, {"members": fit}, {"match": len(match), **more}
+
+    def _no_room_above(self, queue: str, kind: Kind, scope: set[str] | None) -> list[Told]:
+        """Why members above the minimum of a gang find no place in its domain."""
+        if scope is None:
+            return self._no_room(queue, [kind])
+        told = self._short(queue, kind, None)
+        if told is not None and told[0] in ("NeverFits", "NoNodeMatches", "DatabaseAway"):
+            return [told]
+        count, match = len(kind.members), set(self.match(queue, kind)) & scope
+        short = sum(min(count, self._fits(kind, name)) for name in match) < count
+        found = [self._too_little(queue, [kind], scope)] if short else []
+        if self._ruled(kind) and (against := self._against(queue, kind, scope)) is not None:
+            found.append(against)
+        return found or self._no_room(queue, [kind], scope)
 
 
 def unique(told: Iterable[Told]) -> list[Told]:

@@ -64,7 +64,7 @@ CASES: dict[str, tuple[Gang, str, str]] = {
     "selector on a label no node has": (gang("bad", selector={"missing": "x"}), "NoNodeMatches", "no node of 4"),
     "together by a label no node has": (
         structs.replace(gang("bad", pods=2), topology="Required", levels=("no-such-label",)),
-        "TopologyNotSatisfied",
+        "NeverFits",
         "no node has such a label",
     ),
     "a gang larger than the cluster": (gang("bad", pods=5, gpu=8), "NeverFits", "when empty with room for 4"),
