@@ -6,6 +6,7 @@ that is told of such a pod, and time, ends the wait.
 """
 
 from collections.abc import Iterator
+from itertools import takewhile
 from typing import Final, NamedTuple
 
 from t9ksched.store.acceptances import Acceptance
@@ -51,9 +52,6 @@ class Beginnings:
 
     def release_until(self, latest: float) -> Iterator[Beginning]:
         """The same of all that were accepted until then."""
-        while self._kept:
-            uid, kept = next(iter(self._kept.items()))
-            if kept.at > latest:
-                return
-            del self._kept[uid]
-            yield kept
+        over = list(takewhile(lambda uid: self._kept[uid].at <= latest, self._kept))
+        for uid in over:  # taking the first away one by one looks at all places that are free by then
+            yield self._kept.pop(uid)
