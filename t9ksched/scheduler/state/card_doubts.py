@@ -63,6 +63,8 @@ class CardDoubts:
         charge = self._charges.get(uid)
         if charge is None or charge.node != facts.name:
             return ""
+        if not (charge.pod_class.accelerated or charge.units or charge.cards):
+            return ""
         may_contest = charge.cards and facts.honours and self._charges.unpaid_cards(facts.name)
         return self.on(facts) if may_contest or self._about(charge, facts) else ""
 

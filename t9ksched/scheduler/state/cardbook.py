@@ -93,9 +93,9 @@ class CardBook:
             self.unsaid[record.uid] = None
         given = units, worth
         self._charges.charge(record.uid, record.node, of, queue, cards, sure=sure, devices=devices, given=given)
-        charge, known = self._charges.get(record.uid), self._nodes.get(record.node)
-        if devices and charge is not None and known is not None:
-            self.moves.follow(known[1], [charge])
+        if devices and (known := self._nodes.get(record.node)) is not None:
+            charge = self._charges.get(record.uid)
+            self.moves.follow(known[1], [] if charge is None else [charge])
 
     def _held(
         self, record: PodRecord, pod_class: PodClass, annotations: Mapping[str, str], row: CardBinding | None
@@ -322,6 +322,8 @@ class CardBook:
         known = self._nodes.get(charge.node) if charge is not None else None
         if pod_class is None or charge is None or known is None:
             return
+        if not (annotations or pod_class.accelerated or record.uid in self.drifting):
+            return  # it asks for none, holds none, and nothing names any
         dialect = dialect_of(known[1])
         if dialect.protocol is not None and pod_class.cards:
             self._hear(record.uid, dialect.unanswered(annotations))

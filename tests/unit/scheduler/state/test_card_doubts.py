@@ -100,11 +100,12 @@ def test_a_pod_that_comes_or_goes_is_looked_at_and_no_other(facts: NodeFacts, mo
     for count in range(100):
         made.charges.charge(f"p{count}", "n", pod_class(), "q", CardGrant())
         assert made.doubts.after(facts, f"p{count}") == ""
-    made.charges.charge("card", "n", pod_class(gpu=1), "q", cards_of(facts, 0))
-    assert made.doubts.after(facts, "card") == ""
-    made.charges.release("p7")
-    assert made.doubts.after(facts, "p7") == ""
-    assert looks == [*(f"p{count}" for count in range(100)), "card"]
+    for card in range(3):
+        made.charges.charge(f"card {card}", "n", pod_class(gpu=1), "q", cards_of(facts, card))
+        assert made.doubts.after(facts, f"card {card}") == ""
+    made.charges.release("card 1")
+    assert made.doubts.after(facts, "card 1") == ""
+    assert looks == ["card 0", "card 1", "card 2"], "each with cards when it comes"
 
 
 def test_cards_are_taken_where_a_pod_holds_one_of_them() -> None:
