@@ -109,9 +109,12 @@ class StartTables:
         self.tables.touch(touched[self._touched :])
         self._touched = len(touched)
 
-    def carried_out(self, run: Run) -> None:
-        """What a run did was charged to the ledger, and placed on the trial."""
+    def charged(self) -> None:
+        """The charges of the tables are those of the ledger."""
         self._version = self._cycle.ledger.version
+
+    def carried_out(self, run: Run) -> None:
+        """What a run did was placed on the trial."""
         self._touched += len(run.rows)
         self._started += len(run.queues)
 

@@ -5,6 +5,7 @@ and nothing else decides. Such gangs are handed to a kernel (`engine/kernel`) as
 It goes on as their turns would, to the byte, until the next gang does not start for certain; that one has its turn.
 """
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -31,6 +32,10 @@ _FEW: Final = 8
 _A_GANG: Final = 300
 _A_POD: Final = 60
 """Units of work to write down what started."""
+
+
+Charged = defaultdict[tuple[int, int], int]
+"""How many times each queue pays for each kind of gangs."""
 
 
 class StartingRuns:
@@ -79,11 +84,12 @@ class StartingRuns:
         if not made.follow():
             return False
         started = 0
+        charged: Charged = defaultdict(int)
         while True:
             made.touch()
             run = self._kernel.run(made.tables)
             started += len(run.queues)
-            self._carry_out(made, run)
+            self._carry_out(made, run, charged)
             if run.stopped is Stop.NOT_READ:
                 yield from made.read(run.at)
             elif run.stopped is not Stop.PAUSED:
@@ -92,6 +98,7 @@ class StartingRuns:
         if started < self._after:
             self._after *= 2
         if started:
+            self._charge(made, charged)
             order.retain({name for name, line in zip(self._names, self._lines, strict=True) if line})
         return bool(started)
 
@@ -105,18 +112,22 @@ class StartingRuns:
         of, missing = cycle.reservations.of, cycle.reservations.missing
         return bool(of or missing or cycle.promised or cycle.refills.paid or cycle.stats.preempted)
 
-    def _carry_out(self, made: StartTables, run: Run) -> None:
-        """What the kernel did is decided: as at the end of a gang's turn, for all that started."""
-        if not run.queues:
-            return
-        cycle, trial = self._cycle, self._cycle.trial
-        charged = self._assign(made, run)
-        # A ledger of the same charges names the resources in the same order.
+    def _charge(self, made: StartTables, charged: Charged) -> None:
+        """Queues pay for what started. A ledger of the same charges names the resources in the same order."""
+        cycle = self._cycle
         for (queue, number), times in charged.items():
             name, demand = self._names[queue], made.kinds[number][1]
             cycle.ledger.charge(name, {resource: amount * times for resource, amount in demand.items()})
             cycle.waits.lines.pop(name, None)
             self._lines[queue].begin()
+        made.charged()
+
+    def _carry_out(self, made: StartTables, run: Run, charged: Charged) -> None:
+        """What the kernel did is decided: as at the end of a gang's turn, for all that started."""
+        if not run.queues:
+            return
+        cycle, trial = self._cycle, self._cycle.trial
+        self._assign(made, run, charged)
         trial.placed(run.rows)
         made.carried_out(run)
         cycle.failures.moved(np.array(run.rows, np.intp))
@@ -129,20 +140,19 @@ class StartingRuns:
         stats.pods += pods
         trial.meter.spent += (_A_GANG + self._kernel.a_start) * started + _A_POD * pods
 
-    def _assign(self, made: StartTables, run: Run) -> dict[tuple[int, int], int]:
-        """Record the assignments, as `Cycle.assign` does. Returns how many times each queue pays for each kind."""
+    def _assign(self, made: StartTables, run: Run, charged: Charged) -> None:
+        """Record the assignments, as `Cycle.assign` does."""
         static, found = self._cycle.trial.nodes.static, self._cycle.assignments
         names, generations = static.names, static.generation
         lefts, kinds, dealt = [line.left for line in self._lines], made.kinds, made.dealt
         places = list(zip(run.rows, run.pods, run.classes, run.idle, strict=True))
-        charged: dict[tuple[int, int], int] = {}
         first = 0
         for queue, number, end in zip(run.queues, run.kinds, run.ends, strict=True):
             gang, columns = lefts[queue].pop(), kinds[number][0]
             uid, waiting, times = gang.uid, gang.waiting, len(gang.waiting)
             if len(columns) > 1:
                 waiting, times = self._in_order(gang, columns), 1
-            charged[queue, number] = charged.get((queue, number), 0) + times
+            charged[queue, number] += times
             members = iter(waiting)
             found += [
                 Assignment(uid, next(members).uid, names[row], generations[row], cards, grant)
@@ -150,7 +160,6 @@ class StartingRuns:
                 for cards, grant in dealt[of][idle, pods]
             ]
             first = end
-        return charged
 
     def _in_order(self, gang: Gang, columns: Sequence[ClassFit]) -> Sequence[Member]:
         """The members of a gang by class, in the order in which its classes were placed."""

@@ -23,5 +23,6 @@ def inside(positions: Sequence[int], count: int) -> None:
 def address(array: NDArray[Any]) -> int:
     """Where the first number of an array is that is in one piece, found in less time than by `array.ctypes`."""
     if array.size and array.flags.writeable:
-        return ctypes.addressof(ctypes.c_char.from_buffer(array.data))
+        buffer: Any = array
+        return ctypes.addressof(ctypes.c_char.from_buffer(buffer))
     return array.ctypes.data

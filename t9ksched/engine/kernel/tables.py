@@ -208,6 +208,7 @@ class Tables:
     """What a kernel keeps with these tables."""
 
     def __post_init__(self) -> None:
+        self._pods: list[int] = [kind.pods for kind in self.kinds]
         self.touched: Int64s = np.empty(_SPARE * max(self.nodes, self.most_places), np.int64)
         machine(self.free, np.int64, len(self.free), self.nodes)
         machine(self.base, np.int64, self.nodes)
@@ -273,15 +274,20 @@ class Tables:
         if (levels or together) and len(parts) > 1:
             raise ValueError("pods of several classes are put together at their turns")
         self.kinds.append(GangKind(parts, demand, sum(pods for _, pods in parts), levels, together))
+        self._pods.append(self.kinds[-1].pods)
         return len(self.kinds) - 1
 
     def note(self, queue: int, kinds: Sequence[int], times: Sequence[int]) -> None:
         """What the next gangs of a queue ask for of which that is not known, the best one last."""
         queues = self.queues
         end = int(queues.known[queue])
-        inside([kind for kind in kinds if kind != TURN], len(self.kinds))
+        pods, known, most = self._pods, len(self.kinds), self.most_places
         for kind, count in zip(kinds, times, strict=True):
-            if kind != TURN and not 0 < count * self.kinds[kind].pods <= self.most_places:
+            if kind == TURN:
+                continue
+            if not 0 <= kind < known:
+                raise ValueError(f"kind {kind} is not among {known}")
+            if not 0 < count * pods[kind] <= most:
                 raise ValueError("a gang has too many pods for one run")
         if len(kinds) > end:
             raise ValueError("there are not so many gangs")
