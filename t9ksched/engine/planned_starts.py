@@ -163,8 +163,6 @@ class PlannedStarts:
         """Whether starts are planned whose room the gang that has its turn must leave to them, or room is reserved."""
         return bool(self._timeline.blocks) or self._reserved is not None
 
-    # ---- the turn of a gang
-
     def rests(self, gang: Gang, members: Sequence[Member]) -> Work[Block | None]:
         """The plan of the gang, if it stands without another look; it is the gang's turn."""
         block = self._before.get(gang.uid)
@@ -281,8 +279,6 @@ class PlannedStarts:
             rooms = tuple((names[one.row], one.column.pod_class, one.pods) for one in placements)
             self._begun.append((ExpectedEnd(gang.uid, gang.queue, end, rooms, divided_parts(placements, names)), room))
 
-    # ---- planning
-
     def may_plan(self, gang: Gang, had: Block | None) -> bool:
         """Whether the gang is among those that get a planned start; one that had one keeps it."""
         return had is not None or gang.uid in self.broken or self._counts.allow(gang)
@@ -326,6 +322,13 @@ class PlannedStarts:
         later = (one for owner, one in self._before.items() if (moments[owner], self.gangs[owner].created) >= at)
         return [block for block in later if block.rank == self._rank and block.owner in self._timeline.blocks]
 
+    def stands(self, block: Block) -> bool:
+        """Whether a plan that is laid has its room, from its moment until its gang ends."""
+        self._timeline.drop(block.owner)
+        there = self._is_there(self.gangs[block.owner], block)
+        self._timeline.take(block)
+        return there
+
     def lost(self) -> list[Gang]:
         """The gangs of this priority whose plans have lost a node and that have not had their turn."""
         queues = self._view.queues
@@ -368,8 +371,6 @@ class PlannedStarts:
         """The plan of these places from that moment on."""
         rank = self._view.queues[gang.queue].spec.priority
         return Block.of(gang, rank, at, self.end_of(gang, at), placements, self._trial.nodes.names)
-
-    # ---- other places for plans
 
     def alike(self, gang: Gang, key: SchedulingKey) -> bool:
         """Whether all pods of the plans on the timeline and of the gang may take each other's places: then `make_way`

@@ -1,9 +1,9 @@
 """A plan that does not come about as it was, because something ends late or room was lost, and the plans after it.
 
 Those of gangs that came later than its own relied on it, and must not hold it up: they are planned anew at their turns.
-Those of gangs that came before must not be moved later for it: it is planned anew after them. But a plan may be due a
-moment late: then its gang starts where it was to, and an earlier gang that waits for its end waits for no more than the
-resolution of plans longer.
+Those of gangs that came before must not be moved later for it by more than the resolution of plans: so much later it
+may begin itself, where and in the order in which it was to. Else it is planned anew beside them, and after them where
+they do not come about either.
 """
 
 from dataclasses import replace
@@ -33,7 +33,8 @@ class LatePlan:
     """Such a plan, at the turn of its gang.
 
     Attributes:
-        gives_way: whether gangs that came before have their turns first; then nothing else is done here.
+        kept: the plan a moment later, which stands; then nothing else is done here.
+        gives_way: whether gangs that came before have their turns first; then nothing else is done here either.
     """
 
     def __init__(
@@ -48,22 +49,36 @@ class LatePlan:
     ) -> None:
         """`had` is the plan of the gang, None where it lost a node; it is not laid."""
         self._planned = planned
+        self.kept: Block | None = None
+        self._delayed: list[Block] = []
         age, gangs = age_key(gang), planned.gangs
         later = planned.later(gang)
         self._relied = [block for block in later if age_key(gangs[block.owner]) > age]
         self._before = [block for block in later if age_key(gangs[block.owner]) < age]
-        self._delayed: list[Block] = []
         planned.lift(self._relied)
-        if self._before and had is not None and had.at <= cycle.now:
-            resolution = cycle.policy.planning.resolution_seconds if cycle.policy.planning is not None else 0
-            self._delayed = [_later(block, resolution * _SECOND) for block in self._before]
-            planned.lay(self._delayed)
+        if self._before and had is not None:
+            self._delay(cycle, gang, key, had)
+        fail = not self._delayed and not all(map(planned.stands, self._before))
+        fail = fail or any(age_key(one) < age for one in planned.lost())
+        self.gives_way = fail and self.kept is None and may_give_way
+        if self.gives_way or self.kept is not None:
+            self.over()
+
+    def _delay(self, cycle: Cycle, gang: Gang, key: SchedulingKey, had: Block) -> None:
+        """See whether it would come about a moment later if those before were as late."""
+        planned, now, planning = self._planned, cycle.now, cycle.policy.planning
+        resolution = planning.resolution_seconds * _SECOND if planning is not None else 0
+        self._delayed = [_later(block, resolution) for block in self._before]
+        planned.lay(self._delayed)
+        if had.at <= now:
             if not planned.still_fits(gang, key, had):
                 self.started_not()
-        waits = bool(self._before) or any(age_key(one) < age for one in planned.lost())
-        self.gives_way = waits and not self._delayed and may_give_way
-        if self.gives_way:
-            self.over()
+            return
+        # What counts on an end that is overdue would be put off again and again.
+        openings = planned.possible.openings(gang, key, had.at + resolution + 1)
+        soon = (_later(had, at - had.at) for at in openings if at > max(had.at, now + resolution))
+        self.kept = next((block for block in soon if planned.still_fits(gang, key, block)), None)
+        self.started_not()
 
     def started_not(self) -> None:
         """The gang did not start: another plan for it moves none of those before."""

@@ -150,6 +150,10 @@ class Minima:
             late = None
             if planned is not None and fails(cycle, planned, gang, key, had):
                 late = LatePlan(cycle, planned, gang, key, had, may_give_way=may_give_way)
+                if late.kept is not None:
+                    planned.keep(gang, late.kept, looked=False)
+                    self._wait(gang, told(cycle, gang, late.kept))
+                    return
                 if late.gives_way:
                     planned.put_off(gang, had)
                     self._put_off.add(gang.uid)

@@ -98,6 +98,22 @@ def test_a_start_that_is_a_moment_late_delays_one_that_waits_for_its_end_by_no_m
         assert found.planned["young"] == 17
 
 
+@pytest.mark.parametrize(
+    ("later", "young", "old"),
+    [
+        pytest.param(20 * SECOND, 2 + 20 * SECOND, 12 + 20 * SECOND, id="a moment"),
+        pytest.param(60 * SECOND, 2 + 60 * SECOND, 12 + 60 * SECOND, id="the resolution of plans"),
+        pytest.param(61 * SECOND, 17, 12, id="more"),
+    ],
+)
+def test_an_end_that_becomes_a_moment_later_puts_no_plan_behind_another(later: float, young: float, old: float) -> None:
+    found = pool(until=12, spare=False)
+    waiting(found, 10, old=3)
+    found.limited("c", 2 + later)
+    found.cycle(0.5)
+    assert found.planned == {"young": pytest.approx(young), "old": pytest.approx(old)}
+
+
 def test_of_several_that_do_not_come_about_the_first_comer_is_planned_first() -> None:
     found = pool(until=6, spare=False)
     found.limited("x", FOR_EVER)
