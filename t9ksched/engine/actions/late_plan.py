@@ -56,7 +56,7 @@ class LatePlan:
         self._relied = [block for block in later if age_key(gangs[block.owner]) > age]
         self._before = [block for block in later if age_key(gangs[block.owner]) < age]
         planned.lift(self._relied)
-        if self._before and had is not None:
+        if had is not None and (self._before or had.at > cycle.now):
             self._delay(cycle, gang, key, had)
         fail = not self._delayed and not all(map(planned.stands, self._before))
         fail = fail or any(age_key(one) < age for one in planned.lost())
@@ -65,7 +65,9 @@ class LatePlan:
             self.over()
 
     def _delay(self, cycle: Cycle, gang: Gang, key: SchedulingKey, had: Block) -> None:
-        """See whether it would come about a moment later if those before were as late."""
+        """See whether it would come about a moment later, where it was to, if those before were as late. All plans that
+        follow one another keep their places then.
+        """
         planned, now, planning = self._planned, cycle.now, cycle.policy.planning
         resolution = planning.resolution_seconds * _SECOND if planning is not None else 0
         self._delayed = [_later(block, resolution) for block in self._before]

@@ -114,6 +114,22 @@ def test_an_end_that_becomes_a_moment_later_puts_no_plan_behind_another(later: f
     assert found.planned == {"young": pytest.approx(young), "old": pytest.approx(old)}
 
 
+def test_plans_that_are_a_moment_late_keep_their_places() -> None:
+    found = pool(until=12, spare=False)
+    found.limited("x", FOR_EVER)
+    for name, hours in (("a", 5), ("b", 3), ("c1", 2), ("d", 1), ("e", 4)):
+        found.submit(name, 1, hours, cards=4)
+        found.cycle(0)
+    before = {one.owner: one.node for one in found.plans}
+    assert found.planned == {"a": 12, "b": 12, "c1": 15, "d": 17, "e": 17}
+    found.limited("h", 12 + 20 * SECOND)
+    found.cycle(0.5)
+    assert {name: round((at - 20 * SECOND) * 3600) for name, at in found.planned.items()} == {
+        name: hour * 3600 for name, hour in {"a": 12, "b": 12, "c1": 15, "d": 17, "e": 17}.items()
+    }
+    assert {one.owner: one.node for one in found.plans} == before
+
+
 def test_of_several_that_do_not_come_about_the_first_comer_is_planned_first() -> None:
     found = pool(until=6, spare=False)
     found.limited("x", FOR_EVER)
