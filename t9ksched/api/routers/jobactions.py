@@ -39,6 +39,8 @@ _TAKEN_IN: Final = timedelta(seconds=10)
 """After so long a leader that works has taken in what was decided."""
 
 _NOTHING: Final[Mapping[str, Any]] = {}
+_WAITS: Final = ("Pending", "Resuming", "Paused")
+"""Phases in which managers decide about a job."""
 
 router = guarded("/apis/v1/workloads/{namespace}/{kind}/{name}/actions", "workloads")
 
@@ -233,7 +235,7 @@ async def _decided(
             remedy="ask a manager of the queue",
         )
     check_uid(body, job)
-    if job["phase"] not in ("Pending", "Waiting", "Paused"):
+    if job["phase"] not in _WAITS:
         raise Problem(
             "Conflict", f"{resource.kind}/{name} is {job['phase']}: only a job that waits can be decided about"
         )

@@ -13,8 +13,9 @@ JOB = "/apis/v1/workloads/default/mpijob/walk"
 STOPS, AUDIT, USAGE = "/apis/v1/admin/stops", "/apis/v1/admin/audit", "/apis/v1/usage"
 
 
-async def test_hold_prioritise_release(world: World) -> None:
-    world.leader.job_list = [live("walk", phase="Pending")]
+@pytest.mark.parametrize("phase", ["Pending", "Resuming", "Paused"])
+async def test_hold_prioritise_release(world: World, phase: str) -> None:
+    world.leader.job_list = [live("walk", phase=phase)]
     assert (await world.admin("POST", f"{JOB}/actions/hold")).body["held"] is True
     assert (await world.user("GET", JOB)).body["held"] is True
     assert [job["held"] for job in (await world.user("GET", "/apis/v1/workloads")).body["items"]] == [True]
