@@ -17,7 +17,7 @@ from t9ksched.model.job import FINISHED
 from t9ksched.model.names import ARRAY_LABEL
 
 Json = dict[str, Any]
-WAITING: Final = ("Pending", "Waiting", "Paused")
+WAITING: Final = ("Pending", "Resuming", "Paused")
 """Phases of a job that has not started."""
 _POLL_SECONDS: Final = 1.0
 _WORDS: Final = {"Pending": "wait", "Running": "run", "Succeeded": "succeeded", "Failed": "failed"}

@@ -15,7 +15,7 @@ from t9ksched.cli.messages import translated, word
 from t9ksched.model.job import FINISHED
 
 JOB_COLUMNS: Final = ("JOB", "USER", "QUEUE", "PHASE", "READY", "GPUS", "POS", "START", "WHY")
-_WAITING: Final = ("Pending", "Waiting")
+_WAITING: Final = ("Pending", "Resuming")
 
 
 @dataclass(frozen=True, slots=True)
