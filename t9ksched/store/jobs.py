@@ -19,6 +19,7 @@ from sqlalchemy import (
     Text,
     and_,
     bindparam,
+    case,
     cast,
     delete,
     func,
@@ -36,9 +37,9 @@ from t9ksched.model.run_times import Likeness
 from t9ksched.store import conditions
 from t9ksched.store.bulk import Bulk
 from t9ksched.store.database import Database
-from t9ksched.store.history import Visibility
+from t9ksched.store.history import DELETED, Event, Visibility
 from t9ksched.store.moment import Moment
-from t9ksched.store.rows import BATCH, batches, inserting_missing, lengths, upserting
+from t9ksched.store.rows import BATCH, among, batches, inserting_missing, lengths, upserting
 from t9ksched.store.tables import job
 
 PENDING = "Pending"
@@ -122,10 +123,24 @@ class Matching:
         return query if self.until is None else query.where(job.c.submitted_at < self.until)
 
 
+class Gone(NamedTuple):
+    """That a job's object was seen to be gone at that time, which phase the job had before it was deleted, and whether
+    history tells of its end.
+    """
+
+    at: datetime
+    phase: str = PENDING
+    told: bool = True
+
+
 _GONE: Final = (
     update(job)
     .where(job.c.uid == bindparam("gone"), job.c.deleted_at.is_(None))
-    .values(deleted_at=bindparam("at"), updated_at=bindparam("at"))
+    .values(
+        deleted_at=bindparam("at"),
+        updated_at=bindparam("at"),
+        phase=case((job.c.phase == TERMINATING, bindparam("before")), else_=job.c.phase),
+    )
 )
 
 
@@ -147,14 +162,27 @@ class Jobs:
 
     async def mark_deleted(self, uids: Iterable[str], at: datetime) -> None:
         """Note that these jobs' objects are gone."""
-        await self.mark_deleted_at(dict.fromkeys(uids, at))
+        await self._database.transact(partial(self.end, gone={uid: Gone(at) for uid in uids}))
 
-    async def mark_deleted_at(self, gone: Mapping[str, datetime]) -> None:
-        """Note when the objects of these jobs were seen to be gone, many in one transaction."""
-        rows = [{"gone": uid, "at": at} for uid, at in gone.items()]
-        for start in range(0, len(rows), BATCH):
-            async with self._database.write() as connection:
-                await connection.execute(_GONE, rows[start : start + BATCH])
+    @staticmethod
+    def end(connection: Connection, gone: Mapping[str, Gone]) -> builtins.list[Event]:
+        """Note that the objects of these jobs are gone, within the caller's transaction. They do not terminate any
+        more: they have the phase that they had before. Returns the events to write of jobs that are on record and of
+        whose end history does not tell.
+        """
+        untold = [uid for uid, one in gone.items() if not one.told]
+        events: builtins.list[Event] = []
+        if untold:
+            names = (job.c.uid, job.c.kind, job.c.namespace, job.c.name, job.c.queue)
+            there = among(connection, job.c.uid, untold) & job.c.deleted_at.is_(None)
+            for uid, kind, namespace, name, queue in connection.execute(select(*names).where(there)).all():
+                about = {"uid": uid, "kind": kind, "namespace": namespace, "name": name, "queue": queue}
+                detail = {"phase": gone[uid].phase}
+                events.append(Event(event=DELETED, at=gone[uid].at, actor="scheduler", detail=detail, **about))
+        if gone:
+            rows = [{"gone": uid, "at": one.at, "before": one.phase} for uid, one in gone.items()]
+            connection.execute(_GONE, rows)
+        return events
 
     async def mark_terminating(self, uid: str) -> None:
         """Note that the job's object was deleted on request, unless the job had ended before."""

@@ -131,7 +131,7 @@ class Fold:
                 self._close(job, [pod] if pod else list(job.open), event.at)
                 job.running = bool(job.open) and job.running
             case history.DELETED if event.actor not in (None, SCHEDULER):
-                pass  # deletion was requested: its pods hold their cards until they are gone
+                pass  # earlier releases said so of a request: its pods hold their cards until they are gone
             case history.DELETED if event.detail.get("podsLeft"):
                 job.gone = True  # each of its pods holds its cards until it is released
             case history.FINISHED | history.DELETED | history.TAKEN_BACK:

@@ -2,7 +2,7 @@
 
 import asyncio
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Final
 
@@ -24,7 +24,7 @@ from t9ksched.store.forecasts import Forecasts
 from t9ksched.store.history import Event, History
 from t9ksched.store.instance import Instances
 from t9ksched.store.job_overrides import Controls, Stops
-from t9ksched.store.jobs import JobRow, Jobs
+from t9ksched.store.jobs import Gone, JobRow, Jobs
 from t9ksched.store.meta import Meta
 from t9ksched.store.notification_filling import enqueue
 from t9ksched.store.notifications import Notifications
@@ -115,6 +115,21 @@ class Store:
             self.history.add(connection, events)
             self.jobs.put(connection, jobs)
             enqueue(connection, events)
+
+        await self.database.transact(write)
+
+    async def end(self, gone: Mapping[str, Gone]) -> None:
+        """Note that the objects of these jobs are gone, and tell so of those of whose end history does not tell, in one
+        transaction.
+
+        Raises:
+            StoreError: nothing was written.
+        """
+
+        def write(connection: Connection) -> None:
+            if events := self.jobs.end(connection, gone):
+                self.history.add(connection, events)
+                enqueue(connection, events)
 
         await self.database.transact(write)
 

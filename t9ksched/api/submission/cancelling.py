@@ -60,7 +60,7 @@ async def delete_job(services: Services, caller: Caller, resource: Resource, job
         raise from_kube(error, f"{resource.kind}/{name}") from error
     await services.store.history.append(
         Event(
-            event=history.DELETED,
+            event=history.JOB_CANCELLED,
             kind=resource.kind,
             namespace=namespace,
             name=name,
@@ -100,7 +100,7 @@ async def delete_own_members(services: Services, caller: Caller, namespace: str,
     await services.store.history.append_many(
         [
             Event(
-                event=history.DELETED,
+                event=history.JOB_CANCELLED,
                 kind="Pod",
                 namespace=namespace,
                 name=name_of(pod),

@@ -24,7 +24,7 @@ from t9ksched.scheduler.report.observed_job import identity
 from t9ksched.scheduler.state.records import PodRecord
 from t9ksched.scheduler.state.state import ClusterState
 from t9ksched.store.errors import StoreError
-from t9ksched.store.history import ADMITTED, BOUND, Event, History
+from t9ksched.store.history import ACCEPTED, ADMITTED, BOUND, DELETED, REFUSED, WAITING, Event, History
 from t9ksched.store.store import Store
 from t9ksched.store.usage import Holder
 
@@ -35,6 +35,8 @@ _SLACK: Final = 60 * _SECOND
 """Nodes tell by their own clocks when pods began."""
 _PAGE: Final = 1000
 _SCHEDULER: Final = "scheduler"
+_FIRST_WORDS: Final = frozenset({ACCEPTED, ADMITTED, BOUND, DELETED, REFUSED, WAITING})
+"""What is told of jobs before they are written, and of those that go before that."""
 Cards = Mapping[str, Sequence[int]]
 """By container."""
 
@@ -43,13 +45,13 @@ async def write_missing(state: ClusterState, client: ClusterPort, store: Store, 
     """Write what is missing; nothing while the database or the API server is away. What is missing of cards that came
     free is written a moment later, before the end of any job is: there may be many that hold some.
     """
-    recorder.first = partial(_write_releases, state, store, recorder)
     history = store.history
     try:
         last = await history.list(actor=_SCHEDULER, newest_first=True, limit=1)
         if not last:
             return  # this cluster has another past than the database
         since = _nanoseconds(last[0]) - _SLACK
+        recorder.first = partial(_write_ends, state, store, recorder, since)
         recorder.jobs.follows(moment(since))
         state.changes.settle()
         recent = [pod for pod in state.pods.values() if pod.ours and pod.node and max(_began(pod), pod.ended) >= since]
@@ -74,25 +76,51 @@ async def write_missing(state: ClusterState, client: ClusterPort, store: Store, 
         log.info("bindings were not in history", pods=len(missing))
 
 
+async def _write_ends(state: ClusterState, store: Store, recorder: HistoryRecorder, since: int) -> None:
+    """Write what ended while no scheduler was there, or just before one was killed."""
+    try:
+        await _write_releases(state, store, recorder)
+        begun = await _begun_since(store.history, since)
+    except StoreError as error:
+        log.warning("what ended before the start is not known", error=str(error))
+        return
+    for uid, event in begun.items():
+        if event.kind not in state.owners.unread:
+            recorder.jobs.went_unseen(event, state.acceptances.get(uid))
+
+
+async def _begun_since(history: History, since: int) -> dict[str, Event]:
+    """The first event of each job of which a scheduler told since then, by UID, unless it told that the job is gone."""
+    found: dict[str, Event] = {}
+    gone: set[str] = set()
+    after = 0
+    while True:
+        page = await history.list(events=_FIRST_WORDS, actor=_SCHEDULER, newest_first=True, after=after, limit=_PAGE)
+        for event in page:
+            if event.event == DELETED:
+                gone.add(str(event.uid))
+            elif event.uid not in gone:
+                found[str(event.uid)] = event
+        if len(page) < _PAGE or _nanoseconds(page[-1]) < since - _SLACK:
+            return found
+        after = page[-1].id
+
+
 async def _write_releases(state: ClusterState, store: Store, recorder: HistoryRecorder) -> None:
-    """Write which pods gave their cards back while no scheduler was there, or before one was killed."""
+    """Write which pods gave their cards back."""
     ended: list[PodRecord] = []
     gone: list[Holder] = []
-    try:
-        async for holders in store.usage.holders(datetime.now(UTC)):
-            for one in holders:
-                if state.holds_a_place(one.namespace, one.pod):
-                    continue
-                pod = state.pod_named(one.namespace, one.pod)
-                is_it = pod is not None and pod.gang is not None and one.uid in (pod.placed_in, identity(pod.gang)[0])
-                if is_it and pod is not None and pod.finished:
-                    ended.append(pod)
-                else:
-                    gone.append(one)
-        recorder.continues(await store.history.last_times(_jobs(ended)))
-    except StoreError as error:
-        log.warning("which cards came free before the start is not known", error=str(error))
-        return
+    async for holders in store.usage.holders(datetime.now(UTC)):
+        for one in holders:
+            if state.holds_a_place(one.namespace, one.pod):
+                continue
+            pod = state.pod_named(one.namespace, one.pod)
+            is_it = pod is not None and pod.gang is not None and one.uid in (pod.placed_in, identity(pod.gang)[0])
+            if is_it and pod is not None and pod.finished:
+                ended.append(pod)
+            else:
+                gone.append(one)
+    recorder.continues(await store.history.last_times(_jobs(ended)))
     for pod in sorted(ended, key=_ended):
         if pod.gang is not None:
             recorder.released_before(pod.gang, pod)

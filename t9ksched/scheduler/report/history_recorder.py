@@ -238,10 +238,8 @@ class HistoryRecorder:
             self._released_before.remove(pod.uid)
             return
         detail: Json = {"pod": pod.name}
-        if pod.started and gang.inherited(pod):
+        if pod.started and (gang.inherited(pod) or not self.jobs.started(identity(gang)[0])):
             detail["ran"] = objects.timestamp(pod.started)
-        elif pod.started:
-            self.jobs.started(identity(gang)[0])
         now = self._clock()
         long_ago = pod.finished and 0 < pod.ended < now - _A_WHILE
         self._note(history.RELEASED, gang, pod.ended if long_ago else now, detail, pod.placed_in)

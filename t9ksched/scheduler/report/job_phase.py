@@ -1,5 +1,6 @@
 """The phase of a job: as its controller reports it, if it does, else by its pods."""
 
+from collections.abc import Sequence
 from typing import Final
 
 from t9ksched.model.job import TERMINATING
@@ -69,17 +70,27 @@ def _phase(
         owner = next((gang.owner for gang in gangs if gang.owner is not None), None) or ended_owner(state, uid)
         group = owner.api_version.rpartition("/")[0] if owner is not None else ""
         return "Paused" if owner is not None and (group, owner.kind) in STOPS else "Failed"
+    by_pods = _by_pods(gangs, pods)
+    if record is None or by_pods not in FINISHED:
+        return by_pods
+    if record.wants_pods and (row := kind_named(record.kind)) is not None and row.steps:
+        return "Pending"  # its next step may follow: only its own controller knows which is the last
+    # The controller of a batch Job reports when it gives up; until then it replaces failed pods.
+    return "Pending" if by_pods == "Failed" and record.wants_pods else by_pods
+
+
+def lived_by_pods(gangs: Sequence[GangRecord]) -> str:
+    """The phase of a job by its pods alone, also while it is being deleted."""
+    return _by_pods(gangs, members_of(list(gangs)))
+
+
+def _by_pods(gangs: Sequence[GangRecord], pods: list[PodRecord]) -> str:
     phases = {pod.phase for pod in pods}
     if "Running" in phases:
         return "Running" if any(map(_is_up, gangs)) else "Pending"
     if not phases or not phases.issubset(FINISHED):
         return "Pending"
-    if record is not None and (row := kind_named(record.kind)) is not None and row.steps and record.wants_pods:
-        return "Pending"  # its next step may follow: only its own controller knows which is the last
-    if "Failed" not in phases:
-        return "Succeeded"
-    # The controller of a batch Job reports when it gives up; until then it replaces failed pods.
-    return "Pending" if record is not None and record.wants_pods else "Failed"
+    return "Failed" if "Failed" in phases else "Succeeded"
 
 
 def _terminates(

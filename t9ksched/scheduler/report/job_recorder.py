@@ -17,8 +17,9 @@ from msgspec import structs
 
 from t9ksched.model import names
 from t9ksched.model.job import JobView
+from t9ksched.scheduler.report.departed import TIME, Departed, on_record
 from t9ksched.scheduler.report.event_writer import EventWriter
-from t9ksched.scheduler.report.job_phase import on_its_way, phase_now
+from t9ksched.scheduler.report.job_phase import lived_by_pods, on_its_way, phase_now
 from t9ksched.scheduler.report.job_shape import Json, job_view
 from t9ksched.scheduler.report.observed_job import observed_job
 from t9ksched.scheduler.report.single_pod import to_start, view_of
@@ -27,8 +28,9 @@ from t9ksched.scheduler.state.edits import ignored
 from t9ksched.scheduler.state.records import FINISHED, GangRecord, PodRecord
 from t9ksched.scheduler.state.state import ClusterState
 from t9ksched.store import history
+from t9ksched.store.acceptances import Acceptance
 from t9ksched.store.history import Event
-from t9ksched.store.jobs import JobRow, Written
+from t9ksched.store.jobs import PENDING, TERMINATING, Gone, JobRow, Written
 
 FIRST_PERIOD: Final = 2.0
 """Seconds that a job may wait before it is written when it is new, or being bound: most have their places by then."""
@@ -43,7 +45,6 @@ SLICE: Final = 50
 """Jobs examined before other tasks run."""
 _MOST_WAITING: Final = 2000
 _A_WHILE: Final = timedelta(seconds=5)
-_TIME: Final = "%Y-%m-%dT%H:%M:%SZ"
 _BEGAN: Final = ("Running", *FINISHED)
 _encode: Final = msgspec.json.Encoder().encode
 
@@ -61,6 +62,8 @@ class _Written(msgspec.Struct, frozen=True, gc=False):
     queue: str | None
     phase: str
     finished: str | None
+    lived: str
+    """Its phase, of one that is being deleted that before."""
 
 
 class JobRecorder:
@@ -78,6 +81,7 @@ class JobRecorder:
         self._edits: dict[str, frozenset[str]] = {}
         """Messages already sent about edits that do not count, by UID of the group."""
         self._written: dict[str, _Written] = {}
+        self._departed = Departed(state, self._written)
         self._wrote: dict[str, float] = {}
         """When jobs were written that were a short while ago, the first of them first."""
         self._later: dict[str, float] = {}
@@ -92,9 +96,10 @@ class JobRecorder:
         for job in stored:
             if job.uid in self._written:
                 continue  # read late: what was written since is newer
-            finished = job.finished_at.strftime(_TIME) if job.finished_at else None
+            finished = job.finished_at.strftime(TIME) if job.finished_at else None
             name = (intern(job.kind), intern(job.namespace), job.name)
-            self._written[job.uid] = _Written(hash(job.shape.encode()), *name, job.queue, job.phase, finished)
+            lived = job.phase if job.phase != TERMINATING else _lived(job.shape)
+            self._written[job.uid] = _Written(hash(job.shape.encode()), *name, job.queue, job.phase, finished, lived)
             self._state.feed.jobs.note(job.uid)
 
     def follows(self, since: datetime) -> None:
@@ -116,6 +121,7 @@ class JobRecorder:
         """Write the jobs that changed, and postponed ones that are due."""
         now = asyncio.get_running_loop().time()
         self._forget_writes(now - self._period())
+        self._departed.note()
         later = self._take_due(now)
         for changed in self._changed.pieces(SLICE):
             for uid in changed:
@@ -143,19 +149,22 @@ class JobRecorder:
         """Write the job of that UID as it is now, if it changed; with `due`, even if it was written a moment ago."""
         self._tell(uid, to_start(self._state, uid), asyncio.get_running_loop().time(), due=due)
 
-    def started(self, uid: str) -> None:
-        """Tell that the job of that UID started, if it did and nobody told: one of its pods gave its cards back."""
+    def started(self, uid: str) -> bool:
+        """Tell that the job of that UID started, if it did and nobody told: one of its pods gave its cards back. False
+        if the job is gone by now, and that was never told.
+        """
         before = self._written.get(uid)
-        if before is not None and before.phase in _BEGAN:
-            return
+        if before is not None and before.lived in _BEGAN:
+            return True
         phase = phase_now(self._state, uid)
         if phase == "Running":
             self.tell(uid)
         elif phase in FINISHED and (found := self._seen(uid, None)) is not None:
             job = found[0]
-            written = _Written(0, job.kind, job.namespace, job.name, job.queue, "Running", None)
+            written = _Written(0, job.kind, job.namespace, job.name, job.queue, "Running", None, "Running")
             self._started_unseen(uid, written, job.started_at, new=before is None)
             self._written[uid] = written  # its end follows
+        return phase is not None
 
     def _tell(self, uid: str, single: PodRecord | None, now: float, *, due: bool) -> None:
         """The same; `single` is its pod where it is a single one that is to start."""
@@ -166,23 +175,23 @@ class JobRecorder:
         self._later.pop(uid, None)
         at = moment(self._clock())
         found = self._seen(uid, single)
+        gone = found is None
+        if found is None and before is None and uid not in self._state.pods and self._sql_writer.tells_of(uid):
+            found = self._departed.job(uid)
         if found is None:
-            if before is not None:
-                del self._written[uid]
-                if uid not in self._state.pods:  # else the pod joined the group that it names
-                    self._gone(uid, before, at)
-            self._sql_writer.gone(uid, at)  # REST may have recorded a job that came and went before this was called
+            self._end(uid, before, at)
             return
         job, gangs, created = found
         self._tell_edits(gangs)
         current, earlier = job.phase, before.phase if before else "Pending"
         if not job.finished_at and ((before and before.finished) or current in FINISHED):
-            finished = (before and before.finished) or at.strftime(_TIME)
+            finished = (before and before.finished) or at.strftime(TIME)
             job = structs.replace(job, finished_at=finished)
         digest, text = _digest(job)
         if before is not None and digest == before.digest:
             return
-        written = _Written(digest, job.kind, job.namespace, job.name, job.queue, current, job.finished_at)
+        lived = current if current != TERMINATING else before.lived if before else lived_by_pods(gangs)
+        written = _Written(digest, job.kind, job.namespace, job.name, job.queue, current, job.finished_at, lived)
         if current in FINISHED and earlier not in _BEGAN:
             self._started_unseen(uid, written, job.started_at, new=before is None)
         if current != earlier and current in _BEGAN:
@@ -194,6 +203,32 @@ class JobRecorder:
         self._wrote.pop(uid, None)
         self._wrote[uid] = now
         self._sql_writer.job(_row(job, created, at, text))
+        if gone:
+            self._end(uid, written, at)
+
+    def _end(self, uid: str, before: _Written | None, at: datetime) -> None:
+        """The job of that UID is not there any more. REST may have recorded one that came and went before anything of
+        it was told.
+        """
+        self._written.pop(uid, None)
+        joined = uid in self._state.pods  # the pod joined the group that it names
+        if before is not None and not joined:
+            self._gone(uid, before, at)
+        self._departed.forget(uid)
+        phase = before.lived if before is not None else PENDING
+        self._sql_writer.gone(uid, Gone(at, phase, told=joined or before is not None))
+
+    def went_unseen(self, told: Event, agreed: Acceptance | None) -> None:
+        """History tells of a job, this event first, and what became of it nobody wrote: if it is not there, tell that,
+        and write what is known of it.
+        """
+        uid = str(told.uid)
+        if uid in self._written or uid in self._state.pods or observed_job(self._state, uid) is not None:
+            return
+        job, at = on_record(told, agreed), moment(self._clock())
+        digest, text = _digest(job)
+        self._sql_writer.job(_row(job, int(told.at.timestamp() * 1e9), at, text))
+        self._end(uid, _Written(digest, job.kind, job.namespace, job.name, job.queue, PENDING, None, PENDING), at)
 
     def _seen(self, uid: str, single: PodRecord | None) -> tuple[JobView, Sequence[GangRecord], int] | None:
         """The job of that UID as it is now, with its groups, and when it was created; None if it is gone."""
@@ -218,6 +253,7 @@ class JobRecorder:
         group = self._state.gangs.get((before.namespace, before.name))
         left = [pod for pod in group.members.values() if pod.placed_in == uid and pod.node] if group else []
         left = [pod for pod in left if not pod.finished]
+        before = structs.replace(before, phase=before.lived)
         if before.phase != "Running" and any(pod.phase == "Running" for pod in left):
             self._job_event(history.STARTED, uid, before, at)
         self._job_event(history.DELETED, uid, before, at, {"podsLeft": len(left)} if left else None)
@@ -299,6 +335,13 @@ def _ended(job: JobView, now: datetime) -> datetime:
     """
     ended = _parsed(job.finished_at) or now
     return ended if now - ended > _A_WHILE else now
+
+
+def _lived(shape: str) -> str:
+    """The phase before it was deleted of a job that is being deleted."""
+    job = msgspec.json.decode(shape)
+    phase = str(job.get("phase", PENDING))
+    return phase if phase != TERMINATING else "Running" if job.get("startedAt") else PENDING
 
 
 def _parsed(time: str | None) -> datetime | None:

@@ -23,7 +23,7 @@ from t9ksched.scheduler.state.outage import Outage
 from t9ksched.store.acceptances import Acceptance
 from t9ksched.store.errors import StoreError
 from t9ksched.store.history import CLOCK_SET, RELEASED, Event
-from t9ksched.store.jobs import JobRow
+from t9ksched.store.jobs import Gone, JobRow
 from t9ksched.store.store import Store
 
 log = structlog.get_logger(__name__)
@@ -69,7 +69,7 @@ class SqlWriter:
         self._acceptances: deque[Acceptance] = deque()
         self._events: deque[Event] = deque(maxlen=MAX_WAITING)
         self._jobs: dict[str, JobRow] = {}
-        self._gone: dict[str, datetime] = {}
+        self._gone: dict[str, Gone] = {}
         self._work = asyncio.Event()
         self._idle = True
         """Everything is written."""
@@ -149,10 +149,16 @@ class SqlWriter:
         self._jobs[job.uid] = job
         self._wake()
 
-    def gone(self, uid: str, at: datetime) -> None:
+    def tells_of(self, uid: str) -> bool:
+        """Whether something of this job was told here or shortly before the start."""
+        return uid in self._last
+
+    def gone(self, uid: str, gone: Gone) -> None:
         """The job's object was deleted."""
         self._last.pop(uid, None)
-        self._gone[uid] = at
+        known = self._gone.get(uid)
+        if known is None or (gone.told and not known.told):
+            self._gone[uid] = gone
         self._wake()
 
     @property
@@ -282,7 +288,7 @@ class SqlWriter:
             left = left - 1 if self.behind is None else self._batches_waiting()
         for start in range(0, len(over), _BATCH):
             gone = dict(over[start : start + _BATCH])
-            await self._store.jobs.mark_deleted_at(gone)
-            for uid, at in gone.items():
-                if self._gone.get(uid) == at:
+            await self._store.end(gone)
+            for uid, one in gone.items():
+                if self._gone.get(uid) == one:
                     del self._gone[uid]

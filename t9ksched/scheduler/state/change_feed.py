@@ -142,6 +142,11 @@ class Log(Generic[T]):
         self._dropped = 0
         self._cursors: list[LogCursor[T]] = []
 
+    @property
+    def followed(self) -> bool:
+        """Whether it has a reader."""
+        return bool(self._cursors)
+
     def add(self, event: T) -> None:
         """Something happened."""
         self._events.append(event)
@@ -182,6 +187,8 @@ class ChangeFeed:
         said: groups that got another reason without being judged by a plan.
         told_elsewhere: UIDs of groups to which anyone but a plan gave another reason, or none; only while it is
             followed.
+        left: groups that are gone, and pods of ours that are, each with its group, and the UID of the job that they
+            were of; only while it is followed.
         ended: bound pods whose cards came free, with their groups.
         bypassing: pods of our name that their creators put on nodes: namespace, name, UID, node.
         misread_links: nodes whose annotation about links between cards cannot be followed: name, UID, what is wrong.
@@ -202,6 +209,7 @@ class ChangeFeed:
         self.clocks: Topic[str] = Topic()
         self.said: Log[GangRecord] = Log()
         self.told_elsewhere: Topic[str] = Topic()
+        self.left: Log[tuple[str, GangRecord, PodRecord | None]] = Log()
         self.ended: Log[tuple[GangRecord, PodRecord]] = Log()
         self.bypassing: Log[tuple[str, str, str, str]] = Log()
         self.misread_links: Log[tuple[str, str, str]] = Log()

@@ -3,6 +3,8 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from t9ksched.model import names
 from t9ksched.model.errors import Invalid
 from t9ksched.model.pod import Metadata, OwnerReference
@@ -96,6 +98,8 @@ class GroupEvents:
         gang = self._state.gangs.get((group.metadata.namespace, group.metadata.name))
         if gang is None or gang.uid != group.metadata.uid:
             return
+        if self._state.feed.left.followed:  # as it is now: it may go on without a PodGroup
+            self._state.feed.left.add((job_of(gang), replace(gang, members=dict(gang.members)), None))
         self._state.gangs_by_uid.pop(gang.uid, None)
         self._state.deleted.discard(gang.uid)
         self._state.clocks.forget(gang.uid)

@@ -16,7 +16,7 @@ from t9ksched.model.reasons import Code, Reason
 from t9ksched.scheduler.state.asks import asks_of
 from t9ksched.scheduler.state.objects import nanoseconds
 from t9ksched.scheduler.state.pod_blockers import gates
-from t9ksched.scheduler.state.records import FINISHED, PodRecord
+from t9ksched.scheduler.state.records import FINISHED, PodRecord, job_of
 from t9ksched.scheduler.state.sharing import NOTHING
 from t9ksched.scheduler.state.volumes.claims import claim_names
 
@@ -184,6 +184,8 @@ class PodEvents:
             if not there:
                 del self._state.put_there[record.owner.uid]
         if gang is not None:
+            if self._state.feed.left.followed:
+                self._state.feed.left.add((job_of(gang) or gang.key, gang, record))
             del gang.members[uid]
             self._state.changes.gang_changed(gang)
             if not gang.members and (gang.virtual or not gang.uid):

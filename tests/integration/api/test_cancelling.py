@@ -121,7 +121,58 @@ async def test_cancelled_is_terminating_at_once(
         async with asyncio.timeout(TIMEOUT):
             while (await rest("GET", address)).status != 404:  # noqa: ASYNC110
                 await asyncio.sleep(0.05)
+            while not await store.history.list(event=history.DELETED, name="net", kind=kind):  # noqa: ASYNC110
+                await asyncio.sleep(0.05)
     assert not await store.history.list(event=history.FINISHED), "it was cancelled, and did not end"
+    told = [event.event for event in await store.history.list(name="net", kind=kind)]
+    assert (told.count("job-cancelled"), told.count("deleted")) == (1, 1)
+    assert told.index("job-cancelled") < told.index("deleted")
+    (row,) = [job for job in await store.jobs.list(deleted=True) if (job.kind, job.name) == (kind, "net")]
+    assert row.phase in ("Pending", "Running"), "it does not terminate any more"
+    assert row.deleted_at is not None
+
+
+async def test_what_is_gone_has_the_phase_that_it_had_and_one_end_however_soon_it_went(
+    world: World, start: Start, queue: str, store: Store, rest: Client
+) -> None:
+    await world.play(1, 2)
+    address = f"{JOBS}/{world.namespace}/Pod"
+
+    async def told(name: str) -> list[str]:
+        return [event.event for event in await store.history.list(name=name)]
+
+    async def until_told(name: str, event: str) -> None:
+        async with asyncio.timeout(TIMEOUT):
+            while event not in await told(name):  # noqa: ASYNC110
+                await asyncio.sleep(0.02)
+
+    async with start():
+        await submit(world, store, "Pod", queue)
+        await until_recorded(store)
+        async with held(world):
+            await rest("DELETE", f"{address}/net")
+            assert (await shown(rest, f"{address}/net", lambda job: job["phase"] == "Terminating"))["name"] == "net"
+        await until_told("net", "deleted")
+        for name, cards in (("bound", 2), ("waits", 2), ("rest", 1)):
+            if name == "rest":
+                assert (await rest("POST", JOBS, world.pod(name, cards, queue=queue))).status == 201
+                await rest("DELETE", f"{address}/{name}")
+                continue
+            await world.create(world.pod(name, cards, queue=queue))
+            await shown(rest, f"{address}/{name}", lambda job: job["members"]["bound"] or job["reason"])
+        for name in ("waits", "bound"):
+            await world.client.delete(PODS, name, world.namespace, grace=0)
+        for name in ("waits", "bound", "rest"):
+            await until_told(name, "deleted")
+        for name in ("net", "waits", "bound", "rest"):
+            assert (await told(name)).count("deleted") == 1
+        assert (await told("bound"))[-1] == "deleted"
+        assert (await told("bound")).count("released") == 1
+        listed = (await rest("GET", f"{JOBS}?deleted=true&namespace={world.namespace}")).body["items"]
+        phases = {job["name"]: job["phase"] for job in listed if job.get("deletedAt")}
+        assert phases.keys() == {"net", "waits", "bound", "rest"}
+        assert (phases["net"], phases["waits"]) == ("Running", "Pending")
+        assert "Terminating" not in phases.values()
 
 
 async def test_while_no_scheduler_leads(

@@ -85,10 +85,14 @@ async def test_pods_that_gave_their_cards_back_while_no_scheduler_was_there_are_
     await world.client.delete(PODGROUPS, "goes", world.namespace)
     async with start() as service:
         await until_told(service, store, "ends", "finished")
-        await until_told(service, store, "goes", "released", "released")
+        await until_told(service, store, "goes", "deleted")
         await until_told(service, store, "stays", "released")
     ends = [event.event for event in await told(store, "ends")]
     assert ends[2:] == ["bound", "bound", "started", "released", "released", "finished"]
+    goes = [event.event for event in await told(store, "goes")]
+    assert goes[-3:] == ["released", "released", "deleted"]
+    (row,) = [job for job in await store.jobs.list(deleted=True) if job.name == "goes"]
+    assert (row.kind, row.deleted_at is not None, row.shape["members"]["total"]) == ("PodGroup", True, 2)
     for group, pods in {"goes": ["goes-0", "goes-1"], "stays": ["stays-1"]}.items():
         released = [event.detail["pod"] for event in await told(store, group) if event.event == "released"]
         assert sorted(released) == pods

@@ -138,10 +138,16 @@ async def test_cancel(world: World) -> None:
     gone = await world.user("DELETE", f"{WORKLOADS}/default/pytorchtrainingjob/resnet")
     assert (gone.status, gone.body["uid"]) == (200, uid)
     assert world.kube.objects == {}
-    assert [event.event for event in await world.store.history.list(uid=uid)] == ["submitted", "accepted", "deleted"]
+    assert [event.event for event in await world.store.history.list(uid=uid)] == [
+        "submitted",
+        "accepted",
+        "job-cancelled",
+    ]
     address = f"{WORKLOADS}/default/pytorchtrainingjob/resnet/history"
     told = (await world.user("GET", address)).body["items"]
-    assert [(one["event"], one["actor"]) for one in told] == [(e, "ann") for e in ("submitted", "accepted", "deleted")]
+    assert [(one["event"], one["actor"]) for one in told] == [
+        (e, "ann") for e in ("submitted", "accepted", "job-cancelled")
+    ]
     assert (await world.user("GET", f"{address}?after={told[0]['id']}&limit=1")).body["items"] == [told[1]]
     again = await world.user("DELETE", f"{WORKLOADS}/default/pytorchtrainingjob/resnet")
     assert (again.status, again.body["code"]) == (404, "NotFound")

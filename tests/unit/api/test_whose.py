@@ -170,7 +170,7 @@ async def test_a_group_made_anew_by_another_user_prevents_no_cancelling(world: W
     assert (told.body["name"], told.body["submitter"], told.body["members"]["total"]) == ("g", "ann", 2)
     assert [one["message"][:34] for one in told.body["warnings"]] == ["only the pods that you submitted i"]
     assert world.kube.names() == others
-    events = await world.store.history.list(event="deleted")
+    events = await world.store.history.list(event="job-cancelled")
     assert {(event.name, event.actor) for event in events} == {("p-0", "ann"), ("p-1", "ann")}
     assert (await world.user("DELETE", GROUP)).status == 404
 

@@ -11,7 +11,7 @@ from t9ksched.model.run_times import Likeness
 from t9ksched.store import acceptances, jobs, schema
 from t9ksched.store.acceptances import Acceptance
 from t9ksched.store.history import Visibility
-from t9ksched.store.jobs import JobRecord, JobRow, Matching, Written
+from t9ksched.store.jobs import Gone, JobRecord, JobRow, Matching, Written
 from t9ksched.store.store import Store
 
 AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -69,7 +69,7 @@ async def test_when_jobs_were_gone_is_noted_of_all_in_one_transaction(store: Sto
         transactions += 1
 
     store.database.after_write(count)
-    await store.jobs.mark_deleted_at(times | {"unknown": AT})
+    await store.end({uid: Gone(at) for uid, at in (times | {"unknown": AT}).items()})
     assert transactions == 1
     await store.jobs.mark_deleted(["u000"], AT + timedelta(hours=1))
     gone = {one.uid: one.updated_at for one in await store.jobs.list(deleted=True) if one.updated_at != AT}
@@ -185,3 +185,21 @@ async def test_run_times_are_of_jobs_that_ran_and_have_ended(store: Store) -> No
     like = Likeness("ann", "q", "Job", (2, 8))
     assert await store.jobs.run_times(10) == [(like, 90), (like, 60)]
     assert await store.jobs.run_times(1) == [(like, 90)]
+
+
+async def test_what_is_gone_terminates_no_more_and_its_end_is_told_once(store: Store) -> None:
+    await store.jobs.put_many([record(number) for number in range(4)])
+    for uid in ("u001", "u002", "u003"):
+        await store.jobs.mark_terminating(uid)
+    gone = {
+        "u000": Gone(AT, "Pending"),
+        "u001": Gone(AT, "Running"),
+        "u002": Gone(AT, told=False),
+        "unknown": Gone(AT, told=False),
+    }
+    for _ in range(2):
+        await store.end(gone)
+    found = {one.uid: one.phase for one in await store.jobs.list(deleted=True)}
+    assert found == {"u000": "Running", "u001": "Running", "u002": "Pending", "u003": "Terminating"}
+    (told,) = await store.history.list()
+    assert (told.event, told.uid, told.kind, told.queue, told.actor) == ("deleted", "u002", "Pod", "q", "scheduler")

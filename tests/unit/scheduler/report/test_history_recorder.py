@@ -12,7 +12,7 @@ from msgspec import structs
 from t9ksched.admission.access import Members
 from t9ksched.engine.plan import Waiting
 from t9ksched.model import names
-from t9ksched.model.pod import decode_pod
+from t9ksched.model.pod import Pod, decode_pod
 from t9ksched.model.queue import Queue, QueueSpec
 from t9ksched.model.reasons import Code, Reason
 from t9ksched.scheduler.observe.informers import decoder
@@ -23,7 +23,7 @@ from t9ksched.scheduler.state.objects import PodGroupObject
 from t9ksched.scheduler.state.state import ClusterState
 from t9ksched.store.acceptances import Acceptance
 from t9ksched.store.history import Event
-from t9ksched.store.jobs import JobRecord, JobRow, Written
+from t9ksched.store.jobs import Gone, JobRecord, JobRow, Written
 from tests.feeds import taken
 
 WHY = Reason(Code.VOLUME_NOT_BOUND, "its claim finds no free volume")
@@ -37,6 +37,7 @@ class SqlWriter:
         self.events: list[str] = []
         self.told: list[Event] = []
         self.removed: list[str] = []
+        self.ends: list[Gone] = []
         self.agreed: list[Acceptance] = []
         self.jobs_waiting = 0
 
@@ -52,8 +53,12 @@ class SqlWriter:
         del known["submitter"]
         self.jobs.append(JobRecord(**known | {"shape": msgspec.json.decode(job.shape)}))
 
-    def gone(self, uid: str, at: object) -> None:
+    def gone(self, uid: str, gone: Gone) -> None:
         self.removed.append(uid)
+        self.ends.append(gone)
+
+    def tells_of(self, uid: str) -> bool:
+        return any(event.uid == uid for event in self.told)
 
     def event(self, event: Event) -> None:
         self.events.append(event.event)
@@ -258,6 +263,57 @@ async def test_a_job_that_went_before_it_was_told_is_noted_as_gone() -> None:
     state.remove_pod("u")
     recorder.jobs.tell("u")
     assert (sql_writer.jobs, sql_writer.removed) == ([], ["u"])
+
+
+def joining(name: str, phase: str = "Pending", node: str = "") -> Pod:
+    labels = {names.GROUP_LABEL: "g", names.QUEUE_LABEL: "q"}
+    metadata = {"name": name, "namespace": "ns", "uid": name, "labels": labels}
+    spec = {"schedulerName": "t9k-scheduler", "nodeName": node, "containers": [{"name": "main"}]}
+    return decode_pod({"metadata": metadata, "spec": spec, "status": {"phase": phase}})
+
+
+@pytest.mark.parametrize("phase", ["Pending", "Running", "Succeeded"])
+@pytest.mark.parametrize("kind", ["Pod", "PodGroup", "PodGroup first"])
+async def test_the_end_of_a_job_of_which_something_was_told_is_told_and_listed_once(kind: str, phase: str) -> None:
+    one = Telling()
+    state, node = one.state, "" if phase == "Pending" else "n1"
+    metadata = {"name": "g", "namespace": "ns", "uid": "g1", "creationTimestamp": "2026-01-01T00:00:00Z"}
+    group = decoder(PodGroupObject)({"metadata": metadata, "spec": {"minMember": 2}})
+    if kind == "Pod":
+        one.see()
+        one.see(node=node, phase=phase)
+    else:
+        state.upsert_group(group)
+        for name in ("a", "b", "a", "b"):
+            state.upsert_pod(joining(name, phase, node) if name in state.pods else joining(name))
+    uid = "u" if kind == "Pod" else "g1"
+    one.recorder._note("admitted", state.gangs_by_uid[uid], 1, {})
+    if kind == "PodGroup first":
+        state.remove_group(group)
+    for name in ("u",) if kind == "Pod" else ("a", "b"):
+        state.remove_pod(name)
+    if kind == "PodGroup":
+        state.remove_group(group)
+    for key in (uid, uid, "ns/g"):
+        one.recorder.jobs.tell(key)
+    ended = {"Pending": [], "Running": ["started"], "Succeeded": ["finished"]}[phase]
+    assert [event.event for event in one.sql_writer.told] == ["admitted", *ended, "deleted"]
+    assert {(event.uid, event.kind) for event in one.sql_writer.told} == {(uid, kind.split()[0])}
+    (job,) = one.sql_writer.jobs
+    assert (job.uid, job.phase, job.shape["members"]["total"]) == (uid, phase, 1 if kind == "Pod" else 2)
+    assert one.sql_writer.ends[0].phase == phase
+    assert one.sql_writer.ends[0].told
+    departed = one.recorder.jobs._departed
+    assert not departed._gangs and not departed._pods  # noqa: PT018
+
+
+async def test_what_left_of_jobs_that_are_written_is_not_remembered() -> None:
+    one = Telling()
+    one.see(node="n1", phase="Running")
+    one.recorder.jobs.tell("u")
+    one.state.remove_pod("u")
+    one.recorder.jobs._departed.note()
+    assert not one.recorder.jobs._departed._gangs
 
 
 async def test_a_podgroup_made_by_hand_that_goes_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ from t9ksched.scheduler.report import sql_writer
 from t9ksched.scheduler.report.sql_writer import SqlWriter
 from t9ksched.store.errors import DatabaseUnreachable
 from t9ksched.store.history import Event
-from t9ksched.store.jobs import JobRecord
+from t9ksched.store.jobs import Gone, JobRecord
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 
@@ -21,16 +21,17 @@ class Store:
 
     def __init__(self) -> None:
         self.wrote: list[list[str]] = []
+        self.gone: dict[str, Gone] = {}
         self.begun = 0
         self.away = False
         self.go = asyncio.Event()
         self.go.set()
-        self.jobs = self
 
     async def tell(self, _: object, events: Sequence[Event], jobs: Sequence[JobRecord]) -> None:
         await self._take([*(event.event for event in events), *(f"job {job.uid}" for job in jobs)])
 
-    async def mark_deleted_at(self, gone: dict[str, datetime]) -> None:
+    async def end(self, gone: dict[str, Gone]) -> None:
+        self.gone |= gone
         await self._take([f"gone {uid}" for uid in gone])
 
     async def ping(self) -> None:
@@ -138,7 +139,7 @@ async def test_all_of_many_rows_are_written_before_whoever_asks_is_told(monkeypa
     async with running(store) as writer:
         for number in range(5):
             writer.event(event(str(number)))
-        writer.gone("x", NOW)
+        writer.gone("x", Gone(NOW))
         await asyncio.wait_for(writer.flushed(), 5)
         assert store.wrote == [["0", "1"], ["2", "3"], ["4"], ["gone x"]]
 
@@ -150,7 +151,7 @@ async def test_a_job_that_comes_and_goes_during_a_transaction_is_marked_after_it
         writer.event(event("first"))
         await until(lambda: store.begun == 1)
         writer.job(job("a"))
-        writer.gone("a", NOW)
+        writer.gone("a", Gone(NOW))
         store.go.set()
         await asyncio.wait_for(writer.flushed(), 5)
         assert store.wrote == [["first"], ["job a"], ["gone a"]]
@@ -163,7 +164,7 @@ async def test_it_ends_with_all_that_waits() -> None:
         writer.event(event("first"))
         await until(lambda: store.begun == 1)
         writer.event(event("second"))
-        writer.gone("x", NOW)
+        writer.gone("x", Gone(NOW))
         asyncio.get_running_loop().call_later(0.01, store.go.set)
     assert store.wrote == [["first"], ["second"], ["gone x"]]
 
@@ -194,9 +195,19 @@ async def test_times_of_a_job_do_not_go_backwards() -> None:
     for one in (at(1.5), at(1), at(1, "b"), at(2), at(1, "c"), at(8, "b"), at(10, "b")):
         writer.event(one)
     assert [(event.at - NOW).total_seconds() for event in heard] == [1.5, 1.5, 9, 2, 1, 9, 10]
-    writer.gone("a", NOW)
+    writer.gone("a", Gone(NOW))
     writer.event(at(3, name="released"))
     assert "a" not in writer._last, "of what outlives its job nothing is remembered"
     writer._clock_set(timedelta(seconds=-60), NOW)
     writer.event(at(0, "b"))
     assert heard[-1].at == NOW
+
+
+async def test_that_the_end_of_a_job_was_told_is_remembered_until_it_is_written() -> None:
+    store = Store()
+    async with running(store) as writer:
+        for uid, told in (("a", True), ("b", False), ("a", False), ("b", True), ("c", False), ("c", False)):
+            writer.gone(uid, Gone(NOW, "Running" if told else "Pending", told))
+        await asyncio.wait_for(writer.flushed(), 5)
+    told = {uid: (one.phase, one.told) for uid, one in store.gone.items()}
+    assert told == {"a": ("Running", True), "b": ("Running", True), "c": ("Pending", False)}
