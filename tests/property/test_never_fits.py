@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from msgspec import structs
 
+from t9ksched.engine.explain import unkept
 from t9ksched.engine.explain.emptied import Emptied
 from t9ksched.engine.memory import Memory
 from t9ksched.engine.nodes import NodeTable
@@ -23,7 +24,7 @@ from t9ksched.engine.view import View
 from t9ksched.model.gang import Gang, Member
 from t9ksched.model.node import NodeFacts
 from t9ksched.model.podclass import PodClass
-from t9ksched.model.podrules import parse_rules
+from t9ksched.model.podrules import PodRules, PodTerm, parse_rules
 from t9ksched.model.reasons import Code
 from t9ksched.model.taints import Taint
 from tests.builders import GPU, gang, node, pod_class, queue, running, table, view
@@ -63,8 +64,14 @@ def kinds(rng: random.Random) -> list[tuple[PodClass, str]]:
                 "labelSelector": {"matchLabels": {"app": rng.choice(["one", "two"])}},
                 "topologyKey": rng.choice([HOST, "zone"]),
             }
-            required = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
-            of = replace(of, rules=parse_rules(required, None, "test", {"app": app}))
+            kind = rng.choice(["podAntiAffinity", "podAntiAffinity", "podAffinity", "spread"])
+            required = {kind: {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+            if kind == "spread":
+                even = {"maxSkew": rng.choice([1, 2]), "whenUnsatisfiable": "DoNotSchedule"}
+                more = {"minDomains": rng.choice([1, 2, 4]), "nodeTaintsPolicy": rng.choice(["Honor", "Ignore"])}
+                of = replace(of, rules=parse_rules(None, [{**term, **even, **more}], "test", {"app": app}))
+            else:
+                of = replace(of, rules=parse_rules(required, None, "test", {"app": app}))
         found.append((of, app))
     return found
 
@@ -96,6 +103,44 @@ def scene(rng: random.Random) -> tuple[NodeTable, View]:
     return live, view(live, [a_gang(rng, at) for at in range(4)], QUEUES, running=groups)
 
 
+def allowed(pod: Member, where: NodeFacts, placed: list[tuple[Member, NodeFacts]], facts: list[NodeFacts]) -> bool:
+    """Whether rules about pods let a pod go to a node beside those that have been placed."""
+
+    def selected(term: PodTerm, other: Member) -> bool:
+        return term.matches(other.namespace, dict(other.labels), {})
+
+    def shares(term: PodTerm, there: NodeFacts) -> bool:
+        value = where.labels.get(term.topology_key)
+        return value is not None and value == there.labels.get(term.topology_key)
+
+    def rules(of: Member) -> PodRules:
+        return of.pod_class.rules or PodRules()
+
+    for other, there in placed:
+        against = any(selected(term, other) and shares(term, there) for term in rules(pod).apart)
+        if against or any(selected(term, pod) and shares(term, there) for term in rules(other).apart):
+            return False
+    for term in rules(pod).together:
+        near = [there for other, there in placed if selected(term, other) and term.topology_key in there.labels]
+        first = not near and selected(term, pod)
+        if term.topology_key not in where.labels or not (first or any(shares(term, there) for there in near)):
+            return False
+    for one in rules(pod).spread:
+        key = one.term.topology_key
+        count = {
+            domain.labels[key]: 0
+            for domain in facts
+            if key in domain.labels and not (one.untainted and any(taint.key == "team" for taint in domain.taints))
+        }
+        for other, there in placed:
+            if selected(one.term, other) and key in there.labels:
+                count[there.labels[key]] += 1
+        fewest = min(count.values()) if len(count) >= max(one.min_domains, 1) else 0
+        if key not in where.labels or count[where.labels[key]] + selected(one.term, pod) - fewest > one.max_skew:
+            return False
+    return True
+
+
 def fits_when_empty(facts: list[NodeFacts], wanted: Gang, selector: Any) -> bool:
     """Whether there is a way to place all pods on these nodes with nothing on them and none of them away."""
     nodes = [
@@ -105,42 +150,41 @@ def fits_when_empty(facts: list[NodeFacts], wanted: Gang, selector: Any) -> bool
     ]
     free = {one.name: Counter(one.allocatable) for one in nodes}
     placed: list[tuple[Member, NodeFacts]] = []
+    classes = {id(one.pod_class): one for one in wanted.waiting}
+    left = Counter(id(one.pod_class) for one in wanted.waiting)
+    seen: set[Any] = set()
 
-    def against(mine: Member, other: Member, there: NodeFacts, where: NodeFacts) -> bool:
-        """Whether a rule of one pod keeps the other out of its domain."""
-        rules = mine.pod_class.rules
-        return rules is not None and any(
-            term.matches(other.namespace, dict(other.labels), {})
-            and where.labels.get(term.topology_key) is not None
-            and where.labels.get(term.topology_key) == there.labels.get(term.topology_key)
-            for term in rules.apart
-        )
-
-    def place(at: int) -> bool:
-        if at == len(wanted.waiting):
+    def place() -> bool:
+        """Whether the rest can be placed, in any order: where pods of others must be, or must not be, that matters."""
+        if not left.total():
             return True
-        pod = wanted.waiting[at]
-        for where in nodes:
-            has, needs = free[where.name], dict(pod.pod_class.requests)
-            if any(has[name] < units for name, units in needs.items()):
-                continue
-            if any(against(pod, other, there, where) or against(other, pod, there, where) for other, there in placed):
-                continue
-            has.subtract(needs)
-            placed.append((pod, where))
-            if place(at + 1):
-                return True
-            placed.pop()
-            has.update(needs)
+        state = tuple(sorted((id(pod.pod_class), where.name) for pod, where in placed))
+        if (len(nodes), state) in seen:
+            return False
+        seen.add((len(nodes), state))
+        for ident, pod in classes.items():
+            for where in nodes if left[ident] else ():
+                has, needs = free[where.name], dict(pod.pod_class.requests)
+                if any(has[name] < units for name, units in needs.items()) or not allowed(pod, where, placed, facts):
+                    continue
+                has.subtract(needs)
+                left[ident] -= 1
+                placed.append((pod, where))
+                if place():
+                    return True
+                placed.pop()
+                left[ident] += 1
+                has.update(needs)
         return False
 
     if wanted.topology == "None":
-        return place(0)
+        return place()
     usable = nodes
     for level in wanted.levels:
         for value in {one.labels.get(level) for one in usable} - {None}:
             nodes = [one for one in usable if one.labels.get(level) == value]
-            if place(0):
+            seen.clear()
+            if place():
                 return True
     return False
 
@@ -187,10 +231,11 @@ def test_many_clusters() -> None:
     check(range(400, 20_000))
 
 
-MUTANTS: dict[str, tuple[type, str, Any]] = {
+MUTANTS: dict[str, tuple[Any, str, Any]] = {
     "nodes that are away do not count": (ClassFit, "ever", property(lambda self: self.mask)),
     "one node too few": (ClassFit, "rooms_ever", lambda self: self.rooms_empty() * (self.rooms_empty() != 1)),
-    "nodes without a label are in no domain": (Emptied, "_apart_in_each", lambda *_: np.int64(-1)),
+    "a spread takes maxSkew pods in each domain and no more": (unkept, "_fewest", lambda *_: (0, "")),
+    "one domain too few": (Emptied, "_apart_in_each", lambda *_: np.int64(-1)),
 }
 
 

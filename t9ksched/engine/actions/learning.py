@@ -9,7 +9,7 @@ from t9ksched.engine import explain
 from t9ksched.engine.cycle import Cycle
 from t9ksched.engine.members import alike
 from t9ksched.engine.scheduling_key import SchedulingKey, fewest_cards
-from t9ksched.engine.wait_kinds import NO_ROOM_HELPS, Kind, Reasons, Signature
+from t9ksched.engine.wait_kinds import NO_ROOM_HELPS, Kind, Reasons, Signature, hopeless
 from t9ksched.engine.work import finish
 from t9ksched.model.gang import Gang
 from t9ksched.model.reasons import Code
@@ -35,8 +35,8 @@ class Learning:
         if signature is None or (cycle.starving is not None and cycle.starving.has(gang)):
             return
         column = key.groups[0][0]
-        if key.ruled and (column.ports or column.total()):
-            return  # where its pods may go depends on where pods stand
+        if key.ruled and (column.ports or column.total() or hopeless(reasons)):
+            return  # where its pods may go, or whether they ever may, depends on where pods stand
         if gang.uid in self._told.holders():
             self._learn_of_holder(signature, gang, key, reasons)
             return

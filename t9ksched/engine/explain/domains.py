@@ -10,11 +10,11 @@ import numpy as np
 from msgspec import structs
 
 from t9ksched.engine.arrays import Int64s, Mask
-from t9ksched.engine.explain.emptied import Emptied
+from t9ksched.engine.explain.emptied import Emptied, pods_of
 from t9ksched.engine.explain.excluded import excluded_ever
 from t9ksched.engine.explain.inventory import with_additions
 from t9ksched.engine.explain.never import away
-from t9ksched.engine.explain.words import counted, matching, wants
+from t9ksched.engine.explain.words import counted, matching
 from t9ksched.engine.placement.class_fit import ClassFit
 from t9ksched.engine.placement.pack import Group
 from t9ksched.engine.placement.trial import Trial
@@ -42,7 +42,7 @@ def never_within(gang: Gang, groups: Sequence[Group]) -> Work[Reason | None]:
         most = _unlabelled(trial, gang.levels)
     return Reason(
         Code.NEVER_FITS,
-        f"needs room for {_pods(groups)} within one {levels}; {matching(match)}; {most}",
+        f"needs room for {pods_of(groups)} within one {levels}; {matching(match)}; {most}",
         {"members": emptied.pods},
         {"members": best},
         {"match": match},
@@ -113,8 +113,8 @@ def _too_little_in(domain: tuple[str, str, Mask], trial: Trial, groups: Sequence
     helps = (f"room is given back within {where}",) if empty >= pods else ()
     reason = Reason(
         Code.TOPOLOGY_NOT_SATISFIED,
-        f"needs room for {_pods(groups)} within {where}, where other members of its gang are; {matching(match)} there, "
-        f"now with room for {fit}",
+        f"needs room for {pods_of(groups)} within {where}, where other members of its gang are; {matching(match)} "
+        f"there, now with room for {fit}",
         {"members": pods},
         {"members": fit},
         {"match": match},
@@ -181,9 +181,3 @@ def _named(trial: Trial, levels: Sequence[str], nodes: Mask) -> tuple[str, str]:
 def _unlabelled(trial: Trial, levels: Sequence[str]) -> str:
     known = any(trial.feasibility.domains_of(level).names for level in levels)
     return "none of these has such a label" if known else "no node has such a label"
-
-
-def _pods(groups: Sequence[Group]) -> str:
-    """`2 pods (8 × nvidia.com/gpu each)`; of several kinds only how many."""
-    told = counted(sum(count for _, count in groups), "pod")
-    return f"{told} ({wants(groups[0][0].pod_class)} each)" if len(groups) == 1 else told

@@ -28,6 +28,7 @@ class Emptied:
     """Groups of pods on such nodes.
 
     Attributes:
+        trial: what they are looked at on.
         rooms: for each group how many of its pods each node takes then, shape (nodes,).
         match: which nodes match.
     """
@@ -36,7 +37,7 @@ class Emptied:
         self.groups = groups
         self.rooms = rooms
         self.match = match
-        self._trial = groups[0][0].trial
+        self.trial = groups[0][0].trial
 
     @classmethod
     def of(cls, groups: Sequence[Group], *, ever: bool) -> Work["Emptied"]:
@@ -67,7 +68,7 @@ class Emptied:
             yield
         if len(groups) < 2:
             return None
-        for name, at in self._trial.resource_rows.items():
+        for name, at in self.trial.resource_rows.items():
             if (reason := self._more_than_there_is(name, at)) is not None:
                 return reason
             yield
@@ -81,7 +82,7 @@ class Emptied:
         """How many of the pods of these groups the nodes of each domain of a label take at most, fewer than all where
         they do not take all; shape (domains,).
         """
-        domains = self._trial.feasibility.domains_of(key)
+        domains = self.trial.feasibility.domains_of(key)
         total = sum(self.groups[at][1] for at in those)
         found: Int64s = np.zeros(len(domains.names), np.int64)
         for at in those:
@@ -93,7 +94,7 @@ class Emptied:
             yield
         if len(those) < 2:
             return found
-        for at in self._trial.resource_rows.values():
+        for at in self.trial.resource_rows.values():
             needs, has = self._amounts(at, those)
             if needs:
                 found = np.where(domains.sums(has) < needs, np.minimum(found, total - 1), found)
@@ -116,7 +117,7 @@ class Emptied:
         """
         held = [at for at in those if term in _apart(self.groups[at][0])]
         needs = sum(self.groups[at][1] for at in held)
-        outer, inner = self._trial.feasibility.domains_of(key), self._trial.feasibility.domains_of(term.topology_key)
+        outer, inner = self.trial.feasibility.domains_of(key), self.trial.feasibility.domains_of(term.topology_key)
         able: Mask = np.logical_or.reduce([self.rooms[at] > 0 for at in held])
         inside = able & (outer.of < len(outer.names)) & (inner.of < len(inner.names))
         pairs = np.unique(outer.of[inside] * len(inner.names) + inner.of[inside])
@@ -132,7 +133,7 @@ class Emptied:
         those = [at for at, (column, _) in enumerate(self.groups) if term in _apart(column)]
         needs = sum(self.groups[at][1] for at in those)
         key = term.topology_key
-        domains = self._trial.feasibility.domains_of(key)
+        domains = self.trial.feasibility.domains_of(key)
         able: Mask = np.logical_or.reduce([self.rooms[at] > 0 for at in those])
         found = int((domains.sums(able.astype(np.int64)) > 0).sum())
         outside = domains.of == len(domains.names)
@@ -160,7 +161,7 @@ class Emptied:
             return 0, np.zeros(0, np.int64)
         needs = sum(int(self.groups[one][0].needs_vector[at]) * self.groups[one][1] for one in asking)
         where: Mask = np.logical_or.reduce([self.rooms[one] > 0 for one in asking])
-        return needs, np.where(where, self._trial.nodes.static.allocatable[at], 0)
+        return needs, np.where(where, self.trial.nodes.static.allocatable[at], 0)
 
     def _more_than_there_is(self, name: str, at: int) -> Reason | None:
         """All nodes together that could take any of the pods have less of a resource, in this row, than they need."""
@@ -189,7 +190,7 @@ class Emptied:
         if any(column.divided for column in columns):
             return None
         needs: Int64s = np.minimum.reduce([column.needs_vector for column in columns])
-        allocatable = self._trial.nodes.static.allocatable
+        allocatable = self.trial.nodes.static.allocatable
         rooms = np.full(allocatable.shape[1], LARGEST, np.int64)
         for at in np.flatnonzero(needs).tolist():
             np.minimum(rooms, allocatable[at] // needs[at], out=rooms)
@@ -224,6 +225,12 @@ def _prefixes(those: Sequence[int]) -> Iterator[Sequence[int]]:
     """The first groups that are looked at together: two, three, and so on."""
     for first in range(2, len(those) + 1) if len(those) <= _MOST_KINDS else (len(those),):
         yield those[:first]
+
+
+def pods_of(groups: Sequence[Group]) -> str:
+    """`2 pods (8 × nvidia.com/gpu each)`; of several kinds only how many."""
+    told = counted(sum(count for _, count in groups), "pod")
+    return f"{told} ({wants(groups[0][0].pod_class)} each)" if len(groups) == 1 else told
 
 
 def _apart(column: ClassFit) -> Iterator[PodTerm]:

@@ -18,6 +18,7 @@ from t9ksched.engine.explain.cards import never_a_card
 from t9ksched.engine.explain.emptied import Emptied
 from t9ksched.engine.explain.excluded import excluded_ever
 from t9ksched.engine.explain.inventory import Addition, held_back, named_by_state, with_additions
+from t9ksched.engine.explain.unkept import unkept
 from t9ksched.engine.explain.words import amount, matching, wants
 from t9ksched.engine.placement.card_constraints import CARD_HOLDERS, CardsKnown
 from t9ksched.engine.placement.class_fit import ClassFit
@@ -133,7 +134,7 @@ def _proof(groups: Sequence[Group], *, ever: bool) -> Work[Reason | None]:
     them, those that are away among them or not; None where numbers prove nothing.
     """
     emptied = yield from Emptied.of(groups, ever=ever)
-    return (yield from emptied.proof())
+    return (yield from unkept(emptied)) or (yield from emptied.proof())
 
 
 def away(*columns: ClassFit, among: Mask | None = None) -> list[Addition]:

@@ -49,7 +49,8 @@ def no_room(groups: Iterable[Group], *, gave_up: bool = False, within: bool = Fa
     for column, pods in asked:
         if (reason := _no_room(column, pods)) is not None:
             found.append(reason)
-        if column.ruled and (reason := _against_rules(column, pods)) is not None:
+        possible = reason is None or reason.code == Code.INSUFFICIENT_RESOURCES
+        if column.ruled and possible and (reason := _against_rules(column, pods)) is not None:
             against.append(reason)
         yield
     if found or against:

@@ -1,9 +1,11 @@
 """What can never be: through the API server, each job is told why, and the one behind it starts all the same."""
 
+from typing import Any
+
 import pytest
 
 from t9ksched.kube.resources import NODES, PODS, QUEUES
-from t9ksched.model.names import SYSTEM_NAMESPACE
+from t9ksched.model.names import GROUP_LABEL, SYSTEM_NAMESPACE
 from tests.integration.scheduler.conftest import Start
 from tests.integration.world import World
 
@@ -34,6 +36,10 @@ async def test_a_gang_that_can_never_start_has_its_reason_and_blocks_no_other(
         )
         await world.gang("crowd", 3, 4, queue)
         await world.gang("apart", 2, 3, queue, topologyPolicy="Required")
+        even: dict[str, Any] = {"topologyKey": "kubernetes.io/hostname", "maxSkew": 1, "minDomains": 3}
+        even |= {"whenUnsatisfiable": "DoNotSchedule", "labelSelector": {"matchLabels": {GROUP_LABEL: "even"}}}
+        pods = [world.pod(f"even-{at}", 1, group="even", topologySpreadConstraints=[even]) for at in range(3)]
+        await world.create(world.group("even", 3, queue), *pods)
         await world.create(world.group("short", 2, queue), world.pod("short-0", 1, group="short"))
         await world.create(world.pod("fine", 1, queue=queue))
         await world.running("fine")
@@ -41,6 +47,7 @@ async def test_a_gang_that_can_never_start_has_its_reason_and_blocks_no_other(
             assert says in (await world.event("Waiting", name))["message"], name
         await world.condition("crowd", "GroupScheduled", "False", "NeverFits")
         await world.condition("apart", "GroupScheduled", "False", "NeverFits")
+        await world.condition("even", "GroupScheduled", "False", "NeverFits")
         await world.condition("short", "GroupScheduled", "False", "GangIncomplete")
         assert set(await world.bound()) == {"fine"}
         await world.client.delete(PODS, "fine", world.namespace)

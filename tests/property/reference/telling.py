@@ -2,15 +2,14 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
 
 from t9ksched.engine.planner import Waiting
 from t9ksched.model.gang import Gang, Member
 from tests.property.reference.moment import Kind, Told
-from tests.property.reference.placing import Placing
+from tests.property.reference.unkept import Unkept
 
 
-class Telling(Placing):
+class Telling(Unkept):
     """Reasons."""
 
     def _alone(self, queue: str, kind: Kind, scope: set[str] | None) -> Told | None:
@@ -152,6 +151,8 @@ class Telling(Placing):
         ever = {id(kind): [name for name in match_of(queue, kind) if scope is None or name in scope] for kind in kinds}
         able = {id(kind): {name for name in ever[id(kind)] if self._fits(kind, name, empty=True)} for kind in kinds}
 
+        if (unkept := self._unkept(queue, kinds, match_of, able)) is not None:
+            return unkept
         for term in dict.fromkeys(term for kind in kinds for term in self._apart(kind)):
             those = [kind for kind in kinds if term in self._apart(kind)]
             pods = sum(len(kind.members) for kind in those)
@@ -186,9 +187,6 @@ class Telling(Placing):
                 return "NeverFits", {"members": pods}, {"members": fit}, {"match": len(where)}
         return None
 
-    def _apart(self, kind: Kind) -> list[Any]:
-        return [term for term in kind.rules.apart if self._speaks(term, kind.namespace, kind.labels)]
-
     def _ruled(self, kind: Kind) -> bool:
         return bool(kind.rules.terms) or self._asked(kind)
 
@@ -220,9 +218,11 @@ class Telling(Placing):
             together = together or self._together_away(queue, kinds, scope)
             if together is not None:
                 return [together]
-        found += [
-            told for kind in kinds if self._ruled(kind) and (told := self._against(queue, kind, scope)) is not None
-        ]
+        for kind in kinds:
+            alone = self._alone(queue, kind, scope)
+            if self._ruled(kind) and (alone is None or alone[0] == "InsufficientResources"):
+                against = self._against(queue, kind, scope)
+                found += [] if against is None else [against]
         if found or within:  # within one domain: room for each kind in the whole cluster says nothing of them together
             return unique(found)
         total = sum(len(kind.members) for kind in kinds)
@@ -234,42 +234,6 @@ class Telling(Placing):
         for level in gang.levels:
             for value in {self._domain(level, name) for name in self.rooms} - {None}:
                 yield {name for name in self.rooms if self._domain(level, name) == value}
-
-    def _most(
-        self, queue: str, kinds: Sequence[Kind], match_of: Callable[[str, Kind], list[str]], nodes: set[str]
-    ) -> int:
-        """How many of the pods these nodes take at most with nothing on them."""
-        fits = [
-            {name: min(len(kind.members), self._fits(kind, name, empty=True)) for name in match_of(queue, kind)}
-            for kind in kinds
-        ]
-        fits = [{name: fit for name, fit in one.items() if fit and name in nodes} for one in fits]
-        pods = sum(len(kind.members) for kind in kinds)
-        found = sum(min(len(kind.members), sum(one.values())) for kind, one in zip(kinds, fits, strict=True))
-        for term in {term for kind in kinds for term in self._apart(kind)}:
-            those = [at for at, kind in enumerate(kinds) if term in self._apart(kind)]
-            domains = {self._domain(term.topology_key, name) for at in those for name in fits[at]} - {None}
-            outside = sum(
-                fit for at in those for name, fit in fits[at].items() if not self._domain(term.topology_key, name)
-            )
-            others = pods - sum(len(kinds[at].members) for at in those)
-            found = min(found, len(domains) + outside + others)
-        if len(kinds) < 2:
-            return found
-        for resource in self.view.nodes.static.resources:
-            needs = sum(kind.needs.get(resource, 0) * len(kind.members) for kind in kinds)
-            where = {name for kind, one in zip(kinds, fits, strict=True) if kind.needs.get(resource) for name in one}
-            if needs > sum(self.rooms[name].facts.allocatable.get(resource, 0) for name in where):
-                found = min(found, pods - 1)
-        for first in range(2, len(kinds) + 1):
-            those, count = kinds[:first], sum(len(kind.members) for kind in kinds[:first])
-            least = {name: min(kind.needs.get(name, 0) for kind in those) for name in those[0].needs}
-            fit = 0
-            for name in {name for one in fits[:first] for name in one}:
-                has = self.rooms[name].facts.allocatable
-                fit += min(count, *(has.get(resource, 0) // units for resource, units in least.items() if units))
-            found = min(found, min(fit, count) + pods - count)
-        return found
 
     def _never_within(self, gang: Gang, kinds: Sequence[Kind]) -> Told | None:
         """Why no domain could hold all of the gang if nothing ran and no node were away."""

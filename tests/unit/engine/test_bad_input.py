@@ -48,8 +48,8 @@ CASES: dict[str, tuple[Gang, str, str]] = {
     ),
     "near and far from the same pods": (
         ruled(podAffinity={}, podAntiAffinity={}),
-        "TopologyNotSatisfied",
-        "but not all of its pods together",
+        "NeverFits",
+        "as these pods must be near each other",
     ),
     "near pods that do not exist": (
         ruled(podAffinity={"labelSelector": {"matchLabels": {"app": "nobody"}}}),
@@ -58,8 +58,8 @@ CASES: dict[str, tuple[Gang, str, str]] = {
     ),
     "near pods, by a label no node has": (
         ruled(podAffinity={"topologyKey": "no-such-label"}),
-        "TopologyNotSatisfied",
-        "pod affinity forbids 4",
+        "NeverFits",
+        "on nodes with the label no-such-label",
     ),
     "selector on a label no node has": (gang("bad", selector={"missing": "x"}), "NoNodeMatches", "no node of 4"),
     "together by a label no node has": (

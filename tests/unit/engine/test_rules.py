@@ -135,7 +135,11 @@ def test_near_others_and_near_oneself() -> None:
     taken.charge(taken.row("n0"), pod_class(cpu=7))
     taken.charge(taken.row("n2"), pod_class(cpu=7))
     assert where(decide([asks("a", near({"app": "a"}, RACK), 16)], nodes=taken), RACK) == {"r2": 16}
-    assert why(decide([asks("a", near({"app": "a"}, RACK), 17)])) == {"a": ["TopologyNotSatisfied"]}
+    busy = table(SIX)
+    for at in range(0, 6, 2):
+        busy.charge(busy.row(f"n{at}"), pod_class(cpu=7))
+    assert why(decide([asks("a", near({"app": "a"}, RACK), 17)])) == {"a": ["NeverFits"]}
+    assert why(decide([asks("a", near({"app": "a"}, RACK), 16)], nodes=busy)) == {"a": ["TopologyNotSatisfied"]}
 
 
 def test_preferences_of_placed_pods_about_a_new_pod_count() -> None:
@@ -280,9 +284,15 @@ def test_the_domain_that_leaves_the_least_free() -> None:
 
 def test_a_gang_that_must_be_together_waits_and_says_what_is_best() -> None:
     found = decide([wants("Required", RACK, pods=5), structs.replace(gang("plain", pods=2, cpu=4), uid="plain")])
-    assert why(found)["g"] == ["TopologyNotSatisfied"]
+    assert why(found)["g"] == ["NeverFits"]
     assert (found.waiting[0].reasons[0].needs, found.waiting[0].reasons[0].has) == ({"members": 5}, {"members": 4})
     assert {one.gang for one in found.assignments} == {"plain"}
+    taken = table(SIX)
+    for at in range(6):
+        taken.charge(taken.row(f"n{at}"), pod_class(cpu=1))
+    found = decide([wants("Required", RACK, pods=4)], nodes=taken)
+    assert why(found)["g"][0] == "TopologyNotSatisfied"
+    assert found.waiting[0].reasons[0].has == {"members": 2}
 
 
 def test_later_members_join_where_the_gang_is() -> None:
