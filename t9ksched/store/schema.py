@@ -67,6 +67,8 @@ def downgrade(address: str, revision: str, *, unused: bool = False) -> str:
         if unused:
             require_unused(connection)
         try:
+            if not revision:
+                raise CommandError("no revision is named")
             command.downgrade(_config(connection), revision)
         except CommandError as error:
             raise SchemaMismatch(

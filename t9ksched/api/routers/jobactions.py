@@ -24,7 +24,7 @@ from t9ksched.api.routers.workloads import is_held
 from t9ksched.api.schemas.jobs import ControlShape, PriorityBody, UpdateBody
 from t9ksched.api.services import Given, Services
 from t9ksched.api.submission.kinds import addressed
-from t9ksched.api.submission.lookup import from_cluster, not_found
+from t9ksched.api.submission.lookup import from_cluster, not_found, with_submitter
 from t9ksched.model.api_resource import Resource
 from t9ksched.model.errors import FieldError, faulty
 from t9ksched.model.job import FINISHED
@@ -206,8 +206,8 @@ async def _found(services: Services, namespace: str, kind: str, name: str) -> tu
     except LeaderAway:
         job = None
     if job is None:
-        job = (await from_cluster(services, resource, namespace, name))[0]
-    return resource, job
+        return resource, (await from_cluster(services, resource, namespace, name))[0]
+    return resource, await with_submitter(services, job)
 
 
 async def _decided(

@@ -19,14 +19,17 @@ from t9ksched.workloads.shape import Workload
 async def see(services: Services, caller: Caller, job: Json, resource: Resource, name: str) -> JobAccess:
     """Raise the problem of a job that does not exist unless the caller may see the job."""
     job_access = await JobAccess.of(services, caller)
-    seen = job_access.see(job)
-    if not seen and job.get("uid") and job.get("submitter") is None:
-        # The leader knows an object before it knows its submitter.
-        accepted = await services.store.acceptances.get(job["uid"])
-        seen = accepted is not None and job_access.see(job | {"submitter": accepted.submitter})
-    if not seen:
+    if not (job_access.see(job) or job_access.see(await with_submitter(services, job))):
         raise not_found(resource, str(job.get("namespace")), name)
     return job_access
+
+
+async def with_submitter(services: Services, job: Json) -> Json:
+    """The job as the leader tells it, with the submitter on record: it knows an object before it knows that."""
+    if job.get("submitter") is not None or not job.get("uid"):
+        return job
+    accepted = await services.store.acceptances.get(job["uid"])
+    return job if accepted is None else job | {"submitter": accepted.submitter}
 
 
 def not_found(resource: Resource, namespace: str, name: str) -> Problem:

@@ -4,6 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from t9ksched.store.acceptances import Acceptance
 from t9ksched.store.history import Event
 from tests.unit.api.test_jobs import live
 from tests.unit.api.test_matrix_tokens import client_of
@@ -25,6 +26,16 @@ async def test_hold_prioritise_release(world: World, phase: str) -> None:
     assert "held" not in (await world.user("GET", JOB)).body
     audit = (await world.admin("GET", f"{AUDIT}?name=walk")).body["items"]
     assert [one["event"] for one in audit] == ["job-released", "job-prioritised", "job-held"]
+
+
+async def test_a_job_whose_submitter_the_leader_does_not_know_yet_is_there_for_its_submitter(world: World) -> None:
+    accepted = Acceptance(uid="walk", kind="MPIJob", namespace="default", name="walk", submitter="ann", queue="a100")
+    await world.store.acceptances.put_many([accepted])
+    world.leader.job_list = [live("walk", phase="Pending", submitter=None, priority=5)]
+    assert (await world.user("POST", f"{JOB}/actions/prioritise", {"priority": 3})).status == 200
+    assert (await world.user("POST", f"{JOB}/actions/hold")).status == 403
+    world.leader.job_list = [live("walk", uid="other", phase="Pending", submitter=None)]
+    assert (await world.user("POST", f"{JOB}/actions/hold")).status == 404
 
 
 async def test_what_is_decided_about_the_job_of_a_deployment_counts_for_its_next_replicaset(world: World) -> None:
