@@ -237,7 +237,8 @@ class SchedulerService:
             self._status,
             self.sql_writer,
         )
-        self._database = DatabaseSync(store, self.state, restored, self._begin, self._adopt_cards, clock)
+        missing = None if observe else partial(write_missing, self.state, self._port, store, self._recorder)
+        self._database = DatabaseSync(store, self.state, restored, self._begin, self._adopt_cards, missing, clock)
         self.loop.find_queues = self._database.find_queues
         self.ready = asyncio.Event()
 
@@ -333,9 +334,8 @@ class SchedulerService:
                 self._statuses.settle()
                 self.state.feed.queues.note_all(self.state.queues)
                 await recall_losses(self.state, self._store.history)
-                if not self._observe:  # whose history is not that of the one that binds
-                    await write_missing(self.state, self._port, self._store, self._recorder)
-                await self._recorder.nodes.recall(self._store.history)
+                if revision is not None:
+                    await self._database.recall()
                 tasks.create_task(self._database.follow(revision))
                 tasks.create_task(self._feeds.read_late())
                 tasks.create_task(self.leadership.keep(self._address, self.sql_writer))

@@ -52,8 +52,9 @@ class Restored(msgspec.Struct, frozen=True):
 class DatabaseSync:
     """Loads SQL into the state and into the `parts`.
 
-    `begin` takes the leadership in SQL, `adopt` puts the cards of bound pods on record, `clock` gives nanoseconds since
-    the epoch.
+    `begin` takes the leadership in SQL, `adopt` puts the cards of bound pods on record, `missing` tells history what a
+    former scheduler did not live to write (None where another scheduler binds), `clock` gives nanoseconds since the
+    epoch.
     """
 
     def __init__(
@@ -63,6 +64,7 @@ class DatabaseSync:
         parts: Restored,
         begin: Callable[[], Awaitable[None]],
         adopt: Callable[[], Awaitable[None]],
+        missing: Callable[[], Awaitable[None]] | None,
         clock: Callable[[], int],
     ) -> None:
         self._store = store
@@ -70,6 +72,7 @@ class DatabaseSync:
         self._parts = parts
         self._begin = begin
         self._adopt = adopt
+        self._missing = missing
         self._clock = clock
 
     async def restore(self) -> int | None:
@@ -102,6 +105,13 @@ class DatabaseSync:
             return None
         return revision
 
+    async def recall(self) -> None:
+        """Take in what history says, and tell it what a former scheduler did not live to write: before all else."""
+        if self._missing is not None:
+            await self._missing()
+        await self._parts.recorder.nodes.recall(self._store.history)
+        self._parts.recorder.begun.set()
+
     async def follow(self, revision: int | None) -> None:
         """Follow what other processes commit after that revision, within a second; None reads everything first."""
         if revision is None:
@@ -132,6 +142,7 @@ class DatabaseSync:
             revision = await self.restore()
         await self._adopt()
         state.outage.read()
+        await self.recall()
         state.feed.queues.note_all([*state.queues, *parts.queues.objects])
         parts.status.wake()
         log.info("the database answers: what was agreed and promised is known")

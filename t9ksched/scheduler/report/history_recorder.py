@@ -68,6 +68,8 @@ class HistoryRecorder:
         """Of gangs with pods that take turns on their nodes: what is said once these, by name, are bound."""
         self._released_before: set[str] = set()
         """UIDs of pods of which it was told at the start that they released their cards."""
+        self.begun = asyncio.Event()
+        """Set once what history says was taken in: until then nobody knows what was told."""
         self.first: Callable[[], Awaitable[None]] | None = None
         """Tells what must be told before anything else of jobs that end."""
         self._told: dict[str, tuple[Reason, ...]] = {}
@@ -338,7 +340,8 @@ class HistoryRecorder:
         self.accepted()
 
     async def run(self) -> None:
-        """Write the latest state of jobs that changed, until cancelled."""
+        """Write the latest state of jobs that changed, until cancelled; once it is known what was told before."""
+        await self.begun.wait()
         if self.first is not None:
             await self.first()
         while True:

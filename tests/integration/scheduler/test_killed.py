@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from t9ksched.kube.resources import PODGROUPS, PODS
+from t9ksched.scheduler.keep.database_sync import DatabaseSync
 from t9ksched.scheduler.service import SchedulerService
 from t9ksched.store.history import Event
 from t9ksched.store.store import Store
@@ -60,6 +61,42 @@ async def test_a_pod_that_ended_before_any_of_it_was_written_has_its_whole_histo
         await until(lambda: service.state.pod_named(world.namespace, "late") is not None)
         await until_told(service, store, "late", "finished")
     assert [event.event for event in await told(store, "late")] == WHOLE
+
+
+@pytest.mark.cluster
+async def test_a_start_without_the_database_tells_nothing_twice_when_it_is_back(
+    world: World, start: Start, store: Store, queue: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await world.play(1, 8)
+    async with start() as service:
+        for name in ("over", "runs"):
+            pod = world.pod(name, 1, queue=queue, restartPolicy="Never")
+            pod["metadata"].setdefault("annotations", {})[RUN] = "0.2" if name == "over" else "3600"
+            await world.create(pod)
+        await until_told(service, store, "over", "finished")
+        await until_told(service, store, "runs", "started")
+        await service.sql_writer.flushed()
+        before = {name: await told(store, name) for name in ("over", "runs")}
+        monkeypatch.setattr(service.sql_writer._store, "tell", lost)
+        late = world.pod("late", 1, queue=queue, restartPolicy="Never")
+        await world.create(late)
+        await world.until(PODS, "late", lambda pod: pod["status"].get("phase") == "Running")
+    restore, tries = DatabaseSync.restore, 0
+
+    async def away_at_first(self: DatabaseSync) -> int | None:
+        nonlocal tries
+        tries += 1
+        if tries < 3:
+            self._state.outage.unread = True
+            return None
+        return await restore(self)
+
+    monkeypatch.setattr(DatabaseSync, "restore", away_at_first)
+    async with start() as service:
+        await until_told(service, store, "late", "started")
+        await service.sql_writer.flushed()
+    assert {name: await told(store, name) for name in ("over", "runs")} == before
+    assert [event.event for event in await told(store, "late")] == ["accepted", "admitted", "bound", "started"]
 
 
 @pytest.mark.cluster

@@ -139,10 +139,11 @@ def test_looking_makes_no_file(tmp_path: Path) -> None:
     assert not file.exists()
 
 
-def test_unknown_target(address: str) -> None:
+@pytest.mark.parametrize("target", ["nonsense", ""])
+def test_unknown_target(address: str, target: str) -> None:
     schema.upgrade(address)
-    with pytest.raises(SchemaMismatch, match="nonsense"):
-        schema.downgrade(address, "nonsense")
+    with pytest.raises(SchemaMismatch, match=f"cannot go down to {target!r}"):
+        schema.downgrade(address, target)
 
 
 async def test_missing_tables_are_named_with_the_remedy(store: Store) -> None:

@@ -118,6 +118,7 @@ async def telling(monkeypatch: pytest.MonkeyPatch, *, first: float, counts: floa
     for name, seconds in {"FIRST_PERIOD": first, "COUNTS_PERIOD": counts}.items():
         monkeypatch.setattr(job_recorder, name, seconds)
     found = Telling()
+    found.recorder.begun.set()
     task = asyncio.create_task(found.recorder.run())
     found.see()
     yield found
