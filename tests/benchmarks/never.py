@@ -4,7 +4,8 @@
 
 Nodes of 8 cards in 3 zones, half of them full of work that could be evicted. A gang comes that asks for what the
 cluster would not have if it were empty: two roles too many together, more pods than hosts that must be apart by host,
-four apart over three zones, and more pods than there is room for. The plan of a cycle that knows the nodes and judges
+four apart over three zones, more pods than there is room for, more than one rack or node holds, and more than could be
+spread evenly over the zones or be near each other in one. The plan of a cycle that knows the nodes and judges
 that gang alone, which is of classes never seen before; best of a few. `idle` is a cycle without any gang. `cpu_ms` is
 told with the cluster left out of garbage collections, as the service leaves out what it read at the start;
 `after_collection_ms` is of a plan made right after a collection walked all of it, which leaves the processor's caches
@@ -17,6 +18,7 @@ import sys
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
@@ -43,15 +45,21 @@ QUEUES = {"low": queue(), "high": queue(priority=1)}
 WHOLE = pod_class(cpu=8, gpu=8)
 
 
-def apart(key: str, pods: int, cpu: int) -> Gang:
-    """Pods no two of which may share a domain."""
-    own = {"app": "apart"}
-    term = {"labelSelector": {"matchLabels": own}, "topologyKey": key}
-    required = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
-    of = replace(pod_class(cpu=cpu), rules=parse_rules(required, None, "test", own))
+def ruled(rule: str, key: str, pods: int, cpu: int, **more: Any) -> Gang:
+    """Pods with a rule about each other: no two of them in one domain, all of them in one, or spread evenly."""
+    own = {"app": "ruled"}
+    term = {"labelSelector": {"matchLabels": own}, "topologyKey": key, **more}
+    affinity = None if rule == "spread" else {rule: {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    rules = parse_rules(affinity, [term] if rule == "spread" else None, "test", own)
+    of = replace(pod_class(cpu=cpu, gpu=8 if rule != "podAntiAffinity" else 0), rules=rules)
     labels = tuple(own.items())
-    members = [structs.replace(member(f"apart-{at}", of), labels=labels) for at in range(pods)]
-    return gang("apart", "high", members=members)
+    members = [structs.replace(member(f"ruled-{at}", of), labels=labels) for at in range(pods)]
+    return gang("ruled", "high", members=members)
+
+
+def in_one(key: str, wanted: Gang) -> Gang:
+    """The gang, within one domain of a label."""
+    return structs.replace(wanted, topology="Required", levels=(key,))
 
 
 def forms(nodes: int, cpu: int) -> dict[str, Gang]:
@@ -61,9 +69,17 @@ def forms(nodes: int, cpu: int) -> dict[str, Gang]:
     roles += [member(f"b{at}", less, "worker") for at in range(nodes // 2 + 1)]
     return {
         "two_roles_together": gang("roles", "high", members=roles),
-        "more_pods_than_hosts_apart": apart("kubernetes.io/hostname", nodes + 1, cpu),
-        "four_apart_over_three_zones": apart("zone", 4, cpu),
+        "more_pods_than_hosts_apart": ruled("podAntiAffinity", "kubernetes.io/hostname", nodes + 1, cpu),
+        "four_apart_over_three_zones": ruled("podAntiAffinity", "zone", 4, cpu),
         "more_than_the_cluster": gang("more", "high", nodes + 1, of=whole),
+        "more_than_one_rack": in_one("rack", gang("rack", "high", nodes // 16 + 2, of=whole)),
+        "more_than_one_node": in_one("kubernetes.io/hostname", gang("node", "high", 2, of=whole)),
+        "two_roles_in_one_node": in_one(
+            "kubernetes.io/hostname",
+            gang("two", "high", members=[member("a", whole, "chief"), member("b", less, "worker")]),
+        ),
+        "spread_over_four_zones_of_three": ruled("spread", "zone", 4, cpu, maxSkew=1, minDomains=4),
+        "near_each_other_in_one_zone": ruled("podAffinity", "zone", nodes // 3 + 2, cpu),
     }
 
 

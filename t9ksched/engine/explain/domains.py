@@ -38,15 +38,18 @@ def never_within(gang: Gang, groups: Sequence[Group]) -> Work[Reason | None]:
     trial, levels = groups[0][0].trial, " or ".join(gang.levels)
     match = emptied.matching(range(len(groups)))
     most = f"the largest, {where}, when empty with room for at most {best}"
+    helps: tuple[str, ...] = (_OTHERWISE,)
     if not where:
-        most = _unlabelled(trial, gang.levels)
+        most, helps = _unlabelled(trial, gang.levels), ("label the nodes", *helps)
+    elif best:
+        helps = (f"ask for at most {best} such pods together", *helps)
     return Reason(
         Code.NEVER_FITS,
         f"needs room for {pods_of(groups)} within one {levels}; {matching(match)}; {most}",
         {"members": emptied.pods},
         {"members": best},
         {"match": match},
-        (*([f"ask for at most {best} such pods together"] if best else []), _OTHERWISE),
+        helps,
     )
 
 

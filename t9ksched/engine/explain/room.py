@@ -150,8 +150,11 @@ def _no_room(column: ClassFit, pods: int) -> Reason | None:
             reason = reason or _too_little(column, pods, rooms)
             if reason is not None and (reason.code == Code.NEVER_FITS or not excluded(column)):
                 reason = _with_inventory(column, reason)
-        if reason is not None and reason.code == Code.INSUFFICIENT_RESOURCES and column.total_empty() < pods:
-            reason = with_additions(reason, away(column))
+        lacks = reason is not None and reason.code == Code.INSUFFICIENT_RESOURCES and column.total_empty() < pods
+        if reason is not None and lacks and (gone := away(column)):
+            # That room is given back would not help without them.
+            helps = tuple(help for _, _, more in column.away or () for help in more)
+            reason = with_additions(structs.replace(reason, unblocks=helps), gone)
         column.said[pods] = reason
     return column.said[pods]
 
