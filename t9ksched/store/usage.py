@@ -19,7 +19,7 @@ from t9ksched.store.history import RELEASED, Event, Visibility
 from t9ksched.store.idle_spans import idle_hours
 from t9ksched.store.idle_tables import usage_idle
 from t9ksched.store.rows import BATCH, among
-from t9ksched.store.spans import SCHEDULER, SUMMED, Amount, GroupKey, Piece, Span, add, span_of, table
+from t9ksched.store.spans import SCHEDULER, SUMMED, Amount, GroupKey, Piece, Span, add, pieces, span_of, table
 from t9ksched.store.tables import usage_job, usage_open, usage_span, usage_sum
 
 _COLUMNS: Final = {
@@ -85,15 +85,22 @@ class Usage:
         days, edges = _days(since, until, now)
         async with self._database.read() as connection:
             total = await _from_sums(connection, by, days, seen_by) if days else {}
-            for lo, hi in edges:
-                cut = await _closed(connection, lo, hi, seen_by)
-                add(total, table(cut, by, since=lo, until=hi, mark=lambda *_: None))
+            parts = [(lo, hi, await _closed(connection, lo, hi, seen_by)) for lo, hi in edges]
+            again = await _again(connection, since, until, seen_by)
             running, months = await _running(connection, seen_by)
+            counted = {(uid, month) for uid, known in months.items() for month in known}
+            if since is not None or edges:
+                unsure = {span.uid for _, _, spans in parts for span in spans} | {span.uid for span in again}
+                counted = await _in_sums(connection, unsure | {uid for uid, _ in counted}, days, counted)
             idle = await idle_hours(connection, by, since, until, _seen(usage_idle, seen_by))
         add(total, idle)
+        once = _Once(counted)
         # In a thread: other requests shall not wait for sums over many.
-        goes_on = await asyncio.to_thread(table, running, by, since=since, until=until, mark=_uncounted(months))
-        add(total, goes_on)
+        for lo, hi, spans in (*parts, (since, until, running)):
+            add(total, await asyncio.to_thread(table, spans, by, since=lo, until=hi, mark=once.mark))
+            once.known()
+        jobs = await asyncio.to_thread(table, again, by, since=since, until=until, mark=once.mark)
+        add(total, {key: Amount(jobs=one.jobs) for key, one in jobs.items() if one.jobs})
         return total
 
     async def _from_spans(
@@ -176,14 +183,48 @@ def _midnight(moment: datetime) -> datetime:
     return moment.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
 
 
-def _uncounted(months: dict[str, frozenset[str]]) -> Any:
-    """A job counts once in each month; in which it was counted by spans that are over, the sums have it."""
+class _Once:
+    """Counts a job once in each month, in one table after another, unless it is `counted` by the sums."""
 
-    def mark(_: GroupKey, span: Span, piece: Piece) -> Any:
-        month = piece.day[:7]
-        return None if month in months.get(span.uid, ()) else (span.uid, month)
+    def __init__(self, counted: set[tuple[str, str]]) -> None:
+        self._counted = counted
+        self._now: set[tuple[str, str]] = set()
 
-    return mark
+    def mark(self, _: GroupKey, span: Span, piece: Piece) -> tuple[str, str] | None:
+        """As what a span counts in the month of a piece of it."""
+        sign = (span.uid, piece.day[:7])
+        if sign in self._counted:
+            return None
+        self._now.add(sign)
+        return sign
+
+    def known(self) -> None:
+        """The table is made."""
+        self._counted |= self._now
+        self._now.clear()
+
+
+async def _in_sums(
+    connection: AsyncConnection,
+    uids: set[str],
+    days: tuple[str | None, str | None] | None,
+    by_rows: set[tuple[str, str]],
+) -> set[tuple[str, str]]:
+    """Which of these jobs the sums of those days count, and in which months: on the first day of the span that was over
+    first. Where history does not have that any more it is as `by_rows` says.
+    """
+    found: dict[tuple[str, str], str] = {}
+    wanted = sorted(uids)
+    for start in range(0, len(wanted), BATCH):
+        chosen = among(connection, usage_span.c.uid, wanted[start : start + BATCH])
+        for row in (await connection.execute(select(usage_span).where(chosen).order_by(usage_span.c.id))).mappings():
+            span = span_of(row)
+            if span.ended is not None:
+                for piece in pieces(span, None, span.ended):
+                    found.setdefault((span.uid, piece.day[:7]), piece.day)
+    first, end = days or ("", "")
+    counted = {sign for sign, day in found.items() if (first is None or day >= first) and (end is None or day < end)}
+    return counted | (by_rows - found.keys())
 
 
 def _seen(source: Any, visibility: Visibility | None) -> list[ColumnElement[bool]]:
@@ -226,6 +267,21 @@ async def _closed(
         if len(found) < BATCH:
             return spans
         after = found[-1]["id"]
+
+
+async def _again(
+    connection: AsyncConnection, since: datetime | None, until: datetime, visibility: Visibility | None
+) -> list[Span]:
+    """Spans within the window, over by now, of jobs that had cards before it in the same month, where the sums count
+    them.
+    """
+    begin = None if since is None else _midnight(since).replace(day=1)
+    if since is None or begin is None or begin == since:
+        return []
+    before = select(usage_span.c.uid).where(usage_span.c.ended_at > begin, usage_span.c.bound_at < since)
+    within = [usage_span.c.ended_at > since, usage_span.c.bound_at < until, usage_span.c.uid.in_(before)]
+    query = select(usage_span).where(*within, *_seen(usage_span, visibility))
+    return [span_of(row) for row in (await connection.execute(query)).mappings()]
 
 
 async def _running(

@@ -545,3 +545,53 @@ async def test_shares_are_kept_and_an_earlier_release_does_not_see_them(address:
         assert found["q",].amount == (8 + 1 + 4) * HOUR, "what the sums have stays"
         by_pod = await store.usage.report(["job"], since=None, until=at(8), now=at(8))
         assert by_pod["ml/Pod/j",].amount == (8 + 4) * HOUR
+
+
+async def test_a_job_counts_in_a_part_of_a_day_once_in_whatever_parts_of_the_window_it_is(store: Store) -> None:
+    """`at` counts hours from the beginning of a day; each case is a window, and the jobs that held cards in it."""
+    lives: dict[str, list[tuple[float, float | None]]] = {
+        "within": [(2, 3)],
+        "over night": [(20, 28)],
+        "twice": [(3, 4), (30, 31)],
+        "again": [(26, 27), (50, 51)],
+        "runs": [(30, None)],
+        "two pods": [(4, 5), (29, None)],
+        "both at once": [(4, 5), (4, None)],
+    }
+    times = [(begin, "bound", uid, n) for uid, spans in lives.items() for n, (begin, _) in enumerate(spans)]
+    times += [(end, "released", uid, n) for uid, spans in lives.items() for n, (_, end) in enumerate(spans) if end]
+    for hour, event, uid, n in sorted(times):
+        detail = bound(f"p{n}") if event == "bound" else {"pod": f"p{n}"}
+        head: dict[str, Any] = {
+            "uid": uid,
+            "kind": "PodGroup",
+            "namespace": "ml",
+            "name": uid,
+            "queue": "q",
+            "actor": "scheduler",
+        }
+        await store.history.append(Event(event=event, at=at(hour), detail=detail, **head))
+    now = at(60)
+    assert at(0).hour == 0
+    within_days: tuple[tuple[float | None, float], ...] = (
+        (5, 49),
+        (1, 10),
+        (2.5, 23),
+        (1, 27),
+        (3.5, 49),
+        (25, 50.5),
+        (None, 49),
+        (None, 3.5),
+        (49, 60),
+    )
+    for window in (*within_days, (24, 60), (24, 48), (0, 60)):
+        begin, end = window
+        having = {
+            uid
+            for uid, spans in lives.items()
+            for lo, hi in spans
+            if lo < end and (hi is None or begin is None or hi > begin)
+        }
+        for by in ("queue", "month"):
+            found = await store.usage.report([by], since=None if begin is None else at(begin), until=at(end), now=now)
+            assert sum(one.jobs for one in found.values()) == len(having), (window, by, having)
