@@ -23,7 +23,7 @@ class Looked(dict[str, Any]):
 
 async def test_a_list_without_filters_looks_at_each_job_for_its_place_and_whether_it_is_held(world: World) -> None:
     """Four fields are its place, two are by what it may be held, and one shows a user that the job is the user's."""
-    jobs = [Looked(live(f"j{number:03}", phase="Waiting")) for number in range(MANY)]
+    jobs = [Looked(live(f"j{number:03}", phase="Pending")) for number in range(MANY)]
     world.leader.job_list = [*jobs]
     assert (await world.admin("POST", f"{WORKLOADS}/default/mpijob/j007/actions/hold")).status == 200
     for client, most in ((world.admin, 6), (world.user, 7)):
@@ -33,7 +33,7 @@ async def test_a_list_without_filters_looks_at_each_job_for_its_place_and_whethe
         assert [job["name"] for job in listed if job.get("held")] == ["j007"]
         assert Looked.looks <= most * MANY + 10
     Looked.looks = 0
-    assert (await world.admin("GET", f"{WORKLOADS}?phase=Pending&namespace=default")).body["items"] == []
+    assert (await world.admin("GET", f"{WORKLOADS}?phase=Running&namespace=default")).body["items"] == []
     assert Looked.looks <= MANY + 10
 
 
