@@ -47,6 +47,7 @@ class Emptied:
         for column, _ in groups:
             rooms.append(column.rooms_ever() if ever else column.rooms_empty())
             match.append(column.ever if ever else column.mask)
+            column.trial.meter.spent += len(column.needs) * len(column.trial.nodes)
             yield
         return cls(groups, rooms, match)
 
@@ -65,16 +66,19 @@ class Emptied:
         for term in self._terms(range(len(groups))):
             if (reason := self._apart_from_each_other(term)) is not None:
                 return reason
+            self._looked_at(len(groups))
             yield
         if len(groups) < 2:
             return None
         for name, at in self.trial.resource_rows.items():
             if (reason := self._more_than_there_is(name, at)) is not None:
                 return reason
+            self._looked_at(len(groups))
             yield
         for first in _prefixes(range(len(groups))):
             if (reason := self._too_many_together(first)) is not None:
                 return reason
+            self._looked_at(len(first))
             yield
         return None
 
@@ -88,9 +92,11 @@ class Emptied:
         for at in those:
             pods = self.groups[at][1]
             found += np.minimum(domains.sums(np.minimum(self.rooms[at], pods)), pods)
+            self._looked_at(2)
             yield
         for term in self._terms(those):
             found = np.minimum(found, self._apart_in_each(key, term, those) + total)
+            self._looked_at(2 * len(those))
             yield
         if len(those) < 2:
             return found
@@ -98,14 +104,20 @@ class Emptied:
             needs, has = self._amounts(at, those)
             if needs:
                 found = np.where(domains.sums(has) < needs, np.minimum(found, total - 1), found)
+            self._looked_at(len(those))
             yield
         for first in _prefixes(those):
             rooms = self._in_common(first)
             if rooms is not None:
                 pods = sum(self.groups[at][1] for at in first)
                 found = np.minimum(found, np.minimum(domains.sums(np.minimum(rooms, pods)), pods) + total - pods)
+            self._looked_at(len(first))
             yield
         return found
+
+    def _looked_at(self, times: int) -> None:
+        """Each node was looked at so often."""
+        self.trial.meter.spent += times * len(self.trial.nodes)
 
     def _terms(self, those: Iterable[int]) -> Iterable[PodTerm]:
         """Terms by which pods of these groups keep their own kind off their domain."""
