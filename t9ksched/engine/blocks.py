@@ -41,11 +41,11 @@ class Room:
         if len(parts) == 1:
             ((column, row, pods),) = parts
             self.rows = np.array([row], np.intp)
-            self.amounts: Int64s = (column.takes(row, pods, of_parts[0]) + kept.get(row, 0))[:, None].copy()
+            self.amounts: Int64s = (_taken(column, row, pods, of_parts[0]) + kept.get(row, 0))[:, None].copy()
             return
         by_row: dict[int, Int64s] = {}
         for (column, row, pods), those in zip(parts, of_parts, strict=True):
-            by_row[row] = by_row.get(row, 0) + column.takes(row, pods, those)
+            by_row[row] = by_row.get(row, 0) + _taken(column, row, pods, those)
         self.rows = np.array(list(by_row), np.intp)
         self.amounts = np.array([taken + kept.get(row, 0) for row, taken in by_row.items()]).T
 
@@ -73,6 +73,17 @@ class Room:
                 for resource, amount in demand:
                     self._demand[resource] = self._demand.get(resource, 0) + amount * pods
         return self._demand
+
+
+def _taken(column: ClassFit, row: int, pods: int, shares: Sequence[Share]) -> Int64s:
+    """What so many pods take on a node, with the volumes that are attached there for them first."""
+    found = column.takes(row, pods, shares)
+    if column.volumes is None:
+        return found
+    found = found.copy()
+    for at, _, _, lacks in column.volumes.lacks(row):
+        found[at] += lacks
+    return found
 
 
 def _kept(parts: Sequence[Part], shares: Sequence[Sequence[Share]]) -> dict[int, Int64s]:

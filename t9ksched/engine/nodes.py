@@ -5,6 +5,7 @@ which one cycle plans: an independent copy of the numbers, in order of node name
 change a plan. What placing pods does not change (`Static`) is shared between copies until a node itself changes.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import Final
@@ -20,7 +21,7 @@ from t9ksched.engine.cards import CardColumns, HeldCards
 from t9ksched.engine.fact_columns import FactColumns
 from t9ksched.model.cards import NO_CARDS, CardGrant
 from t9ksched.model.node import NodeFacts
-from t9ksched.model.podclass import HostPort, PodClass
+from t9ksched.model.podclass import HostPort, PodClass, SharedVolume, ports_without
 
 LARGEST: Final = 1 << 53
 """The largest amount of one resource that is counted (8 PiB); more is cut off, so that sums stay inside 64 bits."""
@@ -69,12 +70,14 @@ class FrozenNodes(msgspec.Struct, frozen=True, eq=False):
         used: shape (resources, nodes), as `static.allocatable`.
         cards_used: the cards with a known holder, shape (card resources, nodes), read by `static.cards`.
         ports: taken host ports by node name, nodes without any left out.
+        volumes: how many pods use each shared volume, by node name. What of them a node has is counted in `used`.
     """
 
     static: Static
     used: Int64s
     cards_used: Masks
     ports: Mapping[str, tuple[HostPort, ...]] = msgspec.field(default_factory=dict)
+    volumes: Mapping[str, Mapping[SharedVolume, int]] = msgspec.field(default_factory=dict)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -122,6 +125,7 @@ class NodeTable:
         self._cards = HeldCards(64)
         self._columns = FactColumns(64, LARGEST)
         self._ports: dict[str, tuple[HostPort, ...]] = {}
+        self._volumes: dict[str, Mapping[SharedVolume, int]] = {}
         self._static: Static | None = None
         self._order: Indices = np.zeros(0, np.intp)
         self._names: tuple[str, ...] | None = ()
@@ -185,6 +189,7 @@ class NodeTable:
         self._used[:, row] = 0
         self._cards.clear(row)
         self._ports.pop(name, None)
+        self._volumes.pop(name, None)
         self._spare.append(row)
         self._static = None
 
@@ -202,6 +207,31 @@ class NodeTable:
         if pod_class.host_ports:
             name = self._name(row)
             self._ports[name] = self._ports.get(name, ()) + pod_class.host_ports
+        if pod_class.volumes:
+            self._use(row, pod_class.volumes, 1)
+
+    def _use(self, row: int, volumes: Iterable[SharedVolume], sign: int) -> None:
+        """One more pod, or one fewer, uses these volumes: each is attached for the first, and until the last is gone.
+        What is known already of the node is not changed, since frozen nodes have it, too.
+        """
+        name = self._name(row)
+        known = dict(self._volumes.get(name, {}))
+        for volume in volumes:
+            before = known.get(volume, 0)
+            known[volume] = before + sign
+            if not known[volume]:
+                del known[volume]
+            if not before or not known.get(volume):
+                self._used[self._column(volume.limit), row] += sign
+        if known:
+            self._volumes[name] = known
+        else:
+            self._volumes.pop(name, None)
+
+    def restore(self, name: str, volumes: Mapping[SharedVolume, int]) -> None:
+        """So many pods use these shared volumes on a node; that it has them was charged already."""
+        if volumes:
+            self._volumes[name] = dict(volumes)
 
     def _take(self, row: int, amounts: Iterable[tuple[str, int]]) -> None:
         columns, used = self._resources, self._used
@@ -222,13 +252,12 @@ class NodeTable:
         self._cards.release(row, cards)
         if pod_class.host_ports:
             name = self._name(row)
-            left = list(self._ports.get(name, ()))
-            for port in pod_class.host_ports:
-                left.remove(port)
-            if left:
-                self._ports[name] = tuple(left)
+            if left := ports_without(self._ports.get(name, ()), pod_class.host_ports):
+                self._ports[name] = left
             else:
                 self._ports.pop(name, None)
+        if pod_class.volumes:
+            self._use(row, pod_class.volumes, -1)
 
     def used(self, name: str) -> dict[str, int]:
         """What pods take on a node, in units by resource, zeros left out."""
@@ -264,12 +293,25 @@ class NodeTable:
             left = allocatable.get(resource, 0) - taken
             if amount > (left - cordoned.get(resource, 0) if cordoned else left):
                 return False
+        if pod_class.volumes and not self._attaches(row, pod_class):
+            return False
         if cards.parts:
             counters = facts.cards.counters
             if any(self._taken(row, name) + amount > counters.get(name, 0) for name, amount in cards.counters):
                 return False
             cards = cards.undivided
         return not self._cards.taken(row, cards)
+
+    def _attaches(self, row: int, pod_class: PodClass) -> bool:
+        """Whether the node can attach the shared volumes of a pod that it has not yet, beside the pod's own."""
+        facts = self._facts[row]
+        assert facts is not None
+        there, own = self._volumes.get(facts.name, {}), dict(pod_class.requests)
+        lacks = Counter(volume.limit for volume in pod_class.volumes if volume not in there)
+        return all(
+            own.get(limit, 0) + count <= facts.allocatable.get(limit, 0) - self._taken(row, limit)
+            for limit, count in lacks.items()
+        )
 
     def _taken(self, row: int, resource: str) -> int:
         column = self._resources.get(resource)
@@ -282,7 +324,7 @@ class NodeTable:
         used = np.empty((len(static.resources), len(order)), np.int64)
         for at, resource in enumerate(static.resources):
             np.take(self._used[self._resources[resource]], order, out=used[at], mode="clip")
-        return FrozenNodes(static, used, self._cards.freeze(order), self._ports.copy())
+        return FrozenNodes(static, used, self._cards.freeze(order), self._ports.copy(), self._volumes.copy())
 
     def _freeze_static(self) -> Static:
         if self._names is None:

@@ -113,9 +113,10 @@ class PastFailures:
             self._changed = np.full(len(nodes), self._cycle, np.int64)
             return
         moved = np.any(old.used != nodes.used, axis=0) | np.any(old.cards_used != nodes.cards_used, axis=0)
-        for name in old.ports.keys() | nodes.ports.keys():
-            if old.ports.get(name) != nodes.ports.get(name) and name in nodes.static.index:
-                moved[nodes.static.index[name]] = True
+        for had, has in ((old.ports, nodes.ports), (old.volumes, nodes.volumes)):
+            for name in had.keys() | has.keys():
+                if had.get(name) != has.get(name) and name in nodes.static.index:
+                    moved[nodes.static.index[name]] = True
         for row in promised.keys() | promises.keys():
             if promised.get(row) != promises.get(row):
                 moved[row] = True

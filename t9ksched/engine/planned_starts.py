@@ -364,7 +364,7 @@ class PlannedStarts:
         self._acted = True
         column, _ = key.groups[0]
         # What is remembered of a cycle is exact only where less room never helps.
-        self._gained |= len(key.groups) > 1 or key.ruled or gang.topology != "None" or bool(column.ports)
+        self._gained |= len(key.groups) > 1 or key.ruled or gang.topology != "None" or column.shuts
         return block
 
     def block(self, gang: Gang, at: int, placements: Sequence[Placement]) -> Block:

@@ -47,7 +47,7 @@ class SchedulingKey:
         first, pods = groups[0]
         self.ruled, self.seen = first.ruled, first.seen
         if len(groups) == 1:
-            self.plain = pods <= _MOST_PLAIN and not (first.ruled or first.ports or first.part_needs)
+            self.plain = pods <= _MOST_PLAIN and not (first.ruled or first.shuts or first.part_needs)
             self.plain = self.plain and not first.pod_class.rules
             self.demand = {resource: amount * pods for resource, amount in first.demand}
             return

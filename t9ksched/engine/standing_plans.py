@@ -83,7 +83,7 @@ def is_steady(column: ClassFit) -> bool:
     known of now only, so that a later start may be found when some end as expected; and of parts of cards the numbers
     say what fits at each moment, not what fits on one card all the time.
     """
-    return not (column.ruled or column.ports or column.part_needs)
+    return not (column.ruled or column.shuts or column.part_needs)
 
 
 def is_best(timeline: Timeline, column: ClassFit, gang: Gang, block: Block) -> bool:

@@ -18,7 +18,7 @@ from t9ksched.model.card_forms import read_request
 from t9ksched.model.cards import NO_CARDS, CardGrant
 from t9ksched.model.gang import ExpectedEnd, Gang, Member, Neighbours, Running, RunningPod
 from t9ksched.model.node import NodeFacts
-from t9ksched.model.podclass import ClassTable, HostPort, PodClass
+from t9ksched.model.podclass import ClassTable, HostPort, PodClass, SharedVolume
 from t9ksched.model.queue import QueueSpec
 from t9ksched.model.reservation import Reservation
 from t9ksched.model.reserved_room import ReservedRoom
@@ -68,6 +68,7 @@ class _Node(msgspec.Struct):
     used: dict[str, int]
     cards_used: CardGrant
     ports: tuple[HostPort, ...]
+    volumes: tuple[tuple[str, str, int], ...] = ()
 
 
 class _Member(msgspec.Struct):
@@ -169,6 +170,9 @@ def pieces(view: View, position: Positions) -> Iterator[bytes]:
                 },
                 cards_used=static.cards.grant(nodes.cards_used, row),
                 ports=nodes.ports.get(static.names[row], ()),
+                volumes=tuple(
+                    (*volume, count) for volume, count in sorted(nodes.volumes.get(static.names[row], {}).items())
+                ),
             )
             for row in range(len(nodes))
         ),
@@ -305,4 +309,5 @@ def _nodes(entries: list[_Node]) -> FrozenNodes:
         nodes.generation[row] = entry.generation
         used = PodClass(requests=tuple(sorted(entry.used.items())), host_ports=entry.ports)
         nodes.charge(row, used, entry.cards_used)
+        nodes.restore(entry.facts.name, {SharedVolume(limit, name): count for limit, name, count in entry.volumes})
     return nodes.freeze()

@@ -4,6 +4,8 @@ Replicas of a job are mostly alike. Pods with equal requests and constraints are
 class is the key of every cache of the engine. `intern` keeps one object a class, so that 100,000 pods share a few.
 """
 
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -36,6 +38,26 @@ class HostPort(msgspec.Struct, frozen=True):
         return self.ip in everywhere or other.ip in everywhere or self.ip == other.ip
 
 
+def ports_without(ports: tuple[HostPort, ...], those: Iterable[HostPort]) -> tuple[HostPort, ...]:
+    """Open ports, each as often as pods have it, when these are closed. Raises ValueError if one is not open."""
+    left = list(ports)
+    for port in those:
+        left.remove(port)
+    return tuple(left)
+
+
+class SharedVolume(NamedTuple):
+    """A volume that several pods use: a node has it attached once, however many of them run there.
+
+    Attributes:
+        limit: the resource by which its driver counts volumes on a node.
+        name: tells it from others.
+    """
+
+    limit: str
+    name: str
+
+
 class LeastUnit(NamedTuple):
     """The least that a card, slice or time slice must have: thousandths of a card's cores, MiB, and percent of a card's
     memory.
@@ -58,6 +80,8 @@ class PodClass:
         node_affinity: required node affinity.
         tolerations, host_ports: as in the pod, sorted.
         volume_affinity: node affinities of the bound persistent volumes; every one must hold.
+        volumes: those of its volumes with a limit a node that other pods use too, sorted; a volume that it alone uses
+            is among its requests, by the resource of its driver.
         rules: about the pods around it, and its preferences.
         counted: terms of other pods' rules that select it; the engine sets this for the terms in use.
         choice: which cards it asks for beyond their number; None where it says nothing.
@@ -77,6 +101,7 @@ class PodClass:
     unrecorded: bool = False
     choice: CardChoice | None = None
     containers: tuple[str, ...] = ()
+    volumes: tuple[SharedVolume, ...] = ()
 
     @cached_property
     def _hash(self) -> int:
@@ -95,11 +120,21 @@ class PodClass:
                 self.unrecorded,
                 self.choice,
                 self.containers,
+                self.volumes,
             )
         )
 
     def __hash__(self) -> int:
         return self._hash
+
+    @cached_property
+    def asks(self) -> tuple[tuple[str, int], ...]:
+        """What one pod needs of a node that has none of its volumes."""
+        if not self.volumes:
+            return self.requests
+        counts = Counter(dict(self.requests))
+        counts.update(volume.limit for volume in self.volumes)
+        return tuple(sorted(counts.items()))
 
     @property
     def constraints(self) -> tuple[object, ...]:

@@ -87,10 +87,11 @@ class ClaimReference(msgspec.Struct, gc=False):
     uid: str = ""
 
 
-class CsiSource(msgspec.Struct, gc=False):
+class CsiSource(msgspec.Struct, gc=False, rename="camel"):
     """A volume of a CSI driver."""
 
     driver: str = ""
+    volume_handle: str = ""
 
 
 class VolumeSpec(msgspec.Struct, gc=False, rename="camel"):
@@ -111,6 +112,16 @@ class PersistentVolume(msgspec.Struct, gc=False):
     metadata: Metadata
     spec: VolumeSpec = msgspec.field(default_factory=VolumeSpec)
     status: Phase = msgspec.field(default_factory=Phase)
+
+    @property
+    def driver(self) -> str:
+        """The CSI driver that attaches it; empty where none does."""
+        return self.spec.csi.driver if self.spec.csi is not None else ""
+
+    @property
+    def handle(self) -> str:
+        """By which its driver knows it; empty where no driver does."""
+        return self.spec.csi.volume_handle if self.spec.csi is not None else ""
 
     @property
     def decides(self) -> tuple[object, ...]:

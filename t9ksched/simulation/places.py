@@ -174,6 +174,7 @@ def thawed(nodes: FrozenNodes) -> NodeTable:
         requests = tuple((name, amount) for name, amount in used.items() if amount)
         ports = nodes.ports.get(facts.name, ())
         found.charge(at, PodClass(requests, host_ports=ports), static.cards.grant(nodes.cards_used, row))
+        found.restore(facts.name, nodes.volumes.get(facts.name, {}))
     return found
 
 

@@ -71,7 +71,7 @@ class World:
         if rng.random() < 0.3:
             spec["claimRef"] = {"namespace": "ns", "name": rng.choice(CLAIMS)}
         if rng.random() < 0.3:
-            spec["csi"] = {"driver": "disks"}
+            spec["csi"] = {"driver": "disks", "volumeHandle": rng.choice(("", "h0", "h1"))}
         phase = {"phase": rng.choice(("Available", "Available", "Bound", "Released"))}
         self.volumes[name] = decoder(PersistentVolume)({"metadata": {"name": name}, "spec": spec, "status": phase})
         self.state.storage.upsert_volume(self.volumes[name])
@@ -147,14 +147,28 @@ class World:
         for record in self.state.pods.values():
             if record.pod_class is not None and not (record.node or record.assumed or record.finished):
                 self._check(record, fresh)
+        for name in self.state.nodes.names:
+            attached: dict[str, set[str]] = {}
+            for record in self.state.pods.values():
+                if (record.node or record.assumed) == name and not record.finished:
+                    for of in record.claims:
+                        one = fresh.meaning(("ns", of), self.state.nodes.__contains__)
+                        if one.attach:
+                            attached.setdefault(one.attach, set()).add(one.volume)
+            used = self.state.nodes.used(name)
+            counted = {resource: amount for resource, amount in used.items() if resource.startswith("attachable")}
+            assert counted == {resource: len(volumes) for resource, volumes in attached.items()}
 
     def _check(self, record: PodRecord, fresh: Claims) -> None:
         found = {name: fresh.meaning(("ns", name), self.state.nodes.__contains__) for name in record.claims}
         affinity = {one.affinity for one in found.values() if one.affinity is not None}
         assert record.pod_class is not None
         assert set(record.pod_class.volume_affinity) == affinity
+        own = [one for name, one in found.items() if one.attach and not (one.shared or self._shared(name, record))]
         attached = [amount for name, amount in record.pod_class.requests if name.startswith("attachable")]
-        assert sum(attached) == sum(bool(one.attach) for one in found.values())
+        assert sum(attached) == len(own)
+        others = {(one.attach, one.volume) for one in found.values() if one.attach and one not in own}
+        assert set(record.pod_class.volumes) == others
         texts = []
         for name, one in found.items():
             if one.exclusive and self._first(name) is not record:

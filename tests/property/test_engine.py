@@ -26,10 +26,11 @@ from t9ksched.model.cards import NO_CARDS, CardGrant, WholeCards
 from t9ksched.model.gang import Gang, Member
 from t9ksched.model.labels import NodeSelector
 from t9ksched.model.node import NodeFacts
-from t9ksched.model.podclass import HostPort, PodClass
+from t9ksched.model.podclass import HostPort, PodClass, SharedVolume
 from t9ksched.model.queue import Ordering
 from t9ksched.model.reservation import Reservation, ReservationKind
 from t9ksched.model.taints import Taint, Toleration
+from t9ksched.model.volumes import ATTACH_PREFIX
 from tests.builders import GPU, gang, member, node, pod_class, queue
 
 AMD = "amd.com/gpu"
@@ -39,6 +40,7 @@ SERIES = settings(RELAXED, max_examples=120)
 """Of examples with several plans each."""
 LONG = settings(RELAXED, max_examples=3_000)
 
+DISKS = f"{ATTACH_PREFIX}d.example.com"
 AFFINITIES = [
     None,
     NodeSelector.parse([{"matchExpressions": [{"key": "rank", "operator": "Gt", "values": ["3"]}]}]),
@@ -68,6 +70,7 @@ def facts(rng: random.Random, name: str) -> NodeFacts:
         deleting=rng.random() < 0.05,
         unusable={GPU: rng.randrange(1 << gpu)} if gpu and rng.random() < 0.3 else {},
         **({AMD: 2} if rng.random() < 0.5 else {}),
+        **{DISKS: rng.choice([0, 1, 2, 20])},
     )
     return replace(made, links=some_links(rng, gpu)) if gpu and rng.random() < 0.4 else made
 
@@ -97,6 +100,10 @@ def shape(rng: random.Random) -> PodClass:
         requests = {**dict(of.requests), AMD: rng.choice([1, 2])}
         cards = WholeCards("side", AMD, requests[AMD], "sidecar")
         of = replace(of, requests=tuple(sorted(requests.items())), cards=(*of.cards, cards))
+    if rng.random() < 0.2:
+        shared = rng.sample([SharedVolume(DISKS, name) for name in "uvw"], rng.choice([0, 1, 1, 2]))
+        own = {DISKS: 1} if rng.random() < 0.3 or not shared else {}
+        of = replace(of, requests=tuple(sorted({**dict(of.requests), **own}.items())), volumes=tuple(sorted(shared)))
     return of
 
 
@@ -223,6 +230,7 @@ def check(view: View, found: Plan) -> None:
     }
     touched: set[tuple[str, str]] = set()
     ports = {name: list(view.nodes.ports.get(name, ())) for name in static.names}
+    attached = {name: set(view.nodes.volumes.get(name, ())) for name in static.names}
     charged = {name: Counter(state.used) for name, state in view.queues.items()}
     raised: set[tuple[str, str]] = set()
     seen: set[str] = set()
@@ -240,6 +248,11 @@ def check(view: View, found: Plan) -> None:
             touched.add((one.node, resource))
             charged[owner.queue][resource] += amount
             raised.add((owner.queue, resource))
+        for volume in of.volumes:
+            if volume not in attached[one.node]:  # it counts once on a node
+                used[one.node, DISKS] = used.get((one.node, DISKS), 0) + 1
+                touched.add((one.node, DISKS))
+                attached[one.node].add(volume)
         for port in of.host_ports:
             assert not any(port.conflicts(other) for other in ports[one.node]), "a host port is taken once"
         ports[one.node] += of.host_ports
@@ -376,9 +389,12 @@ def test_undo_restores_every_byte(rng: random.Random, steps: int, policy: Policy
     frozen = some_table(rng, 6, shapes).freeze()
     trial = Trial(frozen, FeasibilityCache(), policy)
 
+    def there() -> tuple[object, ...]:
+        return dict(trial.ports), {volume: dict(users) for volume, users in trial.attached.users.items()}
+
     def image() -> tuple[object, ...]:
         keys = tuple(trial.column(None, of).refresh().tobytes() for of in shapes)
-        return trial.free.tobytes(), trial.cards.idle.tobytes(), trial.base.tobytes(), dict(trial.ports), keys
+        return trial.free.tobytes(), trial.cards.idle.tobytes(), trial.base.tobytes(), there(), keys
 
     def act() -> None:
         column = trial.column(None, rng.choice(shapes))
@@ -387,7 +403,7 @@ def test_undo_restores_every_byte(rng: random.Random, steps: int, policy: Policy
         assert rows == np.flatnonzero(column.rooms()).tolist()
         assert rows == np.flatnonzero(key != np.iinfo(np.int64).min).tolist()
         if rows:
-            if rng.random() < 0.3 and not column.ports:
+            if rng.random() < 0.3 and not column.shuts:
                 several = np.array(rng.sample(rows, rng.randint(1, len(rows))), np.int64)
                 trial.place_many(column, several, np.array([rng.randint(1, column.room(r)) for r in several.tolist()]))
             else:
@@ -435,6 +451,7 @@ def test_the_live_table_returns_what_it_was_given(rng: random.Random, charges: i
         known = before.static.cards.names
         old_cards = before.cards_used[known.index(resource)] if resource in known else np.uint64(0)
         assert np.array_equal(after.cards_used[at], np.broadcast_to(old_cards, after.cards_used[at].shape))
+    assert after.volumes == before.volumes
     assert {name: Counter(taken) for name, taken in after.ports.items()} == {
         name: Counter(taken) for name, taken in before.ports.items()
     }

@@ -59,7 +59,7 @@ def fit_as_planned(cycle: Cycle, gang: Gang, key: SchedulingKey, block: Block) -
     the rest. Where nothing but room decides, each pod gets the cards that were planned for it.
     """
     trial, room = cycle.trial, block.room
-    if not (key.ruled or gang.topology != "None" or any(column.ports for column, _ in key.groups)):
+    if not (key.ruled or gang.topology != "None" or any(column.shuts for column, _ in key.groups)):
         return _put(trial, key, block)
     nodes = np.zeros(len(trial.nodes), np.bool_)
     nodes[room.rows] = True

@@ -35,7 +35,7 @@ class Learning:
         if signature is None or (cycle.starving is not None and cycle.starving.has(gang)):
             return
         column = key.groups[0][0]
-        if key.ruled and (column.ports or column.total() or hopeless(reasons)):
+        if key.ruled and (column.shuts or column.total() or hopeless(reasons)):
             return  # where its pods may go, or whether they ever may, depends on where pods stand
         if gang.uid in self._told.holders():
             self._learn_of_holder(signature, gang, key, reasons)
@@ -107,7 +107,7 @@ class Learning:
 def _is_counted(key: SchedulingKey) -> bool:
     """Whether only numbers that are followed decide how many of its pods fit on each node."""
     ((column, _),) = key.groups
-    if column.ports or column.part_needs or not column.known:
+    if column.shuts or column.part_needs or not column.known:
         return False
     return not any(column.mask[row] for row in column.trial.nodes.static.cordoned_rows)
 

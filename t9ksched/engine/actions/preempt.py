@@ -242,8 +242,8 @@ class Preempt:
         if shares:
             others = ~np.isin(rows, list(shares))
             rows, counts = rows[others], counts[others]
-        if column.ports:
-            for row in rows.tolist():
+        if column.shuts:
+            for row in np.repeat(rows, counts).tolist():
                 trial.occupy(column, row, NO_CARDS)
         elif len(rows):
             trial.place_many(column, rows, counts, held=True)

@@ -258,6 +258,6 @@ def _together(gang: Gang) -> Together:
 
 def _is_plain(column: ClassFit) -> bool:
     """Whether nothing but room and scores decides where pods of the class go."""
-    if not column.known or column.ports or column.part_needs or column.pod_class.rules or len(column.card_needs) > 1:
+    if not column.known or column.shuts or column.part_needs or column.pod_class.rules or len(column.card_needs) > 1:
         return False
     return not (column.ruled or column.seen)

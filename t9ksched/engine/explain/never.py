@@ -72,11 +72,11 @@ def never_fits(column: ClassFit, pods: int) -> Reason | None:
     rows = column.trial.resource_rows
     largest = {
         name: int(static.allocatable[rows[name]][ever].max()) if name in rows else 0
-        for name, _ in column.pod_class.requests
+        for name, _ in column.pod_class.asks
     }
-    needs = {name: units for name, units in column.pod_class.requests if units > largest[name]}
+    needs = {name: units for name, units in column.pod_class.asks if units > largest[name]}
     if not needs:
-        needs = {name: units for name, units in column.pod_class.requests if name != "pods"}
+        needs = {name: units for name, units in column.pod_class.asks if name != "pods"}
         what = f"no single node has all of {wants(column.pod_class)}"
     else:
         what = ", ".join(

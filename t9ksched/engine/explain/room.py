@@ -28,6 +28,7 @@ from t9ksched.model.gang import Gang
 from t9ksched.model.podclass import PodClass
 from t9ksched.model.quantity import from_units
 from t9ksched.model.reasons import Code, Reason
+from t9ksched.model.volumes import ATTACH_PREFIX
 
 CLOSEST: Final = "the closest has {} free"
 _ONE: Final = 0
@@ -233,6 +234,8 @@ def _no_single_node(column: ClassFit, match: int) -> Reason:
     at_most = {name: int(free[rows[name], row]) for name, units in pod_class.requests if units}
     if (reason := short_of(pod_class, match, at_most, CLOSEST)) is not None:
         return reason
+    if column.volumes is not None and not (column.mask & ~column.volumes.closed(column.trial.free, None)).any():
+        return _not_attached(column, match)
     if not column.ports:
         return Reason(
             Code.INSUFFICIENT_RESOURCES,
@@ -245,6 +248,20 @@ def _no_single_node(column: ClassFit, match: int) -> Reason:
         f"its host ports are taken wherever it would fit; {matching(match)}",
         nodes={"match": match, "fit": 0},
         unblocks=("a pod with the same host port ends",),
+    )
+
+
+def _not_attached(column: ClassFit, match: int) -> Reason:
+    assert column.volumes is not None
+    limit, needs, has = column.volumes.fewest(column.trial.free, column.mask)
+    driver = limit.removeprefix(ATTACH_PREFIX)
+    return Reason(
+        Code.INSUFFICIENT_RESOURCES,
+        f"needs a node that can attach {counted(needs, 'more volume')} of {driver}; {matching(match)}, best can {has}",
+        {limit: needs},
+        {limit: has},
+        {"match": match, "fit": 0},
+        (f"pods end that use other volumes of {driver} on one node",),
     )
 
 

@@ -20,6 +20,7 @@ from t9ksched.engine.placement.class_rooms import ClassRooms
 from t9ksched.engine.placement.given_cards import Given
 from t9ksched.engine.placement.packing_shapes import Asked
 from t9ksched.engine.placement.pod_affinity import NO_CONTRIBUTION, ClassAffinity
+from t9ksched.engine.placement.shared_volumes import SharedVolumes
 from t9ksched.engine.placement.standing import Standing
 from t9ksched.engine.work import Work
 from t9ksched.model.cards import CardGrant
@@ -53,7 +54,7 @@ class ClassFit:
         self.pod_class = pod_class
         self.selector = selector
         rows = trial.resource_rows
-        self.known = all(name in rows and amount <= LARGEST for name, amount in pod_class.requests)
+        self.known = all(name in rows and amount <= LARGEST for name, amount in pod_class.asks)
         self.needs = [
             (rows[name], amount) for name, amount in pod_class.requests if name in rows and 0 < amount <= LARGEST
         ]
@@ -70,6 +71,9 @@ class ClassFit:
         self.divided = [need for need in needs if need is not None]
         """The same without the resources of which no node divides cards."""
         self.ports = pod_class.host_ports
+        self.volumes = SharedVolumes(self) if pod_class.volumes else None
+        self.shuts = bool(pod_class.host_ports or pod_class.volumes)
+        """What pods have open or attached, beside room, may shut a node to its pods."""
         pod_affinity, rules = trial.pod_affinity, pod_class.rules
         self.contribution = pod_affinity.contribution(pod_class) if pod_affinity else NO_CONTRIBUTION
         self.seen = bool(self.contribution)
@@ -228,7 +232,7 @@ class ClassFit:
 
     def close(self) -> None:
         """Let go of the trial, and of what knows the column."""
-        del self.trial, self._keys, self._class_rooms, self._written, self._written_on
+        del self.trial, self._keys, self._class_rooms, self._written, self._written_on, self.volumes
 
     def refresh(self) -> Int64s:
         """The score of each node for one more pod, or `NEVER`; shape (nodes,), brought up to date. Within a scope it is
@@ -351,7 +355,7 @@ class ClassFit:
         scope = self.trial.scope
         if self._empty is None or self._empty[0] is not scope:
             self._keep()
-            self._empty = scope, self._class_rooms.on(self.trial.nodes.static.allocatable, self.here)
+            self._empty = scope, self._class_rooms.on(self.trial.nodes.static.allocatable, self.here, empty=True)
             self._total_empty = None
         return self._empty[1]
 
@@ -372,7 +376,7 @@ class ClassFit:
         if self._at_best is None or self._at_best[0] is not scope:
             self._keep()
             among = self.ever if scope is None else self.ever & scope
-            self._at_best = scope, self._class_rooms.on(self.trial.nodes.static.allocatable, among)
+            self._at_best = scope, self._class_rooms.on(self.trial.nodes.static.allocatable, among, empty=True)
         return self._at_best[1]
 
     def total_ever(self) -> int:

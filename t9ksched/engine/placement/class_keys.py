@@ -45,6 +45,9 @@ class ClassKeys:
             for row in (np.flatnonzero(key != NEVER) if rows is None else rows[key[rows] != NEVER]).tolist():
                 if column.ports_taken(row):
                     key[row] = NEVER
+        if column.volumes is not None:
+            here = slice(None) if rows is None else rows
+            key[here] = np.where(column.volumes.closed(trial.free, rows), NEVER, key[here])
 
     def _in_machine_code(self) -> KeyWriter | None:
         """What finds them in machine code; None where numpy does."""

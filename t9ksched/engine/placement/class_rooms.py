@@ -46,8 +46,10 @@ class ClassRooms:
             column.trial.meter.spent += len(self._now)
         return self._now
 
-    def on(self, free: Int64s, mask: Mask) -> Int64s:
-        """On each node of the mask by these columns, shape (nodes,); host ports aside but for one pod a node."""
+    def on(self, free: Int64s, mask: Mask, *, empty: bool = False) -> Int64s:
+        """On each node of the mask by these columns, shape (nodes,); host ports aside but for one pod a node. Shared
+        volumes are where they are now, on `empty` nodes none.
+        """
         column, size = self._column, free.shape[1]
         if not column.known:
             return np.zeros(size, np.int64)
@@ -56,6 +58,8 @@ class ClassRooms:
             np.minimum(rooms, free[at] // amount, out=rooms)
         for parts in column.divided:
             np.minimum(rooms, parts.rooms(free), out=rooms)
+        if column.volumes is not None:
+            np.minimum(rooms, column.volumes.rooms(free, size, empty=empty), out=rooms)
         np.maximum(rooms, 0, out=rooms)
         column.trial.meter.spent += size * (1 + len(column.needs))
         rooms[~mask] = 0
@@ -71,6 +75,8 @@ class ClassRooms:
             np.minimum(rooms, free[at][rows] // amount, out=rooms)
         for parts in column.divided:
             np.minimum(rooms, parts.rooms_of(free[:, rows], rows), out=rooms)
+        if column.volumes is not None:
+            np.minimum(rooms, column.volumes.rooms_of(free, rows), out=rooms)
         np.maximum(rooms, 0, out=rooms)
         for at in np.flatnonzero(rooms).tolist() if column.ports else ():
             rooms[at] = 0 if column.ports_taken(int(rows[at])) else 1
@@ -90,6 +96,8 @@ class ClassRooms:
             fit = left[at] // amount
             if fit < room:
                 room = fit
+        if column.volumes is not None:
+            room = min(room, column.volumes.room(left, row))
         if room <= 0:
             return 0
         if column.ports:

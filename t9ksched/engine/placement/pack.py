@@ -54,7 +54,7 @@ def pack(trial: Trial, column: ClassFit, pods: int) -> Work[int]:
     own = trial.packing is None and not linked
     if linked:
         key = _keys(column, pods)
-    if pods >= _MANY and trial.fills and not column.ports:
+    if pods >= _MANY and trial.fills and not column.shuts:
         return _sweep(trial, column, key, pods)
     fill = trial.fills
     left = pods
@@ -220,6 +220,8 @@ def left_after(groups: Sequence[Group], free: Int64s) -> Int64s | None:
             return None
         took = np.minimum(rooms, np.maximum(pods - (np.cumsum(rooms) - rooms), 0))
         free = free - column.needs_vector[:, None] * took
+        if column.volumes is not None:
+            column.volumes.take(free, took)
         for row in np.flatnonzero(took).tolist() if column.divided else ():
             if column.divides(row):
                 take_parts(column.part_needs, free[:, row], row, int(took[row]))

@@ -78,7 +78,7 @@ class _Tree:
         self._columns = columns
         self._pods = pods
         self._alike = not any(column.ruled for column in columns)
-        self._ports = any(column.ports for column in columns)
+        self._shuts = any(column.shuts for column in columns)
         self._wishes: dict[ClassFit, Int64s] = {}
         self._whole = np.maximum(trial.nodes.static.allocatable, 1)
         self._kinds = _kinds(columns)
@@ -112,7 +112,7 @@ class _Tree:
         for row in rows[np.lexsort((rows, spare))].tolist():
             if row in excluded:
                 continue
-            if self._alike and not self._ports:
+            if self._alike and not self._shuts:
                 state = (self._kinds[row], trial.free[:, row].tobytes())
                 if state in tried:
                     continue

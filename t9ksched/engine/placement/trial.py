@@ -21,12 +21,13 @@ from t9ksched.engine.placement.link_scores import LinkScores
 from t9ksched.engine.placement.packing import CardPacking
 from t9ksched.engine.placement.pod_affinity import PodAffinityState
 from t9ksched.engine.placement.scores import FULL, combined, without_cards
+from t9ksched.engine.placement.shared_volumes import Attached
 from t9ksched.engine.plugins import BEST, Plugins
 from t9ksched.engine.policy import Policy
 from t9ksched.engine.work import Meter
 from t9ksched.model.cards import NO_CARDS, CardGrant
 from t9ksched.model.labels import LabelSelector
-from t9ksched.model.podclass import HostPort, PodClass
+from t9ksched.model.podclass import HostPort, PodClass, ports_without
 
 _MOST_COLUMNS: Final = 512
 """So many classes keep their arrays; beyond, thousands of pods that are all unlike would fill the memory."""
@@ -108,6 +109,7 @@ class Trial:
         self.touched: list[int] = []
         self.state = self._states = 0
         self.resource_rows = {name: at for at, name in enumerate(nodes.static.resources)}
+        self.attached = Attached(nodes, self.resource_rows)
         self._columns: dict[tuple[LabelSelector | None, PodClass], ClassFit] = {}
         self._full: deque[ClassFit] = deque()
 
@@ -234,7 +236,7 @@ class Trial:
         self._write_down(Placement(column, row, pods, shares), 1)
 
     def place_many(self, column: ClassFit, rows: Int64s, pods: Int64s, held: bool = False) -> None:
-        """As `place`, for many nodes at once; `rows` are distinct. Not for classes with host ports.
+        """As `place`, for many nodes at once; `rows` are distinct. Not for classes that may be shut out.
 
         With `held` room is promised, whether it is there or not, and no card by index.
         """
@@ -337,16 +339,10 @@ class Trial:
         if mine:
             name = self.nodes.names[placement.row]
             before = self.ports.get(name, ())
-            left = list(before)
-            if sign > 0:
-                left += mine * placement.pods
-            else:
-                for port in mine * placement.pods:
-                    left.remove(port)
-            self._set_ports(name, tuple(left))
+            those = mine * placement.pods
+            self._set_ports(name, before + those if sign > 0 else ports_without(before, those))
         self.journal.append(Entry(placement, sign, before, self.state))
-        self._states += 1
-        self.state = self._states
+        self._change()
 
     def _set_ports(self, name: str, ports: tuple[HostPort, ...]) -> None:
         if ports:
@@ -394,6 +390,8 @@ class Trial:
         """Take room for pods, or give it back (negative): everything but cards by index and ports."""
         self.free[:, row] -= column.needs_vector if pods == 1 else column.needs_vector * pods
         self.base[row] += column.gain_of(row) * pods
+        if column.volumes is not None:
+            self.attached.add(column.pod_class.volumes, row, pods, self.free)
         if column.seen and self.pod_affinity is not None:
             self.pod_affinity.add(column.contribution, row, pods, held)
         self.touched.append(row)

@@ -31,8 +31,10 @@ class Wanted:
         """What it needs of cards that some of these nodes divide."""
         self._ports = bool(column.ports)
         self._closed: Mask | None = None
-        if self._ports:
+        if column.ports:
             self._closed = np.array([column.ports_taken(row) for row in rows.tolist()], np.bool_)
+        elif column.volumes is not None:  # those of victims, too, may stay attached for others
+            self._closed = column.volumes.closed(column.trial.free, rows)
 
     def rooms(self, free: Int64s, counts: Int64s | None = None) -> Int64s:
         """How many more pods fit on each node; `counts` were put there already, and have no parts of cards yet."""
@@ -83,7 +85,7 @@ class Wanted:
         if self._closed is None:
             return self.here
         here: Mask = self.here & ~self._closed
-        return here if counts is None else here & (counts == 0)
+        return here & (counts == 0) if self._ports and counts is not None else here
 
 
 class Field:

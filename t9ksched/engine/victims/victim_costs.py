@@ -72,7 +72,7 @@ class VictimCosts:
         if ours < len(unit):
             pairs = len(distinct(unit * len(field.rows) + field.row[self._candidates]))
         self._spread = ours < pairs or not self._table.simple
-        self.one_by_one = self._spread and not (wanted.parts or wanted.column.ports)
+        self.one_by_one = self._spread and not (wanted.parts or wanted.column.shuts)
         """Units have companions elsewhere, and nothing else decides what going costs: see `one_by_one.py`."""
 
     @property

@@ -368,5 +368,9 @@ class VictimSearch:
 
 
 def _mixed(groups: Sequence[Group]) -> bool:
-    """Whether pods are unlike and get parts of cards: in which order they are placed decides whether they all fit."""
+    """Whether pods are unlike and get parts of cards: in which order they are placed decides whether they all fit. Or
+    whether they share volumes, which numbers of pods do not count.
+    """
+    if any(column.volumes is not None for column, _ in groups):
+        return True
     return len(groups) > 1 and any(column.divided for column, _ in groups)

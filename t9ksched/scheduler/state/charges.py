@@ -141,6 +141,22 @@ class Charges:
         charge.queue = queue
         self._count_unpaid(charge, 1)
 
+    def counts_as(self, uid: str, pod_class: PodClass) -> bool:
+        """Charge a pod as one of this class, where it is, with all else that it holds; whether it holds anything."""
+        charge = self._by_pod.get(uid)
+        if charge is None:
+            return False
+        if charge.applied:
+            self._nodes.discharge(self._nodes.row(charge.node), charge.pod_class, charge.cards)
+            self._nodes.charge(self._nodes.row(charge.node), pod_class, charge.cards)
+        if charge.queue:
+            used = self.queue_used[charge.queue]
+            for of, sign in ((charge.pod_class, -1), (pod_class, 1)):
+                for resource, amount in of.requests:
+                    used[resource] += sign * amount
+        charge.pod_class = pod_class
+        return True
+
     def release(self, uid: str) -> Charge | None:
         """Take a pod's charge back; None when it has none."""
         charge = self._by_pod.pop(uid, None)

@@ -10,6 +10,7 @@ from t9ksched.model.names import CORDONED_CARDS_ANNOTATION, RECORDED_CORDONS_ANN
 from t9ksched.model.node import Node, NodeFacts, node_facts
 from t9ksched.model.ordered import OrderedSet
 from t9ksched.model.pod import Pod
+from t9ksched.model.podclass import PodClass
 from t9ksched.scheduler.state.records import PodRecord
 from t9ksched.scheduler.state.validations import Validations
 
@@ -136,9 +137,12 @@ class NodeEvents:
     def look_again(self, records: Iterable[PodRecord]) -> None:
         """What the claims of these pods mean may have changed."""
         for record in records:
-            if record.assumed or record.pod_class is None:
+            if record.pod_class is None:
                 continue
             meaning = self._state.storage.claimants.meaning(record)
+            if record.assumed or record.node:
+                self._attach(record, meaning.attached(record.pod_class))
+                continue
             pod_class = self._state._sharing.intern(meaning.on(record.pod_class))
             known = record.pod_class, record.unbound, record.to_bind, record.exclusive
             if (pod_class, meaning.reasons, meaning.unbound, meaning.exclusive) != known:
@@ -146,6 +150,15 @@ class NodeEvents:
                 meaning.note(record)
                 self._state.changes.gang_changed(record.gang)
                 self._state.wake()
+
+    def _attach(self, record: PodRecord, pod_class: PodClass) -> None:
+        """The volumes of a pod that has a place are counted in another way from now on."""
+        if pod_class is record.pod_class:
+            return
+        record.pod_class = self._state._sharing.intern(pod_class)
+        if self._state.charges.counts_as(record.uid, record.pod_class):
+            self._state.changes.gang_changed(record.gang)
+            self._state.wake()
 
 
 def _shown(facts: NodeFacts) -> tuple[bool, bool]:

@@ -32,6 +32,35 @@ async def claim(world: World, name: str, kind: str, **spec: Any) -> None:
     await world.client.create(PVCS, body)
 
 
+async def csi_volume(world: World, name: str) -> None:
+    """A volume that nodes attach, by a driver of this test, with the claim that has it."""
+    disk = f"{world.run}-{name}"
+    body = {
+        "metadata": {"name": disk},
+        "spec": {
+            "capacity": {"storage": "1Gi"},
+            "accessModes": ["ReadWriteOnce"],
+            "storageClassName": "",
+            "persistentVolumeReclaimPolicy": "Retain",
+            "csi": {"driver": driver(world), "volumeHandle": disk},
+        },
+    }
+    await world.create_shared(PVS, body)
+    await claim(world, name, "", volumeName=disk)
+    await world.until(PVCS, name, lambda item: (item.get("status") or {}).get("phase") == "Bound")
+
+
+def driver(world: World) -> str:
+    return f"{world.run}.example.com"
+
+
+async def attaches(world: World, count: int) -> None:
+    """The nodes can attach so many volumes each."""
+    for name in world.nodes:
+        one = {"name": driver(world), "nodeID": name, "topologyKeys": None, "allocatable": {"count": count}}
+        await world.create_shared(CSINODES, {"metadata": {"name": name}, "spec": {"drivers": [one]}})
+
+
 async def local_volume(world: World, name: str, kind: str, node: str, size: str = "1Gi") -> None:
     expression = {"key": "metadata.name", "operator": "In", "values": [node]}
     body = {
@@ -182,16 +211,34 @@ async def test_a_gang_that_shares_an_exclusive_claim_can_never_start(world: Worl
 
 async def test_attach_limits_of_a_node_are_kept(world: World, start: Start, queue: str) -> None:
     await world.play(2, 8)
-    kind = await storage_class(world)
-    for name in world.nodes:
-        driver = {"name": PROVISIONER, "nodeID": name, "topologyKeys": None, "allocatable": {"count": 1}}
-        await world.create_shared(CSINODES, {"metadata": {"name": name}, "spec": {"drivers": [driver]}})
+    await attaches(world, 1)
     for index in range(3):
-        await claim(world, f"c{index}", kind)
+        await csi_volume(world, f"c{index}")
     async with start():
         for index in range(3):
             await world.create(using(world, f"p{index}", f"c{index}", queue=queue))
         told = [await world.node_or_reason(f"p{index}") for index in range(3)]
         assert sorted(text for text in told if text in world.nodes) == sorted(world.nodes)
         (refused,) = [text for text in told if text not in world.nodes]
-        assert f"attachable-volumes-csi-{PROVISIONER}" in refused
+        assert f"attachable-volumes-csi-{driver(world)}" in refused
+
+
+async def test_a_volume_that_pods_share_is_attached_once(world: World, start: Start, queue: str) -> None:
+    await world.play(1, 8)
+    await attaches(world, 2)
+    for name in ("used", "fresh", "third"):
+        await csi_volume(world, name)
+    async with start():
+        await world.create(using(world, "a", "used", queue=queue))
+        await world.running("a")
+        await world.create(world.group("g", 2, queue))
+        await world.create(using(world, "g-0", "fresh", group="g"), using(world, "g-1", "fresh", group="g"))
+        await world.create(using(world, "b", "used", queue=queue))
+        await world.running("g-0", "g-1", "b")
+        await world.create(using(world, "c", "third", queue=queue))
+        await waits(world, "c", f"needs 1 attachable-volumes-csi-{driver(world)}", "best has 0")
+        await world.client.delete(PODS, "a", world.namespace)
+        await world.until(PODS, "b", lambda item: item["status"]["phase"] == "Running")
+        await waits(world, "c", "best has 0")
+        await world.client.delete(PODS, "b", world.namespace)
+        await world.running("c")

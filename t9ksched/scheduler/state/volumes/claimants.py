@@ -1,12 +1,14 @@
 """Which pods use which claims: the pods to judge again when a claim means something else.
 
-Only pods without a node are judged again. Of pods that share an exclusive claim one comes first: the one that has a
-place, else the oldest; the others wait for it.
+Of pods that have a place only what their node attaches for them is counted anew: whether others use a volume too
+decides how. Of pods that share an exclusive claim one comes first: the one that has a place, else the oldest; the
+others wait for it.
 """
 
 from collections import Counter
 from collections.abc import Iterable
 
+from t9ksched.model.podclass import SharedVolume
 from t9ksched.scheduler.state.records import PodRecord
 from t9ksched.scheduler.state.volumes.claims import ClaimKey
 from t9ksched.scheduler.state.volumes.exclusive import in_use
@@ -22,18 +24,20 @@ class _Users:
     Attributes:
         ranks: of all of them, by UID.
         waiting: those without a node.
+        there: those with one.
         first: UID of the one that comes first; None until that is asked for.
     """
 
-    __slots__ = ("first", "ranks", "waiting")
+    __slots__ = ("first", "ranks", "there", "waiting")
 
     def __init__(self) -> None:
         self.ranks: dict[str, _Rank] = {}
         self.waiting: dict[str, PodRecord] = {}
+        self.there: dict[str, PodRecord] = {}
         self.first: str | None = None
 
     def note(self, record: PodRecord, *, gone: bool) -> Iterable[PodRecord]:
-        """Take in what a pod is now. Returns those of the waiting that it makes a difference to."""
+        """Take in what a pod is now. Returns those that it makes a difference to."""
         shared, uid, before = len(self.ranks) > 1, record.uid, self.first
         old = self.ranks.pop(uid, None)
         if not (gone or record.finished):
@@ -44,12 +48,12 @@ class _Users:
                 self.first = None
         elif uid == before:
             self.first = None
-        if uid in self.ranks and not record.node:
-            self.waiting[uid] = record
-        else:
-            self.waiting.pop(uid, None)
+        self.waiting.pop(uid, None)
+        self.there.pop(uid, None)
+        if uid in self.ranks:
+            (self.there if record.node else self.waiting)[uid] = record
         if shared != (len(self.ranks) > 1):
-            return list(self.waiting.values())
+            return [*self.waiting.values(), *self.there.values()]
         if before is None or before == self.comes_first():
             return ()
         return [self.waiting[one] for one in (before, self.comes_first()) if one in self.waiting]
@@ -62,17 +66,18 @@ class _Users:
 
 
 class Claimants:
-    """The pods that use claims, by claim."""
+    """The pods that use claims, by claim; those `beside` are of another state, and come first."""
 
-    def __init__(self, meanings: Meanings) -> None:
+    def __init__(self, meanings: Meanings, beside: "Claimants | None" = None) -> None:
         self._meanings = meanings
+        self._beside: dict[ClaimKey, _Users] = beside._users if beside is not None else {}
         self._users: dict[ClaimKey, _Users] = {}
 
     def seen(self, record: PodRecord) -> list[PodRecord]:
         """A pod that uses claims came, got a place, lost it or ended.
 
         Returns:
-            The other pods without a node to which that makes a difference.
+            The other pods to which that makes a difference.
         """
         return self._note(record, gone=False)
 
@@ -95,11 +100,12 @@ class Claimants:
         return list(found.values())
 
     def of(self, keys: Iterable[ClaimKey]) -> list[PodRecord]:
-        """Pods without a node that use one of these claims."""
+        """Pods that use one of these claims."""
         found: dict[str, PodRecord] = {}
         for key in keys:
             if (users := self._users.get(key)) is not None:
                 found.update(users.waiting)
+                found.update(users.there)
         return list(found.values())
 
     def meaning(self, record: PodRecord) -> Meaning:
@@ -108,20 +114,31 @@ class Claimants:
             return NOTHING
         affinity, reasons, unbound, exclusive = [], [], [], []
         attach: Counter[str] = Counter()
+        volumes: set[SharedVolume] = set()
         for name in dict.fromkeys(record.claims):
             key = record.namespace, name
             one, users = self._meanings.of(key), self._users.get(key)
             if one.exclusive:
                 exclusive.append(name)
-            if one.exclusive and users is not None and users.comes_first() not in (None, record.uid):
+            beside = key in self._beside
+            if one.exclusive and (beside or (users is not None and users.comes_first() not in (None, record.uid))):
                 reasons.append(in_use(name))
+            shared = beside or (users is not None and len(users.ranks) > (record.uid in users.ranks))
             if one.unbound:  # a claim that is shared takes one volume for several pods: none of them is counted with it
-                shared = users is not None and len(users.ranks.keys() - {record.uid}) > 0
                 unbound.append((name, "" if shared else one.free))
             if one.reason is not None:
                 reasons.append(one.reason)
             if one.affinity is not None:
                 affinity.append(one.affinity)
-            if one.attach:
+            if one.attach and (shared or one.shared):
+                volumes.add(SharedVolume(one.attach, one.volume))
+            elif one.attach:
                 attach[one.attach] += 1
-        return Meaning(tuple(affinity), tuple(sorted(attach.items())), tuple(reasons), tuple(unbound), tuple(exclusive))
+        return Meaning(
+            tuple(affinity),
+            tuple(sorted(attach.items())),
+            tuple(reasons),
+            tuple(unbound),
+            tuple(exclusive),
+            tuple(sorted(volumes)),
+        )

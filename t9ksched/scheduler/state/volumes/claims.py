@@ -3,7 +3,7 @@
 A bound claim brings the node affinity of its volume. A claim that waits for its first consumer brings what its class
 allows: the topologies of its provisioner, and the places of free volumes that fit. A missing or unbound claim keeps its
 pods waiting with a reason that names it. Volumes of drivers with attach limits are counted as a resource of the node,
-one each, also where pods of one node share a volume.
+once however many of its pods use them.
 
 Free volumes that lie on nodes are counted as a resource too, so that no node is chosen for more pods than it has
 volumes for: no victim is evicted for a gang that could not start then. All free volumes of a class count, whichever
@@ -56,6 +56,8 @@ class ClaimMeaning(msgspec.Struct, frozen=True):
     Attributes:
         affinity: must hold for their nodes; None for all nodes.
         attach: the resource by which its driver counts volumes on a node; empty where no node has a limit.
+        volume: tells the volume from others of its driver: volumes of one handle are one.
+        shared: another claim has a volume of the same handle.
         reason: why they wait whatever room there is.
         unbound: it is bound only when a node is chosen.
         free: the resource by which free volumes are counted for it then; empty where they are not.
@@ -64,6 +66,8 @@ class ClaimMeaning(msgspec.Struct, frozen=True):
 
     affinity: NodeSelector | None = None
     attach: str = ""
+    volume: str = ""
+    shared: bool = False
     reason: Reason | None = None
     unbound: bool = False
     free: str = ""
@@ -90,6 +94,8 @@ class Claims(msgspec.Struct):
         default_factory=lambda: defaultdict(dict)
     )
     """Volumes that are not bound, and kept for a claim of that name."""
+    _by_handle: defaultdict[tuple[str, str], set[str]] = msgspec.field(default_factory=lambda: defaultdict(set))
+    """The names of the volumes of a driver and a handle."""
     _places: defaultdict[str, dict[object, _Terms]] = msgspec.field(default_factory=lambda: defaultdict(dict))
     """By class, and by what a claim asks for: where free volumes lie that are kept for none."""
 
@@ -98,6 +104,8 @@ class Claims(msgspec.Struct):
         name = volume.metadata.name
         before = self._uncount(name)
         self.volumes[name] = volume
+        if volume.handle:
+            self._by_handle[volume.driver, volume.handle].add(name)
         if volume.status.phase != "Bound":
             self._unbound(volume)[name] = volume
             self._places.pop(volume.spec.storage_class_name, None)
@@ -106,6 +114,10 @@ class Claims(msgspec.Struct):
     def drop_volume(self, name: str) -> list[str | None]:
         """A volume is gone. Returns the nodes, as `add_volume`."""
         return self._nodes(self._uncount(name))
+
+    def of_handle(self, volume: PersistentVolume) -> frozenset[str]:
+        """The names of all volumes of its driver and handle; none where it has no handle."""
+        return frozenset(self._by_handle.get((volume.driver, volume.handle), ())) if volume.handle else frozenset()
 
     def _unbound(self, volume: PersistentVolume) -> dict[str, PersistentVolume]:
         kept = volume.spec.claim_ref
@@ -117,6 +129,11 @@ class Claims(msgspec.Struct):
         known = self.volumes.pop(name, None)
         if known is None:
             return set()
+        if known.handle:
+            names = self._by_handle[known.driver, known.handle]
+            names.discard(name)
+            if not names:
+                del self._by_handle[known.driver, known.handle]
         if self._unbound(known).pop(name, None) is not None:
             self._places.pop(known.spec.storage_class_name, None)
         if (kept := known.spec.claim_ref) is not None and not self._reserved[kept.namespace, kept.name]:
@@ -181,7 +198,7 @@ class Claims(msgspec.Struct):
         unbound = claim.status.phase == "Pending" and not claim.spec.volume_name and kind is not None and kind.waits
         if claim.bound and volume is not None:
             found: NodeSelector | Reason | None = _affinity(name, volume)
-            driver = volume.spec.csi.driver if volume.spec.csi else ""
+            driver = volume.driver
         elif unbound and kind is not None:
             found = self._where(claim, kind, node_exists)
             driver = kind.provisioner
@@ -192,6 +209,8 @@ class Claims(msgspec.Struct):
         return ClaimMeaning(
             affinity=None if isinstance(found, Reason) else found,
             attach=resource if (resource := ATTACH_PREFIX + driver) in self.limited else "",
+            volume=volume.handle if volume is not None and volume.handle else f"{namespace}/{name}",
+            shared=volume is not None and len(self.of_handle(volume)) > 1,
             reason=found if isinstance(found, Reason) else None,
             unbound=unbound,
             free=free,

@@ -12,7 +12,7 @@ from dataclasses import replace
 import msgspec
 
 from t9ksched.model.labels import NodeSelector
-from t9ksched.model.podclass import PodClass
+from t9ksched.model.podclass import PodClass, SharedVolume
 from t9ksched.model.reasons import Reason
 from t9ksched.model.volumes import ATTACH_PREFIX, PersistentVolume, fits
 from t9ksched.scheduler.state.records import PodRecord
@@ -24,7 +24,8 @@ class Meaning(msgspec.Struct, frozen=True):
 
     Attributes:
         affinity: each must hold for its node.
-        attach: how many volumes it attaches, by resource name, sorted; only where some node has a limit.
+        attach: how many volumes it attaches for itself, by resource name, sorted; only where some node has a limit.
+        volumes: those that other pods use too, sorted.
         reasons: why it waits whatever room there is.
         unbound: claims that are bound only when its node is chosen, each with the resource by which free volumes are
             counted for it; empty where they are not.
@@ -36,14 +37,21 @@ class Meaning(msgspec.Struct, frozen=True):
     reasons: tuple[Reason, ...] = ()
     unbound: tuple[tuple[str, str], ...] = ()
     exclusive: tuple[str, ...] = ()
+    volumes: tuple[SharedVolume, ...] = ()
 
     def on(self, pod_class: PodClass) -> PodClass:
         """The class with these constraints instead of those it had."""
-        own = [row for row in pod_class.requests if not row[0].startswith(ATTACH_PREFIX)]
         affinity = tuple(sorted(set(self.affinity), key=str))
-        if affinity == pod_class.volume_affinity and not self.attach and len(own) == len(pod_class.requests):
+        found = self.attached(pod_class)
+        return found if affinity == found.volume_affinity else replace(found, volume_affinity=affinity)
+
+    def attached(self, pod_class: PodClass) -> PodClass:
+        """The class with what it attaches in place of what it attached."""
+        own = [row for row in pod_class.requests if not row[0].startswith(ATTACH_PREFIX)]
+        requests = tuple(sorted([*own, *self.attach])) if self.attach or len(own) < len(pod_class.requests) else None
+        if requests in (None, pod_class.requests) and self.volumes == pod_class.volumes:
             return pod_class
-        return replace(pod_class, volume_affinity=affinity, requests=tuple(sorted([*own, *self.attach])))
+        return replace(pod_class, requests=requests or pod_class.requests, volumes=self.volumes)
 
     def note(self, record: PodRecord) -> None:
         """Write into the pod's record what it does not have as its class."""
@@ -122,6 +130,8 @@ class Meanings:
         """Those that mean something else because a volume came, changed or went; `versions` are it before and after."""
         found = [*self._concerned.get(("volume", name), ())]
         for volume in versions:
+            for other in sorted(self._claims.of_handle(volume) - {name}):
+                found += self._concerned.get(("volume", other), ())
             kind = volume.spec.storage_class_name
             waiting = [*self._concerned.get(("class", kind), ()), *self._concerned.get(("class", None), ())]
             found += [

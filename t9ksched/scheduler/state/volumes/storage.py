@@ -23,12 +23,13 @@ class Storage:
         limits_changed: Callable[[str | None], None],
         node_exists: Callable[[str], bool],
         claims: Claims | None = None,
+        beside: Claimants | None = None,
     ) -> None:
         self._claims = Claims() if claims is None else claims
         self._look_again = look_again
         self._limits_changed = limits_changed
         self._meanings = Meanings(self._claims, node_exists)
-        self.claimants = Claimants(self._meanings)
+        self.claimants = Claimants(self._meanings, beside)
 
     def for_a_copy(
         self,
@@ -37,7 +38,7 @@ class Storage:
         node_exists: Callable[[str], bool],
     ) -> "Storage":
         """The same volumes for pods of another state, which must not change them."""
-        return Storage(look_again, limits_changed, node_exists, self._claims)
+        return Storage(look_again, limits_changed, node_exists, self._claims, self.claimants)
 
     def limit(self, facts: NodeFacts) -> NodeFacts:
         """The node with what its storage drivers can attach."""

@@ -1,0 +1,122 @@
+"""Volumes that several pods use and of which a node can attach so many: each counts once on a node.
+
+`Attached` says on a trial where which of them are; what it takes of the free room of a node is one for each that the
+node has not yet. `SharedVolumes` are those of one class: a node takes its pods if it can attach those that it lacks.
+"""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from t9ksched.engine.arrays import Indices, Int64s, Mask
+from t9ksched.engine.nodes import LARGEST, FrozenNodes
+from t9ksched.model.podclass import SharedVolume
+
+if TYPE_CHECKING:
+    from t9ksched.engine.placement.class_fit import ClassFit
+
+
+class Attached:
+    """How many pods of a trial use which volume on which node. What is added is taken back with a negative number."""
+
+    def __init__(self, nodes: FrozenNodes, resource_rows: Mapping[str, int]) -> None:
+        self._resource_rows = resource_rows
+        self.users: dict[SharedVolume, dict[int, int]] = {}
+        """By volume and row of its node; no zeros."""
+        index = nodes.static.index
+        for name, volumes in nodes.volumes.items():
+            row = index.get(name)
+            if row is not None:
+                for volume, count in volumes.items():
+                    self.users.setdefault(volume, {})[row] = count
+
+    def add(self, volumes: tuple[SharedVolume, ...], row: int, pods: int, free: Int64s) -> None:
+        """So many more pods on a node use these volumes; take what is attached for them, or give it back."""
+        for volume in volumes:
+            users = self.users.setdefault(volume, {})
+            before = users.get(row, 0)
+            after = before + pods
+            if after:
+                users[row] = after
+            else:
+                users.pop(row, None)
+            if not users:
+                del self.users[volume]
+            at = self._resource_rows.get(volume.limit)
+            if at is not None:
+                free[at, row] -= (after > 0) - (before > 0)
+
+
+class SharedVolumes:
+    """The shared volumes of one class."""
+
+    def __init__(self, column: "ClassFit") -> None:
+        trial = column.trial
+        self._attached = trial.attached
+        by_limit: dict[str, list[SharedVolume]] = {}
+        for volume in column.pod_class.volumes:
+            by_limit.setdefault(volume.limit, []).append(volume)
+        rows, vector = trial.resource_rows, column.needs_vector
+        self._needs = [(rows[limit], of, int(vector[rows[limit]])) for limit, of in by_limit.items() if limit in rows]
+        """Row of the resource, the volumes, and how many more each pod has for itself."""
+        self._limits = {rows[limit]: limit for limit in by_limit if limit in rows}
+
+    def rooms(self, free: Int64s, size: int, *, empty: bool = False) -> Int64s:
+        """How many pods each node can attach the volumes of, on these columns; `empty` nodes have none attached."""
+        found = np.full(size, LARGEST, np.int64)
+        for at, volumes, each in self._needs:
+            lacks = np.full(size, len(volumes), np.int64)
+            for volume in volumes if not empty else ():
+                rows = list(self._attached.users.get(volume, ()))
+                lacks[rows] -= 1
+            left = free[at] - lacks
+            # A node with too many attached takes a pod that adds none.
+            fits = left // each if each else np.where((left >= 0) | (lacks == 0), LARGEST, 0)
+            np.minimum(found, fits, out=found)
+        return found
+
+    def room(self, left: list[int], row: int) -> int:
+        """The same for one node now; `left` is what is free there of each resource."""
+        found = LARGEST
+        for at, _, each, lacks in self.lacks(row):
+            room = left[at] - lacks
+            found = min(found, room // each if each else LARGEST if room >= 0 or not lacks else 0)
+        return found
+
+    def rooms_of(self, free: Int64s, rows: Indices) -> Int64s:
+        """The same for some nodes now."""
+        return np.array([self.room(free[:, row].tolist(), row) for row in rows.tolist()], np.int64)
+
+    def closed(self, free: Int64s, rows: Indices | None) -> Mask:
+        """Of some nodes, or of all, those that cannot attach the volumes of one pod now."""
+        found: Mask = (self.rooms(free, free.shape[1]) if rows is None else self.rooms_of(free, rows)) <= 0
+        return found
+
+    def fewest(self, free: Int64s, among: Mask) -> tuple[str, int, int]:
+        """The resource of which that node lacks most that lacks least, how many more volumes it would attach for one
+        pod, and how many it can.
+        """
+        best: tuple[int, str, int, int] | None = None
+        for row in np.flatnonzero(among).tolist():
+            lacks = [(each + more - int(free[at, row]), at, each + more) for at, _, each, more in self.lacks(row)]
+            short, at, needs = max(lacks, default=(0, 0, 0))
+            if best is None or short < best[0]:
+                best = short, self._limits[at], needs, max(int(free[at, row]), 0)
+        return best[1:] if best is not None else ("", 0, 0)
+
+    def take(self, free: Int64s, pods: Int64s) -> None:
+        """Take off these columns what each node attaches for so many pods of the class."""
+        for row in np.flatnonzero(pods).tolist():
+            for at, _, _, lacks in self.lacks(row):
+                free[at, row] -= lacks
+
+    def lacks(self, row: int) -> list[tuple[int, int, int, int]]:
+        """By limit: its row, how many volumes of the class it is for, how many each pod has for itself, and how many of
+        the shared ones the node has not attached.
+        """
+        users = self._attached.users
+        return [
+            (at, len(volumes), each, sum(row not in users.get(volume, ()) for volume in volumes))
+            for at, volumes, each in self._needs
+        ]
