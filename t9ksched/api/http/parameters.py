@@ -175,17 +175,19 @@ def span(since: datetime | None, until: datetime | None) -> tuple[datetime | Non
     Raises:
         Problem: one is beyond the calendar, or they are in the wrong order.
     """
-    try:
-        begin, end = (None if one is None else _in_utc(one) for one in (since, until))
-    except (OverflowError, ValueError):
-        raise invalid([FieldError("query.since", "is no time this service can count with")]) from None
+    begin, end = _in_utc("since", since), _in_utc("until", until)
     if begin is not None and end is not None and begin > end:
         raise invalid([FieldError("query.since", "is after until")])
     return begin, end
 
 
-def _in_utc(moment: datetime) -> datetime:
-    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+def _in_utc(name: str, moment: datetime | None) -> datetime | None:
+    if moment is None:
+        return None
+    try:
+        return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+    except (OverflowError, ValueError):
+        raise invalid([FieldError(f"query.{name}", "is no time this service can count with")]) from None
 
 
 def limit_text(text: str | None, path: str = "timeLimit") -> str | None:

@@ -135,6 +135,8 @@ async def test_filters_of_jobs(world: World) -> None:
         ("kind=unicorn", "query.kind", "'unicorn' is no kind of workload"),
         ("kind=mpijop", "query.kind", "did you mean MPIJob?"),
         ("since=2031-01-02&until=2031-01-01", "query.since", "is after until"),
+        ("since=0001-01-01T00:00:00%2B23:00", "query.since", "is no time this service can count with"),
+        ("until=0001-01-01T00:00:00%2B23:00", "query.until", "is no time this service can count with"),
         ("order=best", "query.order", "is none of oldest or newest"),
     ],
 )
