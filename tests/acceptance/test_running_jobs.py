@@ -45,8 +45,15 @@ def test_a_pause_is_asked_about_and_gives_the_cards_back(up: Up, stretch: str) -
     until(lambda: up.held() == 0 and phase(up, "stretch") == "Paused", "a paused job without cards")
     assert up.must("resume", stretch) == "PyTorchTrainingJob/stretch is resumed\n"
     until(lambda: up.held() == 2 and phase(up, "stretch") == "Running", "a job that runs on")
-    events = [one["event"] for one in json.loads(up.must("history", stretch, "-o", "json"))["items"]]
+
+    def told() -> list[str]:
+        return [one["event"] for one in json.loads(up.must("history", stretch, "-o", "json"))["items"]]
+
+    until(lambda: told().count("admitted") == 2, "places that are told of again")
+    events = told()
     assert events.index("job-paused") < events.index("job-resumed")
+    again = len(events) - 1 - events[::-1].index("admitted")
+    assert events.index("job-paused") < again < len(events) - 1 - events[::-1].index("bound")
 
 
 def test_an_elastic_job_is_scaled_within_its_range(up: Up, stretch: str) -> None:

@@ -31,7 +31,7 @@ from t9ksched.scheduler.report.sql_writer import SqlWriter
 from t9ksched.scheduler.report.warnings import Warnings
 from t9ksched.scheduler.state import objects
 from t9ksched.scheduler.state.node_backoff import TurnedAway
-from t9ksched.scheduler.state.progress import of_a_kind
+from t9ksched.scheduler.state.progress import of_a_kind, waits_since
 from t9ksched.scheduler.state.records import GangRecord, PodRecord
 from t9ksched.scheduler.state.state import ClusterState
 from t9ksched.store import history
@@ -155,7 +155,7 @@ class HistoryRecorder:
         if first or (uid in self._unsaid and gang.complete()):  # or in other places than those that were not said yet
             places = ", ".join([f"{node} ×{count}" if count > 1 else node for node, count in sorted(nodes.items())])
             if first:
-                waited = max(0, now - gang.created) // 1_000_000_000
+                waited = max(0, now - waits_since(gang)) // 1_000_000_000
                 self._note(history.ADMITTED, gang, now, {"nodes": nodes, "waitedSeconds": waited})
             pods = "1 pod" if len(gang.members) == 1 else f"{sum(nodes.values())} pods"
             said = f"{pods} placed on {places}"

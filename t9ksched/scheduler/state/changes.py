@@ -114,6 +114,8 @@ class Changes:
             self._state._partial.pop(gang, None)
         if not gang.placed_count():
             gang.first_bound = 0  # its next placement is another start
+            if gang.admitted and gang.ran and next(iter(gang.living()), None) is None:
+                gang.admitted = 0  # it was paused, or all of it failed: history tells of its next run, too
         self._settle_waiting(gang, waits=any(pod.waiting for pod in gang.members.values()))
 
     def note_run(self, gang: GangRecord) -> None:

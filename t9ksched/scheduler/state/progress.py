@@ -55,7 +55,7 @@ class Progress:
         if gang.admitted or not gang.complete():
             return False
         gang.admitted = now
-        self._meters.waited.observe(max(0, now - gang.created) / 1e9, gang.queue)
+        self._meters.waited.observe(max(0, now - waits_since(gang)) / 1e9, gang.queue)
         return True
 
     def starting(self, gang: GangRecord, now: int) -> int:
@@ -92,6 +92,13 @@ class Progress:
     def bound(self, pod: PodRecord) -> None:
         """The API server bound the pod: refusals before that do not count any more."""
         pod.refusals = 0
+
+
+def waits_since(gang: GangRecord) -> int:
+    """Since when the group has waited for its places: of one that had its minimum before, since its pods were made."""
+    if not gang.scheduled:
+        return gang.created
+    return max(gang.created, min([pod.created for pod in gang.living()], default=0))
 
 
 def of_a_kind(before: tuple[Reason, ...], reasons: tuple[Reason, ...]) -> bool:

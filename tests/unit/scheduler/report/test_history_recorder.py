@@ -4,6 +4,7 @@ import asyncio
 import random
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 
 import msgspec
 import pytest
@@ -442,3 +443,34 @@ def test_a_job_that_is_turned_away_from_a_busy_node_is_told_once_it_is_bound_els
     said = [message for reason, message in events.written if reason == names.EVENT_SCHEDULED]
     assert said == [f"1 pod placed on {again}-2"]
     assert writer.events.count("admitted") == 1
+
+
+async def test_each_run_of_a_gang_is_told_to_have_its_places_and_how_long_it_waited() -> None:
+    one = Telling()
+    state, recorder = one.state, one.recorder
+    metadata = {"name": "g", "namespace": "ns", "uid": "g1", "creationTimestamp": "2026-01-01T00:00:00Z"}
+    state.upsert_group(decoder(PodGroupObject)({"metadata": metadata, "spec": {"minMember": 2}}))
+    for at, (begins, ended) in enumerate([("00", "Failed"), ("50", "")]):
+        for name in (f"a{at}", f"b{at}"):
+            made = joining(name)
+            made.metadata.creation_timestamp = f"2026-01-01T00:00:{begins}Z"
+            state.upsert_pod(made)
+        for pod in (pods := [state.pods[f"{name}{at}"] for name in "ab"]):
+            pod.assumed = "n1"
+        now = int(datetime(2026, 1, 1, 0, 1, tzinfo=UTC).timestamp() * 1e9)
+        recorder.placed("g1", now)
+        state.settle()
+        if at == 0:  # a refused binding is no second start
+            for pod in pods:
+                pod.assumed = ""
+                state.changes.gang_changed(pod.gang)
+            state.settle()
+            for pod in pods:
+                pod.assumed = "n1"
+            recorder.placed("g1", now)
+        for phase in ("Running", ended) if ended else ("Running",):
+            for name in "ab":
+                state.upsert_pod(joining(f"{name}{at}", phase, "n1"))
+            state.settle()
+    told = [event.detail["waitedSeconds"] for event in one.sql_writer.told if event.event == "admitted"]
+    assert told == [60, 10]
