@@ -44,24 +44,28 @@ class Departed:
         self._pods: dict[str, dict[str, PodRecord]] = {}
 
     def note(self) -> None:
-        """Take over what left since the last call."""
+        """Take over what left since the last call, and forget what was written since."""
+        self._take()
+        for uid in [uid for uid in self._gangs if uid in self._written]:
+            self.forget(uid)
+
+    def _take(self) -> None:
         for uid, gang, pod in self._left.take():
             if uid in self._written:
                 continue
             self._gangs.setdefault(uid, {})[id(gang)] = gang
             if pod is not None:
                 self._pods.setdefault(uid, {})[pod.uid] = pod
-        for uid in [uid for uid in self._gangs if uid in self._written]:
-            self.forget(uid)
 
     def forget(self, uid: str) -> None:
-        """Nothing of this job is needed any more."""
+        """Nothing of this job is needed any more, also of what was not taken over yet."""
+        self._take()
         self._gangs.pop(uid, None)
         self._pods.pop(uid, None)
 
     def job(self, uid: str) -> Departure | None:
         """The job of that UID as it was; None if nothing of it left the state."""
-        self.note()
+        self._take()
         gangs, pods = self._gangs.get(uid), self._pods.get(uid, {})
         if not gangs:
             return None

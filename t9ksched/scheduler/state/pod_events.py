@@ -184,8 +184,8 @@ class PodEvents:
             if not there:
                 del self._state.put_there[record.owner.uid]
         if gang is not None:
-            if self._state.feed.left.followed:
-                self._state.feed.left.add((job_of(gang) or gang.key, gang, record))
+            if self._state.feed.left.followed and (job := job_of(gang)):
+                self._state.feed.left.add((job, gang, record))
             del gang.members[uid]
             self._state.changes.gang_changed(gang)
             if not gang.members and (gang.virtual or not gang.uid):

@@ -296,8 +296,8 @@ async def test_the_end_of_a_job_of_which_something_was_told_is_told_and_listed_o
         state.remove_pod(name)
     if kind == "PodGroup":
         state.remove_group(group)
-    for key in (uid, uid, "ns/g"):
-        one.recorder.jobs.tell(key)
+    for _ in range(2):
+        one.recorder.jobs.tell(uid)
     ended = {"Pending": [], "Running": ["started"], "Succeeded": ["finished"]}[phase]
     assert [event.event for event in one.sql_writer.told] == ["admitted", *ended, "deleted"]
     assert {(event.uid, event.kind) for event in one.sql_writer.told} == {(uid, kind.split()[0])}
@@ -306,7 +306,18 @@ async def test_the_end_of_a_job_of_which_something_was_told_is_told_and_listed_o
     assert one.sql_writer.ends[0].phase == phase
     assert one.sql_writer.ends[0].told
     departed = one.recorder.jobs._departed
+    departed.note()
     assert not departed._gangs and not departed._pods  # noqa: PT018
+
+
+async def test_of_a_job_of_which_nothing_was_told_nothing_is_remembered_when_it_is_gone() -> None:
+    one = Telling()
+    one.see()
+    one.state.remove_pod("u")
+    one.recorder.jobs.tell("u", due=True)
+    one.recorder.jobs._departed.note()
+    assert one.sql_writer.removed == ["u"]
+    assert not one.recorder.jobs._departed._gangs
 
 
 async def test_what_left_of_jobs_that_are_written_is_not_remembered() -> None:
