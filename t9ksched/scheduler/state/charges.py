@@ -123,8 +123,7 @@ class Charges:
         else:
             self._count_unpaid(charge, 1)
         if facts is not None:
-            self._nodes.charge(self._nodes.row(node), pod_class, cards)
-            charge.applied = True
+            self._apply(charge)
 
     def pay(self, uid: str, queue: str) -> None:
         """Charge this queue for what the pod holds, if it holds anything."""
@@ -187,9 +186,10 @@ class Charges:
         """Apply what waited for this node, or follow a change of it."""
         for charge in list(self.on_node(node)):
             self._divide(charge)
-            self._apply(charge)
-            # While its cards are not ready, or are laid out anew, they are called otherwise: pods have what they had.
             facts = self._nodes.find(node)
+            if facts is not None and not charge.applied:
+                self._apply(charge)
+            # While its cards are not ready, or are laid out anew, they are called otherwise: pods have what they had.
             worth = held(charge.pod_class, facts, charge.cards) or charge.worth
             charge.units = charge.units or units(facts, charge.pod_class, charge.cards)
             if facts is not None and reshaped(facts, charge.units):
@@ -224,8 +224,7 @@ class Charges:
                 del self._unpaid_cards[charge.node]
 
     def _apply(self, charge: Charge) -> None:
-        if charge.applied or charge.node not in self._nodes:
-            return
+        """Charge its node, which is known and is not charged for it yet."""
         self._nodes.charge(self._nodes.row(charge.node), charge.pod_class, charge.cards)
         charge.applied = True
 
