@@ -28,14 +28,14 @@ class Cursor(Generic[T]):
         """Whether something changed since this reader took it."""
         return self._topic.number > self.position
 
-    def take(self, most: int | None = None) -> list[T]:
-        """What changed since the last call, each thing once, in the order of their first unread change. Of no more
-        than `most` changes: there may be a hundred thousand.
-        """
-        return self._topic.since(self, most)
+    def take(self) -> list[T]:
+        """What changed since the last call, each thing once, in the order of their first unread change."""
+        return self._topic.since(self)
 
     def pieces(self, most: int) -> Iterator[list[T]]:
-        """What has changed by now, of about so many changes at a time; what changes meanwhile is for the next call."""
+        """What has changed by now, of about so many changes at a time, as there may be a hundred thousand; what changes
+        meanwhile is for the next call.
+        """
         until = self._topic.number
         while self.position < until:
             yield self._topic.since(self, most)
