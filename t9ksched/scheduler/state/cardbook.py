@@ -50,7 +50,6 @@ class CardBook:
         self._refresh = refresh
         self.moves = CardMoves(charges)
         self.doubts = CardDoubts(pods, charges)
-        self.unknown = self.doubts.unknown
         self._recorded: dict[str, CardBinding] = {}
         """Rows of pods that have not been seen bound yet, by UID."""
         self._taken: dict[str, None] = {}
@@ -182,7 +181,7 @@ class CardBook:
         """A node was taken in again: its pods with unknown cards may be reported anew."""
         for charge in self._charges.on_node(facts.name):
             record = self._pods.get(charge.uid)
-            if record is not None and self.unknown(charge, facts):
+            if record is not None and self.doubts.unknown(charge, facts):
                 self._differs(record, _no_record(facts.name))
             elif record is not None:
                 self._found(record.uid, facts.name)
@@ -258,8 +257,10 @@ class CardBook:
 
     def _found(self, uid: str, node: str) -> None:
         """Which cards a pod on the node holds may be known now."""
+        if self.drifting.get(uid) != _no_record(node):
+            return
         charge, known = self._charges.get(uid), self._nodes.get(node)
-        if self.drifting.get(uid) == _no_record(node) and charge and known and not self.unknown(charge, known[1]):
+        if charge and known and not self.doubts.unknown(charge, known[1]):
             del self.drifting[uid]
 
     def recorded(self, uid: str) -> list[CardBinding]:
@@ -327,7 +328,7 @@ class CardBook:
         dialect = dialect_of(known[1])
         if dialect.protocol is not None and pod_class.cards:
             self._hear(record.uid, dialect.unanswered(annotations))
-        if self.unknown(charge, known[1]):
+        if self.doubts.unknown(charge, known[1]):
             self._differs(record, _no_record(charge.node))
             return
         if exchanged(charge, known[1]):
