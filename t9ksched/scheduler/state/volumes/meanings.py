@@ -48,10 +48,12 @@ class Meaning(msgspec.Struct, frozen=True):
     def attached(self, pod_class: PodClass) -> PodClass:
         """The class with what it attaches in place of what it attached."""
         own = [row for row in pod_class.requests if not row[0].startswith(ATTACH_PREFIX)]
-        requests = tuple(sorted([*own, *self.attach])) if self.attach or len(own) < len(pod_class.requests) else None
-        if requests in (None, pod_class.requests) and self.volumes == pod_class.volumes:
+        requests = pod_class.requests
+        if self.attach or len(own) < len(requests):
+            requests = tuple(sorted([*own, *self.attach]))
+        if (requests, self.volumes) == (pod_class.requests, pod_class.volumes):
             return pod_class
-        return replace(pod_class, requests=requests or pod_class.requests, volumes=self.volumes)
+        return replace(pod_class, requests=requests, volumes=self.volumes)
 
     def note(self, record: PodRecord) -> None:
         """Write into the pod's record what it does not have as its class."""
