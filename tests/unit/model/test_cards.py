@@ -125,7 +125,7 @@ def test_columns_give_idle_cards_of_the_node_and_take_them_back(
     shares = idle.take(needs, 0, pods)
     union = NO_CARDS
     for share in shares:
-        got = granted([GPU], share)
+        got = granted((GPU,), share)
         assert got.count(GPU) == each
         assert not got - table.usable
         assert not got.overlaps(others)
