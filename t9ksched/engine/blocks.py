@@ -13,6 +13,7 @@ from t9ksched.engine.placement.class_fit import ClassFit
 from t9ksched.engine.placement.trial import Placement
 from t9ksched.model.cards import CardGrant
 from t9ksched.model.gang import Gang
+from t9ksched.model.podclass import SharedVolume
 from t9ksched.model.reasons import Reason
 from t9ksched.model.reservation import Reservation, ReservationKind
 
@@ -41,13 +42,15 @@ class Room:
         if len(parts) == 1:
             ((column, row, pods),) = parts
             self.rows = np.array([row], np.intp)
-            self.amounts: Int64s = (_taken(column, row, pods, of_parts[0]) + kept.get(row, 0))[:, None].copy()
-            return
-        by_row: dict[int, Int64s] = {}
-        for (column, row, pods), those in zip(parts, of_parts, strict=True):
-            by_row[row] = by_row.get(row, 0) + _taken(column, row, pods, those)
-        self.rows = np.array(list(by_row), np.intp)
-        self.amounts = np.array([taken + kept.get(row, 0) for row, taken in by_row.items()]).T
+            self.amounts: Int64s = (column.takes(row, pods, of_parts[0]) + kept.get(row, 0))[:, None].copy()
+        else:
+            by_row: dict[int, Int64s] = {}
+            for (column, row, pods), those in zip(parts, of_parts, strict=True):
+                by_row[row] = by_row.get(row, 0) + column.takes(row, pods, those)
+            self.rows = np.array(list(by_row), np.intp)
+            self.amounts = np.array([taken + kept.get(row, 0) for row, taken in by_row.items()]).T
+        for row, at, _ in _attached(parts):
+            self.amounts[at, self.rows == row] += 1
 
     @classmethod
     def placed(cls, placements: Iterable[Placement], held: bool = False) -> "Room":
@@ -75,15 +78,10 @@ class Room:
         return self._demand
 
 
-def _taken(column: ClassFit, row: int, pods: int, shares: Sequence[Share]) -> Int64s:
-    """What so many pods take on a node, with the volumes that are attached there for them first."""
-    found = column.takes(row, pods, shares)
-    if column.volumes is None:
-        return found
-    found = found.copy()
-    for at, _, _, lacks in column.volumes.lacks(row):
-        found[at] += lacks
-    return found
+def _attached(parts: Sequence[Part]) -> set[tuple[int, int, SharedVolume]]:
+    """The volumes that nodes attach for the pods, each once on a node: row of the node, row of the resource, volume."""
+    with_volumes = [(column.volumes, row) for column, row, _ in parts if column.volumes is not None]
+    return {(row, at, volume) for volumes, row in with_volumes for at, volume in volumes.missing(row)}
 
 
 def _kept(parts: Sequence[Part], shares: Sequence[Sequence[Share]]) -> dict[int, Int64s]:

@@ -222,7 +222,8 @@ class NodeTable:
             if not known[volume]:
                 del known[volume]
             if not before or not known.get(volume):
-                self._used[self._column(volume.limit), row] += sign
+                column = self._column(volume.limit)  # may make `_used` anew
+                self._used[column, row] += sign
         if known:
             self._volumes[name] = known
         else:

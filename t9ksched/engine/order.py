@@ -24,8 +24,8 @@ def gang_key(gang: Gang) -> tuple[bool, int, int, str, str]:
 
 def age_key(gang: Gang) -> tuple[bool, int, str, str]:
     """Sorts gangs by who came first, whatever their priority; one that is being refilled goes before all."""
-    refilled, _, *age = gang_key(gang)
-    return (refilled, *age)  # type: ignore[return-value]
+    refilled, _, created, name, uid = gang_key(gang)
+    return (refilled, created, name, uid)
 
 
 def sort_gangs(gangs: list[Gang], policy: Policy, plugins: Plugins, now: int) -> None:

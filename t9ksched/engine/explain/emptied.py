@@ -28,6 +28,7 @@ class Emptied:
     """Groups of pods on such nodes.
 
     Attributes:
+        groups: classes of pods, and how many there are of each.
         trial: what they are looked at on.
         rooms: for each group how many of its pods each node takes then, shape (nodes,).
         match: which nodes match.
@@ -181,10 +182,7 @@ class Emptied:
         has = int(there.sum())
         if needs <= has:
             return None
-        able = [
-            rooms > 0 for rooms, (column, _) in zip(self.rooms, self.groups, strict=True) if column.needs_vector[at]
-        ]
-        match = int(np.logical_or.reduce(able).sum())
+        match = int(np.count_nonzero(there))
         return Reason(
             Code.NEVER_FITS,
             f"its pods need {amount(name, needs)} together; {matching(match)}, when empty with {from_units(name, has)}",

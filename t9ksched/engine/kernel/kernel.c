@@ -1,8 +1,8 @@
 /* Gangs that start one after the other: the same as `reference.py`, which says what it means, on the same tables.
  *
  * All numbers are 64 bits wide. The fields of `Tables`, and of the rows that it points to, are those of `native.py`, in
- * its order. Nothing is allocated or
- * freed here, and nothing is called. `tables.py` has looked at every size, position and amount that is read here.
+ * its order. Nothing is allocated or freed here, and nothing is called. `tables.py` has looked at every size, position
+ * and amount that is read here.
  */
 
 #include <stdint.h>

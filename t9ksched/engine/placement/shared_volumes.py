@@ -4,6 +4,7 @@
 node has not yet. `SharedVolumes` are those of one class: a node takes its pods if it can attach those that it lacks.
 """
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -79,7 +80,7 @@ class SharedVolumes:
     def room(self, left: list[int], row: int) -> int:
         """The same for one node now; `left` is what is free there of each resource."""
         found = LARGEST
-        for at, _, each, lacks in self.lacks(row):
+        for at, each, lacks in self.lacks(row):
             room = left[at] - lacks
             found = min(found, room // each if each else LARGEST if room >= 0 or not lacks else 0)
         return found
@@ -99,7 +100,7 @@ class SharedVolumes:
         """
         best: tuple[int, str, int, int] | None = None
         for row in np.flatnonzero(among).tolist():
-            lacks = [(each + more - int(free[at, row]), at, each + more) for at, _, each, more in self.lacks(row)]
+            lacks = [(each + more - int(free[at, row]), at, each + more) for at, each, more in self.lacks(row)]
             short, at, needs = max(lacks, default=(0, 0, 0))
             if best is None or short < best[0]:
                 best = short, self._limits[at], needs, max(int(free[at, row]), 0)
@@ -108,15 +109,17 @@ class SharedVolumes:
     def take(self, free: Int64s, pods: Int64s) -> None:
         """Take off these columns what each node attaches for so many pods of the class."""
         for row in np.flatnonzero(pods).tolist():
-            for at, _, _, lacks in self.lacks(row):
+            for at, _, lacks in self.lacks(row):
                 free[at, row] -= lacks
 
-    def lacks(self, row: int) -> list[tuple[int, int, int, int]]:
-        """By limit: its row, how many volumes of the class it is for, how many each pod has for itself, and how many of
-        the shared ones the node has not attached.
+    def lacks(self, row: int) -> list[tuple[int, int, int]]:
+        """By limit: its row, how many volumes each pod has for itself, and how many of the shared ones the node has not
+        attached.
         """
+        missing = Counter(at for at, _ in self.missing(row))
+        return [(at, each, missing[at]) for at, _, each in self._needs]
+
+    def missing(self, row: int) -> list[tuple[int, SharedVolume]]:
+        """The shared volumes that the node has not attached, with the rows of their limits."""
         users = self._attached.users
-        return [
-            (at, len(volumes), each, sum(row not in users.get(volume, ()) for volume in volumes))
-            for at, volumes, each in self._needs
-        ]
+        return [(at, one) for at, volumes, _ in self._needs for one in volumes if row not in users.get(one, ())]

@@ -11,9 +11,10 @@ from t9ksched.model.cards import CardGrant, WholeCards
 from t9ksched.model.gang import Gang
 from t9ksched.model.labels import NodeSelector
 from t9ksched.model.node import NodeFacts
-from t9ksched.model.podclass import HostPort
+from t9ksched.model.podclass import HostPort, SharedVolume
 from t9ksched.model.reasons import Code
 from t9ksched.model.taints import Toleration
+from t9ksched.model.volumes import ATTACH_PREFIX
 from tests.builders import GPU, gang, node, pod_class, queue, table, view
 from tests.unit.engine.deciding import A100, FOUR, POOL, decide, indices, starts, where
 
@@ -180,3 +181,15 @@ def test_a_pod_whose_cards_are_not_known_may_sit_on_any(cordoned: int, fit: int)
     live = table([node("n", gpu=4, unusable={GPU: cordoned})])
     live.charge(live.row("n"), pod_class(gpu=2))
     assert len(decide(view(live, [gang(f"g{at}", gpu=1) for at in range(4)])).assignments) == fit
+
+
+def test_volumes_are_counted_of_however_many_drivers_that_the_node_does_not_name() -> None:
+    live = table([node("n0")])
+    limits = [f"{ATTACH_PREFIX}d{at}.example.com" for at in range(20)]
+    of = replace(pod_class(), volumes=tuple(SharedVolume(limit, "v") for limit in limits))
+    for _ in range(2):
+        live.charge(live.row("n0"), of)
+        assert {name: live.used("n0").get(name) for name in limits} == dict.fromkeys(limits, 1)
+    for _ in range(2):
+        live.discharge(live.row("n0"), of)
+    assert not live.used("n0")
