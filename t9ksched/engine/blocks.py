@@ -10,10 +10,10 @@ from t9ksched.engine.arrays import Int64s
 from t9ksched.engine.cards import Share
 from t9ksched.engine.changes import Changes
 from t9ksched.engine.placement.class_fit import ClassFit
+from t9ksched.engine.placement.shared_volumes import Attachment
 from t9ksched.engine.placement.trial import Placement
 from t9ksched.model.cards import CardGrant
 from t9ksched.model.gang import Gang
-from t9ksched.model.podclass import SharedVolume
 from t9ksched.model.reasons import Reason
 from t9ksched.model.reservation import Reservation, ReservationKind
 
@@ -78,10 +78,10 @@ class Room:
         return self._demand
 
 
-def _attached(parts: Sequence[Part]) -> set[tuple[int, int, SharedVolume]]:
-    """The volumes that nodes attach for the pods, each once on a node: row of the node, row of the resource, volume."""
+def _attached(parts: Sequence[Part]) -> set[Attachment]:
+    """What nodes attach for the pods: each volume once on a node."""
     with_volumes = [(column.volumes, row) for column, row, _ in parts if column.volumes is not None]
-    return {(row, at, volume) for volumes, row in with_volumes for at, volume in volumes.missing(row)}
+    return {one for volumes, row in with_volumes for one in volumes.missing(row)}
 
 
 def _kept(parts: Sequence[Part], shares: Sequence[Sequence[Share]]) -> dict[int, Int64s]:

@@ -17,6 +17,7 @@ from t9ksched.engine.card_needs import take_parts
 from t9ksched.engine.placement.class_fit import ClassFit
 from t9ksched.engine.placement.class_keys import NEVER
 from t9ksched.engine.placement.search import search
+from t9ksched.engine.placement.shared_volumes import Attachment
 from t9ksched.engine.placement.trial import Trial
 from t9ksched.engine.work import Effort, Work
 from t9ksched.model.podrules import PodTerm
@@ -212,8 +213,10 @@ def own_affinity_keys(groups: Sequence[Group]) -> list[str]:
 
 def left_after(groups: Sequence[Group], free: Int64s) -> Int64s | None:
     """What is left of these columns when the groups fill them one after the other; None when they do not fit."""
+    attached: set[Attachment] = set()
     for column, pods in groups:
-        rooms = np.minimum(column.rooms(free), pods)
+        there = free if column.volumes is None else column.volumes.beside(free, attached)
+        rooms = np.minimum(column.rooms(there), pods)
         if column.ports:
             rooms[[row for row in np.flatnonzero(rooms).tolist() if column.ports_taken(row)]] = 0
         if int(rooms.sum()) < pods:
@@ -221,7 +224,10 @@ def left_after(groups: Sequence[Group], free: Int64s) -> Int64s | None:
         took = np.minimum(rooms, np.maximum(pods - (np.cumsum(rooms) - rooms), 0))
         free = free - column.needs_vector[:, None] * took
         if column.volumes is not None:
-            column.volumes.take(free, took)
+            more = {one for row in np.flatnonzero(took).tolist() for one in column.volumes.missing(row)} - attached
+            for row, at, _ in more:
+                free[at, row] -= 1
+            attached |= more
         for row in np.flatnonzero(took).tolist() if column.divided else ():
             if column.divides(row):
                 take_parts(column.part_needs, free[:, row], row, int(took[row]))

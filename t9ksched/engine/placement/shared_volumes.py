@@ -5,7 +5,7 @@ node has not yet. `SharedVolumes` are those of one class: a node takes its pods 
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,6 +16,9 @@ from t9ksched.model.podclass import SharedVolume
 
 if TYPE_CHECKING:
     from t9ksched.engine.placement.class_fit import ClassFit
+
+Attachment = tuple[int, int, SharedVolume]
+"""A volume on a node: row of the node, row of the resource that counts it there, volume."""
 
 
 class Attached:
@@ -54,9 +57,9 @@ class SharedVolumes:
 
     def __init__(self, column: "ClassFit") -> None:
         trial = column.trial
-        self._attached = trial.attached
+        self._attached, self._volumes = trial.attached, column.pod_class.volumes
         by_limit: dict[str, list[SharedVolume]] = {}
-        for volume in column.pod_class.volumes:
+        for volume in self._volumes:
             by_limit.setdefault(volume.limit, []).append(volume)
         rows, vector = trial.resource_rows, column.needs_vector
         self._needs = [(rows[limit], of, int(vector[rows[limit]])) for limit, of in by_limit.items() if limit in rows]
@@ -106,20 +109,21 @@ class SharedVolumes:
                 best = short, self._limits[at], needs, max(int(free[at, row]), 0)
         return best[1:] if best is not None else ("", 0, 0)
 
-    def take(self, free: Int64s, pods: Int64s) -> None:
-        """Take off these columns what each node attaches for so many pods of the class."""
-        for row in np.flatnonzero(pods).tolist():
-            for at, _, lacks in self.lacks(row):
-                free[at, row] -= lacks
+    def beside(self, free: Int64s, attached: Iterable[Attachment]) -> Int64s:
+        """These columns, off which all that is `attached` was taken, without the volumes of the class among it."""
+        found = free.copy()
+        for row, at, volume in attached:
+            found[at, row] += volume in self._volumes
+        return found
 
     def lacks(self, row: int) -> list[tuple[int, int, int]]:
         """By limit: its row, how many volumes each pod has for itself, and how many of the shared ones the node has not
         attached.
         """
-        missing = Counter(at for at, _ in self.missing(row))
+        missing = Counter(at for _, at, _ in self.missing(row))
         return [(at, each, missing[at]) for at, _, each in self._needs]
 
-    def missing(self, row: int) -> list[tuple[int, SharedVolume]]:
-        """The shared volumes that the node has not attached, with the rows of their limits."""
+    def missing(self, row: int) -> list[Attachment]:
+        """What the node has not attached of the shared volumes."""
         users = self._attached.users
-        return [(at, one) for at, volumes, _ in self._needs for one in volumes if row not in users.get(one, ())]
+        return [(row, at, one) for at, volumes, _ in self._needs for one in volumes if row not in users.get(one, ())]

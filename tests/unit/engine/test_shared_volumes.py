@@ -1,14 +1,16 @@
-"""Planned starts of pods that share volumes, of which nodes can attach so many: each counts once on a node."""
+"""Pods that share volumes, of which nodes can attach so many: in planned starts, and where victims make room."""
 
 from dataclasses import replace
 
 import pytest
 
+from t9ksched.engine.planner import plan
+from t9ksched.engine.policy import Policy
 from t9ksched.model.gang import Member
 from t9ksched.model.podclass import PodClass, SharedVolume
 from t9ksched.model.volumes import ATTACH_PREFIX
 from tests.ahead import Pool
-from tests.builders import member, node, pod_class
+from tests.builders import gang, member, node, pod_class, queue, running, view
 
 DISKS = f"{ATTACH_PREFIX}d.example.com"
 
@@ -37,3 +39,21 @@ def test_a_volume_that_pods_of_a_plan_share_is_attached_once(
     for _ in range(2):
         assert pool.planned == {"first": 4, "second": beside}
         pool.cycle(1)
+
+
+@pytest.mark.parametrize(("limit", "evicted"), [(2, {"r"}), (1, {"r"}), (0, set())])
+def test_victims_are_found_for_unlike_pods_that_share_a_volume(limit: int, evicted: set[str]) -> None:
+    nodes = [node("n0", gpu=4, **{DISKS: limit})]
+    busy = [running("r", "low", ["n0"], cpu=1, gpu=4, cards=[15])]
+    queues = {"low": queue(), "q": queue(priority=1)}
+    given = view(nodes, [gang("g", members=using("v", 1, 2))], queues, running=busy)
+    found = plan(given, Policy(actions=("allocate", "preempt")), 0)
+    assert {one.gang for one in found.evictions} == evicted
+
+
+def test_no_victims_are_looked_for_where_unlike_pods_use_too_many_volumes() -> None:
+    nodes = [node("n0", gpu=4, **{DISKS: 1})]
+    busy = [running("r", "low", ["n0"], cpu=1, gpu=4, cards=[15])]
+    members = [*using("v", 1), *using("w", 2)]
+    given = view(nodes, [gang("g", members=members)], {"low": queue(), "q": queue(priority=1)}, running=busy)
+    assert not plan(given, Policy(actions=("allocate", "preempt")), 0).evictions
