@@ -116,11 +116,13 @@ async def test_history_tells_when_cards_were_held(world: World, start: Start, qu
     async with start() as service:
         await world.create(world.pod("a", 2, queue=queue))
         await world.running("a")
-        await world.client.delete(PODS, "a", world.namespace)
-        async with asyncio.timeout(TIMEOUT):
-            while "released" not in (told := await happened()):
-                await asyncio.sleep(0.05)
-                await service.sql_writer.flushed()
+        for event in ("started", "released"):
+            async with asyncio.timeout(TIMEOUT):
+                while event not in (told := await happened()):
+                    await asyncio.sleep(0.05)
+                    await service.sql_writer.flushed()
+            if event == "started":
+                await world.client.delete(PODS, "a", world.namespace)
     assert sorted(told["bound"]["cards"]["main"]) == [0, 1]
     assert (told["bound"]["model"], told["bound"]["resource"]) == ("NVIDIA-A100-PCIE-80GB", "nvidia.com/gpu")
     assert told["released"] == {"pod": "a"}
