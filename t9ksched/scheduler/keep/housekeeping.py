@@ -5,7 +5,7 @@ checks them.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Container, MutableMapping, Sequence
+from collections.abc import Awaitable, Callable, Container, Coroutine, MutableMapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, Final
@@ -92,12 +92,20 @@ class Housekeeping:
             await asyncio.wait(under_way)
 
     async def _begin(self, sweeps: Sequence[Sweep]) -> None:
-        """Run each of these sweeps in a task of its own: none waits for another, nor does all else for all of them."""
+        """Run each of these sweeps in a task of its own: none waits for another, nor does all else for all of them. It
+        waits for nothing itself, for APScheduler would log that a stop cancels it as an error.
+        """
+        self._beside(self._one_by_one(sweeps))
+
+    async def _one_by_one(self, sweeps: Sequence[Sweep]) -> None:
         for sweep in sweeps:
-            task = asyncio.create_task(self._run(sweep.run, sweep.name))
-            self._begun.add(task)
-            task.add_done_callback(self._begun.discard)
+            self._beside(self._run(sweep.run, sweep.name))
             await asyncio.sleep(0)
+
+    def _beside(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._begun.add(task)
+        task.add_done_callback(self._begun.discard)
 
     async def _run(self, sweep: Callable[[], Awaitable[object]], name: str) -> None:
         """Run a sweep, unless it is still under way. A coroutine function, because APScheduler would call a plain one
