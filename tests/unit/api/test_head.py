@@ -24,6 +24,8 @@ async def test_of_every_address(world: World) -> None:
         address = path.format_map(there | {"name": name})
         for client in (world.admin, world.nobody):
             whole, head = await client("GET", address), await client("HEAD", address)
+            if told(head) != told(whole):  # some say what time it is, to the second
+                whole, head = await client("GET", address), await client("HEAD", address)
             assert (head.status, head.body) == (whole.status, b""), path
             if path != "/metrics":  # each request is counted there
                 assert told(head) == told(whole), path
