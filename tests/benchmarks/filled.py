@@ -173,6 +173,11 @@ def copied(folder: Path, rows: int, to: Path, *, live: bool = True) -> str:
         with closing(sqlite3.connect(to)) as database, database:
             for table in ("acceptance", "binding", "usage_open", "usage_job"):
                 database.execute(f"DELETE FROM {table}")
+            database.execute(
+                "INSERT INTO history (at, event, kind, namespace, name, uid, queue, actor, detail)"
+                " SELECT updated_at, 'deleted', kind, namespace, name, uid, queue, 'scheduler', '{}'"
+                " FROM job WHERE deleted_at IS NULL"
+            )
             database.execute("UPDATE job SET phase = 'Succeeded', deleted_at = updated_at WHERE deleted_at IS NULL")
     if rows:
         with to.open("rb") as copy:  # what was copied is on the disk: a checkpoint would wait for half a GB

@@ -1,8 +1,7 @@
 """What is told of single pods until they are bound: kept back so that it is one row, and nothing of it lost."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
@@ -16,6 +15,7 @@ from t9ksched.store.acceptances import Acceptance
 from t9ksched.store.errors import DatabaseUnreachable
 from t9ksched.store.history import ACCEPTED, ADMITTED, BOUND, CLOCK_SET, DELETED, STARTED, WAITING, Event
 from t9ksched.store.jobs import JobRow
+from tests.unit.scheduler.report.test_sql_writer import running
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 
@@ -47,19 +47,6 @@ class Store:
     @property
     def events(self) -> list[tuple[str | None, str]]:
         return [event for one in self.wrote for event in one.events]
-
-
-@asynccontextmanager
-async def running(store: Store) -> AsyncIterator[SqlWriter]:
-    writer = SqlWriter(store)  # type: ignore[arg-type]
-    task = asyncio.create_task(writer.run())
-    await asyncio.sleep(0)
-    try:
-        yield writer
-    finally:
-        task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task
 
 
 @pytest.fixture(autouse=True)

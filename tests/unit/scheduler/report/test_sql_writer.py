@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
@@ -46,9 +47,10 @@ class Store:
 
 
 @asynccontextmanager
-async def running(store: Store) -> AsyncIterator[SqlWriter]:
-    writer = SqlWriter(store)  # type: ignore[arg-type]
+async def running(store: Any) -> AsyncIterator[SqlWriter]:
+    writer = SqlWriter(store)
     task = asyncio.create_task(writer.run())
+    await asyncio.sleep(0)
     try:
         yield writer
     finally:
