@@ -117,7 +117,7 @@ async def fill(store: Store, rows: int, now: datetime) -> None:
     for some in _pieces(pods(past, 1, begin, timedelta(days=89) / past)):
         await store.history.append_many([event for one in some for event in (*one.events, *_rest(one))])
         await store.jobs.put_many([_ended(one) for one in some])
-    for some in _pieces(pods(live, 2, now - timedelta(hours=2))):
+    for some in _pieces(pods(live, 2, now - timedelta(hours=2), timedelta(hours=1) / live)):
         await store.tell(
             [one.acceptance for one in some],
             [event for one in some for event in (*one.events, _rest(one)[0])],
