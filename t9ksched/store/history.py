@@ -133,6 +133,32 @@ OF_EVERY_LIFE: Final = frozenset(
     {ACCEPTED, ADMITTED, BOUND, DELETED, FINISHED, REFUSED, RELEASED, STARTED, SUBMITTED, WAITING}
 )
 """Events of the lives of all jobs, of which most of history consists: what asks for one of them names the job too."""
+EVENTS: Final = (
+    AUDITED
+    | OUTCOMES
+    | OF_EVERY_LIFE
+    | NODE_EVENTS
+    | {
+        TAKEN_BACK,
+        TURNED_AWAY,
+        PREEMPTED,
+        JOB_PAUSED,
+        JOB_RESUMED,
+        JOB_SCALED,
+        JOB_CANCELLED,
+        TIME_LIMIT_EXCEEDED,
+        MAX_DURATION_EXCEEDED,
+        START_TIMED_OUT,
+        DEPENDENCY_NOT_MET,
+        PLAN_MOVED,
+        TIME_LIMIT_NEAR,
+        SUSPENSION_NEAR,
+        SUSPENDED_IDLE,
+        RESERVATION_NODES_REPLACED,
+        CLOCK_SET,
+    }
+)
+"""All that there are."""
 TEXT: Final = 2000
 """Characters of one text in an event that is no administrative change."""
 AUDIT_RETENTION: Final = timedelta(days=730)

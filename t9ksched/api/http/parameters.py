@@ -169,6 +169,19 @@ def among(description: str, values: Sequence[str]) -> Any:
     return Query(description=description, max_length=20, json_schema_extra={"anyOf": [several, {"type": "null"}]})
 
 
+def one_of(values: Sequence[str], value: str, path: str, noun: str) -> str:
+    """The value of the parameter `path`, which is a `noun`.
+
+    Raises:
+        Problem: it is none of `values`: the most alike is named, else all are.
+    """
+    if value in values:
+        return value
+    near = nearest(value, values)
+    hint = f"did you mean {near}?" if near else f"they are {', '.join(values)}"
+    raise invalid([FieldError(path, f"{value[:_SHOWN]!r} is no {noun}: {hint}")])
+
+
 def span(since: datetime | None, until: datetime | None) -> tuple[datetime | None, datetime | None]:
     """Two moments of a query in UTC, which is meant where no zone is named.
 

@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from t9ksched.api.auth import Manager, guarded
 from t9ksched.api.http.paging import EventLimit, Paged
-from t9ksched.api.http.parameters import span
+from t9ksched.api.http.parameters import one_of, span
 from t9ksched.api.http.responses import answer, documented
 from t9ksched.api.job_from_object import from_event
 from t9ksched.api.schemas.reports import AuditPage
@@ -18,6 +18,7 @@ from t9ksched.api.services import Given
 from t9ksched.store.history import AUDITED, OUTCOMES
 
 router = guarded("/apis/v1/admin/audit", "audit")
+_TOLD = sorted(AUDITED | OUTCOMES)
 
 
 @router.get(
@@ -43,7 +44,7 @@ async def list_changes(
 ) -> Response:
     begin, end = span(since, until)
     found = await services.store.history.list(
-        events=AUDITED if event is None else (AUDITED | OUTCOMES) & {event},
+        events=AUDITED if event is None else {one_of(_TOLD, event, "query.event", "event of the audit")},
         queue=queue,
         queues=None if caller.is_admin else caller.ruled,
         actor=actor,

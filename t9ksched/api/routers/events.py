@@ -8,15 +8,15 @@ from starlette.responses import Response
 from t9ksched.api.auth import User, guarded
 from t9ksched.api.events.known import About, Wanted
 from t9ksched.api.events.stream import STREAM, Place, streamed
-from t9ksched.api.http.parameters import among
-from t9ksched.api.http.problems import invalid
+from t9ksched.api.http.parameters import among, one_of
 from t9ksched.api.http.responses import documented
 from t9ksched.api.services import Given
 from t9ksched.api.submission.kinds import kind_named
-from t9ksched.model.errors import FieldError
+from t9ksched.store.history import EVENTS
 
 router = guarded("/apis/v1/events", "events")
 _ABOUT = get_args(About)
+_TYPES = sorted(EVENTS)
 
 
 @router.get(
@@ -50,8 +50,9 @@ async def events(
     name: str | None = None,
 ) -> Response:
     for one in about or ():
-        if one not in _ABOUT:
-            raise invalid([FieldError("query.about", f"{one!r} is none of {', '.join(_ABOUT)}")])
+        one_of(_ABOUT, one, "query.about", "thing that an event is about")
+    for one in type or ():
+        one_of(_TYPES, one, "query.type", "type of events")
     kinds = [kind_named(one) for one in kind or ()]
     wanted = Wanted(about or (), type or (), kinds, queue or (), user or (), namespace, name)
     return await streamed(request, services, caller, wanted, place)

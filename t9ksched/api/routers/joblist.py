@@ -12,8 +12,8 @@ from t9ksched.api.authorization import JobAccess
 from t9ksched.api.events.known import Wanted
 from t9ksched.api.events.stream import Watched, listed_or_streamed
 from t9ksched.api.http.paging import Order, Paged
-from t9ksched.api.http.parameters import among, span
-from t9ksched.api.http.problems import Problem, invalid
+from t9ksched.api.http.parameters import among, one_of, span
+from t9ksched.api.http.problems import Problem
 from t9ksched.api.http.responses import documented
 from t9ksched.api.http.selectors import Labels
 from t9ksched.api.joblist import JobQuery, listed
@@ -54,7 +54,7 @@ async def list_jobs(
     deleted: Annotated[bool, Query(description="Also those whose objects are gone")] = False,
     order: Order = "oldest",
 ) -> Response:
-    phases = tuple(_phase(one) for one in phase or ())
+    phases = tuple(one_of(PHASES, one, "query.phase", "phase") for one in phase or ())
     begin, end = span(since, until)
     kinds = tuple(kind_named(one) for one in kind or ())
     if watched:
@@ -68,14 +68,6 @@ async def list_jobs(
         if not jobs and name not in caller.decided.queues:
             raise await _no_queue(services, caller, name)
     return await answer_items(marked(caller, jobs), {"continue": token, "stopped": stops_now(caller)}, headers)
-
-
-def _phase(phase: str) -> str:
-    if phase in PHASES:
-        return phase
-    near = nearest(phase, PHASES)
-    hint = f"did you mean {near}?" if near else f"they are {', '.join(PHASES)}"
-    raise invalid([FieldError("query.phase", f"{phase!r} is no phase: {hint}")])
 
 
 async def _no_queue(services: Services, caller: Caller, name: str) -> Problem:

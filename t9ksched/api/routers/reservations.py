@@ -14,6 +14,7 @@ from starlette.responses import Response
 
 from t9ksched.api.auth import Admin, Caller, Manager, User, guarded
 from t9ksched.api.http.paging import EventLimit, Paged
+from t9ksched.api.http.parameters import one_of
 from t9ksched.api.http.problems import Problem, invalid
 from t9ksched.api.http.responses import BODY, Json, answer, at, body_of, documented
 from t9ksched.api.job_from_object import from_event
@@ -57,6 +58,7 @@ _CHANGES: Final = frozenset(
         history.RESERVATION_NODES_REPLACED,
     }
 )
+_TOLD: Final = sorted(OUTCOMES | _CHANGES)
 IfMatch = Annotated[str | None, Header(description='The ETag seen before, such as `"12"`; `*` for any.')]
 DryRun = Annotated[bool, Query(alias="dryRun", description="Only say what it would do: nothing is changed")]
 
@@ -107,7 +109,7 @@ async def happened(
     record, sight = await _seen(services, caller, name)
     shown = OUTCOMES if sight.only is not None else OUTCOMES | _CHANGES
     found = await services.store.history.list(
-        events=shown if event is None else shown & {event},
+        events=shown if event is None else shown & {one_of(_TOLD, event, "query.event", "event of reservations")},
         name=name,
         since=record.created_at if sight.only is not None else None,
         after=paging.place(after),

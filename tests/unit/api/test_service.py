@@ -402,6 +402,20 @@ async def test_values_that_mean_nothing_are_refused_in_words(world: World, query
     assert fault["message"].startswith(told), fault["message"]
 
 
+@pytest.mark.parametrize(
+    ("event", "told"),
+    [
+        ("queue-change", "'queue-change' is no event of the audit: did you mean queue-changed?"),
+        ("finished", "'finished' is no event of the audit: they are card-cordoned,"),
+    ],
+)
+async def test_the_audit_knows_its_events(world: World, event: str, told: str) -> None:
+    refused = await world.admin("GET", f"/apis/v1/admin/audit?event={event}")
+    (fault,) = refused.body["errors"]
+    assert (refused.status, fault["path"]) == (422, "query.event")
+    assert fault["message"].startswith(told), fault["message"]
+
+
 async def test_an_unknown_kind_is_told_once(world: World) -> None:
     refused = await world.user("GET", "/apis/v1/workloads/ns/foo/p1/explanation")
     assert [fault["message"] for fault in refused.body["errors"]] == [refused.body["detail"]]

@@ -7,7 +7,7 @@ import pytest
 from msgspec import structs
 from sqlalchemy import text
 
-from t9ksched.store import Store, history_rows, schema
+from t9ksched.store import Store, history, history_rows, schema
 from t9ksched.store.history import ACCEPTED, ADMITTED, BOUND, CLOCK_SET, STARTED, WAITING, Event
 
 AT = datetime(2031, 1, 1, 12, 0, 0, 678, tzinfo=UTC)
@@ -139,3 +139,9 @@ async def test_the_last_time_of_each_job_is_known(store: Store) -> None:
     last = {"u1": AT + timedelta(seconds=0.5), "u2": AT + timedelta(seconds=9)}
     assert await store.history.last_times(jobs) == last
     assert await store.history.last_times([]) == {}
+
+
+def test_all_events_are_known_by_name() -> None:
+    keys = {history.PHYSICAL, history.MODELS, history.IDLE_SINCE, history.SELDOM}
+    named = {value for name, value in vars(history).items() if name.isupper() and isinstance(value, str)}
+    assert named - keys == history.EVENTS

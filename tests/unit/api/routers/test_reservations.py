@@ -263,6 +263,8 @@ async def test_what_became_of_one_that_is_over_can_be_read(world: World, what: s
         assert (found["detail"]["from"], found["detail"]["to"]) == (begin, end)
     everything = (await world.admin("GET", f"{PATH}/eval/history")).body["items"]
     assert [one["event"] for one in everything] == ["reservation-created", event]
+    refused = await world.admin("GET", f"{PATH}/eval/history?event=missed")
+    assert (refused.status, refused.paths) == (422, ["query.event"])
 
 
 async def test_of_one_that_repeats_the_last_one_is_told_beside_the_next(world: World) -> None:
