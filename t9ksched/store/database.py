@@ -90,7 +90,7 @@ class Database:
             prepare_sqlite(self._aside)
             one = {"pool_size": 1, "max_overflow": 0}
             self._acting = create_engine(urls.for_sync(self.url), **engine_options(self.url), **one)
-            prepare_sqlite(self._acting, sqlite_file.WRITING)
+            prepare_sqlite(self._acting, *sqlite_file.WRITING)
         else:
             check_idle(self._engine.sync_engine)
             # A transaction that reads sees each statement's own moment there, so it is left out: two round trips less.
