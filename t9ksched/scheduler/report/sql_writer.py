@@ -37,6 +37,9 @@ _BATCH = 2000
 """Rows of a kind in one transaction: enough to be cheap, few enough for other transactions not to wait long."""
 _EVENTS = 3 * _BATCH
 """Events in one transaction: those of single pods are up to three a row."""
+_SORTED = 5 * _BATCH
+"""Jobs that are written in the order of their UIDs: each transaction changes another part of the index of UIDs, in
+place of pages all over it that the next one changes again."""
 _PAUSE = 0.5
 """Seconds between two writes: what happens within them goes into one transaction."""
 _MANY = 1000
@@ -269,13 +272,12 @@ class SqlWriter:
             if self.first is not None:
                 await self.first()
         over = list(self._gone.items())  # the row of one that goes meanwhile may not be written by then
-        left = self._batches_waiting()
+        left, due = self._batches_waiting(), deque[str]()
         while left:
             accepted = list(islice(self._acceptances, _BATCH))
             events = [self._events.popleft() for _ in range(min(_EVENTS, len(self._events)))]
-            jobs = dict(islice(self._jobs.items(), _BATCH))
-            for uid in jobs:
-                del self._jobs[uid]
+            due = due or deque(sorted(islice(self._jobs, _SORTED)))
+            jobs = {uid: self._jobs.pop(uid) for uid in (due.popleft() for _ in range(min(_BATCH, len(due))))}
             try:
                 await self._store.tell(accepted, events, list(jobs.values()))
             except StoreError:

@@ -146,6 +146,17 @@ async def test_all_of_many_rows_are_written_before_whoever_asks_is_told(monkeypa
         assert store.wrote == [["0", "1"], ["2", "3"], ["4"], ["gone x"]]
 
 
+async def test_each_transaction_has_jobs_of_another_part_of_the_index(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sql_writer, "_BATCH", 2)
+    monkeypatch.setattr(sql_writer, "_SORTED", 4)
+    store = Store()
+    async with running(store) as writer:
+        for uid in "debacf":
+            writer.job(job(uid))
+        await asyncio.wait_for(writer.flushed(), 5)
+        assert store.wrote == [["job a", "job b"], ["job d", "job e"], ["job c", "job f"]]
+
+
 async def test_a_job_that_comes_and_goes_during_a_transaction_is_marked_after_it_is_written() -> None:
     store = Store()
     async with running(store) as writer:
