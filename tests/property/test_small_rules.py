@@ -86,7 +86,7 @@ def test_rests_double_with_each_try_that_fails_and_are_forgiven(rng: Random) -> 
         gang = rng.choice(gangs())
         if rng.random() < 0.2:
             backoff.forget(now)
-            assert backoff._rests.keys() == {one for one, (end, _) in rests.items() if now < end + 3600 * SECOND}
+            assert backoff.rests.keys() == {one for one, (end, _) in rests.items() if now < end + 3600 * SECOND}
         elif rng.random() < 0.8:
             backoff.refused(gang, now)
             end, length = rests.get(job(gang), (0, 0))

@@ -79,7 +79,9 @@ class AdmissionGate:
 
     def submitter(self, gang: GangRecord) -> str | None:
         """The submitter of the group, as far as that is on record."""
-        return _submitter(self._submission(gang.owner, gang.uid), gang.namespace)
+        owner, uid = gang.owner, gang.uid
+        record = self._acceptances.get(uid) if owner is None else self._submission(owner, uid)
+        return record.submitter if record is not None and record.namespace == gang.namespace else None
 
     def groups_of_submitter(self, gang: GangRecord) -> list[str]:
         """The groups that the submitter of the gang had when it was submitted."""

@@ -12,9 +12,11 @@ from t9ksched.model.queue import Queue
 from t9ksched.model.reasons import Code, Reason
 from t9ksched.model.start_windows import next_change
 from t9ksched.scheduler.state.admission_gate import NAMING_NS
+from t9ksched.scheduler.state.asks import NOTHING_ASKED, asks_nothing
 from t9ksched.scheduler.state.change_feed import Cursor
 from t9ksched.scheduler.state.limits import control_of, limit_asked
 from t9ksched.scheduler.state.missing_members import MissingMembers
+from t9ksched.scheduler.state.node_backoff import NO_NODES
 from t9ksched.scheduler.state.records import GangRecord, job_of
 from t9ksched.scheduler.state.start_times import too_early
 
@@ -215,13 +217,14 @@ class AdmissionPass:
         recorded.
         """
         state = self._state
-        if state.waiting_jobs.stands(record):
+        jobs, outage = state.waiting_jobs, state.outage
+        if jobs.refused and jobs.stands(record):
             return None
         control = control_of(state, record) if state.controls else None
         if record.control != control:
             record.control, record.stale = control, True
             state.feed.held_otherwise(record)
-        if record.virtual:
+        if record.virtual and state.foreign.held:
             told, again = state.foreign.awaited(record, now)
             if again:
                 self.ends.append(again)
@@ -231,16 +234,16 @@ class AdmissionPass:
         if (unfit := _unfit(record)) is not None:
             state.refused(record, unfit)
             return None
-        if state.outage.unread and (unknown := state.outage.refusal(record)) is not None:
+        if outage.unread and (unknown := outage.refusal(record)) is not None:
             state.refused(record, unknown)
             return None
         # Asked first: of thousands beyond a limit none is worth the other rules.
-        if record.acceptance is None and (over := state.waiting_jobs.refusal(record)) is not None:
+        if record.acceptance is None and (over := jobs.refusal(record)) is not None:
             state.refused(record, over)
             return None
         if not self._permitted(record, now):
             return None
-        clock = state.clocks.of(record)
+        clock = state.clocks.of(record) if state.clocks.by_job else None
         if clock is not None and (late := state.clocks.refusal(record, limit_asked(state, record), control, now)):
             state.refused(record, late)
             if clock.run.retry_at > now:
@@ -251,26 +254,30 @@ class AdmissionPass:
             state.refused(record, queue_closed(queue.name, draining=True))
             return None
         if record.acceptance is None:
-            state.waiting_jobs.let_in(record)
+            jobs.let_in(record)
             state.gate.accept(record, now)
-        if (unmet := state.dependencies.refusal(record)) is not None:
+        # Most of many thousands ask for nothing, and did not before.
+        asked_before = record.asked is not NOTHING_ASKED or record.start_after or record.reservation
+        asks = asked_before or not asks_nothing(record)
+        if asks and (unmet := state.dependencies.refusal(record)) is not None:
             state.refused(record, unmet)
             return None
-        if (early := too_early(state, record, now)) is not None:
+        if asks and (early := too_early(state, record, now)) is not None:
             state.refused(record, early)
             self.ends.append(record.start_after)
             return None
-        if state.outage.away and (unwritten := state.outage.refusal(record)) is not None:
+        away = outage.away
+        if away and (unwritten := outage.refusal(record)) is not None:
             state.refused(record, unwritten)
             return None
         # An incomplete gang is completed without a judgement; running groups are not known before SQL was read.
-        unrecorded = state.outage.unread or (state.outage.away and not record.in_part())
+        unrecorded = outage.unread or (away and not record.in_part())
         if unrecorded != record.unrecorded:
             record.unrecorded, record.stale = unrecorded, True
-        avoid = state.node_backoff.by(record, now)
+        avoid = state.node_backoff.by(record, now) if state.node_backoff.known else NO_NODES
         if avoid != record.avoid:
             record.avoid, record.stale = avoid, True
-        evicts_from = state.preemption_backoff.until(record, now)
+        evicts_from = state.preemption_backoff.until(record, now) if state.preemption_backoff.rests else 0
         if evicts_from != record.evicts_from:
             record.evicts_from, record.stale = evicts_from, True
         if evicts_from:
@@ -281,10 +288,11 @@ class AdmissionPass:
                 record.lasts, record.user, record.stale = lasts, user, True
         if queue is not None and queue.spec.start_windows:
             self._follow_windows(queue, now)
-        if (full := state.arrays.refusal(record)) is not None:
+        if asks and (full := state.arrays.refusal(record)) is not None:
             state.refused(record, full)
             return None
-        state.advance.read(record)
+        if asks or state.advance.known or record.groups:
+            state.advance.read(record)
         plain = queue is not None and not (queue.draining or queue.spec.start_windows or avoid or evicts_from)
         plain = plain and record.acceptance is not None and not (record.asked.after or record.asked.array)
         record.plain = record.changes if plain and not record.nameless else -1
@@ -310,7 +318,9 @@ class AdmissionPass:
         queue = state.queues.get(record.queue)
         if queue is None or queue.draining or queue.spec.start_windows:
             return False
-        return not (state.node_backoff.by(record, now) or state.preemption_backoff.until(record, now))
+        if state.node_backoff.known and state.node_backoff.by(record, now):
+            return False
+        return not (state.preemption_backoff.rests and state.preemption_backoff.until(record, now))
 
     def _follow_windows(self, queue: Queue, now: int) -> None:
         """What waits in the queue is judged again when a window begins or ends."""
@@ -324,13 +334,15 @@ class AdmissionPass:
         """Whether the group may start in its queue. If its submitter or its owner is not known yet, that is reported
         only after a moment.
         """
-        reason = self._state.gate.refusal(gang, now)
+        state = self._state
+        reason = state.gate.refusal(gang, now)
+        may_await = state.advance.known or state.enforced_ends is not None
         new = reason is None and gang.acceptance is None and gang.owner is not None
         if (
-            (new and self._state.owners.awaited(gang))  # the limits of its annotations are part of the acceptance
-            or (reason is None and self._awaits_submitter(gang))
+            (new and state.owners.awaited(gang))  # the limits of its annotations are part of the acceptance
+            or (reason is None and may_await and self._awaits_submitter(gang))
             or (reason is not None and reason.code == Code.SUBMITTER_UNKNOWN)
-            or (reason is not None and reason.refused and not self._state.owners.root(gang).certain)
+            or (reason is not None and reason.refused and not state.owners.root(gang).certain)
         ):
             gang.nameless = gang.nameless or now
             if now < gang.nameless + NAMING_NS:
@@ -338,11 +350,11 @@ class AdmissionPass:
                 return False
         if reason is None:
             if gang.nameless:
-                self._state.announced.forget(gang.uid)
-                self._state.announced.forget(self._state.owners.root(gang).uid)
+                state.announced.forget(gang.uid)
+                state.announced.forget(state.owners.root(gang).uid)
             gang.nameless = 0
             return True
-        self._state.refused(gang, reason)
+        state.refused(gang, reason)
         return False
 
     def _awaits_submitter(self, gang: GangRecord) -> bool:
@@ -351,8 +363,6 @@ class AdmissionPass:
         that is open to everyone would admit the group without a name.
         """
         advance, announced = self._state.advance, self._state.announced
-        if not (advance.known or self._state.enforced_ends is not None):
-            return False
         if gang.acceptance is not None or self._state.permissions.submitter(gang):
             return False
         if self._state.enforced_ends is not None and (

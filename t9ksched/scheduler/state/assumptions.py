@@ -71,7 +71,7 @@ class Assumptions:
         gang.first_bound = gang.first_bound or now
         state.changes.placing(gang)
         state.arrays.touch(job_of(gang))
-        if state.affinity_index or state.waiting_jobs:
+        if state.affinity_index or state.waiting_jobs.refused:
             state.wake()  # other gangs may wait for these pods' places, or for the end of their wait
         return decided
 

@@ -85,7 +85,8 @@ class ForeignGangs:
         self._makers: dict[str, _Maker] = {}
         self._queues: dict[str, str] = {}
         """The queues that objects of other projects name, by UID."""
-        self._held: dict[str, _Awaiting] = {}
+        self.held: dict[str, _Awaiting] = {}
+        """Pods that wait to be told whose they are, by UID."""
         self._awaited: dict[str, dict[str, None]] = {}
         """UIDs of held pods by UID of the object that they wait for."""
 
@@ -142,7 +143,7 @@ class ForeignGangs:
     def arrived(self, uid: str) -> None:
         """An object or a pod is known now: pods that waited for it may be told whose they are."""
         for pod_uid in list(self._awaited.pop(uid, ())):
-            held = self._held.pop(pod_uid, None)
+            held = self.held.pop(pod_uid, None)
             if held is not None:
                 self._rejoin(held.pod)
 
@@ -154,7 +155,7 @@ class ForeignGangs:
         self._release(pod.uid)
         if missing is not None:
             ends = _SELECTORS.isdisjoint(pod.labels) and not self._state.owners.is_foreign(missing)
-            self._held[pod.uid] = _Awaiting(pod, missing, ends)
+            self.held[pod.uid] = _Awaiting(pod, missing, ends)
             self._awaited.setdefault(missing.uid, {})[pod.uid] = None
             return "", ""
         if maker is None:
@@ -170,7 +171,7 @@ class ForeignGangs:
         """Why the only pod of a group waits for an object above it, once that has lasted for a moment; and when to look
         again, 0 where nothing is waited for.
         """
-        held = self._held.get(gang.uid)
+        held = self.held.get(gang.uid)
         if held is None:
             return None, 0
         held.since = held.since or now
@@ -186,7 +187,7 @@ class ForeignGangs:
 
     def gone(self, uid: str) -> None:
         """A pod is gone."""
-        if uid in self._held:
+        if uid in self.held:
             self._release(uid)
 
     def _name_queue(self, uid: str, queue: str) -> None:
@@ -285,7 +286,7 @@ class ForeignGangs:
                 self._rejoin(pod)
 
     def _release(self, uid: str) -> None:
-        held = self._held.pop(uid, None)
+        held = self.held.pop(uid, None)
         if held is not None and (those := self._awaited.get(held.missing.uid)) is not None:
             those.pop(uid, None)
             if not those:

@@ -126,7 +126,8 @@ class LastGate:
         access = state.permissions.access(gang, queue)
         if gang.owner is None:
             self._found = gang, gang.judged, queue, root, access
-        if record is None and (gang.acceptance is not None or (access.allowed and self._runs(root, gang))):
+        runs = gang.owner is not None and access.allowed
+        if record is None and (gang.acceptance is not None or (runs and self._runs(root, gang))):
             record = self._adopt(gang, root, queue, now)
         moves = record is not None and record.queue != queue.name
         if record is None or moves:
@@ -248,22 +249,28 @@ class LastGate:
         state = self._state
         if gang.spec_faults or state.outage.unread or gang.acceptance is not None:
             return
-        self.work += _AN_ACCEPTANCE if gang.virtual and gang.owner is None else _A_JUDGEMENT
-        self._settle_queue(gang)
-        queue = state.queues.get(gang.queue)
-        if queue is None:
-            return
-        root, access = self._root_and_access(gang, queue)
+        alone = gang.owner is None
+        self.work += _AN_ACCEPTANCE if gang.virtual and alone else _A_JUDGEMENT
+        found, self._found = self._found, None
+        if found is None or found[0] is not gang or found[1] != (state.permissions.version, gang.changes):
+            self._settle_queue(gang)
+            queue = state.queues.get(gang.queue)
+            if queue is None:
+                return
+            root, access = state.owners.root(gang), state.permissions.access(gang, queue)
+        else:  # it was judged a moment ago, as each new group is
+            _, _, queue, root, access = found
         if runs and not access.allowed:
             return  # it runs on, and pods that would join it are judged one by one
         record = self.agreed(gang)
-        if not runs and record is None and (queue.spec.closed or gathers(gang, root, queue)):
+        if not runs and record is None and (queue.spec.closed or (queue.spec.quota and gathers(gang, root))):
             return
         asked = gang.spec.priority
-        if record is not None and record.queue == queue.name and gang.owner is not None:
+        if record is not None and record.queue == queue.name and not alone:
             asked = record.priority
-        submitter, groups = state.permissions.submitted_by(gang)
-        source = state.acceptances.get(root.uid)
+        source = state.acceptances.get(gang.uid) if alone else None
+        # Of most single pods nothing is on record yet.
+        submitter, groups = (None, []) if alone and source is None else state.permissions.submitted_by(gang)
         for pod in gang.members.values():
             pod.accepted = pod.accepted or not pod.unpermitted
         acceptance = Acceptance(
@@ -280,28 +287,19 @@ class LastGate:
             group_uid=None if gang.virtual else gang.uid,
             group_name=None if gang.virtual else gang.name,
             accepted_at=moment(now),
-            started_at=source.started_at if source is not None and gang.owner is None else None,
+            started_at=source.started_at if source is not None else None,
             **began(gang),
-            **(own_amounts(gang) if gang.owner is None else {}),
+            **(own_amounts(gang) if alone else {}),
         )
         self._agree(gang, acceptance)
         gang.stale = True
-        if gang.owner is None:
+        if alone:
             state.feed.owners.note(gang.uid)
             if not (runs and gang.virtual and asks_nothing(gang)):
                 state.feed.jobs.note(gang.uid)  # else users see of it what they saw before
         elif record is None or record.queue != queue.name:
             self._record(gang, root, queue.name, now)
         state.accepted_anew(state.acceptances[gang.uid])
-
-    def _root_and_access(self, gang: GangRecord, queue: Queue) -> tuple[Root, Access]:
-        """As the judgement found them, if that was a moment ago: a new group is judged and then accepted."""
-        found, self._found = self._found, None
-        if found is not None and found[0] is gang and found[2] is queue:
-            as_of = self._state.permissions.version, gang.changes
-            if found[1] == as_of:
-                return found[3], found[4]
-        return self._state.owners.root(gang), self._state.permissions.access(gang, queue)
 
     def _agree(self, gang: GangRecord, acceptance: Acceptance) -> None:
         """Take over what was agreed with the group itself."""
@@ -379,8 +377,8 @@ class LastGate:
         return record
 
     def _runs(self, root: Root, gang: GangRecord) -> bool:
-        """Whether pods of the root hold places, or were accepted one by one."""
-        return gang.owner is not None and any(inside(pod) for pod in self._pods(root.uid, gang))
+        """Whether pods of the root above the group hold places, or were accepted one by one."""
+        return any(inside(pod) for pod in self._pods(root.uid, gang))
 
     def _held_by(self, root: Root, gang: GangRecord, queue: str) -> Held:
         held = self._held.get((root.uid, queue))

@@ -73,9 +73,10 @@ def decides(gang: GangRecord, root: Root, queue: Queue, access: Access | None) -
     return id(queue), gang.namespace, templates, None if single else tuple(sorted(needs_of(gang, root).items()))
 
 
-def gathers(gang: GangRecord, root: Root, queue: Queue) -> bool:
+def gathers(gang: GangRecord, root: Root) -> bool:
     """Whether members of the minimum are still missing, and only the pods show what the group needs. Such a group is
-    not accepted: the quota would be checked for a part of it, and the accepted part would wait for ever.
+    not accepted in a queue with a quota: that would be checked for a part of it, and the accepted part would wait for
+    ever.
     """
     told = root.owner is not None and root.owner.wanted is not None
-    return bool(queue.spec.quota) and not (told or gang.placed_count() or gang.gathered())
+    return not (told or gang.placed_count() or gang.gathered())

@@ -14,6 +14,7 @@ from t9ksched.scheduler.state.records import GangRecord, PodRecord, job_of
 
 AVOID_NS: Final = 120 * 1_000_000_000
 """How long a job avoids a node that rejected one of its pods."""
+NO_NODES: Final[frozenset[str]] = frozenset()
 _REASONS: Final = re.compile(r"OutOf\w+|UnexpectedAdmissionError|NodeAffinity|NodePorts|TaintToleration|NodeShutdown")
 
 
@@ -40,7 +41,8 @@ class NodeBackoff:
         self.version = 0
         """Grows when a job has another node to avoid."""
         self._new: list[TurnedAway] = []
-        self._until: dict[str, dict[str, int]] = {}
+        self.known: dict[str, dict[str, int]] = {}
+        """Until when each job avoids which nodes; empty while none does."""
 
     def note(self, record: PodRecord, reason: str, message: str) -> None:
         """A pod has just failed: record it if its node rejected it."""
@@ -57,22 +59,20 @@ class NodeBackoff:
         found, self._new = self._new, []
         self.version += bool(found)
         for each in found:
-            self._until.setdefault(job_of(each.gang), {})[each.node] = now + AVOID_NS
+            self.known.setdefault(job_of(each.gang), {})[each.node] = now + AVOID_NS
         return found
 
     def by(self, gang: GangRecord, now: int) -> frozenset[str]:
         """The nodes that this gang avoids now."""
-        if not self._until:
-            return frozenset()
-        return frozenset(node for node, until in self._until.get(job_of(gang), {}).items() if until > now)
+        if not self.known:
+            return NO_NODES
+        return frozenset(node for node, until in self.known.get(job_of(gang), {}).items() if until > now)
 
     def forget(self, now: int) -> None:
         """Drop entries whose time is over."""
-        left = {
-            job: {node: until for node, until in nodes.items() if until > now} for job, nodes in self._until.items()
-        }
-        self._until = {job: nodes for job, nodes in left.items() if nodes}
+        left = {job: {node: until for node, until in nodes.items() if until > now} for job, nodes in self.known.items()}
+        self.known = {job: nodes for job, nodes in left.items() if nodes}
 
     def next_end(self) -> int | None:
         """When the next node may be tried again; None when none is avoided."""
-        return min((until for nodes in self._until.values() for until in nodes.values()), default=None)
+        return min((until for nodes in self.known.values() for until in nodes.values()), default=None)

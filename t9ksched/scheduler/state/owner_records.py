@@ -87,14 +87,15 @@ def summed(amounts: Iterable[Mapping[str, int]]) -> dict[str, int]:
 
 def in_parts(amounts: Mapping[str, int]) -> tuple[dict[str, int], dict[str, int]]:
     """These amounts as a record has them: of cards, and of other resources. Not to be written to."""
-    return _in_parts(tuple(sorted(amounts.items())))
+    return _in_parts(tuple(amounts.items()))
 
 
 @lru_cache(maxsize=1024)
 def _in_parts(amounts: tuple[tuple[str, int], ...]) -> tuple[dict[str, int], dict[str, int]]:
     """Jobs alike share theirs."""
-    cards = {name: amount for name, amount in amounts if is_card_resource(name)}
-    return cards, {name: amount for name, amount in amounts if name not in cards}
+    ordered = dict(sorted(amounts))
+    cards = {name: amount for name, amount in ordered.items() if is_card_resource(name)}
+    return cards, {name: amount for name, amount in ordered.items() if name not in cards}
 
 
 def began(gang: GangRecord) -> dict[str, Any]:

@@ -29,24 +29,25 @@ class PreemptionBackoff:
     def __init__(self) -> None:
         self.version = 0
         """Grows when a pause of a job begins or grows."""
-        self._rests: dict[str, _Rest] = {}
+        self.rests: dict[str, _Rest] = {}
+        """The pause of each job that has one."""
 
     def refused(self, gang: GangRecord, now: int) -> None:
         """A binding of the gang failed. Failures before the end of the last pause count as one with it."""
         self.version += 1
-        rest = self._rests.get(job_of(gang))
+        rest = self.rests.get(job_of(gang))
         if rest is None or now >= rest.until + FORGIVEN_NS:
-            self._rests[job_of(gang)] = _Rest(now + FIRST_NS, FIRST_NS)
+            self.rests[job_of(gang)] = _Rest(now + FIRST_NS, FIRST_NS)
         elif now >= rest.until:
             rest.length = min(2 * rest.length, LONGEST_NS)
             rest.until = now + rest.length
 
     def until(self, gang: GangRecord, now: int) -> int:
         """When the gang may preempt again; 0 for at any time."""
-        rest = self._rests.get(job_of(gang)) if self._rests else None
+        rest = self.rests.get(job_of(gang)) if self.rests else None
         return rest.until if rest is not None and rest.until > now else 0
 
     def forget(self, now: int) -> None:
         """Drop entries that are old enough not to count."""
-        if self._rests:
-            self._rests = {job: rest for job, rest in self._rests.items() if now < rest.until + FORGIVEN_NS}
+        if self.rests:
+            self.rests = {job: rest for job, rest in self.rests.items() if now < rest.until + FORGIVEN_NS}

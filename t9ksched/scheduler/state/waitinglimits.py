@@ -6,9 +6,10 @@ owner of its groups. It counts from its admission until its first group has a pl
 on record, or its namespace. Each count is kept as groups change, so that a cycle asks for two numbers.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -21,8 +22,6 @@ from t9ksched.scheduler.state.owners import Owners
 from t9ksched.scheduler.state.records import GangRecord
 from t9ksched.scheduler.state.refusals import waiting
 from t9ksched.store.acceptances import Acceptance
-
-T = TypeVar("T")
 
 
 class WaitingLimits(msgspec.Struct, frozen=True):
@@ -62,17 +61,14 @@ class WaitingJobs:
         """Groups that wait and were admitted."""
         self._groups: dict[_Job, int] = {}
         """How many of them each job has."""
-        self._queues: dict[str, int] = {}
+        self._queues: defaultdict[str, int] = defaultdict(int)
         """Jobs by queue."""
-        self._users: dict[str, int] = {}
+        self._users: defaultdict[str, int] = defaultdict(int)
         """Jobs by user."""
         self._let_in: set[GangRecord] = set()
         """Groups that were admitted and not accepted yet, because some of their members are still missing."""
-        self._refused: dict[GangRecord, _Standing] = {}
-
-    def __len__(self) -> int:
+        self.refused: dict[GangRecord, _Standing] = {}
         """Groups that are refused for now."""
-        return len(self._refused)
 
     def jobs(self, queue: str) -> int:
         """Jobs that count as waiting in a queue."""
@@ -82,9 +78,9 @@ class WaitingJobs:
         """A group changed; `waits` says whether a member of it waits for a place."""
         known, job = self._counted.get(gang), None
         if not waits:
-            self._refused.pop(gang, None)
+            self.refused.pop(gang, None)
             self._let_in.discard(gang)
-        elif self._is_in(gang) and not self._has_started(gang):
+        elif (gang.acceptance is not None or gang in self._let_in) and not self._has_started(gang):
             job = self._job(gang)
         if known == job:
             return
@@ -106,19 +102,21 @@ class WaitingJobs:
         self.update(gang, waits=False)
 
     def refusal(self, gang: GangRecord) -> Reason | None:
-        """Why the group may not even wait in its queue; None when it may. Cheaper than all other rules."""
-        if self._is_in(gang) or (self.limits == NO_LIMITS and not self._refused):
+        """Why a group that is not accepted may not even wait in its queue; None when it may. Cheaper than all other
+        rules.
+        """
+        if gang in self._let_in or (self.limits == NO_LIMITS and not self.refused):
             return None
         job = self._job(gang)
         if not self._is_full(job) or job in self._groups or self._has_started(gang):
-            self._refused.pop(gang, None)
+            self.refused.pop(gang, None)
             return None
-        self._refused[gang] = _Standing(self._as_of(gang), job)
+        self.refused[gang] = _Standing(self._as_of(gang), job)
         return self._reason(job)
 
     def let_in(self, gang: GangRecord) -> None:
-        """The group may wait, and counts from now on."""
-        if self._is_in(gang):
+        """The group may wait, and counts from now on; it is not accepted yet."""
+        if gang in self._let_in:
             return
         self._let_in.add(gang)
         if gang in self._counted or self._has_started(gang):
@@ -131,14 +129,11 @@ class WaitingJobs:
         """Whether the group was refused, and nothing has changed on which this depends. Called for each group in each
         cycle.
         """
-        known = self._refused.get(gang)
+        known = self.refused.get(gang)
         return known is not None and known.as_of == self._as_of(gang) and self._is_full(known.job)
 
     def _as_of(self, gang: GangRecord) -> tuple[int, int]:
         return gang.changes, self._permissions.version
-
-    def _is_in(self, gang: GangRecord) -> bool:
-        return gang.acceptance is not None or gang in self._let_in
 
     def _has_started(self, gang: GangRecord) -> bool:
         """Whether the job has had a place: then it does not count, and goes on."""
@@ -155,10 +150,16 @@ class WaitingJobs:
 
     def _count(self, job: _Job, more: int) -> None:
         """One group more or less of a job counts; the job itself with its first and its last."""
-        after = _add(self._groups, job, more)
-        if not after or after == more:
-            _add(self._queues, job.queue, more)
-            _add(self._users, job.user, more)
+        groups = self._groups.get(job, 0) + more
+        if groups:
+            self._groups[job] = groups
+        else:
+            del self._groups[job]
+        if not groups or groups == more:
+            for jobs, key in ((self._queues, job.queue), (self._users, job.user)):
+                jobs[key] += more
+                if not jobs[key]:
+                    del jobs[key]
 
     def _is_full(self, job: _Job) -> bool:
         """Whether one job more may not wait beside those that count."""
@@ -177,13 +178,3 @@ class WaitingJobs:
 @lru_cache(maxsize=1024)
 def _nobody_of(namespace: str) -> str:
     return f"namespace {namespace!r}"
-
-
-def _add(counts: dict[T, int], key: T, more: int) -> int:
-    """Returns what it comes to; what is 0 is left out."""
-    after = counts.get(key, 0) + more
-    if after:
-        counts[key] = after
-    else:
-        del counts[key]
-    return after

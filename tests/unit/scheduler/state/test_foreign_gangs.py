@@ -92,7 +92,7 @@ def test_a_pod_whose_owner_never_comes_says_so() -> None:
     job_upsert(state, JOBSET.resource)(seen("gone", jobset(1, 1).spec))
     assert len(decide(state)) == 1
     state.remove_pod(lonely.metadata.uid)
-    assert state.foreign._held == {}
+    assert state.foreign.held == {}
 
 
 def test_a_kind_that_may_not_be_read_holds_nothing_up() -> None:
