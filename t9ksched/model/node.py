@@ -125,7 +125,7 @@ class NodeFacts:
     unhealthy: Mapping[int, str] = field(default_factory=dict)
     cards_fault: str = ""
 
-    @property
+    @cached_property
     def honours(self) -> bool:
         """Whether it gives a container the cards that are named to it."""
         return self.card_mode == HONOURS_INDEX and bool(self.cards)

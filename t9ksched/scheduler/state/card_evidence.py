@@ -24,11 +24,11 @@ def difference(dialect: CardDialect, pod: PodClass, held: CardGrant, annotations
     """What of the annotations of a pod that holds these cards is not as on record, in words, and a number that tells
     it from other differences; no words where all is.
     """
-    named = naming_cards(annotations)
-    if not (named or pod.cards):
-        return "", 0
     written = expected(dialect, pod, held)
-    if named == written:
+    if annotations == written:  # it has no others
+        return "", 0
+    named = naming_cards(annotations)
+    if named == written or not (named or pod.cards):
         return "", 0
     found = list(_differences(dialect, held, named, written))
     if not found:

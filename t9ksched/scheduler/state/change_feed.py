@@ -60,11 +60,8 @@ class Topic(Generic[T]):
         self._read = 0
         """The furthest position of a cursor."""
         self._cursors: list[Cursor[T]] = []
-
-    @property
-    def followed(self) -> bool:
+        self.followed = False
         """Whether it has a reader."""
-        return bool(self._cursors)
 
     def note(self, thing: T) -> None:
         """The thing changed."""
@@ -84,11 +81,13 @@ class Topic(Generic[T]):
         """A new reader."""
         cursor = Cursor(self)
         self._cursors.append(cursor)
+        self.followed = True
         return cursor
 
     def leave(self, cursor: Cursor[T]) -> None:
         """A reader is gone."""
         self._cursors.remove(cursor)
+        self.followed = bool(self._cursors)
         self._drop()
 
     def since(self, cursor: Cursor[T], most: int | None = None) -> list[T]:

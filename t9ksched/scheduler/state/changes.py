@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from t9ksched.model.ordered import OrderedSet
 from t9ksched.scheduler.state.minimum import Minimum
 from t9ksched.scheduler.state.records import GangRecord
 
@@ -39,7 +38,7 @@ class Changes:
         gang.stale = True
         self.moved(gang)
         feed = self._state.feed
-        self._state._unsettled.add(gang)
+        self._state._unsettled[gang] = None
         feed.queues.note(self.count(gang))
         feed.gangs.note(gang)
 
@@ -50,9 +49,9 @@ class Changes:
 
     def count(self, gang: GangRecord) -> str:
         """Count the group in its queue, whose name is returned; the status of a queue that it left changes too."""
-        if (left := self._state.counts.group(gang)) is not None:
-            self._state.feed.queues.note(left)
         queue = gang.queue
+        if gang.counted != queue and (left := self._state.counts.group(gang)) is not None:
+            self._state.feed.queues.note(left)
         if queue not in self._state.queues:
             self._state.unknown_queues.add(queue)
         return queue
@@ -81,7 +80,7 @@ class Changes:
         check.
         """
         self._state.membership.settle()
-        changed, self._state._unsettled = self._state._unsettled, OrderedSet()
+        changed, self._state._unsettled = self._state._unsettled, {}
         for gang in changed:
             self._settle(gang)
 
@@ -90,7 +89,7 @@ class Changes:
         self._state.membership.settle()
         while len(self._state._unsettled) > _SETTLED_AT_ONCE:
             for gang in list(islice(self._state._unsettled, _SETTLED_AT_ONCE)):
-                self._state._unsettled.discard(gang)
+                self._state._unsettled.pop(gang, None)
                 self._settle(gang)
             yield
         self.settle()

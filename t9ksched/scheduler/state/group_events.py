@@ -215,7 +215,7 @@ class GroupEvents:
         self._state._pending.pop(gang, None)
         self._state.waiting_gangs.note(gang)
         self._state._partial.pop(gang, None)
-        self._state._unsettled.discard(gang)
+        self._state._unsettled.pop(gang, None)
         self._state.begun.discard(gang)
         self._state.counts.group_gone(gang)
         self._state.waiting_jobs.forget(gang)

@@ -98,7 +98,9 @@ class PodAffinityIndex:
 
     def seen(self, pod: PodRecord) -> None:
         """A pod appeared or changed, or got or lost its place."""
-        rules = pod.pod_class.rules if pod.pod_class and not pod.finished else None
+        rules = pod.pod_class.rules if pod.pod_class is not None else None
+        if rules is not None and pod.finished:
+            rules = None
         if rules is not self._rules.get(pod.uid):
             self._swap(pod.uid, rules)
         if self._terms:

@@ -13,6 +13,7 @@ from t9ksched.model.errors import Invalid
 from t9ksched.model.pod import OwnerReference, Pod
 from t9ksched.model.quantity import QuantityError
 from t9ksched.model.reasons import Code, Reason
+from t9ksched.model.validators import OPERATOR_NAMESPACES
 from t9ksched.scheduler.state.asks import asks_of
 from t9ksched.scheduler.state.objects import nanoseconds
 from t9ksched.scheduler.state.pod_blockers import gates
@@ -44,17 +45,21 @@ class PodEvents:
         uid = meta.uid
         known = state.pods.get(uid)
         record = known or self._new(pod)
-        state.node_events.validated(pod)
+        if meta.namespace in OPERATOR_NAMESPACES:
+            state.node_events.validated(pod)
         was = (record.phase, record.node, record.deleting)
         opened = record.gates
         expected = bool(record.assumed)
-        relabelled = known is not None and self._relabel(record, meta.labels)
+        relabelled = (meta.labels or NOTHING) != record.labels
+        if relabelled:
+            self._relabel(record, meta.labels)
         record.phase = intern(status.phase or "Pending")
         record.deleting = meta.deletion_timestamp is not None
         controller = meta.controller
         record.orphaned = record.owner is not None and controller is None
-        self._claim(record, controller)
-        started = nanoseconds(status.start_time or "")
+        if controller is not None or record.controller:
+            self._claim(record, controller)
+        started = nanoseconds(status.start_time) if status.start_time else 0
         if started != record.started and record.gang is not None and state.enforced_ends is not None:
             state.feed.gangs.note(record.gang)  # its limits may count from then
         record.started = started
@@ -78,7 +83,7 @@ class PodEvents:
             state.changes.gang_changed(record.gang)
             if known is not None:
                 state.wake()  # it may end sooner than was planned with
-        if (grace := spec.grace) is not None:
+        if (grace := spec.grace) is not None and grace != record.grace:
             record.grace = grace
             state.longest_grace = max(state.longest_grace, grace)
         record.evicted = record.evicted or pod.disruption not in OTHERS
@@ -95,13 +100,14 @@ class PodEvents:
                 if place is not None:
                     state.joining.put_back(record, place)
         record.hindrance = status.hindrance if record.node and record.ours else None
-        if record.finished and record.ours:
+        finished = record.finished
+        if finished and record.ours:
             record.ended = nanoseconds(status.ended_at)
         if record.phase == "Failed" and was[0] != "Failed" and record.ours:
             ending = status.ending
             record.ending = ending.how + ending.last_words
-        if record.phase == "Failed" and was[0] != "Failed" and known is not None and record.ours:
-            state.node_backoff.note(record, status.reason, status.message)
+            if known is not None:
+                state.node_backoff.note(record, status.reason, status.message)
         if was[1] and was[0] not in FINISHED and not was[2] and not record.holds and record.phase != "Succeeded":
             state.refills.lost(record)
         if record.evicted and record.deleting and record.gang is not None:
@@ -111,14 +117,15 @@ class PodEvents:
         if record.node and record.gang is not None and not record.gang.uid:
             state.group_events.recall_queue(record.gang, state.places.on(uid, record.node))
         freed = self._recharge(record, annotations)
-        if record.claims and (known is None or was != (record.phase, record.node, record.deleting)):
+        changed = was != (record.phase, record.node, record.deleting)
+        if record.claims and (known is None or changed):
             state.node_events.look_again(state.storage.claimants.seen(record))
         state.affinity_index.seen(record)
         state.counts.pod(record)
-        if was != (record.phase, record.node, record.deleting) or opened != record.gates:
+        if changed or opened != record.gates:
             if known is not None:  # that a new one joined its group is told already
                 state.changes.gang_changed(record.gang)
-            if record.finished or record.deleting:
+            if finished or record.deleting:
                 self.departed(record)
         elif relabelled and record.gang is not None:
             state.changes.job_changed(record.gang)  # edits may have no effect, which is reported
@@ -126,24 +133,21 @@ class PodEvents:
         # That one is leaving may: it does not count any more where pods are spread evenly. So may another label.
         moves = (relabelled or (record.deleting and not was[2])) and bool(state.affinity_index)
         # A member that does not count any more may, too: its gang's waiting members are planned without it.
-        going = (record.deleting and not was[2]) or (record.finished and was[0] not in FINISHED)
+        going = (record.deleting and not was[2]) or (finished and was[0] not in FINISHED)
         counts_not = going and record.gang in state._pending
         if freed or moves or counts_not or opened != record.gates or (record.node and not was[1] and not expected):
             state.wake()
 
-    def _relabel(self, record: PodRecord, labels: dict[str, str] | None) -> bool:
-        """Take the labels that a pod has now, which rules about pods select by; whether they changed.
+    def _relabel(self, record: PodRecord, labels: dict[str, str] | None) -> None:
+        """Take the labels that a pod has now, which rules about pods select by.
 
         What was recorded when the pod was first seen stays: its group, its queue, and the terms of its own rules, into
         which the API server writes labels (`matchLabelKeys`) when it creates a pod.
         """
-        if (labels or NOTHING) == record.labels:
-            return False
         record.labels = self._state._sharing.labels(labels)
         if record.gang is not None:
             self._state.budgets.relabelled(record.gang.uid)
         self.take_role(record)
-        return True
 
     def take_role(self, record: PodRecord) -> None:
         """The role of a pod without a place is what its label says now, as a scheduler that starts finds it; one that
@@ -266,8 +270,9 @@ class PodEvents:
             self._state._resting.discard(record)
             return self._release(record) or waited
         if record.node:
-            known, queue = self._state.charges.get(record.uid), record.gang.queue if record.gang else ""
+            known = self._state.charges.get(record.uid)
             if not record.ours:
+                queue = record.gang.queue if record.gang else ""
                 cards = self._state.cards.announced(record, annotations)
                 if known is not None and known.node == record.node and not cards:
                     self._state.cards.foreign(record)
@@ -277,9 +282,10 @@ class PodEvents:
                 return known is not None
             new = known is None or known.node != record.node
             if new:
+                queue = record.gang.queue if record.gang is not None else ""
                 self._state.cards.charge(record, annotations, queue)
                 if record.gang is not None:
-                    self._state.feed.queues.note(record.gang.queue)
+                    self._state.feed.queues.note(queue)
             self._state.cards.look(record, annotations)
             return new and known is not None
         return False

@@ -154,7 +154,7 @@ class ClusterState:
         self.waiting_gangs = WaitingGangs(self._pending)
         self.progress = Progress(self.feed, self.waiting_gangs, self.meters)
         self._partial: dict[GangRecord, None] = {}
-        self._unsettled: OrderedSet[GangRecord] = OrderedSet()
+        self._unsettled: dict[GangRecord, None] = {}
         self.begun: OrderedSet[GangRecord] = OrderedSet()
         """Groups that began to run, or lost their whole place: this must be recorded."""
         self._unaccepted: OrderedSet[GangRecord] = OrderedSet()
