@@ -10,13 +10,14 @@ time, use `kube.watch.reflector` on top.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from typing import Any, Final, Protocol, runtime_checkable
+from typing import Any, Final, Protocol, TypeVar, runtime_checkable
 
 import msgspec
 
 from t9ksched.kube.errors import ApiError, Forbidden, NotFound
 from t9ksched.model.api_resource import Resource
 
+T = TypeVar("T")
 Object = dict[str, Any]
 UNANSWERED: Final = "unanswered"
 """In place of a status, in what `answers_of` gives."""
@@ -65,6 +66,10 @@ class WatchEvent:
     @property
     def payload(self) -> Payload:
         return self.raw if self.raw is not None else self.object
+
+    def decoded(self, decode: Callable[[Payload], T]) -> T:
+        """What `decode` makes of the payload."""
+        return decode(self.payload)
 
     def __repr__(self) -> str:
         metadata = self.object.get("metadata", {})

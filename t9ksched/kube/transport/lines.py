@@ -17,7 +17,8 @@ class LineSplitter:
 
     def feed(self, chunk: bytes) -> list[bytes]:
         """The lines that `chunk` completes, in order."""
-        *lines, rest = chunk.split(b"\n")
+        lines = chunk.split(b"\n")
+        rest = lines.pop()
         if lines and self._parts:
             self._parts.append(lines[0])
             lines[0] = b"".join(self._parts)

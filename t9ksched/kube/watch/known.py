@@ -125,29 +125,40 @@ class KnownObjects(Generic[T]):
             del self._gone[identity.uid]
         named = self._identities.get(identity.namespace)
         known = named.get(identity.name) if named is not None else None
-        if known is not None and (known.uid != identity.uid or goes_back(known.version, identity.version)):
+        if named is None or known is None:
+            self._keep(identity, obj)
+        elif known.uid != identity.uid or goes_back(known.version, identity.version):
             raise _disorder(known, identity)  # two of one name without a deletion between them: which came first?
-        if self._note(identity, obj):
-            self._handler.on_upsert(obj)
+        elif not self._renew(named, known, identity.version, obj):
+            return
+        self._handler.on_upsert(obj)
 
     def _note(self, identity: Identity, obj: T) -> bool:
         """Keep which version is known; whether it is another one than before."""
         named = self._identities.get(identity.namespace)
-        if named is None:
-            named = self._identities[identity.namespace] = {}
-        known = named.get(identity.name)
-        if known is not None:
-            if known.uid != identity.uid:  # its deletion was in a piece of stream that we missed
-                _remember(self._gone, known.uid, known.version)
-                self.forget(known)
-                named = self._identities.setdefault(identity.namespace, {})
-            elif identity.version and known.version == identity.version:
-                return False
-            else:  # use the strings that are in memory already: one copy of each is enough
-                identity = Identity(known.namespace, known.name, known.uid, identity.version)
-        named[identity.name] = identity
+        known = named.get(identity.name) if named is not None else None
+        if named is not None and known is not None:
+            if known.uid == identity.uid:
+                return self._renew(named, known, identity.version, obj)
+            _remember(self._gone, known.uid, known.version)  # its deletion was in a piece of stream that we missed
+            self.forget(known)
+        self._keep(identity, obj)
+        return True
+
+    def _keep(self, identity: Identity, obj: T) -> None:
+        """An object that was not known."""
+        self._identities.setdefault(identity.namespace, {})[identity.name] = identity
         if self.objects is not None:
             self.objects[identity.namespace, identity.name] = obj
+
+    def _renew(self, named: dict[str, Identity], known: Identity, version: str, obj: T) -> bool:
+        """The version of a known object; whether it is another one than before."""
+        if version and known.version == version:
+            return False
+        # Of the other strings one copy is enough.
+        named[known.name] = Identity(known.namespace, known.name, known.uid, version)
+        if self.objects is not None:
+            self.objects[known.namespace, known.name] = obj
         return True
 
     def forget(self, identity: Identity, obj: T | None = None) -> None:

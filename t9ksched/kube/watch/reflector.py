@@ -321,10 +321,13 @@ class Reflector(Generic[T]):
                     silence.reschedule(now() + _SILENCE)
         return False
 
-    def _decoded(self, payload: Payload) -> T | None:
+    def _decoded(self, read: Payload | WatchEvent) -> T | None:
         try:
-            return self._decode(payload)
+            return read.decoded(self._decode) if isinstance(read, WatchEvent) else self._decode(read)
+        except ApiError:  # it is no event
+            raise
         except Exception as failure:  # one user's broken object must not stop the others
+            payload = read.payload if isinstance(read, WatchEvent) else read
             text = bytes(payload[:200]).decode("utf-8", "replace") if isinstance(payload, bytes) else str(payload)[:200]
             log.warning(
                 "object cannot be read and is left out", resource=str(self.res), error=str(failure), object=text
@@ -383,7 +386,7 @@ class Reflector(Generic[T]):
         if event.type == BOOKMARK:
             self._version = identify(event.object).version or self._version
             return
-        obj = self._decoded(event.payload)
+        obj = self._decoded(event)
         identity = identify(event.object) if obj is None else identify(obj)
         deleted = event.type == DELETED
         if self._known.repeated(identity, deleted):
