@@ -161,6 +161,8 @@ EVENTS: Final = (
 """All that there are."""
 TEXT: Final = 2000
 """Characters of one text in an event that is no administrative change."""
+_OF_NAMES: Final = frozenset({ACCEPTED, ADMITTED, BOUND})
+"""Events of which the texts are names, that are short by their nature: most events are of these."""
 AUDIT_RETENTION: Final = timedelta(days=730)
 """Administrative changes are kept at least this long, however short the retention of the rest is."""
 
@@ -316,12 +318,12 @@ class History:
 
 def _bounded(event: Event) -> Event:
     """An event without texts of any length, which users may have written; what was decided about is kept whole."""
+    if event.event in _OF_NAMES or event.event in AUDITED:
+        return event
     for value in event.detail.values():  # nearly all are short
         if isinstance(value, str) and len(value) > TEXT:
             break
     else:
-        return event
-    if event.event in AUDITED:
         return event
     cut = {
         key: f"{value[:TEXT]}… ({len(value)} characters)" if isinstance(value, str) and len(value) > TEXT else value

@@ -1,12 +1,13 @@
 """Rows of history: most are one event; that a single pod was accepted, admitted and bound is one row.
 
-Such pods are most of what is written down. Where these events are told in one transaction, the row is that of the last
-event, and its detail has those before it under `BEFORE`. Each event keeps an id of its own: the ids of a row follow
-each other, and its own is the largest. Readers get events, never rows.
+Such pods are most of what is written down. Where these events follow each other, the row is that of the last event, and
+its detail has those before it under `BEFORE`. Each event keeps an id of its own: the ids of a row follow each other,
+and its own is the largest. Readers get events, never rows.
 """
 
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
+from operator import attrgetter
 from typing import Any, Final
 
 import msgspec
@@ -24,6 +25,8 @@ CLOCK_SET: Final = "clock-set"
 """The leader's wall clock was set forward by the detail `seconds` (back if negative); about no job."""
 EARLIER: Final = frozenset({ACCEPTED, ADMITTED})
 """Events that may be in the row of a later one."""
+_FOLLOWS: Final = {ADMITTED: {ACCEPTED}, BOUND: EARLIER}
+"""Which events each may follow in a row."""
 BEFORE: Final = "before"
 """Key in the detail of a row: the events before the row's own, each as its name, time and detail."""
 LONGEST: Final = timedelta(seconds=60)
@@ -31,6 +34,8 @@ LONGEST: Final = timedelta(seconds=60)
 MOST: Final = 3
 """Events of a row."""
 _POD: Final = "Pod"
+_about: Final = attrgetter("uid", "kind", "namespace", "name", "queue", "actor")
+"""What is the same of all events of a row."""
 _NEXT: Final = text(
     "SELECT CASE WHEN pg_current_xact_id() IS NOT NULL THEN nextval('history_id_seq'::regclass) END"
     " FROM generate_series(1, :count)"
@@ -70,61 +75,47 @@ _APPEND_NUMBERED: Final[Bulk[Event]] = Bulk(history, _READ, lambda _: insert(his
 
 
 def write(connection: Connection, events: Sequence[Event]) -> None:
-    """Write events, in their order but for those that share a row, within the caller's transaction."""
-    rows = joined(events)
+    """Write events, in their order, within the caller's transaction."""
+    rows = shared(events)
     if len(rows) < len(events):
         _APPEND_NUMBERED.write(connection, list(_numbered(rows, _ids(connection, len(events)))))
     else:
         APPEND.write(connection, events)
 
 
-def joined(events: Sequence[Event]) -> list[Event]:
-    """The rows of events: one each, but for those of single pods up to the one that says where they are bound."""
-    rows: list[Event | None] = list(events)
-    begun: dict[str | None, list[int]] = {}
-    for number, event in enumerate(events):
-        name = event.event
-        if name == ACCEPTED and event.kind == _POD:
-            begun[event.uid] = [number]
-        elif name == ADMITTED and event.kind == _POD:
-            begun.setdefault(event.uid, []).append(number)
-        elif name == CLOCK_SET:
-            return list(events)  # what was before it and what was after it are told apart by their order
-        elif event.uid in begun:
-            earlier = begun.pop(event.uid)
-            if name == BOUND and _one_row([events[one] for one in earlier], event):
-                before = [(events[one].event, events[one].at, events[one].detail) for one in earlier]
-                rows[number] = structs.replace(event, detail=event.detail | {BEFORE: before})
-                for one in earlier:
-                    rows[one] = None
-    return [row for row in rows if row is not None]
+def shared(events: Sequence[Event]) -> list[list[Event]]:
+    """The events of each row: one, but those of single pods up to the one that says where they are bound."""
+    rows: list[list[Event]] = []
+    for event in events:
+        row = [event]
+        if event.event == BOUND and event.kind == _POD and event.uid is not None and BEFORE not in event.detail:
+            while rows and _leads_to(before := rows[-1][-1], row[0]) and event.at - before.at <= LONGEST:
+                row = rows.pop() + row
+        rows.append(row)
+    return rows
 
 
-def _one_row(earlier: Sequence[Event], event: Event) -> bool:
-    """Whether readers can tell the earlier events from the row of the last one."""
-    if len(earlier) >= MOST or event.uid is None or BEFORE in event.detail:
+def _leads_to(earlier: Event, later: Event) -> bool:
+    """Whether readers can tell the earlier event from the row that begins with the later one."""
+    if earlier.event not in _FOLLOWS.get(later.event, ()) or _about(earlier) != _about(later):
         return False
-    at, about = event.at, (event.kind, event.namespace, event.name, event.queue, event.actor)
-    for one in reversed(earlier):
-        if one.at > at or one.at.tzinfo is not UTC:
-            return False
-        at = one.at
-        if (one.kind, one.namespace, one.name, one.queue, one.actor) != about:
-            return False
-    return event.at - at <= LONGEST
+    return earlier.at.tzinfo is UTC and earlier.at <= later.at
 
 
-def _numbered(rows: Sequence[Event], ids: Sequence[int]) -> Iterator[Event]:
-    """The rows with their ids. Those of a row that another process took an id amid are taken apart again."""
+def _numbered(rows: Sequence[Sequence[Event]], ids: Sequence[int]) -> Iterator[Event]:
+    """The rows with their ids. Events of which another process took an id amid have a row each."""
     at = 0
-    for row in rows:
-        before = row.detail.get(BEFORE) if row.event == BOUND else None
-        last = at + len(before) if before else at
-        if ids[last] - ids[at] == last - at:
-            yield structs.replace(row, id=ids[last])
+    for events in rows:
+        last = at + len(events) - 1
+        *earlier, own = events
+        if not earlier:
+            yield structs.replace(own, id=ids[at])
+        elif ids[last] - ids[at] == len(earlier):
+            before = [(one.event, one.at, one.detail) for one in earlier]
+            yield structs.replace(own, detail=own.detail | {BEFORE: before}, id=ids[last])
         else:
-            for one, event in enumerate(apart(row)):
-                yield structs.replace(event, id=ids[at + one])
+            for number, event in enumerate(events, start=at):
+                yield structs.replace(event, id=ids[number])
         at = last + 1
 
 

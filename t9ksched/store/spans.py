@@ -106,8 +106,8 @@ class Fold:
         self.jobs: dict[str, Job] = {} if jobs is None else jobs
         self.closed: list[Span] = []
 
-    def take(self, event: Event) -> None:
-        """The next event."""
+    def take(self, event: Event, cards: tuple[int, ...] | None = None) -> None:
+        """The next event; `cards` are what `cards_of` says of it, if the caller asked before."""
         if event.uid is None or event.event not in EVENTS:
             return
         job = self.jobs.get(event.uid)
@@ -115,7 +115,7 @@ class Fold:
             job = self.jobs[event.uid] = Job()
         match event.event:
             case history.BOUND:
-                self._bound(job, event)
+                self._bound(job, event, cards_of(event) if cards is None else cards)
             case history.SUBMITTED | history.ACCEPTED:
                 self._named(job, submitter_of(event))
             case history.STARTED:
@@ -158,12 +158,11 @@ class Fold:
             if span.submitter == UNKNOWN:
                 span.submitter, span.changed = submitter, True
 
-    def _bound(self, job: Job, event: Event) -> None:
+    def _bound(self, job: Job, event: Event, cards: tuple[int, ...]) -> None:
         detail = event.detail
         pod = str(detail.get("pod"))
         if pod in job.open:
             self._close(job, [pod], event.at)  # a name used again: the earlier pod is gone
-        cards = cards_of(event)
         if not cards:
             return
         job.gone = False

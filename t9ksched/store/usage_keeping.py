@@ -80,18 +80,22 @@ def _keep(connection: Connection, events: Sequence[Event]) -> None:
     jobs = _jobs(connection, known)
     before = {uid: (job.submitter, job.running, set(job.months)) for uid, job in jobs.items()}
     jobs |= _single(connection, known - jobs.keys())
-    fresh = {str(event.uid) for event in told if event.event == BOUND and cards_of(event)} - jobs.keys()
-    told = [event for event in told if event.uid in jobs or event.uid in fresh]
-    if not told:
+    cards = [cards_of(event) for event in told]
+    fresh = {str(event.uid) for event, held in zip(told, cards, strict=True) if held} - jobs.keys()
+    with_cards = [
+        (event, held) for event, held in zip(told, cards, strict=True) if event.uid in jobs or event.uid in fresh
+    ]
+    if not with_cards:
         return
+    told = [event for event, _ in with_cards]
     _open_spans(connection, jobs, told, before)
     fold = Fold(jobs)
     unsaid = fresh - named
     if unsaid:
         for event in _earlier(connection, [event for event in told if event.uid in unsaid], agreed):
             fold.take(event)
-    for event in told:
-        fold.take(event)
+    for event, held in with_cards:
+        fold.take(event, held)
     changed = sums(fold.closed, jobs)
     _write_spans(connection, fold)
     _write_sums(connection, changed)

@@ -3,6 +3,7 @@
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 from sqlalchemy import bindparam, insert, select, text, update
@@ -72,10 +73,21 @@ async def test_objects_are_written_as_their_rows_would_be_and_texts_are_cut(stor
 
 async def test_what_is_not_there_is_null_and_no_json(store: Store) -> None:
     about = {"namespace": "n", "name": "p", "node": "a", "cards": [], "honoured": False, "at": MOMENTS[0]}
-    await store.bindings.put([CardBinding(pod_uid=f"u{number}", **about) for number in range(300)])
+    units = [[("card", "card")], None, None]
+    await store.bindings.put(
+        [CardBinding(pod_uid=f"u{number:03}", units=units[number % 3], **about) for number in range(300)]
+    )
     async with store.database.read() as connection:
         found = await connection.execute(text("SELECT count(*) FROM binding WHERE parts IS NULL AND units IS NULL"))
-        assert found.scalar_one() == 300
+        assert found.scalar_one() == 200
+    assert [one.units for one in await store.bindings.all()] == units * 100
+
+
+async def test_json_that_was_made_before_is_written_as_it_is(store: Store) -> None:
+    made = [msgspec.Raw(b'{"a": 1}'), msgspec.Raw(b'{"a":\n1}'), {"a": msgspec.Raw(b"\n1")}, {"a": 1}]
+    for details in (made[:2], made):
+        await store.history.append_many([Event(event="bound", at=MOMENTS[0], detail=one) for one in details])  # type: ignore[arg-type]
+    assert [event.detail for event in await store.history.list()] == [{"a": 1}] * 6
 
 
 async def test_hundreds_of_rows_are_written_in_their_order(store: Store) -> None:
@@ -105,10 +117,9 @@ class Speaks:
 
 def blocks(statement: Statement, dialect: Any, rows: int) -> list[int]:
     """How many rows each of its steps takes, one after the other."""
-    speaker = Speaks(dialect)
-    prepared = statement.prepared(speaker, [row(MOMENTS[0], {})] * rows)
-    width = len(prepared.parameters[0])
-    return [len(one) // width for step in statement._steps(speaker, prepared) for one in step.parameters]
+    told = [row(MOMENTS[0], {})] * rows
+    width = len(statement.prepared(Speaks(dialect), told).parameters[0])
+    return [len(one) // width for step in statement.steps(Speaks(dialect), told) for one in step.parameters]
 
 
 def test_sqlite_takes_many_rows_at_a_step(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -41,7 +41,7 @@ def plain(events: list[Event]) -> list[Event]:
 async def test_each_event_is_read_as_it_was_told(store: Store) -> None:
     one, other = life(), life("u2", 0.1)
     await store.history.append(told(WAITING))
-    await store.tell([], [one[0], other[0], one[1], other[1], one[2], other[2], told(STARTED, after=2)], [])
+    await store.tell([], [*one, *other, told(STARTED, after=2)], [])
     assert await rows(store) == 4
     found = await store.history.list()
     assert plain(found) == [told(WAITING), *one, *other, told(STARTED, after=2)]
@@ -87,7 +87,10 @@ async def test_times_and_names_are_those_of_each_event(store: Store) -> None:
         ([told(ACCEPTED, actor="ann"), told(BOUND)], 2),
         ([told(ACCEPTED), told(BOUND, after=61)], 2),
         ([told(ACCEPTED, after=1), told(BOUND)], 2),
-        ([told(ACCEPTED), told(ADMITTED), told(ADMITTED), told(BOUND)], 4),
+        ([told(ACCEPTED), told(ADMITTED), told(ADMITTED), told(BOUND)], 3),
+        ([told(ADMITTED), told(ACCEPTED), told(BOUND)], 2),
+        ([one for pair in zip(life(), life("u2"), strict=True) for one in pair], 6),
+        ([told(one, uid=None) for one in (ACCEPTED, ADMITTED, BOUND)], 3),
         ([told(one, kind="PodGroup") for one in (ACCEPTED, ADMITTED, BOUND)], 3),
         ([told(ACCEPTED), told(CLOCK_SET, uid=None, kind=None, detail={"seconds": 1}), told(BOUND)], 3),
     ],
@@ -112,7 +115,7 @@ async def test_events_to_come_are_told_once_each(store: Store) -> None:
 
 
 def test_an_id_that_another_took_amid_takes_a_row_apart() -> None:
-    (row,) = history_rows.joined(life())
+    (row,) = history_rows.shared(life())
     assert [one.id for one in history_rows._numbered([row], [5, 6, 7])] == [7]
     split = list(history_rows._numbered([row], [5, 7, 8]))
     assert [one.id for one in split] == [5, 7, 8]
