@@ -8,6 +8,7 @@ step, for between two steps its driver lets other threads go on, and has to wait
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import lru_cache
 from operator import attrgetter
 from types import MappingProxyType
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
@@ -57,7 +58,7 @@ class _Statement(Generic[Row]):
     def prepared(self, speaker: Speaker, rows: Sequence[Row]) -> Prepared:
         """Its text, and what to send with it for each row."""
         ready = self._for(speaker)
-        return Prepared(ready.text, ready.lines(self._values(ready, rows)))
+        return Prepared(ready.text, ready.lines(self._converted(ready, rows)))
 
     def write(self, connection: Connection, rows: Sequence[Row]) -> None:
         """Execute it."""
@@ -67,24 +68,17 @@ class _Statement(Generic[Row]):
     def steps(self, speaker: Speaker, rows: Sequence[Row]) -> Iterator[Prepared]:
         """The same in as few steps as its database takes; none without rows."""
         ready = self._for(speaker)
-        values = self._values(ready, rows)
-        rows_a_step, text = ready.block
-        size = rows_a_step * len(ready.names)
-        whole = len(values) - len(values) % size if size else 0
-        if whole:
-            yield Prepared(text, [tuple(values[at : at + size]) for at in range(0, whole, size)])
-        if rest := values[whole:]:
-            yield Prepared(ready.text, ready.lines(rest))
+        columns, whole = self._converted(ready, rows), 0
+        if (blocks := ready.blocks) is not None and (whole := len(rows) - len(rows) % blocks.size):
+            yield blocks.of([column[:whole] for column in columns])
+        if whole < len(rows):
+            yield Prepared(ready.text, ready.lines([column[whole:] for column in columns]))
 
-    def _values(self, ready: "_Ready", rows: Sequence[Row]) -> list[Any]:
-        """What the driver takes of all rows, one behind the other."""
-        width = len(ready.names)
-        values: list[Any] = [None] * (width * len(rows))
-        columns = self._columns(ready.names, rows) if rows else ()
-        for place, column in enumerate(columns):
-            convert = ready.converters[place]
-            values[place::width] = column if convert is None else convert(column)
-        return values
+    def _converted(self, ready: "_Ready", rows: Sequence[Row]) -> list[_Column]:
+        """What the driver takes, column by column."""
+        columns = self._columns(ready.names, rows) if rows else ((),) * len(ready.names)
+        pairs = zip(ready.converters, columns, strict=True)
+        return [column if convert is None else convert(column) for convert, column in pairs]
 
     def _columns(self, names: Sequence[str], rows: Sequence[Row]) -> list[_Column]:
         raise NotImplementedError
@@ -97,8 +91,8 @@ class _Statement(Generic[Row]):
         names = tuple(compiled.positiontup) if compiled.positional else tuple(self._types)
         converters = tuple(_converter(self._types[name], dialect) for name in names)
         text = str(compiled)
-        block = _block(text, len(names)) if dialect.name == "sqlite" else _NO_BLOCK
-        ready = self._ready[dialect.name] = _Ready(text, compiled.positional, names, converters, block)
+        blocks = _blocks(text, len(names)) if dialect.name == "sqlite" else None
+        ready = self._ready[dialect.name] = _Ready(text, compiled.positional, names, converters, blocks)
         return ready
 
 
@@ -142,35 +136,54 @@ class Bulk(_Statement[Row]):
         ]
 
 
+class _Blocks(NamedTuple):
+    """An insertion of `size` rows: what is in its text before and behind their values."""
+
+    size: int
+    head: str
+    tail: str
+
+    def of(self, columns: Sequence[_Column]) -> Prepared:
+        """So many rows at each step. Where no row has a value, NULL is in the text: to bind it would take longer."""
+        there = tuple(not _is_nothing(column) for column in columns)
+        columns = [column for column, is_there in zip(columns, there, strict=True) if is_there]
+        width = len(columns)
+        values: list[Any] = [None] * (width * len(columns[0]))
+        for place, column in enumerate(columns):
+            values[place::width] = column
+        step = width * self.size
+        return Prepared(_text(self, there), [tuple(values[at : at + step]) for at in range(0, len(values), step)])
+
+
+@lru_cache
+def _text(blocks: _Blocks, there: tuple[bool, ...]) -> str:
+    row = f"({', '.join('?' if one else 'NULL' for one in there)})"
+    return f"{blocks.head} VALUES {', '.join([row] * blocks.size)}{blocks.tail}"
+
+
+def _blocks(text: str, columns: int) -> _Blocks | None:
+    """An insertion of many rows in place of one; none of any other statement."""
+    size = min(_BLOCK, _MOST_PARAMETERS // max(columns, 1))
+    head, found, tail = text.partition(f" VALUES ({', '.join('?' * columns)})")
+    return _Blocks(size, head, tail) if size > 1 and found and "?" not in head + tail else None
+
+
 class _Ready(NamedTuple):
     """A statement in a dialect: its text, its parameters' names in order, and how their values become the driver's.
 
-    `block` is how many rows its longer text takes at once.
+    `blocks` is how many rows become one step.
     """
 
     text: str
     positional: bool
     names: tuple[str, ...]
     converters: tuple[_Convert | None, ...]
-    block: tuple[int, str]
+    blocks: _Blocks | None
 
-    def lines(self, values: Sequence[Any]) -> list[Any]:
+    def lines(self, columns: Sequence[_Column]) -> list[Any]:
         """The values row by row: positional parameters are tuples in the statement's order, named ones dicts."""
-        rows = zip(*[iter(values)] * len(self.names), strict=True)
+        rows = zip(*columns, strict=True)
         return list(rows) if self.positional else [dict(zip(self.names, row, strict=True)) for row in rows]
-
-
-_NO_BLOCK = (0, "")
-
-
-def _block(text: str, columns: int) -> tuple[int, str]:
-    """An insertion of many rows in place of one; none of any other statement."""
-    size = min(_BLOCK, _MOST_PARAMETERS // max(columns, 1))
-    one = f" VALUES ({', '.join('?' * columns)})"
-    head, found, tail = text.partition(one)
-    if size < 2 or not found or "?" in head + tail:
-        return _NO_BLOCK
-    return size, head + one + f",{one.removeprefix(' VALUES')}" * (size - 1) + tail
 
 
 def _attributes(rows: Sequence[Any], names: Sequence[str]) -> list[_Column]:
@@ -222,9 +235,14 @@ def _sqlite_json(column: _Column) -> _Column:
 
 
 def _sqlite_json_or_null(column: _Column) -> _Column:
-    if column.count(None) == len(column):  # so it is mostly
+    if _is_nothing(column):
         return column
     return [None if value is None else text for value, text in zip(column, _sqlite_json(column), strict=True)]
+
+
+def _is_nothing(column: _Column) -> bool:
+    """Whether no row has a value there."""
+    return not column or (column[0] is None and column.count(None) == len(column))
 
 
 def fitting(texts: Sequence[str | None], length: int) -> Sequence[str | None]:
