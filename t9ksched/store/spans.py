@@ -210,8 +210,9 @@ def cards_of(event: Event) -> tuple[int, ...]:
         return ()
     detail = event.detail
     told, counted = (detail.get("cards") or {}).values(), detail.get("counted") or {}
-    if history.PHYSICAL in detail and not counted and len(told) == 1:
-        return tuple(sorted({*next(iter(told))}))  # so it is for nearly all
+    if history.PHYSICAL in detail and not counted and len(told) == 1:  # so it is for nearly all
+        (cards,) = told
+        return tuple(cards) if len(cards) == 1 else tuple(sorted({*cards}))
     indices = {*chain.from_iterable(told)}
     if history.PHYSICAL not in detail:
         indices -= {index for _, index, cores, *_ in detail.get("parts") or () if cores < CORES}

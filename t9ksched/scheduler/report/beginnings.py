@@ -7,7 +7,9 @@ that is told of such a pod, and time, ends the wait.
 
 from collections.abc import Iterator
 from itertools import takewhile
-from typing import Final, NamedTuple
+from typing import Final
+
+import msgspec
 
 from t9ksched.store.acceptances import Acceptance
 from t9ksched.store.history import ADMITTED, Event
@@ -16,7 +18,7 @@ KEPT_SECONDS: Final = 5.0
 """How long at most: a burst of some thousands is bound within that."""
 
 
-class Beginning(NamedTuple):
+class Beginning(msgspec.Struct, frozen=True, gc=False):
     """What is to be written of one pod, its events in their order; it was accepted at that time of the event loop."""
 
     at: float

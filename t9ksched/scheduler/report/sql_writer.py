@@ -116,7 +116,7 @@ class SqlWriter:
             if event.at is not self._seen:  # those of one millisecond share their time, and one look
                 self._seen = event.at
                 self._clocks.look()  # so that events keep their order across a change of the clock
-            if (at := self._clocks.as_now(event.at)) != event.at:
+            if (at := self._clocks.as_now(event.at)) is not event.at:
                 event = structs.replace(event, at=at)
         if (uid := event.uid) is not None:
             last = self._last.get(uid)
