@@ -137,7 +137,10 @@ class CardGrant(msgspec.Struct, frozen=True, order=True, array_like=True, gc=Fal
 
     def count(self, resource: str) -> int:
         """How many cards of a resource it has."""
-        return self._mask(resource).bit_count()
+        for name, mask in self.masks:
+            if name == resource:
+                return mask.bit_count()
+        return 0
 
     def has(self, resource: str, index: int) -> bool:
         """Whether this card is one of them."""

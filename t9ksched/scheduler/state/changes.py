@@ -134,12 +134,14 @@ class Changes:
 
     def _settle_single(self, gang: GangRecord) -> None:
         pod = next(iter(gang.members.values()), None)
-        if pod is not None and pod.placed and not pod.deleting:
-            gang.ran = gang.ran or not pod.assumed
-            gang.fell = 0
-            if gang.unnoted:
-                self._state._unaccepted.add(gang)
-        self._settle_waiting(gang, waits=pod is not None and pod.waiting)
+        if pod is None or pod.deleting or not pod.placed:
+            self._settle_waiting(gang, waits=pod is not None and pod.waiting)
+            return
+        gang.ran = gang.ran or not pod.assumed
+        gang.fell = 0
+        if gang.unnoted:
+            self._state._unaccepted.add(gang)
+        self._settle_waiting(gang, waits=False)
 
     def _settle_waiting(self, gang: GangRecord, *, waits: bool) -> None:
         """Whether a member of the group waits for a place."""
