@@ -237,10 +237,10 @@ class NodeTable:
     def _take(self, row: int, amounts: Iterable[tuple[str, int]]) -> None:
         columns, used = self._resources, self._used
         for resource, amount in amounts:
-            column = columns.get(resource)
-            if column is None:
-                column = self._column(resource)
+            if resource not in columns:
+                self._column(resource)
                 used = self._used
+            column = columns[resource]
             used[column, row] = used.item(column, row) + (amount if amount < LARGEST else LARGEST)
 
     def discharge(self, row: int, pod_class: PodClass, cards: CardGrant = NO_CARDS) -> None:
@@ -289,8 +289,7 @@ class NodeTable:
         allocatable, cordoned = facts.allocatable, facts.cordoned
         columns, used = self._resources, self._used.item
         for resource, amount in pod_class.requests:
-            column = columns.get(resource)
-            taken = 0 if column is None else used(column, row)
+            taken = used(columns[resource], row) if resource in columns else 0
             left = allocatable.get(resource, 0) - taken
             if amount > (left - cordoned.get(resource, 0) if cordoned else left):
                 return False

@@ -46,7 +46,7 @@ class Resource:
         if name is not None:
             if name in ("", ".", ".."):
                 raise ValueError(f"{name!r} is not a name for a {self.kind}")
-            root += f"/{_quoted(name)}"
+            root += f"/{name}" if _plain(name) else f"/{_quoted(name)}"
         return f"{root}/{subresource}" if subresource else root
 
     def __str__(self) -> str:
@@ -60,4 +60,4 @@ def _collection(group: str, version: str, plural: str, namespace: str | None) ->
 
 
 def _quoted(name: str) -> str:
-    return name if _plain(name) else quote(name, safe=":")
+    return quote(name, safe=":")

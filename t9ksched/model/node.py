@@ -125,10 +125,10 @@ class NodeFacts:
     unhealthy: Mapping[int, str] = field(default_factory=dict)
     cards_fault: str = ""
 
-    @cached_property
+    @property
     def honours(self) -> bool:
         """Whether it gives a container the cards that are named to it."""
-        return self.card_mode == HONOURS_INDEX and bool(self.cards)
+        return self.card_mode == HONOURS_INDEX and bool(self.cards.counts)
 
     @cached_property
     def product(self) -> str:

@@ -10,6 +10,7 @@ Watches, lists and proxies are not for this pool.
 from __future__ import annotations
 
 import asyncio
+import math
 import socket
 import ssl
 from typing import Final, Protocol, cast
@@ -63,6 +64,8 @@ class TransportPool:
         self._idle: list[Http1Connection] = []
         self._under_way: set[_UnderWay] = set()
         self._timer: asyncio.TimerHandle | None = None
+        self._next_look = math.inf
+        """When it fires, by the event loop's clock: no later than at any deadline."""
         self._closed = False
 
     async def exchange(self, request: Request, timeout: float) -> Answer:
@@ -71,12 +74,17 @@ class TransportPool:
         Raises Unreachable or TimedOut.
         """
         started = asyncio.get_running_loop().time()
-        connection = self._with_room(started) or self._kept(started) or await self._open(timeout)
+        connection = (
+            (self._with_room(started) if self._shared else None) or self._kept(started) or await self._open(timeout)
+        )
         connection.used = started
+        deadline = started + timeout
+        if deadline < self._next_look:
+            self._look_at(deadline)
         # One coroutine for both versions: each more that awaits another costs with every request.
         if isinstance(connection, Http2Connection):
-            stream = connection.begin(request, started + timeout)
-            self._begun(stream)
+            stream = connection.begin(request, deadline)
+            self._under_way.add(stream)
             try:
                 return await stream.answer
             except asyncio.CancelledError:
@@ -85,8 +93,8 @@ class TransportPool:
             finally:
                 self._under_way.discard(stream)
         try:
-            awaited = connection.begin(self._writer.bytes_of(request), started + timeout)
-            self._begun(connection)
+            awaited = connection.begin(self._writer.bytes_of(request), deadline)
+            self._under_way.add(connection)
             answer = await awaited
         except BaseException:  # a cancelled request's answer would be taken for the next one's
             connection.abort()
@@ -126,8 +134,6 @@ class TransportPool:
 
     def _with_room(self, now: float) -> Http2Connection | None:
         """A shared connection that takes another request."""
-        if not self._shared:
-            return None
         for connection in self._shared:
             if connection.idle and now - connection.used > _IDLE_SECONDS:
                 connection.retire()
@@ -210,27 +216,22 @@ class TransportPool:
             raise Unreachable(f"cannot connect to {where}: {failure or type(failure).__name__}") from failure
         return chosen.connection
 
-    def _begun(self, request: _UnderWay) -> None:
-        self._under_way.add(request)
-        self._watch(request.deadline)
-
-    def _watch(self, when: float) -> None:
+    def _look_at(self, when: float) -> None:
         """One timer for all requests: it fires at the earliest deadline."""
         if self._timer is not None:
-            if self._timer.when() <= when:
-                return
             self._timer.cancel()
+        self._next_look = when
         self._timer = asyncio.get_running_loop().call_at(when, self._expire)
 
     def _expire(self) -> None:
-        self._timer = None
+        self._timer, self._next_look = None, math.inf
         now = asyncio.get_running_loop().time()
         for request in self._under_way:
             if request.deadline <= now:
                 request.expire()
         left = [request.deadline for request in self._under_way if request.deadline > now]
         if left:
-            self._watch(min(left))
+            self._look_at(min(left))
 
 
 class _Choice(asyncio.Protocol):

@@ -9,7 +9,6 @@ does not count against a request's timeout, and watches need no place.
 from __future__ import annotations
 
 import asyncio
-import re
 import socket
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
@@ -26,6 +25,7 @@ from t9ksched.kube.transport import answers
 from t9ksched.kube.transport.credentials import Credentials
 from t9ksched.kube.transport.lines import LineSplitter
 from t9ksched.kube.transport.message import Request
+from t9ksched.kube.transport.places import Places
 from t9ksched.kube.transport.pool import CONNECT_SECONDS, TransportPool, probe
 
 _WATCH_SLACK = 30.0
@@ -38,7 +38,6 @@ _HEADERS = {
     # Uncompressed: inflating the lists of a large cluster costs more of our one core than the wire saves.
     "Accept-Encoding": "identity",
 }
-_plain_target = re.compile(r"[!-~]+").fullmatch
 
 
 class BodyStream:
@@ -76,7 +75,7 @@ class Requester:
         """Seconds without a byte after which a watch's connection is taken for dead."""
         self.answers: Counter[tuple[str, str]] = Counter()
         """See `kube.port.answers_of`."""
-        self._slots = asyncio.Semaphore(connections)
+        self._places = Places(connections)
         self._session: aiohttp.ClientSession | None = None
         self._retired: list[aiohttp.ClientSession] = []
         self._generation = 0
@@ -162,9 +161,14 @@ class Requester:
         """Send one request and return the answer's body; `path` starts with `/`. Raises ApiError."""
         allowed = timeout or (self._timeout if method == "GET" else self._write_seconds())
         target = f"{path}?{urlencode(query)}" if query else path
-        if self._pool is None or not _plain_target(target):
+        plain = target.isascii() and target.isprintable() and " " not in target
+        if self._pool is None or not plain:
             return await self._long(method, path, query, body, content_type, allowed)
-        await self._slots.acquire()
+        places = self._places
+        if places.free:
+            places.free -= 1
+        else:
+            await places.wait()
         try:
             first = True
             while True:
@@ -193,7 +197,7 @@ class Requester:
                     f"{method} {target}", answer.status, answer.reason, answer.retry_after, answer.content
                 )
         finally:
-            self._slots.release()
+            places.leave()
 
     async def read(self, path: str, query: dict[str, str]) -> bytes:
         """The answer's body of a GET that may be large, such as a page of a list."""
@@ -279,13 +283,15 @@ class Requester:
     ) -> bytes:
         """One request by the session."""
         allowed = aiohttp.ClientTimeout(total=timeout, sock_connect=CONNECT_SECONDS)
-        async with self._slots:
-            try:
-                response = await self._answer(method, path, query, body, content_type, allowed)
-                async with response:
-                    return await response.read()
-            except (aiohttp.ClientError, OSError, TimeoutError) as failure:
-                answers.raise_unanswered(f"{method} {path}", failure)
+        await self._places.wait()
+        try:
+            response = await self._answer(method, path, query, body, content_type, allowed)
+            async with response:
+                return await response.read()
+        except (aiohttp.ClientError, OSError, TimeoutError) as failure:
+            answers.raise_unanswered(f"{method} {path}", failure)
+        finally:
+            self._places.leave()
 
     async def _answer(
         self,

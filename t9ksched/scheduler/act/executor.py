@@ -26,7 +26,7 @@ from t9ksched.scheduler.act.batching import pace
 from t9ksched.scheduler.act.cardkeeper import CardKeeper
 from t9ksched.scheduler.act.node_turns import NodeTurns
 from t9ksched.scheduler.report.history_recorder import HistoryRecorder
-from t9ksched.scheduler.state.card_rows import expected, expected_once
+from t9ksched.scheduler.state.card_rows import expected
 from t9ksched.scheduler.state.records import PodRecord
 from t9ksched.scheduler.state.state import ClusterState
 
@@ -136,7 +136,7 @@ class Executor:
             *where,
             cards=cards,
             annotations=expected(dialect, pod_class, assignment.grant),
-            once=expected_once(dialect, pod_class, assignment.grant),
+            once=dialect.write_once(pod_class, assignment.grant) if dialect.protocol is not None else {},
             claims=claims,
             protocol=dialect.protocol,
             agrees=dialect.agrees,
@@ -241,12 +241,11 @@ class Executor:
 
     async def _work(self, binding: Binding) -> None:
         """Bind this pod, then one waiting pod after the other while the limit in flight allows it."""
-        time = asyncio.get_running_loop().time
         while True:
             if not self._forgotten(binding):
-                started = time()
+                started = clock_of.monotonic()
                 await self._bind(binding)
-                self._answer_seconds += (time() - started - self._answer_seconds) / START_IN_FLIGHT
+                self._answer_seconds += (clock_of.monotonic() - started - self._answer_seconds) / START_IN_FLIGHT
             if not self._waiting or len(self._tasks) > int(self._limit):
                 return
             binding = self._waiting.popleft()

@@ -30,7 +30,8 @@ class Arrays:
     def __init__(self, state: "ClusterState") -> None:
         self._state = state
         self._changed: dict[str, None] = {}
-        self._of: dict[str, _Key] = {}
+        self.known: dict[str, _Key] = {}
+        """The array of each element, by UID of its job."""
         self._elements: defaultdict[_Key, dict[str, None]] = defaultdict(dict)
         self._running: defaultdict[_Key, dict[str, None]] = defaultdict(dict)
         self._shown: dict[str, None] = {}
@@ -42,7 +43,7 @@ class Arrays:
 
     def touch(self, uid: str) -> None:
         """Something of a job changed; most are elements of nothing."""
-        if uid in self._of:
+        if uid in self.known:
             self._changed[uid] = None
 
     def begin(self) -> Iterator[None]:
@@ -107,20 +108,20 @@ class Arrays:
     def _look(self, uid: str) -> None:
         text = self._text(uid)
         element = _read(text) if text else None
-        gangs = self._state.groups_of(uid) if isinstance(element, Element) or uid in self._of else []
+        gangs = self._state.groups_of(uid) if isinstance(element, Element) or uid in self.known else []
         job = self._state.jobs.get(uid)
         namespace = job.namespace if job is not None else gangs[0].namespace if gangs else ""
         key = (namespace, element.array) if isinstance(element, Element) and namespace else None
-        before = self._of.get(uid)
+        before = self.known.get(uid)
         if before is not None and element is None and job is None and any(map(_runs, gangs)):
             key = before  # its object is gone, and its pods still end
         if before is not None and before != key:
-            del self._of[uid]
+            del self.known[uid]
             _leave(self._elements, before, uid)
             _leave(self._running, before, uid)
         if key is None:
             return
-        self._of[uid] = key
+        self.known[uid] = key
         self._elements[key][uid] = None
         if any(map(_runs, gangs)):
             self._running[key][uid] = None

@@ -58,19 +58,23 @@ class Assumptions:
             sure = state.cards.certain(pod_class, assignment.node)
             state.charges.charge(record.uid, assignment.node, pod_class, queue, assignment.grant, sure=sure)
             done.append(record)
+        reservations = state.reservations
         for record in done:  # a place that is kept stays kept when the decision is dropped
-            state.reservations.drop_place(record.uid)
+            if reservations.refused:
+                reservations.drop_place(record.uid)
             state.affinity_index.seen(record)
             if record.claims:
                 state.node_events.look_again(state.storage.claimants.seen(record))
-        if gang.complete():
-            state.reservations.used(gang_uid)
+        if gang.virtual or gang.complete():
+            if reservations.promised or reservations.planned:
+                reservations.used(gang_uid)
             gang.displaced = gang.displaced and gang.leaves()
         if gang.reservation:
             state.advance.started(gang, now)
         gang.first_bound = gang.first_bound or now
         state.changes.placing(gang)
-        state.arrays.touch(job_of(gang))
+        if state.arrays.known:
+            state.arrays.touch(job_of(gang))
         if state.affinity_index or state.waiting_jobs.refused:
             state.wake()  # other gangs may wait for these pods' places, or for the end of their wait
         return decided

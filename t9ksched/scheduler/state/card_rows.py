@@ -51,7 +51,7 @@ def row_of(record: PodRecord, charge: Charge | None, now: int) -> CardBinding:
         parts=list(charge.cards.parts) if charge is not None and charge.cards.parts else None,
         devices=list(charge.devices) if charge is not None and charge.devices else None,
         units=list(charge.units) if charge is not None and charge.units else None,
-        worth=min(charge.worth, _MOST) if charge is not None and charge.units else None,
+        worth=(charge.worth if charge.worth < _MOST else _MOST) if charge is not None and charge.units else None,
         honoured=charge is not None and charge.sure,
         at=_moment(now // 1_000_000),
         group_name=None if gang is None else "" if gang.virtual else gang.name,
@@ -67,11 +67,6 @@ def expected(dialect: CardDialect, pod: PodClass, held: CardGrant) -> Mapping[st
     to.
     """
     return dialect.write(pod, held)
-
-
-def expected_once(dialect: CardDialect, pod: PodClass, held: CardGrant) -> dict[str, str]:
-    """Those that it writes besides, and that the node changes."""
-    return dialect.write_once(pod, held) if dialect.protocol is not None else {}
 
 
 @lru_cache(maxsize=64)

@@ -7,6 +7,7 @@ harmless. Charges on a node that is not known yet wait for it.
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
+from typing import Final
 
 import msgspec
 
@@ -45,6 +46,8 @@ class Charges:
     def __init__(self, nodes: NodeTable) -> None:
         self._nodes = nodes
         self._by_pod: dict[str, Charge] = {}
+        self.get: Final = self._by_pod.get
+        """The charge of a pod, by UID; None when it has none."""
         self._by_node: defaultdict[str, dict[str, Charge]] = defaultdict(dict)
         self._unpaid_cards: Counter[str] = Counter()
         self.queue_used: defaultdict[str, defaultdict[str, int]] = defaultdict(lambda: defaultdict(int))
@@ -53,10 +56,6 @@ class Charges:
         """What of it is cards, in parts of `quantity.CARD`."""
         self.moved: Callable[[str], None] = lambda node: None
         """Told of each node of which other cards are held than before."""
-
-    def get(self, uid: str) -> Charge | None:
-        """The charge of a pod."""
-        return self._by_pod.get(uid)
 
     def all(self) -> dict[str, Charge]:
         """All charges by UID of the pod, as they are now. A charge itself must not be changed."""

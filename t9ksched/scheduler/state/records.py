@@ -118,12 +118,12 @@ class PodRecord(msgspec.Struct, eq=False):
     @property
     def holds(self) -> bool:
         """Whether the API server shows it on a node and it is not about to lose its place."""
-        return bool(self.node) and not (self.finished or self.deleting)
+        return bool(self.node) and not (self.phase in FINISHED or self.deleting)
 
     @property
     def waiting(self) -> bool:
         """Whether it needs a place."""
-        return not (self.node or self.assumed or self.finished or self.deleting)
+        return not (self.node or self.assumed or self.phase in FINISHED or self.deleting)
 
 
 class GangRecord(msgspec.Struct, eq=False):

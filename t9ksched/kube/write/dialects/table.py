@@ -35,5 +35,7 @@ def naming_cards(annotations: Mapping[str, str]) -> dict[str, str]:
 
 def dialect_of(node: NodeFacts | None) -> CardDialect:
     """The dialect in which a binding names cards to this node; the default one where the node is not known."""
-    found = DIALECTS.get(node.layout) if node is not None else None
-    return CARD_INDEX if node is None or found is None else found(node)
+    if node is None or node.layout == WHOLE:  # which is usual
+        return CARD_INDEX
+    found = DIALECTS.get(node.layout)
+    return CARD_INDEX if found is None else found(node)
