@@ -112,7 +112,7 @@ class Access(Verdict):
 
         REST refuses what is above (`rules.priority_permitted`); the scheduler reduces it.
         """
-        return min(priority, self.max_priority)
+        return priority if priority < self.max_priority else self.max_priority
 
 
 def may_use(queue: Queue, members: Members, submitter: Identity, place: Place, rights: Rights = NO_RIGHTS) -> Access:

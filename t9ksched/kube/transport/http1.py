@@ -100,9 +100,7 @@ class Http1Connection(asyncio.Protocol):
         return self.reusable and not self._transport.is_closing()
 
     def begin(self, request: bytes, deadline: float) -> asyncio.Future[Answer]:
-        """Send these bytes; the answer to them. Raises Unreachable."""
-        if not self.open:
-            raise Unreachable("the connection broke before the request was sent")
+        """Send these bytes; the answer to them. The connection is open."""
         self.deadline = deadline
         self._answer = answer = asyncio.get_running_loop().create_future()
         self._transport.write(request)

@@ -74,9 +74,11 @@ class TransportPool:
         Raises Unreachable or TimedOut.
         """
         started = asyncio.get_running_loop().time()
-        connection = (
-            (self._with_room(started) if self._shared else None) or self._kept(started) or await self._open(timeout)
-        )
+        connection = (self._with_room(started) if self._shared else None) or self._kept(started)
+        if connection is None:
+            connection = await self._open(timeout)
+            if not connection.open:
+                raise Unreachable("the connection broke before the request was sent")
         connection.used = started
         deadline = started + timeout
         if deadline < self._next_look:

@@ -176,12 +176,11 @@ class Executor:
                 self._unrecorded.clear()
                 written = await self._cards.write()
                 for bindings in gangs:
+                    if written:
+                        self._begin(bindings)
+                        continue
                     pods = [binding.uid for binding in bindings]
-                    if (
-                        written
-                        or not self._cards.must(pods)
-                        or (self._finishes(bindings) and not self._cards.contradicted(pods))
-                    ):
+                    if not self._cards.must(pods) or (self._finishes(bindings) and not self._cards.contradicted(pods)):
                         self._begin(bindings)
                     else:
                         self._cards.withdraw(pods, self._clock())
@@ -244,7 +243,11 @@ class Executor:
         while True:
             if not self._forgotten(binding):
                 started = clock_of.monotonic()
-                await self._bind(binding)
+                outcome: Outcome | None = await protocol.run(self._client, binding)
+                if isinstance(outcome, _AGAIN):
+                    outcome = await self._again(binding, outcome)
+                if outcome is not None:
+                    self._react(binding, outcome)
                 self._answer_seconds += (clock_of.monotonic() - started - self._answer_seconds) / START_IN_FLIGHT
             if not self._waiting or len(self._tasks) > int(self._limit):
                 return
@@ -252,15 +255,15 @@ class Executor:
             if len(self._tasks) < int(self._limit) or self.stats.bound % _MANY == 0:  # the pace follows the answers
                 self._pump()
 
-    async def _bind(self, binding: Binding) -> None:
+    async def _again(self, binding: Binding, outcome: Outcome) -> Outcome | None:
+        """Try once more, until another outcome; None once the pod needs that place no longer."""
         pause, sent = _PAUSE_SECONDS, False
-        outcome = await protocol.run(self._client, binding)
         while isinstance(outcome, _AGAIN):
             self._limit = max(LEAST_IN_FLIGHT, self._limit / 2)
             await asyncio.sleep(max(pause, getattr(outcome, "retry_after", None) or 0.0))
             pause = min(_LONGEST_PAUSE_SECONDS, pause * 2)
             if self._forgotten(binding):
-                return
+                return None
             if isinstance(outcome, Unknown):
                 self.stats.unknown += 1
                 self._state.meters.binds.add("unknown")
@@ -271,7 +274,7 @@ class Executor:
                 self.stats.throttled += 1
                 self._state.meters.binds.add("throttled")
                 outcome = await protocol.run(self._client, binding, sent=sent)
-        self._react(binding, outcome)
+        return outcome
 
     def _forgotten(self, binding: Binding) -> bool:
         """Whether the pod was deleted, or its place was given up, while its binding waited."""

@@ -75,7 +75,9 @@ class AdmissionGate:
 
     def access(self, gang: GangRecord, queue: Queue) -> Access:
         """Whether the group may use the queue, by which rule and up to which priority."""
-        return self._ask(queue, gang.namespace, self._submission(gang.owner, gang.uid))
+        owner, uid = gang.owner, gang.uid
+        record = self._acceptances.get(uid) if owner is None else self._submission(owner, uid)
+        return self._ask(queue, gang.namespace, record)
 
     def submitter(self, gang: GangRecord) -> str | None:
         """The submitter of the group, as far as that is on record."""

@@ -122,7 +122,8 @@ class Charges:
         else:
             self._count_unpaid(charge, 1)
         if facts is not None:
-            self._apply(charge)
+            self._nodes.charge(self._nodes.row(node), pod_class, cards)
+            charge.applied = True
 
     def pay(self, uid: str, queue: str) -> None:
         """Charge this queue for what the pod holds, if it holds anything."""
@@ -187,7 +188,8 @@ class Charges:
             self._divide(charge)
             facts = self._nodes.find(node)
             if facts is not None and not charge.applied:
-                self._apply(charge)
+                self._nodes.charge(self._nodes.row(node), charge.pod_class, charge.cards)
+                charge.applied = True
             # While its cards are not ready, or are laid out anew, they are called otherwise: pods have what they had.
             worth = held(charge.pod_class, facts, charge.cards) or charge.worth
             charge.units = charge.units or units(facts, charge.pod_class, charge.cards)
@@ -221,11 +223,6 @@ class Charges:
             self._unpaid_cards[charge.node] += by
             if not self._unpaid_cards[charge.node]:
                 del self._unpaid_cards[charge.node]
-
-    def _apply(self, charge: Charge) -> None:
-        """Charge its node, which is known and is not charged for it yet."""
-        self._nodes.charge(self._nodes.row(charge.node), charge.pod_class, charge.cards)
-        charge.applied = True
 
     def _devices(self, node: str, cards: CardGrant) -> Identities:
         return identities(self._nodes.facts(node).cards, cards) if node in self._nodes else ()

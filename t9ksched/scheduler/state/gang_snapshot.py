@@ -83,8 +83,10 @@ def _single(gang: "GangRecord") -> Gang | None:
             return None
         waits: tuple[Member, ...] = ()
         key, spec, blocked = gang.key, gang.spec, pod.blocked
-        if not blocked and pod.pod_class is not None:
-            waits = (Member(pod.uid, key, pod.role, _class_of(gang, pod, pod.pod_class)),)
+        if not blocked and (own := pod.pod_class) is not None:
+            if pod.to_bind or gang.avoid or gang.unrecorded:
+                own = _class_of(gang, pod, own)
+            waits = (Member(pod.uid, key, pod.role, own),)
         return Gang(
             uid=gang.uid,
             name=key,

@@ -262,7 +262,7 @@ class LastGate:
             _, _, queue, root, access = found
         if runs and not access.allowed:
             return  # it runs on, and pods that would join it are judged one by one
-        record = self.agreed(gang)
+        record = None if alone else self.agreed(gang)
         if not runs and record is None and (queue.spec.closed or (queue.spec.quota and gathers(gang, root))):
             return
         asked = gang.spec.priority

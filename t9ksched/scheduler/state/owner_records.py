@@ -12,7 +12,7 @@ from msgspec import structs
 from t9ksched.admission.request import least_requests as cheapest
 from t9ksched.model.resources import is_card_resource
 from t9ksched.scheduler.state.owners import Root
-from t9ksched.scheduler.state.records import GangRecord, PodRecord
+from t9ksched.scheduler.state.records import FINISHED, GangRecord, PodRecord
 from t9ksched.store.acceptances import Acceptance
 from t9ksched.workloads.shape import Template
 
@@ -70,7 +70,7 @@ def own_amounts(gang: GangRecord) -> dict[str, Any]:
     asked = [
         requested(pod)
         for pod in gang.members.values()
-        if not (pod.finished or pod.deleting) and (gang.virtual or inside(pod))
+        if not (pod.deleting or pod.phase in FINISHED) and (gang.virtual or inside(pod))
     ]
     cards, requests = in_parts(asked[0] if len(asked) == 1 else summed(asked))
     return {"replicas": len(asked), "cards": cards, "requests": requests}

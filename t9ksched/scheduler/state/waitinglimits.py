@@ -136,8 +136,8 @@ class WaitingJobs:
         return gang.changes, self._permissions.version
 
     def _has_started(self, gang: GangRecord) -> bool:
-        """Whether the job has had a place: then it does not count, and goes on."""
-        if gang.placed_count():
+        """Whether the job of a group that waits has had a place: then it does not count, and goes on."""
+        if not gang.virtual and gang.placed_count():  # a single pod that waits has none
             return True
         record = None if gang.owner is None else self._acceptances.get(self._owners.root_uid(gang.owner))
         return record is not None and record.started_at is not None and record.namespace == gang.namespace
