@@ -17,6 +17,7 @@ _LONGEST_HEAD: Final = 65_536
 _LONGEST_LINE: Final = 1024
 _UNTIL_CLOSED: Final = -1
 _CHUNKED: Final = -2
+_SUCCESS: Final = frozenset({b"HTTP/1.1 200 ", b"HTTP/1.1 201 ", b"HTTP/1.1 202 "})
 _fields = re.compile(
     rb"\r\n(content-length|transfer-encoding|connection|retry-after):[ \t]*([^\r\n]*)", re.IGNORECASE
 ).findall
@@ -237,7 +238,7 @@ def _simple(data: bytes) -> bytes | None:
     kept. None says nothing about them.
     """
     end = data.find(b"\r\n\r\n")
-    if end < 0 or not data.startswith(b"HTTP/1.1 20") or data[11:13] not in (b"0 ", b"1 ", b"2 "):
+    if end < 0 or data[:13] not in _SUCCESS:
         return None
     lengths = _about_length(data[: end + 2].lower())
     if len(lengths) != 1 or lengths[0][0] != b"content-length":

@@ -254,8 +254,8 @@ class AdmissionPass:
             state.refused(record, queue_closed(queue.name, draining=True))
             return None
         if record.acceptance is None:
-            jobs.let_in(record)
             state.gate.accept(record, now)
+            jobs.let_in(record)
         # Most of many thousands ask for nothing, and did not before.
         asked_before = record.asked is not NOTHING_ASKED or record.start_after or record.reservation
         asks = asked_before or not asks_nothing(record)

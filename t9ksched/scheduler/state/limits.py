@@ -131,9 +131,11 @@ def limit_of(known: Known, gangs: Collection[GangRecord], job_uid: str) -> TimeL
     """The limit in force for a job of these groups; for one that was not accepted yet, the requested one,
     unless an update counts instead.
     """
-    if len(gangs) == 1 and _is_plain(known, gang := next(iter(gangs)), job_uid):
-        queue = known.queues.get(gang.queue)
-        return time_limit(next(iter(gang.members.values())).active_deadline, _seconds(queue))
+    if len(gangs) == 1:
+        (gang,) = gangs
+        if _is_plain(known, gang, job_uid):
+            (pod,) = gang.members.values()
+            return time_limit(pod.active_deadline, _seconds(known.queues.get(gang.queue)))
     limits: list[int | None] = []
     lengths: list[int | None] = []
     rests: list[int | None] = []

@@ -78,8 +78,10 @@ class WaitingJobs:
         """A group changed; `waits` says whether a member of it waits for a place."""
         known, job = self._counted.get(gang), None
         if not waits:
-            self.refused.pop(gang, None)
-            self._let_in.discard(gang)
+            if self.refused:
+                self.refused.pop(gang, None)
+            if self._let_in:
+                self._let_in.discard(gang)
         elif (gang.acceptance is not None or gang in self._let_in) and not self._has_started(gang):
             job = self._job(gang)
         if known == job:
@@ -115,10 +117,11 @@ class WaitingJobs:
         return self._reason(job)
 
     def let_in(self, gang: GangRecord) -> None:
-        """The group may wait, and counts from now on; it is not accepted yet."""
-        if gang in self._let_in:
-            return
-        self._let_in.add(gang)
+        """The group may wait, and counts from now on; it is accepted now, or not yet."""
+        if gang.acceptance is None:
+            if gang in self._let_in:
+                return
+            self._let_in.add(gang)
         if gang in self._counted or self._has_started(gang):
             self.update(gang, waits=True)
         else:
