@@ -190,9 +190,9 @@ def held(pod_class: PodClass, facts: NodeFacts | None, grant: CardGrant) -> int:
     if facts is None:
         return CARD * sum(count for name, count in pod_class.card_counts.items() if is_card_resource(name))
     if not (facts.part_worths or facts.cards.divided):  # all cards are whole, which is usual and counted quickly
-        cards = 0
+        cards, indexed = 0, facts.cards.counts
         for name, count in pod_class.card_counts.items():
-            if name in facts.cards or _offers(facts, name):
+            if name in indexed or _offers(facts, name):
                 cards += count
         return CARD * cards
     exact: dict[str, int] = {}

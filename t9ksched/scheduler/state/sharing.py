@@ -28,14 +28,15 @@ _MOST: Final = 8192
 _encode: Final = msgspec.msgpack.Encoder().encode
 NOTHING: Final[dict[str, str]] = {}
 """Shared and never changed."""
+_CLASSES: Final = ClassTable()
+"""Of all states of this process, a what-if's too: what is kept of a class elsewhere is then found by its identity."""
 
 
 class Sharing:
     """The copies. `intern` keeps one object a class."""
 
     def __init__(self) -> None:
-        table = ClassTable()
-        self.intern = table.intern
+        self.intern = _CLASSES.intern
         self._classes: dict[bytes, tuple[PodClass, Template]] = {}
         self._unplaceable: dict[int, tuple[Template, Sequence[Verdict]]] = {}
         """By identity of the template, which it keeps."""
