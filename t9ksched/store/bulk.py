@@ -62,7 +62,7 @@ class _Statement(Generic[Row]):
 
     def write(self, connection: Connection, rows: Sequence[Row]) -> None:
         """Execute it."""
-        for text, parameters in self.steps(connection, rows):
+        for text, parameters in self.steps(connection, rows) if rows else ():
             connection.exec_driver_sql(text, parameters)
 
     def steps(self, speaker: Speaker, rows: Sequence[Row]) -> Iterator[Prepared]:
