@@ -7,6 +7,7 @@ they do not come about either.
 """
 
 from dataclasses import replace
+from itertools import chain
 from typing import Final
 
 from t9ksched.engine.blocks import NEVER_ENDS, Block
@@ -33,7 +34,7 @@ class LatePlan:
     """Such a plan, at the turn of its gang.
 
     Attributes:
-        kept: the plan a moment later, which stands; then nothing else is done here.
+        kept: the plan, or the same a moment later, which stands; then nothing else is done here.
         gives_way: whether gangs that came before have their turns first; then nothing else is done here either.
     """
 
@@ -65,8 +66,8 @@ class LatePlan:
             self.over()
 
     def _delay(self, cycle: Cycle, gang: Gang, key: SchedulingKey, had: Block) -> None:
-        """See whether it would come about a moment later, where it was to, if those before were as late. All plans that
-        follow one another keep their places then.
+        """See whether it would come about when it was to, or a moment later, in its place, if those before were as late
+        as that. All plans that follow one another keep their places then.
         """
         planned, now, planning = self._planned, cycle.now, cycle.policy.planning
         resolution = planning.resolution_seconds * _SECOND if planning is not None else 0
@@ -79,7 +80,7 @@ class LatePlan:
         # What counts on an end that is overdue would be put off again and again.
         openings = planned.possible.openings(gang, key, had.at + resolution + 1)
         soon = (_later(had, at - had.at) for at in openings if at > max(had.at, now + resolution))
-        self.kept = next((block for block in soon if planned.still_fits(gang, key, block)), None)
+        self.kept = next((block for block in chain((had,), soon) if planned.still_fits(gang, key, block)), None)
         self.started_not()
 
     def started_not(self) -> None:

@@ -114,6 +114,24 @@ def test_an_end_that_becomes_a_moment_later_puts_no_plan_behind_another(later: f
     assert found.planned == {"young": pytest.approx(young), "old": pytest.approx(old)}
 
 
+@pytest.mark.parametrize("later", [20 * SECOND, 60 * SECOND])
+def test_a_plan_that_begins_before_one_that_is_a_moment_late_stays_where_it_is(later: float) -> None:
+    found = Pool(1, 4)
+    for name, cards, hours in (("x", 1, 17), ("y", 3, 20)):
+        found.submit(name, 1, hours, cards=cards)
+    found.cycle(0)
+    for name, cards, hours in (("old", 3, 5), ("young", 1, 12)):
+        found.submit(name, 1, hours, cards=cards)
+        found.cycle(0)
+    assert found.planned == {"old": 20, "young": 17}
+    found.limited("y", 6)
+    found.cycle(0.5)
+    assert found.planned == {"old": 17, "young": 6}
+    found.limited("x", 17 + later)  # until then there is room for one of both beside it
+    found.cycle(1)
+    assert found.planned == {"old": pytest.approx(17 + later), "young": 6}
+
+
 def test_plans_that_are_a_moment_late_keep_their_places() -> None:
     found = pool(until=12, spare=False)
     found.limited("x", FOR_EVER)
