@@ -227,8 +227,7 @@ def decode_pod(raw: bytes | Mapping[str, Any], known: Mapping[str, object] | Non
         if pod.spec.node_name:  # a search costs a fraction of decoding what is nowhere else read
             if known is None or pod.metadata.uid not in known:
                 pod.put_there = _NODE_OWNED in raw or _SCHEDULED not in raw
-            at = raw.rfind(_STATUS)
-            if raw.find(_DISRUPTED, at if at > 0 else 0) >= 0:
+            if raw.find(_DISRUPTED, max(0, raw.rfind(_STATUS))) >= 0:
                 pod.disruption = _disruption(_conditions.decode(raw))
         return pod
     pod = msgspec.convert(raw, Pod)

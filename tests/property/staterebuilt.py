@@ -46,7 +46,8 @@ OF_GROUPS = {
     ),
     "admitted": "history",
     **dict.fromkeys(
-        ("reasons", "position", "avoid", "unrecorded", "evicts_from", "reservation_seen"), "told by views and plans"
+        ("reasons", "waits_by", "position", "avoid", "unrecorded", "evicts_from", "reservation_seen"),
+        "told by views and plans",
     ),
     **dict.fromkeys(
         ("unpermitted", "judged", "turned_away", "noted", "nameless", "plain"), "verdicts of the last gate"

@@ -219,6 +219,8 @@ class GangRecord(msgspec.Struct, eq=False):
     stale: bool = True
     counted: str | None = None
     """The queue in which it is counted (`counts.py`)."""
+    waits_by: tuple[str, str] | None = None
+    """The queue and the code of the reason by which it is counted while it waits (`waiting_gangs.py`)."""
     changes: int = 0
     """How often it or a member of it has changed."""
     _snapshot: Gang | None = None

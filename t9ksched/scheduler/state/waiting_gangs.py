@@ -20,17 +20,14 @@ class WaitingGangs:
         self._pending = pending
         self.counts: Counter[tuple[str, str]] = Counter()
         """By queue and code of the reason; those that are 0 are left out."""
-        self._of: dict[GangRecord, tuple[str, str]] = {}
         self._words: dict[tuple[str, str], tuple[str, str]] = {}
         """One copy of each queue and code."""
 
     def note(self, gang: GangRecord) -> None:
         """Count the group where it is now."""
-        now = None
+        known, now = gang.waits_by, None
         if gang in self._pending:
-            code = str(gang.reasons[0].code) if gang.reasons else UNDECIDED
-            now = self._words.setdefault((gang.queue, code), (gang.queue, code))
-        known = self._of.get(gang)
+            now = gang.queue, str(gang.reasons[0].code) if gang.reasons else UNDECIDED
         if known == now:
             return
         if known is not None:
@@ -38,8 +35,7 @@ class WaitingGangs:
             if not self.counts[known]:
                 del self.counts[known]
                 self._words.pop(known, None)
-        if now is None:
-            del self._of[gang]
-        else:
+        if now is not None:
+            now = self._words.setdefault(now, now)
             self.counts[now] += 1
-            self._of[gang] = now
+        gang.waits_by = now

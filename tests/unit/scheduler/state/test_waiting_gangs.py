@@ -46,13 +46,12 @@ def test_a_queue_that_goes_leaves_no_word_behind() -> None:
 
     counted = WaitingGangs(pending)  # type: ignore[arg-type]
     for each in range(50):
-        gang = Gang(queue=f"q{each}", reasons=())
+        gang = Gang(queue=f"q{each}", reasons=(), waits_by=None)
         pending[gang] = None
         counted.note(gang)  # type: ignore[arg-type]
         del pending[gang]
         counted.note(gang)  # type: ignore[arg-type]
     assert not counted.counts
-    assert not counted._of
     assert not counted._words
 
 
