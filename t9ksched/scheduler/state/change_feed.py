@@ -97,8 +97,10 @@ class Topic(Generic[T]):
             return []
         last, start = self._last, bisect_right(self._numbers, cursor.position)
         end = len(self._numbers) if most is None else min(start + most, len(self._numbers))
-        kept = zip(self._numbers[start:end], self._things[start:end], strict=True)
-        fresh = [thing for number, thing in kept if last[thing] == number]
+        fresh = self._things[start:end]
+        if len(last) < len(self._numbers):  # some changes are not the last of their things
+            kept = zip(self._numbers[start:end], fresh, strict=True)
+            fresh = [thing for number, thing in kept if last[thing] == number]
         cursor.position = self._numbers[end - 1]
         self._read = max(self._read, cursor.position)
         self._drop()

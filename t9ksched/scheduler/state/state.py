@@ -380,3 +380,7 @@ class ClusterState:
     def gangs_of_owner(self, uid: str) -> list[GangRecord]:
         """The groups whose controlling owner has this UID."""
         return list(self._by_owner.get(uid, ()))
+
+    def owns_gangs(self, uid: str) -> bool:
+        """Whether there are any."""
+        return uid in self._by_owner
