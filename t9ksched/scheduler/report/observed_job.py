@@ -125,8 +125,7 @@ def submitter(view: ObservedJob, state: ClusterState) -> str | None:
 def submitted_by(gang: GangRecord, state: ClusterState) -> str | None:
     """The same for a job that is this single pod without an owner."""
     acceptance = state.acceptances.get(gang.uid) or gang.acceptance
-    name = acceptance.submitter if acceptance is not None else None
-    return name if name is not None else state.permissions.submitter(gang)
+    return acceptance.submitter if acceptance is not None else None
 
 
 def former_submitters(view: ObservedJob, state: ClusterState) -> tuple[str, ...]:

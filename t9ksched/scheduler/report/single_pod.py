@@ -13,7 +13,7 @@ from t9ksched.model.run_times import Likeness
 from t9ksched.scheduler.report.observed_job import submitted_by
 from t9ksched.scheduler.report.planned_shape import expected_start, learned_limit, told_start, with_expectation
 from t9ksched.scheduler.state import objects
-from t9ksched.scheduler.state.limits import limit_of
+from t9ksched.scheduler.state.limits import limit_of_pod
 from t9ksched.scheduler.state.records import GangRecord, PodRecord
 from t9ksched.scheduler.state.state import ClusterState
 
@@ -30,28 +30,27 @@ def to_start(state: ClusterState, uid: str) -> PodRecord | None:
     (pod,) = gang.members.values()
     if pod.phase != "Pending" or pod.deleting:
         return None
-    if uid in state.deleted or uid in state.clocks.by_job or uid in state.jobs or state.gangs_of_owner(uid):
+    if uid in state.deleted or uid in state.clocks.by_job or uid in state.jobs or state.owns_gangs(uid):
         return None
     return pod
 
 
 def view_of(gang: GangRecord, pod: PodRecord, state: ClusterState) -> JobView:
     """The job as users see it, of a pod that is `to_start`."""
-    uid, queue, waits = gang.uid, gang.queue, bool(gang.reasons)
+    uid, queue, waits, pod_class = gang.uid, gang.queue, bool(gang.reasons), pod.pod_class
     gangs, cards, worth = (gang,), 0, 0
-    if pod.pod_class is not None:
+    if pod_class is not None:
         charge = state.charges.get(pod.uid)
-        cards = sum(pod.pod_class.card_counts.values())
-        layouts = state.node_events.card_layouts
-        worth = charge.worth if charge is not None else pod.worth or asked(pod.pod_class, layouts)
+        cards = sum(pod_class.card_counts.values())
+        worth = charge.worth if charge is not None else pod.worth or asked(pod_class, state.node_events.card_layouts)
     accepted = state.acceptances.get(uid)
     started = pod.started
     if accepted is not None and accepted.started_at is not None:
         started = int(accepted.started_at.timestamp() * 1e9)
-    by, limit = submitted_by(gang, state), limit_of(state, gangs, uid)
-    plan = told_start(gangs, state) if waits else None
-    reason = None
+    by, limit = submitted_by(gang, state), limit_of_pod(state, gang, pod)
+    plan = reason = None
     if waits:
+        plan = told_start(gangs, state)
         if not limit.enforced and by is not None:
             limit = learned_limit(Likeness(by, queue, "Pod", (1, cards)), 0, state)
         first = gang.reasons[0]

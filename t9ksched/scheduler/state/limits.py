@@ -15,7 +15,7 @@ from t9ksched.scheduler.state.asks import asks_nothing
 from t9ksched.scheduler.state.clocks import NO_LIMIT_ASKED, Asked, Clocks, asked
 from t9ksched.scheduler.state.job_record import JobRecord
 from t9ksched.scheduler.state.owners import Owners
-from t9ksched.scheduler.state.records import GangRecord, job_of
+from t9ksched.scheduler.state.records import GangRecord, PodRecord, job_of
 from t9ksched.store.acceptances import Acceptance
 from t9ksched.store.job_overrides import JobControl
 
@@ -133,9 +133,10 @@ def limit_of(known: Known, gangs: Collection[GangRecord], job_uid: str) -> TimeL
     """
     if len(gangs) == 1:
         (gang,) = gangs
-        if _is_plain(known, gang, job_uid):
+        if _is_single(known, gang, job_uid):
             (pod,) = gang.members.values()
-            return time_limit(pod.active_deadline, _seconds(known.queues.get(gang.queue)))
+            if (plain := _plain_limit(known, gang, pod)) is not None:
+                return plain
     limits: list[int | None] = []
     lengths: list[int | None] = []
     rests: list[int | None] = []
@@ -166,11 +167,22 @@ def limit_of(known: Known, gangs: Collection[GangRecord], job_uid: str) -> TimeL
     return time_limit(own, shortest(lengths), shortest(rests))
 
 
-def _is_plain(known: Known, gang: GangRecord, job_uid: str) -> bool:
-    """Whether the job is a single pod without a limit of its own, as most of many thousands are."""
-    if not gang.virtual or gang.reservation or len(gang.members) != 1 or not never_limited(gang):
-        return False
-    return not (job_uid in known.clocks.by_job or job_uid in known.controls or job_uid in known.jobs)
+def limit_of_pod(known: Known, gang: GangRecord, pod: PodRecord) -> TimeLimit:
+    """The same for a job that is this pod, of which there is neither a clock nor an object beside it."""
+    return _plain_limit(known, gang, pod) or limit_of(known, (gang,), gang.uid)
+
+
+def _is_single(known: Known, gang: GangRecord, job_uid: str) -> bool:
+    """Whether the job is a single pod without a clock."""
+    single = gang.virtual and len(gang.members) == 1
+    return single and not (job_uid in known.clocks.by_job or job_uid in known.jobs)
+
+
+def _plain_limit(known: Known, gang: GangRecord, pod: PodRecord) -> TimeLimit | None:
+    """The limit of such a pod if it has none of its own, as most of many thousands; else None."""
+    if gang.reservation or gang.uid in known.controls or not never_limited(gang):
+        return None
+    return time_limit(pod.active_deadline, _seconds(known.queues.get(gang.queue)))
 
 
 def _shortened(known: Known, gang: GangRecord, own: int) -> bool:

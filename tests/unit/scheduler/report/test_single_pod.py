@@ -131,7 +131,7 @@ def test_it_is_told_as_any_job(monkeypatch: pytest.MonkeyPatch) -> None:
         with monkeypatch.context() as patched:
             for module in (job_phase, job_shape, jobindex):
                 patched.setattr(module, "to_start", lambda *_: None)
-            patched.setattr(limits, "_is_plain", lambda *_: False)
+            patched.setattr(limits, "_plain_limit", lambda *_: None)
             assert found == told(state)
     assert 150 < quick < 750
 
