@@ -56,10 +56,12 @@ class JobIndex:
         self._owned: defaultdict[tuple[str, str | None], dict[str, None]] = defaultdict(dict)
 
     async def run(self) -> None:
-        """Update the index every few seconds, until cancelled, so that a request finds little left to do."""
+        """Update the index every few seconds, until cancelled, so that a request finds little left to do. At a start
+        placing what waits comes first, and what was placed meanwhile is looked at once.
+        """
         while True:
-            await self.refresh()
             await asyncio.sleep(_PERIOD_SECONDS)
+            await self.refresh()
 
     async def refresh(self) -> None:
         """Take in what changed, a slice at a time."""
