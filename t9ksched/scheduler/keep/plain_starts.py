@@ -67,7 +67,7 @@ class PlainStarts:
         if (queue is not None and queue.spec.max_duration) or state.gangs_by_uid.get(uid) is not gang:
             return False
         pod = next(iter(gang.members.values()))
-        if pod.active_deadline is not None or state.gangs_of_owner(uid):
+        if pod.active_deadline is not None or state.owns_gangs(uid):
             return False
         if not pod.holds:
             clocks.without_place(uid)

@@ -93,11 +93,13 @@ class TimeKeeper:
         for changed in self._changed.pieces(_A_SLICE):
             now = self._clock()
             for gang in changed:
-                if not plain.needs_no_clock(gang, now):  # else it asks for no limit, either
-                    self._tell_of_annotation(gang)
-                    if (uid := job_of(gang)) not in looked:
-                        looked.add(uid)
-                        due += self._look(uid, now)
+                if plain.needs_no_clock(gang, now):  # it asks for no limit, either
+                    looked.add(gang.uid)
+                    continue
+                self._tell_of_annotation(gang)
+                if (uid := job_of(gang)) not in looked:
+                    looked.add(uid)
+                    due += self._look(uid, now)
             await asyncio.sleep(0)
         for count, uid in enumerate(jobs, start=1):
             now = self._clock()

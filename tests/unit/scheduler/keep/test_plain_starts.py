@@ -108,6 +108,18 @@ async def test_a_pod_that_starts_is_looked_at_when_it_is_late_and_not_before(mon
     assert world.told[-1][1] == ["start-timed-out"]
 
 
+async def test_a_pod_that_begins_to_run_is_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two readers tell of it: of its group, and of its job."""
+    world = Singles(40)
+    await world.happen("make a")
+    looked: list[str] = []
+    plain: Any = world.keeper._rests.plain
+    look = plain.needs_no_clock
+    monkeypatch.setattr(plain, "needs_no_clock", lambda gang, now: looked.append(gang.uid) or look(gang, now))
+    await world.happen("Running a")
+    assert looked == ["uid-a"]
+
+
 async def test_a_pod_with_a_deadline_of_its_own_has_a_clock() -> None:
     world = Singles(300)
     await world.happen("make a")
