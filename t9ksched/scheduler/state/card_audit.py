@@ -126,9 +126,11 @@ class CardAudit:
 
     def _laid_out(self, facts: NodeFacts) -> Iterator[tuple[str, str]]:
         """Pods that hold cards of a node which has laid them out anew since."""
-        for charge in self._charges.on_node(facts.name):
-            if what := reshaped(facts, charge.units):
-                yield charge.uid, f"{what}: the node gives no cards until the pod is gone"
+        had = {charge.units for charge in self._charges.on_node(facts.name)}  # mostly of one kind
+        anew = {units: what for units in had if (what := reshaped(facts, units))}
+        for charge in self._charges.on_node(facts.name) if anew else ():
+            if charge.units in anew:
+                yield charge.uid, f"{anew[charge.units]}: the node gives no cards until the pod is gone"
 
     def _several(self, facts: NodeFacts) -> Iterator[tuple[str, str]]:
         """Pods that hold a card that another one holds whole, or of which together more is held than there is."""
