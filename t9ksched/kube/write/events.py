@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 import structlog
@@ -28,7 +28,7 @@ _REMEMBERED = 4096
 """Events whose names are remembered so that a repetition counts up instead of making a new one."""
 
 
-class Regarding(NamedTuple):
+class Regarding(msgspec.Struct, frozen=True, gc=False):
     """The object an event is about. Cluster-wide objects have no namespace; their events are in `default`."""
 
     api_version: str
@@ -50,7 +50,7 @@ class Regarding(NamedTuple):
         )
 
 
-class _Key(NamedTuple):
+class _Key(msgspec.Struct, frozen=True, gc=False):
     regarding: Regarding
     type: str
     reason: str
