@@ -7,8 +7,9 @@ number in it does. The latest state of each job is written by `job_recorder.py`,
 import asyncio
 import contextlib
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import datetime
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Final
 
@@ -31,10 +32,11 @@ from t9ksched.scheduler.report.sql_writer import SqlWriter
 from t9ksched.scheduler.report.warnings import Warnings
 from t9ksched.scheduler.state import objects
 from t9ksched.scheduler.state.node_backoff import TurnedAway
-from t9ksched.scheduler.state.progress import of_a_kind, waits_since
+from t9ksched.scheduler.state.progress import of_a_kind
 from t9ksched.scheduler.state.records import GangRecord, PodRecord
 from t9ksched.scheduler.state.state import ClusterState
 from t9ksched.store import history
+from t9ksched.store.acceptances import Acceptance
 from t9ksched.store.history import Event
 from t9ksched.store.usage import Holder
 
@@ -118,13 +120,14 @@ class HistoryRecorder:
 
     def accepted(self) -> None:
         """Groups were accepted: record the acceptances of the groups and of their owners in SQL."""
-        acceptances = self._accepted.take()
         known = self._state.acceptances
-        owners = (known[uid] for uid in self._owners.take() if uid in known)
-        written = {one.uid: one for one in (*acceptances, *owners)}  # a single pod is its own owner
-        for acceptance in acceptances:
-            gang = self._state.gangs_by_uid.get(acceptance.uid)
+        owners = {uid: known[uid] for uid in self._owners.take() if uid in known}
+        others: dict[str, Acceptance] = {}
+        for acceptance in self._accepted.take():
+            uid = acceptance.uid
+            gang = self._state.gangs_by_uid.get(uid)
             if gang is None:
+                others[uid] = acceptance
                 continue
             detail: Json = {
                 "priority": acceptance.priority,
@@ -133,12 +136,13 @@ class HistoryRecorder:
                 "permittedBy": acceptance.permitted_by,
             }
             event = self._event(history.ACCEPTED, gang, int(acceptance.accepted_at.timestamp() * 1e9), detail)
-            if event.uid == acceptance.uid and event.kind == _POD:
-                self._sql_writer.accepted_pod(written.pop(acceptance.uid, acceptance), event)
+            if event.uid == uid and event.kind == _POD:
+                self._sql_writer.accepted_pod(owners.pop(uid, acceptance), event)  # it is its own owner
             else:
                 self._sql_writer.event(event)
-        if written:
-            self._sql_writer.accepted(list(written.values()))
+                others[uid] = acceptance
+        if others or owners:
+            self._sql_writer.accepted(list((others | owners).values()))
 
     def placed(self, uid: str, now: int) -> None:
         """A gang, or more members of it, got their places."""
@@ -146,25 +150,26 @@ class HistoryRecorder:
         if gang is None:
             return
         self._told.pop(uid, None)
+        waited = self._state.progress.placed(gang, now)
+        if waited is None and not (uid in self._unsaid and gang.complete()):
+            return  # the places that it has were said before, or will be said
         nodes: dict[str, int] = {}
         for pod in gang.members.values():
             if pod.placed:
                 node = pod.assumed or pod.node
                 nodes[node] = nodes.get(node, 0) + 1
-        first = self._state.progress.placed(gang, now)
-        if first or (uid in self._unsaid and gang.complete()):  # or in other places than those that were not said yet
-            places = ", ".join([f"{node} ×{count}" if count > 1 else node for node, count in sorted(nodes.items())])
-            if first:
-                waited = max(0, now - waits_since(gang)) // 1_000_000_000
-                self._note(history.ADMITTED, gang, now, {"nodes": nodes, "waitedSeconds": waited})
-            pods = "1 pod" if len(gang.members) == 1 else f"{sum(nodes.values())} pods"
-            said = f"{pods} placed on {places}"
-            busy = [node for node in nodes if self._in_turn(node)]
-            if turns := {pod.name for pod in gang.members.values() if pod.assumed in busy} if busy else set():
-                self._unsaid[uid] = said, turns
-            else:
-                self._unsaid.pop(uid, None)
-                self._events.gang(gang, names.EVENT_SCHEDULED, said)
+        if waited is not None:
+            self._note(history.ADMITTED, gang, now, {"nodes": nodes, "waitedSeconds": waited // 1_000_000_000})
+        each = sorted(nodes.items()) if len(nodes) > 1 else nodes.items()
+        places = ", ".join([f"{node} ×{count}" if count > 1 else node for node, count in each])
+        pods = "1 pod" if len(gang.members) == 1 else f"{sum(nodes.values())} pods"
+        said = f"{pods} placed on {places}"
+        busy = [node for node in nodes if self._in_turn(node)]
+        if turns := {pod.name for pod in gang.members.values() if pod.assumed in busy} if busy else set():
+            self._unsaid[uid] = said, turns
+        else:
+            self._unsaid.pop(uid, None)
+            self._events.gang(gang, names.EVENT_SCHEDULED, said)
 
     def placed_before(self, gang: GangRecord, at: int) -> None:
         """A gang had its places from then on, which a former scheduler did not write; nor that it was accepted, if that
@@ -186,7 +191,7 @@ class HistoryRecorder:
         gang: GangRecord,
         record: PodRecord,
         node: str,
-        cards: Mapping[str, Iterable[int]],
+        cards: Mapping[str, Sequence[int]],
         now: int,
     ) -> None:
         """One member is bound.
@@ -208,13 +213,15 @@ class HistoryRecorder:
         # One that has ended may have had less, of cards that are divided.
         worth = charge.worth if charge is not None else held(of, facts, NO_CARDS) if of and facts else 0
         indexed = facts.cards.counts if facts is not None else asked
-        counted = {name: count for name, count in asked.items() if name not in indexed}
+        counted: dict[str, int] = {}
+        if not asked.keys() <= indexed.keys():
+            counted = {name: count for name, count in asked.items() if name not in indexed}
         if facts and facts.part_worths and of is not None:
             counted |= {name: count for name, count in of.requests if name in facts.part_worths}
         detail: Json = {
             "pod": record.name,
             "node": node,
-            "cards": {container: list(which) for container, which in cards.items()},
+            "cards": dict(cards),
             "model": model_of(facts, charge) if facts and (cards or counted) else None,
         }
         if cards or counted:
@@ -223,7 +230,7 @@ class HistoryRecorder:
         if counted and facts:
             detail |= {"counted": counted, "mode": facts.mode}
         if worth:
-            detail[history.PHYSICAL] = round(worth / CARD, 7)
+            detail[history.PHYSICAL] = _physical(worth)
         if charge is not None and charge.cards.parts:
             if worth and (models := of_models(facts, charge, detail)):
                 detail[history.MODELS] = models
@@ -368,6 +375,12 @@ class HistoryRecorder:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout_at(self.jobs.due()):
                 await self._work.wait()
+
+
+@lru_cache(maxsize=256)
+def _physical(worth: int) -> float:
+    """Parts of a card as a number of cards."""
+    return round(worth / CARD, 7)
 
 
 def _codes(reasons: Iterable[Reason]) -> frozenset[str]:

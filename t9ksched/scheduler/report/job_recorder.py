@@ -122,20 +122,28 @@ class JobRecorder:
         now = asyncio.get_running_loop().time()
         self._forget_writes(now - self._period())
         self._departed.note()
-        later = self._take_due(now)
+        later, first = self._take_due(now), now + FIRST_PERIOD
         for changed in self._changed.pieces(SLICE):
+            at = moment(self._clock())
             for uid in changed:
                 single = to_start(self._state, uid)
+                if single is not None and uid not in self._written and uid not in later:
+                    if uid not in self._later:
+                        self._look_again(uid, first)
+                    continue  # most of a burst: what changes until then is told with it
                 due = uid in later and not self._put_off_again(uid, single, now)
                 later.pop(uid, None)
-                self._tell(uid, single, now, due=due)
+                if due or not self._put_off(uid, single, now):
+                    self._tell(uid, single, now, at)
             await self._rest()
+        at = moment(self._clock())
         for count, uid in enumerate(later, start=1):
             single = to_start(self._state, uid)
             if not self._put_off_again(uid, single, now):
-                self._tell(uid, single, now, due=True)
+                self._tell(uid, single, now, at)
             if count % SLICE == 0:
                 await self._rest()
+                at = moment(self._clock())
         if len(self._edits) > 1000:
             self._edits = {uid: texts for uid, texts in self._edits.items() if uid in self._state.gangs_by_uid}
 
@@ -147,7 +155,9 @@ class JobRecorder:
 
     def tell(self, uid: str, *, due: bool = False) -> None:
         """Write the job of that UID as it is now, if it changed; with `due`, even if it was written a moment ago."""
-        self._tell(uid, to_start(self._state, uid), asyncio.get_running_loop().time(), due=due)
+        single, now = to_start(self._state, uid), asyncio.get_running_loop().time()
+        if due or not self._put_off(uid, single, now):
+            self._tell(uid, single, now, moment(self._clock()))
 
     def started(self, uid: str) -> bool:
         """Tell that the job of that UID started, if it did and nobody told: one of its pods gave its cards back. False
@@ -166,14 +176,13 @@ class JobRecorder:
             self._written[uid] = written  # its end follows
         return phase is not None
 
-    def _tell(self, uid: str, single: PodRecord | None, now: float, *, due: bool) -> None:
-        """The same; `single` is its pod where it is a single one that is to start."""
+    def _tell(self, uid: str, single: PodRecord | None, now: float, at: datetime) -> None:
+        """The same, without delay; `single` is its pod where it is a single one that is to start. The time is `now` on
+        the event loop's clock, and `at` for people.
+        """
         before = self._written.get(uid)
-        if not due and self._put_off(uid, single, before, now):
-            return
         self._at_latest.pop(uid, None)
         self._later.pop(uid, None)
-        at = moment(self._clock())
         found = self._seen(uid, single)
         gone = found is None
         if found is None and before is None and uid not in self._state.pods and self._sql_writer.tells_of(uid):
@@ -211,6 +220,7 @@ class JobRecorder:
         it was told.
         """
         self._written.pop(uid, None)
+        self._wrote.pop(uid, None)
         joined = uid in self._state.pods  # the pod joined the group that it names
         if before is not None and not joined:
             self._gone(uid, before, at)
@@ -262,13 +272,15 @@ class JobRecorder:
         """Write an event, once, about an edit that does not count."""
         for gang in gangs:
             found = ignored(gang)
+            if not found and gang.uid not in self._edits:
+                continue
             if fresh := [text for text in found if text not in self._edits.get(gang.uid, ())]:
                 self._events.gang(gang, names.EVENT_EDIT_IGNORED, "; ".join(fresh), warning=True)
-            if found or gang.uid in self._edits:
-                self._edits[gang.uid] = frozenset(found)
+            self._edits[gang.uid] = frozenset(found)
 
-    def _put_off(self, uid: str, single: PodRecord | None, before: _Written | None, now: float) -> bool:
+    def _put_off(self, uid: str, single: PodRecord | None, now: float) -> bool:
         """Whether what changed of the job may be written later, together with what comes until then."""
+        before = self._written.get(uid)
         phase = "Pending" if single is not None else phase_now(self._state, uid)
         if phase != (before.phase if before else "Pending"):
             return False

@@ -136,7 +136,7 @@ class StatusWriter:
         self._state.progress.other_numbers.publish(now)
         for changed in self._changed_groups.pieces(_A_SLICE):
             for gang in changed:
-                if gang.uid and not (gang.virtual or gang.foreign) and self._write_groups:
+                if not (gang.virtual or gang.foreign) and gang.uid and self._write_groups:
                     self._groups.add(gang, now)
             if self._changed_groups:
                 await asyncio.sleep(0)

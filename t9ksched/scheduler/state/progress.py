@@ -45,18 +45,21 @@ class Progress:
         self._feed.gangs.note(gang)
         self._feed.jobs.note(gang.owner.uid if gang.owner else gang.uid)
 
-    def placed(self, gang: GangRecord, now: int) -> bool:
-        """Members of the group got places; whether it has its minimum with that, for the first time."""
+    def placed(self, gang: GangRecord, now: int) -> int | None:
+        """Members of the group got places. How long it waited if it has its minimum with that, for the first time; else
+        None.
+        """
         for pod in gang.members.values():
             if pod.waiting:
                 break
         else:
             gang.reasons, gang.position = (), None
         if gang.admitted or not gang.complete():
-            return False
+            return None
         gang.admitted = now
-        self._meters.waited.observe(max(0, now - waits_since(gang)) / 1e9, gang.queue)
-        return True
+        waited = max(0, now - waits_since(gang))
+        self._meters.waited.observe(waited / 1e9, gang.queue)
+        return waited
 
     def starting(self, gang: GangRecord, now: int) -> int:
         """The group is incomplete and has never run; since when."""
