@@ -222,7 +222,8 @@ class SchedulerService:
                 lambda: expiries_of(client),
             ),
         )
-        self._internal = InternalServer(served, internal_secret, options.listen)
+        self.ready = asyncio.Event()
+        self._internal = InternalServer(served, internal_secret, options.listen, self.ready)
         restored = Restored(
             self._recorder,
             self._projection,
@@ -240,7 +241,6 @@ class SchedulerService:
         missing = None if observe else partial(write_missing, self.state, self._port, store, self._recorder)
         self._database = DatabaseSync(store, self.state, restored, self._begin, self._adopt_cards, missing, clock)
         self.loop.find_queues = self._database.find_queues
-        self.ready = asyncio.Event()
 
     @property
     def address(self) -> str:

@@ -37,7 +37,9 @@ from t9ksched.serving.shared import Shared
 from t9ksched.store.errors import StoreError
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
-_OPEN = ("/metrics", "/healthz")
+_OPEN: Final = ("/metrics", "/healthz")
+_EARLY: Final = (*_OPEN, "/internal/v1/lacking")
+"""What is told before the cluster has been read, which a missing right may delay."""
 _A_SLICE: Final = 200
 """Jobs or nodes that are written down at a time."""
 _HOUR: Final = 3600 * 1_000_000_000
@@ -68,9 +70,13 @@ class Served(msgspec.Struct, frozen=True):
 
 
 class InternalServer:
-    """Serves the state on a loopback or cluster address. Port 0 takes a free one; `address` says which."""
+    """Serves the state on a loopback or cluster address. Port 0 takes a free one; `address` says which.
 
-    def __init__(self, served: Served, secret: str, listen: tuple[str, int]) -> None:
+    Until `ready` is set only a part of the cluster has been read: then nothing is told of it, as while nobody leads.
+    """
+
+    def __init__(self, served: Served, secret: str, listen: tuple[str, int], ready: asyncio.Event) -> None:
+        self._ready = ready
         self._state = served.state
         self._index = served.jobs
         self._configuration = served.configuration
@@ -97,7 +103,7 @@ class InternalServer:
         Raises:
             PortInUse: the address is in use or not ours.
         """
-        app = web.Application(middlewares=[accounted, self._authenticate], client_max_size=_LARGEST)
+        app = web.Application(middlewares=[accounted, self._admit], client_max_size=_LARGEST)
         app.add_routes(
             [
                 web.get("/internal/v1/jobs", self._jobs),
@@ -132,11 +138,13 @@ class InternalServer:
             self._runner = None
 
     @web.middleware
-    async def _authenticate(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+    async def _admit(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         given = request.headers.get("Authorization", "")
         expected = f"Bearer {self._secret}"
         if request.path not in _OPEN and not hmac.compare_digest(given.encode(), expected.encode()):
             return web.json_response({"error": "wrong or missing internal secret"}, status=401)
+        if request.path not in _EARLY and not self._ready.is_set():
+            return web.json_response({"error": "this scheduler has not read its cluster yet"}, status=503)
         return await handler(request)
 
     async def _jobs(self, request: web.Request) -> web.Response:

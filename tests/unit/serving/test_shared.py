@@ -65,7 +65,7 @@ async def test_the_metrics_page_of_the_leader_is_written_once_for_all(monkeypatc
         return b"%d" % await question()
 
     monkeypatch.setattr(internal.MetricsPage, "exposition", page)
-    server = InternalServer(Mock(), "secret", ("127.0.0.1", 0))
+    server = InternalServer(Mock(), "secret", ("127.0.0.1", 0), asyncio.Event())
     asking = [asyncio.create_task(server.metrics(openmetrics=bool(each % 2))) for each in range(10)]
     await asyncio.sleep(0.01)
     question.go.set()
