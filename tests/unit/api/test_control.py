@@ -221,7 +221,7 @@ async def test_audit_pages_and_filters(world: World) -> None:
     rest = (await world.admin("GET", f"{AUDIT}?limit=3&after={first['next']}")).body
     assert ([one["queue"] for one in rest["items"]], rest["next"]) == (["a"], None)
     assert len((await world.admin("GET", f"{AUDIT}?queue=a&event=queue-created")).body["items"]) == 1
-    assert (await world.admin("GET", f"{AUDIT}?event=bound")).body["items"] == []
+    assert (await world.admin("GET", f"{AUDIT}?event=bound")).status == 422
     assert (await world.admin("GET", f"{AUDIT}?actor=eve")).body["items"] == []
     assert (await world.admin("GET", f"{AUDIT}?until=2001-01-01T00:00:00Z")).body["items"] == []
 
