@@ -113,6 +113,8 @@ class Jobs(Cluster):
         named = {pod.uid: self._named(pod.owner and pod.owner.uid, pod.uid) for _, pod in pods}
         gone = bool(gangs) and not gangs[0].uid and agreed is None
         own = agreed.submitter if agreed else None
+        if own is None and gangs:  # a job that was let in without one has that of its first group
+            own = self._named(gangs[0].owner and gangs[0].owner.uid, gangs[0].uid)
         if gone and len(set(named.values())) == 1:
             own = next(iter(named.values()))
         others = {named[pod.uid] for gang, pod in pods if gang.owner is None and not gang.virtual}
