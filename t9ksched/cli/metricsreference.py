@@ -15,7 +15,8 @@ of its probes (`T9KSCHED_HEALTH_PORT`), as deployed 8080, which the Service `t9k
 token is needed. The one that leads has all families, one that waits to lead `t9ksched_build_info` and
 `t9ksched_leading` alone. The page is in the text format of Prometheus or, if the scraper asks for it, OpenMetrics. REST
 serves the leader's page at its own `/metrics` to those who have a token, and without one on the port of its probes, if
-it has one, with families of [its own process](#rest).
+it has one, with families of [its own process](#rest); there these alone while the leader or the database does not
+answer.
 
 Amounts are in base units. The label `unit` is `core` for cpu, `byte` for memory, `card` for `cards` (physical cards,
 parts of them included, to thousandths, where the quota names them), and `integer` for every other

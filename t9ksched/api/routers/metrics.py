@@ -12,11 +12,15 @@ from starlette.responses import Response
 from t9ksched.api.auth import User
 from t9ksched.api.http.problems import Problem
 from t9ksched.api.http.responses import problems
+from t9ksched.api.patience import within
 from t9ksched.api.services import Given, Services
 from t9ksched.serving.overload import State
+from t9ksched.store.errors import StoreError
 
 router = APIRouter(tags=["health"])
 _END: Final = b"# EOF\n"
+_PATIENCE_SECONDS: Final = 3.0
+"""How long a scraper waits for the leader's figures; less than its own patience, ten seconds as a rule."""
 _TEXT: Final[dict[str, object]] = {"schema": {"type": "string"}}
 
 
@@ -37,10 +41,13 @@ async def metrics(request: Request, services: Given, _: User) -> Response:
 
 
 async def page_of(services: Services, openmetrics: bool) -> bytes:
-    """The page for a port of its own; while no leader answers, with the figures of this process alone."""
+    """The page for a port of its own; with the figures of this process alone while no leader answers, or the database,
+    which says where the leader is, does not.
+    """
+    asked = services.leader.metrics("application/openmetrics-text" if openmetrics else "")
     try:
-        page, media_type = await services.leader.metrics("application/openmetrics-text" if openmetrics else "")
-    except Problem:
+        page, media_type = await within(_PATIENCE_SECONDS, asked)
+    except (Problem, StoreError, TimeoutError):
         return await _with_own(_END if openmetrics else b"", services, openmetrics=openmetrics)
     return await _with_own(page, services, openmetrics="openmetrics" in media_type)
 
