@@ -145,17 +145,18 @@ class HttpLeader:
         clock, reading = asyncio.get_running_loop().time, self._queues_read
         if reading is None or (reading.done() and clock() >= self._queues_until):
             self._queues_read = reading = asyncio.create_task(self._read_queues())
-        try:
-            return await asyncio.shield(reading)
-        except LeaderAway:
-            if self._queues_read is reading:
-                self._queues_read = None
-            raise
+            reading.add_done_callback(self._queues_over)
+        return await asyncio.shield(reading)
 
     async def _read_queues(self) -> dict[str, Json]:
         found = dict((await self._get("queues"))["queues"])
         self._queues_until = asyncio.get_running_loop().time() + _FRESH_SECONDS
         return found
+
+    def _queues_over(self, reading: "asyncio.Task[dict[str, Json]]") -> None:
+        """Whoever comes after an error asks anew. It is retrieved here: those who asked may all have gone."""
+        if (reading.cancelled() or reading.exception() is not None) and self._queues_read is reading:
+            self._queues_read = None
 
     async def metrics(self, accept: str) -> tuple[bytes, str]:
         """The leader's metrics page, in the format that a scraper with this Accept header takes, and its media type."""

@@ -29,9 +29,15 @@ def configure(settings: Settings, stream: TextIO | None = None, *, quiet: bool =
     wanted = "warning" if quiet and "log_level" not in settings.model_fields_set else settings.log_level
     level = logging.getLevelNamesMapping()[wanted.upper()]
     tracebacks = Tracebacks(_tell)
+    when = structlog.processors.TimeStamper(fmt="iso", utc=True)
     looks: list[structlog.typing.Processor]
+    libraries = logging.Formatter("%(levelname)s %(name)s: %(message)s")
     if settings.log_format == "json":
         looks = [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
+        libraries = structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=[structlog.stdlib.add_logger_name, structlog.processors.add_log_level, when],
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *looks],
+        )
     else:
         plain = structlog.dev.plain_traceback
         looks = [structlog.dev.ConsoleRenderer(colors=stream.isatty(), exception_formatter=plain)]
@@ -40,7 +46,7 @@ def configure(settings: Settings, stream: TextIO | None = None, *, quiet: bool =
             _Seldom(tracebacks),
             structlog.contextvars.merge_contextvars,
             structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            when,
             *looks,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(level),
@@ -50,9 +56,8 @@ def configure(settings: Settings, stream: TextIO | None = None, *, quiet: bool =
     # Libraries log warnings and errors only.
     handler = logging.StreamHandler(stream)
     handler.addFilter(_Libraries(tracebacks))
-    logging.basicConfig(
-        level=max(level, logging.WARNING), handlers=[handler], format="%(levelname)s %(name)s: %(message)s"
-    )
+    handler.setFormatter(libraries)
+    logging.basicConfig(level=max(level, logging.WARNING), handlers=[handler])
 
 
 def _tell(sort: Sort, more: int) -> None:

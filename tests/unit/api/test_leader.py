@@ -1,6 +1,7 @@
 """Asking a leader over HTTP: answers, and each way in which there is none."""
 
 import asyncio
+import gc
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from t9ksched.api import leader as module
 from t9ksched.api.http.problems import Problem
 from t9ksched.api.leader import HttpLeader, LeaderAway
 from t9ksched.store import Store
+from t9ksched.store.errors import DatabaseUnreachable
 from t9ksched.store.history import Visibility
 from t9ksched.store.instance import Instance
 
@@ -180,6 +182,37 @@ async def test_the_metrics_page_is_of_the_type_that_the_scraper_asked_for(store:
     async with HttpLeader(store.instances, SECRET) as leader:
         for accept in ("application/openmetrics-text; version=1.0.0", "text/plain; version=0.0.4"):
             assert await leader.metrics(accept) == (b"page", f"{accept}; charset=utf-8")
+
+
+async def test_the_error_of_a_question_that_all_have_left_is_nobodys(
+    store: Store, address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As while the database hangs: `/readyz` answers before the leader's address is read in vain. Who comes next asks
+    anew.
+    """
+    told: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context))
+    await store.instances.lead(address, "one")
+    async with HttpLeader(store.instances, SECRET) as leader:
+        answers = asyncio.Event()
+
+        async def away() -> None:
+            await answers.wait()
+            raise DatabaseUnreachable("connection timeout expired")
+
+        with monkeypatch.context() as hanging:
+            hanging.setattr(store.instances, "current", away)
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.01):
+                    await leader.queues()
+            assert leader._queues_read is not None
+            answers.set()
+            await asyncio.wait({leader._queues_read}, timeout=60)
+            gc.collect()
+            with pytest.raises(DatabaseUnreachable):
+                await leader.queues()
+        assert await leader.queues() == {"q": {}}
+    assert told == []
 
 
 async def test_questions(store: Store, address: str) -> None:

@@ -13,12 +13,14 @@ from t9ksched.settings import Settings
 
 
 @contextmanager
-def logged(level: Literal["debug", "info", "warning", "error"] = "info") -> Iterator[io.StringIO]:
-    """What is logged as JSON; lines of libraries are plain text."""
+def logged(
+    level: Literal["debug", "info", "warning", "error"] = "info", form: Literal["console", "json"] = "json"
+) -> Iterator[io.StringIO]:
+    """What is logged, as JSON unless told otherwise."""
     stream, root = io.StringIO(), logging.root
     others, former, ours = root.handlers[:], root.level, structlog.get_config()
     root.handlers.clear()  # or the handlers of the test runner would stand in for ours
-    configure(Settings(log_format="json", log_level=level), stream)
+    configure(Settings(log_format=form, log_level=level), stream)
     handlers = root.handlers[:]
     root.handlers[:] = others + handlers
     try:

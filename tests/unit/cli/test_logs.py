@@ -84,10 +84,36 @@ def test_a_library_that_repeats_itself_is_written_once_and_counted(log: io.Strin
     for number in range(500):
         logging.getLogger("a.library").warning("number %d", number)
     logging.getLogger("a.library").warning("another line")
-    assert [line for line in log.getvalue().splitlines() if "a.library" in line] == [
-        "WARNING a.library: number 0",
-        "WARNING a.library: another line",
+    lines = [json.loads(line) for line in log.getvalue().splitlines()]
+    assert [(line["level"], line["logger"], line["event"]) for line in lines if line.get("logger") == "a.library"] == [
+        ("warning", "a.library", "number 0"),
+        ("warning", "a.library", "another line"),
     ]
+
+
+def test_each_line_of_a_library_is_one_json_object_with_its_traceback(log: io.StringIO) -> None:
+    try:
+        _fail("x")
+    except ValueError:
+        logging.getLogger("asyncio").exception("Task exception was never retrieved\nfuture: %s", "<Task>")
+    (line,) = log.getvalue().splitlines()
+    told = json.loads(line)
+    assert (told["level"], told["logger"]) == ("error", "asyncio")
+    assert told["event"] == "Task exception was never retrieved\nfuture: <Task>"
+    assert told["exception"].startswith("Traceback")
+    assert told["exception"].endswith("ValueError: x")
+    assert told["timestamp"].endswith("Z")
+
+
+def test_lines_of_libraries_for_people_are_plain() -> None:
+    with logged(form="console") as log:
+        try:
+            _fail("x")
+        except ValueError:
+            logging.getLogger("a.library").exception("number %d", 1)
+    first, second, *_, last = log.getvalue().splitlines()
+    assert (first, second) == ("ERROR a.library: number 1", "Traceback (most recent call last):")
+    assert last == "ValueError: x"
 
 
 def _caught(error: Exception) -> Exception:
