@@ -1,12 +1,15 @@
 """Small facts about the installation, by key: JSON values that fit nowhere else."""
 
-from typing import Any
+from typing import Any, Final, NamedTuple
 
-from sqlalchemy import select
+from sqlalchemy import Connection, select
 
 from t9ksched.store.database import Database
-from t9ksched.store.rows import insert_new, upsert
+from t9ksched.store.rows import insert_new, upsert, upserting
 from t9ksched.store.tables import meta
+
+_TOLD: Final = "told"
+"""Key of the mark of the last transaction of those that bear one."""
 
 
 class Meta:
@@ -31,3 +34,26 @@ class Meta:
         async with self._database.write() as connection:
             await insert_new(connection, meta, {"key": key, "value": value})
         return await self.get(key)
+
+
+class _Fact(NamedTuple):
+    """A row of `meta`."""
+
+    key: str
+    value: str
+
+
+_PUT: Final = upserting(meta, _Fact._fields)
+
+
+def is_new(connection: Connection, mark: str) -> bool:
+    """Note this mark, within the caller's transaction; whether the transaction before it that bore one had another.
+
+    One that was not heard of may have been carried out all the same: who carries it out again with its mark learns
+    that here. A transaction that is still under way is waited for.
+    """
+    last = connection.execute(select(meta.c.value).where(meta.c.key == _TOLD).with_for_update()).scalar()
+    if last == mark:
+        return False
+    _PUT.write(connection, [_Fact(_TOLD, mark)])
+    return True

@@ -25,7 +25,7 @@ from t9ksched.store.history import Event, History
 from t9ksched.store.instance import Instances
 from t9ksched.store.job_overrides import Controls, Stops
 from t9ksched.store.jobs import Gone, JobRow, Jobs
-from t9ksched.store.meta import Meta
+from t9ksched.store.meta import Meta, is_new
 from t9ksched.store.notification_filling import enqueue
 from t9ksched.store.notifications import Notifications
 from t9ksched.store.outbox import Outbox
@@ -102,19 +102,25 @@ class Store:
         """The same store for a scheduler: it writes only while `epoch()` is the last leadership that began."""
         return Store(Fence(self.database, epoch))
 
-    async def tell(self, accepted: Sequence[Acceptance], events: Sequence[Event], jobs: Sequence[JobRow]) -> None:
+    async def tell(
+        self, accepted: Sequence[Acceptance], events: Sequence[Event], jobs: Sequence[JobRow], mark: str = ""
+    ) -> None:
         """Write what a scheduler found at one moment, and what is to be sent because of it, in one transaction: all or
         nothing. Its acceptances are not announced in the change log, because it alone would read them there.
 
+        Events that were given with this mark by the call before are not written again.
+
         Raises:
-            StoreError: nothing was written.
+            StoreError: nothing was written, or the answer of the database was lost: the same events with the same mark
+                are to be told before any others.
         """
 
         def write(connection: Connection) -> None:
+            new = events if not mark or is_new(connection, mark) else ()
             self.acceptances.add(connection, accepted)
-            self.history.add(connection, events)
+            self.history.add(connection, new)
             self.jobs.put(connection, jobs)
-            enqueue(connection, events)
+            enqueue(connection, new)
 
         await self.database.transact(write)
 

@@ -10,9 +10,11 @@ import asyncio
 import contextlib
 import math
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import islice
+from typing import NamedTuple
+from uuid import uuid4
 
 import structlog
 from msgspec import structs
@@ -47,6 +49,13 @@ _MANY = 1000
 writes would change, and write out, the same pages twice."""
 
 
+class _Batch(NamedTuple):
+    """Events of one transaction, and its mark."""
+
+    events: Sequence[Event] = ()
+    mark: str = ""
+
+
 class SqlWriter:
     """Collects rows and writes them in the order they came."""
 
@@ -71,6 +80,8 @@ class SqlWriter:
         self._beginnings = Beginnings()
         self._acceptances: deque[Acceptance] = deque()
         self._events: deque[Event] = deque(maxlen=MAX_WAITING)
+        self._unsure = _Batch()
+        """What may be written, although the database did not say so."""
         self._jobs: dict[str, JobRow] = {}
         self._gone: dict[str, Gone] = {}
         self._work = asyncio.Event()
@@ -167,7 +178,7 @@ class SqlWriter:
     @property
     def backlog(self) -> int:
         """Rows that wait to be written."""
-        return len(self._beginnings) + len(self._acceptances) + len(self._events) + len(self._jobs)
+        return len(self._beginnings) + len(self._acceptances) + self._told_not + len(self._jobs)
 
     @property
     def jobs_waiting(self) -> int:
@@ -253,12 +264,21 @@ class SqlWriter:
 
     def _most_rows(self) -> int:
         """Of one kind."""
-        return max(len(self._acceptances), len(self._events), len(self._jobs))
+        return max(len(self._acceptances), self._told_not, len(self._jobs))
+
+    @property
+    def _told_not(self) -> int:
+        """Events that wait."""
+        return len(self._unsure.events) + len(self._events)
+
+    def _next_batch(self) -> "_Batch":
+        events = [self._events.popleft() for _ in range(min(_EVENTS, len(self._events)))]
+        return _Batch(events, uuid4().hex if events else "")
 
     def _batches_waiting(self) -> int:
         return max(
             -(-max(len(self._acceptances), len(self._jobs)) // _BATCH),
-            -(-len(self._events) // _EVENTS),
+            -(-len(self._events) // _EVENTS) + bool(self._unsure.events),
         )
 
     async def _flush(self) -> None:
@@ -275,16 +295,17 @@ class SqlWriter:
         left, due = self._batches_waiting(), deque[str]()
         while left:
             accepted = list(islice(self._acceptances, _BATCH))
-            events = [self._events.popleft() for _ in range(min(_EVENTS, len(self._events)))]
+            batch = self._unsure if self._unsure.events else self._next_batch()
             due = due or deque(sorted(islice(self._jobs, _SORTED)))
             jobs = {uid: self._jobs.pop(uid) for uid in (due.popleft() for _ in range(min(_BATCH, len(due))))}
             try:
-                await self._store.tell(accepted, events, list(jobs.values()))
+                await self._store.tell(accepted, batch.events, list(jobs.values()), batch.mark)
             except StoreError:
-                self._events.extendleft(reversed(events))
+                self._unsure = batch
                 self._jobs = jobs | self._jobs
                 raise
             self._batches += 1
+            self._unsure = _Batch()
             for _ in accepted:
                 self._acceptances.popleft()
             left = left - 1 if self.behind is None else self._batches_waiting()

@@ -148,3 +148,11 @@ def test_all_events_are_known_by_name() -> None:
     keys = {history.PHYSICAL, history.MODELS, history.IDLE_SINCE, history.SELDOM}
     named = {value for name, value in vars(history).items() if name.isupper() and isinstance(value, str)}
     assert named - keys == history.EVENTS
+
+
+async def test_events_that_are_told_again_with_their_mark_are_written_once(store: Store) -> None:
+    await store.tell([], life("u1"), [], "first")
+    await store.tell([], life("u1"), [], "first")
+    await store.tell([], life("u2"), [], "second")
+    await store.tell([], life("u1"), [], "first")
+    assert [one.uid for one in await store.history.list()] == ["u1"] * 3 + ["u2"] * 3 + ["u1"] * 3

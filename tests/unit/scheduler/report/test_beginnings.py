@@ -14,7 +14,6 @@ from t9ksched.scheduler.report.sql_writer import SqlWriter
 from t9ksched.store.acceptances import Acceptance
 from t9ksched.store.errors import DatabaseUnreachable
 from t9ksched.store.history import ACCEPTED, ADMITTED, BOUND, CLOCK_SET, DELETED, STARTED, WAITING, Event
-from t9ksched.store.jobs import JobRow
 from tests.unit.scheduler.report.test_sql_writer import running
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
@@ -32,7 +31,7 @@ class Store:
         self.wrote: list[Written] = []
         self.away = False
 
-    async def tell(self, accepted: Sequence[Acceptance], events: Sequence[Event], _: Sequence[JobRow]) -> None:
+    async def tell(self, accepted: Sequence[Acceptance], events: Sequence[Event], *_: object) -> None:
         await self.ping()
         self.wrote.append(Written([one.uid for one in accepted], [(one.uid, one.event) for one in events]))
 

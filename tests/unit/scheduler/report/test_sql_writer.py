@@ -23,12 +23,15 @@ class Store:
     def __init__(self) -> None:
         self.wrote: list[list[str]] = []
         self.gone: dict[str, Gone] = {}
+        self.marks: list[tuple[str, list[str]]] = []
+        """Of each attempt, with the events."""
         self.begun = 0
         self.away = False
         self.go = asyncio.Event()
         self.go.set()
 
-    async def tell(self, _: object, events: Sequence[Event], jobs: Sequence[JobRecord]) -> None:
+    async def tell(self, _: object, events: Sequence[Event], jobs: Sequence[JobRecord], mark: str = "") -> None:
+        self.marks.append((mark, [event.event for event in events]))
         await self._take([*(event.event for event in events), *(f"job {job.uid}" for job in jobs)])
 
     async def end(self, gone: dict[str, Gone]) -> None:
@@ -224,3 +227,18 @@ async def test_that_the_end_of_a_job_was_told_is_remembered_until_it_is_written(
         await asyncio.wait_for(writer.flushed(), 5)
     told = {uid: (one.phase, one.told) for uid, one in store.gone.items()}
     assert told == {"a": ("Running", True), "b": ("Running", True), "c": ("Pending", False)}
+
+
+async def test_events_of_which_the_answer_was_lost_are_told_again_by_themselves_with_their_mark() -> None:
+    store = Store()
+    store.away = True
+    async with running(store) as writer:
+        writer.event(event("a"))
+        await until(lambda: len(store.marks) == 1)
+        writer.event(event("b"))
+        store.away = False
+        await asyncio.wait_for(writer.flushed(), 10)
+    (first, told), (again, same), (other, rest) = store.marks
+    assert (told, same, rest) == (["a"], ["a"], ["b"])
+    assert first == again != other
+    assert writer.backlog == 0
