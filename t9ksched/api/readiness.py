@@ -11,6 +11,7 @@ import structlog
 
 from t9ksched.api.http.problems import Problem
 from t9ksched.api.leader import Leader
+from t9ksched.api.patience import within
 from t9ksched.api.probe import Probe
 from t9ksched.kube.errors import ApiError, NotFound, in_public
 from t9ksched.kube.port import ClusterPort
@@ -37,8 +38,7 @@ async def _lacking(leader: Leader) -> list[str]:
     reason for a 503.
     """
     try:
-        async with asyncio.timeout(TIMEOUT_SECONDS):
-            return await leader.lacking()
+        return await within(TIMEOUT_SECONDS, leader.lacking())
     except (TimeoutError, Problem):
         return []
 
@@ -54,8 +54,7 @@ async def _ask(kube: ClusterPort) -> None:
 async def _trouble(question: Awaitable[object]) -> str:
     """What is wrong with a part, empty if nothing."""
     try:
-        async with asyncio.timeout(TIMEOUT_SECONDS):
-            await question
+        await within(TIMEOUT_SECONDS, question)
     except TimeoutError:
         return f"no answer within {TIMEOUT_SECONDS:g} s"
     except StoreError as error:

@@ -2,11 +2,12 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any
 
 import pytest
 
-from t9ksched.api import patience
+from t9ksched.api import patience, readiness
 from t9ksched.api.patience import within
 from t9ksched.api.routers import metrics
 from t9ksched.api.routers.metrics import page_of
@@ -21,11 +22,10 @@ class _Hanging:
         self.let_go = asyncio.Event()
 
     async def __call__(self, *_: object) -> Any:
-        try:
-            await asyncio.Event().wait()
-        finally:
-            await self.let_go.wait()
-            raise DatabaseUnreachable("connection timeout expired")
+        while not self.let_go.is_set():
+            with suppress(asyncio.CancelledError):
+                await self.let_go.wait()
+        raise DatabaseUnreachable("connection timeout expired")
 
 
 async def _refused(*_: object) -> Any:
@@ -73,9 +73,27 @@ async def test_metrics_are_those_of_the_process_while_the_database_is_away(
     hanging = _Hanging()
     monkeypatch.setattr(world.leader, "metrics", away or hanging)
     monkeypatch.setattr(metrics, "_PATIENCE_SECONDS", 0.01)
-    async with asyncio.timeout(60):
-        page = (await page_of(world.app.state.services, openmetrics)).decode()
-    hanging.let_go.set()
+    try:
+        async with asyncio.timeout(30):
+            page = (await page_of(world.app.state.services, openmetrics)).decode()
+    finally:
+        hanging.let_go.set()
     await _over()
     assert "# TYPE t9ksched_api_requests" in page
     assert page.endswith("# EOF\n") is openmetrics
+
+
+async def test_readiness_names_a_database_that_hangs_in_time(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However long its driver takes to give the question up; those who ask meanwhile are told too."""
+    hanging = _Hanging()
+    monkeypatch.setattr(world.store, "check_writable", hanging)
+    monkeypatch.setattr(readiness, "TIMEOUT_SECONDS", 0.5)
+    try:
+        for _ in range(2):
+            async with asyncio.timeout(30):
+                found = await world.nobody("GET", "/readyz")
+            assert (found.status, found.paths) == (503, ["database"])
+            assert "no answer within 0.5 s" in str(found.body)
+    finally:
+        hanging.let_go.set()
+    await _over()
