@@ -297,14 +297,12 @@ class Histories(RuleBasedStateMachine):
         return {name: (hour, sorted(nodes)) for name, (hour, nodes) in found.items()}
 
     def in_order(self, before: dict[str, float], running: set[str], stood: set[str]) -> None:
-        """A plan that was moved later is held up by what ran, by queues of larger priority, by plans that were earlier
-        than it, of jobs that came before or that came about as they were (`stood`), and by those that were later, of
-        jobs that came before, and keep their time: by no other that was later, by no job without a plan, and by none
-        that came later and was moved itself.
+        """A plan that was moved later is held up by what ran, by queues of larger priority, by plans of jobs that came
+        before, and by those that were earlier and came about as they were (`stood`): by no job without a plan, and by
+        none that came later and was moved itself, or was to start later.
         """
         intervals, rank = self.pool.intervals(self.hour), {name: state.spec.priority for name, state in QUEUES.items()}
         turn = {name: (hour, self.pool.created(name)) for name, hour in before.items()}
-        kept = {name for name, hour in before.items() if self.pool.planned.get(name) == hour}
         for name, hour in before.items():
             now = self.pool.planned.get(name, self.hour + 300)
             if name not in self.pool.waiting or now <= hour:
@@ -312,7 +310,7 @@ class Histories(RuleBasedStateMachine):
             of = self.pool.waiting[name]
             older = {other for other in turn if self.pool.created(other) < self.pool.created(name)}
             earlier = {other for other, when in turn.items() if when < turn[name]}
-            ahead = earlier & stood | older & (earlier | kept)
+            ahead = earlier & stood | older
             others = [
                 one
                 for one in intervals

@@ -33,7 +33,7 @@ _SILENT: Final = frozenset(
             "TypeVar",
             "import_module",
             "get_logger",
-            "basicConfig",
+            "Formatter",
         ),
         *("info", "debug", "warning", "exception", "AssertionError", "NotImplementedError", "RuntimeError"),
         *("Option", "Argument", "Typer", "Family", "field", "query_one"),
