@@ -24,9 +24,9 @@ WRITING = ("cache_size=-16384", "temp_store=MEMORY")
 """A connection for large transactions keeps 16 MiB of pages: with the usual 2 MiB it would write out what it changes,
 and read it again, within one transaction. To be able to undo a statement of many rows, SQLite sets aside each page that
 it changes: in memory, not in a file, which it would write for each statement."""
+# The driver binds None as it is, but first asks every None of a row in vain how to adapt it, which takes longer than to
+# bind all else of the row. Adapters are those of the whole process.
 sqlite3.register_adapter(type(None), {None: None}.get)
-"""The driver binds None as it is, but first asks every None of a row in vain how to adapt it, which takes longer than
-to bind all else of the row."""
 
 
 def prepare_sqlite(engine: Any, *more: str) -> None:

@@ -178,7 +178,7 @@ class SqlWriter:
     @property
     def backlog(self) -> int:
         """Rows that wait to be written."""
-        return len(self._beginnings) + len(self._acceptances) + self._told_not + len(self._jobs)
+        return len(self._beginnings) + len(self._acceptances) + self._untold + len(self._jobs)
 
     @property
     def jobs_waiting(self) -> int:
@@ -264,10 +264,10 @@ class SqlWriter:
 
     def _most_rows(self) -> int:
         """Of one kind."""
-        return max(len(self._acceptances), self._told_not, len(self._jobs))
+        return max(len(self._acceptances), self._untold, len(self._jobs))
 
     @property
-    def _told_not(self) -> int:
+    def _untold(self) -> int:
         """Events that wait."""
         return len(self._unsure.events) + len(self._events)
 

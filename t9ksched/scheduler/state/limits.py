@@ -203,8 +203,6 @@ def limit_agreed(known: Known, gang: GangRecord, queue: Queue) -> timedelta | No
     """The limit to accept: the requested one, at most what the queue allows. Without a request the queue's own
     applies.
     """
-    if asks_nothing(gang):
-        return None
     limit = limit_asked(known, gang).seconds
     found = None if limit is None else shortest((limit, _seconds(queue)))
     return None if found is None else timedelta(seconds=found)

@@ -308,6 +308,29 @@ def streaming(*chunks: bytes, end: str = "clean") -> Any:
     return answer
 
 
+async def two_names(client: Client) -> list[str]:
+    """The names of the first two pods that a reflector tells of."""
+    names: list[str] = []
+    reached = asyncio.Event()
+
+    class Names:
+        def on_replace(self, items: list[Any]) -> None: ...
+
+        def on_upsert(self, obj: dict[str, Any]) -> None:
+            names.append(obj["metadata"]["name"])
+            if len(names) == 2:
+                reached.set()
+
+        def on_delete(self, obj: dict[str, Any]) -> None: ...
+
+    following = asyncio.create_task(Reflector(client, PODS, Names()).run())
+    async with asyncio.timeout(10):
+        await reached.wait()
+    following.cancel()
+    await asyncio.gather(following, return_exceptions=True)
+    return names
+
+
 def line(type: str, obj: dict[str, Any]) -> bytes:
     return msgspec.json.encode({"type": type, "object": obj}) + b"\n"
 
@@ -364,25 +387,7 @@ class TestWatch:
         client.requester.watch_silence = 0.1
         api.then(200, {"metadata": {"resourceVersion": "5"}, "items": []})
         api.do(streaming(line("ADDED", pod("a", "6")), end="hang")).do(streaming(line("ADDED", pod("b", "7"))))
-        names: list[str] = []
-        reached = asyncio.Event()
-
-        class Names:
-            def on_replace(self, items: list[Any]) -> None: ...
-
-            def on_upsert(self, obj: dict[str, Any]) -> None:
-                names.append(obj["metadata"]["name"])
-                if len(names) == 2:
-                    reached.set()
-
-            def on_delete(self, obj: dict[str, Any]) -> None: ...
-
-        following = asyncio.create_task(Reflector(client, PODS, Names()).run())
-        async with asyncio.timeout(10):
-            await reached.wait()
-        following.cancel()
-        await asyncio.gather(following, return_exceptions=True)
-        assert names == ["a", "b"]
+        assert await two_names(client) == ["a", "b"]
         assert [seen.query.get("resourceVersion") for seen in api.seen][:3] == [None, "5", "6"]
 
     async def test_initial_events_are_asked_for_as_kubernetes_wants(self, api: ScriptedApi, client: Client) -> None:

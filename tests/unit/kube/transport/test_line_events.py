@@ -1,6 +1,5 @@
 """An event of a watch is what its line says as JSON, though no line is read twice where it is as servers write it."""
 
-import asyncio
 from typing import Any
 
 import msgspec
@@ -10,13 +9,11 @@ from hypothesis import strategies as st
 
 from t9ksched.kube.errors import ApiError, Expired, Unreachable
 from t9ksched.kube.port import Payload, WatchEvent
-from t9ksched.kube.resources import PODS
 from t9ksched.kube.transport.answers import LineEvent, event
 from t9ksched.kube.transport.client import Client
-from t9ksched.kube.watch.reflector import Reflector
 from t9ksched.model.pod import decode_pod
 from tests.unit.kube.scripted import ScriptedApi
-from tests.unit.kube.transport.test_client import line, pod, streaming
+from tests.unit.kube.transport.test_client import line, pod, streaming, two_names
 from tests.unit.kube.transport.test_deep import DEEP
 
 POD = b'{"metadata":{"name":"a","uid":"u"},"spec":{"nodeName":"n"}}'
@@ -99,23 +96,5 @@ async def test_after_such_a_line_the_watch_goes_on_from_the_event_before(api: Sc
     api.then(200, {"metadata": {"resourceVersion": "5"}, "items": []})
     api.do(streaming(line("ADDED", pod("a", "6")), b'{"type":"ADDED","object":{"metadata":}}\n'))
     api.do(streaming(line("ADDED", pod("b", "7"))))
-    names: list[str] = []
-    reached = asyncio.Event()
-
-    class Names:
-        def on_replace(self, items: list[Any]) -> None: ...
-
-        def on_upsert(self, obj: dict[str, Any]) -> None:
-            names.append(obj["metadata"]["name"])
-            if len(names) == 2:
-                reached.set()
-
-        def on_delete(self, obj: dict[str, Any]) -> None: ...
-
-    following = asyncio.create_task(Reflector(client, PODS, Names()).run())
-    async with asyncio.timeout(10):
-        await reached.wait()
-    following.cancel()
-    await asyncio.gather(following, return_exceptions=True)
-    assert names == ["a", "b"]
+    assert await two_names(client) == ["a", "b"]
     assert [seen.query.get("resourceVersion") for seen in api.seen][:3] == [None, "5", "6"]

@@ -94,13 +94,19 @@ async def test_pods_without_a_clock_are_late_when_they_would_be_with_one(seed: i
     assert plain.told[-1][1], "some were late"
 
 
-async def test_a_pod_that_starts_is_looked_at_when_it_is_late_and_not_before(monkeypatch: pytest.MonkeyPatch) -> None:
-    world = Singles(40)
-    await world.happen("make a")
+def looks(world: Singles, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The UIDs of pods that are looked at from now on."""
     looked: list[str] = []
     plain: Any = world.keeper._rests.plain
     look = plain.needs_no_clock
     monkeypatch.setattr(plain, "needs_no_clock", lambda gang, now: looked.append(gang.uid) or look(gang, now))
+    return looked
+
+
+async def test_a_pod_that_starts_is_looked_at_when_it_is_late_and_not_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = Singles(40)
+    await world.happen("make a")
+    looked = looks(world, monkeypatch)
     await world.happen("wait 35")
     assert (looked, world.played.state.clocks.by_job) == ([], {})
     await world.happen("wait 10")
@@ -112,10 +118,7 @@ async def test_a_pod_that_begins_to_run_is_looked_at_once(monkeypatch: pytest.Mo
     """Two readers tell of it: of its group, and of its job."""
     world = Singles(40)
     await world.happen("make a")
-    looked: list[str] = []
-    plain: Any = world.keeper._rests.plain
-    look = plain.needs_no_clock
-    monkeypatch.setattr(plain, "needs_no_clock", lambda gang, now: looked.append(gang.uid) or look(gang, now))
+    looked = looks(world, monkeypatch)
     await world.happen("Running a")
     assert looked == ["uid-a"]
 
