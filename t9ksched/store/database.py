@@ -18,6 +18,7 @@ from sqlalchemy import Executable, create_engine, event, text
 from sqlalchemy.engine import URL, Connection, Dialect
 from sqlalchemy.exc import InvalidatePoolError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+from sqlalchemy.pool import Pool
 
 from t9ksched.model.leadership import SessionLimits, Timing
 from t9ksched.store import sqlite_file, urls
@@ -294,12 +295,21 @@ class Database:
         """Close every connection. On SQLite the file then holds all data, unless another connection is reading at that
         moment.
         """
+        pool = self._engine.pool
         await self._engine.dispose()
+        _close_what_returns(pool)
         await self._drivers.ended()
         if self.is_sqlite:
             self._aside.dispose()
             self._acting.dispose()
             self._direct.close()
+
+
+def _close_what_returns(pool: Pool) -> None:
+    """Close also those connections of `pool` that were in use as it was disposed of. A task that is cancelled twice
+    leaves one to another task, which gives it back a moment later: to a pool that nobody would close again.
+    """
+    event.listen(pool, "checkin", lambda _connection, record: record.invalidate())
 
 
 @asynccontextmanager

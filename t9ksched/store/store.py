@@ -3,6 +3,7 @@
 import asyncio
 import secrets
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
 from functools import partial
 from typing import Final
 
@@ -94,8 +95,10 @@ class Store:
                     f"the database is at revision {found or 'none'}, this program needs {schema.newest()}:"
                     " run `t9ksched db upgrade` first"
                 )
-        store = cls(Database(address, timing))
-        await store.queues.ensure_default()
+        async with AsyncExitStack() as failing:
+            store = await failing.enter_async_context(cls(Database(address, timing)))
+            await store.queues.ensure_default()
+            failing.pop_all()
         return store
 
     def fenced(self, epoch: Callable[[], int]) -> "Store":

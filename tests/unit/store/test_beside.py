@@ -134,3 +134,14 @@ async def test_a_task_cancelled_again_and_again_leaves_nothing_that_waits_for_ev
     if left:
         _, left = await asyncio.wait(left, timeout=10)
     assert not left, "a close waits for a thread that has ended"
+
+
+async def test_what_is_given_back_to_a_closed_store_is_closed(store: Store) -> None:
+    async with store.database.read() as connection:
+        driver: Any = (await connection.get_raw_connection()).driver_connection
+        await connection.execute(QUESTIONS["select"])
+        await store.close()
+    if isinstance(driver, aiosqlite.Connection):
+        assert driver._connection is None
+    else:
+        assert driver.closed

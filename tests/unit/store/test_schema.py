@@ -3,7 +3,7 @@
 import socket
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -164,6 +164,17 @@ async def test_a_locked_file_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyP
         other.execute("ROLLBACK")
         other.close()
         await store.queues.create("q", {}, {})
+
+
+async def test_what_cannot_be_opened_is_let_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("t9ksched.store.sqlite_file.BUSY_TIMEOUT_MS", 10)
+    path = tmp_path / "store.db"
+    schema.upgrade(f"sqlite:///{path}")
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(DatabaseBusy):
+            await Store.open(f"sqlite:///{path}", migrate=False)
+    assert not (tmp_path / "store.db-wal").exists(), "no process has the file open any more"
 
 
 @pytest.mark.parametrize(
