@@ -83,6 +83,15 @@ class _Driver(aiosqlite.Connection):
     """Done when the thread has let go of the file; None before the end was asked for, or without an event loop."""
     _asked = False
 
+    def __init__(self, path: str, **options: Any) -> None:
+        super().__init__(lambda: sqlite3.connect(path, **options), iter_chunk_size=64)
+        self._thread.daemon = True
+        self._path = path
+
+    def __repr__(self) -> str:
+        """For the driver's warning about one that was never closed."""
+        return f"<connection to {self._path}>"
+
     def stop(self) -> asyncio.Future[Any] | None:
         """End after what the thread was given before; returns `ending`."""
         if not self._asked:
@@ -105,8 +114,7 @@ class Drivers:
 
     def connect(self, path: str, **options: Any) -> aiosqlite.Connection:
         """What `aiosqlite.connect` returns, for SQLAlchemy to await."""
-        made = _Driver(lambda: sqlite3.connect(path, **options), iter_chunk_size=64)
-        made._thread.daemon = True
+        made = _Driver(path, **options)
         self._made.add(made)
         return made
 
