@@ -137,19 +137,20 @@ class NodeEvents:
     def look_again(self, records: Iterable[PodRecord]) -> None:
         """What the claims of these pods mean may have changed."""
         for record in records:
+            meaning = self._state.storage.claimants.meaning(record)
+            if record.exclusive != meaning.exclusive:  # whoever has a place counts, too
+                record.exclusive = meaning.exclusive
+                self._changed(record)
             if record.pod_class is None:
                 continue
-            meaning = self._state.storage.claimants.meaning(record)
             if record.assumed or record.node:
                 self._attach(record, meaning.attached(record.pod_class))
                 continue
             pod_class = self._state._sharing.intern(meaning.on(record.pod_class))
-            known = record.pod_class, record.unbound, record.to_bind, record.exclusive
-            if (pod_class, meaning.reasons, meaning.unbound, meaning.exclusive) != known:
+            if (pod_class, meaning.reasons, meaning.unbound) != (record.pod_class, record.unbound, record.to_bind):
                 record.pod_class = pod_class
                 meaning.note(record)
-                self._state.changes.gang_changed(record.gang)
-                self._state.wake()
+                self._changed(record)
 
     def _attach(self, record: PodRecord, pod_class: PodClass) -> None:
         """The volumes of a pod that has a place are counted in another way from now on."""
@@ -157,8 +158,11 @@ class NodeEvents:
             return
         record.pod_class = self._state._sharing.intern(pod_class)
         if self._state.charges.counts_as(record.uid, record.pod_class):
-            self._state.changes.gang_changed(record.gang)
-            self._state.wake()
+            self._changed(record)
+
+    def _changed(self, record: PodRecord) -> None:
+        self._state.changes.gang_changed(record.gang)
+        self._state.wake()
 
 
 def _shown(facts: NodeFacts) -> tuple[bool, bool]:

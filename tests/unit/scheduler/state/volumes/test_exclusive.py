@@ -21,14 +21,18 @@ def using(name: str, *claims: str, role: str = "", of: str = "g") -> object:
 
 def with_claims(*names_: str, mode: str = "ReadWriteOncePod") -> ClusterState:
     state = state_with(node("n1", 8))
+    claim(state, *names_, mode=mode)
+    return state
+
+
+def claim(state: ClusterState, *names_: str, mode: str = "ReadWriteOncePod") -> None:
     for name in names_:
         spec = {"accessModes": [mode], "volumeName": name, "storageClassName": ""}
-        claim = {"metadata": {"name": name, "namespace": "ns"}, "spec": spec, "status": {"phase": "Bound"}}
+        made = {"metadata": {"name": name, "namespace": "ns"}, "spec": spec, "status": {"phase": "Bound"}}
         state.storage.upsert_volume(
             decoder(PersistentVolume)({"metadata": {"name": name}, "status": {"phase": "Bound"}})
         )
-        state.storage.upsert_claim(decoder(Claim)(claim))
-    return state
+        state.storage.upsert_claim(decoder(Claim)(made))
 
 
 def told(state: ClusterState) -> tuple[Reason, ...]:
@@ -74,6 +78,16 @@ def test_it_is_taken_back_when_a_pod_has_a_claim_of_its_own() -> None:
     assert [one.code for one in told(state)] == [Code.GANG_INCOMPLETE]
     state.upsert_pod(using("c", "z"))
     assert sorted(one.pod for one in decide(state)) == ["pod-a", "pod-c"]
+
+
+def test_a_member_that_has_a_place_counts_though_its_claim_was_seen_later() -> None:
+    state = with_claims()
+    state.upsert_group(group("g", 2))
+    volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": "y"}}]
+    state.upsert_pod(pod("a", 1, group="g", node="n1", phase="Running", volumes=volumes))
+    state.upsert_pod(using("b", "y"))
+    claim(state, "y")
+    assert [one.code for one in told(state)] == [Code.NEVER_FITS]
 
 
 def test_of_a_gang_that_needs_fewer_the_first_starts() -> None:
