@@ -154,7 +154,7 @@ class Seldom(Objects):
         """A job was taken back because it did not start in time, and is to rest."""
         if (gang := self._gang()) is not None and gang.queue in self.state.queues:
             job = job_of(gang)
-            clock = self.state.clocks.by_job.setdefault(job, Clock(Run(uid=job)))
+            clock = self.state.clocks.begin(Clock(Run(uid=job)))
             clock.set(missed=1, missed_at=self.now, retry_at=self.now + self.rng.choice((2, 60)) * SECOND, why="slow")
             self.woken = True
 

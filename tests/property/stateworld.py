@@ -202,14 +202,14 @@ class World(Cycles):
         self.send(uid)
 
     def pod_moves_on(self) -> None:
-        """A pod runs or ends, or another scheduler binds it."""
+        """A pod runs or ends, or another scheduler binds it, unless it is being deleted."""
         rng = self.rng
         if not (uid := self._some(bound=True) if rng.random() < 0.8 else self._some(bound=False)):
             return
         pod = self.pods[uid]
         status, node = pod["status"], pod["spec"].get("nodeName")
         if not node and status["phase"] not in ENDED and rng.random() < 0.5:
-            if not self.contested(uid, at := rng.choice(NODES)):
+            if not self.contested(uid, at := rng.choice(NODES)) and "deletionTimestamp" not in pod["metadata"]:
                 self.bind(uid, at)
             return
         if status["phase"] in ENDED:
