@@ -142,6 +142,7 @@ class Cycles(Seldom):
                 keep = self.rng.random() < 0.7
                 self.state.refuse(one.pod, REFUSED, self.now, keep_place=keep)
                 self.views.kept(one, charge, self.now, keep=keep)
+                self.woken = True  # as who carries decisions out does: others may use the room
 
     def sql(self) -> None:
         """What was accepted is written."""

@@ -6,6 +6,7 @@ taken away on purpose. Whatever the state keeps up to date must be what a look a
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping
+from itertools import combinations
 from typing import Any
 
 from t9ksched.kube.write.eviction import OTHERS
@@ -343,6 +344,9 @@ class Model:
             assert set(off.values if off else ()) == set(gang.avoid)
             assert one.pod_class.unrecorded == bool(gang.unrecorded and one.pod_class.cards)
         why = {(one.code, one.message) for uid in waiting for one in gang.members[uid].blocked}
+        if never := {(one.code, one.message) for one in made.blocked if one.code == Code.NEVER_FITS}:
+            assert not self._may_run_together(gang, living)
+            why = {one for one in why if "in use by another pod" not in one[1]} | never
         assert sorted((one.code, one.message) for one in made.blocked) == sorted(why)
         assert dict(made.placed) == Counter(roles[uid] for uid in placed)
         assert (made.total, dict(made.total_roles)) == (len(living), Counter(roles[uid] for uid in living))
@@ -357,6 +361,15 @@ class Model:
         where = {self.place(uid) for uid in living if self.world.pods[uid]["status"]["phase"] not in ENDED} - {""}
         assert made.nodes == (tuple(sorted(where)) if gang.spec.topology_policy != "None" else ())
         assert (made.topology, made.levels) == (gang.spec.topology_policy, gang.levels)
+
+    def _may_run_together(self, gang: GangRecord, living: set[str]) -> bool:
+        """Whether some of the members are the minimum and share no claim that one pod at a time may use."""
+        for count in range(len(living) + 1):
+            for some in combinations(living, count):
+                claims = [claim for uid in some for claim in gang.members[uid].exclusive]
+                if len(claims) == len(set(claims)) and self._enough(gang, set(some)):
+                    return True
+        return False
 
     def _natural(self, uid: str) -> Any:
         return natural(self._state.pods[uid].name)

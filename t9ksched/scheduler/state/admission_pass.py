@@ -295,7 +295,8 @@ class AdmissionPass:
             state.advance.read(record)
         plain = queue is not None and not (queue.draining or queue.spec.start_windows or avoid or evicts_from)
         plain = plain and record.acceptance is not None and not (record.asked.after or record.asked.array)
-        record.plain = record.changes if plain and not record.nameless else -1
+        plain = plain and not record.nameless and record.start_after <= now  # else it is let in while its job runs
+        record.plain = record.changes if plain else -1
         return record.snapshot()
 
     def _stands(self, record: GangRecord, now: int) -> bool:

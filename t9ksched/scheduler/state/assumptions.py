@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from t9ksched.engine.planner import Assignment
 from t9ksched.model.ordered import OrderedSet
-from t9ksched.model.reasons import Reason
+from t9ksched.model.reasons import Code, Reason
 from t9ksched.scheduler.state.node_backoff import TurnedAway
 from t9ksched.scheduler.state.records import GangRecord, PodRecord, job_of
 
@@ -75,9 +75,15 @@ class Assumptions:
         state.changes.placing(gang)
         if state.arrays.known:
             state.arrays.touch(job_of(gang))
-        if state.affinity_index or state.waiting_jobs.refused:
+        if state.affinity_index or state.waiting_jobs.refused or self._begins(gang, now):
             state.wake()  # other gangs may wait for these pods' places, or for the end of their wait
         return decided
+
+    def _begins(self, gang: GangRecord, now: int) -> bool:
+        """Whether other groups of the gang's job may be held up until their start time, and are not once it began."""
+        if gang.owner is None or gang.first_bound != now:
+            return False
+        return (gang.queue, Code.START_TIME_NOT_REACHED) in self._state.waiting_gangs.counts
 
     def _unassume(self, record: PodRecord) -> None:
         record.assumed = record.placed_in = ""

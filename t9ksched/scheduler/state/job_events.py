@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from t9ksched.model.queue import Queue
 from t9ksched.scheduler.state.job_record import JobRecord
 from t9ksched.scheduler.state.records import FINISHED
+from t9ksched.store.acceptances import Acceptance
 
 if TYPE_CHECKING:
     from t9ksched.scheduler.state.state import ClusterState
@@ -107,11 +108,19 @@ class JobEvents:
             self._state.feed.jobs.note(uid)
         for gang in gangs:
             self._state.changes.moved(gang)
+            self._state.changes.job_changed(gang)  # its submitter may be that of the object
             self._state.feed.gangs.note(gang)
         self._state.membership.owner_changed(uid)
         self._state.membership.doubt_strangers()
         if gangs or self._state.refills.of_job(uid):
             self._state.wake()
+
+    def agreed(self, record: Acceptance) -> None:
+        """Something was agreed with a root owner for the first time: what else is of it belongs into its queue."""
+        self._state.membership.owner_changed(record.uid)
+        for uid in self._state.owners.controllers(record.uid):
+            if any(one.acceptance is None and one.queue != record.queue for one in self._state.gangs_of_owner(uid)):
+                self._state.wake()
 
     def judge_again(self, root: str) -> None:
         """More was accepted with the root owner of that UID: pods of it that were refused may be covered by that."""

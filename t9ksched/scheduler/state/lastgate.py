@@ -368,7 +368,7 @@ class LastGate:
         if known != record:
             state.acceptances[record.uid] = record
             if known is None:
-                state.membership.owner_changed(record.uid)
+                state.job_events.agreed(record)
             state.feed.owners.note(record.uid)
             state.feed.jobs.note(record.uid)
             gang = state.gangs_by_uid.get(record.uid)

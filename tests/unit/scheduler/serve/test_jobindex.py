@@ -4,10 +4,14 @@ import asyncio
 from itertools import permutations
 
 import pytest
+from msgspec import structs
 
+from t9ksched.kube.resources import REPLICASETS
 from t9ksched.scheduler.serve.jobindex import JobIndex
 from t9ksched.scheduler.state.job_record import JobRecord
-from tests.unit.scheduler.state.test_state import state_with
+from tests.unit.scheduler.state.test_admission_gate import accepted
+from tests.unit.scheduler.state.test_state import pod, state_with
+from tests.unit.scheduler.state.test_waking import owned, replica_set
 
 
 @pytest.mark.parametrize("order", list(permutations(range(3))))
@@ -39,3 +43,13 @@ async def test_at_a_start_the_index_lets_what_waits_be_placed_first_and_a_reques
     assert not index._entries
     assert await index.all() == ["uid"]
     running.cancel()
+
+
+async def test_a_job_is_found_by_the_submitter_of_its_owner_once_that_is_seen() -> None:
+    state = state_with()
+    state.accept(structs.replace(accepted("web", "bob"), kind="Deployment"))
+    index = JobIndex(state)
+    state.upsert_pod(owned(pod("a", queue="q"), "ReplicaSet", "rs"))
+    assert not await index.of(submitters=["bob"])
+    state.owners.upsert_replicated(replica_set(above="web"), REPLICASETS)
+    assert list(await index.of(submitters=["bob"])) == ["rs"]

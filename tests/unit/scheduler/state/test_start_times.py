@@ -4,6 +4,8 @@ from typing import Any
 
 import pytest
 
+from t9ksched.engine.planner import plan
+from t9ksched.engine.policy import Policy
 from t9ksched.kube.resources import DEPLOYMENTS, REPLICASETS
 from t9ksched.model import names
 from t9ksched.model.pod import OwnerReference
@@ -212,4 +214,26 @@ def test_another_pod_of_a_job_that_runs_is_placed() -> None:
     state.upsert_job(job("Job", SOON))
     state.upsert_pod(owned(pod("a", queue="q", node="n1", phase="Running"), "job"))
     state.upsert_pod(owned(pod("b", queue="q"), "job"))
+    assert placed(state) == ["ns/b"]
+
+
+def test_what_may_start_with_its_job_waits_again_once_nothing_of_that_runs() -> None:
+    state = state_with()
+    state.upsert_pod(owned(pod("a", queue="q", node="n1", phase="Running"), "job"))
+    state.upsert_pod(owned(asking(pod("b", queue="q"), SOON), "job"))
+    assert placed(state) == ["ns/b"]
+    state.remove_pod("pod-a")
+    assert placed(state) == []
+    assert [reason.code for reason in gang_of(state, "b").reasons] == [Code.START_TIME_NOT_REACHED]
+
+
+def test_a_job_that_begins_wakes_the_loop_for_its_pods_that_were_to_start_later() -> None:
+    cluster = Cluster()
+    state = cluster.state
+    state.upsert_pod(owned(pod("a", queue="q"), "job"))
+    state.upsert_pod(owned(asking(pod("b", queue="q"), SOON), "job"))
+    (decision,) = plan(state.view(NOW), Policy(), NOW).assignments
+    woken = cluster.woken
+    assert state.assume(decision.gang, [decision], NOW) == [decision]
+    assert cluster.woken > woken
     assert placed(state) == ["ns/b"]

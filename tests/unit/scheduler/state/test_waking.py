@@ -245,3 +245,16 @@ def test_users_are_told_of_a_job_once_its_pod_is_bound() -> None:
     assert [gang.uid for gang in taken(cluster.state, "gangs")] == ["pod-p"]
     cluster.state.upsert_pod(pod("p", queue="q", node=placed.node))
     assert taken(cluster.state, "jobs") == ["pod-p"]
+
+
+def test_what_is_agreed_with_an_owner_wakes_the_loop_for_its_pods_that_name_another_queue() -> None:
+    cluster = Cluster()
+    state = cluster.state
+    state.upsert_pod(owned(pod("a", queue="nowhere"), "Job", "job"))
+    state.upsert_group(owned(group("g", 1), "Job", "job"))
+    state.upsert_pod(owned(pod("b", group="g"), "Job", "job"))
+    woken = cluster.woken
+    decided = decide(state)
+    assert [one.pod for one in decided] == ["pod-b"], "the other one is looked at first"
+    assert cluster.woken > woken
+    assert [one.pod for one in decide(state)] == ["pod-a"]
