@@ -83,6 +83,8 @@ class Objects:
         self.acceptances: dict[str, Acceptance] = {}
         self.rows: dict[str, CardBinding] = {}
         self.restored: dict[str, CardBinding] = {}
+        self.compared: set[str] = set()
+        """Bound pods that were seen while their node was there, without which cards mean nothing."""
         """Rows that this scheduler read when it started."""
         self.assumed: dict[str, str] = {}
         self.seen: dict[str, dict[str, Any]] = {}
@@ -103,6 +105,7 @@ class Objects:
         self.assumed.clear()
         self.seen.clear()
         self.restored = {}
+        self.compared = set()
         state = ClusterState(self._wake)
         state.set_queues(Queue(name, parse_queue_spec(spec)) for name, spec in self.queues.items())
         state.permit(dict(self.members))
@@ -180,6 +183,8 @@ class Objects:
         if node and not seen["node"] and not expected:
             self._placed(uid, node)
         seen["node"] = node
+        if node in self.nodes:
+            self.compared.add(uid)
         self.state.upsert_pod(decode_pod(self.pods[uid]))
 
     def _placed(self, uid: str, node: str) -> None:
