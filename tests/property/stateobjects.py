@@ -183,7 +183,7 @@ class Objects:
         if node and not seen["node"] and not expected:
             self._placed(uid, node)
         seen["node"] = node
-        if node in self.nodes:
+        if node in self.state.node_objects:
             self.compared.add(uid)
         self.state.upsert_pod(decode_pod(self.pods[uid]))
 
