@@ -16,6 +16,7 @@ from t9ksched.api.http.responses import Json, at
 from t9ksched.api.http.selectors import Requirement, met
 from t9ksched.api.leader import LeaderAway
 from t9ksched.api.services import Services
+from t9ksched.model.wall_clock import parse_moment
 from t9ksched.store.jobs import JobRecord, Matching
 
 _FRESH: Final = timedelta(seconds=30)
@@ -137,8 +138,9 @@ def _is_before(submitted: str, bound: str, newest_first: bool) -> bool:
 
 
 def _moment(text: str) -> datetime | None:
+    """That of a token; None where nobody was given such a one."""
     try:
-        return datetime.fromisoformat(text)
+        return parse_moment(text)
     except ValueError:
         return None
 

@@ -25,6 +25,7 @@ from t9ksched.workloads.podgroups import system_titled
 
 _KIND: Final = re.compile(r"[A-Za-z][A-Za-z0-9]{0,62}")
 _SHOWN: Final = 100
+_FIRST, _LAST = datetime(1, 1, 2, tzinfo=UTC), datetime(9999, 12, 30, tzinfo=UTC)
 StartAfter = Annotated[
     str | None,
     Query(
@@ -183,7 +184,8 @@ def one_of(values: Sequence[str], value: str, path: str, noun: str) -> str:
 
 
 def span(since: datetime | None, until: datetime | None) -> tuple[datetime | None, datetime | None]:
-    """Two moments of a query in UTC, which is meant where no zone is named.
+    """Two moments of a query in UTC, which is meant where no zone is named; at the ends of the calendar cut by a day, so
+    that a margin can be added.
 
     Raises:
         Problem: one is beyond the calendar, or they are in the wrong order.
@@ -198,9 +200,10 @@ def _in_utc(name: str, moment: datetime | None) -> datetime | None:
     if moment is None:
         return None
     try:
-        return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+        found = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
     except (OverflowError, ValueError):
         raise invalid([FieldError(f"query.{name}", "is no time this service can count with")]) from None
+    return min(max(found, _FIRST), _LAST)
 
 
 def limit_text(text: str | None, path: str = "timeLimit") -> str | None:

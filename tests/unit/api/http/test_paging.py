@@ -1,5 +1,7 @@
 """Pages hold each item once, whatever comes and goes between two of them; filters are one grammar everywhere."""
 
+import base64
+import json
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -13,7 +15,7 @@ from t9ksched.store.jobs import JobRecord
 from tests.unit.api.test_jobs import live
 from tests.unit.api.world import Client, Json, World
 
-JOBS = "/apis/v1/workloads"
+JOBS, AUDIT = "/apis/v1/workloads", "/apis/v1/admin/audit"
 
 
 @given(st.sets(st.integers(0, 99)), st.integers(1, 7), st.booleans(), st.data())
@@ -117,6 +119,9 @@ async def test_filters_of_jobs(world: World) -> None:
         "label=team+in+(ml,cv)&phase=Running": "a",
         "since=2032-01-01T00:00:00Z": "",
         "until=2032-01-01": "abc",
+        "until=9999-12-31T23:59:59.999999Z": "abc",
+        "since=0001-01-01T00:00:00Z": "abc",
+        "since=9999-12-31T23:59:59.999999Z": "",
     }
     for query, names in asked.items():
         found = await world.admin("GET", f"{JOBS}?{query}")
@@ -144,6 +149,21 @@ async def test_bad_questions(world: World, query: str, path: str, told: str) -> 
     refused = await world.user("GET", f"{JOBS}?{query}")
     assert (refused.status, refused.paths) == (422, [path])
     assert told in refused.body["errors"][0]["message"]
+
+
+@pytest.mark.parametrize("query", ["until=9999-12-31T23:59:59.999999Z", "since=0001-01-01T00:00:00Z"])
+async def test_moments_at_the_ends_of_the_calendar_leave_nothing_of_the_audit_out(world: World, query: str) -> None:
+    whole, asked = await world.admin("GET", AUDIT), await world.admin("GET", f"{AUDIT}?{query}")
+    assert (asked.status, asked.body["items"]) == (200, whole.body["items"])
+
+
+@pytest.mark.parametrize("moment", ["9999-12-31T23:59:59Z", "0001-01-01T00:00:00Z", "2031-01-01T00:00:00", "now"])
+async def test_a_token_that_nobody_was_given_does_no_harm(world: World, moment: str) -> None:
+    world.leader.job_list = [live(name) for name in "abc"]
+    given = (await world.user("GET", f"{JOBS}?limit=1")).body["continue"]
+    made_for, _ = json.loads(base64.urlsafe_b64decode(given + "=="))
+    forged = base64.urlsafe_b64encode(json.dumps([made_for, [moment, "x"]]).encode()).decode().rstrip("=")
+    assert (await world.user("GET", f"{JOBS}?limit=1&continue={forged}")).status in (200, 422)
 
 
 async def test_a_page_goes_on_with_its_own_filters_only(world: World) -> None:
