@@ -87,7 +87,7 @@ def _read(token: str, filters: str) -> Key:
         made_for, key = msgspec.json.decode(raw, type=tuple[str, list[str]])
     except (binascii.Error, ValueError, msgspec.DecodeError):
         raise _foreign() from None
-    if made_for != filters:
+    if made_for != filters or not key:
         raise _foreign()
     return tuple(key)
 
