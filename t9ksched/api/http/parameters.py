@@ -184,8 +184,8 @@ def one_of(values: Sequence[str], value: str, path: str, noun: str) -> str:
 
 
 def span(since: datetime | None, until: datetime | None) -> tuple[datetime | None, datetime | None]:
-    """Two moments of a query in UTC, which is meant where no zone is named. At the ends of the calendar they are moved by
-    a day, so that a margin can be added.
+    """Two moments of a query in UTC, which is meant where no zone is named. Those at the ends of the calendar are moved
+    by a day, so that a margin can be added.
 
     Raises:
         Problem: one is beyond the calendar, or they are in the wrong order.
