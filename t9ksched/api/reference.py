@@ -21,9 +21,9 @@ the same, to be tried out.
 
 Requests carry `Authorization: Bearer TOKEN`. Answers are JSON; where an object is expected, JSON and YAML are read.
 Errors are `application/problem+json` (RFC 9457): `code` is stable, `errors` names faulty fields, `remedy` says what to
-do. Answers given without the scheduler while it is away carry `T9ksched-Leader-Age`: seconds since it was heard of. Lists
-of jobs then tell what it had written down, in a burst of jobs some seconds before: one that began to run in the last of
-them may be told as waiting there, and by itself, as the cluster has it.
+do. Answers given without the scheduler while it is away carry `T9ksched-Leader-Age`: seconds since it was heard of.
+Lists of jobs then tell what it had written down, which may be some seconds older: a job that has just begun to run may
+be listed as waiting. A job that is asked for by its name is told as the cluster has it.
 """
 
 
