@@ -9,7 +9,7 @@ from unittest.mock import patch
 
 from msgspec import structs
 
-from t9ksched.engine import order
+from t9ksched.engine import order, past_lines
 from t9ksched.engine.blocks import NEVER_ENDS
 from t9ksched.engine.future_charges import FutureCharges
 from t9ksched.engine.ledger import Ledger
@@ -52,7 +52,7 @@ from t9ksched.store.fence import Fence
 
 _recharge, _upsert_pod = PodEvents._recharge, PodEvents.upsert
 _charge, _body, _post, _view = Charges.charge, Binding.body, protocol.post, ClusterState.judge
-_gang_key, _hold, _price = order.gang_key, Reservations.__init__, contest.price
+_gang_key, _hold, _price = order.gang_key, Reservations.take, contest.price
 _built = gang_snapshot.built
 _in_force, _lasts = ReservationBook.in_force, EndRules.lasts
 _overdue, _integrity = GangTimeouts.overdue, GangTimeouts.__init__
@@ -174,8 +174,8 @@ def _as_if_it_ran_on(self: Agreements, gang: Any, reason: str, message: str) -> 
     gang.ran = ran
 
 
-def _nothing_kept(self: Reservations, holds: Any, trial: Any, now: int) -> None:
-    _hold(self, [hold for hold in holds if not hold.kind.restores], trial, now)
+def _nothing_kept(self: Reservations, holds: Any, now: int) -> Any:
+    return _hold(self, [hold for hold in holds if not hold.kind.restores], now)
 
 
 def _late(self: GangTimeouts, *args: Any, timeout: int = 60, **more: Any) -> None:
@@ -239,13 +239,14 @@ MUTANTS: dict[str, tuple[tuple[Any, str, Any], ...]] = {
     "an outage of the database is not noticed": ((Outage, "begin", lambda self, *args: None),),
     "what ran once goes first for ever": (
         (order, "gang_key", _once_ran_always_first),
+        (past_lines, "gang_key", _once_ran_always_first),
         (Agreements, "start_again", _as_if_it_ran_on),
     ),
     "who was evicted whole counts as one that lost members": (
         (records, "built", _refilled_for_ever),
         (Agreements, "start_again", _as_if_it_ran_on),
     ),
-    "room of lost members is not kept": ((Reservations, "__init__", _nothing_kept),),
+    "room of lost members is not kept": ((Reservations, "take", _nothing_kept),),
     "lost members are not noticed": ((Refills, "lost", lambda self, record: None),),
     "victims' queue priority is not looked at": ((contest, "price", _blind(0)),),
     "victims' shares are not looked at": ((contest, "price", _blind(2)),),

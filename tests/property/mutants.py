@@ -2,11 +2,14 @@
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any
 from unittest.mock import patch
 
-from t9ksched.engine import cards, order
+import numpy as np
+
+from t9ksched.engine import cards, order, past_lines
 from t9ksched.engine.actions import minima
 from t9ksched.engine.actions.await_victims import AwaitVictims
 from t9ksched.engine.failure_memory import FailureMemory
@@ -27,7 +30,8 @@ _gang_key = order.gang_key
 _deal = cards.deal
 _begin = PastFailures.begin
 _choose = VictimSearch._chosen
-_hold = Reservations.__init__
+_verify = VictimSearch._verified
+_take = Reservations.take
 
 
 def _one_less(gang: Any) -> Any:
@@ -39,12 +43,19 @@ def _by_age_alone(gang: Any) -> Any:
     return (False, *_gang_key(gang)[1:])
 
 
-def _unverified(self: Any, groups: Any, field: Any, found: Any, contest: Any) -> bool:
-    return True
+def _in_any_order(self: Any, groups: Any, field: Any, found: Any, contest: Any) -> Any:
+    """Places, whoever goes before whom."""
+    table, units = self._table, contest.units
+    self._table, contest.units = copy(table), np.ones_like(units)
+    self._table.is_surplus = np.zeros_like(table.is_surplus)
+    try:
+        return _verify(self, groups, field, found, contest)
+    finally:
+        self._table, contest.units = table, units
 
 
-def _one_too_few(self: Any, groups: Any, field: Any, found: Any) -> Any:
-    choice = _choose(self, groups, field, found)
+def _one_too_few(self: Any, places: Any, found: Any) -> Any:
+    choice = _choose(self, places, found)
     return replace(choice, victims=choice.victims[1:])
 
 
@@ -53,20 +64,20 @@ def _never_moved(self: Any, nodes: Any, *args: Any) -> None:
     self._changed[:] = 0
 
 
-def _nothing_held(self: Any, holds: Any, trial: Any, now: int) -> None:
-    _hold(self, (), trial, now)
+def _nothing_held(self: Any, holds: Any, now: int) -> Any:
+    return _take(self, (), now)
 
 
-def _nothing_kept(self: Any, holds: Any, trial: Any, now: int) -> None:
-    _hold(self, [hold for hold in holds if not hold.kind.restores], trial, now)
+def _nothing_kept(self: Any, holds: Any, now: int) -> Any:
+    return _take(self, [hold for hold in holds if not hold.kind.restores], now)
 
 
-def _one_place_of_each(self: Any, holds: Any, trial: Any, now: int) -> None:
-    _hold(self, list({(hold.owner, hold.kind): hold for hold in holds}.values()), trial, now)
+def _one_place_of_each(self: Any, holds: Any, now: int) -> Any:
+    return _take(self, list({(hold.owner, hold.kind): hold for hold in holds}.values()), now)
 
 
-def _without_their_cards(self: Any, holds: Any, trial: Any, now: int) -> None:
-    _hold(self, [replace(hold, cards=NO_CARDS) for hold in holds], trial, now)
+def _without_their_cards(self: Any, holds: Any, now: int) -> Any:
+    return _take(self, [replace(hold, cards=NO_CARDS) for hold in holds], now)
 
 
 def _rounded_up(self: Any, queue: str, request: Any, wanted: int) -> int:
@@ -79,6 +90,10 @@ def _rounded_up(self: Any, queue: str, request: Any, wanted: int) -> int:
 
 def _once_ran_always_first(gang: Any) -> Any:
     return (not (gang.ran or gang.placed), *_gang_key(gang)[1:])
+
+
+def _sorted_by(key: Any) -> tuple[tuple[Any, str, Any], ...]:
+    return ((order, "gang_key", key), (past_lines, "gang_key", key))
 
 
 @dataclass(frozen=True)
@@ -96,23 +111,23 @@ MUTANTS: dict[str, Mutant] = {
     ),
     "quota is not asked": Mutant("2", ((Ledger, "can_charge", lambda self, queue, demand, **more: []),)),
     "one member may be missing": Mutant("3", ((minima, "chosen", _one_less),)),
-    "what is refilled waits its turn": Mutant("3", ((order, "gang_key", _by_age_alone),)),
+    "what is refilled waits its turn": Mutant("3", _sorted_by(_by_age_alone)),
     "cordons are not looked at": Mutant("4", ((Schedulable, "allows", lambda self, facts: True),)),
-    "room of lost members is not kept": Mutant("3", ((Reservations, "__init__", _nothing_kept),)),
+    "room of lost members is not kept": Mutant("3", ((Reservations, "take", _nothing_kept),)),
     "quota of lost members is not kept": Mutant("3", ((Refills, "_charge", lambda self: None),)),
     "no other room is kept for lost members": Mutant("3", ((Refills, "_find", lambda self, gang: None),)),
-    "what ran once goes first for ever": Mutant("8", ((order, "gang_key", _once_ran_always_first),)),
+    "what ran once goes first for ever": Mutant("8", _sorted_by(_once_ran_always_first)),
     "taints are not looked at": Mutant("4", ((Tolerated, "allows", lambda self, facts: True),)),
     "other pods are not looked at": Mutant("4", ((ClassAffinity, "allowed", lambda self: self._usable),)),
     "everybody may be a victim": Mutant("5", ((victim_search, "eligible", lambda *args: True),)),
     "members go in any order": Mutant(
-        "5", ((victim_search, "yields", lambda *args: True), (VictimSearch, "_verified", _unverified))
+        "5", ((victim_search, "yields", lambda *args: True), (VictimSearch, "_verified", _in_any_order))
     ),
-    "room that is held is free": Mutant("6", ((Reservations, "__init__", _nothing_held),)),
+    "room that is held is free": Mutant("6", ((Reservations, "take", _nothing_held),)),
     "held room counts for no gang": Mutant("6", ((Trial, "release", lambda self, placement: None),)),
     "promises are forgotten": Mutant("6", ((AwaitVictims, "_stands", lambda self, promise, demand: False),)),
-    "of a promise of several places one is held": Mutant("6", ((Reservations, "__init__", _one_place_of_each),)),
-    "kept places are held without their cards": Mutant("3", ((Reservations, "__init__", _without_their_cards),)),
+    "of a promise of several places one is held": Mutant("6", ((Reservations, "take", _one_place_of_each),)),
+    "kept places are held without their cards": Mutant("3", ((Reservations, "take", _without_their_cards),)),
     "quota for surplus is rounded up": Mutant("2", ((Ledger, "most", _rounded_up),)),
     "surplus is not held to the quota": Mutant("2", ((Ledger, "most", lambda self, queue, request, wanted: wanted),)),
     "one victim too few goes": Mutant("6", ((VictimSearch, "_chosen", _one_too_few),)),
