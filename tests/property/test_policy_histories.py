@@ -362,7 +362,7 @@ class TestLongHistories(Histories.TestCase):  # type: ignore[misc, name-defined]
 @pytest.mark.parametrize("fault", MUTANTS)
 def test_each_fault_built_in_on_purpose_breaks_its_promise(fault: str) -> None:
     machine = type("Watched", (Histories,), {"only": MUTANTS[fault].promise})
-    dice = settings(SETTINGS, max_examples=1_000, phases=[Phase.generate], derandomize=True, database=None)
+    dice = settings(SETTINGS, max_examples=5_000, phases=[Phase.generate], derandomize=True, database=None)
     with broken(fault), pytest.raises(Broken) as found:
         run_state_machine_as_test(machine, settings=dice)
     assert found.value.promise.split()[0] == MUTANTS[fault].promise
