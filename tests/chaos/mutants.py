@@ -9,7 +9,6 @@ from unittest.mock import patch
 
 from msgspec import structs
 
-from t9ksched.engine import order, past_lines
 from t9ksched.engine.blocks import NEVER_ENDS
 from t9ksched.engine.future_charges import FutureCharges
 from t9ksched.engine.ledger import Ledger
@@ -49,10 +48,11 @@ from t9ksched.scheduler.state.refill import Refills
 from t9ksched.scheduler.state.reservations import ReservationBook
 from t9ksched.scheduler.state.state import ClusterState
 from t9ksched.store.fence import Fence
+from tests.property.mutants import nothing_kept, once_ran_always_first, sorted_by
 
 _recharge, _upsert_pod = PodEvents._recharge, PodEvents.upsert
 _charge, _body, _post, _view = Charges.charge, Binding.body, protocol.post, ClusterState.judge
-_gang_key, _hold, _price = order.gang_key, Reservations.take, contest.price
+_price = contest.price
 _built = gang_snapshot.built
 _in_force, _lasts = ReservationBook.in_force, EndRules.lasts
 _overdue, _integrity = GangTimeouts.overdue, GangTimeouts.__init__
@@ -159,10 +159,6 @@ def _seen_open(self: JobEvents, queues: Any) -> Any:
     return _set_queues(self, [replace(queue, spec=replace(queue.spec, closed=False)) for queue in queues])
 
 
-def _once_ran_always_first(gang: Any) -> Any:
-    return (not (gang.ran or gang.placed), *_gang_key(gang)[1:])
-
-
 def _refilled_for_ever(record: records.GangRecord) -> Any:
     gang = _built(record)
     return None if gang is None else structs.replace(gang, refilling=gang.refilling or gang.ran)
@@ -172,10 +168,6 @@ def _as_if_it_ran_on(self: Agreements, gang: Any, reason: str, message: str) -> 
     ran = gang.ran
     _start_again(self, gang, reason, message)
     gang.ran = ran
-
-
-def _nothing_kept(self: Reservations, holds: Any, now: int) -> Any:
-    return _hold(self, [hold for hold in holds if not hold.kind.restores], now)
 
 
 def _late(self: GangTimeouts, *args: Any, timeout: int = 60, **more: Any) -> None:
@@ -238,15 +230,14 @@ MUTANTS: dict[str, tuple[tuple[Any, str, Any], ...]] = {
     "what is new starts while the database is away": ((Outage, "refusal", lambda self, gang: None),),
     "an outage of the database is not noticed": ((Outage, "begin", lambda self, *args: None),),
     "what ran once goes first for ever": (
-        (order, "gang_key", _once_ran_always_first),
-        (past_lines, "gang_key", _once_ran_always_first),
+        *sorted_by(once_ran_always_first),
         (Agreements, "start_again", _as_if_it_ran_on),
     ),
     "who was evicted whole counts as one that lost members": (
         (records, "built", _refilled_for_ever),
         (Agreements, "start_again", _as_if_it_ran_on),
     ),
-    "room of lost members is not kept": ((Reservations, "take", _nothing_kept),),
+    "room of lost members is not kept": ((Reservations, "take", nothing_kept),),
     "lost members are not noticed": ((Refills, "lost", lambda self, record: None),),
     "victims' queue priority is not looked at": ((contest, "price", _blind(0)),),
     "victims' shares are not looked at": ((contest, "price", _blind(2)),),

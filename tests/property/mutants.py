@@ -68,7 +68,7 @@ def _nothing_held(self: Any, holds: Any, now: int) -> Any:
     return _take(self, (), now)
 
 
-def _nothing_kept(self: Any, holds: Any, now: int) -> Any:
+def nothing_kept(self: Any, holds: Any, now: int) -> Any:
     return _take(self, [hold for hold in holds if not hold.kind.restores], now)
 
 
@@ -88,11 +88,12 @@ def _rounded_up(self: Any, queue: str, request: Any, wanted: int) -> int:
     return wanted
 
 
-def _once_ran_always_first(gang: Any) -> Any:
+def once_ran_always_first(gang: Any) -> Any:
     return (not (gang.ran or gang.placed), *_gang_key(gang)[1:])
 
 
-def _sorted_by(key: Any) -> tuple[tuple[Any, str, Any], ...]:
+def sorted_by(key: Any) -> tuple[tuple[Any, str, Any], ...]:
+    """The gangs of a queue have this key, wherever they are sorted."""
     return ((order, "gang_key", key), (past_lines, "gang_key", key))
 
 
@@ -111,12 +112,12 @@ MUTANTS: dict[str, Mutant] = {
     ),
     "quota is not asked": Mutant("2", ((Ledger, "can_charge", lambda self, queue, demand, **more: []),)),
     "one member may be missing": Mutant("3", ((minima, "chosen", _one_less),)),
-    "what is refilled waits its turn": Mutant("3", _sorted_by(_by_age_alone)),
+    "what is refilled waits its turn": Mutant("3", sorted_by(_by_age_alone)),
     "cordons are not looked at": Mutant("4", ((Schedulable, "allows", lambda self, facts: True),)),
-    "room of lost members is not kept": Mutant("3", ((Reservations, "take", _nothing_kept),)),
+    "room of lost members is not kept": Mutant("3", ((Reservations, "take", nothing_kept),)),
     "quota of lost members is not kept": Mutant("3", ((Refills, "_charge", lambda self: None),)),
     "no other room is kept for lost members": Mutant("3", ((Refills, "_find", lambda self, gang: None),)),
-    "what ran once goes first for ever": Mutant("8", _sorted_by(_once_ran_always_first)),
+    "what ran once goes first for ever": Mutant("8", sorted_by(once_ran_always_first)),
     "taints are not looked at": Mutant("4", ((Tolerated, "allows", lambda self, facts: True),)),
     "other pods are not looked at": Mutant("4", ((ClassAffinity, "allowed", lambda self: self._usable),)),
     "everybody may be a victim": Mutant("5", ((victim_search, "eligible", lambda *args: True),)),

@@ -83,9 +83,9 @@ class Objects:
         self.acceptances: dict[str, Acceptance] = {}
         self.rows: dict[str, CardBinding] = {}
         self.restored: dict[str, CardBinding] = {}
-        self.compared: set[str] = set()
-        """Bound pods that were seen while their node was there, without which cards mean nothing."""
         """Rows that this scheduler read when it started."""
+        self.compared: set[str] = set()
+        """Bound pods that were seen while the state knew their node, without which cards mean nothing."""
         self.assumed: dict[str, str] = {}
         self.seen: dict[str, dict[str, Any]] = {}
         """What a pod said when this scheduler saw it first, by UID: its metadata, the group it is in by then, and the

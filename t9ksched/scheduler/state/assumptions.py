@@ -80,7 +80,9 @@ class Assumptions:
         return decided
 
     def _begins(self, gang: GangRecord, now: int) -> bool:
-        """Whether other groups of the gang's job may be held up until their start time, and are not once it began."""
+        """Whether the gang may be the first of its job that starts, and others in its queue wait for a start time: what
+        is of a job that has begun does not.
+        """
         if gang.owner is None or gang.first_bound != now:
             return False
         return (gang.queue, Code.START_TIME_NOT_REACHED) in self._state.waiting_gangs.counts

@@ -117,10 +117,11 @@ class JobEvents:
 
     def agreed(self, record: Acceptance) -> None:
         """Something was agreed with a root owner for the first time: what else is of it belongs into its queue."""
-        self._state.membership.owner_changed(record.uid)
-        for uid in self._state.owners.controllers(record.uid):
-            if any(one.acceptance is None and one.queue != record.queue for one in self._state.gangs_of_owner(uid)):
-                self._state.wake()
+        state = self._state
+        state.membership.owner_changed(record.uid)
+        gangs = (gang for uid in state.owners.controllers(record.uid) for gang in state.gangs_of_owner(uid))
+        if any(gang.acceptance is None and gang.queue != record.queue for gang in gangs):
+            state.wake()
 
     def judge_again(self, root: str) -> None:
         """More was accepted with the root owner of that UID: pods of it that were refused may be covered by that."""
