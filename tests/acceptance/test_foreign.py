@@ -178,8 +178,12 @@ def test_a_life(tmp_path: Path, request: pytest.FixtureRequest) -> None:
         assert "time limit" in again.must("explain", "pytorchjob/resnet")
         again.must("cancel", "pytorchjob/resnet", "--yes")
         until(lambda: phase(again, "resnet") == "none", "nothing left")
-        events = [one["event"] for one in json.loads(again.must("history", "pytorchjob/resnet", "-o", "json"))["items"]]
-        assert {"submitted", "job-paused", "job-resumed", "time-limit-exceeded"} <= set(events)
+
+        def told() -> set[str]:
+            page = json.loads(again.must("history", "pytorchjob/resnet", "-o", "json"))
+            return {one["event"] for one in page["items"]}
+
+        until(lambda: {"submitted", "job-paused", "job-resumed", "time-limit-exceeded"} <= told(), "its history")
     finally:
         again.stop()
 

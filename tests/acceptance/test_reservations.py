@@ -3,7 +3,7 @@
 import json
 from datetime import UTC, datetime, timedelta
 
-from tests.acceptance.conftest import EXAMPLES, Up, request, until
+from tests.acceptance.conftest import EXAMPLES, Json, Up, request, until
 
 PATH = "/apis/v1/admin/reservations"
 JOB = str(EXAMPLES / "pytorch.yaml")
@@ -38,10 +38,15 @@ def test_a_reservation_evicts_what_is_in_its_way_and_the_job_runs_elsewhere(up: 
             return bool(names) and "" not in names and node not in names
 
         until(elsewhere, "the job on other nodes")
-        status, page = up.rest("GET", "/apis/v1/workloads/default/PyTorchTrainingJob/resnet/history")
-        evicted = [one for one in page["items"] if one["event"] == "preempted"]
-        assert {one["detail"]["reservation"] for one in evicted} == {"firmware"}
-        assert len(evicted) == len(pods), "each pod once"
+
+        def evicted() -> list[Json]:
+            status, page = up.rest("GET", "/apis/v1/workloads/default/PyTorchTrainingJob/resnet/history")
+            assert status == 200, page
+            return [one for one in page["items"] if one["event"] == "preempted"]
+
+        until(lambda: len(evicted()) >= len(pods), "evictions that are told")
+        assert {one["detail"]["reservation"] for one in evicted()} == {"firmware"}
+        assert len(evicted()) == len(pods), "each pod once"
         assert up.audit().ok, str(up.audit())
     finally:
         up.must("cancel", "pj/resnet", "--yes")
