@@ -340,12 +340,14 @@ async def at_once(connection: AsyncConnection, steps: Sequence[Prepared]) -> Non
 
 
 async def _beside(work: Callable[[], T]) -> T:
-    """Work in a thread. A cancellation waits for it, so that nothing goes on after the database is closed."""
+    """Work in a thread. Cancellations wait for it, so that nothing goes on after the database is closed."""
     working = asyncio.ensure_future(asyncio.to_thread(work))
     try:
         return await asyncio.shield(working)
     except asyncio.CancelledError:
-        await asyncio.wait({working})
+        while not working.done():
+            with suppress(asyncio.CancelledError):
+                await asyncio.wait({working})
         if not working.cancelled():
             working.exception()
         raise
