@@ -9,9 +9,11 @@ While `late()` lasts, which imports the program, these are put off until somebod
 * the validators of the OpenAPI document, which Pydantic builds for FastAPI. They come with the first document.
 
 And the entry points of all packages are read once, not by each library that looks for plugins of its own; structlog
-does without Rich, whose tracebacks our logs do not have.
+does without Rich, whose tracebacks our logs do not have; numpy's linear algebra does without a thread for each further
+core, which spins for 60 ms before it sleeps: the matrices that are multiplied here are small.
 """
 
+import os
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -43,6 +45,10 @@ RICH: Final[dict[str, tuple[str, ...]]] = {
     "structlog.tracebacks": ("rich", "rich.pretty"),
 }
 """By module: what it does without while it is imported."""
+ARRAYS: Final = "numpy"
+"""The package that loads a library of linear algebra, OpenBLAS."""
+_THREADS: Final = "OPENBLAS_NUM_THREADS"
+"""The variable of the environment that says how many threads OpenBLAS has."""
 
 
 class _Differently(Loader):
@@ -130,6 +136,23 @@ class _WithoutRich(_Differently):
                     sys.modules[name] = had
 
 
+class _OneThread(_Differently):
+    """Executes a module with one thread for linear algebra, unless the environment says how many. What this process
+    starts later has the environment as it was.
+    """
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Execute it."""
+        if _THREADS in os.environ:
+            self._loader.exec_module(module)
+            return
+        os.environ[_THREADS] = "1"
+        try:
+            self._loader.exec_module(module)
+        finally:
+            del os.environ[_THREADS]
+
+
 def _when_used(context: "ssl.SSLContext") -> None:
     """The context reads the certificates with its first connection."""
 
@@ -162,6 +185,7 @@ class _Finder(MetaPathFinder):
     _made: Final[dict[str, Callable[[Loader], Loader]]] = {
         **dict.fromkeys(PACKAGES, _Late),
         **dict.fromkeys(RICH, _WithoutRich),
+        ARRAYS: _OneThread,
         CONTEXTS: _WithoutCertificates,
         MODELS: _WithoutValidators,
         INSTALLED: _ReadOnce,

@@ -203,7 +203,7 @@ class Histories(RuleBasedStateMachine):
 
     def cycle(self) -> None:
         before, running, waited = self.pool.planned, self.pool.running, set(self.pool.waiting)
-        places = self.places()
+        places, promised = self.places(), self.pool.intervals(self.hour)
         self.pool.cycle(self.hour)
         self.heed_reservations(self.pool.running - running)
         self.inside_windows()
@@ -215,7 +215,8 @@ class Histories(RuleBasedStateMachine):
             self.never_later(before)
         self.excused = False
         if self.alike and not self.pool.rooms:
-            self.in_order(before, running, {job for job, where in places.items() if self.places().get(job) == where})
+            stood = {job for job, where in places.items() if self.places().get(job) == where}
+            self.in_order(before, running, stood, promised)
         self.promised_once()
         for _ in range(10):
             known, running = (self.pool.planned, set(self.pool.waiting)), self.pool.running
@@ -296,10 +297,13 @@ class Histories(RuleBasedStateMachine):
                 found[name] = self.hour, [where for where, _ in self.pool.job(name)[2]]
         return {name: (hour, sorted(nodes)) for name, (hour, nodes) in found.items()}
 
-    def in_order(self, before: dict[str, float], running: set[str], stood: set[str]) -> None:
+    def in_order(
+        self, before: dict[str, float], running: set[str], stood: set[str], promised: Iterable[Interval]
+    ) -> None:
         """A plan that was moved later is held up by what ran, by queues of larger priority, by plans of jobs that came
         before, and by those that were earlier and came about as they were (`stood`): by no job without a plan, and by
-        none that came later and was moved itself, or was to start later.
+        none that came later and was moved itself, or was to start later. A job that came before may have its turn
+        after it, and only then leave room that was `promised` to it: the next cycle makes use of that.
         """
         intervals, rank = self.pool.intervals(self.hour), {name: state.spec.priority for name, state in QUEUES.items()}
         turn = {name: (hour, self.pool.created(name)) for name, hour in before.items()}
@@ -316,6 +320,7 @@ class Histories(RuleBasedStateMachine):
                 for one in intervals
                 if one[4] in running or one[4] in ahead or rank[one[4].partition("-")[0]] > rank[of.queue]
             ]
+            others += [one for one in promised if one[4] in older - stood - running]
             self.none_earlier(of, others, now)
 
     def inside_windows(self) -> None:

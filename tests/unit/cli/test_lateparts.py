@@ -84,3 +84,20 @@ def test_certificates_are_read_with_the_first_connection() -> None:
         "print(len(count), used.cert_store_stats() == other.cert_store_stats(), used.verify_mode == ssl.CERT_REQUIRED)",
     )
     assert out == "1 True True"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="counts threads as Linux shows them")
+@pytest.mark.parametrize(("named", "threads"), [("", 1), ("os.environ['OPENBLAS_NUM_THREADS'] = '3'", 3)])
+def test_numpy_has_one_thread_unless_the_environment_says_how_many(named: str, threads: int) -> None:
+    out = run(
+        "import os",
+        "os.environ.pop('OPENBLAS_NUM_THREADS', None)",
+        named,
+        "before = dict(os.environ)",
+        "with late():",
+        "    import numpy",
+        "assert (numpy.ones((300, 300)) @ numpy.ones((300, 300))).sum() == 300 ** 3",
+        "assert dict(os.environ) == before",
+        "print(len(os.listdir('/proc/self/task')))",
+    )
+    assert int(out) <= threads
