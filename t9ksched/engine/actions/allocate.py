@@ -58,8 +58,8 @@ class Allocate:
             return answer.over_quota
         own = cycle.reservations.of.get(gang.uid)
         # Its plan may be on a node where the columns lack twice what victims leave to another gang.
-        due = not own and turn.had is not None and turn.had.at <= cycle.now
-        planned = cycle.planned if cycle.planned is not None and (due or cycle.planned.any) else None
+        due = turn.had if not own and turn.had is not None and turn.had.at <= cycle.now else None
+        planned = cycle.planned if cycle.planned is not None and (due is not None or cycle.planned.any) else None
         if planned is not None and not planned.pays(gang, key.demand):
             return (explain.quota_planned(gang.queue),)
         # A gang with reserved room finds more than one like it, and so does one whose planned start is its own.
@@ -95,27 +95,27 @@ class Allocate:
                 cycle.failures.note(gang, key, never, scarce=planned is not None)
             return never
         kept = cycle.refills.nodes(gang) if nodes is None else None
-        if kept is None and turn.had is not None and turn.had.at == cycle.now:
+        if kept is None and due is not None:
             kept = np.zeros(len(trial.nodes), np.bool_)
-            kept[turn.had.room.rows] = True
+            kept[due.room.rows] = True
         taken, scarce, crowded, futile = None, False, False, False
         if planned is not None:
-            scarce = not own and not due and not _enough(key)
+            scarce = not own and due is None and not _enough(key)
             if not (scarce or own):
                 yield from planned.prepare()
-            if not (scarce or own or due or turn.had is not None or nodes is not None):
+            if not (scarce or own or turn.had is not None or nodes is not None):
                 # Most gangs that are passed over fail by what is left on a few nodes: no trial is needed to see it.
                 crowded = planned.places(gang, key, cycle.now) == []
             futile = crowded or (scarce and is_plain(gang, key, trial))
-            taken = None if scarce or crowded else planned.taken(gang, lends=due or bool(lent))
+            taken = None if scarce or crowded else planned.taken(gang, lends=due is not None or bool(lent))
             if taken is not None and lent:
                 planned.promised.beside(taken, lent)
         elif cycle.advance is not None:
             taken = cycle.withheld(gang)
         states = trial.shift(taken) if taken is not None else (0, 0)
         attempt = Attempt.NO_ROOM
-        if turn.had is not None and turn.had.at == cycle.now and any(column.divided for column, _ in key.groups):
-            attempt = yield from fit_as_planned(cycle, gang, key, turn.had)
+        if due is not None:
+            attempt = yield from fit_as_planned(cycle, gang, key, due)
         if attempt is not Attempt.PLACED and kept is not None:
             attempt = yield from fit(cycle, gang, key, kept)
         if attempt is not Attempt.PLACED and not futile:

@@ -55,8 +55,8 @@ def _fit_within(cycle: Cycle, gang: Gang, key: SchedulingKey, nodes: Mask | None
 
 
 def fit_as_planned(cycle: Cycle, gang: Gang, key: SchedulingKey, block: Block) -> Work[Attempt]:
-    """As `fit`, on the nodes of a plan, and of their divided cards no more than the plan has of each: later plans have
-    the rest. Where nothing but room decides, each pod gets the cards that were planned for it.
+    """As `fit`, on the nodes of a plan, and of their room no more than the plan has of each: later plans have the rest.
+    Where nothing but room decides, each pod gets the place and the cards that were planned for it.
     """
     trial, room = cycle.trial, block.room
     if not (key.ruled or gang.topology != "None" or any(column.shuts for column, _ in key.groups)):
@@ -64,10 +64,8 @@ def fit_as_planned(cycle: Cycle, gang: Gang, key: SchedulingKey, block: Block) -
     nodes = np.zeros(len(trial.nodes), np.bool_)
     nodes[room.rows] = True
     change = np.zeros_like(trial.free)
-    for of in trial.nodes.static.divided.values():
-        counters = np.array(of.rows, np.intp)
-        left = trial.free[np.ix_(counters, room.rows)]
-        change[np.ix_(counters, room.rows)] = np.minimum(left, room.amounts[counters]) - left
+    left = trial.free[:, room.rows]
+    change[:, room.rows] = np.minimum(left, room.amounts) - left
     states = trial.shift(change)
     attempt = yield from fit(cycle, gang, key, nodes)
     trial.unshift(change, states)

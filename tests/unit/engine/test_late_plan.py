@@ -1,11 +1,18 @@
 """A plan that does not come about as it was moves no plan of a gang that came before later."""
 
-import pytest
+from collections import Counter
 
-from t9ksched.engine.policy import Planning
+import pytest
+from msgspec import structs
+
+from t9ksched.engine.planner import plan
+from t9ksched.engine.policy import Planning, Policy
 from t9ksched.model.reasons import Code
+from t9ksched.model.reservation import Reservation, ReservationKind
 from tests.ahead import HOUR, MINUTE, Pool
-from tests.builders import node
+from tests.builders import gang, node, pod_class, queue, view
+
+CARD = pod_class(cpu=0, memory=0, gpu=1)
 
 SECOND = 1 / 3600
 FOR_EVER = 1000
@@ -188,3 +195,44 @@ def test_who_came_first_is_told_by_age_alone() -> None:
     assert found.planned == {"old": 4, "young": 2}
     found.cycle(2)
     assert found.planned["old"] == 4
+
+
+def planned(owner: str, at: float, hours: float, **cards: int) -> list[Reservation]:
+    """The room of a plan: pods of one card, so many by node."""
+    since, until = round(at * HOUR), round((at + hours) * HOUR)
+    return [
+        Reservation(owner, where, CARD, ReservationKind.PLANNED, since=since, until=until, firm=True, queue="q")
+        for where, pods in cards.items()
+        for _ in range(pods)
+    ]
+
+
+@pytest.mark.parametrize("topology", ["None", "Preferred"])
+@pytest.mark.parametrize("late", [0, 1, 30], ids="{} s late".format)
+def test_a_gang_whose_moment_has_come_takes_the_room_that_was_planned_for_it(late: int, topology: str) -> None:
+    """On other cards of its nodes it would take what was planned for `mid`, and `young` would give way to that."""
+    nodes = [node(f"n{at}", gpu=2, cpu=1000, pods=1000) for at in range(4)]
+    jobs = (("old", 3, 8), ("mid", 3, 5), ("young", 5, 1))
+    gangs = [
+        structs.replace(
+            gang(name, "q", pods, of=CARD, created=age),
+            lasts=hours * HOUR,
+            topology=topology if name == "old" else "None",
+            levels=("kubernetes.io/hostname",),
+        )
+        for age, (name, pods, hours) in enumerate(jobs)
+    ]
+    plans = (
+        *planned("old", 11, 8, n1=1, n2=2),
+        *planned("young", 11, 1, n0=2, n1=1, n3=2),
+        *planned("mid", 12, 5, n1=1, n3=2),
+    )
+    before = view(nodes, gangs, {"q": queue(ordering="Backfill")}, plans)
+    found = plan(before, Policy(planning=Planning(), starvation=None), 11 * HOUR + late * HOUR // 3600)
+    assert Counter((one.gang, one.node) for one in found.assignments) == {
+        ("old", "n1"): 1,
+        ("old", "n2"): 2,
+        ("young", "n0"): 2,
+        ("young", "n1"): 1,
+        ("young", "n3"): 2,
+    }
