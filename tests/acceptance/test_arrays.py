@@ -119,7 +119,7 @@ def test_the_name_of_an_array_means_its_elements(up: Up) -> None:
     words = ("--image", "i", "--annotation", f"{RUN}=3", "--annotation", lines)
     up.must("run", *words, "--name", "a-all", "--array", "0-3,8%2", "--", "true")
     try:
-        until(lambda: "ArrayLimit" in up.must("explain", "job/a-all"), "elements that wait")
+        until(lambda: "ArrayLimit" in up.cli("explain", "job/a-all").out, "elements that wait")
         told = up.must("explain", "job/a-all").splitlines()
         assert re.fullmatch(r"array a-all: .*\d wait.*", told[0]), told
         assert any(re.match(r"\d(-\d)?(,8)? +\d+ +Pending .* ArrayLimit", line) for line in told), told

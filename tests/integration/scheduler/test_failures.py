@@ -178,8 +178,8 @@ async def test_a_gang_below_its_minimum_for_too_long_is_evicted_whole_and_queued
         assert "queued again" in (await happened(store, history.TAKEN_BACK, "old")).detail["message"]
         await world.condition("old", "Evicted", "True", "GangRecoveryTimeout")
         await world.condition("old", "GroupScheduled", "True", "PodGroupScheduled")
-        await world.gang("new", 2, 4, queue)
         await world.create(world.pod("old-0", 4, group="old"))
+        await world.gang("new", 2, 4, queue)  # whoever sees it whole sees the older one whole, too
         await cordon(world, lost, False)
         await world.running("old-0", "old-1")
         assert set(await world.bound()) == {"old-0", "old-1"}

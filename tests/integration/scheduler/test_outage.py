@@ -45,8 +45,9 @@ async def test_a_start_without_the_database_starts_nothing_until_it_could_be_rea
                 await asyncio.sleep(0.02)
         (after,) = await world.running("old")
         assert after["metadata"]["uid"] == before["metadata"]["uid"]
-        written = {one.name for one in await late.acceptances.all()}
-        assert {"old", "new"} <= written
+        async with asyncio.timeout(90):
+            while not {"old", "new"} <= {one.name for one in await late.acceptances.all()}:  # noqa: ASYNC110
+                await asyncio.sleep(0.02)
         event = await world.event(names.EVENT_QUEUE_EDITED_OUTSIDE, queue, names.SYSTEM_NAMESPACE)
         assert event["type"] == "Normal"
         record = await late.queues.get(queue)
