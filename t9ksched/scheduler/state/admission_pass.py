@@ -14,6 +14,7 @@ from t9ksched.model.start_windows import next_change
 from t9ksched.scheduler.state.admission_gate import NAMING_NS
 from t9ksched.scheduler.state.asks import NOTHING_ASKED, asks_nothing
 from t9ksched.scheduler.state.change_feed import Cursor
+from t9ksched.scheduler.state.dependencies import root_asks
 from t9ksched.scheduler.state.limits import control_of, limit_asked
 from t9ksched.scheduler.state.missing_members import MissingMembers
 from t9ksched.scheduler.state.node_backoff import NO_NODES
@@ -337,7 +338,7 @@ class AdmissionPass:
         """
         state = self._state
         reason = state.gate.refusal(gang, now)
-        may_await = state.advance.known or state.enforced_ends is not None
+        may_await = state.advance.known or state.announced.any
         new = reason is None and gang.acceptance is None and gang.owner is not None
         if (
             (new and state.owners.awaited(gang))  # the limits of its annotations are part of the acceptance
@@ -360,15 +361,15 @@ class AdmissionPass:
 
     def _awaits_submitter(self, gang: GangRecord) -> bool:
         """Whether the submitter of a new group is not known yet, and it asks for a reservation that may be for its
-        submitter only, or starts are planned, so many of each user, and REST is about to record who it was. A queue
-        that is open to everyone would admit the group without a name.
+        submitter only, or REST is about to record who it was and something counts by users: planned starts, or the
+        elements of an array that run. A queue that is open to everyone would admit the group without a name.
         """
-        advance, announced = self._state.advance, self._state.announced
-        if gang.acceptance is not None or self._state.permissions.submitter(gang):
+        state = self._state
+        advance, announced = state.advance, state.announced
+        if gang.acceptance is not None or state.permissions.submitter(gang):
             return False
-        if self._state.enforced_ends is not None and (
-            gang.uid in announced or self._state.owners.root(gang).uid in announced
-        ):
+        soon = gang.uid in announced or state.owners.root(gang).uid in announced
+        if soon and (state.enforced_ends is not None or root_asks(state, gang).array):
             return True
         if not advance.known:
             return False

@@ -1,7 +1,7 @@
 """Objects that say of themselves that REST created them: their submitter is recorded a moment after they are seen.
 
-Anyone can write such an annotation, so it proves nothing: where starts are planned a new group is judged a little later
-because of it, and no more.
+Anyone can write such an annotation, so it proves nothing: where starts are planned, and for elements of an array, a new
+group is judged a little later because of it, and no more.
 """
 
 from collections.abc import Mapping
@@ -19,6 +19,11 @@ class Announced:
 
     def __init__(self) -> None:
         self._uids: dict[str, None] = {}
+
+    @property
+    def any(self) -> bool:
+        """Whether there are any."""
+        return bool(self._uids)
 
     def __contains__(self, uid: str) -> bool:
         return uid in self._uids

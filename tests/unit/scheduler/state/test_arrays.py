@@ -101,6 +101,20 @@ def test_another_submitters_elements_do_not_count() -> None:
     assert shown(state) == ["e"]
 
 
+def test_who_submitted_an_element_may_be_recorded_a_moment_after_it_is_seen() -> None:
+    """Without a name it would not count among those of its submitter, nor they for it."""
+    state = state_with(node("n1"))
+    for name in "abc":
+        state.announced.note(name, {names.SUBMISSION_ANNOTATION: f"request/{name}"})
+        element(state, name, "sweep%1")
+    assert started(state) == []
+    for name, starts in (("a", ["a"]), ("b", []), ("c", [])):
+        state.accept(Acceptance(uid=name, submitter="ann", kind="Job", namespace="ns", name=name, queue="q"))
+        assert started(state) == starts
+    element(state, "d", "other%1")
+    assert shown(state) == ["d"], "nobody is about to record who made it"
+
+
 def test_a_second_look_in_the_same_pass_takes_no_second_turn() -> None:
     state = state_with(node("n1"))
     for at in range(2):
