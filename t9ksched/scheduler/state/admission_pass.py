@@ -341,7 +341,8 @@ class AdmissionPass:
         may_await = state.advance.known or state.announced.any
         new = reason is None and gang.acceptance is None and gang.owner is not None
         if (
-            (new and state.owners.awaited(gang))  # the limits of its annotations are part of the acceptance
+            # The limits of its annotations are part of the acceptance.
+            (new and state.owners.awaited(gang) and job_of(gang) not in state.jobs)
             or (reason is None and may_await and self._awaits_submitter(gang))
             or (reason is not None and reason.code == Code.SUBMITTER_UNKNOWN)
             or (reason is not None and reason.refused and not state.owners.root(gang).certain)

@@ -26,6 +26,8 @@ from t9ksched.workloads.read import read
 from t9ksched.workloads.registry import JOBS, OWNERS, ROWS
 
 _REPLICATED: Final = frozenset(row.name for row in OWNERS)
+_UNCOPIED: Final = _REPLICATED | {"Job"}
+"""Kinds whose controllers do not copy the annotations of an object to its pods."""
 _MOST_GONE: Final = 4096
 """How many deleted owners are remembered: their last pods are seen for a while."""
 _MOST_LEVELS: Final = 8
@@ -315,9 +317,7 @@ class Owners:
         watches may bring pods and the objects above them in any order.
         """
         root = self.root(gang)
-        return (
-            not root.certain and root.kind in _REPLICATED and root.kind not in self.unread and not self.gone(root.uid)
-        )
+        return not root.certain and root.kind in _UNCOPIED and self.is_read(root.kind) and not self.gone(root.uid)
 
     def gone(self, uid: str) -> bool:
         """Whether an owner was there and is gone."""

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from t9ksched.model import names
 from t9ksched.model.reasons import Code
+from t9ksched.scheduler.state.admission_gate import NAMING_NS
 from t9ksched.scheduler.state.asks import Asks
 from t9ksched.scheduler.state.job_record import JobRecord
 from t9ksched.scheduler.state.state import ClusterState
@@ -113,6 +114,19 @@ def test_who_submitted_an_element_may_be_recorded_a_moment_after_it_is_seen() ->
         assert started(state) == starts
     element(state, "d", "other%1")
     assert shown(state) == ["d"], "nobody is about to record who made it"
+
+
+def test_an_element_may_be_seen_before_its_job() -> None:
+    """What only the Job says is not known until then."""
+    state = state_with(node("n1"))
+    state.upsert_pod(owned(pod("e0-p", queue="q"), "e0"))
+    assert shown(state) == []
+    state.upsert_job(JobRecord("e0", "batch/v1", "Job", "ns", "e0", 0, "q", 0, "", asks=Asks(array="sweep%1")))
+    element(state, "e1", "sweep%1")
+    assert shown(state) == ["e0"]
+    state.upsert_pod(owned(pod("e2-p", queue="q"), "e2"))
+    assert [gang.name for gang in state.view(NOW + NAMING_NS).gangs] == ["ns/e0-p"], "it is still waited for"
+    assert [gang.name for gang in state.view(NOW + 2 * NAMING_NS).gangs] == ["ns/e0-p", "ns/e2-p"]
 
 
 def test_a_second_look_in_the_same_pass_takes_no_second_turn() -> None:

@@ -49,9 +49,9 @@ def job(deadline: int | None, started: int = 0, phase: str = "Running", uid: str
     return JobRecord(uid, "v1", "Job", "ns", uid, 1, "q", 0, phase, deadline=deadline, started=since)
 
 
-def owned(name: str, uid: str = "owner", **more: Any) -> Any:
+def owned(name: str, uid: str = "owner", kind: str = "Job", **more: Any) -> Any:
     made = limited(name, **more)
-    made.metadata.owner_references = [OwnerReference("batch/v1", "Job", uid, uid, True)]
+    made.metadata.owner_references = [OwnerReference("batch/v1", kind, uid, uid, True)]
     return made
 
 
@@ -93,7 +93,7 @@ def test_a_shorter_max_duration_and_none(state: ClusterState) -> None:
 
 @pytest.mark.parametrize("limit", ["99y", "300y", "99999999999999y"])
 def test_an_end_in_the_next_century_is_none(state: ClusterState, limit: str) -> None:
-    state.upsert_pod(owned("far", uid="far", limit=limit))
+    state.upsert_pod(owned("far", uid="far", kind="GenericJob", limit=limit))
     (waiting,) = state.view(NOW).gangs
     assert waiting.lasts == 0
     decide(state)
@@ -154,7 +154,7 @@ def test_the_jobs_deadline_and_when_it_began(state: ClusterState) -> None:
 
 def test_a_job_that_is_seen_after_its_pods() -> None:
     late = state_with(node("n1", 64))
-    late.upsert_pod(owned("p", limit="1h"))
+    late.upsert_pod(owned("p", kind="GenericJob", limit="1h"))
     decide(late)
     found(late)
     late.upsert_job(job(600, -100))

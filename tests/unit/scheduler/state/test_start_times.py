@@ -219,8 +219,8 @@ def test_another_pod_of_a_job_that_runs_is_placed() -> None:
 
 def test_what_may_start_with_its_job_waits_again_once_nothing_of_that_runs() -> None:
     state = state_with()
-    state.upsert_pod(owned(pod("a", queue="q", node="n1", phase="Running"), "job"))
-    state.upsert_pod(owned(asking(pod("b", queue="q"), SOON), "job"))
+    state.upsert_pod(owned(pod("a", queue="q", node="n1", phase="Running"), "job", "GenericJob"))
+    state.upsert_pod(owned(asking(pod("b", queue="q"), SOON), "job", "GenericJob"))
     assert placed(state) == ["ns/b"]
     state.remove_pod("pod-a")
     assert placed(state) == []
@@ -230,8 +230,8 @@ def test_what_may_start_with_its_job_waits_again_once_nothing_of_that_runs() -> 
 def test_a_job_that_begins_wakes_the_loop_for_its_pods_that_were_to_start_later() -> None:
     cluster = Cluster()
     state = cluster.state
-    state.upsert_pod(owned(pod("a", queue="q"), "job"))
-    state.upsert_pod(owned(asking(pod("b", queue="q"), SOON), "job"))
+    state.upsert_pod(owned(pod("a", queue="q"), "job", "GenericJob"))
+    state.upsert_pod(owned(asking(pod("b", queue="q"), SOON), "job", "GenericJob"))
     (decision,) = plan(state.view(NOW), Policy(), NOW).assignments
     woken = cluster.woken
     assert state.assume(decision.gang, [decision], NOW) == [decision]

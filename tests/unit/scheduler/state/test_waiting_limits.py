@@ -25,7 +25,7 @@ def limited(user: int | None = None, queue: int | None = None, *nodes: Any) -> C
 
 def owned_pod(name: str, owner: str) -> Any:
     made = pod(name, queue="q")
-    made.metadata.owner_references = [OwnerReference(kind="Job", name=owner, uid=owner, controller=True)]
+    made.metadata.owner_references = [OwnerReference(kind="GenericJob", name=owner, uid=owner, controller=True)]
     return made
 
 

@@ -250,9 +250,9 @@ def test_users_are_told_of_a_job_once_its_pod_is_bound() -> None:
 def test_what_is_agreed_with_an_owner_wakes_the_loop_for_its_pods_that_name_another_queue() -> None:
     cluster = Cluster()
     state = cluster.state
-    state.upsert_pod(owned(pod("a", queue="nowhere"), "Job", "job"))
-    state.upsert_group(owned(group("g", 1), "Job", "job"))
-    state.upsert_pod(owned(pod("b", group="g"), "Job", "job"))
+    state.upsert_pod(owned(pod("a", queue="nowhere"), "GenericJob", "job"))
+    state.upsert_group(owned(group("g", 1), "GenericJob", "job"))
+    state.upsert_pod(owned(pod("b", group="g"), "GenericJob", "job"))
     woken = cluster.woken
     decided = decide(state)
     assert [one.pod for one in decided] == ["pod-b"], "the other one is looked at first"
