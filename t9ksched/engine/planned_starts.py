@@ -323,17 +323,18 @@ class PlannedStarts:
         return [block for block in later if block.rank == self._rank and block.owner in self._timeline.blocks]
 
     def stands(self, block: Block) -> bool:
-        """Whether a plan that is laid has its room, from its moment until its gang ends."""
+        """Whether a plan that is laid has its room, from its moment until its gang ends, on nodes that still take it."""
+        selector, rows = self._view.queues[block.queue].spec.node_selector, block.room.rows
+        masks = [self._trial.column(selector, one).mask[rows] for one in {one.pod_class for one in block.reserved}]
         self._timeline.drop(block.owner)
-        there = self._is_there(self.gangs[block.owner], block)
+        there = bool(np.logical_or.reduce(masks).all()) and self._is_there(self.gangs[block.owner], block)
         self._timeline.take(block)
         return there
 
     def lost(self) -> list[Gang]:
         """The gangs of this priority whose plans have lost a node and that have not had their turn."""
-        queues = self._view.queues
         gangs = (self.gangs[owner] for owner in sorted(self._lost))
-        return [gang for gang in gangs if queues[gang.queue].spec.priority == self._rank]
+        return [gang for gang in gangs if self._view.queues[gang.queue].spec.priority == self._rank]
 
     def put_off(self, gang: Gang, had: Block | None) -> None:
         """The gang has its turn later in this cycle; what was planned for it keeps no room until then."""

@@ -236,3 +236,19 @@ def test_a_gang_whose_moment_has_come_takes_the_room_that_was_planned_for_it(lat
         ("young", "n1"): 1,
         ("young", "n3"): 2,
     }
+
+
+def test_of_several_whose_nodes_are_closed_the_first_comer_is_planned_first() -> None:
+    found = Pool(5, 2)
+    for job, pods, hours in (("x", 3, 8), ("run", 2, 5)):
+        found.submit(job, pods, hours, cards=2)
+    found.cycle(0)
+    for job, pods, hours in (("old", 3, 5), ("young", 1, 8)):
+        found.submit(job, pods, hours, cards=2)
+        found.cycle(0)
+    assert found.planned == {"old": 8, "young": 5}
+    taken = {one.owner: one.node for one in found.plans}
+    for name in taken.values():
+        found.cordon(name, 2)
+    found.cycle(1)
+    assert found.planned == {"old": 8, "young": 13}
