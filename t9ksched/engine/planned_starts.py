@@ -323,7 +323,7 @@ class PlannedStarts:
         return [block for block in later if block.rank == self._rank and block.owner in self._timeline.blocks]
 
     def stands(self, block: Block) -> bool:
-        """Whether a plan that is laid has its room, from its moment until its gang ends, on nodes that still take it."""
+        """Whether a plan that is laid has its room, from its moment until its gang ends, on nodes that take it."""
         selector, rows = self._view.queues[block.queue].spec.node_selector, block.room.rows
         masks = [self._trial.column(selector, one).mask[rows] for one in {one.pod_class for one in block.reserved}]
         self._timeline.drop(block.owner)
