@@ -16,6 +16,8 @@ from t9ksched.kube.port import ClusterPort, Object
 from t9ksched.kube.resources import PODS
 
 _CONDITION = "DisruptionTarget"
+PREEMPTION = "PreemptionByScheduler"
+"""The reason of an eviction whose room is for others."""
 OTHERS = frozenset({"", "EvictionByEvictionAPI", "DeletionByTaintManager", "DeletionByPodGC", "TerminationByKubelet"})
 """Reasons with which parts of Kubernetes evict a pod; a pod with any other reason was evicted by a scheduler."""
 _CONDITION_ATTEMPTS = 3
@@ -27,6 +29,13 @@ class Victim(msgspec.Struct, frozen=True):
     namespace: str
     name: str
     uid: str
+
+
+class Disruption(msgspec.Struct, frozen=True):
+    """Why a pod is being evicted, and since when."""
+
+    message: str
+    at: datetime
 
 
 class Evicted(msgspec.Struct, frozen=True):
@@ -60,7 +69,7 @@ async def evict(
     *,
     message: str,
     now: datetime,
-    reason: str = "PreemptionByScheduler",
+    reason: str = PREEMPTION,
     grace: int | None = None,
     most_grace: int | None = None,
 ) -> Result:
@@ -85,6 +94,14 @@ async def evict(
         if error.unknown or isinstance(error, TooManyRequests | ServerError | Unreachable):
             return TryLater(error.retry_after, str(error))
         return NotEvicted(error.status, str(error))
+
+
+def disruption_of(pod: Object) -> Disruption | None:
+    """What the condition of a pod says of its eviction for others; None if it has none."""
+    for item in pod.get("status", {}).get("conditions") or ():
+        if (item.get("type"), item.get("status"), item.get("reason")) == (_CONDITION, "True", PREEMPTION):
+            return Disruption(item.get("message") or "", datetime.fromisoformat(item["lastTransitionTime"]))
+    return None
 
 
 async def _mark(port: ClusterPort, victim: Victim, reason: str, message: str, now: datetime) -> Object | None:

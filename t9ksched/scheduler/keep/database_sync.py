@@ -64,7 +64,7 @@ class DatabaseSync:
         parts: Restored,
         begin: Callable[[], Awaitable[None]],
         adopt: Callable[[], Awaitable[None]],
-        missing: Callable[[], Awaitable[None]] | None,
+        missing: Callable[[Callable[[str, str, int], None]], Awaitable[None]] | None,
         clock: Callable[[], int],
     ) -> None:
         self._store = store
@@ -108,7 +108,7 @@ class DatabaseSync:
     async def recall(self) -> None:
         """Take in what history says, and tell it what a former scheduler did not live to write: before all else."""
         if self._missing is not None:
-            await self._missing()
+            await self._missing(self._parts.evictor.evictable.note)
         await self._parts.recorder.nodes.recall(self._store.history)
         self._parts.recorder.begun.set()
 

@@ -7,7 +7,7 @@ history, and those that hold cards as far as history knows with the cluster. Of 
 annotations say which cards it had.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from typing import Final, NamedTuple
@@ -18,6 +18,7 @@ from t9ksched.kube.errors import ApiError, NotFound
 from t9ksched.kube.port import ClusterPort
 from t9ksched.kube.resources import PODS
 from t9ksched.model.names import GPU_INDEX_PREFIX, MGPU_INDEX_PREFIX
+from t9ksched.scheduler.observe.unwritten_evictions import write_evictions
 from t9ksched.scheduler.report.history_recorder import HistoryRecorder
 from t9ksched.scheduler.report.job_recorder import moment
 from t9ksched.scheduler.report.observed_job import identity
@@ -41,9 +42,16 @@ Cards = Mapping[str, Sequence[int]]
 """By container."""
 
 
-async def write_missing(state: ClusterState, client: ClusterPort, store: Store, recorder: HistoryRecorder) -> None:
+async def write_missing(
+    state: ClusterState,
+    client: ClusterPort,
+    store: Store,
+    recorder: HistoryRecorder,
+    count: Callable[[str, str, int], None],
+) -> None:
     """Write what is missing; nothing while the database or the API server is away. What is missing of cards that came
-    free is written a moment later, before the end of any job is: there may be many that hold some.
+    free is written a moment later, before the end of any job is: there may be many that hold some. `count` is told of
+    evictions, see `write_evictions`.
     """
     history = store.history
     try:
@@ -69,6 +77,7 @@ async def write_missing(state: ClusterState, client: ClusterPort, store: Store, 
         for pod in sorted(missing, key=_ended):
             if pod.finished and pod.gang is not None and pod.pod_class is not None and pod.pod_class.accelerated:
                 recorder.released_before(pod.gang, pod)
+        await write_evictions(state, client, history, recorder, count)
     except (StoreError, ApiError) as error:
         log.warning("what happened before the start could not be compared with history", error=str(error))
         return

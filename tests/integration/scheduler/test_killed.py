@@ -1,6 +1,7 @@
 """What a scheduler did and did not live to write is told by the next one, in order."""
 
 import asyncio
+import time
 from collections import Counter
 from typing import Any
 
@@ -8,12 +9,14 @@ import pytest
 
 from t9ksched.kube.resources import PODGROUPS, PODS
 from t9ksched.scheduler.keep.database_sync import DatabaseSync
+from t9ksched.scheduler.report.observed_job import identity
 from t9ksched.scheduler.service import SchedulerService
-from t9ksched.store.history import Event
+from t9ksched.store.history import PREEMPTED, Event
 from t9ksched.store.store import Store
 from tests.integration.scheduler.conftest import Start
-from tests.integration.scheduler.test_directions import until
+from tests.integration.scheduler.test_directions import PREEMPT, until
 from tests.integration.scheduler.test_endings import RUN
+from tests.integration.scheduler.test_preemption import queues
 from tests.integration.world import World
 
 WHOLE = ["accepted", "admitted", "bound", "started", "released", "finished"]
@@ -133,3 +136,36 @@ async def test_pods_that_gave_their_cards_back_while_no_scheduler_was_there_are_
     for group, pods in {"goes": ["goes-0", "goes-1"], "stays": ["stays-1"]}.items():
         released = [event.detail["pod"] for event in await told(store, group) if event.event == "released"]
         assert sorted(released) == pods
+
+
+@pytest.mark.cluster
+async def test_evictions_of_a_scheduler_that_was_killed_are_told_once_and_counted(
+    world: World, start: Start, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The victim still ends when the next scheduler starts, and when the one after that does."""
+    await queues(world, store, low={"priority": 1}, high={"priority": 9})
+    await world.play(1, 1)
+    low = world.pod("low", 1, queue=f"{world.run}-low")
+    low["metadata"]["finalizers"] = ["t9ksched.test/held"]
+
+    async def evictions() -> list[Event]:
+        return [event for event in await store.history.list(name="low") if event.event == PREEMPTED]
+
+    async with start(policy=PREEMPT) as service:
+        await world.create(low)
+        await world.running("low")
+        await until_told(service, store, "low", "started")
+        monkeypatch.setattr(service.sql_writer._store, "tell", lost)
+        uid = (await world.create(world.pod("high", 1, queue=f"{world.run}-high")))["metadata"]["uid"]
+        await world.until(PODS, "low", lambda pod: pod["metadata"].get("deletionTimestamp"))
+    assert not await evictions()
+    for _ in range(2):
+        async with start(policy=PREEMPT) as service:
+            await until_told(service, store, "low", PREEMPTED)
+            await service.sql_writer.flushed()
+            (told,) = await evictions()
+            assert (told.detail["pod"], told.detail["byUid"], told.detail["byQueue"]) == ("low", uid, f"{world.run}-high")
+            assert told.detail["why"].startswith("evicted for a job of queue")
+            (gang,) = [one for one in service.state.gangs.values() if one.name.endswith("low")]
+            assert service._evictor.evictable._recent(identity(gang)[0], time.time_ns()) == 1
+    await world.client.patch(PODS, "low", world.namespace, {"metadata": {"finalizers": None}})
