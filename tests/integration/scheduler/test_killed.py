@@ -164,7 +164,11 @@ async def test_evictions_of_a_scheduler_that_was_killed_are_told_once_and_counte
             await until_told(service, store, "low", PREEMPTED)
             await service.sql_writer.flushed()
             (told,) = await evictions()
-            assert (told.detail["pod"], told.detail["byUid"], told.detail["byQueue"]) == ("low", uid, f"{world.run}-high")
+            assert (told.detail["pod"], told.detail["byUid"], told.detail["byQueue"]) == (
+                "low",
+                uid,
+                f"{world.run}-high",
+            )
             assert told.detail["why"].startswith("evicted for a job of queue")
             (gang,) = [one for one in service.state.gangs.values() if one.name.endswith("low")]
             assert service._evictor.evictable._recent(identity(gang)[0], time.time_ns()) == 1
