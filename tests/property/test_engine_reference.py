@@ -17,10 +17,12 @@ from tests.property.reference.cycle import Reference
 from tests.property.reference.moment import Differs, Unclear
 from tests.property.reference.victims import Searched, WithVictims
 from tests.property.scenes import NOW, Scene
+from tests.property.tainted_domains import TaintedDomains
 
 KINDS: dict[str, tuple[Callable[[int], Scene], type[Reference]]] = {
     "plain": (Scene, Reference),
     "rules about pods": (lambda seed: Scene(seed, ruled=True), Reference),
+    "tainted domains": (TaintedDomains, Reference),
     "lost members": (lambda seed: Scene(seed, kept=True), Reference),
     "many pods": (lambda seed: Scene(seed, many=True), Reference),
     "victims": (Crowded, WithVictims),

@@ -34,6 +34,7 @@ HOST = "kubernetes.io/hostname"
 AWAY: tuple[dict[str, Any], ...] = (
     {"ready": False},
     {"unschedulable": True},
+    {"unschedulable": True, "taints": (Taint("node.kubernetes.io/unschedulable"),)},
     {"taints": (Taint("node.kubernetes.io/not-ready", "", "NoExecute"),)},
     {"taints": (Taint("node.kubernetes.io/disk-pressure"),)},
     {"unsure": True},

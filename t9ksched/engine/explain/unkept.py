@@ -13,7 +13,7 @@ from t9ksched.engine.explain.emptied import Emptied, pods_of
 from t9ksched.engine.explain.words import matching
 from t9ksched.engine.nodes import LARGEST
 from t9ksched.engine.placement.class_fit import ClassFit
-from t9ksched.engine.placement.constraints import Selected, Tolerated
+from t9ksched.engine.placement.constraints import Selected, Tolerated, Untainted
 from t9ksched.engine.placement.standing import COUNTS
 from t9ksched.engine.work import Work
 from t9ksched.model.podrules import PodTerm, Spread
@@ -152,7 +152,7 @@ def _fewest(emptied: Emptied, spread: Spread, column: ClassFit, most: Int64s) ->
         within &= feasibility.column(Selected(of.node_selector, of.node_affinity))
     now = within
     if spread.untainted:
-        now = within & feasibility.column(Tolerated(of.tolerations))
+        now = within & feasibility.column(Untainted(of.tolerations))
         within = within & feasibility.column(Tolerated(of.tolerations, ever=True))
     there = domains.sums(within.astype(np.int64)) > 0
     number = int(there.sum())

@@ -102,6 +102,21 @@ class Tolerated(msgspec.Struct, frozen=True):
         return key.startswith(_OF_KUBERNETES) if self.ever else key == CORDONED.key
 
 
+class Untainted(msgspec.Struct, frozen=True):
+    """Nodes that count for a topology spread with `nodeTaintsPolicy: Honor`: those without a taint that a pod does not
+    tolerate, the one of a cordoned node among them. As in kube-scheduler, `spec.unschedulable` alone excludes no node.
+    """
+
+    tolerations: tuple[Toleration, ...]
+    label: str = "taints"
+
+    def keys(self) -> None:
+        """Reads no labels; the common node without taints is answered at once."""
+
+    def allows(self, facts: NodeFacts) -> bool:
+        return not facts.taints or untolerated(facts.taints, self.tolerations) is None
+
+
 class Reachable(msgspec.Struct, frozen=True):
     """Nodes from which all bound volumes of a pod can be reached."""
 
@@ -118,7 +133,7 @@ class Reachable(msgspec.Struct, frozen=True):
         return all(affinity.matches(facts.labels, facts.name) for affinity in self.affinities)
 
 
-Constraint = Usable | QueueNodes | Selected | Schedulable | Tolerated | Reachable | CardConstraint
+Constraint = Usable | QueueNodes | Selected | Schedulable | Tolerated | Untainted | Reachable | CardConstraint
 
 
 def _affinity_keys(affinity: NodeSelector | None, keys: tuple[str, ...] | None) -> tuple[str, ...] | None:

@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 
 from t9ksched.engine.arrays import Int64s, Mask
-from t9ksched.engine.placement.constraints import Selected, Tolerated
+from t9ksched.engine.placement.constraints import Selected, Untainted
 from t9ksched.engine.placement.feasibility import FeasibilityCache
 from t9ksched.engine.placement.scores import POD_AFFINITY, SPREAD, Source, combined
 from t9ksched.engine.placement.standing import COUNTS, HOLDERS, LEAVING, PROMISED, WEIGHTS, Column, Standing, shift
@@ -216,7 +216,7 @@ class ClassAffinity:
         if one.own_nodes:
             within &= feasibility.column(Selected(pod_class.node_selector, pod_class.node_affinity))
         if one.untainted:
-            within &= feasibility.column(Tolerated(pod_class.tolerations))
+            within &= feasibility.column(Untainted(pod_class.tolerations))
         return within
 
     def checks(self) -> Iterator[tuple[str, Mask]]:

@@ -343,7 +343,8 @@ class Moment:
         return wrong or (affinity is not None and not affinity.matches(facts.labels, facts.name))
 
     def _tainted(self, kind: Kind, facts: NodeFacts) -> bool:
-        against = [one for one in facts.taints if one.effect != "PreferNoSchedule" and one.key != CORDON]
+        """Whether a spread that honours taints leaves a node out, cordoned nodes by the taint that they have."""
+        against = [one for one in facts.taints if one.effect != "PreferNoSchedule"]
         return not all(any(one.tolerates(taint) for one in kind.of.tolerations) for taint in against)
 
     def _asked(self, kind: Kind) -> bool:

@@ -22,6 +22,8 @@ from tests.builders import gang, node, pod_class, table, view
 HOST, RACK, ZONE = "kubernetes.io/hostname", "rack", "zone"
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+CORDONED = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
+ACCEPTS = Toleration(CORDONED.key, "Exists", "", "NoSchedule")
 SIX = [node(f"n{at}", cpu=8, labels={RACK: f"r{at // 2}", ZONE: "ab"[at // 4]}) for at in range(6)]
 
 
@@ -210,6 +212,44 @@ def test_hard_spread(
 ) -> None:
     found = decide([asks("a", spec, pods)], [there("a", there_is)] if there_is else [])
     assert where(found, by) == expected
+
+
+@pytest.mark.parametrize(
+    ("policy", "cordoned", "tolerations", "expected"),
+    [
+        ({}, {"unschedulable": True, "taints": (CORDONED,)}, (), None),
+        ({"nodeTaintsPolicy": "Ignore"}, {"unschedulable": True, "taints": (CORDONED,)}, (), None),
+        ({"nodeTaintsPolicy": "Honor"}, {"unschedulable": True, "taints": (CORDONED,)}, (), {"b": 4}),
+        ({"nodeTaintsPolicy": "Honor"}, {"unschedulable": True}, (), None),
+        ({"nodeTaintsPolicy": "Honor"}, {"unschedulable": True, "taints": (CORDONED,)}, (ACCEPTS,), {"a": 2, "b": 2}),
+        ({"nodeTaintsPolicy": "Honor"}, {"taints": (Taint("team", "red"),)}, (), {"b": 4}),
+    ],
+    ids=["default", "ignored", "honoured", "not tainted yet", "tolerated", "a taint of an administrator"],
+)
+def test_spread_leaves_tainted_nodes_out_as_its_policy_says(
+    policy: dict[str, str],
+    cordoned: dict[str, Any],
+    tolerations: tuple[Toleration, ...],
+    expected: dict[str, int] | None,
+) -> None:
+    """All nodes of one of two zones are cordoned; the taint alone says that a node does not count."""
+    nodes = [replace(one, **cordoned) if one.labels[ZONE] == "a" else one for one in SIX]
+    wanted = asks("a", even({"app": "a"}, ZONE, **policy), 4)
+    members = (
+        structs.replace(one, pod_class=replace(one.pod_class, tolerations=tolerations)) for one in wanted.waiting
+    )
+    found = decide([structs.replace(wanted, waiting=tuple(members))], nodes=nodes)
+    assert where(found, ZONE) == (expected or {})
+    assert "NeverFits" not in str(why(found))
+
+
+def test_a_cordoned_zone_without_pods_holds_back_no_spread_that_honours_taints() -> None:
+    """Two pods are in the open zone and none in the cordoned one, which would be the one with fewest."""
+    nodes = [replace(one, unschedulable=True, taints=(CORDONED,)) if one.labels[ZONE] == "a" else one for one in SIX]
+    placed = [there("a", {"n4": 2})]
+    assert where(decide([asks("a", even({"app": "a"}, ZONE), 2)], placed, nodes=nodes)) == {}
+    honoured = even({"app": "a"}, ZONE, nodeTaintsPolicy="Honor")
+    assert where(decide([asks("a", honoured, 2)], placed, nodes=nodes), ZONE) == {"b": 2}
 
 
 def test_hard_spread_that_cannot_be_kept_is_explained() -> None:

@@ -144,3 +144,26 @@ def test_a_domain_that_does_not_count_while_it_is_tainted_makes_nothing_impossib
     small = [*POOL[:4], node("c0", cpu=64, gpu=0, labels={"zone": "c"}, taints=(away,))]
     assert decided(small, wanted).assignments
     assert told(decided([*small[:4], replace(small[4], taints=())], wanted)).code is Code.NEVER_FITS
+
+
+def test_a_cordoned_domain_that_does_not_count_makes_nothing_impossible() -> None:
+    """Zone c is cordoned and its node takes none of the pods: they fit while it does not count, and only so long."""
+    cordoned = {"unschedulable": True, "taints": (Taint("node.kubernetes.io/unschedulable"),)}
+    honoured = alike(8, ruled(4, {"nodeTaintsPolicy": "Honor", "nodeAffinityPolicy": "Ignore"}))
+    small = node("c0", cpu=64, gpu=0, labels={"zone": "c"})
+    gone = replace(small, **cordoned)
+    assert len(decided([*POOL[:4], gone], honoured).assignments) == 8
+    assert told(decided([*POOL[:4], small], honoured)).code is Code.NEVER_FITS
+    assert told(decided([*POOL[:4], gone], alike(8, ruled(4, {})))).code is Code.NEVER_FITS
+
+
+@pytest.mark.parametrize(("pods", "more"), [(10, {}), (3, {"minDomains": 3})], ids=["room", "domains"])
+def test_what_fits_once_a_zone_is_uncordoned_is_not_impossible(pods: int, more: Mapping[str, Any]) -> None:
+    """The open zones have too little room, or are too few, and zone c makes up for it."""
+    wanted = alike(pods, ruled(4, {"nodeTaintsPolicy": "Honor", **more}))
+    third = [node(name, cpu=64, gpu=8, labels={"zone": "c"}) for name in ("c0", "c1")]
+    cordoned = {"unschedulable": True, "taints": (Taint("node.kubernetes.io/unschedulable"),)}
+    waits = decided([*POOL[:4], *(replace(one, **cordoned) for one in third)], wanted)
+    assert not waits.assignments
+    assert Code.NEVER_FITS not in {one.code for one in waits.waiting[0].reasons}
+    assert len(decided([*POOL[:4], *third], wanted).assignments) == pods
