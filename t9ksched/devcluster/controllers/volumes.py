@@ -3,15 +3,15 @@
 Both binding modes: an `Immediate` claim is bound at once, a `WaitForFirstConsumer` one when a scheduler has written the
 annotation `volume.kubernetes.io/selected-node`. The smallest volume that fits is taken; for a StorageClass with the
 provisioner `local.devcluster.tensorstack.dev` one is made on the selected node (any node, if nothing was selected).
-A claim that is deleted goes once no pod uses it; its volume is then deleted or kept as `Released`, as its policy says.
-A claim whose volume is deleted is `Lost` until there is one of that name again that is no other claim's.
+A claim that is deleted goes once no pod with a node names it, be the pod running or ended; its volume is then deleted
+or kept as `Released`, as its policy says. A claim whose volume is deleted is `Lost` until there is one of that name
+again that is no other claim's.
 """
 
 from typing import Any, Final
 
 from t9ksched.devcluster.controllers.follow import Follower, Reconciler, key_of, split_key
 from t9ksched.devcluster.controllers.timers import Timers
-from t9ksched.devcluster.nodes.podstatus import is_terminal
 from t9ksched.kube.errors import AlreadyExists, NotFound
 from t9ksched.kube.port import ClusterPort
 from t9ksched.kube.resources import NODES, PODS, PVCS, PVS, STORAGECLASSES
@@ -74,7 +74,8 @@ class VolumeBinder(Reconciler):
         self._volumes.listen(self._volume_changed)
         self._classes.listen(lambda *_: self._mark_unbound())
         self._users: dict[str, set[str]] = {}
-        """By claim: the pods that use it and have not ended."""
+        """By claim: the pods that keep it, as the controller `pvc-protection` sees it. A pod without a node does not:
+        no kubelet starts it once its claim is being deleted. One that has ended does, until it is deleted."""
         follower.cache(PODS).listen(self._pod_changed)
 
     def _claim_changed(self, key: str, old: Object | None, new: Object | None) -> None:
@@ -88,7 +89,7 @@ class VolumeBinder(Reconciler):
         assert pod is not None
         for name in claim_names(pod):
             claim = f"{pod['metadata']['namespace']}/{name}"
-            if new is not None and not is_terminal(new):
+            if new is not None and new["spec"].get("nodeName"):
                 self._users.setdefault(claim, set()).add(key)
             elif claim in self._users:
                 self._users[claim].discard(key)
@@ -140,7 +141,7 @@ class VolumeBinder(Reconciler):
             self._claims.learn(await self._port.patch(PVCS, name, namespace, body, subresource="status"))
 
     async def _let_go(self, key: str, claim: Object) -> None:
-        """Lift the protection of a claim that is being deleted, unless a pod still uses it."""
+        """Lift the protection of a claim that is being deleted, unless a pod still keeps it."""
         finalizers = claim["metadata"].get("finalizers") or []
         if _PROTECTION not in finalizers or self._users.get(key):
             return

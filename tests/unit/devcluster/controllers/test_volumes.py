@@ -8,7 +8,7 @@ import pytest
 from t9ksched.devcluster.controllers.volumes import PROVISIONER, SELECTED_NODE
 from t9ksched.kube.resources import PODS, PVCS, PVS, STORAGECLASSES
 from tests.unit.devcluster.virtualtime import on_virtual_time
-from tests.unit.devcluster.world import World, pod, world
+from tests.unit.devcluster.world import RUN, World, pod, world
 
 Object = dict[str, Any]
 
@@ -145,13 +145,47 @@ def test_what_becomes_of_the_volume_afterwards(policy: str, left: bool) -> None:
     scenario()
 
 
+USING = [{"name": "data", "persistentVolumeClaim": {"claimName": "c"}}]
+
+
 @on_virtual_time
 async def test_a_claim_in_use_is_not_removed() -> None:
     async with world() as w:
         await w.create(PVS, volume("a"))
         await w.create(PVCS, claim())
-        using = [{"name": "data", "persistentVolumeClaim": {"claimName": "c"}}]
-        await w.run(pod("p", scheduler="default-scheduler", volumes=using))
+        await w.run(pod("p", scheduler="default-scheduler", volumes=USING))
+        await asyncio.sleep(2)
+        assert (await w.get("p"))["spec"]["nodeName"]
+        await w.port.delete(PVCS, "c", "default")
+        await asyncio.sleep(2)
+        assert not await w.gone("c", PVCS)
+        await w.port.delete(PODS, "p", "default")
+        await asyncio.sleep(2)
+        assert await w.gone("c", PVCS)
+
+
+@on_virtual_time
+async def test_a_pod_without_a_node_keeps_no_claim() -> None:
+    """A kubelet starts no pod whose claim is being deleted, so that nothing is lost with the claim."""
+    async with world() as w:
+        await w.create(PVS, volume("a"))
+        await w.create(PVCS, claim())
+        await w.run(pod("waits", volumes=USING))
+        await asyncio.sleep(2)
+        await w.port.delete(PVCS, "c", "default")
+        await asyncio.sleep(2)
+        assert await w.gone("c", PVCS)
+        assert await w.phase("waits") == "Pending"
+
+
+@on_virtual_time
+async def test_a_pod_that_has_ended_keeps_its_claim_until_it_is_deleted() -> None:
+    async with world() as w:
+        await w.create(PVS, volume("a"))
+        await w.create(PVCS, claim())
+        await w.run(pod("p", volumes=USING, annotations={RUN: "1"}), "gpu-a")
+        await asyncio.sleep(10)
+        assert await w.phase("p") == "Succeeded"
         await w.port.delete(PVCS, "c", "default")
         await asyncio.sleep(2)
         assert not await w.gone("c", PVCS)
