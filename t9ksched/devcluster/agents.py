@@ -14,6 +14,7 @@ from t9ksched.devcluster.audit.auditwatch import AuditWatcher
 from t9ksched.devcluster.controllers.defaultscheduler import DefaultScheduler
 from t9ksched.devcluster.controllers.follow import Follower, Reconciler
 from t9ksched.devcluster.controllers.jobs import JobController
+from t9ksched.devcluster.controllers.nodetaints import CordonTaints
 from t9ksched.devcluster.controllers.timers import Clock, Timers, system_clock
 from t9ksched.devcluster.controllers.volumes import Provisioner, VolumeBinder
 from t9ksched.devcluster.controllers.workloads import DeploymentController, ReplicaSetController, StatefulSetController
@@ -81,6 +82,7 @@ class Agents:
                 ReplicaSetController(port, *parts),
                 StatefulSetController(port, *parts),
                 VolumeBinder(port, *parts),
+                CordonTaints(port, *parts),
             ]
         else:
             seen = self._follower.cache(NODES).objects

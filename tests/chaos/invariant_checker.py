@@ -23,6 +23,8 @@ QUEUE = "scheduler.tensorstack.dev/queue"
 OURS = "t9k-scheduler"
 ENDED = ("Succeeded", "Failed")
 GPU = "nvidia.com/gpu"
+CORDONED = "node.kubernetes.io/unschedulable"
+"""The taint that follows `spec.unschedulable`, which alone says whether a node is open."""
 MADE, KEPT = "made-for-it", "kept-on-nodes"
 """Storage classes: one whose volumes are made where the pod goes, one with volumes that lie on nodes."""
 LAG = 90.0
@@ -169,7 +171,8 @@ class InvariantChecker:
             self.nodes.pop(name, None)
             self._books.node_gone(name)
             return
-        if (obj.get("spec") or {}).get("unschedulable") or (obj.get("spec") or {}).get("taints"):
+        spec = obj.get("spec") or {}
+        if spec.get("unschedulable") or any(taint["key"] != CORDONED for taint in spec.get("taints") or ()):
             self.closed_since.setdefault(name, self.now())
         else:
             self.closed_since.pop(name, None)

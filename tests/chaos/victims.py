@@ -15,6 +15,7 @@ from t9ksched.engine.view import View
 from t9ksched.model.gang import Gang, Running
 from t9ksched.model.node import NodeFacts
 from t9ksched.model.podclass import PodClass
+from tests.chaos.invariant_checker import CORDONED
 from tests.property.cheapest import Asked, QueueUse, Unit, better, sets, walk
 
 MOST = 8
@@ -118,7 +119,8 @@ def _selected(view: View, node: NodeFacts, queue: str) -> bool:
 
 
 def _open(view: View, node: NodeFacts, gang: Gang, shape: PodClass) -> bool:
-    closed = not node.ready or node.unschedulable or node.deleting or node.taints
+    tainted = any(taint.key != CORDONED for taint in node.taints)
+    closed = not node.ready or node.unschedulable or node.deleting or tainted
     matches = all(node.labels.get(label) == value for label, value in shape.node_selector)
     return not closed and matches and _selected(view, node, gang.queue)
 

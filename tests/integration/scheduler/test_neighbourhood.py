@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from t9ksched.kube.resources import NAMESPACES, PODS
+from t9ksched.kube.resources import NAMESPACES, NODES, PODS
 from t9ksched.model import names
 from tests.integration.scheduler.conftest import Start
-from tests.integration.world import World
+from tests.integration.world import RUN_LABEL, World
 
 HOST = "kubernetes.io/hostname"
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -72,6 +72,26 @@ async def test_pods_that_leave_do_not_count_where_others_are_spread(world: World
         await world.running("c")
         for name in ("a", "b"):
             await world.client.patch(PODS, name, world.namespace, {"metadata": {"finalizers": None}})
+
+
+async def test_a_cordoned_domain_counts_again_once_it_is_open_where_spread_honours_taints(
+    world: World, start: Start, queue: str
+) -> None:
+    await world.play(2, 1)
+    spread = [{"maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule", "nodeTaintsPolicy": "Honor", **near("x")}]
+    more = {"nodeSelector": {RUN_LABEL: world.run}, "topologySpreadConstraints": spread}
+    closed, other = world.nodes
+    await world.client.patch(NODES, closed, None, {"spec": {"unschedulable": True}})
+    async with start():
+        await world.create(world.group("g", 3, queue))
+        pods = [labelled(world.pod(f"g-{at}", 0, group="g", **more), "x") for at in range(3)]
+        await world.create(*pods)
+        assert {pod["spec"]["nodeName"] for pod in await world.running("g-0", "g-1", "g-2")} == {other}
+        await world.client.patch(NODES, closed, None, {"spec": {"unschedulable": None}})
+        await world.until(NODES, closed, lambda node: not node["spec"].get("taints"))
+        await world.create(labelled(world.pod("late", 0, queue=queue, **more), "x"))
+        (late,) = await world.running("late")
+        assert late["spec"]["nodeName"] == closed
 
 
 async def test_labels_that_change_are_seen_in_both_directions(world: World, start: Start, queue: str) -> None:
