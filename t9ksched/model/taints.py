@@ -7,6 +7,8 @@ import msgspec
 
 HARD_EFFECTS: Final = ("NoSchedule", "NoExecute")
 EFFECTS: Final = (*HARD_EFFECTS, "PreferNoSchedule")
+OF_KUBERNETES: Final = "node.kubernetes.io/"
+"""Keys of taints that Kubernetes sets of itself, and takes off again, begin with this."""
 
 
 class Taint(msgspec.Struct, frozen=True):

@@ -19,11 +19,10 @@ from t9ksched.engine.placement.card_constraints import (
 from t9ksched.model.labels import LabelSelector, NodeSelector
 from t9ksched.model.node import NodeFacts
 from t9ksched.model.podclass import PodClass
-from t9ksched.model.taints import Taint, Toleration, untolerated
+from t9ksched.model.taints import OF_KUBERNETES, Taint, Toleration, untolerated
 
 CORDONED: Final = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
 """What an unschedulable node stands for (Kubernetes adds this taint itself, a moment later)."""
-_OF_KUBERNETES: Final = "node.kubernetes.io/"
 
 
 class Usable(msgspec.Struct, frozen=True):
@@ -99,7 +98,7 @@ class Tolerated(msgspec.Struct, frozen=True):
         return untolerated(taints, self.tolerations) is None
 
     def _is_apart(self, key: str) -> bool:
-        return key.startswith(_OF_KUBERNETES) if self.ever else key == CORDONED.key
+        return key.startswith(OF_KUBERNETES) if self.ever else key == CORDONED.key
 
 
 class Untainted(msgspec.Struct, frozen=True):

@@ -18,6 +18,7 @@ from t9ksched.model.node import Condition, Node, NodeFacts, NodeSpec, NodeStatus
 from t9ksched.model.pod import Metadata
 from t9ksched.model.quantity import QuantityError, to_units
 from t9ksched.model.queue import QueueSpec, parse_queue_spec
+from t9ksched.model.taints import OF_KUBERNETES
 from t9ksched.scheduler.state.objects import HOSTNAME
 from t9ksched.scheduler.state.state import ClusterState
 from t9ksched.scheduler.whatif.newcomers import Submitted
@@ -149,9 +150,9 @@ class _Nodes:
                 if self._raw.get(key) is not None:
                     self._fault(key, "is that of the node named by like: leave one of both out")
             labels = {**known[1].labels, **self._labels()}
-            return replace(
-                known[1], labels=labels, unschedulable=False, ready=True, deleting=False, unsure=False, why_unsure=""
-            )
+            lasting = tuple(taint for taint in known[1].taints if not taint.key.startswith(OF_KUBERNETES))
+            well = replace(known[1], labels=labels, taints=lasting, unschedulable=False, ready=True, deleting=False)
+            return replace(well, unsure=False, why_unsure="")
         mode = self._raw.get("cardMode")
         if mode not in (None, *_MODES):
             self._fault("cardMode", f"{shown(mode)} is unknown: use {' or '.join(_MODES)}")

@@ -54,3 +54,15 @@ def test_what_is_not_there_is_a_fault(change: Any, path: str, text: str) -> None
 def test_a_new_queue_is_for_a_job_that_asks_for_it() -> None:
     assert faults(asked("fresh", queues={"fresh": {"priority": 3}})) == []
     assert faults(asked(queues={"soon": {}})) == [], "a job waits for it"
+
+
+def test_a_node_like_one_that_is_away_has_only_the_taints_that_stay() -> None:
+    kept = {"key": "team", "value": "red", "effect": "NoSchedule"}
+    passing = [
+        {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"},
+        {"key": "node.kubernetes.io/not-ready", "effect": "NoExecute"},
+    ]
+    state = state_with(node("n1", unschedulable=True, taints=[kept, *passing]))
+    (made,) = read_change(asked(nodesAdded=[{"name": "n2", "like": "n1"}]), state, dict).added
+    assert not made.unschedulable
+    assert [taint.key for taint in made.taints] == ["team"]
