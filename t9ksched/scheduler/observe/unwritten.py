@@ -68,6 +68,10 @@ async def write_missing(
         begun = [pod for pod in recent if _began(pod) >= since]
         told = await _told_since(history, since) if begun else {}
         missing = [pod for pod in begun if not _is_told(told, pod, pod.name)]
+        for pod in begun:
+            if _is_told(told, pod, ""):
+                assert pod.gang is not None
+                state.progress.placed_before(pod.gang, told[identity(pod.gang)[0], ""])
         for pod in missing:
             if not _is_told(told, pod, ""):
                 assert pod.gang is not None

@@ -180,6 +180,7 @@ class HistoryRecorder:
         nodes = Counter(pod.node for pod in gang.members.values() if pod.node)
         waited = max(0, at - gang.created) // 1_000_000_000
         self._note(history.ADMITTED, gang, at, {"nodes": dict(nodes), "waitedSeconds": waited})
+        self._state.progress.placed_before(gang, at)
 
     def _in_turn(self, node: str) -> bool:
         """Whether pods are bound to the node one by one, which may take long."""

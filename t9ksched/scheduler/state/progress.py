@@ -61,6 +61,10 @@ class Progress:
         self._meters.waited.observe(waited / 1e9, gang.queue)
         return waited
 
+    def placed_before(self, gang: GangRecord, moment: int) -> None:
+        """It is on record that the group got its minimum then, though some of it may not be bound."""
+        gang.admitted = gang.admitted or moment
+
     def starting(self, gang: GangRecord, now: int) -> int:
         """The group is incomplete and has never run; since when."""
         gang.first_bound = gang.first_bound or now

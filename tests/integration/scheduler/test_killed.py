@@ -16,6 +16,7 @@ from t9ksched.store.store import Store
 from tests.integration.scheduler.conftest import Start
 from tests.integration.scheduler.test_directions import PREEMPT, until
 from tests.integration.scheduler.test_endings import RUN
+from tests.integration.scheduler.test_failures import BINDING, faults
 from tests.integration.scheduler.test_preemption import queues
 from tests.integration.world import World
 
@@ -173,3 +174,21 @@ async def test_evictions_of_a_scheduler_that_was_killed_are_told_once_and_counte
             (gang,) = [one for one in service.state.gangs.values() if one.name.endswith("low")]
             assert service._evictor.evictable._recent(identity(gang)[0], time.time_ns()) == 1
     await world.client.patch(PODS, "low", world.namespace, {"metadata": {"finalizers": None}})
+
+
+@pytest.mark.cluster
+async def test_a_gang_whose_binding_a_kill_cut_in_two_had_its_places_once(
+    world: World, start: Start, store: Store, queue: str
+) -> None:
+    await world.play(1, 2)
+    faults(world, {**BINDING, "latency": 0.01, "count": 1}, {**BINDING, "latency": 60})
+    async with start() as service:
+        await world.gang("g", 2, 1, queue)
+        await until_told(service, store, "g", "admitted", "bound")
+    assert len(await world.bound()) == 1
+    faults(world)
+    async with start() as service:
+        await world.running("g-0", "g-1")
+        await until_told(service, store, "g", "bound", "bound", "started")
+        await service.sql_writer.flushed()
+    assert [event.event for event in await told(store, "g")].count("admitted") == 1
