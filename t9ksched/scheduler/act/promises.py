@@ -7,6 +7,7 @@ and drops it.
 """
 
 import asyncio
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
@@ -55,6 +56,29 @@ class PromiseKeeper:
                 groups=len({reservation.owner for reservation in standing}),
                 places=len(standing),
             )
+
+    def give_up_unkept(self) -> None:
+        """Give up promises of room that running pods hold: a former scheduler did not live to evict all victims. Their
+        owners are planned for anew, with the room of those that leave. To be called when the pods are known.
+        """
+        for owner, reservations in list(self._state.reservations.promised.items()):
+            asked: defaultdict[str, Counter[str]] = defaultdict(Counter)
+            for one in reservations:
+                asked[one.node].update(dict(one.pod_class.requests))
+            if not all(self._comes_free(node, amounts) for node, amounts in asked.items()):
+                log.info("promised room is not left, its gang is planned for anew", gang=owner)
+                self._state.reservations.give_up(owner)
+
+    def _comes_free(self, node: str, asked: Counter[str]) -> bool:
+        """Whether so much of a node is free, or will be when the pods that leave it are gone."""
+        facts = self._state.nodes.find(node)
+        if facts is None:
+            return False
+        for charge in self._state.charges.on_node(node):
+            pod = self._state.pods.get(charge.uid)
+            if pod is None or not pod.deleting:
+                asked.update(dict(charge.pod_class.requests))
+        return all(amount <= facts.allocatable.get(resource, 0) for resource, amount in asked.items())
 
     async def write(self, reservations: list[Reservation]) -> bool:
         """Write the promises to SQL; whether they are certainly written."""

@@ -109,6 +109,7 @@ class DatabaseSync:
         """Take in what history says, and tell it what a former scheduler did not live to write: before all else."""
         if self._missing is not None:
             await self._missing(self._parts.evictor.evictable.note)
+        self._parts.promises.give_up_unkept()
         await self._parts.recorder.nodes.recall(self._store.history)
         self._parts.recorder.begun.set()
 

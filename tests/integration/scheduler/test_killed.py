@@ -192,3 +192,39 @@ async def test_a_gang_whose_binding_a_kill_cut_in_two_had_its_places_once(
         await until_told(service, store, "g", "bound", "bound", "started")
         await service.sql_writer.flushed()
     assert [event.event for event in await told(store, "g")].count("admitted") == 1
+
+
+@pytest.mark.cluster
+async def test_victims_that_a_killed_scheduler_did_not_come_to_are_evicted_while_the_others_end(
+    world: World, start: Start, store: Store
+) -> None:
+    await queues(world, store, low={"priority": 1}, high={"priority": 9})
+    await world.play(1, 2)
+
+    def evict(**more: Any) -> dict[str, Any]:
+        return {"verb": "delete", "resource": "pods", **more}
+
+    async def leaving() -> set[str]:
+        pods = (await world.client.list(PODS, world.namespace)).items
+        return {pod["metadata"]["name"] for pod in pods if pod["metadata"].get("deletionTimestamp")}
+
+    async with start(policy=PREEMPT):
+        for name in ("a", "b"):
+            pod = world.pod(name, 1, queue=f"{world.run}-low")
+            pod["metadata"]["finalizers"] = ["t9ksched.test/held"]
+            await world.create(pod)
+        await world.running("a", "b")
+        faults(world, evict(latency=0.01, count=1), evict(latency=60))
+        await world.create(world.pod("high", 2, queue=f"{world.run}-high"))
+        async with asyncio.timeout(30):
+            while not await leaving():  # noqa: ASYNC110
+                await asyncio.sleep(0.05)
+    assert len(await leaving()) == 1
+    faults(world)
+    async with start(policy=PREEMPT):
+        async with asyncio.timeout(30):
+            while await leaving() != {"a", "b"}:  # noqa: ASYNC110
+                await asyncio.sleep(0.05)
+        for name in ("a", "b"):
+            await world.client.patch(PODS, name, world.namespace, {"metadata": {"finalizers": None}})
+        await world.running("high")
