@@ -440,7 +440,7 @@ class Graph:
         assert (root.owner and root.owner.uid) == (uid if uid in self.known else None)
         assert root.certain == (uid in self.known or root.kind not in followed)
         owners.unread = set(rng.sample((*KINDS, "Other"), 2))
-        hidden = not root.certain and root.kind in ("Deployment", "ReplicaSet", "StatefulSet")
+        hidden = not root.certain and root.kind in ("Deployment", "ReplicaSet", "StatefulSet", "Job")
         assert owners.awaited(gang) == (hidden and root.kind not in owners.unread and uid not in self.gone)
         assert owners.shows(reference) == (reference.kind in followed and reference.kind not in owners.unread)
 
