@@ -15,6 +15,7 @@ from t9ksched.cli.demo.audience import audience
 from t9ksched.cli.demo.picture import Picture
 from t9ksched.cli.demo.record import Recording
 from t9ksched.cli.failure import REQUEST_FAILED
+from t9ksched.cli.heap import loading
 from t9ksched.cli.output import Output, console, example, print_json, program
 
 if TYPE_CHECKING:
@@ -38,7 +39,8 @@ async def play(*, preset: str, keep: bool, output: Output) -> int:
                 with audience(out, picture, program=for_program) as watching:
                     # Importing the services takes a second or two: the picture is shown before that.
                     await asyncio.sleep(0)
-                    from t9ksched.cli.demo.perform import cluster, perform
+                    with loading():
+                        from t9ksched.cli.demo.perform import cluster, perform
 
                     up = await stack.enter_async_context(cluster(Path(folder) / "data", lines, preset))
                     await perform(up, picture, watching, preset)
