@@ -65,18 +65,19 @@ class PromiseKeeper:
             asked: defaultdict[str, Counter[str]] = defaultdict(Counter)
             for one in reservations:
                 asked[one.node].update(dict(one.pod_class.requests))
-            if not all(self._comes_free(node, amounts) for node, amounts in asked.items()):
+            if not all(self._comes_free(owner, node, amounts) for node, amounts in asked.items()):
                 log.info("promised room is not left, its gang is planned for anew", gang=owner)
                 self._state.reservations.give_up(owner)
 
-    def _comes_free(self, node: str, asked: Counter[str]) -> bool:
-        """Whether so much of a node is free, or will be when the pods that leave it are gone."""
+    def _comes_free(self, owner: str, node: str, asked: Counter[str]) -> bool:
+        """Whether so much of a node is free, is held by the gang's own pods, or comes free when other pods have left."""
         facts = self._state.nodes.find(node)
         if facts is None:
             return False
         for charge in self._state.charges.on_node(node):
             pod = self._state.pods.get(charge.uid)
-            if pod is None or not pod.deleting:
+            its_own = pod is not None and pod.gang is not None and pod.gang.uid == owner
+            if pod is None or not (pod.deleting or its_own):
                 asked.update(dict(charge.pod_class.requests))
         return all(amount <= facts.allocatable.get(resource, 0) for resource, amount in asked.items())
 

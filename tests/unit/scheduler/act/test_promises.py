@@ -51,6 +51,30 @@ async def test_a_promise_outlives_the_scheduler_that_made_it(store: Store) -> No
     assert held(successor) == ["pod-waits"]
 
 
+@pytest.mark.parametrize(("there", "kept"), [("runs", False), ("leaves", True), ("is gone", True), ("its own", True)])
+async def test_room_that_others_hold_is_promised_no_longer(store: Store, there: str, kept: bool) -> None:
+    """A scheduler that is killed has not evicted all victims; another plans for their gang anew."""
+    state = state_with(node("n1"))
+    state.upsert_group(group("g", 2))
+    for name in ("g-0", "g-1"):
+        state.upsert_pod(pod(name, 4, group="g"))
+    record = state.pods["pod-g-0"]
+    assert record.gang is not None
+    assert record.pod_class is not None
+    hold = Reservation(
+        record.gang.uid, "n1", record.pod_class, rank=10, until=NOW + 60 * SECOND, kind=ReservationKind.VICTIMS
+    )
+    keeper = PromiseKeeper(store.promises, state)
+    await keeper.write([hold, hold])
+    await keeper.restore(NOW)
+    if there == "its own":
+        state.upsert_pod(pod("g-0", 4, group="g", node="n1"))
+    elif there != "is gone":
+        state.upsert_pod(pod("victim", 1, queue="q", node="n1", phase="Running", deleting=there == "leaves"))
+    keeper.give_up_unkept()
+    assert (record.gang.uid in state.reservations.promised) is kept
+
+
 async def test_it_holds_although_the_clock_that_made_it_was_ahead(store: Store) -> None:
     state, hold = waiting()
     await PromiseKeeper(store.promises, state).write([hold])
