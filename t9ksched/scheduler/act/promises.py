@@ -70,7 +70,7 @@ class PromiseKeeper:
                 self._state.reservations.give_up(owner)
 
     def _comes_free(self, owner: str, node: str, asked: Counter[str]) -> bool:
-        """Whether so much of a node is free, is held by the gang's own pods, or comes free when other pods have left."""
+        """Whether so much of a node is free, is held by the gang's own pods, or comes free when others have left."""
         facts = self._state.nodes.find(node)
         if facts is None:
             return False
