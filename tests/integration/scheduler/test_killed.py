@@ -210,7 +210,7 @@ async def test_victims_that_a_killed_scheduler_did_not_come_to_are_evicted_while
 
     async with start(policy=PREEMPT):
         for name in ("a", "b"):
-            pod = world.pod(name, 1, queue=f"{world.run}-low", terminationGracePeriodSeconds=1)
+            pod = world.pod(name, 1, queue=f"{world.run}-low")
             pod["metadata"]["finalizers"] = ["t9ksched.test/held"]
             await world.create(pod)
         await world.running("a", "b")
@@ -227,4 +227,5 @@ async def test_victims_that_a_killed_scheduler_did_not_come_to_are_evicted_while
                 await asyncio.sleep(0.05)
         for name in ("a", "b"):
             await world.client.patch(PODS, name, world.namespace, {"metadata": {"finalizers": None}})
+            await world.client.delete(PODS, name, world.namespace, grace=0)
         await world.running("high")
