@@ -226,6 +226,6 @@ async def test_victims_that_a_killed_scheduler_did_not_come_to_are_evicted_while
             while await leaving() != {"a", "b"}:  # noqa: ASYNC110
                 await asyncio.sleep(0.05)
         for name in ("a", "b"):
-            await world.client.patch(PODS, name, world.namespace, {"metadata": {"finalizers": None}})
             await world.client.delete(PODS, name, world.namespace, grace=0)
+            await world.client.patch(PODS, name, world.namespace, {"metadata": {"finalizers": None}})
         await world.running("high")
