@@ -148,6 +148,16 @@ def test_what_becomes_of_the_volume_afterwards(policy: str, left: bool) -> None:
 USING = [{"name": "data", "persistentVolumeClaim": {"claimName": "c"}}]
 
 
+async def goes_with_its_pod(w: World) -> None:
+    """The claim is deleted, and goes once the pod does."""
+    await w.port.delete(PVCS, "c", "default")
+    await asyncio.sleep(2)
+    assert not await w.gone("c", PVCS)
+    await w.port.delete(PODS, "p", "default")
+    await asyncio.sleep(2)
+    assert await w.gone("c", PVCS)
+
+
 @on_virtual_time
 async def test_a_claim_in_use_is_not_removed() -> None:
     async with world() as w:
@@ -156,12 +166,7 @@ async def test_a_claim_in_use_is_not_removed() -> None:
         await w.run(pod("p", scheduler="default-scheduler", volumes=USING))
         await asyncio.sleep(2)
         assert (await w.get("p"))["spec"]["nodeName"]
-        await w.port.delete(PVCS, "c", "default")
-        await asyncio.sleep(2)
-        assert not await w.gone("c", PVCS)
-        await w.port.delete(PODS, "p", "default")
-        await asyncio.sleep(2)
-        assert await w.gone("c", PVCS)
+        await goes_with_its_pod(w)
 
 
 @on_virtual_time
@@ -186,12 +191,7 @@ async def test_a_pod_that_has_ended_keeps_its_claim_until_it_is_deleted() -> Non
         await w.run(pod("p", volumes=USING, annotations={RUN: "1"}), "gpu-a")
         await asyncio.sleep(10)
         assert await w.phase("p") == "Succeeded"
-        await w.port.delete(PVCS, "c", "default")
-        await asyncio.sleep(2)
-        assert not await w.gone("c", PVCS)
-        await w.port.delete(PODS, "p", "default")
-        await asyncio.sleep(2)
-        assert await w.gone("c", PVCS)
+        await goes_with_its_pod(w)
 
 
 @on_virtual_time
