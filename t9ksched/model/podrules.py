@@ -84,6 +84,11 @@ class PodRules(msgspec.Struct, frozen=True):
     prefer_nodes: tuple[tuple[int, NodeSelector], ...] = ()
 
     @property
+    def filters(self) -> bool:
+        """Whether any rule about pods can keep it off a node."""
+        return bool(self.together or self.apart) or any(one.hard for one in self.spread)
+
+    @property
     def terms(self) -> tuple[PodTerm, ...]:
         """Every term that is counted for these rules."""
         return (

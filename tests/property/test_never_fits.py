@@ -207,6 +207,9 @@ def check(seeds: range) -> Counter[str]:
             never_told = Code.NEVER_FITS in codes
             assert not (fits and never_told), f"scene {seed}: {wanted.uid} fits the empty nodes, and is told {told}"
             unproved = "no node" if Code.NO_NODE_MATCHES in codes else "not told"
+            ruled = any(one.pod_class.rules for one in wanted.waiting)
+            if wanted.topology == "None" and not ruled and not fits and unproved == "not told":
+                assert never_told, f"scene {seed}: {wanted.uid} does not fit the empty nodes, and is told {told}"
             counts["never" if never_told else "fits" if fits else unproved] += 1
             # What never fits is told again by what is remembered, and not any more once a node came that takes it all.
             if never_told and seed % 5 == 0:

@@ -10,6 +10,7 @@ from typing import Final
 import numpy as np
 
 from t9ksched.engine.arrays import Int64s, Mask
+from t9ksched.engine.explain.together import fit_together
 from t9ksched.engine.explain.words import amount, counted, matching, wants
 from t9ksched.engine.nodes import LARGEST
 from t9ksched.engine.placement.class_fit import ClassFit
@@ -22,6 +23,7 @@ from t9ksched.model.reasons import Code, Reason
 _MOST_KINDS: Final = 8
 """Of gangs with more kinds of pods only all together are looked at."""
 _MOST_NAMED: Final = 3
+_MOST_KEPT: Final = 1024
 
 
 class Emptied:
@@ -32,10 +34,12 @@ class Emptied:
         trial: what they are looked at on.
         rooms: for each group how many of its pods each node takes then, shape (nodes,).
         match: which nodes match.
+        ever: whether those that are away are among them.
     """
 
-    def __init__(self, groups: Sequence[Group], rooms: Sequence[Int64s], match: Sequence[Mask]) -> None:
+    def __init__(self, groups: Sequence[Group], rooms: Sequence[Int64s], match: Sequence[Mask], *, ever: bool) -> None:
         self.groups = groups
+        self.ever = ever
         self.rooms = rooms
         self.match = match
         self.trial = groups[0][0].trial
@@ -50,7 +54,7 @@ class Emptied:
             match.append(column.ever if ever else column.mask)
             column.trial.meter.spent += len(column.needs) * len(column.trial.nodes)
             yield
-        return cls(groups, rooms, match)
+        return cls(groups, rooms, match, ever=ever)
 
     @property
     def pods(self) -> int:
@@ -82,6 +86,34 @@ class Emptied:
             self._looked_at(len(first))
             yield
         return None
+
+    def search(self) -> Work[Reason | None]:
+        """The same, where no sum proves it, by trying: None where they fit, and where that was not found out.
+
+        Of pods for which more than whole amounts of room decides nothing is found out.
+        """
+        groups, trial = self.groups, self.trial
+        if len(groups) < 2 or not all(map(_by_room_alone, (column for column, _ in groups))):
+            return None
+        kept = trial.feasibility.together
+        looked = (self.ever, *((column.selector, column.pod_class, pods) for column, pods in groups))
+        if looked not in kept:
+            if len(kept) >= _MOST_KEPT:
+                kept.clear()
+            needs = [column.needs_vector for column, _ in groups]
+            pods = [count for _, count in groups]
+            kept[looked] = yield from fit_together(needs, pods, self.match, trial.nodes.static.allocatable, trial.meter)
+        if kept[looked] is not False:
+            return None
+        match = self.matching(range(len(groups)))
+        return Reason(
+            Code.NEVER_FITS,
+            f"its {self.pods} pods ({each_of(groups)}) fit together in no arrangement; {matching(match)}, also when "
+            "empty",
+            {"members": self.pods},
+            nodes={"match": match},
+            unblocks=("ask for fewer pods, or for sizes of which more fit on one node",),
+        )
 
     def most(self, key: str, those: Sequence[int]) -> Work[Int64s]:
         """How many of the pods of these groups the nodes of each domain of a label take at most, fewer than all where
@@ -216,14 +248,11 @@ class Emptied:
         has = int(np.minimum(rooms, pods).sum())
         if has >= pods:
             return None
-        listed = [f"{count} with {wants(column.pod_class)}" for column, count in groups]
-        more = [f"{len(listed) - _MOST_NAMED} kinds more"] if len(listed) > _MOST_NAMED else []
-        what = " and ".join([*listed[:_MOST_NAMED], *more])
         match = int((np.logical_or.reduce([self.rooms[at] > 0 for at in those])).sum())
         return Reason(
             Code.NEVER_FITS,
-            f"needs room for {counted(pods, 'pod')} together ({what} each); {matching(match)}, when empty with room "
-            f"for at most {has}",
+            f"needs room for {counted(pods, 'pod')} together ({each_of(groups)}); {matching(match)}, when empty with "
+            f"room for at most {has}",
             {"members": pods},
             {"members": has},
             {"match": match},
@@ -237,10 +266,23 @@ def _prefixes(those: Sequence[int]) -> Iterator[Sequence[int]]:
         yield those[:first]
 
 
+def each_of(groups: Sequence[Group]) -> str:
+    """`2 with 8 × nvidia.com/gpu and 3 with 4 cpu each`."""
+    listed = [f"{count} with {wants(column.pod_class)}" for column, count in groups]
+    more = [f"{len(listed) - _MOST_NAMED} kinds more"] if len(listed) > _MOST_NAMED else []
+    return " and ".join([*listed[:_MOST_NAMED], *more]) + " each"
+
+
 def pods_of(groups: Sequence[Group]) -> str:
     """`2 pods (8 × nvidia.com/gpu each)`; of several kinds only how many."""
     told = counted(sum(count for _, count in groups), "pod")
     return f"{told} ({wants(groups[0][0].pod_class)} each)" if len(groups) == 1 else told
+
+
+def _by_room_alone(column: ClassFit) -> bool:
+    """Whether nothing but whole amounts of room says how many pods of the class fit on an empty node that matches."""
+    rules = column.pod_class.rules
+    return not (column.shuts or column.divided or (rules is not None and rules.filters))
 
 
 def _apart(column: ClassFit) -> Iterator[PodTerm]:

@@ -1,9 +1,9 @@
 """What can never fit: not even if nothing ran on any node that the queue may use, those included that are away for now.
 
 A node is *away* that would match if it were ready, not cordoned, without the taints that Kubernetes sets of itself,
-with its accelerators ready and the holders of its cards on record. What is said here is proved by numbers; where they
-prove nothing, pods may have no way to fit together all the same. Any change of nodes or of the queue makes it be asked
-anew.
+with its accelerators ready and the holders of its cards on record. What is said here is proved by numbers, or for few
+pods by trying; where neither proves anything, pods may have no way to fit together all the same. Any change of nodes or
+of the queue makes it be asked anew.
 """
 
 from collections import Counter
@@ -100,9 +100,9 @@ def _helps(absent: list[str]) -> str:
     return "ask for no more than one node has, or use more and smaller pods"
 
 
-def never_together(groups: Sequence[Group]) -> Work[Reason | None]:
+def never_together(groups: Sequence[Group], *, search: bool = False) -> Work[Reason | None]:
     """Why the groups would not fit together even if nothing ran; None where that is not proved, and where pods of some
-    class can never fit whatever the others are: then that says more.
+    class can never fit whatever the others are: then that says more. With `search` also what sums do not prove.
     """
     if len(groups) == 1 and not groups[0][0].ruled:
         return None
@@ -110,7 +110,7 @@ def never_together(groups: Sequence[Group]) -> Work[Reason | None]:
         if column.total_ever() < pods:
             return None
         yield
-    return (yield from _proof(groups, ever=True))
+    return (yield from _proof(groups, ever=True, search=search))
 
 
 def together_if_not_away(groups: Sequence[Group]) -> Work[Reason | None]:
@@ -121,7 +121,7 @@ def together_if_not_away(groups: Sequence[Group]) -> Work[Reason | None]:
         if column.total_empty() < pods:
             return None
         yield
-    found = yield from _proof(groups, ever=False)
+    found = yield from _proof(groups, ever=False, search=True)
     if found is None:
         return None
     return with_additions(
@@ -129,12 +129,13 @@ def together_if_not_away(groups: Sequence[Group]) -> Work[Reason | None]:
     )
 
 
-def _proof(groups: Sequence[Group], *, ever: bool) -> Work[Reason | None]:
+def _proof(groups: Sequence[Group], *, ever: bool, search: bool) -> Work[Reason | None]:
     """Why the groups, each of which fits alone, do not fit together on the nodes that they may use with nothing on
-    them, those that are away among them or not; None where numbers prove nothing.
+    them, those that are away among them or not; None where that is not proved, by numbers or with `search` by trying.
     """
     emptied = yield from Emptied.of(groups, ever=ever)
-    return (yield from unkept(emptied)) or (yield from emptied.proof())
+    found = (yield from unkept(emptied)) or (yield from emptied.proof())
+    return found if found is not None or not search else (yield from emptied.search())
 
 
 def away(*columns: ClassFit, among: Mask | None = None) -> list[Addition]:

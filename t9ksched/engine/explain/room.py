@@ -42,7 +42,7 @@ def no_room(groups: Iterable[Group], *, gave_up: bool = False, within: bool = Fa
     is said where each kind finds room in the whole cluster, for that is not what is missing.
     """
     asked = list(groups)
-    never = (yield from never_together(asked)) or (yield from together_if_not_away(asked))
+    never = (yield from never_together(asked, search=True)) or (yield from together_if_not_away(asked))
     if never is not None:
         return (never,)
     found: list[Reason] = []

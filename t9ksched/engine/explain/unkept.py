@@ -47,7 +47,7 @@ def _labelled(emptied: Emptied, those: Sequence[int]) -> Emptied:
             domains = emptied.trial.feasibility.domains_of(key)
             found = np.where(domains.of < len(domains.names), found, 0)
         rooms.append(found)
-    return Emptied([emptied.groups[at] for at in those], rooms, [emptied.match[at] for at in those])
+    return Emptied([emptied.groups[at] for at in those], rooms, [emptied.match[at] for at in those], ever=emptied.ever)
 
 
 def _unlabelled(emptied: Emptied, at: int) -> Reason | None:

@@ -55,6 +55,8 @@ class FeasibilityCache:
         self._models: dict[str, list[Source]] = {}
         self._softly: list[int] | None = None
         """Nodes with a taint that only asks pods to stay away."""
+        self.together: dict[tuple[object, ...], bool | None] = {}
+        """Whether unlike pods fit together on empty nodes, as `explain` found out, by what it looked at."""
         self.computed = 0
         """How many entries of columns were computed, for benchmarks and tests of the cache."""
 
@@ -70,6 +72,7 @@ class FeasibilityCache:
         self._joined.clear()
         self._totals.clear()
         self._scores.clear()
+        self.together.clear()
         if old is None:
             self._columns.clear()
             return

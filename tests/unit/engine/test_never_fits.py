@@ -61,8 +61,14 @@ def told(found: Plan) -> Reason:
             {GPU: 48},
             "its pods need 51 × nvidia.com/gpu together; 6 nodes match, when empty with 48",
         ),
+        (
+            gang("g", members=[*gang("a", pods=6, gpu=6).waiting, *gang("b", pods=3, gpu=4).waiting]),
+            {"members": 9},
+            {},
+            "its 9 pods (6 with 6 × nvidia.com/gpu and 3 with 4 × nvidia.com/gpu each) fit together in no arrangement;",
+        ),
     ],
-    ids=["roles", "hosts", "zones", "cluster", "cards"],
+    ids=["roles", "hosts", "zones", "cluster", "cards", "arrangement"],
 )
 def test_it_is_told_with_the_numbers_and_no_victims_are_searched(
     wanted: Gang, needs: dict[str, int], has: dict[str, int], says: str
