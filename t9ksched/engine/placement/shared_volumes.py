@@ -2,6 +2,7 @@
 
 `Attached` says on a trial where which of them are; what it takes of the free room of a node is one for each that the
 node has not yet. `SharedVolumes` are those of one class: a node takes its pods if it can attach those that it lacks.
+What is only promised to pods counts as attached too, but for nodes that could not attach it all.
 """
 
 from collections import Counter
@@ -24,10 +25,14 @@ Attachment = tuple[int, int, SharedVolume]
 class Attached:
     """How many pods of a trial use which volume on which node. What is added is taken back with a negative number."""
 
-    def __init__(self, nodes: FrozenNodes, resource_rows: Mapping[str, int]) -> None:
+    def __init__(self, nodes: FrozenNodes, resource_rows: Mapping[str, int], free: Int64s) -> None:
+        """`free` is what the trial has left of each resource on each node; what is attached is taken off it."""
         self._resource_rows = resource_rows
+        self._free = free
         self.users: dict[SharedVolume, dict[int, int]] = {}
         """By volume and row of its node; no zeros."""
+        self._promised: Counter[tuple[SharedVolume, int]] = Counter()
+        """How many of these are not there yet."""
         index = nodes.static.index
         for name, volumes in nodes.volumes.items():
             row = index.get(name)
@@ -35,9 +40,25 @@ class Attached:
                 for volume, count in volumes.items():
                     self.users.setdefault(volume, {})[row] = count
 
-    def add(self, volumes: tuple[SharedVolume, ...], row: int, pods: int, free: Int64s) -> None:
-        """So many more pods on a node use these volumes; take what is attached for them, or give it back."""
+    def on(self, volume: SharedVolume, at: int) -> list[int]:
+        """The nodes that have attached a volume, which is counted by the resource of row `at`."""
+        users = self.users.get(volume)
+        return [row for row in users if self._is_on(volume, at, row)] if users else []
+
+    def is_on(self, volume: SharedVolume, at: int, row: int) -> bool:
+        """Whether the node of that row has."""
+        return row in self.users.get(volume, ()) and self._is_on(volume, at, row)
+
+    def _is_on(self, volume: SharedVolume, at: int, row: int) -> bool:
+        return self._free.item(at, row) >= 0 or self.users[volume][row] > self._promised[volume, row]
+
+    def add(self, volumes: tuple[SharedVolume, ...], row: int, pods: int, *, promised: bool = False) -> None:
+        """So many more pods on a node use these volumes, or are promised so; take what is attached for them, or give it
+        back.
+        """
         for volume in volumes:
+            if promised:
+                self._promised[volume, row] += pods
             users = self.users.setdefault(volume, {})
             before = users.get(row, 0)
             after = before + pods
@@ -49,7 +70,7 @@ class Attached:
                 del self.users[volume]
             at = self._resource_rows.get(volume.limit)
             if at is not None:
-                free[at, row] -= (after > 0) - (before > 0)
+                self._free[at, row] -= (after > 0) - (before > 0)
 
 
 class SharedVolumes:
@@ -72,8 +93,7 @@ class SharedVolumes:
         for at, volumes, each in self._needs:
             lacks = np.full(size, len(volumes), np.int64)
             for volume in volumes if not empty else ():
-                rows = list(self._attached.users.get(volume, ()))
-                lacks[rows] -= 1
+                lacks[self._attached.on(volume, at)] -= 1
             left = free[at] - lacks
             # A node with too many attached takes a pod that adds none.
             fits = left // each if each else np.where((left >= 0) | (lacks == 0), LARGEST, 0)
@@ -125,5 +145,5 @@ class SharedVolumes:
 
     def missing(self, row: int) -> list[Attachment]:
         """What the node has not attached of the shared volumes."""
-        users = self._attached.users
-        return [(row, at, one) for at, volumes, _ in self._needs for one in volumes if row not in users.get(one, ())]
+        is_on = self._attached.is_on
+        return [(row, at, one) for at, volumes, _ in self._needs for one in volumes if not is_on(one, at, row)]

@@ -109,7 +109,7 @@ class Trial:
         self.touched: list[int] = []
         self.state = self._states = 0
         self.resource_rows = {name: at for at, name in enumerate(nodes.static.resources)}
-        self.attached = Attached(nodes, self.resource_rows)
+        self.attached = Attached(nodes, self.resource_rows, self.free)
         self._columns: dict[tuple[LabelSelector | None, PodClass], ClassFit] = {}
         self._full: deque[ClassFit] = deque()
 
@@ -391,7 +391,7 @@ class Trial:
         self.free[:, row] -= column.needs_vector if pods == 1 else column.needs_vector * pods
         self.base[row] += column.gain_of(row) * pods
         if column.volumes is not None:
-            self.attached.add(column.pod_class.volumes, row, pods, self.free)
+            self.attached.add(column.pod_class.volumes, row, pods, promised=held)
         if column.seen and self.pod_affinity is not None:
             self.pod_affinity.add(column.contribution, row, pods, held)
         self.touched.append(row)

@@ -8,6 +8,7 @@ from t9ksched.engine.planner import plan
 from t9ksched.engine.policy import Policy
 from t9ksched.model.gang import Member
 from t9ksched.model.podclass import PodClass, SharedVolume
+from t9ksched.model.reservation import Reservation, ReservationKind
 from t9ksched.model.volumes import ATTACH_PREFIX
 from tests.ahead import Pool
 from tests.builders import gang, member, node, pod_class, queue, running, view
@@ -57,3 +58,17 @@ def test_no_victims_are_looked_for_where_unlike_pods_use_too_many_volumes() -> N
     members = [*using("v", 1), *using("w", 2)]
     given = view(nodes, [gang("g", members=members)], {"low": queue(), "q": queue(priority=1)}, running=busy)
     assert not plan(given, Policy(actions=("allocate", "preempt")), 0).evictions
+
+
+@pytest.mark.parametrize(("limit", "placed"), [(2, 1), (1, 0)])
+def test_what_is_promised_beyond_the_limit_of_a_node_is_not_there_for_others(limit: int, placed: int) -> None:
+    shared = (SharedVolume(DISKS, "v"), SharedVolume(DISKS, "w"))
+    both = replace(pod_class(gpu=1), volumes=shared)
+    promised = Reservation("other", "n0", both, ReservationKind.REFILL)
+    given = view(
+        [node("n0", gpu=4, **{DISKS: limit})],
+        [gang("g", members=[member("g-0", both)])],
+        {"q": queue()},
+        reservations=(promised,),
+    )
+    assert len(plan(given, Policy(), 0).assignments) == placed
