@@ -218,12 +218,12 @@ class Crowded(Scene):
         if group.queue not in self.specs or any(one.uid == uid for one in self.gangs) or len(group.pods) < 2:
             return
         at = rng.randrange(len(group.pods))
-        lost, (name, of, cards) = group.pods[at], charged[at]
+        lost, (node, of, cards) = group.pods[at], charged[at]
         if lost.leaving:
             return
-        self.table.discharge(self.table.row(name), of, cards)
-        where = name if rng.random() < 0.7 else ""
-        avoid = (name,) if not where and rng.random() < 0.5 else ()
+        self.table.discharge(self.table.row(node), of, cards)
+        where = node if rng.random() < 0.7 else ""
+        avoid = (node,) if not where and rng.random() < 0.5 else ()
         self.holds.append(
             Reservation(
                 uid,
@@ -240,8 +240,9 @@ class Crowded(Scene):
         stays = [pod for pod in group.pods if pod is not lost]
         kept = [structs.replace(lost, cards=NO_CARDS, kept=True)] if where else []
         left = [one for nth, one in enumerate(charged) if nth != at]
-        self.groups[uid] = structs.replace(group, pods=(*kept, *stays)), [(name, of, None)] * len(kept) + left
-        back = [Member(f"{uid}-back", f"test/{uid}-back", lost.role, of)] if rng.random() < 0.7 else []
+        self.groups[uid] = structs.replace(group, pods=(*kept, *stays)), [(node, of, None)] * len(kept) + left
+        name = f"{lost.uid}-back"
+        back = [Member(name, f"test/{name}", lost.role, of)] if rng.random() < 0.7 else []
         roles = Counter(pod.role for pod in stays if not pod.leaving)
         total = len(stays) + len(back)
         self.gangs.append(

@@ -107,7 +107,7 @@ class Reference(Holding):
 
     def _ask(self, gang: Gang, kinds: Sequence[Kind]) -> Ask:
         together = () if gang.topology == "None" else (gang.topology, gang.levels, gang.nodes)
-        key = (gang.queue, together, frozenset((kind.of, kind.spoken, len(kind.members)) for kind in kinds))
+        key = (gang.queue, together, tuple((kind.of, kind.spoken, len(kind.members)) for kind in kinds))
         return self.asks.setdefault(key, Ask())
 
     def _place(
@@ -304,7 +304,7 @@ class Reference(Holding):
             for resource, most in spec.quota.items():
                 if units := kind.needs.get(resource, 0):
                     allowed = min(allowed, max(0, most - self.charged[queue][resource]) // units)
-            key = (queue, (), frozenset([(kind.of, kind.spoken, wanted)]))
+            key = (queue, (), ((kind.of, kind.spoken, wanted),))
             behind = (
                 self._behind(queue, [kind], self.asks.setdefault(key, Ask()), scope) if queue in self.strict else []
             )
