@@ -15,6 +15,7 @@ from t9ksched.model.node import NodeFacts
 from t9ksched.model.podrules import parse_rules
 from t9ksched.model.reasons import Code, Reason
 from t9ksched.model.taints import Taint
+from t9ksched.model.volumes import ATTACH_PREFIX
 from tests.builders import GPU, gang, member, node, pod_class, queue, running, table, view
 
 POLICY = Policy(actions=("allocate", "preempt"))
@@ -48,6 +49,14 @@ def told(found: Plan) -> Reason:
     return reason
 
 
+def test_volumes_are_told_with_their_driver() -> None:
+    disks = f"{ATTACH_PREFIX}ebs.example.com"
+    nodes = [node("n0", **{disks: 4})]
+    reason = told(decided(nodes, gang("g", of=pod_class(**{disks: 5})), running=[]))
+    assert reason.code is Code.NEVER_FITS
+    assert reason.message == "needs 5 volumes of ebs.example.com on one node, the largest has 4; 1 node matches"
+
+
 @pytest.mark.parametrize(
     ("wanted", "needs", "has", "says"),
     [
@@ -67,8 +76,14 @@ def told(found: Plan) -> Reason:
             {},
             "its 9 pods (6 with 6 × nvidia.com/gpu and 3 with 4 × nvidia.com/gpu each) fit together in no arrangement;",
         ),
+        (
+            gang("g", pods=7, of=pod_class(gpu=1, ports=[80, 443])),
+            {"members": 7},
+            {"members": 6},
+            "needs room for 7 pods with 1 × nvidia.com/gpu and host ports 80, 443 each;",
+        ),
     ],
-    ids=["roles", "hosts", "zones", "cluster", "cards", "arrangement"],
+    ids=["roles", "hosts", "zones", "cluster", "cards", "arrangement", "ports"],
 )
 def test_it_is_told_with_the_numbers_and_no_victims_are_searched(
     wanted: Gang, needs: dict[str, int], has: dict[str, int], says: str
