@@ -153,9 +153,10 @@ class LinkedCards(Shape):
 class Explanation(Shape):
     """Why a job is where it is, and what would change that.
 
-    `holders` are jobs that have what it needs, with `from` those that are to start there before it; those with
-    `reservation` are reservations by administrators that it may not use, one for each time of it, with how many nodes
-    and cards of those it might use they keep from when to when.
+    `holders` are jobs that have what it needs, or whose pods keep it off nodes with room by anti-affinity or host port;
+    with `from` those that are to start there before it; those with `reservation` are reservations by administrators
+    that it may not use, one for each time of it, with how many nodes and cards of those it might use they keep from
+    when to when.
 
     `links` tells how the cards of its pods are linked, on nodes with the annotation `gpu-links`.
     """

@@ -19,6 +19,7 @@ from t9ksched.model.taints import untolerated
 from t9ksched.scheduler.report.job_shape import Json
 from t9ksched.scheduler.report.node_shape import quantities
 from t9ksched.scheduler.report.observed_job import ObservedJob, identity
+from t9ksched.scheduler.serve.apart import KeptApart
 from t9ksched.scheduler.serve.in_the_way import in_the_way, is_planned, only_window
 from t9ksched.scheduler.serve.timeline import reserved_cards
 from t9ksched.scheduler.state.charges import Charge
@@ -77,7 +78,8 @@ async def holders(view: ObservedJob, state: ClusterState, reasons: list[Reason])
 
     While the quota of its queue is short these are jobs of that queue, wherever they run; else all on the nodes that
     its queue and its own pods may use. Of planned starts those count that come before its own. There are none where
-    the job waits for nothing but its queue's start window.
+    the job waits for nothing but its queue's start window. Where it has room and rules or host ports keep it from that
+    these are the jobs whose pods do.
     """
     queue = state.queues.get(view.gangs[0].queue) if view.gangs else None
     if queue is None:
@@ -87,6 +89,7 @@ async def holders(view: ObservedJob, state: ClusterState, reasons: list[Reason])
         return []
     wanted = frozenset(quota.needs) if quota is not None else _wanted(view, reasons)
     usable = None if quota is not None else _Usable.of(view, queue)
+    apart = KeptApart.of(view, state, reasons)
     held: dict[tuple[str | None, str], _Held] = {}
     for count, (name, (_, facts)) in enumerate(list(state.node_objects.items()), start=1):
         if usable is None or usable.takes(facts):
@@ -95,19 +98,22 @@ async def holders(view: ObservedJob, state: ClusterState, reasons: list[Reason])
                     continue
                 pays = (*charge.pod_class.requests, (CARDS, charge.worth))
                 amounts = [(resource, amount) for resource, amount in pays if resource in wanted]
-                if any(amount for _, amount in amounts):
+                counts = apart.keeps_off(pod, charge.pod_class) if apart else any(amount for _, amount in amounts)
+                if counts:
                     _add(held.setdefault((charge.queue or None, _job(pod)), _Held()), state, charge, pod, amounts)
         if count % _NODES_A_SLICE == 0:
             await asyncio.sleep(0)
-    for reservation in state.refills.reservations:
+    for reservation in state.refills.reservations if apart is None else ():
         _add_reserved(held, state, reservation, view, queue, wanted, usable)
     planned: dict[tuple[str | None, str], _Held] = {}
-    for count, plan in enumerate(_plans_before(view, state), start=1):
+    for count, plan in enumerate(_plans_before(view, state) if apart is None else (), start=1):
         for reservation in plan:
             _add_reserved(planned, state, reservation, view, queue, wanted, usable)
         if count % _PLANS_A_SLICE == 0:
             await asyncio.sleep(0)
-    ranked = sorted(held.items(), key=lambda item: (-item[1].cards, -max(item[1].amounts.values()), item[0][1]))
+    ranked = sorted(
+        held.items(), key=lambda item: (-item[1].cards, -max(item[1].amounts.values(), default=0), item[0][1])
+    )
     ranked = ranked[:_MOST_HOLDERS]
     ranked += sorted(planned.items(), key=lambda item: (item[1].since, item[0][1]))[:_MOST_HOLDERS]
     return [

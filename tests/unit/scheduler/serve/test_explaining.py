@@ -209,6 +209,27 @@ async def test_a_job_whose_pods_another_scheduler_places_says_so(state: ClusterS
     assert "another one places its pods" in found["warnings"][0]["message"]
 
 
+@pytest.mark.parametrize("by", ["rules", "their rules", "ports"])
+async def test_of_jobs_that_have_room_those_are_named_whose_pods_keep_them_off(state: ClusterState, by: str) -> None:
+    term = {"labelSelector": {"matchLabels": {"app": "a"}}, "topologyKey": "kubernetes.io/hostname"}
+    apart = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+
+    def labelled(of: Pod, *, selects: bool) -> Pod:
+        text = msgspec.to_builtins(of)
+        text["metadata"]["labels"] |= {"app": "a"}
+        if by == "ports":
+            text["spec"]["containers"][0]["ports"] = [{"containerPort": 80, "hostPort": 80}]
+        elif selects:
+            text["spec"]["affinity"] = apart
+        return decode_pod(text)
+
+    for name, node in (("here", "n0"), ("there", "n1")):
+        state.upsert_pod(labelled(pod(name, node=node, cpu=1), selects=by == "their rules"))
+        state.upsert_pod(pod(f"beside-{name}", node=node, cpu=1, gpu=1))
+    state.upsert_pod(labelled(pod("mine", gpu=1, cpu=1), selects=by == "rules"))
+    assert [one["job"] for one in (await told(state, "mine"))["holders"]] == ["ns/Pod/here", "ns/Pod/there"]
+
+
 @pytest.mark.parametrize("by", ["nodeSelector", "affinity"])
 async def test_holders_on_nodes_that_the_pods_may_not_use_are_not_named(state: ClusterState, by: str) -> None:
     state.upsert_pod(pod("here", node="n0", gpu=4, cpu=1))
