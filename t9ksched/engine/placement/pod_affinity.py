@@ -164,7 +164,7 @@ class ClassAffinity:
             columns = [column for what in (COUNTS, *more) for column in pod_affinity.columns(one, what)]
             return _TermCounts(feasibility, term.topology_key, columns, term in counted)
 
-        def staying_counts(term: PodTerm, within: Mask | None = None) -> _TermCounts:
+        def staying_counts(term: PodTerm, within: Mask) -> _TermCounts:
             (one,) = pod_affinity.of((term,))
             columns = [*pod_affinity.columns(one, COUNTS)]
             columns += [(rows, -pods) for rows, pods in pod_affinity.columns(one, LEAVING)]
@@ -188,15 +188,15 @@ class ClassAffinity:
         self._soft: list[_TermCounts] = []
         spread = rules.spread if rules else ()
         for one in spread:
+            within = self._counting(feasibility, pod_class, one, spread)
+            view = staying_counts(one.term, within)
             if one.hard:
-                within = self._counting(feasibility, pod_class, one, spread)
-                view = staying_counts(one.term, within)
                 present = np.zeros(view.size + 1, np.bool_)
                 present[view.of[within]] = True
                 present[view.size] = False
                 self._spread.append((one, view, present))
             else:
-                self._soft.append(staying_counts(one.term))
+                self._soft.append(view)
         self._preferred = [(weight, counts_of(term)) for weight, term in rules.prefer_pods] if rules else []
         # Preferences of pods there about this class, and of pods of the class once they are placed.
         own_weights: dict[PodTerm, int] = {}
@@ -207,10 +207,10 @@ class ClassAffinity:
     def _counting(
         self, feasibility: FeasibilityCache, pod_class: PodClass, one: Spread, spread: Sequence[Spread]
     ) -> Mask:
-        """Nodes whose pods count for a constraint: those with every label that the hard ones name."""
+        """Nodes whose pods count for a constraint: those with every label that the ones as hard as it name."""
         within = np.ones(len(self._usable), np.bool_)
         for other in spread:
-            if other.hard:
+            if other.hard == one.hard:
                 of, names = feasibility.domains(other.term.topology_key)
                 within &= of < len(names)
         if one.own_nodes:

@@ -12,7 +12,7 @@ from t9ksched.model.cardmode import NOT_READY
 from t9ksched.model.gang import Gang, Member
 from t9ksched.model.node import NodeFacts
 from t9ksched.model.podclass import PodClass
-from t9ksched.model.podrules import PodRules, PodTerm
+from t9ksched.model.podrules import PodRules, PodTerm, Spread
 from t9ksched.model.queue import QueueSpec
 from t9ksched.model.reservation import Reservation
 
@@ -313,16 +313,10 @@ class Moment:
                 domain = self._domain(term.topology_key, one.node)
                 if domain is not None and domain == self._domain(term.topology_key, name):
                     found += ["pod anti-affinity"] if self._speaks(term, *mine) else []
-        hard = [one for one in rules.spread if one.hard]
-        for one in hard:
-            key = one.term.topology_key
-            within = {
-                other
-                for other, room in self.rooms.items()
-                if all(room.facts.labels.get(each.term.topology_key) is not None for each in hard)
-                and not (one.own_nodes and self._not_own(kind, room.facts))
-                and not (one.untainted and self._tainted(kind, room.facts))
-            }
+        for one in rules.spread:
+            if not one.hard:
+                continue
+            key, within = one.term.topology_key, self._counting(kind, one)
             counts = Counter(
                 self._domain(key, pod.node)
                 for pod in self.placed_pods
@@ -336,6 +330,17 @@ class Moment:
             if here is None or counts[here] + self._speaks(one.term, *mine) - fewest > one.max_skew:
                 found.append("topology spread")
         return found
+
+    def _counting(self, kind: Kind, one: Spread) -> set[str]:
+        """The nodes whose pods a spread constraint counts."""
+        alike = [each.term.topology_key for each in kind.rules.spread if each.hard == one.hard]
+        return {
+            name
+            for name, room in self.rooms.items()
+            if all(room.facts.labels.get(key) is not None for key in alike)
+            and not (one.own_nodes and self._not_own(kind, room.facts))
+            and not (one.untainted and self._tainted(kind, room.facts))
+        }
 
     def _not_own(self, kind: Kind, facts: NodeFacts) -> bool:
         affinity = kind.of.node_affinity

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
 
-from t9ksched.model.podrules import PodTerm
+from t9ksched.model.podrules import Spread
 from tests.property.reference.moment import Kind, Moment
 
 
@@ -52,8 +52,8 @@ class Scoring(Moment):
             soft = [taint for taint in facts.taints if taint.effect == "PreferNoSchedule"]
             taints[name] = -sum(not any(one.tolerates(taint) for one in kind.of.tolerations) for taint in soft)
         sources = [(3, taints, True), (2, nodes, True), (2, self._pod_preferences(kind, match), False)]
-        if even := [one.term for one in rules.spread if not one.hard]:
-            sources.append((2, self._spread(even, match), False))
+        if even := [one for one in rules.spread if not one.hard]:
+            sources.append((2, self._spread(kind, even, match), False))
         telling = []
         for weight, raw, zero in sources:
             low, high = min(raw.values(), default=0), max(raw.values(), default=0)
@@ -81,14 +81,17 @@ class Scoring(Moment):
                         found[name] += weight * self._speaks(term, kind.namespace, kind.labels)
         return found
 
-    def _spread(self, terms: Iterable[PodTerm], match: Sequence[str]) -> dict[str, int]:
+    def _spread(self, kind: Kind, even: Iterable[Spread], match: Sequence[str]) -> dict[str, int]:
         """Minus the pods that soft constraints count; a node without the label has one more than any domain."""
         found: dict[str, int] = dict.fromkeys(match, 0)
-        for term in terms:
+        for one in even:
+            term, within = one.term, self._counting(kind, one)
             counts = Counter(
-                self._domain(term.topology_key, one.node)
-                for one in self.placed_pods
-                if not (one.leaving or one.room) and self._speaks(term, one.namespace, one.labels)
+                self._domain(term.topology_key, pod.node)
+                for pod in self.placed_pods
+                if pod.node in within
+                and not (pod.leaving or pod.room)
+                and self._speaks(term, pod.namespace, pod.labels)
             )
             for name in match:
                 domain = self._domain(term.topology_key, name)

@@ -284,6 +284,38 @@ def test_soft_wishes_rank_nodes() -> None:
     assert found.assignments[0].node == "n0", "a weight of 0 switches wishes off"
 
 
+@pytest.mark.parametrize(
+    ("policies", "goes_to"),
+    [
+        ({"nodeTaintsPolicy": "Honor"}, "n1"),
+        ({}, "n2"),
+        ({"nodeTaintsPolicy": "Honor", "nodeAffinityPolicy": "Ignore"}, "n1"),
+    ],
+)
+def test_soft_spread_counts_no_pods_on_nodes_that_its_policies_leave_out(
+    policies: dict[str, str], goes_to: str
+) -> None:
+    nodes = [
+        node("n0", cpu=8, labels={RACK: "r0"}, taints=[Taint("team", "red")]),
+        node("n1", cpu=8, labels={RACK: "r0"}),
+        node("n2", cpu=8, labels={RACK: "r1"}),
+    ]
+    soft = even({"app": "a"}, RACK, whenUnsatisfiable="ScheduleAnyway", **policies)
+    found = decide([asks("a", soft)], [there("a", {"n0": 3, "n2": 1})], nodes)
+    assert [one.node for one in found.assignments] == [goes_to]
+
+
+def test_soft_spread_counts_no_pods_on_nodes_of_another_affinity() -> None:
+    nodes = [node(f"n{at}", cpu=8, labels={RACK: f"r{at // 2}", "pool": "a" if at else "b"}) for at in range(4)]
+    soft = even({"app": "a"}, RACK, whenUnsatisfiable="ScheduleAnyway")
+    made = asks("a", soft)
+    pools = tuple(
+        structs.replace(one, pod_class=replace(one.pod_class, node_selector=(("pool", "a"),))) for one in made.waiting
+    )
+    found = decide([structs.replace(made, waiting=pools)], [there("a", {"n0": 3, "n2": 1})], nodes)
+    assert [one.node for one in found.assignments] == ["n1"]
+
+
 def test_soft_taints_are_avoided_while_there_is_room() -> None:
     soft = Taint("busy", "", "PreferNoSchedule")
     nodes = [node("n0", cpu=2, taints=[soft]), node("n1", cpu=2)]
