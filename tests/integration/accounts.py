@@ -96,9 +96,17 @@ async def install(client: Client) -> None:
         except AlreadyExists:
             if of(item) is not SERVICEACCOUNTS:
                 with suppress(Forbidden):
-                    await client.replace(of(item), item)
+                    await _replace(client, item)
         except Forbidden:
             return
+
+
+async def _replace(client: Client, item: Object) -> None:
+    """Write over what is there; policies are replaced with their version only."""
+    meta = item["metadata"]
+    there = await client.get(of(item), meta["name"], meta.get("namespace", ""))
+    version = there["metadata"]["resourceVersion"]
+    await client.replace(of(item), {**item, "metadata": {**meta, "resourceVersion": version}})
 
 
 async def token_file(client: Client, given: Path, account: str, path: Path) -> Path:

@@ -23,10 +23,16 @@ class SyntaxFault(ValueError):
 
 
 class Program(msgspec.Struct, frozen=True):
-    """A parsed rule and the variables it names."""
+    """A parsed rule.
+
+    Attributes:
+        names: the variables it names.
+        chains: a variable and the fields that are read one out of the other, such as `("self", "spec", "queue")`.
+    """
 
     evaluate: Node
     names: frozenset[str]
+    chains: frozenset[tuple[str, ...]] = frozenset()
 
 
 _TOKEN: Final = re.compile(
@@ -48,7 +54,7 @@ def parse(rule: str) -> Program:
     node = parser.conditional()
     if parser.peek():
         raise SyntaxFault(f"unexpected {parser.peek()!r} in {rule!r}")
-    return Program(node, frozenset(parser.names))
+    return Program(node, frozenset(parser.names), frozenset(parser.chains))
 
 
 def _tokens(rule: str) -> list[str]:
@@ -67,6 +73,7 @@ class _Parser:
         self.tokens = _tokens(rule)
         self.at = 0
         self.names: set[str] = set()
+        self.chains: set[tuple[str, ...]] = set()
 
     def peek(self) -> str:
         return self.tokens[self.at] if self.at < len(self.tokens) else ""
@@ -120,17 +127,25 @@ class _Parser:
         if self.accept("-"):
             inner = self.unary()
             return lambda scope: -inner(scope)
-        return self.postfix(self.primary())
+        start = self.peek()
+        return self.postfix(self.primary(), (start,) if start[:1].isalpha() else ())
 
-    def postfix(self, node: Node) -> Node:
+    def postfix(self, node: Node, chain: tuple[str, ...]) -> Node:
+        """`chain` is the variable that the node is, as long as fields alone are read from it."""
         while True:
             if self.accept("."):
                 name = self.take()
-                node = self.call(node, name) if self.accept("(") else values.field_of(node, name)
+                if self.accept("("):
+                    node, chain = self.call(node, name), ()
+                    continue
+                node = values.field_of(node, name)
+                if chain:
+                    chain = (*chain, name)
+                    self.chains.add(chain)
             elif self.accept("["):
                 index = self.conditional()
                 self.take("]")
-                node = values.index(node, index)
+                node, chain = values.index(node, index), ()
             else:
                 return node
 

@@ -4,14 +4,14 @@ A definition is established in the same moment it is stored, as a second write t
 its objects first. Versions of one definition share their objects; they differ in `apiVersion` only (no conversion).
 """
 
-from collections.abc import Iterator
 from typing import Any, Final
 
 import msgspec
 
-from t9ksched.devcluster.apiserver import cel, structural
+from t9ksched.devcluster.apiserver import structural
 from t9ksched.devcluster.apiserver.api import Api
 from t9ksched.devcluster.apiserver.cells import age
+from t9ksched.devcluster.apiserver.crdschema import schema_causes
 from t9ksched.devcluster.apiserver.deletion import CRD_FINALIZER
 from t9ksched.devcluster.apiserver.jsonpath import Path
 from t9ksched.devcluster.apiserver.kinds import ALL_VERBS, Column, Kind
@@ -25,7 +25,6 @@ from t9ksched.devcluster.apiserver.strategy import Strategy
 
 Object = dict[str, Any]
 GROUP: Final = "apiextensions.k8s.io"
-_RULES: Final = "x-kubernetes-validations"
 _CUSTOM_VERBS: Final = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
 
 
@@ -147,54 +146,13 @@ class DefinitionStrategy(Strategy):
             elif schema.get("type") != "object":
                 causes.append(bad_value(f"{root}.type", schema.get("type", ""), "must be object at the root"))
             else:
-                causes += (*_structure_causes(schema, root), *_rule_causes(schema, root))
+                causes += schema_causes(schema, root)
         return causes
 
     def mark_deleted(self, obj: Object) -> None:
         obj["metadata"].pop("deletionGracePeriodSeconds", None)
         obj["metadata"]["generation"] = max(1, obj["metadata"].get("generation", 1) - 1)
         _mark_terminating(obj)
-
-
-def _structure_causes(schema: Object, root: str) -> list[Cause]:
-    """Why a schema is not structural, with the sentences of the API server."""
-    properties = schema.get("properties") or {}
-    causes = [cause for name, inner in properties.items() for cause in _untyped(inner, f"{root}.properties[{name}]")]
-    about = {key: value for key, value in (properties.get("metadata") or {}).items() if key != "type"}
-    if about.keys() - {"properties"} or (about.get("properties") or {}).keys() - {"name", "generateName"}:
-        text = "must not specify anything other than name and generateName, but metadata is implicitly specified"
-        causes.append(Cause("FieldValueForbidden", f"Forbidden: {text}", f"{root}.properties[metadata]"))
-    return causes
-
-
-def _untyped(schema: Object, path: str, what: str = "object fields") -> Iterator[Cause]:
-    free = schema.get("x-kubernetes-int-or-string") or schema.get("x-kubernetes-preserve-unknown-fields")
-    if not schema.get("type") and not free:
-        yield required(f"{path}.type", f"must not be empty for specified {what}")
-    if schema.get("type") == "array" and "items" not in schema:
-        yield required(f"{path}.items", "must be specified")
-    for name, inner in (schema.get("properties") or {}).items():
-        yield from _untyped(inner, f"{path}.properties[{name}]")
-    if isinstance(schema.get("additionalProperties"), dict):
-        yield from _untyped(schema["additionalProperties"], f"{path}.additionalProperties")
-    if isinstance(schema.get("items"), dict):
-        yield from _untyped(schema["items"], f"{path}.items", "array items")
-
-
-def _rule_causes(schema: Object, root: str) -> list[Cause]:
-    causes = []
-    for number, rule in enumerate(schema.get(_RULES) or []):
-        try:
-            cel.parse(rule.get("rule", ""))
-        except cel.SyntaxFault as fault:
-            text = f"compilation failed: {fault}"
-            causes.append(bad_value(f"{root}.{_RULES}[{number}].rule", rule.get("rule", ""), text))
-    for name, inner in (schema.get("properties") or {}).items():
-        causes += _rule_causes(inner, f"{root}.properties[{name}]")
-    for name in ("items", "additionalProperties"):
-        if isinstance(schema.get(name), dict):
-            causes += _rule_causes(schema[name], f"{root}.{name}")
-    return causes
 
 
 DEFINITIONS: Final = Kind(

@@ -26,6 +26,8 @@ _CODES: Final = {"Unauthorized": 401, "Forbidden": 403, "RequestEntityTooLarge":
 class PolicyStrategy(Strategy):
     """Policies and their bindings."""
 
+    unconditional_update = False
+
     def default(self, obj: Object) -> None:
         if obj["kind"] != "ValidatingAdmissionPolicy":
             return

@@ -66,6 +66,8 @@ class StorageClassStrategy(Strategy):
 class CsiNodeStrategy(Strategy):
     """CSINodes: what CSI drivers report of a node; each driver has a name, and a name for the node."""
 
+    unconditional_update = False
+
     def validate(self, obj: Object) -> list[Cause]:
         causes: list[Cause] = []
         for number, driver in enumerate(obj["spec"].get("drivers") or []):

@@ -167,3 +167,27 @@ def test_a_definition_whose_schema_is_not_structural_is_refused() -> None:
     metadata.pop("description")
     left = DefinitionStrategy().validate({"metadata": {"name": "xs.x.io"}, "spec": spec})
     assert [cause.field for cause in left] == [cause.field for cause in causes[:3]]
+
+
+@pytest.mark.parametrize(
+    ("rule", "unknown"),
+    [
+        ("self.spec.size > 0 && has(self.status) && has(oldSelf.metadata.name)", []),
+        ("has(self.status.queue) || self.spec.size > 0", ["queue"]),
+        ("self.spec.by.any.size() > 0 && self.spec.all(x, x.gone == 1)", []),
+        ("oldSelf.spec.length == self.spec.size", ["length"]),
+    ],
+)
+def test_a_rule_that_reads_fields_which_the_schema_does_not_name_is_refused(rule: str, unknown: list[str]) -> None:
+    by = {"type": "object", "additionalProperties": {"type": "string"}}
+    fields = {
+        "spec": {"type": "object", "properties": {"size": {"type": "integer"}, "by": by}},
+        "status": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
+    }
+    schema = {"type": "object", "properties": fields, "x-kubernetes-validations": [{"rule": rule}]}
+    version = {"name": "v1", "storage": True, "schema": {"openAPIV3Schema": schema}}
+    spec = {"group": "x.io", "scope": "Namespaced", "names": {"plural": "xs", "kind": "X"}, "versions": [version]}
+    causes = DefinitionStrategy().validate({"metadata": {"name": "xs.x.io"}, "spec": spec})
+    assert [cause.message.rpartition("compilation failed: ")[2] for cause in causes] == [
+        f"undefined field '{name}'" for name in unknown
+    ]

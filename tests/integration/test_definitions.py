@@ -1,0 +1,65 @@
+"""What an API server refuses of definitions and of objects that are written over."""
+
+from typing import Any
+
+import pytest
+
+from t9ksched.kube.errors import NotFound, Unprocessable
+from t9ksched.kube.resources import CRDS, CSINODES
+from t9ksched.model.api_resource import Resource
+from tests.integration.world import World
+
+POLICIES = Resource(
+    "admissionregistration.k8s.io", "v1", "validatingadmissionpolicies", "ValidatingAdmissionPolicy", False
+)
+
+pytestmark = pytest.mark.cluster
+
+
+def definition(group: str, rule: str) -> dict[str, Any]:
+    """A definition whose status keeps what it does not name, with a rule about the whole object."""
+    fields = {
+        "spec": {"type": "object", "properties": {"queue": {"type": "string"}}},
+        "status": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
+    }
+    schema = {"type": "object", "properties": fields, "x-kubernetes-validations": [{"rule": rule}]}
+    return {
+        "metadata": {"name": f"things.{group}"},
+        "spec": {
+            "group": group,
+            "scope": "Namespaced",
+            "names": {"plural": "things", "kind": "Thing"},
+            "versions": [{"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}],
+        },
+    }
+
+
+@pytest.mark.parametrize("rule", ["has(self.status.queue)", "self.spec.priority > 0", "oldSelf.spec.owner == ''"])
+async def test_a_rule_that_reads_what_the_schema_does_not_name_is_refused(world: World, rule: str) -> None:
+    with pytest.raises(Unprocessable, match="undefined field"):
+        await world.client.create(CRDS, definition(f"{world.run}.example.com", rule))
+    with pytest.raises(NotFound):
+        await world.client.get(CRDS, f"things.{world.run}.example.com")
+
+
+async def test_a_rule_about_what_the_schema_names_is_taken(world: World) -> None:
+    rule = "has(self.status) || self.metadata.name.startsWith('a') || self.spec.queue == oldSelf.spec.queue"
+    await world.create_shared(CRDS, definition(f"{world.run}.example.com", rule))
+
+
+@pytest.mark.parametrize("kind", ["policy", "csinode"])
+async def test_some_kinds_are_written_over_with_their_version_only(world: World, kind: str) -> None:
+    spec: dict[str, Any] = {"drivers": []}
+    if kind == "policy":
+        rules = [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["events"]}]
+        spec = {
+            "matchConstraints": {"resourceRules": rules},
+            "validations": [{"expression": "true"}],
+        }
+    res = POLICIES if kind == "policy" else CSINODES
+    made = await world.create_shared(res, {"metadata": {"name": f"{world.run}-one"}, "spec": spec})
+    version = made["metadata"].pop("resourceVersion")
+    with pytest.raises(Unprocessable, match="must be specified for an update"):
+        await world.client.replace(res, made)
+    made["metadata"] |= {"resourceVersion": version, "labels": {"a": "b"}}
+    assert (await world.client.replace(res, made))["metadata"]["labels"] == {"a": "b"}
