@@ -46,11 +46,11 @@ def _rule_causes(schema: Object, root: str, *, whole: bool = True) -> list[Cause
     for number, rule in enumerate(schema.get(_RULES) or []):
         try:
             chains = cel.parse(rule.get("rule", "")).chains
-            faults = [f"undefined field '{name}'" for name in sorted(_undefined(chains, schema, whole=whole))]
+            told = [f"undefined field '{name}'" for name in sorted(_undefined(chains, schema, whole=whole))]
         except cel.SyntaxFault as fault:
-            faults = [str(fault)]
-        for fault in faults:
-            text = f"compilation failed: {fault}"
+            told = [str(fault)]
+        for why in told:
+            text = f"compilation failed: {why}"
             causes.append(bad_value(f"{root}.{_RULES}[{number}].rule", rule.get("rule", ""), text))
     for name, inner in (schema.get("properties") or {}).items():
         causes += _rule_causes(inner, f"{root}.properties[{name}]", whole=False)
