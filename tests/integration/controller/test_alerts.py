@@ -40,7 +40,9 @@ async def test_no_leader_and_two(account: Client, cluster: Cluster) -> None:
 
 
 async def test_an_api_server_that_refuses_pods(account: Client, cluster: Cluster) -> None:
-    async with running(Controllers(account, queue=WorkQueue(rest=0.01, first=0.01, most=0.1))) as service:
+    async with running(
+        Controllers(cluster.world.faulty(account), queue=WorkQueue(rest=0.01, first=0.01, most=0.1))
+    ) as service:
         before = await page(service)
         cluster.world.faults.rules = [Rule(verb="create", resource="pods", status=403)]
         job = await cluster.submit(notebook())
@@ -54,7 +56,7 @@ async def test_an_api_server_that_refuses_pods(account: Client, cluster: Cluster
 
 
 async def test_workloads_that_wait_for_a_slow_api_server(account: Client, cluster: Cluster) -> None:
-    async with running(Controllers(account)) as service:
+    async with running(Controllers(cluster.world.faulty(account))) as service:
         before = await page(service)
         cluster.world.faults.rules = [Rule(verb="create", resource="pods", latency=60.0)]
         for number in range(105):
