@@ -161,6 +161,7 @@ async def test_the_base_is_accepted_as_it_is(world: World, tmp_path: Path) -> No
         arguments = (
             "apply",
             "--server-side",
+            "--force-conflicts",
             "--dry-run=server",
             "--namespace",
             SYSTEM_NAMESPACE,
