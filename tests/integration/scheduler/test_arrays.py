@@ -27,7 +27,7 @@ async def most_at_once(world: World, last: str) -> int:
     listed = await world.client.list(PODS, world.namespace)
     async for event in world.client.watch(PODS, world.namespace, resource_version=listed.resource_version, timeout=60):
         pod = event.object
-        if not pod.get("metadata"):
+        if event.type == "BOOKMARK":
             continue
         runs = bool(pod["spec"].get("nodeName")) and pod["status"].get("phase") in ("Pending", "Running")
         there[pod["metadata"]["name"]] = "runs" if runs and event.type != "DELETED" else "no"

@@ -91,7 +91,7 @@ async def test_a_card_that_another_schedulers_pod_says_it_has(world: World, star
     async with start() as service:
         await world.create(world.pod("ours", 1, queue=queue))
         await world.running("ours")
-        await world.create(world.pod("theirs", 1))
+        await world.create(world.pod("theirs", 1, schedulerName="another"))
         await world.bind("theirs", node)
         await world.until(PODS, "theirs", lambda pod: pod["metadata"].get("annotations", {}).get(KEY) == "3")
         await until(
