@@ -68,9 +68,9 @@ async def test_what_was_met_and_what_was_deleted_survive_a_restart(
             )
         while sum(row.met_at > 0 for row in await store.dependencies.all()) < 2:  # noqa: ASYNC110
             await asyncio.sleep(0.05)
-    await world.client.delete(JOBS, "lost", world.namespace)
+    await world.client.delete(JOBS, "lost", world.namespace, propagation="Background")
     await world.gone(JOBS, "lost")
-    await world.client.delete(JOBS, "a", world.namespace)
+    await world.client.delete(JOBS, "a", world.namespace, propagation="Background")
     await world.create(batch_job(world, "lost", queue))
     async with start() as service:
         await world.until(JOBS, "lost", done)
