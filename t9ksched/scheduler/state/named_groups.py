@@ -4,6 +4,7 @@ Like the gangs of `foreign_gangs.py` they are groups without a PodGroup of ours.
 job is that job's; any other is a job of its own, which pods may join as they may join a PodGroup made by hand.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 from uuid import NAMESPACE_OID, uuid5
@@ -33,6 +34,15 @@ class _Known(msgspec.Struct):
     tops: dict[str, OwnerReference | None] = msgspec.field(default_factory=dict)
     """The topmost owners of its pods, by UID; under an empty one None for a pod without any."""
 
+    @property
+    def owner(self) -> OwnerReference | None:
+        """The topmost owner of all its pods; None if they have several, or one has none."""
+        return next(iter(self.tops.values())) if len(self.tops) == 1 else None
+
+    def told(self) -> tuple[object, ...]:
+        """All that its pods tell of it."""
+        return self.count, self.fault, self.queue, self.owner
+
 
 class NamedGroups:
     """Groups by namespace and name, and what each pod names, by its UID."""
@@ -43,6 +53,8 @@ class NamedGroups:
         self._groups: dict[tuple[str, str], _Known] = {}
         self._objects: dict[tuple[str, str, str], JobObject] = {}
         """By system, namespace and name."""
+        self._of_object: defaultdict[tuple[str, str, str], dict[tuple[str, str], _Known]] = defaultdict(dict)
+        """The groups of each object, there or not, by the same."""
         self._followed: Callable[[str], bool] = lambda _: True
 
     def ask_followed(self, followed: Callable[[str], bool]) -> None:
@@ -63,6 +75,10 @@ class NamedGroups:
         known = self._groups.get((gang.namespace, gang.name))
         if known is not None and not gang.members:
             del self._groups[gang.namespace, gang.name]
+            named = _object_of(gang.namespace, known.named)
+            del self._of_object[named][gang.namespace, gang.name]
+            if not self._of_object[named]:
+                del self._of_object[named]
             self._state.remove_group(PodGroupObject(Metadata(gang.name, gang.namespace, gang.uid)))
 
     def place(self, pod: PodRecord) -> tuple[str, str]:
@@ -74,14 +90,18 @@ class NamedGroups:
         obj = self._object(pod.namespace, named)
         if obj is not None and asked_of(named, {"spec": obj.spec}) is None:
             return "", ""
-        known = self._groups.get(key)
+        known, before = self._groups.get(key), None
         if known is None:
             known = self._groups[key] = _Known(named, created, pod.labels.get(QUEUE_LABEL, ""))
+            self._of_object[_object_of(pod.namespace, named)][key] = known
+        else:
+            before = known.told()
         known.count, known.fault = max(known.count, named.members), named.fault or known.fault
         known.queue = known.queue or pod.labels.get(QUEUE_LABEL, "")
         top = self._state.owners.top(pod.owner) if pod.owner is not None else None
         known.tops[top.uid if top is not None else ""] = top
-        self._keep(key, known)
+        if known.told() != before or key not in self._state.gangs:
+            self._keep(key, known)
         return named.title, named.role
 
     def upsert(self, obj: JobObject, system: GroupSystem) -> None:
@@ -95,14 +115,13 @@ class NamedGroups:
         self._look_again(obj, system)
 
     def _look_again(self, obj: JobObject, system: GroupSystem) -> None:
-        space, name = obj.metadata.namespace, obj.metadata.name
-        for key, known in list(self._groups.items()):
-            if key[0] == space and known.named.system is system and known.named.name == name:
-                self._keep(key, known)
-                gang = self._state.gangs.get(key)
-                if gang is not None and self._is_none(key, known):
-                    for pod in [pod for pod in gang.members.values() if pod.waiting]:
-                        self._state.joining.join_anew(pod)
+        groups = self._of_object.get((system.name, obj.metadata.namespace, obj.metadata.name), {})
+        for key, known in list(groups.items()):
+            self._keep(key, known)
+            gang = self._state.gangs.get(key)
+            if gang is not None and self._is_none(key, known):
+                for pod in [pod for pod in gang.members.values() if pod.waiting]:
+                    self._state.joining.join_anew(pod)
 
     def _is_none(self, key: tuple[str, str], known: _Known) -> bool:
         """Whether the pods of a group are placed one by one."""
@@ -110,7 +129,7 @@ class NamedGroups:
         return obj is not None and self._asked(known, obj) is None
 
     def _object(self, namespace: str, named: NamedGroup) -> JobObject | None:
-        return self._objects.get((named.system.name, namespace, named.name))
+        return self._objects.get(_object_of(namespace, named))
 
     @staticmethod
     def _asked(known: _Known, obj: JobObject | None) -> GroupMinimum | None:
@@ -140,17 +159,21 @@ class NamedGroups:
             "roles": [{"name": role, "minMember": least} for role, least in asked.roles],
             "queue": queue_named(labelled) or known.queue,
         }
-        owners = list(known.tops.values())
         metadata = Metadata(
             name=key[1],
             namespace=key[0],
             uid=str(uuid5(NAMESPACE_OID, f"{obj.metadata.uid if obj is not None else ''}/{key[0]}/{key[1]}")),
             creation_timestamp=obj.metadata.creation_timestamp if obj is not None else known.created,
             annotations=obj.metadata.annotations if obj is not None else None,
-            owner_references=[owners[0]] if len(owners) == 1 and owners[0] is not None else None,
+            owner_references=[known.owner] if known.owner is not None else None,
         )
         state.group_events.upsert(PodGroupObject(metadata, dict(spec), gang.status))
         if gang.foreign_fault != asked.fault:
             gang.foreign_fault = asked.fault
             state.changes.gang_changed(gang)
             state.wake()
+
+
+def _object_of(namespace: str, named: NamedGroup) -> tuple[str, str, str]:
+    """The object that a group is named after: its system, namespace and name."""
+    return named.system.name, namespace, named.name

@@ -14,6 +14,7 @@ from t9ksched.scheduler.state.objects import JobObject
 from t9ksched.scheduler.state.state import ClusterState
 from t9ksched.workloads.dependencies import read_after
 from t9ksched.workloads.podgroups import SYSTEMS, GroupSystem, selector_of, system_titled
+from tests.counting import Lines
 from tests.unit.scheduler.state.test_state import decide, pod, state_with
 
 Object = dict[str, Any]
@@ -250,3 +251,35 @@ def test_an_object_that_cannot_be_read_starts_nothing(way: int, spec: Object, pa
         {**WAYS[way][4], "minMember": 0} if way > 1 else {"podGroups": [{"name": "workers"}]},
     )
     assert len(decide(state)) == 2, "without a minimum they are placed one by one"
+
+
+def test_an_object_that_changes_costs_what_its_own_groups_do() -> None:
+    def work(others: int) -> int:
+        state, way = state_with(), WAYS[2]
+        for number in range(others):
+            other = named(number + 1, way)
+            other.metadata.annotations["scheduling.k8s.io/group-name"] = f"other-{number}"
+            state.upsert_pod(other)
+        state.upsert_pod(named(0, way))
+        with Lines() as lines:
+            taken(state, BY_NAME[way[0]], way[4])
+        assert state.gangs["ns", "train~volcano.sh"].minimum.members == 3
+        return lines.count
+
+    assert work(200) == work(2)
+
+
+@pytest.mark.parametrize("way", WAYS, ids=lambda way: way[0])
+def test_a_pod_that_joins_costs_the_same_however_many_others_there_are(way: Any) -> None:
+    state = state_with()
+    if way[4] is not None:
+        taken(state, BY_NAME[way[0]], way[4])
+    counts = []
+    for number in range(200):
+        made = named(number, way, f"owner-{number}")
+        with Lines() as lines:
+            state.upsert_pod(made)
+        counts.append(lines.count)
+    assert max(counts[10:]) <= max(counts[5:10]) + 5
+    (gang,) = state.gangs.values()
+    assert (len(gang.members), gang.owner) == (200, None)
