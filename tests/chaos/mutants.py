@@ -32,14 +32,13 @@ from t9ksched.scheduler.act.promises import PromiseKeeper
 from t9ksched.scheduler.keep.plan_keeper import PlanKeeper
 from t9ksched.scheduler.keep.timekeeper import TimeKeeper
 from t9ksched.scheduler.observe.informers import Informers
-from t9ksched.scheduler.state import gang_snapshot, records
+from t9ksched.scheduler.state import gang_snapshot, lastgate, records
 from t9ksched.scheduler.state.agreements import Agreements
 from t9ksched.scheduler.state.assumptions import Assumptions
 from t9ksched.scheduler.state.cardbook import CardBook
 from t9ksched.scheduler.state.charges import Charges
 from t9ksched.scheduler.state.end_rules import EndRules
 from t9ksched.scheduler.state.job_events import JobEvents
-from t9ksched.scheduler.state.lastgate import LastGate
 from t9ksched.scheduler.state.node_backoff import NodeBackoff
 from t9ksched.scheduler.state.outage import Outage
 from t9ksched.scheduler.state.places import Places
@@ -243,7 +242,7 @@ MUTANTS: dict[str, tuple[tuple[Any, str, Any], ...]] = {
     "victims' shares are not looked at": ((contest, "price", _blind(2)),),
     "victims' PodGroup priority is not looked at": ((contest, "price", _blind(3)),),
     "closed queues take new work": ((JobEvents, "set_queues", _seen_open),),
-    "each replacement in a closed queue is new work": ((LastGate, "_covers", lambda *_: False),),
+    "each replacement in a closed queue is new work": ((lastgate, "covers", lambda *_: False),),
     "gangs in part are taken back late": ((GangTimeouts, "__init__", _late),),
     "edits of queues count": ((records.GangRecord, "queue", property(lambda self: self.agreed or self.spec.queue)),),
     "gangs that are whole are taken back": ((GangTimeouts, "overdue", _all_that_ran),),

@@ -38,7 +38,7 @@ _STATE = (
         "membership",
         "admission_gate",
     ),
-    *("lastgate", "new_work", "refusals", "outage", "node_backoff", "preemption_backoff"),
+    *("lastgate", "held", "new_work", "refusals", "outage", "node_backoff", "preemption_backoff"),
 )
 _DOOR = ("access", "entry", "forms", "judge", "request", "rules")
 

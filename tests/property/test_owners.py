@@ -10,7 +10,7 @@ from unittest.mock import patch
 import pytest
 
 from t9ksched.model.queue import Queue, QueueSpec
-from t9ksched.scheduler.state.lastgate import LastGate
+from t9ksched.scheduler.state import lastgate
 from t9ksched.scheduler.state.state import ClusterState
 from tests.unit.scheduler.state.test_lastgate import run, waits, with_deployment
 from tests.unit.scheduler.state.test_state import decide, node, state_with
@@ -109,5 +109,5 @@ def test_what_was_accepted_goes_on_and_more_of_it_does_not() -> None:
 
 @pytest.mark.parametrize("covers", [False, True], ids=["each replacement is new work", "an owner covers any number"])
 def test_a_fault_turns_it_red(covers: bool) -> None:
-    with patch.object(LastGate, "_covers", lambda *_: covers), pytest.raises(AssertionError):
+    with patch.object(lastgate, "covers", lambda *_: covers), pytest.raises(AssertionError):
         play()

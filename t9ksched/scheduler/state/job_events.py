@@ -123,13 +123,17 @@ class JobEvents:
         if any(gang.acceptance is None and gang.queue != record.queue for gang in gangs):
             state.wake()
 
-    def judge_again(self, root: str) -> None:
-        """More was accepted with the root owner of that UID: pods of it that were refused may be covered by that."""
+    def judge_again(self, root: str) -> bool:
+        """More was accepted with the root owner of that UID: pods of it that were refused may be covered by that.
+        Whether there are any.
+        """
+        found = False
         for uid in self._state.owners.controllers(root):
             for gang in self._state.gangs_of_owner(uid):
                 if gang.unpermitted is not None or any(pod.unpermitted for pod in gang.members.values()):
-                    gang.judged = (0, 0)
+                    gang.judged, found = (0, 0), True
                     self._state.wake()
+        return found
 
 
 def _timing(job: JobRecord) -> tuple[object, ...]:

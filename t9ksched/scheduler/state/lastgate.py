@@ -21,19 +21,23 @@ from t9ksched.model.quantity import CARDS
 from t9ksched.model.queue import Queue
 from t9ksched.model.reasons import Reason
 from t9ksched.scheduler.state.asks import asks_nothing
+from t9ksched.scheduler.state.held import HeldByOwners
 from t9ksched.scheduler.state.limits import limit_agreed
 from t9ksched.scheduler.state.new_work import NewWork, decides, gathers, needs_of
 from t9ksched.scheduler.state.objects import natural
 from t9ksched.scheduler.state.owner_records import (
+    NO_TEMPLATE,
     Held,
     began,
+    covers,
+    holds,
     inside,
     moment,
     own_amounts,
     owner_record,
     requested,
 )
-from t9ksched.scheduler.state.owners import Root, alike, exceeds
+from t9ksched.scheduler.state.owners import Root
 from t9ksched.scheduler.state.records import GangRecord, PodRecord
 from t9ksched.scheduler.state.refusals import refused, unknown, withdrawn
 from t9ksched.store.acceptances import Acceptance
@@ -56,19 +60,21 @@ class LastGate:
 
     def __init__(self, state: "ClusterState") -> None:
         self._state = state
-        self._held: dict[tuple[str, str], Held] = {}
+        self._held = HeldByOwners(state)
         self._allowed: dict[tuple[object, ...], tuple[object, ...]] = {}
         """What was judged and allowed lately, as far as that decides: jobs that are alike are judged once. Queues and
         templates are part of the keys by identity, and kept.
         """
         self._found: tuple[GangRecord, tuple[int, int], Queue, Root, Access] | None = None
         """Root and access of the group without an owner that was judged last, of its queue and as of then."""
+        self._unrefused: set[str] = set()
+        """Roots that grew and of which nothing is refused, by UID; emptied by each refusal."""
         self.work = 0
         """Work done so far, in units of a check of a group with an earlier verdict."""
 
     def begin(self) -> None:
-        """Start a new pass over all waiting groups."""
-        self._held.clear()
+        """Start a new step of a pass over all waiting groups."""
+        self._held.follow()
 
     def _settle_queue(self, gang: GangRecord) -> None:
         """A group of an owner that was accepted is in that owner's queue, unless its kind may move to another."""
@@ -118,6 +124,8 @@ class LastGate:
         gang.judged = key
         self.work += _A_LOOK if gang.virtual and gang.owner is None else _A_JUDGEMENT
         gang.unpermitted = self._look(gang, queue, now)
+        if gang.unpermitted is not None:
+            self._unrefused.clear()
         return gang.unpermitted
 
     def _look(self, gang: GangRecord, queue: Queue, now: int) -> Reason | None:
@@ -127,7 +135,7 @@ class LastGate:
         if gang.owner is None:
             self._found = gang, gang.judged, queue, root, access
         runs = gang.owner is not None and access.allowed
-        if record is None and (gang.acceptance is not None or (runs and self._runs(root, gang))):
+        if record is None and (gang.acceptance is not None or (runs and self._held.any(root.uid))):
             record = self._adopt(gang, root, queue, now)
         moves = record is not None and record.queue != queue.name
         if record is None or moves:
@@ -145,7 +153,7 @@ class LastGate:
         """Accept the members that were accepted with the owner, judge the others, and record the reason of each refused
         one.
         """
-        held = self._held_by(root, gang, queue.name)
+        held: Held | None = None
         first: Reason | None = None
         grown = False
         waiting = [pod for pod in gang.members.values() if pod.waiting]
@@ -154,21 +162,33 @@ class LastGate:
         for pod in waiting:
             reason: Reason | None = None
             if not inside(pod):
-                if not self._covers(record, root, held, pod):
+                held = held or self._held_by(root, gang, queue.name)
+                if not covers(record, root, held, pod):
                     by_itself = pod.uid in self._state.acceptances  # submitted into the group, and judged then
                     reason = None if by_itself else self._more(gang, root, queue, held, pod, now)
                     grown = grown or reason is None
                 if reason is None:
                     pod.accepted = True
-                    held.add(pod)
+                    if gang.owner is None:
+                        held.add(pod.template or NO_TEMPLATE)
+                    else:
+                        self._held.add(gang, pod)
             self._mark(pod, gang, reason)
             first = first or reason
         if grown:
             self._record(gang, root, queue.name, now)
-            self._state.judge_again(root.uid)
+            self._judge_again(root)
         if first is not None:
+            self._unrefused.clear()
             self._state.departures.setdefault(root.uid, 0)
         return first if gang.virtual or not any(self._free(gang)) else None
+
+    def _judge_again(self, root: Root) -> None:
+        """More was accepted with the root: what was refused of it is judged again. Of thousands of pods that come, each
+        beyond what was accepted, the others are looked at once.
+        """
+        if root.uid not in self._unrefused and not self._state.judge_again(root.uid):
+            self._unrefused.add(root.uid)
 
     @staticmethod
     def _mark(pod: PodRecord, gang: GangRecord, reason: Reason | None) -> None:
@@ -180,21 +200,6 @@ class LastGate:
     def _free(gang: GangRecord) -> Iterator[bool]:
         """Judge each waiting member."""
         return (not pod.unpermitted for pod in gang.members.values() if pod.waiting)
-
-    def _covers(self, record: Acceptance, root: Root, held: Held, pod: PodRecord) -> bool:
-        """Whether one pod more is among those that were accepted with the owner."""
-        limit = record.replicas
-        if limit is None:
-            return True
-        wanted = root.owner.wanted if root.owner is not None else None
-        within = wanted is not None and wanted.replicas <= limit and not exceeds(wanted.amounts, record.amounts)
-        # While a Deployment replaces its pods by others it makes some before the old ones are gone.
-        surge = -(-limit // 4) if within and root.kind == "Deployment" else 0
-        if held.count + 1 > limit + surge:
-            return False
-        if wanted is not None and (within or alike(wanted.amounts, wanted.replicas, record.amounts, limit)):
-            return True  # the pods may have more than their template says: defaults, sidecars
-        return not exceeds(held.amounts + Counter(requested(pod)), record.amounts)
 
     def _new(self, gang: GangRecord, root: Root, queue: Queue, access: Access, now: int) -> Reason | None:
         """The whole judge about an owner that was never accepted."""
@@ -350,6 +355,7 @@ class LastGate:
         """Record an owner that was accepted before owners were recorded, as it is now."""
         for pod in self._pods(root.uid, gang):
             pod.accepted = pod.accepted or not pod.finished
+            self._held.note(pod.gang or gang)
         return self._record(gang, root, queue.name, now)
 
     def _record(self, gang: GangRecord, root: Root, queue: str, now: int) -> Acceptance | None:
@@ -357,7 +363,6 @@ class LastGate:
         if not root.certain and root.kind == "ReplicaSet":
             return None  # its owner is not known yet
         state = self._state
-        self._held.pop((root.uid, queue), None)
         held = self._held_by(root, gang, queue)
         known = state.acceptances.get(root.uid)
         return self._keep(owner_record(known, gang, root, held, queue, now))
@@ -376,17 +381,13 @@ class LastGate:
                 self._agree(gang, record)
         return record
 
-    def _runs(self, root: Root, gang: GangRecord) -> bool:
-        """Whether pods of the root above the group hold places, or were accepted one by one."""
-        return any(inside(pod) for pod in self._pods(root.uid, gang))
-
     def _held_by(self, root: Root, gang: GangRecord, queue: str) -> Held:
-        held = self._held.get((root.uid, queue))
-        if held is None:
-            held = self._held[root.uid, queue] = Held()
-            for pod in self._pods(root.uid, gang):
-                if inside(pod) and pod.gang is not None and pod.gang.queue == queue:
-                    held.add(pod)
+        """What the accepted pods of the root hold in the queue."""
+        if gang.owner is not None:
+            return self._held.of(root.uid, queue)
+        held = Held()
+        for pod in filter(holds, gang.members.values()):
+            held.add(pod.template or NO_TEMPLATE)
         return held
 
     def _pods(self, root: str, gang: GangRecord) -> Iterator[PodRecord]:

@@ -11,7 +11,7 @@ from msgspec import structs
 
 from t9ksched.admission.request import least_requests as cheapest
 from t9ksched.model.resources import is_card_resource
-from t9ksched.scheduler.state.owners import Root
+from t9ksched.scheduler.state.owners import Root, alike, exceeds
 from t9ksched.scheduler.state.records import FINISHED, GangRecord, PodRecord
 from t9ksched.store.acceptances import Acceptance
 from t9ksched.workloads.shape import Template
@@ -21,15 +21,44 @@ NO_TEMPLATE: Final = Template("", 1, 1, {}, {}, "spec")
 
 
 class Held(msgspec.Struct):
-    """The total requests of a root's accepted pods."""
+    """The total requests of a root's accepted pods, most of which have a template in common."""
 
     count: int = 0
-    amounts: Counter[str] = msgspec.field(default_factory=Counter)
+    _templates: dict[int, tuple[Template, int]] = msgspec.field(default_factory=dict)
+    """Each template and how many have it, by its identity."""
+    _amounts: Counter[str] | None = None
 
-    def add(self, pod: PodRecord) -> None:
+    @property
+    def amounts(self) -> Counter[str]:
+        """The total by resource; not to be written to."""
+        if self._amounts is None:
+            self._amounts = Counter()
+            for template, many in self._templates.values():
+                self._note(template, many)
+        return self._amounts
+
+    def add(self, template: Template) -> None:
         """One more of them."""
+        many = self._templates.get(id(template), (template, 0))[1]
+        self._templates[id(template)] = template, many + 1
         self.count += 1
-        self.amounts.update(requested(pod))
+        self._note(template, 1)
+
+    def leave_out(self, template: Template) -> None:
+        """One of them less."""
+        many = self._templates[id(template)][1]
+        self.count -= 1
+        if many > 1:
+            self._templates[id(template)] = template, many - 1
+            self._note(template, -1)
+        else:
+            del self._templates[id(template)]
+            self._amounts = None  # a resource that no pod names is not among them, not even with 0
+
+    def _note(self, template: Template, many: int) -> None:
+        if (amounts := self._amounts) is not None:
+            for name, amount in template.requests.items():
+                amounts[name] += many * amount
 
 
 def owner_record(
@@ -63,6 +92,22 @@ def owner_record(
     moved = {} if known.queue == queue else {"queue": queue, "priority": own.priority if own else known.priority}
     cards, requests = in_parts(amounts)
     return structs.replace(known, replicas=count, cards=cards, requests=requests, **moved)
+
+
+def covers(record: Acceptance, root: Root, held: Held, pod: PodRecord) -> bool:
+    """Whether one pod more is among those that were accepted with the owner."""
+    limit = record.replicas
+    if limit is None:
+        return True
+    wanted = root.owner.wanted if root.owner is not None else None
+    within = wanted is not None and wanted.replicas <= limit and not exceeds(wanted.amounts, record.amounts)
+    # While a Deployment replaces its pods by others it makes some before the old ones are gone.
+    surge = -(-limit // 4) if within and root.kind == "Deployment" else 0
+    if held.count + 1 > limit + surge:
+        return False
+    if wanted is not None and (within or alike(wanted.amounts, wanted.replicas, record.amounts, limit)):
+        return True  # the pods may have more than their template says: defaults, sidecars
+    return not exceeds(held.amounts + Counter(requested(pod)), record.amounts)
 
 
 def own_amounts(gang: GangRecord) -> dict[str, Any]:
@@ -109,6 +154,11 @@ def inside(pod: PodRecord) -> bool:
     if pod.node or pod.assumed or pod.accepted:
         return True
     return pod.gang is not None and pod.gang.virtual and pod.gang.acceptance is not None
+
+
+def holds(pod: PodRecord) -> bool:
+    """Whether the pod was accepted, has not ended and is not about to."""
+    return not (pod.deleting or pod.phase in FINISHED) and inside(pod)
 
 
 def requested(pod: PodRecord) -> Mapping[str, int]:

@@ -260,6 +260,13 @@ class Owners:
         """UIDs of the objects that own pods of this root directly."""
         return (root, *self._below.get(root, ()))
 
+    def roots(self, controller: str) -> tuple[str, ...]:
+        """UIDs of the objects that have this one among their `controllers`."""
+        above = self.above(controller)
+        if above is not None and controller in self._below.get(above.uid, ()):
+            return controller, above.uid
+        return (controller,)
+
     def works(self, uid: str) -> tuple[str, ...]:
         """UIDs of jobs that belong to that one, such as the trials of an experiment, each a job of its own, and of
         those below them.
