@@ -24,6 +24,8 @@ _AGAIN = 5.0
 _RECORDED = 15.0
 """Seconds after which a decision that was about to be recorded is on record."""
 _LONGEST = 24 * 3600.0
+_AT_ONCE = 500
+"""Decisions about so many jobs are taken in before the event loop does other work."""
 
 
 class Overrides:
@@ -77,10 +79,12 @@ class Overrides:
             await self._read_groups()
 
     async def _read(self, uids: Sequence[str]) -> None:
-        """Read what is decided about these jobs."""
-        found = await self._store.controls.of(uids)
-        known = {uid: control for uid, control in self._state.controls.items() if uid not in uids}
-        self._state.direct(known | found)
+        """Read what is decided about these jobs; of thousands a part counts while the others are being read."""
+        for start in range(0, len(uids), _AT_ONCE):
+            some = uids[start : start + _AT_ONCE]
+            found = await self._store.controls.of(some)
+            self._state.redirect({uid: found.get(uid) for uid in some})
+            await asyncio.sleep(0)
 
     def suppose(self, uid: str, seconds: int, by: str) -> None:
         """A job is about to be given this limit by a manager, 0 for none: it counts from now on, before it can be read,
@@ -90,7 +94,7 @@ class Overrides:
         now = self._time()
         control = self._state.controls.get(uid) or JobControl(uid)
         given = replace(control, time_limit_seconds=seconds, limited_at=now, by=by, at=now)
-        self._state.direct(self._state.controls | {uid: given})
+        self._state.redirect({uid: given})
         self._supposed[uid] = now
         self._check.set((min(self._supposed.values()) - now).total_seconds() + _RECORDED)
 

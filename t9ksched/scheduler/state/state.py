@@ -306,13 +306,20 @@ class ClusterState:
 
     def direct(self, controls: dict[str, JobControl]) -> None:
         """What managers decided about jobs, all of it."""
-        if controls != self.controls:
-            before, self.controls = self.controls, controls
-            for uid in before.keys() | controls.keys():
-                if before.get(uid) != controls.get(uid):
-                    for below in self.owners.controllers(uid):
-                        for gang in self.groups_of(below):
-                            self.changes.gang_changed(gang)
+        self.redirect({uid: controls.get(uid) for uid in self.controls.keys() | controls.keys()})
+
+    def redirect(self, decided: Mapping[str, JobControl | None]) -> None:
+        """What managers decided about the jobs of these UIDs; None where nothing is decided any more."""
+        changed = {uid: control for uid, control in decided.items() if control != self.controls.get(uid)}
+        for uid, control in changed.items():
+            if control is None:
+                del self.controls[uid]
+            else:
+                self.controls[uid] = control
+            for below in self.owners.controllers(uid):
+                for gang in self.groups_of(below):
+                    self.changes.gang_changed(gang)
+        if changed:
             self.wake()
 
     def end_idle_promises(self, now: int, *, evicting: bool) -> None:
