@@ -157,6 +157,12 @@ class PodLookup(Generic[T]):
                     if term.matches(space, those[one], there):
                         yield one
 
+    def expect(self, term: PodTerm) -> None:
+        """File the labels that a term asks for from now on: for pods that come that is done one by one."""
+        for space in _spaces(term.peers) or ():
+            for key, _ in _conditions(term):
+                self._by_value(space, key)
+
     def _asked(self, term: PodTerm, space: str) -> Iterable[T]:
         """Pods of a namespace that a term may select: the fewest by any of its conditions."""
         best: list[dict[T, None]] | None = None
@@ -177,7 +183,7 @@ class PodLookup(Generic[T]):
                     del self._filed[space, other]
             filed = self._filed[space, key] = {}
             self._keys[space].add(key)
-            for one, labels in self._of[space].items():
+            for one, labels in self._of.get(space, {}).items():
                 if (value := labels.get(key)) is not None:
                     filed.setdefault(value, {})[one] = None
         return filed

@@ -80,10 +80,9 @@ class EvictableGangs:
         Only groups that changed are looked at; while none did, the same value is given, which the engine knows by.
         """
         self._follow()
-        for _ in self._look_at_due(now):
+        for _ in self._steps(now):
             pass
-        other, self._other = self._other, {}
-        return self._guarded.mark(other, self._state.queues)
+        return self._guarded.mark({}, self._state.queues)
 
     def one(self, gang: GangRecord) -> Running | None:
         """One group alone, whatever disruption budgets say; None while it may not be judged."""
@@ -95,9 +94,7 @@ class EvictableGangs:
         """
         self._follow()
         paused = False
-        for _ in self._look_at_due(now):
-            other, self._other = self._other, {}
-            self._guarded.take(other, self._state.queues)
+        for _ in self._steps(now):
             paused = True
             await asyncio.sleep(0)
         return paused
@@ -107,6 +104,7 @@ class EvictableGangs:
         if self._changed is not None:
             self._changed.close()
             self._changed = None
+            self._guarded.rest()
 
     def _follow(self) -> None:
         """Find out which groups are to be looked at."""
@@ -116,6 +114,18 @@ class EvictableGangs:
             self._due.update(dict.fromkeys((*self._state.gangs.values(), *self._known)))
         self._due.update(dict.fromkeys(self._changed.take()))
         self._due.update(self._evicted_lately)
+
+    def _steps(self, now: int) -> Iterator[None]:
+        """Look at the groups that changed, and find out which of all are guarded."""
+        for _ in self._look_at_due(now):
+            self._hand_on()
+            yield
+        self._hand_on()
+        yield from self._guarded.follow(self._state.queues)
+
+    def _hand_on(self) -> None:
+        other, self._other = self._other, {}
+        self._guarded.take(other)
 
     def _look_at_due(self, now: int) -> Iterator[None]:
         """Look at these groups; it stops after some."""

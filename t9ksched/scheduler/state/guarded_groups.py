@@ -1,41 +1,69 @@
 """Which running groups disruption budgets guard, kept from cycle to cycle.
 
-What a budget would lose by a group is found anew where the group changed, a label of its pods, or what the budget
-selects. The order in which the groups of a budget would go is kept, so that a cycle costs what changed: of a budget
-that allows another number, or that would lose pods by other groups, its first groups are looked at, as many as it
-allows, and those of budgets that would lose pods by the same groups. Callers say which groups changed.
+What budgets would lose by a group is found anew where the group changed, a label of its pods, the priority of its
+queue, or where a budget came or went that selects its pods: both find each other by labels. The order in which groups
+would go is kept (`budget_orders.py`), so that a cycle costs what changed. Only namespaces with budgets are looked at.
+Callers say which groups changed.
 """
 
-from bisect import bisect_left, insort
-from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from itertools import chain, islice
+from operator import is_
 from typing import Final
 
 from msgspec import structs
 
 from t9ksched.engine.parted import Parted, Parts
+from t9ksched.engine.placement.term_lookup import PodLookup
+from t9ksched.engine.work import Work, finish
 from t9ksched.model.gang import Running
+from t9ksched.model.podrules import PodTerm
 from t9ksched.model.queue import Queue
-from t9ksched.scheduler.state.budgets import BudgetKey, Budgets, Rank, rank
+from t9ksched.scheduler.state.budget_orders import Alike, BudgetOrders, Place
+from t9ksched.scheduler.state.budgets import BudgetKey, Budgets, Needs, namespace_of, rank
+from t9ksched.scheduler.state.change_feed import Cursor
 from t9ksched.scheduler.state.records import PodRecord
 
-_FEW: Final = 64
-"""Up to so many groups are put into an order one by one; with more it is sorted anew."""
+_A_SLICE: Final = 100
+"""So many groups are looked at in one step: some milliseconds."""
+_SELECTED: Final = 2000
+"""So many pods that budgets select are found in one step."""
+_SHOWN: Final = 1000
+"""So many groups get a mark or lose it in one step."""
+_NOTHING: Final[Needs] = frozenset()
 
 
 class _GroupEntry:
-    """A group, the labels of the pods that its smallest eviction takes, what budgets would lose by it, whether it may
-    go before these are used up, and the group with a mark, once it was needed.
+    """A group in a namespace with budgets, the labels of the pods that its smallest eviction takes, its place among
+    groups by which budgets would lose the same, where any would, and the group with a mark, once it was needed.
     """
 
-    __slots__ = ("free", "going", "group", "marked", "namespace", "needs", "rank")
+    __slots__ = ("_marked", "alike", "going", "group", "place")
 
-    def __init__(self, group: Running, rank: Rank, going: list[Mapping[str, str]]) -> None:
-        self.group, self.rank, self.going = group, rank, going
-        self.namespace = group.name.partition("/")[0]
-        self.needs: dict[BudgetKey, int] = {}
-        self.free = False
-        self.marked: Running | None = None
+    def __init__(self, group: Running, place: Place) -> None:
+        self.group, self.place = group, place
+        self.going: list[Mapping[str, str]] = []
+        self.alike: Alike | None = None
+        self._marked: Running | None = None
+
+    @property
+    def needs(self) -> Needs:
+        """How many pods budgets would lose by it."""
+        return self.alike.needs if self.alike is not None else _NOTHING
+
+    def take(self, group: Running, place: Place) -> None:
+        """The group as it is now."""
+        if group is not self.group:
+            self.group, self._marked = group, None
+        self.place = place
+
+    def shown(self) -> Running:
+        """The group as the engine sees it."""
+        if self.alike is None or self.alike.frees(self.place):
+            return self.group
+        self._marked = self._marked or structs.replace(self.group, guarded=True)
+        return self._marked
 
 
 class GuardedGroups:
@@ -43,240 +71,178 @@ class GuardedGroups:
 
     def __init__(self, budgets: Budgets, pods: Mapping[str, PodRecord]) -> None:
         self._budgets, self._pods = budgets, pods
-        self._known: dict[str, _GroupEntry] = {}
-        self._orders: defaultdict[BudgetKey, list[tuple[Rank, str]]] = defaultdict(list)
-        """The groups by which each budget would lose pods, the first to go first."""
-        self._free: defaultdict[BudgetKey, set[str]] = defaultdict(set)
-        """Those of them by UID that may go before the budgets are used up."""
-        self._linked: Counter[frozenset[BudgetKey]] = Counter()
-        """Budgets that would lose pods by the same group, with the number of such groups."""
-        self._moved: set[BudgetKey] = set()
-        """Budgets that would lose pods by other groups than before."""
+        self._cursors: tuple[Cursor[BudgetKey], Cursor[str]] | None = None
+        """What changed of budgets, and which groups have other labels; None while nobody asks."""
         self._groups: dict[str, Running] = {}
         """All groups, by UID."""
+        self._within: defaultdict[str, dict[str, None]] = defaultdict(dict)
+        """The UIDs of the groups of each namespace."""
+        self._followed: set[str] = set()
+        """Namespaces that have budgets, or had them."""
+        self._known: dict[str, _GroupEntry] = {}
+        """The groups of those namespaces that were looked at, by UID."""
+        self._of_queue: defaultdict[str, dict[str, None]] = defaultdict(dict)
+        """The UIDs of those by which budgets would lose pods, by queue."""
+        self._lookup: PodLookup[tuple[str, int]] = PodLookup()
+        """Their pods that would go, each by the UID of its group and a number."""
+        self._terms: dict[BudgetKey, PodTerm | None] = {}
+        """What each budget selected when groups were matched with it."""
+        self._orders = BudgetOrders()
+        self._queues: Mapping[str, Queue] = {}
+        self._other: dict[BudgetKey, None] = {}
+        """Budgets that changed since groups were matched with them."""
+        self._due: dict[str, None] = {}
+        """Groups to be looked at."""
+        self._unshown: dict[str, None] = {}
+        """Groups that may have a mark now, or no longer."""
         self._shown: Parts[Running] = Parts()
         """All groups as they are told, by UID and in the same order."""
-        self._taken = False
-        """Groups were taken in since they were told."""
-        self._selecting: dict[BudgetKey, object] = {}
-        self._allowed: dict[BudgetKey, int] = {}
-        self._priorities: dict[str, int] = {}
 
     def mark(self, changed: Mapping[str, Running | None], queues: Mapping[str, Queue]) -> Parted[Running]:
         """All groups, those marked whose eviction would break a budget; the same object while nothing changed.
 
         `changed` are groups that came or changed since the last call, by UID, and None for those that went.
         """
-        relabelled = self._budgets.take_relabelled()
-        self._note(changed)
-        budgets, allowed = self._budgets.selecting(), self._budgets.allowed()
-        if not budgets:
-            self._taken = False
-            self._forget()
-            return self._shown.told()
-        if not self._selecting:
-            changed = self._groups
-        priorities = {name: queue.spec.priority for name, queue in queues.items()}
-        if priorities != self._priorities:
-            entries = list(self._known.values())
-            self._leave(entries)
-            for entry in entries:
-                entry.rank = rank(entry.group, queues)
-            self._enter(entries)
-            for entry in entries:
-                self._show(entry)
-            self._priorities = priorities
-        elif not (changed or relabelled or self._taken) and allowed == self._allowed and budgets == self._selecting:
-            return self._shown.told()
-        self._taken = False
-        self._take_in(changed, relabelled, queues)
-        self._follow_budgets(budgets)
-        self._follow_allowed(allowed)
+        self.take(changed)
+        finish(self.follow(queues))
         return self._shown.told()
 
-    def take(self, changed: Mapping[str, Running | None], queues: Mapping[str, Queue]) -> None:
-        """Take in a few groups ahead of `mark`, so that what thousands need of budgets is not found in one piece."""
-        begins = not self._groups
-        self._note(changed)
-        self._taken = self._taken or bool(changed)
-        if begins and not self._selecting and (budgets := self._budgets.selecting()):
-            self._priorities = {name: queue.spec.priority for name, queue in queues.items()}
-            self._follow_budgets(budgets)
-        if self._selecting:
-            self._take_in(changed, set(), queues)
-
-    def _note(self, changed: Mapping[str, Running | None]) -> None:
+    def take(self, changed: Mapping[str, Running | None]) -> None:
+        """Take in some of the groups that changed, ahead of `mark`."""
         for uid, group in changed.items():
+            before = self._groups.pop(uid, None)
             if group is not None:
                 self._groups[uid] = self._shown[uid] = group
             else:
-                self._groups.pop(uid, None)
                 self._shown.discard(uid)
-
-    def _show(self, entry: _GroupEntry) -> None:
-        group = entry.group
-        if entry.needs and not entry.free:
-            entry.marked = entry.marked or structs.replace(group, guarded=True)
-            self._shown[group.uid] = entry.marked
-        else:
-            self._shown[group.uid] = group
-
-    def _forget(self) -> None:
-        if self._selecting:
-            for kept in (self._known, self._orders, self._free, self._linked, self._moved):
-                kept.clear()
-            for uid, group in self._groups.items():
-                self._shown[uid] = group
-            self._selecting, self._allowed, self._priorities = {}, {}, {}
-
-    def _take_in(
-        self, changed: Mapping[str, Running | None], relabelled: set[str], queues: Mapping[str, Queue]
-    ) -> None:
-        """Groups that came, went or changed, those of which pods have other labels among them."""
-        known = self._known
-        left: list[_GroupEntry] = []
-        came: list[_GroupEntry] = []
-        selecting: defaultdict[str, list[BudgetKey]] = defaultdict(list)
-        for key in self._selecting.keys() & self._budgets.selecting().keys():
-            selecting[key[0]].append(key)
-        for uid in dict.fromkeys((*changed, *sorted(relabelled))):
-            one, before = self._groups.get(uid), known.get(uid)
-            if before is not None:
-                if before.group is one and uid not in relabelled:
-                    continue
-                left.append(known.pop(uid))
-            if one is None:
+            if (one := group or before) is None:
                 continue
-            made = known[uid] = _GroupEntry(one, rank(one, queues), self._budgets.going(one, self._pods))
-            made.needs = self._needs(made, selecting[made.namespace])
-            came.append(made)
-        self._leave(left)
-        self._enter(came)
-        for entry in came:
-            self._show(entry)
+            namespace = namespace_of(one)
+            if namespace in self._followed:
+                self._due[uid] = None
+            if group is not None:
+                self._within[namespace][uid] = None
+            else:
+                del self._within[namespace][uid]
+                if not self._within[namespace]:
+                    del self._within[namespace]
 
-    def _needs(self, entry: _GroupEntry, of: Iterable[BudgetKey]) -> dict[BudgetKey, int]:
-        """What these budgets would lose by the group, those that would lose any."""
-        return {key: count for key in of if (count := self._budgets.loses(key, entry.going))}
+    def follow(self, queues: Mapping[str, Queue]) -> Work[None]:
+        """Find out in steps what `mark` would find, so that it finds little left. It may be left at any step: what is
+        not done, or changes meanwhile, is done by the next call.
+        """
+        self._take_changes(queues)
+        yield from self._match()
+        while self._due:
+            for uid in list(islice(self._due, _A_SLICE)):
+                self._look(uid)
+                del self._due[uid]
+            if self._due:
+                yield
+        yield from self._orders.count(self._unshown)
+        while self._unshown:
+            for uid in list(islice(self._unshown, _SHOWN)):
+                del self._unshown[uid]
+                if (entry := self._known.get(uid)) is not None:
+                    self._shown[uid] = entry.shown()
+            if self._unshown:
+                yield
 
-    def _follow_budgets(self, budgets: dict[BudgetKey, object]) -> None:
-        """Budgets that came, went or select other pods."""
-        before, self._selecting = self._selecting, budgets
-        changed = {key for key in before.keys() | budgets.keys() if before.get(key) is not budgets.get(key)}
-        if not changed:
+    def rest(self) -> None:
+        """Nobody looks for victims for now: what changes is not followed."""
+        for cursor in self._cursors or ():
+            cursor.close()
+        self._cursors = None
+
+    def _take_changes(self, queues: Mapping[str, Queue]) -> None:
+        """What changed since the last call beside the groups."""
+        if self._cursors is None:
+            self._cursors = self._budgets.changed.follow(), self._budgets.relabelled.follow()
+            self._other.update(dict.fromkeys((*self._terms, *self._budgets)))
+            self._due.update(dict.fromkeys(self._known))
+        budgets, relabelled = self._cursors
+        self._other.update(dict.fromkeys(budgets.take()))
+        self._due.update((uid, None) for uid in relabelled.take() if uid in self._known)
+        if queues is not self._queues:
+            before, self._queues = self._queues, queues
+            for name, those in self._of_queue.items():
+                if _priority(name, before) != _priority(name, queues):
+                    self._due.update(those)
+
+    def _match(self) -> Work[None]:
+        """Find the groups by which budgets that changed would lose pods, or no longer."""
+        work = 0
+        while self._other:
+            key = next(iter(self._other))
+            term = self._budgets.term(key)
+            if term is not self._terms.get(key):
+                selected = self._selected(term, key[0]) if term is not None else ()
+                for uid in chain(self._orders.under(key), selected):
+                    self._due[uid] = None
+                    work += 1
+                    if not work % _SELECTED:
+                        yield
+                self._terms[key] = term
+            if term is None:
+                self._terms.pop(key, None)
+            self._orders.allow(key, self._budgets.allowed(key))
+            del self._other[key]
+
+    def _selected(self, term: PodTerm, namespace: str) -> Iterable[str]:
+        """Groups of pods that a budget selects. Those of a namespace that had no budgets are all to be looked at."""
+        self._lookup.expect(term)
+        if namespace not in self._followed:
+            self._followed.add(namespace)
+            self._due.update(self._within.get(namespace, {}))
+        return (uid for uid, _ in self._lookup.selected(term, lambda _: {}))
+
+    def _look(self, uid: str) -> None:
+        """Find out what budgets would lose by a group, and put it into the order where it belongs."""
+        group, entry = self._groups.get(uid), self._known.get(uid)
+        if group is None:
+            if entry is not None:
+                self._put_out(entry)
+                self._file(entry, [])
+                del self._known[uid]
             return
-        by_space: defaultdict[str, list[BudgetKey]] = defaultdict(list)
-        for key in changed:
-            by_space[key[0]].append(key)
-        affected: list[tuple[_GroupEntry, dict[BudgetKey, int]]] = []
-        for entry in self._known.values():
-            if not (of := by_space.get(entry.namespace)):
-                continue
-            needs = {key: count for key, count in entry.needs.items() if key not in changed}
-            needs |= self._needs(entry, [key for key in of if key in budgets])
-            if needs != entry.needs:
-                affected.append((entry, needs))
-        entries = [entry for entry, _ in affected]
-        self._leave(entries)
-        for entry, needs in affected:
-            entry.needs = needs
-        self._enter(entries)
-        for entry in entries:
-            self._show(entry)
+        place, going = (rank(group, self._queues), uid), self._budgets.going(group, self._pods)
+        if entry is None:
+            entry = self._known[uid] = _GroupEntry(group, place)
+        self._file(entry, going)
+        needs = self._budgets.needs(namespace_of(group), going)
+        stays = (entry.needs, entry.place, entry.group.queue) == (needs, place, group.queue)
+        if not stays:
+            self._put_out(entry)
+        entry.take(group, place)
+        if needs:
+            self._unshown[uid] = None
+            if not stays:
+                entry.alike = self._orders.add(needs, place)
+                self._of_queue[group.queue][uid] = None
 
-    def _leave(self, entries: Iterable[_GroupEntry]) -> None:
-        """These are taken out of the orders of the budgets that would lose pods by them."""
-        for key, those in self._by_budget(entries, -1).items():
-            order = self._orders[key]
-            self._free[key].difference_update(uid for _, uid in those)
-            if len(those) > _FEW:
-                gone = set(those)
-                order[:] = [one for one in order if one not in gone]
-            else:
-                for one in those:
-                    del order[bisect_left(order, one)]
-            if not order:
-                del self._orders[key]
+    def _put_out(self, entry: _GroupEntry) -> None:
+        """Take a group out of its order, so that it has no mark for now."""
+        if entry.alike is not None:
+            queue, uid = entry.group.queue, entry.group.uid
+            self._orders.remove(entry.alike, entry.place)
+            entry.alike = None
+            del self._of_queue[queue][uid]
+            if not self._of_queue[queue]:
+                del self._of_queue[queue]
+            self._unshown[uid] = None
 
-    def _enter(self, entries: Iterable[_GroupEntry]) -> None:
-        """These are put into the orders of the budgets that would lose pods by them."""
-        for key, those in self._by_budget(entries, 1).items():
-            order = self._orders[key]
-            if len(those) > _FEW:
-                order += those
-                order.sort()
-            else:
-                for one in those:
-                    insort(order, one)
+    def _file(self, entry: _GroupEntry, going: list[Mapping[str, str]]) -> None:
+        """The pods that would go of a group have these labels."""
+        before, entry.going = entry.going, going
+        if len(before) == len(going) and all(map(is_, before, going)):
+            return
+        uid, namespace = entry.group.uid, namespace_of(entry.group)
+        for nth in range(len(before)):
+            self._lookup.remove((uid, nth), namespace)
+        for nth, labels in enumerate(going):
+            self._lookup.add((uid, nth), namespace, labels)
 
-    def _by_budget(self, entries: Iterable[_GroupEntry], times: int) -> Mapping[BudgetKey, list[tuple[Rank, str]]]:
-        """These by budget, which is to be looked at; none may go for now."""
-        found: defaultdict[BudgetKey, list[tuple[Rank, str]]] = defaultdict(list)
-        for entry in entries:
-            entry.free = False
-            for key in entry.needs:
-                found[key].append((entry.rank, entry.group.uid))
-            if len(entry.needs) > 1:
-                self._linked[frozenset(entry.needs)] += times
-        self._moved.update(found)
-        return found
 
-    def _follow_allowed(self, allowed: dict[BudgetKey, int]) -> None:
-        """Find out which groups may go, by the budgets of which other groups are known and those that allow another
-        number.
-        """
-        before, self._allowed = self._allowed, allowed
-        moved, self._moved = self._moved, set()
-        moved.update(key for key in before.keys() | allowed.keys() if before.get(key) != allowed.get(key))
-        for keys in self._together(moved):
-            were: set[str] = set().union(*(self._free.pop(key, ()) for key in keys))
-            free = self._unguarded(keys)
-            for uid in free:
-                for key in self._known[uid].needs:
-                    self._free[key].add(uid)
-            for uid in were ^ free:
-                entry = self._known[uid]
-                entry.free = uid in free
-                self._show(entry)
-
-    def _together(self, keys: Collection[BudgetKey]) -> Iterator[set[BudgetKey]]:
-        """These budgets, with those that would lose pods by the same groups, directly or through others."""
-        beside: defaultdict[BudgetKey, set[BudgetKey]] = defaultdict(set)
-        for linked, count in list(self._linked.items()):
-            if not count:
-                del self._linked[linked]
-            for key in linked if count else ():
-                beside[key] |= linked
-        done: set[BudgetKey] = set()
-        for key in keys:
-            if key in done:
-                continue
-            found, ahead = {key}, [key]
-            while ahead:
-                fresh = beside.get(ahead.pop(), set()) - found
-                found |= fresh
-                ahead += fresh
-            done |= found
-            yield found
-
-    def _unguarded(self, keys: Collection[BudgetKey]) -> set[str]:
-        """Groups by UID that may go, one after the other, before the budgets that select them are used up, by these
-        budgets alone.
-        """
-        orders = [self._orders[key] for key in keys if key in self._orders]
-        left, known = {key: self._allowed.get(key, 0) for key in keys}, self._known
-        unused = sum(left[key] > 0 for key in keys if key in self._orders)
-        found: set[str] = set()
-        for _, uid in orders[0] if len(orders) == 1 else sorted(set().union(*orders)):
-            if not unused:
-                break
-            needs = known[uid].needs
-            for key, count in needs.items():
-                if left[key] < count:
-                    break
-            else:
-                found.add(uid)
-                for key, count in needs.items():
-                    left[key] -= count
-                    unused -= not left[key]
-        return found
+def _priority(queue: str, queues: Mapping[str, Queue]) -> int:
+    known = queues.get(queue)
+    return known.spec.priority if known is not None else 0

@@ -146,7 +146,7 @@ class PodEvents:
         """
         record.labels = self._state._sharing.labels(labels)
         if record.gang is not None:
-            self._state.budgets.relabelled(record.gang.uid)
+            self._state.budgets.has_other_labels(record.gang.uid)
         self.take_role(record)
 
     def take_role(self, record: PodRecord) -> None:

@@ -86,6 +86,9 @@ def test_every_budget_over_a_group_counts() -> None:
 def test_a_deleted_budget_guards_no_group() -> None:
     found = Budgets()
     found.upsert(budget(0, X))
-    found.remove(budget(0, X))
     groups = [running("a", "low", ["n0"])]
-    assert found.guard(groups, {}, QUEUES) == tuple(groups)
+    (pod,) = groups[0].pods
+    pods = {pod.uid: PodRecord(pod.uid, "test", pod.uid, True, pod.pod_class, labels={"app": "x"})}
+    assert [one.guarded for one in found.guard(groups, pods, QUEUES)] == [True]
+    found.remove(budget(0, X))
+    assert found.guard(groups, pods, QUEUES) == tuple(groups)
