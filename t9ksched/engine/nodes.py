@@ -117,6 +117,8 @@ class NodeTable:
         """One a row; grows by one with each change of the node's facts, across removal too."""
         self.charged: list[int] = []
         """One a row; grows by one with each charge and discharge."""
+        self.touched: dict[str, None] = {}
+        """Names of nodes whose facts or room changed, until who follows them clears it."""
         self._rows: dict[str, int] = {}
         self._facts: list[NodeFacts | None] = []
         self._spare: list[int] = []
@@ -170,6 +172,7 @@ class NodeTable:
         self._columns.write(row, facts, self._facts[row])
         self._facts[row] = facts
         self.generation[row] += 1
+        self.touched[facts.name] = None
         for resource in (*facts.allocatable, *facts.cards.counters):
             self._column(resource)
         for resource in facts.cards.resources:
@@ -186,6 +189,7 @@ class NodeTable:
         self._facts[row] = None
         self._names = None
         self.generation[row] += 1
+        self.touched[name] = None
         self._used[:, row] = 0
         self._cards.clear(row)
         self._ports.pop(name, None)
@@ -196,6 +200,7 @@ class NodeTable:
     def charge(self, row: int, pod_class: PodClass, cards: CardGrant = NO_CARDS) -> None:
         """Take room for a pod that holds these cards; none where they are not known."""
         self.charged[row] += 1
+        self.touched[self._name(row)] = None
         self._take(row, pod_class.requests)
         if cards:
             if cards.parts:
@@ -246,6 +251,7 @@ class NodeTable:
     def discharge(self, row: int, pod_class: PodClass, cards: CardGrant = NO_CARDS) -> None:
         """Give back what `charge` took with the same arguments."""
         self.charged[row] += 1
+        self.touched[self._name(row)] = None
         for resource, amount in pod_class.requests:
             self._used[self._column(resource), row] -= min(amount, LARGEST)
         for resource, amount in cards.counters:

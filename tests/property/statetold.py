@@ -153,8 +153,9 @@ class Told:
     def losses(self) -> None:
         """A member that held its place and does so no longer is lost, once, unless it ended well or was evicted."""
         state, had, self._members = self.state, self._members, {}
-        noted = {loss.uid: loss for _, loss in state.refills._new}
-        assert len(noted) == len(state.refills._new), "a member is lost once"
+        fresh = [loss for losses in state.refills._new.values() for loss in losses]
+        noted = {loss.uid: loss for loss in fresh}
+        assert len(noted) == len(fresh), "a member is lost once"
         for uid, record in state.pods.items():
             gang = record.gang
             if record.holds and record.pod_class is not None and gang is not None and not gang.virtual and gang.uid:

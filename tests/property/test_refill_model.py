@@ -24,12 +24,14 @@ from t9ksched.model.queue import Queue, parse_queue_spec
 from t9ksched.model.reasons import Code, Reason
 from t9ksched.model.reservation import Reservation, ReservationKind
 from t9ksched.scheduler.observe.informers import decoder
+from t9ksched.scheduler.state.change_feed import ChangeFeed
 from t9ksched.scheduler.state.charges import Charges
 from t9ksched.scheduler.state.job_record import JobRecord
+from t9ksched.scheduler.state.losses import Loss
 from t9ksched.scheduler.state.objects import JobObject
 from t9ksched.scheduler.state.owners import Owners
 from t9ksched.scheduler.state.records import GangRecord, PodRecord
-from t9ksched.scheduler.state.refill import Loss, Refills
+from t9ksched.scheduler.state.refill import Refills
 from t9ksched.store.job_overrides import JobControl
 
 GPU = "nvidia.com/gpu"
@@ -59,13 +61,13 @@ class History:
         self.table = NodeTable()
         self.nodes: dict[str, tuple[Node, NodeFacts]] = {}
         self.charges = Charges(self.table)
-        self.owners = Owners(lambda uid: None)
+        self.owners = Owners(lambda uid: self.refills._due.note_all((uid,)))
         self.jobs: dict[str, JobRecord] = {}
         self.refused: dict[str, Reservation] = {}
         self.ended: list[GangRecord] = []
-        self.refills = Refills(
-            self.table, self.nodes, self.charges, self.jobs, self.refused, self.owners, self.ended.append
-        )
+        self.feed = ChangeFeed()
+        tables = self.table, self.nodes, self.charges, self.jobs, self.refused, self.owners
+        self.refills = Refills(*tables, self.feed.holding, self.ended.append)
         self.refills.kinds = frozenset({("batch/v1", "Job")})
         self.queues: dict[str, Queue] = {}
         self.fresh: dict[str, list[Lost]] = {"a": [], "b": []}
@@ -136,6 +138,7 @@ class History:
                 self.jobs[owner.uid] = JobRecord(
                     owner.uid, owner.api_version, owner.kind, "ns", owner.name, 1, "q", 0, "", wants_pods=wants
                 )
+            self.refills.changed(owner.uid)
         if rng.random() < 0.5:
             template = {"spec": {"schedulerName": "t9k-scheduler", "containers": [{"name": "m", "image": "x"}]}}
             meta = {"name": "set", "namespace": "ns", "uid": "set"}
@@ -151,6 +154,7 @@ class History:
         pod = PodRecord(uid, "ns", uid, True, class_of(rng.randrange(3)), role=rng.choice("mww"), owner=owner)
         pod.gang = gang
         gang.members[uid] = pod
+        self.changed(gang)
         if rng.random() < 0.7:
             self._put(pod, rng.choice(NODES))
             if rng.random() < 0.2:
@@ -174,6 +178,7 @@ class History:
         pod = rng.choice(placed)
         pod.evicted = rng.random() < 0.1
         pod.phase = "Failed" if (failed := rng.random() < 0.5) else pod.phase
+        self.changed(gang)
         charge = self.charges.get(pod.uid)
         lost = {"uid": pod.uid, "role": pod.role, "class": pod.pod_class, "node": pod.node, "owner": pod.owner}
         lost |= {"cards": charge.cards if charge else NO_CARDS, "failed": failed, "found": ""}
@@ -186,12 +191,18 @@ class History:
         self.charges.release(pod.uid)
         del gang.members[pod.uid]
 
+    def changed(self, gang: GangRecord) -> None:
+        """The state tells of each change of a gang."""
+        gang.changes += 1
+        self.feed.held_otherwise(gang)
+
     def gone(self) -> None:
         """One that was leaving is gone."""
         for gang in self.gangs.values():
             for pod in [pod for pod in gang.members.values() if pod.deleting][:1]:
                 self.charges.release(pod.uid)
                 del gang.members[pod.uid]
+                self.changed(gang)
 
     def remembered(self) -> None:
         """History has a loss that no scheduler saw."""
@@ -214,6 +225,7 @@ class History:
         gang.ran = rng.random() < 0.9
         gang.unpermitted = NO if rng.random() < 0.1 else None
         gang.control = JobControl(uid=gang.uid, held=rng.random() < 0.5) if rng.random() < 0.2 else None
+        self.changed(gang)
         self.refused.clear()
         if rng.random() < 0.3:
             self.refused["x"] = Reservation(rng.choice(("a", "b", "c")), "n0", class_of(0), ReservationKind.BINDING)
@@ -279,7 +291,7 @@ class History:
             assert gang.stale or before[uid] == self._kept(uid)
             assert gang.changes > changes[uid] or before[uid] == self._kept(uid)
             assert gang.changes > changes[uid] or was[uid] == gang.lost
-            assert self.refills.of_job("thing") == any(self._owned("thing", one) for one in "ab")
+            assert bool(self.refills._due.of("thing")) == any(self._owned("thing", one) for one in "ab")
         self._compare()
 
     def _owned(self, job: str, uid: str) -> bool:

@@ -23,6 +23,7 @@ from t9ksched.model.podclass import PodClass
 from t9ksched.model.reasons import Code
 from t9ksched.scheduler.observe.informers import decoder
 from t9ksched.scheduler.state.charges import Charges
+from t9ksched.scheduler.state.losses import Failures
 from t9ksched.scheduler.state.node_backoff import NodeBackoff
 from t9ksched.scheduler.state.objects import JobObject
 from t9ksched.scheduler.state.outage import Outage
@@ -30,7 +31,6 @@ from t9ksched.scheduler.state.owners import Owner, Owners, alike, exceeds
 from t9ksched.scheduler.state.preemption_backoff import PreemptionBackoff
 from t9ksched.scheduler.state.queue_attribution import QueueAttribution
 from t9ksched.scheduler.state.records import GangRecord, PodRecord
-from t9ksched.scheduler.state.refill import Failures
 from t9ksched.store.acceptances import Acceptance
 
 SECOND = 1_000_000_000

@@ -37,7 +37,7 @@ class Learning:
         column = key.groups[0][0]
         if key.ruled and (column.shuts or column.total() or hopeless(reasons)):
             return  # where its pods may go, or whether they ever may, depends on where pods stand
-        if gang.uid in self._told.holders():
+        if self._told.holds(gang.uid):
             self._learn_of_holder(signature, gang, key, reasons)
             return
         answer = cycle.failures.answer(key)

@@ -47,6 +47,9 @@ class ToldAgain:
         self._limits: dict[str, tuple[int, Limits]] = {}
         """What queues may have and have, with the version of the ledger that says so."""
         self._state = -1
+        reservations = cycle.reservations
+        self._holders = reservations.of, reservations.missing, cycle.promised, cycle.refills.paid
+        """What is kept for which gangs, by UID."""
         self._begin()
         self.number = self._past.cycle
         self.promised = PromisedAgain(cycle, self)
@@ -89,12 +92,11 @@ class ToldAgain:
         if not self.follow():
             return
         evicts = self._preempt is not None and cycle.victims_matter(queue)
-        holders = self.holders()
         source = line.source if not staying and not (starving is not None and starving.collected) else None
-        if source is not None and (yield from self._as_before(line, queue, staying, holders, evicts=evicts)):
+        if source is not None and (yield from self._as_before(line, queue, staying, evicts=evicts)):
             return
         past.lines.pop(queue, None)
-        kinds, of = yield from self._one_by_one(line, staying, holders, evicts=evicts)
+        kinds, of = yield from self._one_by_one(line, staying, evicts=evicts)
         if source is not None and not line and len(of) == len(staying) and past.cycle == self.number:
             known = yield from ToldLine.made(source, kinds, of, staying.copy(), self.number, cycle.trial.meter)
             if past.cycle == self.number:
@@ -102,13 +104,13 @@ class ToldAgain:
                 known.limits = self._limits_of(queue)
                 past.lines[queue] = known
 
-    def _as_before(
-        self, line: Line, queue: str, staying: list[Waiting], holders: Collection[str], *, evicts: bool
-    ) -> Work[bool]:
+    def _as_before(self, line: Line, queue: str, staying: list[Waiting], *, evicts: bool) -> Work[bool]:
         """Tell a whole line what it was told in the latest cycle, but for the kinds that may be told otherwise."""
         cycle, past = self._cycle, self._past
         known = past.lines.get(queue)
-        if known is None or known.source is not line.source or not known.uids.isdisjoint(holders):
+        if known is None or known.source is not line.source:
+            return False
+        if any(not known.uids.isdisjoint(those) for those in self._holders):
             return False
         if evicts:
             assert self._preempt is not None
@@ -171,7 +173,7 @@ class ToldAgain:
         return told
 
     def _one_by_one(
-        self, line: Line, staying: list[Waiting], holders: Collection[str], *, evicts: bool
+        self, line: Line, staying: list[Waiting], *, evicts: bool
     ) -> Work[tuple[dict[Kind, Reasons], list[Kind]]]:
         """Tell the gangs at the head of the line as far as that is known; returns their kinds, with what was told, and
         of which each gang is that waits for no victims.
@@ -181,12 +183,13 @@ class ToldAgain:
         kinds: dict[Kind, Reasons] = {}
         of_each: list[Kind] = []
         write, alike, first, work = staying.append, 0, len(staying), 0
+        any_holds = any(self._holders)
         line.begin()
         while left:
             gang = left[-1]
             if claims is not None and claims.has(gang):
                 break
-            if holders and gang.uid in holders:
+            if any_holds and self.holds(gang.uid):
                 if evicts and len(staying) == first:
                     yield from cycle.victims()
                 if not (told := (yield from self.promised.told(gang))):
@@ -227,12 +230,10 @@ class ToldAgain:
         cycle.trial.meter.spent += work
         return kinds, of_each
 
-    def holders(self) -> Collection[str]:
-        """Gangs that room or quota is kept for: what is true of others that ask for as much is not true of them."""
-        cycle = self._cycle
-        of, missing, promised = cycle.reservations.of, cycle.reservations.missing, cycle.promised
-        paid = cycle.refills.paid
-        return {*of, *missing, *promised, *paid} if of or missing or promised or paid else ()
+    def holds(self, gang: str) -> bool:
+        """Whether room or quota is kept for the gang: what is true of others that ask for as much is not true of it."""
+        of, missing, promised, paid = self._holders
+        return gang in of or gang in missing or gang in promised or gang in paid
 
     def kind_of(self, gang: Gang) -> Kind | None:
         """The kind of a gang, with what is true of it now; None where that is not known."""

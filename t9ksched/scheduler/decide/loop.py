@@ -273,7 +273,8 @@ class Loop:
             self._recorder.turned_away(refused, now)
         for _ in self._state.changes.settling():
             await asyncio.sleep(0)
-        self._state.follow_losses(now)
+        for _ in self._state.following_losses(now):
+            await asyncio.sleep(0)
         may_evict = self.may_evict and not self._state.outage.away  # no promise can be written
         evictor = self._evictor if may_evict and "preempt" in self.policy.actions else None
         if evictor is None and self._evictor is not None:

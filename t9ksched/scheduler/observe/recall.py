@@ -18,8 +18,8 @@ from msgspec import structs
 from t9ksched.model.cards import NO_CARDS, CardGrant
 from t9ksched.model.podclass import PodClass
 from t9ksched.scheduler.report.observed_job import identity
+from t9ksched.scheduler.state.losses import Loss
 from t9ksched.scheduler.state.records import GangRecord, PodRecord
-from t9ksched.scheduler.state.refill import Loss
 from t9ksched.scheduler.state.state import ClusterState
 from t9ksched.store.errors import StoreError
 from t9ksched.store.history import BOUND, Event, History

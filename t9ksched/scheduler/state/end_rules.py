@@ -13,8 +13,8 @@ from t9ksched.model.duration import FARTHEST, FORESEEN
 from t9ksched.model.queue import QueueSpec
 from t9ksched.model.reasons import Code
 from t9ksched.scheduler.state.limits import agreed_limit, own_limit
+from t9ksched.scheduler.state.losses import Loss
 from t9ksched.scheduler.state.records import GangRecord, PodRecord, job_of
-from t9ksched.scheduler.state.refill import Loss
 
 if TYPE_CHECKING:
     from t9ksched.scheduler.state.clocks import Clock

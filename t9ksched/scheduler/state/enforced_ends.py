@@ -115,6 +115,7 @@ class EnforcedEnds:
             if before is not None:
                 del self._ends[gang]
                 self._found = None
+                self._state.refills.changed(gang.uid)
             return
         rooms: dict[tuple[str, PodClass], int] = {}
         parts = []
@@ -129,3 +130,4 @@ class EnforcedEnds:
         if found != before:
             self._ends[gang] = found
             self._found = None
+            self._state.refills.changed(gang.uid)

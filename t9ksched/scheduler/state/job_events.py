@@ -40,7 +40,7 @@ class JobEvents:
         self._state.job_names[job.namespace, job.kind, job.name] = job.uid
         if job.phase == "Paused":
             self._state.clocks.lost(job.uid)
-        if not job.wants_pods and self._state.refills.of_job(job.uid):
+        if self._state.refills.changed(job.uid) and not job.wants_pods:
             self._state.wake()
         if known is None:
             for gang in self._state.gangs_of_owner(job.uid):
@@ -75,6 +75,7 @@ class JobEvents:
         if known is not None:
             self._forget_name(known)
             self._state.feed.jobs.note(uid)
+            self._state.refills.changed(uid)
 
     def _forget_name(self, job: JobRecord) -> None:
         title = job.namespace, job.kind, job.name
@@ -86,7 +87,7 @@ class JobEvents:
         self._state.clocks.forget(uid)
         if uid in self._state.clocks.by_job:
             self._state.feed.jobs.note(uid)  # it may be a job without pods, which a limit stopped
-        if self._state.refills.of_job(uid):
+        if self._state.refills.changed(uid):
             self._state.wake()
         self._state.foreign.remove(uid)
         self._state.owners.remove(uid)
@@ -112,7 +113,7 @@ class JobEvents:
             self._state.feed.gangs.note(gang)
         self._state.membership.owner_changed(uid)
         self._state.membership.doubt_strangers()
-        if gangs or self._state.refills.of_job(uid):
+        if self._state.refills.changed(uid) or gangs:
             self._state.wake()
 
     def agreed(self, record: Acceptance) -> None:

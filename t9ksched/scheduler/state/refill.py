@@ -11,93 +11,33 @@ Losses are kept in memory. A scheduler that starts finds them again in history (
 are nanoseconds since the epoch.
 """
 
-from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections import Counter, deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from itertools import chain
 from typing import Final
 
-import msgspec
-
 from t9ksched.engine.nodes import NodeTable
-from t9ksched.model.cards import NO_CARDS, CardGrant
+from t9ksched.model.cards import NO_CARDS
 from t9ksched.model.gang import RunningPod
 from t9ksched.model.names import HONOURS_INDEX
 from t9ksched.model.node import Node, NodeFacts
-from t9ksched.model.pod import OwnerReference
 from t9ksched.model.podclass import PodClass
 from t9ksched.model.queue import Queue
 from t9ksched.model.reservation import Reservation, ReservationKind
+from t9ksched.scheduler.state.change_feed import Topic
 from t9ksched.scheduler.state.charges import Charges
 from t9ksched.scheduler.state.job_record import JobRecord
+from t9ksched.scheduler.state.losses import Failures, Loss
+from t9ksched.scheduler.state.losses_due import LossesDue
 from t9ksched.scheduler.state.owners import Owners
-from t9ksched.scheduler.state.records import DEFAULT_GRACE, GangRecord, PodRecord, job_of
+from t9ksched.scheduler.state.records import GangRecord, PodRecord, job_of
 
 _SECOND: Final = 1_000_000_000
 GANG_RECOVERY_TIMEOUT_SECONDS: Final = 15 * 60
 UNCONTROLLED_NS: Final = 60 * _SECOND
 """How long room is kept for a pod without a controller while no other pod of its gang waits."""
-FAILURES_NS: Final = 3600 * _SECOND
-MOST_FAILURES: Final = 2
-"""If so many members of a job failed on a node within `FAILURES_NS`, the next goes there only if no other node fits."""
-
-
-class Loss(msgspec.Struct, eq=False):
-    """A member that was lost.
-
-    Attributes:
-        node, cards: where it was.
-        grace: seconds that it got to end once it was deleted.
-        owner: its controller.
-        failed: it ended by itself, with a failure.
-        since: when it was lost.
-        found: the node on which the engine found room for it, when its own is of no use.
-        place, kept_cards: where room is kept now, and on which cards; no place while none was found.
-        kept: whether room is kept for it now, or is still to be found.
-    """
-
-    uid: str
-    name: str
-    role: str
-    pod_class: PodClass
-    node: str = ""
-    cards: CardGrant = NO_CARDS
-    started: int = 0
-    grace: int = DEFAULT_GRACE
-    owner: OwnerReference | None = None
-    failed: bool = False
-    since: int = 0
-    found: str = ""
-    place: str = ""
-    kept_cards: CardGrant = NO_CARDS
-    kept: bool = False
-
-
-class Failures:
-    """On which nodes members of jobs failed recently: a replacement may fail there again."""
-
-    def __init__(self) -> None:
-        self._recent: deque[tuple[int, str, str]] = deque()
-        self._of: defaultdict[str, Counter[str]] = defaultdict(Counter)
-
-    def note(self, job: str, node: str, now: int) -> None:
-        """A member of the job of this UID failed there. `now` never goes back."""
-        self._recent.append((now, job, node))
-        self._of[job][node] += 1
-
-    def forget(self, now: int) -> None:
-        """Drop entries whose time is over."""
-        while self._recent and self._recent[0][0] + FAILURES_NS <= now:
-            _, job, node = self._recent.popleft()
-            self._of[job][node] -= 1
-            if not self._of[job][node]:
-                del self._of[job][node]
-            if not self._of[job]:
-                del self._of[job]
-
-    def nodes(self, job: str) -> tuple[str, ...]:
-        """Names of the nodes on which too many members of the job failed, sorted."""
-        if job not in self._of:
-            return ()
-        return tuple(sorted(node for node, count in self._of[job].items() if count >= MOST_FAILURES))
+_A_STEP: Final = 500
+"""So many losses are looked at in one step of `following`: a few milliseconds."""
 
 
 class Refills:
@@ -116,10 +56,12 @@ class Refills:
         jobs: Mapping[str, JobRecord],
         refused: Mapping[str, Reservation],
         owners: Owners,
+        holding: Topic[GangRecord],
         on_change: Callable[[GangRecord], None] = lambda _: None,
         moved: Callable[[GangRecord], None] = lambda _: None,
     ) -> None:
-        """`refused` is room that is held for members whose binding was refused; `owners` know what controllers want.
+        """`refused` is room that is held for members whose binding was refused; `owners` know what controllers want;
+        `holding` tells of gangs that changed.
 
         `on_change` is called when room is kept for a group no longer, `moved` when other places are kept.
         """
@@ -131,14 +73,30 @@ class Refills:
         self._charges = charges
         self._jobs = jobs
         self._refused = refused
-        self._new: list[tuple[GangRecord, Loss]] = []
+        self._new: dict[GangRecord, list[Loss]] = {}
         self._of: dict[GangRecord, list[Loss]] = {}
+        self._due = LossesDue(nodes, holding)
+        self._now = 0
+        self._queues: Mapping[str, Queue] = {}
+        self._end_of: Callable[[GangRecord], int | None] = lambda _: None
         self._failures = Failures()
         self._ends: dict[GangRecord, int] = {}
         """When the first of the places that are kept for a gang is kept no longer."""
+        self._next_end: int | None = None
+        self._held: dict[GangRecord, list[Reservation]] = {}
+        """What is kept for each gang that has losses."""
+        self._reservations: tuple[Reservation, ...] | None = ()
+        """All of that; None while it is to be put together anew."""
         self.recovery = GANG_RECOVERY_TIMEOUT_SECONDS * _SECOND
         self.kinds: frozenset[tuple[str, str]] = frozenset()
-        self.reservations: tuple[Reservation, ...] = ()
+
+    @property
+    def reservations(self) -> tuple[Reservation, ...]:
+        """Room that is kept, or looked for."""
+        if (found := self._reservations) is None:
+            found = self._reservations = tuple(chain.from_iterable(self._held.values()))
+            self._next_end = min(self._ends.values(), default=None)
+        return found
 
     def lost(self, record: PodRecord) -> None:
         """A member that held a place does so no longer, or is about to; its charge still says which cards it had."""
@@ -161,23 +119,27 @@ class Refills:
             owner=record.owner,
             failed=record.phase == "Failed",
         )
-        self._new.append((gang, loss))
+        self._new.setdefault(gang, []).append(loss)
 
     def remember(self, gang: GangRecord, losses: Iterable[Loss]) -> None:
         """Members that were lost while no scheduler was running."""
-        self._new += [(gang, loss) for loss in losses]
+        self._new.setdefault(gang, []).extend(losses)
 
     def forget(self, gang: GangRecord) -> None:
         """Nothing is kept for this gang any more."""
-        self._new = [(one, loss) for one, loss in self._new if one is not gang]
+        self._new.pop(gang, None)
         self._ends.pop(gang, None)
         if self._of.pop(gang, None) is not None:
-            self.reservations = tuple(reservation for reservation in self.reservations if reservation.owner != gang.uid)
+            del self._held[gang]
+            self._reservations = None
+            self._due.forget(gang)
             self._mark(gang, lost=False)
 
-    def of_job(self, uid: str) -> bool:
-        """Whether room is kept for a gang of this job."""
-        return any(uid in _owners(gang, losses) for gang, losses in self._of.items())
+    def changed(self, uid: str) -> bool:
+        """Something changed of the job or owner of pods of this UID, or it is a gang that ends at another moment;
+        whether room is kept for a gang of it.
+        """
+        return self._due.note(uid)
 
     def follow(
         self,
@@ -186,47 +148,97 @@ class Refills:
         promised: Collection[str] = (),
         end_of: Callable[[GangRecord], int | None] = lambda _: None,
     ) -> None:
-        """Bring what is kept up to date. Groups must be settled; those in `promised` have all they lack promised, and
-        `end_of` says when a group is ended at the latest, whether it has its members back or not.
+        """As `following`, at once."""
+        deque(self.following(now, queues, promised, end_of), maxlen=0)
+
+    def following(
+        self,
+        now: int,
+        queues: Mapping[str, Queue],
+        promised: Collection[str] = (),
+        end_of: Callable[[GangRecord], int | None] = lambda _: None,
+    ) -> Iterator[None]:
+        """Bring what is kept up to date, in steps. Groups must be settled before each; `follow` may come in between.
+        Those in `promised` have all they lack promised, and `end_of` says when a group is ended at the latest, whether
+        it has its members back or not.
         """
-        self._failures.forget(now)
+        self._due.note_all(self._failures.forget(now))
         if not self._new and not self._of:
+            self._due.rest()
             return
-        self._take(now)
-        self._ends = {}
-        reservations: list[Reservation] = []
-        for gang, losses in list(self._of.items()):
-            end = gang.fell + self.recovery
-            over = (enforced := end_of(gang)) is not None and enforced <= now
-            if not self._wanted(gang, losses) or gang.complete(bound=True) or (gang.fell and end <= now) or over:
-                self.forget(gang)
-                self._on_change(gang)
-                continue
-            before = [(loss.uid, loss.place, loss.kept_cards) for loss in losses if loss.kept]
-            kept = [] if gang.complete() or gang.uid in promised else self._chosen(gang, losses, now)
-            of_kept = set(map(id, kept))
-            for loss in losses:
-                loss.kept = id(loss) in of_kept
-            if before and not kept:
-                self._on_change(gang)  # its reasons about the room are out of date
-            for loss in kept:
-                until = min(end, self._until(loss, gang, now))
-                self._ends[gang] = min(self._ends.get(gang, until), until)
-                reservations += self._reserved(gang, loss, until, queues)
-            if before != [(loss.uid, loss.place, loss.kept_cards) for loss in losses if loss.kept]:
-                gang.stale = True
-                self._move(gang)
-        self.reservations = tuple(reservations)
+        self._now, self._queues, self._end_of = now, queues, end_of
+        self._due.begin(now, (queues, self.recovery, self.kinds), promised, self._refused)
+        while self._step():
+            yield
+            self._due.take()
+        if not self._of:
+            self._due.rest()
+
+    def _step(self) -> bool:
+        """Look at some of the gangs of which something changed; whether there are more."""
+        left, due = _A_STEP, self._due
+        while self._new and left > 0:
+            gang = next(iter(self._new))
+            left -= self._take(gang, self._new.pop(gang))
+        while due.gangs and left > 0:
+            gang = next(iter(due.gangs))
+            del due.gangs[gang]
+            left -= len(self._of[gang])
+            self._look(gang, self._of[gang])
+        return bool(self._new or due.gangs)
+
+    def _look(self, gang: GangRecord, losses: list[Loss]) -> None:
+        """Bring what is kept for a gang up to date."""
+        now = self._now
+        whole = gang.complete()
+        if not gang.fell and not whole:
+            gang.fell = now
+        end, enforced = gang.fell + self.recovery, self._end_of(gang)
+        over: object = enforced is not None and enforced <= now
+        over = over or (gang.fell and end <= now) or (whole and gang.complete(bound=True))
+        if over or not self._wanted(gang, losses):
+            self.forget(gang)
+            self._on_change(gang)
+            return
+        before = [(loss.uid, loss.place, loss.kept_cards) for loss in losses if loss.kept]
+        kept = [] if whole or gang.uid in self._due.promised else self._chosen(gang, losses, now)
+        of_kept = set(map(id, kept))
+        for loss in losses:
+            loss.kept = id(loss) in of_kept
+        if before and not kept:
+            self._on_change(gang)  # its reasons about the room are out of date
+        self._reservations, self._held[gang], untils = None, [], []
+        self._ends.pop(gang, None)
+        failed_on = self._failures.nodes(job_of(gang)) if kept else ()
+        for loss in kept:
+            untils.append(until := min(end, self._until(loss, gang, now)))
+            self._held[gang] += self._reserved(gang, loss, until, failed_on)
+        if kept:
+            self._ends[gang] = min(untils)
+        if before != [(loss.uid, loss.place, loss.kept_cards) for loss in losses if loss.kept]:
+            gang.stale = True
+            self._move(gang)
+        moments = [*([end] if gang.fell else ()), *([] if enforced is None else [enforced])]
+        moments += [loss.since + UNCONTROLLED_NS for loss in losses if loss.owner is None]
+        nodes = {name for loss in losses for name in (loss.node, loss.found) if name}
+        self._due.looked(gang, {gang.uid, *_owners(gang, losses)}, nodes, now, moments)
 
     def found(self, reservations: Iterable[Reservation]) -> None:
         """The engine found room for lost members that had none."""
+        of: dict[str, list[Reservation]] = {}
         for reservation in reservations:
-            for gang, losses in self._of.items():
-                if gang.uid == reservation.owner:
-                    homeless = (one for one in losses if one.kept and not one.place)
-                    loss = next((one for one in homeless if one.pod_class == reservation.pod_class), None)
-                    if loss is not None:
+            of.setdefault(reservation.owner, []).append(reservation)
+        for uid, theirs in of.items():
+            for gang in [gang for gang in self._due.of(uid) if gang.uid == uid]:
+                homeless: dict[PodClass, deque[Loss]] = {}
+                for loss in self._of[gang]:
+                    if loss.kept and not loss.place:
+                        homeless.setdefault(loss.pod_class, deque()).append(loss)
+                for reservation in theirs:
+                    if fitting := homeless.get(reservation.pod_class):
+                        loss = fitting.popleft()
                         loss.found = loss.place = reservation.node
+                        self._due.gangs[gang] = None
                         self._move(gang)
 
     def keeping(self) -> list[GangRecord]:
@@ -252,22 +264,22 @@ class Refills:
 
     def next_end(self) -> int | None:
         """When the next place is kept no longer; None when none is."""
-        return min(self._ends.values(), default=None)
+        return self._next_end if self.reservations is not None else None
 
-    def _take(self, now: int) -> None:
-        """From `now` on the noted losses count."""
-        taken, self._new = self._new, []
-        for gang, loss in taken:
-            if not gang.ran or gang.displaced or not gang.uid:
-                continue
-            loss.since = now
+    def _take(self, gang: GangRecord, losses: list[Loss]) -> int:
+        """From now on these losses count, which were noted; how many there are."""
+        if not losses or not gang.ran or gang.displaced or not gang.uid:
+            return len(losses)
+        for loss in losses:
+            loss.since = self._now
             if loss.failed:
-                self._failures.note(job_of(gang), loss.node, now)
-            self._of.setdefault(gang, []).append(loss)
-            self._mark(gang, lost=True)
-        for gang in self._of:
-            if not gang.fell and not gang.complete():
-                gang.fell = now
+                self._failures.note(job_of(gang), loss.node, self._now)
+                self._due.note(job_of(gang))
+        self._of.setdefault(gang, []).extend(losses)
+        self._held.setdefault(gang, [])
+        self._due.came(gang)
+        self._mark(gang, lost=True)
+        return len(losses)
 
     def _wanted(self, gang: GangRecord, losses: list[Loss]) -> bool:
         """Whether a controller will replace the lost members, and the gang's places were not taken by preemption."""
@@ -291,7 +303,7 @@ class Refills:
         placed = Counter(pod.role for pod in gang.members.values() if pod.placed and not pod.deleting)
         short = Counter({role: least - placed[role] for role, least in gang.minimum.roles if least > placed[role]})
         missing = max(short.total(), gang.minimum.members - placed.total())
-        missing -= sum(reservation.owner == gang.uid for reservation in self._refused.values())
+        missing -= self._due.refused[gang.uid]
         waiting = sum(pod.waiting for pod in gang.members.values())
         able: list[Loss] = []
         members = [pod for pod in gang.members.values() if pod.owner is not None and pod.placed and not pod.deleting]
@@ -321,9 +333,8 @@ class Refills:
             return gang.fell + self.recovery
         return loss.since + UNCONTROLLED_NS
 
-    def _reserved(self, gang: GangRecord, loss: Loss, until: int, queues: Mapping[str, Queue]) -> list[Reservation]:
-        queue = queues.get(gang.queue)
-        failed_on = self._failures.nodes(job_of(gang))
+    def _reserved(self, gang: GangRecord, loss: Loss, until: int, failed_on: tuple[str, ...]) -> list[Reservation]:
+        queue = self._queues.get(gang.queue)
         self._settle_place(loss, queue, failed_on)
         if loss.place == loss.node and self._leaving(loss):
             return []  # its pod is there still, and charged

@@ -5,7 +5,7 @@ Decisions are charged here before they are carried out, and taken back on refusa
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 
 from t9ksched.admission.access import Members
 from t9ksched.engine.nodes import NodeTable
@@ -119,6 +119,7 @@ class ClusterState:
         self.permissions = AdmissionGate(self.namespaces, self.acceptances, self.owners)
         self.membership = Membership(self)
         self.waiting_jobs = WaitingJobs(self.permissions, self.acceptances, self.owners)
+        self.feed = ChangeFeed()
         refused: dict[str, Reservation] = {}
         self.refills = Refills(
             self.nodes,
@@ -127,8 +128,9 @@ class ClusterState:
             self.jobs,
             refused,
             self.owners,
+            self.feed.holding,
             self.changes.gang_changed,
-            lambda gang: self.feed.held_otherwise(gang),
+            self.feed.held_otherwise,
         )
         self.reservations = ReservationBook(self.refills, refused, on_change)
         self.advance = AdvanceBook(self)
@@ -139,7 +141,6 @@ class ClusterState:
         self.usual = UsualPods()
         """The pods of this scheduler that were seen, since it started, by class."""
         self.clocks = Clocks(self.changes.timed)
-        self.feed = ChangeFeed()
         self.meters = Meters()
         self.arrays = Arrays(self)
         self.put_there: dict[str, dict[str, str]] = {}
@@ -340,9 +341,16 @@ class ClusterState:
 
     def follow_losses(self, now: int) -> None:
         """Bring the reservations for lost members up to date; called before each view."""
+        for _ in self.following_losses(now):
+            pass
+
+    def following_losses(self, now: int) -> Iterator[None]:
+        """The same in steps of a few milliseconds, between which other events may come."""
         self.changes.settle()
         end_of = self.enforced_ends.end_of if self.enforced_ends is not None else lambda _: None
-        self.refills.follow(now, self.queues, self.reservations.promised_to, end_of)
+        for _ in self.refills.following(now, self.queues, self.reservations.promised_to, end_of):
+            yield
+            self.changes.settle()
 
     def next_retry(self) -> int | None:
         """When the next refused pod, or a node that refused one, may be tried again; None when none waits for that."""
