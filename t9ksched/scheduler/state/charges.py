@@ -128,7 +128,7 @@ class Charges:
     def pay(self, uid: str, queue: str) -> None:
         """Charge this queue for what the pod holds, if it holds anything."""
         charge = self._by_pod.get(uid)
-        if charge is None:
+        if charge is None or charge.queue == queue:
             return
         for payer, sign in ((charge.queue, -1), (queue, 1)):
             if payer:

@@ -9,28 +9,27 @@ one wait.
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from msgspec import structs
 
 from t9ksched.admission import judge
 from t9ksched.admission.access import Access
-from t9ksched.admission.verdict import OVER_QUOTA
+from t9ksched.admission.verdict import OVER_QUOTA, Verdict
 from t9ksched.model.quantity import CARDS
 from t9ksched.model.queue import Queue
 from t9ksched.model.reasons import Reason
 from t9ksched.scheduler.state.asks import asks_nothing
 from t9ksched.scheduler.state.held import HeldByOwners
 from t9ksched.scheduler.state.limits import limit_agreed
-from t9ksched.scheduler.state.new_work import NewWork, decides, gathers, needs_of
+from t9ksched.scheduler.state.new_work import NewWork, decides, gathers, needs_of, taking
 from t9ksched.scheduler.state.objects import natural
 from t9ksched.scheduler.state.owner_records import (
     NO_TEMPLATE,
     Held,
     began,
     covers,
-    holds,
+    group_record,
     inside,
     moment,
     own_amounts,
@@ -153,35 +152,42 @@ class LastGate:
         """Accept the members that were accepted with the owner, judge the others, and record the reason of each refused
         one.
         """
-        held: Held | None = None
-        first: Reason | None = None
-        grown = False
         waiting = [pod for pod in gang.members.values() if pod.waiting]
-        if any(not inside(pod) for pod in waiting):
-            waiting.sort(key=lambda pod: natural(pod.name))
-        for pod in waiting:
+        fresh = sorted((pod for pod in waiting if not inside(pod)), key=lambda pod: natural(pod.name))
+        reasons: dict[str, Reason] = {}
+        held: Held | None = None
+        together: bool | None = None
+        grown = False
+        for pod in fresh:
             reason: Reason | None = None
-            if not inside(pod):
-                held = held or self._held_by(root, gang, queue.name)
-                if not covers(record, root, held, pod):
-                    by_itself = pod.uid in self._state.acceptances  # submitted into the group, and judged then
-                    reason = None if by_itself else self._more(gang, root, queue, held, pod, now)
-                    grown = grown or reason is None
-                if reason is None:
-                    pod.accepted = True
-                    if gang.owner is None:
-                        held.add(pod.template or NO_TEMPLATE)
-                    else:
-                        self._held.add(gang, pod)
-            self._mark(pod, gang, reason)
-            first = first or reason
+            held = held or self._held_by(root, gang, queue.name)
+            if not covers(record, root, held, pod):
+                if together is None:
+                    together = self._together(gang, root, queue, held, fresh, now)
+                by_itself = pod.uid in self._state.acceptances  # submitted into the group, and judged then
+                reason = None if by_itself or together else self._more(gang, root, queue, held, pod, now)
+                grown = grown or reason is None
+            if reason is not None:
+                reasons[pod.uid] = reason
+                continue
+            pod.accepted = True
+            if gang.owner is None:
+                held.add(pod.template or NO_TEMPLATE)
+            else:
+                self._held.add(gang, pod)
+        for pod in waiting:
+            reason = reasons.get(pod.uid)
+            marked = () if reason is None or gang.virtual else (reason,)
+            if pod.unpermitted != marked:
+                pod.unpermitted, gang.stale = marked, True
         if grown:
-            self._record(gang, root, queue.name, now)
+            self._record(gang, root, queue.name, now, held)
             self._judge_again(root)
+        first = next(iter(reasons.values()), None)
         if first is not None:
             self._unrefused.clear()
             self._state.departures.setdefault(root.uid, 0)
-        return first if gang.virtual or not any(self._free(gang)) else None
+        return first if gang.virtual or all(pod.unpermitted for pod in waiting) else None
 
     def _judge_again(self, root: Root) -> None:
         """More was accepted with the root: what was refused of it is judged again. Of thousands of pods that come, each
@@ -189,17 +195,6 @@ class LastGate:
         """
         if root.uid not in self._unrefused and not self._state.judge_again(root.uid):
             self._unrefused.add(root.uid)
-
-    @staticmethod
-    def _mark(pod: PodRecord, gang: GangRecord, reason: Reason | None) -> None:
-        marked = () if reason is None or gang.virtual else (reason,)
-        if pod.unpermitted != marked:
-            pod.unpermitted, gang.stale = marked, True
-
-    @staticmethod
-    def _free(gang: GangRecord) -> Iterator[bool]:
-        """Judge each waiting member."""
-        return (not pod.unpermitted for pod in gang.members.values() if pod.waiting)
 
     def _new(self, gang: GangRecord, root: Root, queue: Queue, access: Access, now: int) -> Reason | None:
         """The whole judge about an owner that was never accepted."""
@@ -210,11 +205,21 @@ class LastGate:
 
     def _more(self, gang: GangRecord, root: Root, queue: Queue, held: Held, pod: PodRecord, now: int) -> Reason | None:
         """The whole judge about one pod beyond what was accepted with its owner, which may use the queue."""
-        if not gang.virtual and held.count < gang.spec.min_member:
-            # The group's minimum was submitted together, although its pods are seen one by one.
-            queue = replace(queue, spec=replace(queue.spec, closed=False), draining=False)
         total = held.amounts + Counter(requested(pod))
+        queue = taking(queue, gang, held.count)
         return self._judged(NewWork(gang, root, queue, total, requested(pod), pod.uid), (pod,), now)
+
+    def _together(
+        self, gang: GangRecord, root: Root, queue: Queue, held: Held, pods: list[PodRecord], now: int
+    ) -> bool:
+        """Whether the rules allow all these pods at once, and so each of them behind the others. Of pods that are not
+        alike, or of a group of which any was turned away, that is asked of each alone.
+        """
+        if len(pods) < 2 or gang.turned_away or len({id(pod.template) for pod in pods}) > 1:
+            return False
+        added = Counter({name: amount * len(pods) for name, amount in requested(pods[0]).items()})
+        queue = taking(queue, gang, held.count + len(pods) - 1)
+        return self._verdict(NewWork(gang, root, queue, held.amounts + added, added), pods, now).allowed
 
     def _judged(self, asked: NewWork, pods: Iterable[PodRecord], now: int) -> Reason | None:
         """The verdict of the admission rules.
@@ -235,9 +240,7 @@ class LastGate:
         key = decides(gang, asked.root, queue, asked.access) if not asked.of else None
         if key is not None and key in self._allowed:
             return None
-        self.work += _A_JUDGEMENT
-        used = self._state.charges.used(queue.name, cards=CARDS in queue.spec.quota)
-        verdict = judge(asked.request(pods, used, self._state.permissions.submitter(gang), now))
+        verdict = self._verdict(asked, pods, now)
         if verdict.allowed:
             if key is not None:
                 if len(self._allowed) >= _ALLOWED:
@@ -248,6 +251,11 @@ class LastGate:
         if verdict.code == OVER_QUOTA:
             gang.turned_away = {**(gang.turned_away or {}), asked.of: (judged(), reason)}
         return reason
+
+    def _verdict(self, asked: NewWork, pods: Iterable[PodRecord], now: int) -> Verdict:
+        self.work += _A_JUDGEMENT
+        used = self._state.charges.used(asked.queue.name, cards=CARDS in asked.queue.spec.quota)
+        return judge(asked.request(pods, used, self._state.permissions.submitter(asked.gang), now))
 
     def accept(self, gang: GangRecord, now: int, *, runs: bool = False) -> None:
         """Accept the group: it and its owner are recorded by their UIDs. With `runs` it is accepted as it is."""
@@ -275,25 +283,18 @@ class LastGate:
             asked = record.priority
         source = state.acceptances.get(gang.uid) if alone else None
         # Of most single pods nothing is on record yet.
-        submitter, groups = (None, []) if alone and source is None else state.permissions.submitted_by(gang)
+        submitted = (None, []) if alone and source is None else state.permissions.submitted_by(gang)
         for pod in gang.members.values():
             pod.accepted = pod.accepted or not pod.unpermitted
-        acceptance = Acceptance(
-            uid=gang.uid,
-            kind="Pod" if gang.virtual else "PodGroup",
-            namespace=gang.namespace,
-            name=gang.name,
+        acceptance = group_record(
+            gang,
+            source,
+            access,
+            submitted,
             queue=queue.name,
             priority=access.reduced(asked),
-            submitter=submitter,
-            groups=groups,
-            permitted_by=access.rule,
             time_limit=limit_agreed(state, gang, queue),
-            group_uid=None if gang.virtual else gang.uid,
-            group_name=None if gang.virtual else gang.name,
             accepted_at=moment(now),
-            started_at=source.started_at if source is not None else None,
-            **began(gang),
             **(own_amounts(gang) if alone else {}),
         )
         self._agree(gang, acceptance)
@@ -358,12 +359,14 @@ class LastGate:
             self._held.note(pod.gang or gang)
         return self._record(gang, root, queue.name, now)
 
-    def _record(self, gang: GangRecord, root: Root, queue: str, now: int) -> Acceptance | None:
+    def _record(
+        self, gang: GangRecord, root: Root, queue: str, now: int, held: Held | None = None
+    ) -> Acceptance | None:
         """Record how much of the owner is accepted: what it requests, and what its accepted pods hold."""
         if not root.certain and root.kind == "ReplicaSet":
             return None  # its owner is not known yet
         state = self._state
-        held = self._held_by(root, gang, queue)
+        held = held or self._held_by(root, gang, queue)
         known = state.acceptances.get(root.uid)
         return self._keep(owner_record(known, gang, root, held, queue, now))
 
@@ -385,10 +388,7 @@ class LastGate:
         """What the accepted pods of the root hold in the queue."""
         if gang.owner is not None:
             return self._held.of(root.uid, queue)
-        held = Held()
-        for pod in filter(holds, gang.members.values()):
-            held.add(pod.template or NO_TEMPLATE)
-        return held
+        return Held.by(gang.members.values())
 
     def _pods(self, root: str, gang: GangRecord) -> Iterator[PodRecord]:
         """Pods of the root that have not ended and are not about to."""

@@ -80,3 +80,12 @@ def gathers(gang: GangRecord, root: Root) -> bool:
     """
     told = root.owner is not None and root.owner.wanted is not None
     return not (told or gang.placed_count() or gang.gathered())
+
+
+def taking(queue: Queue, gang: GangRecord, count: int) -> Queue:
+    """The queue as it takes another pod of a group of which so many are accepted: the group's minimum was submitted
+    together, although its pods are seen one by one.
+    """
+    if gang.virtual or count >= gang.spec.min_member:
+        return queue
+    return replace(queue, spec=replace(queue.spec, closed=False), draining=False)

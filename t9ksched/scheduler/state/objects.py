@@ -42,6 +42,7 @@ def ran_since(status: Mapping[str, Any]) -> int:
     return max(map(nanoseconds, times)) if times and all(times) else 0
 
 
+@lru_cache(maxsize=16384)
 def natural(name: str) -> tuple[object, ...]:
     """Sorts `worker-10` behind `worker-2`."""
     return tuple((0, int(part)) if part.isdecimal() else (1, part) for part in _DIGITS.split(name) if part)

@@ -9,6 +9,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import structs
 
+from t9ksched.admission.access import Access
 from t9ksched.admission.request import least_requests as cheapest
 from t9ksched.model.resources import is_card_resource
 from t9ksched.scheduler.state.owners import Root, alike, exceeds
@@ -36,6 +37,14 @@ class Held(msgspec.Struct):
             for template, many in self._templates.values():
                 self._note(template, many)
         return self._amounts
+
+    @classmethod
+    def by(cls, pods: Iterable[PodRecord]) -> "Held":
+        """What those of these pods hold that were accepted and are there."""
+        templates = [pod.template or NO_TEMPLATE for pod in pods if holds(pod)]
+        known = {id(template): template for template in templates}
+        many = Counter(map(id, templates))
+        return cls(len(templates), {one: (template, many[one]) for one, template in known.items()})
 
     def add(self, template: Template) -> None:
         """One more of them."""
@@ -141,6 +150,28 @@ def _in_parts(amounts: tuple[tuple[str, int], ...]) -> tuple[dict[str, int], dic
     ordered = dict(sorted(amounts))
     cards = {name: amount for name, amount in ordered.items() if is_card_resource(name)}
     return cards, {name: amount for name, amount in ordered.items() if name not in cards}
+
+
+def group_record(
+    gang: GangRecord, source: Acceptance | None, access: Access, submitted: tuple[str | None, list[str]], **more: Any
+) -> Acceptance:
+    """What is agreed with a group itself, `more` included. `source` is what a door recorded of it, `submitted` says by
+    whom and with which groups it was submitted.
+    """
+    return Acceptance(
+        uid=gang.uid,
+        kind="Pod" if gang.virtual else "PodGroup",
+        namespace=gang.namespace,
+        name=gang.name,
+        submitter=submitted[0],
+        groups=submitted[1],
+        permitted_by=access.rule,
+        group_uid=None if gang.virtual else gang.uid,
+        group_name=None if gang.virtual else gang.name,
+        started_at=source.started_at if source is not None else None,
+        **began(gang),
+        **more,
+    )
 
 
 def began(gang: GangRecord) -> dict[str, Any]:

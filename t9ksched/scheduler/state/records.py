@@ -313,14 +313,15 @@ class GangRecord(msgspec.Struct, eq=False):
 
     def _minimum(self, having: Iterable[PodRecord]) -> bool:
         """Whether these are the minimum, roles included."""
-        least, count = self.minimum, 0
-        roles: dict[str, int] = {}
-        for pod in having:
-            count += 1
-            roles[pod.role] = roles.get(pod.role, 0) + 1
-        if count < least.members or not least.roles:
-            return count >= least.members
-        return all(roles.get(role, 0) >= minimum for role, minimum in least.roles)
+        return self._are_minimum([pod.role for pod in having])
+
+    def _are_minimum(self, roles: Collection[str]) -> bool:
+        """Whether members of these roles are the minimum."""
+        least = self.minimum
+        if len(roles) < least.members or not least.roles:
+            return len(roles) >= least.members
+        counted = Counter(roles)
+        return all(counted[role] >= minimum for role, minimum in least.roles)
 
     def in_part(self, besides: Container[str] = ()) -> bool:
         """Whether some members are bound and hold their places, and the minimum has no places yet; members `besides`,
@@ -338,11 +339,7 @@ class GangRecord(msgspec.Struct, eq=False):
             for pod in self.members.values()
             if pod.phase in ("Running", "Succeeded") and not pod.deleting and pod.uid not in without
         ]
-        least = self.minimum
-        if len(run) < least.members or not least.roles:
-            return len(run) >= least.members
-        roles = Counter(run)
-        return all(roles[role] >= minimum for role, minimum in least.roles)
+        return self._are_minimum(run)
 
     def snapshot(self) -> Gang | None:
         """The gang for the engine, None when it needs no place. Built again only when something changed."""
