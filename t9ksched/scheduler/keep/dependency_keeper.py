@@ -8,7 +8,7 @@ waits, for its annotation may be edited. With the database away this goes on in 
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final
 
 import structlog
@@ -143,16 +143,55 @@ class DependencyKeeper:
 
     def _look_for_circle(self, waiter: Waiter) -> None:
         """Jobs that wait for one another are all told so."""
+        if not self._may_wait_for_itself(waiter.uid):
+            return
         way = self._way_back(waiter.uid)
         titles = {uid: title_of(self._state, uid) for uid in way}
+        ring = tuple(titles.values())
         for at, uid in enumerate(way):
-            self._waiters[uid].circle = tuple(titles[other] for other in (*way[at:], *way[: at + 1]))
+            self._waiters[uid].ring, self._waiters[uid].at = ring, at
             if uid != waiter.uid:
                 self._state.dependencies.look_again(uid)
             for other in self._targets.waiting_for(uid):  # they may be in a circle with it, too
-                if not self._waiters[other].circle and other not in titles:
+                if not self._waiters[other].ring and other not in titles:
                     self._waiters[other].checked = False
                     self._state.dependencies.look_again(other)
+
+    def _may_wait_for_itself(self, start: str) -> bool:
+        """False if a job does not wait for itself: either it is not among what it waits for in the end, or it is not
+        among those that wait for it in the end. Both are followed in step: in a long chain that is submitted in order,
+        one of them is short.
+        """
+        return any(start in both for both in zip(self._ahead(start), self._behind(start), strict=False))
+
+    def _ahead(self, start: str) -> Iterator[str]:
+        """What a job waits for, directly or by way of others; one may come twice."""
+        left, known, seen = [start], {start}, set[Target]()
+        while left:
+            waiter = self._waiters.get(left.pop())
+            for want in waiter.open if waiter is not None else ():
+                if want.target is None or want.target in seen:
+                    continue
+                seen.add(want.target)
+                for uid in want.target.parts:
+                    yield uid
+                    if uid not in known:
+                        known.add(uid)
+                        left.append(uid)
+
+    def _behind(self, start: str) -> Iterator[str]:
+        """Those that wait, or waited, for a job, directly or by way of others; one may come twice."""
+        left, known, seen = [start], {start}, set[Target]()
+        while left:
+            for target in self._targets.with_part(left.pop()):
+                if target in seen:
+                    continue
+                seen.add(target)
+                for uid in target.waiters:
+                    yield uid
+                    if uid not in known:
+                        known.add(uid)
+                        left.append(uid)
 
     def _way_back(self, start: str) -> tuple[str, ...]:
         """The jobs by way of which a job waits for itself, itself first; none if it does not. What many wait for is
@@ -200,10 +239,12 @@ class DependencyKeeper:
         if waiter is None:
             return
         self._targets.leave(waiter)
-        if waiter.circle:
+        if waiter.ring:
+            rings = {id(other.ring): other.ring for other in self._waiters.values()}
+            alike = {key for key, ring in rings.items() if set(ring) == set(waiter.ring)} | {id(waiter.ring)}
             for other in self._waiters.values():
-                if set(other.circle) == set(waiter.circle):
-                    other.circle, other.checked = (), False
+                if id(other.ring) in alike:
+                    other.ring, other.checked = (), False
                     self._state.dependencies.look_again(other.uid)
 
     async def _write(self) -> None:

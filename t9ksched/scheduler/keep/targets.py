@@ -90,6 +90,10 @@ class Targets:
         """UIDs of the jobs that wait for the job of that UID."""
         return {waiter: None for target in self._with.get(uid, ()) for waiter in target.waiters}
 
+    def with_part(self, uid: str) -> Iterable[Target]:
+        """The targets that the job of that UID is a part of."""
+        return self._with.get(uid, ())
+
     def leave(self, waiter: Waiter) -> None:
         """A job waits for nothing of this any more."""
         for target in {want.target: None for want in waiter.wants if want.target is not None}:

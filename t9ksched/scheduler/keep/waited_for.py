@@ -141,8 +141,8 @@ class Want(msgspec.Struct):
 
 
 class Waiter(msgspec.Struct):
-    """A job that waits. `circle` has the way back to itself, by titles, where it waits for itself in the end; `created`
-    is in nanoseconds since the epoch.
+    """A job that waits. Where it waits for itself in the end, `ring` has the jobs on the way, by titles, of which it is
+    the one `at` that position: all of them share it. `created` is in nanoseconds since the epoch.
     """
 
     uid: str
@@ -150,9 +150,15 @@ class Waiter(msgspec.Struct):
     created: int
     text: str
     wants: tuple[Want, ...]
-    circle: tuple[str, ...] = ()
+    ring: tuple[str, ...] = ()
+    at: int = 0
     checked: bool = False
     """Such a way was looked for since the last of what it waits for was found."""
+
+    @property
+    def circle(self) -> tuple[str, ...]:
+        """The way back to itself, by titles."""
+        return (*self.ring[self.at :], *self.ring[: self.at + 1])
 
     @property
     def open(self) -> list[Want]:
@@ -167,7 +173,7 @@ def verdict(waiter: Waiter) -> Verdict:
         return Verdict(waiter.text, met_at=max((want.met_at for want in waiter.wants), default=0))
     edit = f"its annotation {AFTER_ANNOTATION} is changed"
     never = [why for want in left for why in want.never(since)]
-    if waiter.circle:
+    if waiter.ring:
         way = " waits for ".join(waiter.circle)
         reason = Reason(Code.DEPENDENCY_NOT_MET, f"it can never start: it waits for itself ({way})", unblocks=(edit,))
         return Verdict(waiter.text, reason, never=True)

@@ -1,8 +1,9 @@
 """Jobs that wait for others: which job a name means, what ends the wait, and what is never waited for again."""
 
+from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
-from unittest.mock import AsyncMock, Mock
+from unittest.mock import AsyncMock, Mock, patch
 
 import pytest
 
@@ -303,6 +304,36 @@ async def test_jobs_that_wait_for_one_another_are_told_until_one_is_edited(playe
     played.job("c", after="")
     assert await played.starts() == ["c"]
     assert played.why("a") == "it waits for Job/c to succeed, which is Pending"
+
+
+@pytest.mark.parametrize("step", [1, -1], ids=["in order", "the last one first"])
+async def test_a_long_chain_is_not_walked_for_each_of_its_jobs(played: Played, step: int) -> None:
+    walked = 0
+    ahead = DependencyKeeper._ahead
+
+    def counted(self: DependencyKeeper, start: str) -> Iterator[str]:
+        nonlocal walked
+        for uid in ahead(self, start):
+            walked += 1
+            yield uid
+
+    jobs = 60
+    for at in range(jobs)[::step]:
+        played.job(f"j{at}", after=f"Job/j{at - 1}" if at else "")
+    with patch.object(DependencyKeeper, "_ahead", counted), patch.object(DependencyKeeper, "_way_back") as way_back:
+        assert await played.starts() == ["j0"]
+    assert walked <= 2 * jobs
+    way_back.assert_not_called()
+
+
+async def test_jobs_of_a_circle_share_what_is_told_of_it(played: Played) -> None:
+    for at in range(4):
+        played.job(f"j{at}", after=f"Job/j{(at + 1) % 4}")
+    assert await played.starts() == []
+    assert len({id(waiter.ring) for waiter in played.keeper._waiters.values()}) == 1
+    played.remove("j0")
+    await played.starts()
+    assert not any(waiter.ring for waiter in played.keeper._waiters.values())
 
 
 async def test_a_job_that_waits_for_itself(played: Played) -> None:
