@@ -6,7 +6,9 @@ frozen, hashable values, so that whatever depends on a selector can be cached by
 """
 
 import re
-from collections.abc import Mapping
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property
 from typing import Any, Final, Literal, cast
 
 import msgspec
@@ -19,6 +21,8 @@ _SET_OPERATORS: Final = ("In", "NotIn", "Exists", "DoesNotExist")
 _NODE_OPERATORS: Final = (*_SET_OPERATORS, "Gt", "Lt")
 _NAME: Final = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 _PREFIX: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+_FEW_TERMS: Final = 4
+"""Up to so many terms of a node selector are asked one after the other."""
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,19}")
 """As much as Kubernetes reads."""
 
@@ -41,7 +45,7 @@ def value_fault(value: str) -> str:
     return ""
 
 
-class Requirement(msgspec.Struct, frozen=True):
+class Requirement(msgspec.Struct, frozen=True, cache_hash=True):
     """One expression about one key. `values` are sorted, each once; they are empty for Exists and DoesNotExist."""
 
     key: str
@@ -158,7 +162,7 @@ class LabelSelector(msgspec.Struct, frozen=True):
 _FIELD_OPERATORS: Final = ("In", "NotIn")
 
 
-class NodeSelectorTerm(msgspec.Struct, frozen=True):
+class NodeSelectorTerm(msgspec.Struct, frozen=True, cache_hash=True):
     """One alternative of a node selector: all label and field requirements hold."""
 
     labels: tuple[Requirement, ...] = ()
@@ -175,8 +179,10 @@ class NodeSelectorTerm(msgspec.Struct, frozen=True):
         return ",".join(map(str, (*self.labels, *self.fields)))
 
 
-class NodeSelector(msgspec.Struct, frozen=True):
-    """Required node affinity: one of the terms must hold (Kubernetes `NodeSelector`)."""
+class NodeSelector(msgspec.Struct, frozen=True, cache_hash=True, dict=True):
+    """Required node affinity: one of the terms must hold (Kubernetes `NodeSelector`). Of many terms, such as the places
+    of local volumes, a node is asked only those that name one of its labels.
+    """
 
     terms: tuple[NodeSelectorTerm, ...]
 
@@ -197,10 +203,58 @@ class NodeSelector(msgspec.Struct, frozen=True):
 
     def matches(self, labels: Mapping[str, str], name: str) -> bool:
         """Whether a node of these labels and this name satisfies one of the terms."""
-        return any(term.matches(labels, name) for term in self.terms)
+        terms = self.terms if len(self.terms) <= _FEW_TERMS else self._index.near(labels, name)
+        return any(term.matches(labels, name) for term in terms)
+
+    @cached_property
+    def _index(self) -> "_TermIndex":
+        return _TermIndex(self.terms)
+
+    @cached_property
+    def label_keys(self) -> tuple[str, ...] | None:
+        """The label keys that it reads, each once; None when it reads the node's name."""
+        if any(term.fields for term in self.terms):
+            return None
+        return tuple(dict.fromkeys(r.key for term in self.terms for r in term.labels))
 
     def __str__(self) -> str:
         return " or ".join(map(str, self.terms))
+
+
+class _TermIndex:
+    """Terms by a value that each of them asks for, so that a node is told the few that may match it."""
+
+    def __init__(self, terms: Iterable[NodeSelectorTerm]) -> None:
+        self._by_label: defaultdict[str, defaultdict[str, list[NodeSelectorTerm]]]
+        self._by_label = defaultdict(lambda: defaultdict(list))
+        self._by_name: defaultdict[str, list[NodeSelectorTerm]] = defaultdict(list)
+        self._others: list[NodeSelectorTerm] = []
+        """Those that ask for no value in particular."""
+        terms = list(terms)
+        shared = Counter((r.key, value) for term in terms for r in _named(term.labels) for value in r.values)
+        for term in terms:
+            if names := next(_named(term.fields), None):  # the only field is `metadata.name`
+                self._put(self._by_name, names, term)
+            elif named := min(_named(term.labels), key=lambda r: sum(shared[r.key, v] for v in r.values), default=None):
+                self._put(self._by_label[named.key], named, term)
+            else:
+                self._others.append(term)
+
+    def _put(self, table: defaultdict[str, list[NodeSelectorTerm]], named: Requirement, term: NodeSelectorTerm) -> None:
+        for value in named.values:
+            table[value].append(term)
+
+    def near(self, labels: Mapping[str, str], name: str) -> Iterator[NodeSelectorTerm]:
+        """The terms that may match a node: all that do are among them."""
+        yield from self._by_name.get(name, ())
+        for key, by_value in self._by_label.items():
+            if (value := labels.get(key)) is not None:
+                yield from by_value.get(value, ())
+        yield from self._others
+
+
+def _named(requirements: Iterable[Requirement]) -> Iterator[Requirement]:
+    return (one for one in requirements if one.operator == "In")
 
 
 def _node_term(raw: Any, path: str, faults: list[FieldError]) -> NodeSelectorTerm:

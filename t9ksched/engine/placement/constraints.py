@@ -139,9 +139,8 @@ def _affinity_keys(affinity: NodeSelector | None, keys: tuple[str, ...] | None) 
     """The label keys an affinity reads besides `keys`; None when it reads the node's name."""
     if affinity is None or keys is None:
         return keys
-    if any(term.fields for term in affinity.terms):
-        return None
-    return (*keys, *(r.key for term in affinity.terms for r in term.labels))
+    own = affinity.label_keys
+    return None if own is None else (*keys, *(key for key in own if key not in keys))
 
 
 def constraints(selector: LabelSelector | None, pod_class: PodClass) -> tuple[Constraint, ...]:

@@ -1,9 +1,13 @@
 """Selectors: every operator, and the path of every fault."""
 
+from collections.abc import Mapping
+
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from t9ksched.model.errors import Invalid
-from t9ksched.model.labels import LabelSelector, NodeSelector
+from t9ksched.model.labels import LabelSelector, NodeSelector, NodeSelectorTerm, Requirement
 from t9ksched.model.taints import Taint, Toleration, untolerated
 
 LABELS = {"tier": "gold", "size": "10", "zone": ""}
@@ -96,3 +100,46 @@ def test_tolerations(toleration: Toleration, tolerates: bool) -> None:
 
 def test_a_preference_forbids_nothing() -> None:
     assert untolerated([Taint("a", "b", "PreferNoSchedule")], []) is None
+
+
+SOME = st.lists(st.sampled_from("abc"), min_size=1, max_size=2, unique=True).map(lambda values: tuple(sorted(values)))
+NODES = st.dictionaries(st.sampled_from("xyz"), st.sampled_from("abc"))
+REQUIREMENTS = st.one_of(
+    st.builds(Requirement, st.sampled_from("xyz"), st.sampled_from(("In", "In", "NotIn")), SOME),
+    st.builds(Requirement, st.sampled_from("xyz"), st.sampled_from(("Exists", "DoesNotExist"))),
+)
+FIELDS = st.builds(Requirement, st.just("metadata.name"), st.sampled_from(("In", "NotIn")), SOME)
+TERMS = st.builds(
+    NodeSelectorTerm,
+    st.lists(REQUIREMENTS, max_size=3).map(tuple),
+    st.lists(FIELDS, max_size=1).map(tuple),
+)
+
+
+@given(st.lists(TERMS, max_size=12), st.lists(st.tuples(NODES, st.sampled_from("abc")), min_size=1))
+@settings(max_examples=300, deadline=None)
+def test_of_many_terms_those_are_found_that_match(
+    terms: list[NodeSelectorTerm], nodes: list[tuple[dict[str, str], str]]
+) -> None:
+    selector = NodeSelector(tuple(terms))
+    for labels, name in nodes:
+        assert selector.matches(labels, name) == any(term.matches(labels, name) for term in terms)
+
+
+@pytest.mark.parametrize("zoned", [False, True])
+def test_of_many_terms_a_node_is_asked_those_of_its_labels(zoned: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    zone = (Requirement("zone", "In", ("z",)),) if zoned else ()
+    terms = [NodeSelectorTerm((*zone, Requirement("host", "In", (f"n{at}",)))) for at in range(500)]
+    asked: list[NodeSelectorTerm] = []
+    matches = NodeSelectorTerm.matches
+
+    def ask(self: NodeSelectorTerm, labels: Mapping[str, str], name: str) -> bool:
+        asked.append(self)
+        return matches(self, labels, name)
+
+    monkeypatch.setattr(NodeSelectorTerm, "matches", ask)
+    selector = NodeSelector(tuple(terms))
+    assert selector.label_keys == (*(one.key for one in zone), "host")
+    assert selector.matches({"zone": "z", "host": "n7"}, "n7")
+    assert not selector.matches({"zone": "z", "host": "elsewhere"}, "n7")
+    assert asked == [terms[7]]
