@@ -181,6 +181,11 @@ class StorageClass(msgspec.Struct, gc=False, rename="camel"):
     allowed_topologies: list[TopologyTerm] | None = None
 
     @property
+    def decides(self) -> tuple[object, ...]:
+        """What of it may decide where a pod runs."""
+        return self.provisioner, self.volume_binding_mode, self.allowed_topologies, self.default
+
+    @property
     def waits(self) -> bool:
         """Whether its claims wait for a scheduler to choose a node."""
         return self.volume_binding_mode == _WAIT
@@ -263,27 +268,55 @@ def storage(amounts: Quantities | None) -> int:
         return 0
 
 
+class Asked(msgspec.Struct, frozen=True, cache_hash=True):
+    """What a claim asks of a volume, whatever it is called: claims that ask alike could be bound to the same volumes.
+
+    Attributes:
+        modes: how it is used; a volume must have all of them.
+        volume_mode: as a file system or as a block device.
+        selector: of the volume's labels; None where it is malformed, which selects none.
+        size: in bytes.
+    """
+
+    modes: frozenset[str]
+    volume_mode: str
+    selector: LabelSelector | None
+    size: int
+
+    def met_by(self, volume: PersistentVolume, storage_class: str) -> bool:
+        """Whether a claim of that class could be bound to the volume, were it kept for none."""
+        spec = volume.spec
+        return (
+            volume.status.phase in FREE
+            and not volume.metadata.deletion_timestamp
+            and spec.storage_class_name == storage_class
+            and spec.volume_mode == self.volume_mode
+            and self.modes.issubset(spec.access_modes)
+            and self.selector is not None
+            and self.selector.matches(volume.metadata.labels or {})
+            and storage(spec.capacity) >= self.size
+        )
+
+
+def asked(claim: Claim) -> Asked:
+    """What the claim asks of a volume."""
+    spec = claim.spec
+    try:
+        selector = LabelSelector.parse(spec.selector or {})
+    except Invalid:
+        selector = None
+    size = storage(spec.resources.requests if spec.resources else None)
+    return Asked(frozenset(spec.access_modes), spec.volume_mode, selector, size)
+
+
 def fits(volume: PersistentVolume, claim: Claim, storage_class: str) -> bool:
     """Whether an unbound claim of that class could be bound to this volume, wherever its pod runs."""
-    spec, wanted = volume.spec, claim.spec
-    if volume.metadata.deletion_timestamp or volume.status.phase not in FREE:
-        return False
-    reference = spec.claim_ref
+    reference = volume.spec.claim_ref
     if reference is not None:
         mine = (reference.namespace, reference.name) == (claim.metadata.namespace, claim.metadata.name)
         if not mine or reference.uid not in ("", claim.metadata.uid):
             return False
-    try:
-        selector = LabelSelector.parse(wanted.selector or {})
-    except Invalid:
-        return False
-    return (
-        spec.storage_class_name == storage_class
-        and spec.volume_mode == wanted.volume_mode
-        and set(wanted.access_modes) <= set(spec.access_modes)
-        and storage(spec.capacity) >= storage(wanted.resources.requests if wanted.resources else None)
-        and selector.matches(volume.metadata.labels or {})
-    )
+    return asked(claim).met_by(volume, storage_class)
 
 
 def rank(volume: PersistentVolume) -> tuple[bool, int, str]:

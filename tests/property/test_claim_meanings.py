@@ -133,7 +133,10 @@ class World:
     # ---- the model
 
     def check(self) -> None:
-        """Each pod that waits has what a look at everything says."""
+        """Each pod that waits has what a look at everything says, once what was noted is settled."""
+        for _ in self.state.changes.settling():
+            pass
+        assert not self.state.storage.unsettled
         fresh = Claims()
         for limit in self.limits:
             fresh.add_limits(limit)

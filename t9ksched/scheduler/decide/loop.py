@@ -335,6 +335,8 @@ class Loop:
             if uid in handed.gangs and not self._stands(uid):
                 continue  # members above a minimum that has no place any more
             handed.gangs.add(uid)
+            for _ in self._state.storage.settling():  # what changed since the view may forbid the decision
+                await asyncio.sleep(0)
             accepted = self._state.assume(uid, decided, now)
             if not accepted:
                 self.stats.dropped += 1

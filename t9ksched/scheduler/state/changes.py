@@ -85,7 +85,8 @@ class Changes:
             self._settle(gang)
 
     def settling(self) -> Iterator[None]:
-        """The same in steps, of which the last settles what changed meanwhile."""
+        """The same in steps, of which the last settles what changed meanwhile; after what changed of volumes."""
+        yield from self._state.storage.settling()
         self._state.membership.settle()
         while len(self._state._unsettled) > _SETTLED_AT_ONCE:
             for gang in list(islice(self._state._unsettled, _SETTLED_AT_ONCE)):

@@ -102,19 +102,20 @@ class NodeEvents:
         before, self._state.card_cordons = self._state.card_cordons, dict(cordons)
         for name in sorted(before.keys() | cordons.keys()):
             if before.get(name) != cordons.get(name):
-                self._look_at(name)
+                self.look_at(name)
 
     def validated(self, pod: Pod) -> None:
         """A pod was seen: it may be one with which the GPU operator tries a node."""
         for name in self._validations.seen(pod):
-            self._look_at(name)
+            self.look_at(name)
 
     def validator_gone(self, uid: str) -> None:
         """A pod is gone, which may have been one of these."""
         for name in self._validations.gone(uid):
-            self._look_at(name)
+            self.look_at(name)
 
-    def _look_at(self, name: str) -> None:
+    def look_at(self, name: str) -> None:
+        """What others say of a node changed: what DRA hands out, or what cards it reports."""
         if (known := self._state.node_objects.get(name)) is not None:
             self.upsert(known[0])
 
@@ -129,10 +130,13 @@ class NodeEvents:
         self._state.permissions.changed()
         self._state.wake()
 
-    def limits_changed(self, name: str | None) -> None:
-        """What storage drivers can attach, DRA hands out or a node reports of cards changed on it, or on all nodes."""
-        for concerned in list(self._state.node_objects) if name is None else [name]:
-            self._look_at(concerned)
+    def limits_changed(self, name: str) -> None:
+        """What storage drivers can attach, or which volumes are free, changed on a node: nothing else of it did."""
+        known = self._state.node_objects.get(name)
+        if known is not None and (facts := self._state.storage.limit(known[1])) != known[1]:
+            self._state.node_objects[name] = (known[0], facts)
+            self._state.nodes.upsert(facts)
+            self._state.wake()
 
     def look_again(self, records: Iterable[PodRecord]) -> None:
         """What the claims of these pods mean may have changed."""

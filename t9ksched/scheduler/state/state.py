@@ -96,10 +96,14 @@ class ClusterState:
         self.node_backoff = NodeBackoff()
         self.budgets = Budgets()
         self.storage = Storage(
-            self.node_events.look_again, self.node_events.limits_changed, lambda name: name in self.nodes
+            self.node_events.look_again,
+            self.node_events.limits_changed,
+            lambda name: name in self.nodes,
+            lambda: self.node_objects,
+            lambda: self.wake(),
         )
-        self.dra = DraDevices(self.node_events.limits_changed, self.node_events.labelled)
-        self.reported_cards = ReportedCards(self.node_events.limits_changed)
+        self.dra = DraDevices(self.node_events.look_at, self.node_events.labelled)
+        self.reported_cards = ReportedCards(self.node_events.look_at)
         self.pods: dict[str, PodRecord] = {}
         self.namespaces = Namespaces(self.node_events.namespace_changed)
         self.affinity_index = PodAffinityIndex(self.pods, self.namespaces)

@@ -72,6 +72,14 @@ class Claimants:
         self._meanings = meanings
         self._beside: dict[ClaimKey, _Users] = beside._users if beside is not None else {}
         self._users: dict[ClaimKey, _Users] = {}
+        self.concerned: dict[str, PodRecord] = {}
+        """Pods that use a claim which means something else than when they were judged, by UID."""
+        meanings.moved = self._moved
+
+    def _moved(self, key: ClaimKey) -> None:
+        if (users := self._users.get(key)) is not None:
+            self.concerned.update(users.waiting)
+            self.concerned.update(users.there)
 
     def seen(self, record: PodRecord) -> list[PodRecord]:
         """A pod that uses claims came, got a place, lost it or ended.
@@ -86,6 +94,8 @@ class Claimants:
         return self._note(record, gone=True)
 
     def _note(self, record: PodRecord, *, gone: bool) -> list[PodRecord]:
+        if gone or record.finished:
+            self.concerned.pop(record.uid, None)
         found: dict[str, PodRecord] = {}
         for name in dict.fromkeys(record.claims):
             key = record.namespace, name
@@ -97,15 +107,6 @@ class Claimants:
                 del self._users[key]
                 self._meanings.forget(key)
         found.pop(record.uid, None)
-        return list(found.values())
-
-    def of(self, keys: Iterable[ClaimKey]) -> list[PodRecord]:
-        """Pods that use one of these claims."""
-        found: dict[str, PodRecord] = {}
-        for key in keys:
-            if (users := self._users.get(key)) is not None:
-                found.update(users.waiting)
-                found.update(users.there)
         return list(found.values())
 
     def meaning(self, record: PodRecord) -> Meaning:

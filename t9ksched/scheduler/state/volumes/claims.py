@@ -11,12 +11,11 @@ fit.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
 import msgspec
-from msgspec.json import encode
 
 from t9ksched.engine.nodes import LARGEST
 from t9ksched.model.errors import Invalid
@@ -32,10 +31,12 @@ from t9ksched.model.volumes import (
     CsiNode,
     PersistentVolume,
     StorageClass,
+    asked,
     claim_names,
     fits,
 )
 from t9ksched.scheduler.state.objects import HOSTNAME
+from t9ksched.scheduler.state.volumes.free import FreeVolumes, Places, lies
 
 __all__ = ["Claim", "ClaimKey", "ClaimMeaning", "Claims", "CsiNode", "PersistentVolume", "StorageClass", "claim_names"]
 
@@ -44,10 +45,6 @@ LOST: Final = "Lost"
 """Phase of a claim whose volume is gone, or has another claim now."""
 ClaimKey = tuple[str, str]
 """Namespace and name of a claim."""
-_MOST_SHAPES: Final = 256
-"""So many different claims of a class are remembered with the places of the free volumes that fit."""
-_Terms = tuple[NodeSelectorTerm, ...] | None
-"""Where volumes lie; None for volumes that are reached from anywhere."""
 
 
 class ClaimMeaning(msgspec.Struct, frozen=True):
@@ -74,6 +71,18 @@ class ClaimMeaning(msgspec.Struct, frozen=True):
     exclusive: bool = False
 
 
+class Moved(msgspec.Struct, frozen=True):
+    """What a change of a volume makes a difference to.
+
+    Attributes:
+        nodes: on which other volumes are free now; None stands for all.
+        places: where free volumes lie, as claims that wait for them ask.
+    """
+
+    nodes: list[str | None]
+    places: list[Places]
+
+
 class Claims(msgspec.Struct):
     """The claims, volumes and classes of the cluster, and the limits of its nodes."""
 
@@ -85,7 +94,7 @@ class Claims(msgspec.Struct):
     """Resource names of drivers that have a limit on some node; it only grows."""
     counted: set[str] = msgspec.field(default_factory=set)
     """Classes whose free volumes are counted on each node; it only grows."""
-    _by_class: defaultdict[str, dict[str, PersistentVolume]] = msgspec.field(default_factory=lambda: defaultdict(dict))
+    _free: FreeVolumes = msgspec.field(default_factory=FreeVolumes)
     _lying: defaultdict[str, Counter[str]] = msgspec.field(default_factory=lambda: defaultdict(Counter))
     """By class, how many free volumes lie where."""
     _node_of: dict[str, str] = msgspec.field(default_factory=dict)
@@ -96,34 +105,26 @@ class Claims(msgspec.Struct):
     """Volumes that are not bound, and kept for a claim of that name."""
     _by_handle: defaultdict[tuple[str, str], set[str]] = msgspec.field(default_factory=lambda: defaultdict(set))
     """The names of the volumes of a driver and a handle."""
-    _places: defaultdict[str, dict[object, _Terms]] = msgspec.field(default_factory=lambda: defaultdict(dict))
-    """By class, and by what a claim asks for: where free volumes lie that are kept for none."""
 
-    def add_volume(self, volume: PersistentVolume) -> list[str | None]:
-        """A volume appeared or changed. Returns the nodes on which other volumes are free now; None stands for all."""
+    def add_volume(self, volume: PersistentVolume) -> Moved:
+        """A volume appeared or changed."""
         name = volume.metadata.name
-        before = self._uncount(name)
+        known, before = self.volumes.get(name), self._uncount(name)
         self.volumes[name] = volume
         if volume.handle:
             self._by_handle[volume.driver, volume.handle].add(name)
-        if volume.status.phase != "Bound":
-            self._unbound(volume)[name] = volume
-            self._places.pop(volume.spec.storage_class_name, None)
-        return self._nodes(before ^ self._count(volume, 1))
+        if volume.status.phase != "Bound" and (kept := volume.spec.claim_ref) is not None:
+            self._reserved[kept.namespace, kept.name][name] = volume
+        return Moved(self._nodes(before ^ self._count(volume, 1)), self._free.change(known, volume))
 
-    def drop_volume(self, name: str) -> list[str | None]:
-        """A volume is gone. Returns the nodes, as `add_volume`."""
-        return self._nodes(self._uncount(name))
+    def drop_volume(self, name: str) -> Moved:
+        """A volume is gone."""
+        known = self.volumes.get(name)
+        return Moved(self._nodes(self._uncount(name)), self._free.change(known, None))
 
     def of_handle(self, volume: PersistentVolume) -> frozenset[str]:
         """The names of all volumes of its driver and handle; none where it has no handle."""
         return frozenset(self._by_handle.get((volume.driver, volume.handle), ())) if volume.handle else frozenset()
-
-    def _unbound(self, volume: PersistentVolume) -> dict[str, PersistentVolume]:
-        kept = volume.spec.claim_ref
-        if kept is not None:
-            return self._reserved[kept.namespace, kept.name]
-        return self._by_class[volume.spec.storage_class_name]
 
     def _uncount(self, name: str) -> set[tuple[str, str]]:
         known = self.volumes.pop(name, None)
@@ -134,10 +135,11 @@ class Claims(msgspec.Struct):
             names.discard(name)
             if not names:
                 del self._by_handle[known.driver, known.handle]
-        if self._unbound(known).pop(name, None) is not None:
-            self._places.pop(known.spec.storage_class_name, None)
-        if (kept := known.spec.claim_ref) is not None and not self._reserved[kept.namespace, kept.name]:
-            del self._reserved[kept.namespace, kept.name]
+        if (kept := known.spec.claim_ref) is not None:
+            reserved = self._reserved[kept.namespace, kept.name]
+            reserved.pop(name, None)
+            if not reserved:
+                del self._reserved[kept.namespace, kept.name]
         return self._count(known, -1)
 
     def _count(self, volume: PersistentVolume, sign: int) -> set[tuple[str, str]]:
@@ -156,19 +158,21 @@ class Claims(msgspec.Struct):
         return [None] if ANYWHERE in hosts else [self._node_of.get(host, host) for host in sorted(hosts)]
 
     def add_class(self, kind: StorageClass) -> bool:
-        """A class appeared or changed; whether its free volumes are counted on nodes from now on."""
+        """A class appeared or changed; whether its free volumes are counted on nodes from now on, and were not."""
         self.classes[kind.metadata.name] = kind
         fresh = kind.lies_ready and kind.metadata.name not in self.counted
         if fresh:
             self.counted.add(kind.metadata.name)
         return fresh
 
-    def add_limits(self, node: CsiNode) -> bool:
-        """A node's drivers said what they can attach; whether a driver has a limit for the first time."""
+    def add_limits(self, node: CsiNode) -> set[str]:
+        """A node's drivers said what they can attach. Returns the resource names of those that have a limit for the
+        first time.
+        """
         limits = self.limits[node.metadata.name] = node.limits()
         fresh = limits.keys() - self.limited
         self.limited |= fresh
-        return bool(fresh)
+        return fresh
 
     def limit(self, facts: NodeFacts) -> NodeFacts:
         """The node with its attach limits as allocatable amounts, and the free volumes on it; a driver that names no
@@ -195,17 +199,15 @@ class Claims(msgspec.Struct):
             return ClaimMeaning(reason=_waits(name, "is being deleted", f"create the claim {namespace}/{name} anew"))
         kind, free = self.storage_class(claim), ""
         volume = self.volumes.get(claim.spec.volume_name)
-        unbound = claim.status.phase == "Pending" and not claim.spec.volume_name and kind is not None and kind.waits
+        unbound, driver = _waits_for_node(claim, kind), self.driver(claim)
         if claim.bound and volume is not None:
             found: NodeSelector | Reason | None = _affinity(name, volume)
-            driver = volume.driver
         elif unbound and kind is not None:
             found = self._where(claim, kind, node_exists)
-            driver = kind.provisioner
             if kind.lies_ready and kind.metadata.name in self.counted:
                 free = FREE_PREFIX + kind.metadata.name
         else:
-            found, driver = self._unusable(claim, kind), ""
+            found = self._unusable(claim, kind)
         return ClaimMeaning(
             affinity=None if isinstance(found, Reason) else found,
             attach=resource if (resource := ATTACH_PREFIX + driver) in self.limited else "",
@@ -216,6 +218,14 @@ class Claims(msgspec.Struct):
             free=free,
             exclusive=EXCLUSIVE in claim.spec.access_modes,
         )
+
+    def driver(self, claim: Claim) -> str:
+        """What attaches the claim's volume: that of the volume it has, or that its class will make."""
+        if claim.bound:
+            volume = self.volumes.get(claim.spec.volume_name)
+            return volume.driver if volume is not None else ""
+        kind = self.storage_class(claim)
+        return kind.provisioner if kind is not None and _waits_for_node(claim, kind) else ""
 
     def _unusable(self, claim: Claim, kind: StorageClass | None) -> Reason:
         """Why a claim has no volume that pods could use, and waits for none that is bound with its pod's node."""
@@ -253,49 +263,42 @@ class Claims(msgspec.Struct):
         if (chosen := claim.selected_node) and node_exists(chosen):
             # A node was chosen already, perhaps by this scheduler before a restart: the volume is being made for it.
             return NodeSelector((NodeSelectorTerm((), (Requirement("metadata.name", "In", (chosen,)),)),))
-        topologies = kind.topologies()
-        if kind.provisions and not topologies:
-            return None
-        places = self._lying_free(claim, kind.metadata.name)
+        places = self._places(claim, kind)
         if places is None:
             return None
-        terms = (*topologies, *places) if kind.provisions else places
-        if not terms:
+        topologies = kind.topologies() if kind.provisions else ()
+        kept = self._reserved.get((claim.metadata.namespace, claim.metadata.name))
+        if kept is None:
+            found = places.selector(topologies)
+        else:
+            own = [lies(volume) for volume in kept.values() if fits(volume, claim, kind.metadata.name)]
+            found = places.with_own(topologies, None if None in own else tuple(t for terms in own for t in terms or ()))
+        if found is not None and not found.terms:
             name, of = claim.metadata.name, kind.metadata.name
             return _waits(
                 name,
                 f"finds no free volume of the class {of!r}, which provisions none",
                 f"create a PersistentVolume of the class {of!r} that it fits into",
             )
-        return NodeSelector(tuple(sorted(dict.fromkeys(terms), key=str)))
+        return found
 
-    def _lying_free(self, claim: Claim, kind: str) -> _Terms:
-        """Where the free volumes of the class lie that fit the claim."""
-        spec, known = claim.spec, self._places[kind]
-        wanted = encode((sorted(spec.access_modes), spec.volume_mode, spec.selector, spec.resources))
-        if wanted not in known:
-            if len(known) >= _MOST_SHAPES:
-                known.clear()
-            known[wanted] = _terms(v for v in self._by_class.get(kind, {}).values() if fits(v, claim, kind))
-        free = known[wanted]
-        kept = self._reserved.get((claim.metadata.namespace, claim.metadata.name))
-        if free is None or kept is None:
-            return free
-        own = _terms(volume for volume in kept.values() if fits(volume, claim, kind))
-        return None if own is None else (*free, *own)
-
-
-def _terms(volumes: Iterable[PersistentVolume]) -> _Terms:
-    found: dict[NodeSelectorTerm, None] = {}
-    for volume in volumes:
-        try:
-            affinity = volume.affinity()
-        except Invalid:
-            continue
-        if affinity is None:
+    def places(self, claim: Claim, node_exists: Callable[[str], bool]) -> Places | None:
+        """Where the free volumes lie that decide what the claim means; None where none decide."""
+        kind = self.storage_class(claim)
+        if kind is None or not _waits_for_node(claim, kind):
             return None
-        found.update(dict.fromkeys(affinity.terms))
-    return tuple(found)
+        chosen = claim.selected_node
+        return None if chosen and node_exists(chosen) else self._places(claim, kind)
+
+    def _places(self, claim: Claim, kind: StorageClass) -> Places | None:
+        if kind.provisions and not kind.allowed_topologies:
+            return None
+        return self._free.places(kind.metadata.name, asked(claim))
+
+
+def _waits_for_node(claim: Claim, kind: StorageClass | None) -> bool:
+    """Whether a claim of that class is bound only when a node is chosen."""
+    return claim.status.phase == "Pending" and not claim.spec.volume_name and kind is not None and kind.waits
 
 
 def _affinity(name: str, volume: PersistentVolume) -> NodeSelector | Reason | None:

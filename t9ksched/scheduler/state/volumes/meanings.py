@@ -1,22 +1,24 @@
 """What claims mean for pods, kept until it changes.
 
-The meaning of a claim depends on the claim, on its volume or on the free volumes and the class that it waits for, and
-on the node that was chosen for it. An event concerns the claims that depend on what changed; of these the caller is
-told whose meaning is another one now.
+The meaning of a claim depends on the claim, on its volume or on the free volumes and the class that it waits for, on
+the node that was chosen for it, and on whether its driver has a limit anywhere. An event puts the claims that depend on
+what changed in doubt; each is judged once before it is asked for again, however many events came.
 """
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from functools import lru_cache
 
 import msgspec
 
 from t9ksched.model.labels import NodeSelector
 from t9ksched.model.podclass import PodClass, SharedVolume
 from t9ksched.model.reasons import Reason
-from t9ksched.model.volumes import ATTACH_PREFIX, PersistentVolume, fits
+from t9ksched.model.volumes import ATTACH_PREFIX, PersistentVolume
 from t9ksched.scheduler.state.records import PodRecord
 from t9ksched.scheduler.state.volumes.claims import ClaimKey, ClaimMeaning, Claims
+from t9ksched.scheduler.state.volumes.free import Places
 
 
 class Meaning(msgspec.Struct, frozen=True):
@@ -41,7 +43,7 @@ class Meaning(msgspec.Struct, frozen=True):
 
     def on(self, pod_class: PodClass) -> PodClass:
         """The class with these constraints instead of those it had."""
-        affinity = tuple(sorted(set(self.affinity), key=str))
+        affinity = self.affinity if len(self.affinity) < 2 else _ordered(self.affinity)
         found = self.attached(pod_class)
         return found if affinity == found.volume_affinity else replace(found, volume_affinity=affinity)
 
@@ -60,23 +62,37 @@ class Meaning(msgspec.Struct, frozen=True):
         record.unbound, record.to_bind, record.exclusive = self.reasons, self.unbound, self.exclusive
 
 
+@lru_cache(maxsize=1024)
+def _ordered(affinity: tuple[NodeSelector, ...]) -> tuple[NodeSelector, ...]:
+    return tuple(sorted(set(affinity), key=str))
+
+
 NOTHING = Meaning()
 
-_Cause = tuple[str, str | None]
-"""A kind of thing, and its name; None is the class of claims that name none."""
+_Cause = tuple[str, str | None] | Places
+"""A kind of thing, and its name; None is the class of claims that name none. Or where the free volumes lie."""
 
 
 class Meanings:
-    """The meanings of the claims that were asked for. `node_exists` says whether a node of that name is there."""
+    """The meanings of the claims that were asked for. `node_exists` says whether a node of that name is there.
+
+    Attributes:
+        doubted: claims that may mean something else by now.
+        moved: is told of claims that do.
+    """
 
     def __init__(self, claims: Claims, node_exists: Callable[[str], bool]) -> None:
         self._claims = claims
         self._node_exists = node_exists
         self._known: dict[ClaimKey, tuple[ClaimMeaning, tuple[_Cause, ...]]] = {}
         self._concerned: defaultdict[_Cause, dict[ClaimKey, None]] = defaultdict(dict)
+        self.doubted: dict[ClaimKey, None] = {}
+        self.moved: Callable[[ClaimKey], None] = lambda _: None
 
     def of(self, key: ClaimKey) -> ClaimMeaning:
         """What the claim means for every pod that uses it."""
+        if key in self.doubted:
+            self.judge(key)
         known = self._known.get(key)
         if known is None:
             found = self._claims.meaning(key, self._node_exists)
@@ -86,8 +102,16 @@ class Meanings:
             known = self._known[key] = found, causes
         return known[0]
 
+    def judge(self, key: ClaimKey) -> None:
+        """Find out what a claim means now, if any pod uses it."""
+        known = self._known.get(key)
+        self.forget(key)
+        if known is not None and self.of(key) != known[0]:
+            self.moved(key)
+
     def forget(self, key: ClaimKey) -> None:
         """No pod uses the claim any more."""
+        self.doubted.pop(key, None)
         known = self._known.pop(key, None)
         for cause in known[1] if known is not None else ():
             concerned = self._concerned[cause]
@@ -99,46 +123,41 @@ class Meanings:
         claim = self._claims.claims.get(key)
         if claim is None:
             return ()
+        driver = self._claims.driver(claim)
         if claim.spec.volume_name:
-            return (("volume", claim.spec.volume_name),)
-        found: list[_Cause] = [("class", claim.spec.storage_class_name)]
+            return (("volume", claim.spec.volume_name), ("driver", driver))
+        found: list[_Cause] = [("class", claim.spec.storage_class_name), ("driver", driver)]
         if claim.selected_node:
             found.append(("node", claim.selected_node))
+        if (places := self._claims.places(claim, self._node_exists)) is not None:
+            found.append(places)
         return tuple(found)
 
-    def changed(self, keys: Iterable[ClaimKey]) -> list[ClaimKey]:
-        """Those of these claims, which may mean something else, that do."""
-        found = []
-        for key in keys:
-            if (known := self._known.get(key)) is not None:
-                self.forget(key)
-                if self.of(key) != known[0]:
-                    found.append(key)
-        return found
+    def _doubt(self, *causes: _Cause) -> None:
+        for cause in causes:
+            self.doubted.update(self._concerned.get(cause, {}))
 
-    def all_changed(self) -> list[ClaimKey]:
-        """Those of all claims that mean something else now."""
-        return self.changed(list(self._known))
+    def of_limits(self, resources: Iterable[str]) -> None:
+        """Drivers have a limit for the first time."""
+        self._doubt(*(("driver", resource.removeprefix(ATTACH_PREFIX)) for resource in sorted(resources)))
 
-    def of_node(self, name: str) -> list[ClaimKey]:
-        """Those that mean something else because a node came or went."""
-        return self.changed(list(self._concerned.get(("node", name), ())))
+    def of_node(self, name: str) -> None:
+        """A node came or went."""
+        self._doubt(("node", name))
 
-    def of_class(self, name: str) -> list[ClaimKey]:
-        """Those that mean something else because a class, which may be the default one, came, changed or went."""
-        return self.changed([*self._concerned.get(("class", name), ()), *self._concerned.get(("class", None), ())])
+    def of_class(self, name: str, *, default: bool) -> None:
+        """A class came, changed or went; `default` says whether it is, or was, that of claims that name none."""
+        self._doubt(("class", name), *((("class", None),) if default else ()))
 
-    def of_volume(self, name: str, versions: Iterable[PersistentVolume]) -> list[ClaimKey]:
-        """Those that mean something else because a volume came, changed or went; `versions` are it before and after."""
-        found = [*self._concerned.get(("volume", name), ())]
+    def of_volume(self, versions: Iterable[PersistentVolume], places: Iterable[Places]) -> None:
+        """A volume came, changed or went. `versions` are it before and after, `places` the answers that it changed. Few
+        claims name a volume, and they are judged at once.
+        """
         for volume in versions:
-            for other in sorted(self._claims.of_handle(volume) - {name}):
-                found += self._concerned.get(("volume", other), ())
-            kind = volume.spec.storage_class_name
-            waiting = [*self._concerned.get(("class", kind), ()), *self._concerned.get(("class", None), ())]
-            found += [
-                key
-                for key in waiting
-                if (claim := self._claims.claims.get(key)) is not None and fits(volume, claim, kind)
-            ]
-        return self.changed(dict.fromkeys(found))
+            others = self._claims.of_handle(volume) - {volume.metadata.name}
+            named = (volume.metadata.name, *(others if len(others) == 1 else ()))  # several others share it anyway
+            for key in [key for name in named for key in self._concerned.get(("volume", name), ())]:
+                self.judge(key)
+            if (kept := volume.spec.claim_ref) is not None:
+                self.judge((kept.namespace, kept.name))
+        self._doubt(*places)

@@ -49,6 +49,9 @@ def cluster(count: int, *volumes: str) -> ClusterState:
 
 
 def attached(state: ClusterState) -> int:
+    """How many the next plan finds attached."""
+    for _ in state.changes.settling():
+        pass
     return state.nodes.used("n1").get(LIMIT, 0)
 
 
