@@ -66,7 +66,8 @@ class Model:
             self.began_with.clear()
             self.leaving.clear()
             self._told = Told(self.world)
-        self._state.settle()
+        for _ in self._state.changes.settling():
+            pass
         self.pods()
         self.members()
         self.groups()
