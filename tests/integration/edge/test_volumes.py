@@ -220,7 +220,7 @@ async def test_attach_limits_of_a_node_are_kept(world: World, start: Start, queu
         told = [await world.node_or_reason(f"p{index}") for index in range(3)]
         assert sorted(text for text in told if text in world.nodes) == sorted(world.nodes)
         (refused,) = [text for text in told if text not in world.nodes]
-        assert f"attachable-volumes-csi-{driver(world)}" in refused
+        assert f"needs 1 volume of {driver(world)}" in refused
 
 
 async def test_a_volume_that_pods_share_is_attached_once(world: World, start: Start, queue: str) -> None:
@@ -236,7 +236,7 @@ async def test_a_volume_that_pods_share_is_attached_once(world: World, start: St
         await world.create(using(world, "b", "used", queue=queue))
         await world.running("g-0", "g-1", "b")
         await world.create(using(world, "c", "third", queue=queue))
-        await waits(world, "c", f"needs 1 attachable-volumes-csi-{driver(world)}", "best has 0")
+        await waits(world, "c", f"needs 1 volume of {driver(world)}", "best has 0")
         await world.client.delete(PODS, "a", world.namespace)
         await world.until(PODS, "b", lambda item: item["status"]["phase"] == "Running")
         await waits(world, "c", "best has 0")
