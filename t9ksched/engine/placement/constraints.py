@@ -4,6 +4,8 @@
 """
 
 from collections.abc import Callable, Iterable
+from dataclasses import fields
+from operator import attrgetter, is_
 from typing import Final
 
 import msgspec
@@ -20,6 +22,7 @@ from t9ksched.model.labels import LabelSelector, NodeSelector
 from t9ksched.model.node import NodeFacts
 from t9ksched.model.podclass import PodClass
 from t9ksched.model.taints import OF_KUBERNETES, Taint, Toleration, untolerated
+from t9ksched.model.volumes import counts_volumes
 
 CORDONED: Final = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
 """What an unschedulable node stands for (Kubernetes adds this taint itself, a moment later)."""
@@ -160,6 +163,17 @@ def constraints(selector: LabelSelector | None, pod_class: PodClass) -> tuple[Co
     if pod_class.cards and pod_class.unrecorded:
         found.append(CardsCounted())
     return tuple(found)
+
+
+def only_volumes_changed(old: NodeFacts, new: NodeFacts) -> bool:
+    """Whether a node differs at most in how many volumes it can take, of which no constraint speaks."""
+    if not all(map(is_, _others(old), _others(new))):
+        return False
+    before, after = old.allocatable, new.allocatable
+    return all(before.get(name) == after.get(name) or counts_volumes(name) for name in before.keys() | after.keys())
+
+
+_others: Final = attrgetter(*(field.name for field in fields(NodeFacts) if field.name != "allocatable"))
 
 
 def lasting(selector: LabelSelector | None, pod_class: PodClass) -> tuple[list[Constraint], list[Constraint]]:

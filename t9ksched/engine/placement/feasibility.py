@@ -20,6 +20,7 @@ from t9ksched.engine.placement.constraints import (
     constraints,
     evaluate,
     lasting,
+    only_volumes_changed,
 )
 from t9ksched.engine.placement.domains import Domains
 from t9ksched.engine.placement.scores import NODE_AFFINITY, SOFT_TAINTS, Scores, Source
@@ -77,11 +78,11 @@ class FeasibilityCache:
             self._columns.clear()
             return
         if old.names == new.names:
-            stale = [row for row, facts in enumerate(new.facts) if old.facts[row] is not facts]
+            stale = [row for row, facts in enumerate(new.facts) if _moved(old.facts[row], facts)]
             source = None
         else:
             source = np.array([old.index.get(name, -1) for name in new.names], np.intp)
-            stale = [row for row, at in enumerate(source.tolist()) if at < 0 or old.facts[at] is not new.facts[row]]
+            stale = [row for row, at in enumerate(source.tolist()) if at < 0 or _moved(old.facts[at], new.facts[row])]
         for constraint, column in self._columns.items():
             moved = column
             if source is not None:
@@ -247,6 +248,10 @@ class FeasibilityCache:
             found = self._static.allocatable[:, mask].sum(axis=1)
             self._totals[selector] = found
         return found
+
+
+def _moved(old: NodeFacts, new: NodeFacts) -> bool:
+    return old is not new and not only_volumes_changed(old, new)
 
 
 def _largest(facts: NodeFacts, resource: str) -> int:

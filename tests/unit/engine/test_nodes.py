@@ -123,6 +123,18 @@ def test_the_memo_computes_only_what_changed() -> None:
     assert np.flatnonzero(first).tolist() == [1, 3, 5, 7, 9], "a picture already handed out stays as it was"
 
 
+@pytest.mark.parametrize(("amounts", "asked"), [({"free-volumes-local": 3}, 0), ({"free-volumes-local": 3, GPU: 1}, 1)])
+def test_how_many_volumes_a_node_takes_decides_no_constraint(amounts: dict[str, int], asked: int) -> None:
+    live = table([ONE])
+    memo = FeasibilityCache()
+    memo.follow(live.freeze())
+    memo.column(Usable())
+    done = memo.computed
+    live.upsert(replace(ONE, allocatable={**ONE.allocatable, **amounts}))
+    memo.follow(live.freeze())
+    assert memo.computed == done + asked
+
+
 class Read(dict[str, int]):
     """Amounts that count how often they are looked at."""
 
