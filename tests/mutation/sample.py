@@ -29,6 +29,7 @@ _STATE = (
     *("assumptions", "agreements", "records", "objects", "job_record", "charges", "cardbook"),
     *(
         "admission_pass",
+        "standing",
         "snapshot",
         "progress",
         "refill",

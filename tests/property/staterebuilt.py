@@ -50,9 +50,8 @@ OF_GROUPS = {
         ("reasons", "counted", "waits_by", "position", "avoid", "unrecorded", "evicts_from", "reservation_seen"),
         "told by views and plans",
     ),
-    **dict.fromkeys(
-        ("unpermitted", "judged", "turned_away", "noted", "nameless", "plain"), "verdicts of the last gate"
-    ),
+    **dict.fromkeys(("lasts", "user"), "noted when a view is made, while starts are planned"),
+    **dict.fromkeys(("unpermitted", "judged", "turned_away", "noted", "nameless"), "verdicts of the last gate"),
     **dict.fromkeys(("start_after", "start_seen", "asked", "asked_seen"), "asked for when a view is made"),
     **dict.fromkeys(("stale", "changes", "_snapshot"), "what was built from the others"),
     "spec": "what was last readable stays; held against the object itself",

@@ -1,6 +1,7 @@
 """Random histories of everything the scheduler's state hears: what it says is what a look at all objects finds."""
 
 import os
+from collections import Counter
 from typing import Any
 from unittest.mock import patch
 
@@ -11,7 +12,8 @@ from t9ksched.scheduler.state.admission_pass import AdmissionPass, _Seen
 from t9ksched.scheduler.state.changes import Changes
 from t9ksched.scheduler.state.group_events import GroupEvents
 from t9ksched.scheduler.state.node_backoff import NodeBackoff
-from t9ksched.scheduler.state.records import GangRecord
+from t9ksched.scheduler.state.standing import Judgement
+from t9ksched.scheduler.state.state import ClusterState
 from tests.examples import part
 from tests.property.statemodel import Model
 from tests.property.staterebuilt import compare
@@ -54,31 +56,37 @@ def test_the_state_is_what_a_look_at_everything_finds_in_the_long_run() -> None:
         play(seed)
 
 
-def test_a_group_that_may_start_as_before_is_judged_no_differently() -> None:
-    """Also one that the pass does not look at, because it stood and nothing that all have in common changed."""
-    stood, stands, as_of_now = 0, AdmissionPass._stands, AdmissionPass._as_of_now
+@pytest.mark.parametrize("planning", [False, True])
+def test_verdicts_that_stand_are_what_would_be_found_anew(planning: bool) -> None:
+    """Also of a group that the pass does not look at, and of one that may not start."""
+    stood, as_of_now, new = Counter[bool](), AdmissionPass._as_of_now, World._new
 
-    def checked(self: AdmissionPass, record: GangRecord, now: int) -> bool:
-        nonlocal stood
-        if not stands(self, record, now):
-            return False
-        stood += 1
-        ends, reasons, before = list(self.ends), record.reasons, record.snapshot()
-        assert self._shown(record, now) is before
-        assert (self.ends, record.reasons, record.plain) == (ends, reasons, record.changes)
-        return True
+    def made(self: World) -> ClusterState:
+        state = new(self)
+        if planning:
+            state.expect_ends(300, 600)
+        return state
 
     def judged(self: AdmissionPass, seen: _Seen, now: int) -> tuple[Gang, ...]:
         shown = as_of_now(self, seen, now)
         assert self._starting.keys() <= self._state.pending.keys()
-        for record in self._stood.keys() - seen.changes.keys():
-            assert checked(self, record, now)
+        assert self._due.keys() | set(self._standing) == self._state.pending.keys()
+        for record in set(self._standing) - self._due.keys():
+            kept, ends, reasons = self._standing._kept[record], list(self.ends), record.reasons
+            before = record.snapshot() if kept.starts else None
+            assert self._starting[record] is before
+            record.judged = (0, 0)
+            assert self._shown(record, now) == Judgement(before, kept.until)
+            assert record.reasons == reasons
+            self.ends = ends
+            stood[kept.starts] += 1
         return shown
 
-    with patch.object(AdmissionPass, "_stands", checked), patch.object(AdmissionPass, "_as_of_now", judged):
+    with patch.object(AdmissionPass, "_as_of_now", judged), patch.object(World, "_new", made):
         for seed in range(part(20)):
             play(seed)
-    assert stood > part(300)
+    assert stood[True] > part(300)
+    assert stood[False] > part(300)
 
 
 FAULTS: dict[str, tuple[type, str, Any, int]] = {

@@ -5,8 +5,8 @@ object that owns it, or by its own; a label proves nothing. For an unknown submi
 the namespace, its owner, a queue open to everyone. A running group is never judged again.
 """
 
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
 
 from t9ksched.admission import Request
 from t9ksched.admission.access import Access, Members, may_use
@@ -36,7 +36,7 @@ _Key = tuple[str, str, str | None, tuple[str, ...], str]
 class AdmissionGate:
     """Members of queues, groups of users, namespaces and acceptances, asked together.
 
-    `version` grows with every change that may turn a verdict.
+    `version` grows with every change that may turn a verdict; `take_concerned` tells whom the changes concern.
     """
 
     def __init__(self, namespaces: Namespaces, acceptances: Mapping[str, Acceptance], owners: Owners) -> None:
@@ -47,31 +47,39 @@ class AdmissionGate:
         self._groups: dict[str, frozenset[str]] = {}
         self._known: dict[_Key, Access] = {}
         self.version = 1
+        self._concerned: tuple[set[str], set[str]] = set(), set()
 
     def set_members(self, members: dict[str, Members]) -> bool:
         """Take over the members of all queues; whether they changed."""
         if members == self._members:
             return False
-        self._members = members
-        self.changed()
+        before, self._members = self._members, members
+        self.changed(queues=_unlike(before, members))
         return True
 
     def set_groups(self, groups: dict[str, frozenset[str]]) -> bool:
         """The groups of every user that has any; whether that is new."""
         if groups == self._groups:
             return False
-        self._groups = groups
-        self.changed()
+        before, self._groups = self._groups, groups
+        self.changed(namespaces=self._namespaces.of_owners(_unlike(before, groups)))
         return True
 
     def members(self, queue: str) -> Members:
         """The members of that queue."""
         return self._members.get(queue, _NOBODY)
 
-    def changed(self) -> None:
-        """A queue or a namespace changed, on which verdicts depend."""
+    def changed(self, *, queues: Iterable[str] = (), namespaces: Iterable[str] = ()) -> None:
+        """These queues and namespaces changed, on which verdicts depend."""
         self.version += 1
         self._known.clear()
+        self._concerned[0].update(queues)
+        self._concerned[1].update(namespaces)
+
+    def take_concerned(self) -> tuple[set[str], set[str]]:
+        """The queues and the namespaces of the groups on which verdicts may be others, since the last call."""
+        concerned, self._concerned = self._concerned, (set(), set())
+        return concerned
 
     def access(self, gang: GangRecord, queue: Queue) -> Access:
         """Whether the group may use the queue, by which rule and up to which priority."""
@@ -183,3 +191,8 @@ class AdmissionGate:
 def _submitter(record: Acceptance | None, space: str) -> str | None:
     """The user whom a record names; None for a record of another namespace."""
     return record.submitter if record is not None and record.namespace == space else None
+
+
+def _unlike(before: Mapping[str, Any], after: Mapping[str, Any]) -> set[str]:
+    """The names of what appeared, changed or went."""
+    return {name for name in {**before, **after} if before.get(name) != after.get(name)}

@@ -3,12 +3,11 @@
 This changes records, acceptances and reasons; taking the view of what may start (`snapshot.py`) changes nothing.
 """
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING, Final
 
 from t9ksched.engine.explain import queue_closed
 from t9ksched.model.gang import Gang
-from t9ksched.model.queue import Queue
 from t9ksched.model.reasons import Code, Reason
 from t9ksched.model.start_windows import next_change
 from t9ksched.scheduler.state.admission_gate import NAMING_NS
@@ -19,6 +18,7 @@ from t9ksched.scheduler.state.limits import control_of, limit_asked
 from t9ksched.scheduler.state.missing_members import MissingMembers
 from t9ksched.scheduler.state.node_backoff import NO_NODES
 from t9ksched.scheduler.state.records import GangRecord, job_of
+from t9ksched.scheduler.state.standing import NEXT_PASS, Judgement, Standing
 from t9ksched.scheduler.state.start_times import too_early
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _WORK_A_STEP: Final = 400
 """How many groups with an earlier verdict one step checks, of which each takes up to 20 µs."""
 _STOOD: Final = 0.1
-"""The cost of seeing that nothing changed of a group that may start as before, relative to such a check."""
+"""The cost of seeing that nothing that decides changed of a group, relative to such a check."""
 
 
 class _Seen:
@@ -46,8 +46,8 @@ class _Seen:
 class AdmissionPass:
     """Judges the groups of a state that wait. All times are nanoseconds since the epoch, passed in.
 
-    A group that may start stands as it is from pass to pass, as long as nothing changed of it or of what all have in
-    common: what a pass costs follows the groups that changed, and those that do not stand.
+    A verdict stands from pass to pass, as long as nothing changed that it read: what a pass costs follows what changed,
+    and the groups whose verdict does not stand.
 
     Attributes:
         ends: when skipped groups may be judged again: the end of the wait for a submitter's record, of a rest after
@@ -59,18 +59,15 @@ class AdmissionPass:
         self._state = state
         self.ends: list[int] = []
         self._missing = MissingMembers(state)
-        self._windowed: set[str] = set()
-        """Queues of which the next change is in `ends`."""
+        self._standing = Standing(state)
         self._changing: Cursor[GangRecord] | None = None
         """Groups that change; None before the first pass."""
         self._due: dict[GangRecord, None] = {}
-        """Groups that wait and are looked at in the next pass: all that do not stand."""
+        """Groups that wait and are looked at in the next pass: all whose verdict does not stand."""
+        self._doubted: dict[str, None] = {}
+        """UIDs of owners of which something changed that may decide about their groups."""
         self._starting: dict[GangRecord, Gang | None] = {}
         """The groups that were looked at, in the order in which they began to wait; None for one that may not start."""
-        self._stood: dict[GangRecord, int] = {}
-        """Change counters of groups that start as before as long as these stay and `_common` holds."""
-        self._common: object = None
-        """What verdicts on all of them depend on."""
 
     def run(self, now: int) -> Generator[None, None, tuple[Gang, ...]]:
         """Judge waiting groups, in steps of a few milliseconds, between which the event loop may do other work. Groups
@@ -91,19 +88,18 @@ class AdmissionPass:
         yield from self._state.changes.settling()
         yield from self._state.arrays.begin()
         self.ends = self._state.membership.show(now)
-        self._windowed.clear()
         self._state.accept_running(now)
         self._state.follow_losses(now)
         resting = self._state.resting(now)
         pending = self._state.pending
         self._note_changes(seen)
-        self._note_what_is_common()
+        self._note_fallen(now)
         looks, spent = self._in_order(), 0.0
         while looks:
             record = looks.pop()
             if record in resting or record not in pending:
                 continue
-            if self._starts_as_before(record):
+            if self._standing.holds(record):
                 del self._due[record]
                 spent += _STOOD
             else:
@@ -113,7 +109,7 @@ class AdmissionPass:
                 spent = 0
                 self._state.gate.begin()
                 self._note_changes(seen)
-                if self._note_what_is_common():
+                if self._note_fallen(now):
                     looks = [record for record in self._in_order() if record not in seen.changes]
 
     def _in_order(self) -> list[GangRecord]:
@@ -129,45 +125,44 @@ class AdmissionPass:
             self._changing = self._state.feed.holding.follow()
         pending = self._state.pending
         for record in self._changing.take():
+            if (other := self._standing.beside(record)) is not None:
+                self.doubt(other)
             if record not in pending:
-                self._stood.pop(record, None)
+                self._standing.drop(record)
                 self._starting.pop(record, None)
                 self._due.pop(record, None)
                 continue
             self._due[record] = None
             starting = self._starting.get(record) is not None
             if (changes := seen.changes.get(record)) is None:
-                outdated = starting and not self._starts_as_before(record)
+                outdated = starting and not self._standing.holds(record)
             else:
                 outdated = record.changes != changes or (record.stale and starting)
             if outdated:
                 seen.outdated[record] = None
 
-    def _starts_as_before(self, record: GangRecord) -> bool:
-        """Whether nothing changed of a group that may start."""
-        if record.stale or self._stood.get(record) != record.changes:
-            return False
-        clocks = self._state.clocks.by_job
-        return not (clocks and job_of(record) in clocks)
+    def doubt(self, record: GangRecord) -> None:
+        """The verdict on a group may be another: it is looked at in the next pass, if it waits."""
+        if self._standing.drop(record):
+            self._due[record] = None
 
-    def _note_what_is_common(self) -> bool:
-        """Look at all groups if anything changed that they have in common; whether that is so."""
-        state = self._state
-        common = (
-            state.permissions.version,
-            state.node_backoff.version,
-            state.preemption_backoff.version,
-            state.clock_jumps,
-            bool(state.outage.away or state.enforced_ends is not None or state.advance.known),
-            bool(state.departures),
-            dict(state.queues),
-        )
-        if common == self._common:
-            return False
-        self._common = common
-        self._stood.clear()
-        self._due = dict.fromkeys(state._pending)
-        return True
+    def doubt_owned(self, owner: str) -> None:
+        """The same of the groups of an owner, and of what it owns; of thousands of its pods they are looked up once."""
+        self._doubted[owner] = None
+
+    def _note_fallen(self, now: int) -> bool:
+        """Look again at the groups whose verdicts fell because of something else; whether there are any."""
+        doubted, self._doubted = self._doubted, {}
+        fallen = self._standing.fallen(now)
+        if fallen is None:
+            self._due = dict.fromkeys(self._state._pending)
+            return True
+        self._due |= dict.fromkeys(fallen)
+        for owner in doubted:
+            for uid in self._state.owners.controllers(owner):
+                for gang in self._state.gangs_of_owner(uid):
+                    self.doubt(gang)
+        return bool(fallen or doubted)
 
     def _as_of_now(self, seen: _Seen, now: int) -> tuple[Gang, ...]:
         """The gangs at this moment: only groups that changed since their step are looked at again."""
@@ -179,13 +174,16 @@ class AdmissionPass:
                 left -= self._look(record, now, seen)
         # Those that could not be looked at again are judged in the next pass.
         for record in (self._starting.keys() & resting) | (self._starting.keys() & seen.outdated.keys()):
-            self._starts(record, None, standing=False)
+            self._note(record, Judgement(None))
         gangs = list(filter(None, self._starting.values()))
         for record in self._state.refills.keeping():
             if record not in self._state._pending and (snapshot := record.snapshot()) is not None:
                 gangs.append(snapshot)
         gangs += self._missing.look(gangs, now)
         self.ends.extend(self._missing.ends())
+        self.ends.extend(self._window_changes(now))
+        if (moment := self._standing.next_moment()) is not None:
+            self.ends.append(moment)
         if self._state.reservations.promised:
             waiting, by_uid = self._state.pending, self._state.gangs_by_uid
             self._state.reservations.keep_promises_to(lambda uid: by_uid.get(uid) in waiting)
@@ -196,31 +194,26 @@ class AdmissionPass:
         check of a group with an earlier verdict.
         """
         before = self._state.gate.work
-        standing = record.plain == record.changes and self._stands(record, now)
-        gang = record.snapshot() if standing else self._shown(record, now)
+        verdict = self._shown(record, now)
         seen.changes[record] = record.changes
         seen.outdated.pop(record, None)
-        self._starts(record, gang, standing=standing and gang is not None)
+        self._note(record, verdict)
         return 1 + self._state.gate.work - before
 
-    def _starts(self, record: GangRecord, gang: Gang | None, *, standing: bool) -> None:
-        """Whether the group may start, and is not looked at again until something changes."""
-        self._starting[record] = gang
-        if standing:
-            self._stood[record] = record.changes
+    def _note(self, record: GangRecord, verdict: Judgement) -> None:
+        """Whether the group may start, and whether it is looked at again before something changes."""
+        self._starting[record] = verdict.gang
+        if self._standing.keep(record, verdict):
             self._due.pop(record, None)
         else:
-            self._stood.pop(record, None)
             self._due[record] = None
 
-    def _shown(self, record: GangRecord, now: int) -> Gang | None:
-        """The snapshot of a waiting group for the engine; None when it may not be placed, for a reason that is
-        recorded.
-        """
+    def _shown(self, record: GangRecord, now: int) -> Judgement:
+        """What a waiting group may do; where it may not be placed, the reason is recorded."""
         state = self._state
         jobs, outage = state.waiting_jobs, state.outage
         if jobs.refused and jobs.stands(record):
-            return None
+            return Judgement(None)
         control = control_of(state, record) if state.controls else None
         if record.control != control:
             record.control, record.stale = control, True
@@ -229,31 +222,27 @@ class AdmissionPass:
             told, again = state.foreign.awaited(record, now)
             if again:
                 self.ends.append(again)
-                if told is not None:
-                    state.refused(record, told)
-                return None
+                return self._refused(record, told) if told is not None else Judgement(None)
         if (unfit := _unfit(record)) is not None:
-            state.refused(record, unfit)
-            return None
+            ours = record.kept_out is None and not record.foreign
+            return self._refused(record, unfit, None if ours else NEXT_PASS)
         if outage.unread and (unknown := outage.refusal(record)) is not None:
-            state.refused(record, unknown)
-            return None
+            return self._refused(record, unknown)
         # Asked first: of thousands beyond a limit none is worth the other rules.
         if record.acceptance is None and (over := jobs.refusal(record)) is not None:
-            state.refused(record, over)
-            return None
-        if not self._permitted(record, now):
-            return None
+            return self._refused(record, over)
+        if (kept_back := self._unpermitted(record, now)) is not None:
+            return kept_back
         clock = state.clocks.of(record) if state.clocks.by_job else None
         if clock is not None and (late := state.clocks.refusal(record, limit_asked(state, record), control, now)):
-            state.refused(record, late)
             if clock.run.retry_at > now:
                 self.ends.append(clock.run.retry_at)
-            return None
+            return self._refused(record, late)
         queue = state.queues.get(record.queue)
         if queue is not None and queue.draining and not state.gate.started(record):
-            state.refused(record, queue_closed(queue.name, draining=True))
-            return None
+            # One of an owner starts once another group of its root has a place.
+            alone = record.owner is None and record.acceptance is not None
+            return self._refused(record, queue_closed(queue.name, draining=True), None if alone else NEXT_PASS)
         if record.acceptance is None:
             state.gate.accept(record, now)
             jobs.let_in(record)
@@ -261,16 +250,12 @@ class AdmissionPass:
         asked_before = record.asked is not NOTHING_ASKED or record.start_after or record.reservation
         asks = asked_before or not asks_nothing(record)
         if asks and (unmet := state.dependencies.refusal(record)) is not None:
-            state.refused(record, unmet)
-            return None
+            return self._refused(record, unmet)
         if asks and (early := too_early(state, record, now)) is not None:
-            state.refused(record, early)
-            self.ends.append(record.start_after)
-            return None
+            return self._refused(record, early, self._until_start(record))
         away = outage.away
         if away and (unwritten := outage.refusal(record)) is not None:
-            state.refused(record, unwritten)
-            return None
+            return self._refused(record, unwritten)
         # An incomplete gang is completed without a judgement; running groups are not known before SQL was read.
         unrecorded = outage.unread or (away and not record.in_part())
         if unrecorded != record.unrecorded:
@@ -287,54 +272,39 @@ class AdmissionPass:
             lasts, user = ends.lasts(record), state.permissions.submitter(record) or ""
             if lasts != record.lasts or user != record.user:
                 record.lasts, record.user, record.stale = lasts, user, True
-        if queue is not None and queue.spec.start_windows:
-            self._follow_windows(queue, now)
         if asks and (full := state.arrays.refusal(record)) is not None:
-            state.refused(record, full)
-            return None
+            return self._refused(record, full)
         if asks or state.advance.known or record.groups:
             state.advance.read(record)
-        plain = queue is not None and not (queue.draining or queue.spec.start_windows or avoid or evicts_from)
-        plain = plain and record.acceptance is not None and not (record.asked.after or record.asked.array)
-        plain = plain and not record.nameless and record.start_after <= now  # else it is let in while its job runs
-        record.plain = record.changes if plain else -1
-        return record.snapshot()
+        stands = record.start_after <= now and self._standing.may_start_on(record, queue)
+        gang = record.snapshot()
+        return Judgement(gang, None if stands and gang is not None else NEXT_PASS)
 
-    def _stands(self, record: GangRecord, now: int) -> bool:
-        """Whether a group that was found plain may start as before: nothing changed of what else decides. Called for
-        each group in each pass.
+    def _refused(self, record: GangRecord, reason: Reason, again: int | None = NEXT_PASS) -> Judgement:
+        """The group may not be placed, for that reason; `again` as in a verdict."""
+        self._state.refused(record, reason)
+        return Judgement(None, again)
+
+    def _until_start(self, record: GangRecord) -> int:
+        """Until when it stands that a group is not to start yet. It may as soon as another group of its owner has a
+        place; one that is not accepted may turn out to wait for a submitter.
         """
-        state = self._state
-        if record.acceptance is None or record.unpermitted is not None or record.kept_out is not None:
-            return False
-        if record.unrecorded or record.nameless or record.groups or record.judged[0] != state.permissions.version:
-            return False
-        if state.outage.away or state.enforced_ends is not None or state.advance.known:
-            return False
-        if state.controls and control_of(state, record) != record.control:
-            return False
-        if state.departures and record.owner is not None:
-            return False
-        if state.clocks.by_job and state.clocks.of(record) is not None:
-            return False
-        queue = state.queues.get(record.queue)
-        if queue is None or queue.draining or queue.spec.start_windows:
-            return False
-        if state.node_backoff.known and state.node_backoff.by(record, now):
-            return False
-        return not (state.preemption_backoff.rests and state.preemption_backoff.until(record, now))
+        self.ends.append(record.start_after)
+        alone = record.owner is None or len(self._state.gangs_of_owner(record.owner.uid)) == 1
+        return record.start_after if alone and record.acceptance is not None else NEXT_PASS
 
-    def _follow_windows(self, queue: Queue, now: int) -> None:
-        """What waits in the queue is judged again when a window begins or ends."""
-        if queue.name in self._windowed:
-            return
-        self._windowed.add(queue.name)
-        if (change := next_change(queue.spec.start_windows, now)) is not None:
-            self.ends.append(change)
+    def _window_changes(self, now: int) -> Iterator[int]:
+        """When the next start window begins or ends, of each queue in which groups wait."""
+        queues, waiting = self._state.queues, self._state.waiting_gangs.counts
+        for name in {name for name, _ in waiting}:
+            queue = queues.get(name)
+            windows = queue.spec.start_windows if queue is not None else ()
+            if windows and (change := next_change(windows, now)) is not None:
+                yield change
 
-    def _permitted(self, gang: GangRecord, now: int) -> bool:
-        """Whether the group may start in its queue. If its submitter or its owner is not known yet, that is reported
-        only after a moment.
+    def _unpermitted(self, gang: GangRecord, now: int) -> Judgement | None:
+        """What keeps the group from starting in its queue; None where it may. If its submitter or its owner is not
+        known yet, that is reported only after a moment.
         """
         state = self._state
         reason = state.gate.refusal(gang, now)
@@ -350,15 +320,14 @@ class AdmissionPass:
             gang.nameless = gang.nameless or now
             if now < gang.nameless + NAMING_NS:
                 self.ends.append(gang.nameless + NAMING_NS)
-                return False
+                return Judgement(None)
         if reason is None:
             if gang.nameless:
                 state.announced.forget(gang.uid)
                 state.announced.forget(state.owners.root(gang).uid)
             gang.nameless = 0
-            return True
-        state.refused(gang, reason)
-        return False
+            return None
+        return self._refused(gang, reason, again=None)
 
     def _awaits_submitter(self, gang: GangRecord) -> bool:
         """Whether the submitter of a new group is not known yet, and it asks for a reservation that may be for its

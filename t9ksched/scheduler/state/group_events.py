@@ -126,6 +126,7 @@ class GroupEvents:
         self._state.changes.count(gang)
         self._state.feed.queues.note(gang.queue)
         self._state.changes.job_changed(gang)
+        self._state.admission_pass.doubt(gang)
         if not gang.virtual:
             self._state.membership.doubt(gang)
 

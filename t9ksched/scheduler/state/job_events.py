@@ -25,9 +25,10 @@ class JobEvents:
         if fresh == self._state.queues:
             return
         before = self._state.queues
-        self._state.feed.queues.note_all(name for name in {**before, **fresh} if fresh.get(name) != before.get(name))
+        unlike = [name for name in {**before, **fresh} if fresh.get(name) != before.get(name)]
+        self._state.feed.queues.note_all(unlike)
         self._state.queues = fresh
-        self._state.permissions.changed()
+        self._state.permissions.changed(queues=unlike)
         self._state.wake()
 
     def upsert(self, job: JobRecord) -> None:
@@ -36,6 +37,7 @@ class JobEvents:
         job.labels = self._state._sharing.labels(dict(job.labels))
         if known is not None and known.kind != job.kind:
             self._forget_name(known)  # it is taken in another version now
+            self._state.admission_pass.doubt_owned(job.uid)
         self._state.jobs[job.uid] = job
         self._state.job_names[job.namespace, job.kind, job.name] = job.uid
         if job.phase == "Paused":
@@ -65,6 +67,7 @@ class JobEvents:
             self._forget_name(known)
             self._state.dependencies.gone(uid, known.phase)
             self._state.arrays.touch(uid)
+            self._state.admission_pass.doubt_owned(uid)  # its deadline counts no more
             if known.phase in FINISHED:
                 self._state.deleted.discard(uid)  # it ended before: its pods say how
             self._state.feed.jobs.note(uid)
@@ -74,6 +77,7 @@ class JobEvents:
         known = self._state.jobs.pop(uid, None)
         if known is not None:
             self._forget_name(known)
+            self._state.admission_pass.doubt_owned(uid)
             self._state.feed.jobs.note(uid)
             self._state.refills.changed(uid)
 
@@ -123,6 +127,7 @@ class JobEvents:
         gangs = (gang for uid in state.owners.controllers(record.uid) for gang in state.gangs_of_owner(uid))
         if any(gang.acceptance is None and gang.queue != record.queue for gang in gangs):
             state.wake()
+        state.admission_pass.doubt_owned(record.uid)
 
     def judge_again(self, root: str) -> bool:
         """More was accepted with the root owner of that UID: pods of it that were refused may be covered by that.
@@ -133,6 +138,7 @@ class JobEvents:
             for gang in self._state.gangs_of_owner(uid):
                 if gang.unpermitted is not None or any(pod.unpermitted for pod in gang.members.values()):
                     gang.judged, found = (0, 0), True
+                    self._state.admission_pass.doubt(gang)
                     self._state.wake()
         return found
 

@@ -1,6 +1,6 @@
 """What is known of namespaces: their labels, which rules about pods and queues select by, and their annotations."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 import msgspec
 
@@ -26,6 +26,10 @@ class Namespaces:
     def get(self, name: str) -> Namespace | None:
         """What is known of it; None before it was seen, and after it is gone."""
         return self._known.get(name)
+
+    def of_owners(self, users: Collection[str]) -> list[str]:
+        """The names of the namespaces that belong to one of these users."""
+        return [name for name, known in self._known.items() if known.owner in users]
 
     def upsert(self, item: NamespaceObject) -> None:
         """A namespace appeared or changed."""

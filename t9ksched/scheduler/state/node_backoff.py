@@ -38,8 +38,7 @@ class NodeBackoff:
     def __init__(self) -> None:
         self.held_up: dict[str, str] = {}
         """Why pods that have a place are not bound to it yet, by UID: their node is busy with another's."""
-        self.version = 0
-        """Grows when a job has another node to avoid."""
+        self._changed: dict[str, None] = {}
         self._new: list[TurnedAway] = []
         self.known: dict[str, dict[str, int]] = {}
         """Until when each job avoids which nodes; empty while none does."""
@@ -57,10 +56,15 @@ class NodeBackoff:
     def take(self, now: int) -> list[TurnedAway]:
         """The rejections since the last call; from `now` on the nodes are avoided."""
         found, self._new = self._new, []
-        self.version += bool(found)
         for each in found:
+            self._changed[job_of(each.gang)] = None
             self.known.setdefault(job_of(each.gang), {})[each.node] = now + AVOID_NS
         return found
+
+    def take_changed(self) -> dict[str, None]:
+        """The jobs that have another node to avoid since the last call."""
+        changed, self._changed = self._changed, {}
+        return changed
 
     def by(self, gang: GangRecord, now: int) -> frozenset[str]:
         """The nodes that this gang avoids now."""

@@ -127,7 +127,7 @@ class NodeEvents:
     def namespace_changed(self, name: str) -> None:
         """Labels or annotations of a namespace changed, which queues and rules about pods select by."""
         self._state.affinity_index.namespace_changed(name)
-        self._state.permissions.changed()
+        self._state.permissions.changed(namespaces=(name,))
         self._state.wake()
 
     def limits_changed(self, name: str) -> None:

@@ -86,6 +86,8 @@ class PodEvents:
         if (grace := spec.grace) is not None and grace != record.grace:
             record.grace = grace
             state.longest_grace = max(state.longest_grace, grace)
+            if record.gang is not None:
+                state.admission_pass.doubt(record.gang)
         record.evicted = record.evicted or pod.disruption not in OTHERS
         if spec.node_name and not record.node:
             record.node = intern(spec.node_name)
@@ -308,4 +310,5 @@ class PodEvents:
         root = self._state.owners.root_uid(record.owner)
         if root in self._state.departures:
             self._state.departures[root] += 1
+            self._state.admission_pass.doubt_owned(root)
             self._state.wake()

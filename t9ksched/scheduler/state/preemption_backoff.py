@@ -27,20 +27,24 @@ class PreemptionBackoff:
     """By job, until when it may not preempt. Times are nanoseconds since the epoch."""
 
     def __init__(self) -> None:
-        self.version = 0
-        """Grows when a pause of a job begins or grows."""
+        self._changed: dict[str, None] = {}
         self.rests: dict[str, _Rest] = {}
         """The pause of each job that has one."""
 
     def refused(self, gang: GangRecord, now: int) -> None:
         """A binding of the gang failed. Failures before the end of the last pause count as one with it."""
-        self.version += 1
+        self._changed[job_of(gang)] = None
         rest = self.rests.get(job_of(gang))
         if rest is None or now >= rest.until + FORGIVEN_NS:
             self.rests[job_of(gang)] = _Rest(now + FIRST_NS, FIRST_NS)
         elif now >= rest.until:
             rest.length = min(2 * rest.length, LONGEST_NS)
             rest.until = now + rest.length
+
+    def take_changed(self) -> dict[str, None]:
+        """The jobs whose pause began or grew since the last call."""
+        changed, self._changed = self._changed, {}
+        return changed
 
     def until(self, gang: GangRecord, now: int) -> int:
         """When the gang may preempt again; 0 for at any time."""

@@ -201,8 +201,6 @@ class GangRecord(msgspec.Struct, eq=False):
     """Refusals that free room does not lift, each with what was judged: of the group, or of a member by UID."""
     noted: bool = False
     """The user's object above it is recorded as started; of a plain pod that is never checked."""
-    plain: int = -1
-    """Its change counter when it was found to start whenever rules that all groups share let it."""
     nameless: int = 0
     """Since when its submitter or its owner has been unknown; 0 while both are known."""
     lasts: int = 0

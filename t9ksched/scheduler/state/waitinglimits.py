@@ -170,6 +170,11 @@ class WaitingJobs:
         of_user = self._users.get(job.user, 0)
         return no_room(self.jobs(job.queue), limits.per_queue) or no_room(of_user, limits.per_user)
 
+    def any_full(self) -> bool:
+        """Whether in some queue, or of some user, one job more may not wait."""
+        most = (self._queues, self.limits.per_queue), (self._users, self.limits.per_user)
+        return any(no_room(max(jobs.values(), default=0), limit) for jobs, limit in most if limit is not None)
+
     def _reason(self, job: _Job) -> Reason:
         counts = (
             WaitCount(f"of {job.user}", self._users.get(job.user, 0), self.limits.per_user),
