@@ -358,17 +358,10 @@ class ClusterState:
 
     def next_retry(self) -> int | None:
         """When the next refused pod, or a node that refused one, may be tried again; None when none waits for that."""
-        times = [pod.retry_at for pod in self._resting if pod.waiting]
-        if (end := self.node_backoff.next_end()) is not None:
-            times.append(end)
-        times.extend(self.admission_pass.ends)
-        if (end := self.reservations.next_end()) is not None:
-            times.append(end)
-        if self.enforced_ends is not None and (change := self.enforced_ends.next_change()) is not None:
-            times.append(change)
-        if (change := self.advance.next_change()) is not None:
-            times.append(change)
-        return min(times, default=None)
+        rests = [pod.retry_at for pod in self._resting if pod.waiting]
+        ends = self.enforced_ends.next_change() if self.enforced_ends is not None else None
+        later = self.node_backoff.next_end(), self.reservations.next_end(), ends, self.advance.next_change()
+        return min((*rests, *self.admission_pass.ends, *(at for at in later if at is not None)), default=None)
 
     @property
     def pending(self) -> dict[GangRecord, int]:
