@@ -12,7 +12,7 @@ from t9ksched.engine.arrays import Int64s, Mask
 from t9ksched.engine.card_needs import move_parts
 from t9ksched.engine.cards import NO_SHARES, Share
 from t9ksched.engine.held_rooms import HeldRooms
-from t9ksched.engine.placement.class_fit import ClassFit
+from t9ksched.engine.placement.class_fit import Amounts, ClassFit
 from t9ksched.engine.placement.trial import Placement, Trial
 from t9ksched.engine.work import Work
 from t9ksched.model.reservation import Reservation, ReservationKind
@@ -21,6 +21,8 @@ _A_SLICE: Final = 64
 """So many reservations are taken in before others may have their turn."""
 _A_PLACE: Final = 2_000
 """Units of work to take one of them in."""
+_A_CHARGE: Final = 200
+"""Units of work to charge one."""
 
 
 class Reservations:
@@ -48,6 +50,7 @@ class Reservations:
         """The part of it that its owners lose first: all but what is kept for owners served earlier, see `keep`."""
         self._demands: dict[str, dict[str, int]] = {}
         """What queues pay for what was reserved when the cycle began, by owner and resource."""
+        self._charged: dict[str, tuple[str, dict[str, int]]] = {}
         self._first: set[str] = set()
         self._trial = trial
         self.held = HeldRooms(trial)
@@ -80,6 +83,7 @@ class Reservations:
                     self._behind[:, placement.row] += takes
             elif reservation.kind.movable:
                 self.missing.setdefault(reservation.owner, []).append(reservation)
+        yield from self._charge()
 
     def hold(self, owner: str, placement: Placement) -> None:
         """The trial has taken this place, for an owner of a known kind."""
@@ -111,15 +115,25 @@ class Reservations:
         """What queues pay for what is still to come free for its owners, by owner and resource, as the cycle begins."""
         return {owner: demand for owner, demand in self._demands.items() if self.kinds[owner].comes_free}
 
-    def charged(self) -> dict[str, tuple[str, dict[str, int]]]:
-        """Which queue pays how much for room that is kept, or still to be found, by UID of the owner."""
-        found: dict[str, tuple[str, dict[str, int]]] = {}
-        for one in self.standing:
+    def charged(self) -> Mapping[str, tuple[str, dict[str, int]]]:
+        """Which queue pays how much for room that is kept, or still to be found, by UID of the owner, as the cycle
+        begins.
+        """
+        return self._charged
+
+    def _charge(self) -> Work[None]:
+        """Add up what queues pay, in slices."""
+        asked: dict[int, Amounts] = {}
+        for nth, one in enumerate(self.standing, start=1):
+            if not nth % _A_SLICE:
+                self._trial.meter.spent += _A_CHARGE * _A_SLICE
+                yield
             if one.queue and self.restores(one.owner):
-                _, demand = found.setdefault(one.owner, (one.queue, {}))
-                for resource, amount in self._trial.column(None, one.pod_class).demand:
+                _, demand = self._charged.setdefault(one.owner, (one.queue, {}))
+                if (amounts := asked.get(id(one.pod_class))) is None:
+                    amounts = asked[id(one.pod_class)] = self._trial.column(None, one.pod_class).demand
+                for resource, amount in amounts:
                     demand[resource] = demand.get(resource, 0) + amount
-        return found
 
     def promise(
         self, column: ClassFit, rows: Int64s, counts: Int64s, shares: Mapping[int, Sequence[Share]] = NO_SHARES

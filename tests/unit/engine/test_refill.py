@@ -5,8 +5,11 @@ from dataclasses import replace
 import pytest
 from msgspec import structs
 
+from t9ksched.engine.placement.feasibility import FeasibilityCache
+from t9ksched.engine.placement.trial import Trial
 from t9ksched.engine.planner import Plan, plan
 from t9ksched.engine.policy import Policy, Preemption
+from t9ksched.engine.reservations import Reservations
 from t9ksched.model.reservation import Reservation, ReservationKind
 from tests.builders import GPU, gang, node, pod_class, queue, running, table, view
 
@@ -101,3 +104,14 @@ def test_room_that_a_gang_took_up_is_not_evicted() -> None:
     found = plan(empty, policy, NOW)
     assert starts(found) == ["old"]
     assert not found.evictions
+
+
+def test_what_is_kept_is_charged_in_slices() -> None:
+    """Four hundred members lost their places: no step of the cycle adds up what all of them pay."""
+    many = 400
+    holds = [Reservation(f"g{at}", "", MEMBER, kind=ReservationKind.REFILL, queue="q") for at in range(many)]
+    trial = Trial(table([node("n", gpu=8)]).freeze(), FeasibilityCache(), Policy())
+    reservations = Reservations(trial)
+    steps = sum(1 for _ in reservations.take(holds, NOW))
+    assert steps == 2 * (many // 64)
+    assert reservations.charged() == {f"g{at}": ("q", dict(MEMBER.requests)) for at in range(many)}
