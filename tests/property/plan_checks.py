@@ -123,13 +123,19 @@ class PlanChecks:
         return {name: (hour, sorted(nodes)) for name, (hour, nodes) in found.items()}
 
     def in_order(
-        self, before: dict[str, float], running: set[str], stood: set[str], promised: Iterable[Interval]
+        self,
+        before: dict[str, float],
+        running: set[str],
+        stood: set[str],
+        there: set[str],
+        promised: Iterable[Interval],
     ) -> None:
         """A plan that was moved later is held up by what ran, by queues of larger priority, by plans of jobs that came
-        before, and by those that were earlier and came about as they were (`stood`): by no job without a plan, and by
-        none that came later and was moved later itself, or was to start later. Others may hold it up where they were
-        `promised` room: a job that came before may have its turn after it, and only then leave that room, which the
-        next cycle makes use of; one that was earlier may start sooner than it was to.
+        before, and by those that were earlier, whose nodes are `there`, and that keep their moment (`stood`): by no job
+        without a plan, and by none that came later and was moved later itself, or was to start later. Others may hold
+        it up where they were `promised` room: a job that came before may have its turn after it, and only then leave
+        that room, which the next cycle makes use of; one that was earlier may start sooner than it was to, or be moved
+        later only then.
         """
         intervals, rank = self.pool.intervals(self.hour), {name: state.spec.priority for name, state in QUEUES.items()}
         turn = {name: (hour, self.pool.created(name)) for name, hour in before.items()}
@@ -147,7 +153,7 @@ class PlanChecks:
                 for one in intervals
                 if one[4] in running or one[4] in ahead or rank[one[4].partition("-")[0]] > rank[of.queue]
             ]
-            others += [one for one in promised if one[4] in (older | sooner) - stood - running]
+            others += [one for one in promised if one[4] in (older | sooner | earlier & there) - stood - running]
             self.none_earlier(of, others, now)
 
     def inside_windows(self) -> None:

@@ -170,8 +170,9 @@ class Histories(PlanChecks, RuleBasedStateMachine):
             self.never_later(before)
         self.excused = False
         if self.alike and not self.pool.rooms:
-            stood = {job for job, where in places.items() if self.places().get(job) == where}
-            self.in_order(before, running, stood, promised)
+            there = {job for job, (_, nodes) in places.items() if set(nodes) <= set(self.pool.open_nodes)}
+            stood = {job for job in there if (now := self.places().get(job)) and now[0] == places[job][0]}
+            self.in_order(before, running, stood, there, promised)
         self.promised_once()
         for _ in range(10):
             known, running = (self.pool.planned, set(self.pool.waiting)), self.pool.running

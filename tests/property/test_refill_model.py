@@ -67,7 +67,7 @@ class History:
         self.ended: list[GangRecord] = []
         self.feed = ChangeFeed()
         tables = self.table, self.nodes, self.charges, self.jobs, self.refused, self.owners
-        self.refills = Refills(*tables, self.feed.holding, self.ended.append)
+        self.refills = Refills(*tables, self.feed, self.ended.append)
         self.refills.kinds = frozenset({("batch/v1", "Job")})
         self.queues: dict[str, Queue] = {}
         self.fresh: dict[str, list[Lost]] = {"a": [], "b": []}

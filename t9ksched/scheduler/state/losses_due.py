@@ -16,7 +16,7 @@ _NEVER: Final = 1 << 63
 """After all moments."""
 
 
-class Seen(NamedTuple):
+class Look(NamedTuple):
     """What a look at a gang depended on: UIDs of jobs and owners, its own among them; names of nodes; since when, and
     before which moment, a look says the same; what the gang itself was.
     """
@@ -38,7 +38,7 @@ class LossesDue:
         self._cursor: Cursor[GangRecord] | None = None
         """Read while there are losses."""
         self.gangs: dict[GangRecord, None] = {}
-        self._seen: dict[GangRecord, Seen] = {}
+        self._seen: dict[GangRecord, Look] = {}
         self._by_uid: defaultdict[str, dict[GangRecord, None]] = defaultdict(dict)
         self._by_node: defaultdict[str, dict[GangRecord, None]] = defaultdict(dict)
         self._moments: list[tuple[int, int, GangRecord]] = []
@@ -116,7 +116,7 @@ class LossesDue:
         """A look at a gang depended on these, and says otherwise from some of those moments on."""
         before = min((moment for moment in moments if moment > now), default=_NEVER)
         since = max((moment for moment in moments if moment <= now), default=0)
-        was, seen = self._seen[gang], Seen(frozenset(uids), frozenset(nodes), since, before, _state(gang))
+        was, seen = self._seen[gang], Look(frozenset(uids), frozenset(nodes), since, before, _state(gang))
         self._seen[gang], self._permitted[gang] = seen, not gang.unpermitted
         _move(gang, self._by_uid, was.uids, seen.uids)
         _move(gang, self._by_node, was.nodes, seen.nodes)
@@ -146,7 +146,7 @@ class LossesDue:
         self._nodes.touched.clear()
 
 
-_NOT_YET: Final = Seen(frozenset(), frozenset(), 0, _NEVER, ())
+_NOT_YET: Final = Look(frozenset(), frozenset(), 0, _NEVER, ())
 
 
 def _state(gang: GangRecord) -> tuple[object, ...]:

@@ -24,7 +24,7 @@ from t9ksched.model.node import Node, NodeFacts
 from t9ksched.model.podclass import PodClass
 from t9ksched.model.queue import Queue
 from t9ksched.model.reservation import Reservation, ReservationKind
-from t9ksched.scheduler.state.change_feed import Topic
+from t9ksched.scheduler.state.change_feed import ChangeFeed
 from t9ksched.scheduler.state.charges import Charges
 from t9ksched.scheduler.state.job_record import JobRecord
 from t9ksched.scheduler.state.losses import Failures, Loss
@@ -56,17 +56,16 @@ class Refills:
         jobs: Mapping[str, JobRecord],
         refused: Mapping[str, Reservation],
         owners: Owners,
-        holding: Topic[GangRecord],
+        feed: ChangeFeed,
         on_change: Callable[[GangRecord], None] = lambda _: None,
-        moved: Callable[[GangRecord], None] = lambda _: None,
     ) -> None:
         """`refused` is room that is held for members whose binding was refused; `owners` know what controllers want;
-        `holding` tells of gangs that changed.
+        `feed` tells of gangs that changed, and is told for which other places are kept.
 
-        `on_change` is called when room is kept for a group no longer, `moved` when other places are kept.
+        `on_change` is called when room is kept for a group no longer.
         """
         self._on_change = on_change
-        self._moved = moved
+        self._moved = feed.held_otherwise
         self._owners = owners
         self._nodes = nodes
         self._node_objects = node_objects
@@ -75,7 +74,7 @@ class Refills:
         self._refused = refused
         self._new: dict[GangRecord, list[Loss]] = {}
         self._of: dict[GangRecord, list[Loss]] = {}
-        self._due = LossesDue(nodes, holding)
+        self._due = LossesDue(nodes, feed.holding)
         self._now = 0
         self._queues: Mapping[str, Queue] = {}
         self._end_of: Callable[[GangRecord], int | None] = lambda _: None

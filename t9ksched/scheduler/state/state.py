@@ -132,9 +132,8 @@ class ClusterState:
             self.jobs,
             refused,
             self.owners,
-            self.feed.holding,
+            self.feed,
             self.changes.gang_changed,
-            self.feed.held_otherwise,
         )
         self.reservations = ReservationBook(self.refills, refused, on_change)
         self.advance = AdvanceBook(self)

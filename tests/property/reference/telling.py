@@ -1,11 +1,11 @@
 """Why a gang waits, as codes and numbers."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from t9ksched.engine.planner import Waiting
 from t9ksched.model.gang import Gang, Member
-from tests.property.reference.moment import Kind, Told
+from tests.property.reference.moment import Kind, Told, Unclear
 from tests.property.reference.unkept import Unkept
 
 
@@ -185,7 +185,40 @@ class Telling(Unkept):
                 fit += min(pods, *(has.get(resource, 0) // units for resource, units in least.items() if units))
             if fit < pods:
                 return "NeverFits", {"members": pods}, {"members": fit}, {"match": len(where)}
-        return None
+        pods = sum(len(kind.members) for kind in kinds)
+        shut = any(kind.rules.filters or kind.of.host_ports or kind.of.volumes for kind in kinds)
+        if pods > 64 or shut or self._fit_together(kinds, ever):
+            return None
+        return "NeverFits", {"members": pods}, {}, {"match": len(set().union(*ever.values()))}
+
+    def _fit_together(self, kinds: Sequence[Kind], where: Mapping[int, Sequence[str]]) -> bool:
+        """Whether there is a way to place all pods on these nodes, by kind, with nothing on them: tried pod by pod."""
+        vain: set[tuple[int, ...]] = set()
+        names = sorted(set().union(*where.values()))
+        free = {name: Counter(self.rooms[name].facts.allocatable) for name in names}
+
+        def place(nth: int, left: int) -> bool:
+            if not left:
+                nth, left = nth + 1, len(kinds[nth + 1].members) if nth + 1 < len(kinds) else 0
+            if nth == len(kinds):
+                return True
+            kind = kinds[nth]
+            state = (nth, left, *(free[name][resource] for name in names for resource in sorted(free[name])))
+            if state in vain:
+                return False
+            if len(vain) > 20_000:
+                raise Unclear
+            for name in where[id(kind)]:
+                if all(free[name][resource] >= units for resource, units in kind.needs.items()):
+                    free[name].subtract(kind.needs)
+                    done = place(nth, left - 1)
+                    free[name].update(kind.needs)
+                    if done:
+                        return True
+            vain.add(state)
+            return False
+
+        return place(0, len(kinds[0].members))
 
     def _ruled(self, kind: Kind) -> bool:
         return bool(kind.rules.terms) or self._asked(kind)

@@ -36,7 +36,7 @@ from t9ksched.model.volumes import (
     fits,
 )
 from t9ksched.scheduler.state.objects import HOSTNAME
-from t9ksched.scheduler.state.volumes.free import FreeVolumes, Places, lies
+from t9ksched.scheduler.state.volumes.free import FreePlaces, FreeVolumes, lies
 
 __all__ = ["Claim", "ClaimKey", "ClaimMeaning", "Claims", "CsiNode", "PersistentVolume", "StorageClass", "claim_names"]
 
@@ -80,7 +80,7 @@ class Moved(msgspec.Struct, frozen=True):
     """
 
     nodes: list[str | None]
-    places: list[Places]
+    places: list[FreePlaces]
 
 
 class Claims(msgspec.Struct):
@@ -282,7 +282,7 @@ class Claims(msgspec.Struct):
             )
         return found
 
-    def places(self, claim: Claim, node_exists: Callable[[str], bool]) -> Places | None:
+    def places(self, claim: Claim, node_exists: Callable[[str], bool]) -> FreePlaces | None:
         """Where the free volumes lie that decide what the claim means; None where none decide."""
         kind = self.storage_class(claim)
         if kind is None or not _waits_for_node(claim, kind):
@@ -290,7 +290,7 @@ class Claims(msgspec.Struct):
         chosen = claim.selected_node
         return None if chosen and node_exists(chosen) else self._places(claim, kind)
 
-    def _places(self, claim: Claim, kind: StorageClass) -> Places | None:
+    def _places(self, claim: Claim, kind: StorageClass) -> FreePlaces | None:
         if kind.provisions and not kind.allowed_topologies:
             return None
         return self._free.places(kind.metadata.name, asked(claim))

@@ -17,7 +17,7 @@ Terms = tuple[NodeSelectorTerm, ...] | None
 """Where volumes lie; None for volumes that are reached from anywhere."""
 
 
-class Places:
+class FreePlaces:
     """Where the free volumes of a class lie that are kept for none and fit claims that ask alike."""
 
     __slots__ = ("__weakref__", "_anywhere", "_count", "_selectors", "_terms")
@@ -82,23 +82,23 @@ class FreeVolumes:
 
     def __init__(self) -> None:
         self._volumes: defaultdict[str, dict[str, tuple[PersistentVolume, Terms]]] = defaultdict(dict)
-        self._places: defaultdict[str, WeakValueDictionary[Asked, Places]] = defaultdict(WeakValueDictionary)
+        self._places: defaultdict[str, WeakValueDictionary[Asked, FreePlaces]] = defaultdict(WeakValueDictionary)
 
-    def places(self, kind: str, asked: Asked) -> Places:
+    def places(self, kind: str, asked: Asked) -> FreePlaces:
         """Where those of a class lie that fit; the answer follows what changes as long as it is kept."""
         found = self._places[kind].get(asked)
         if found is None:
             volumes = self._volumes.get(kind, {}).values()
-            found = Places(terms for volume, terms in volumes if asked.met_by(volume, kind))
+            found = FreePlaces(terms for volume, terms in volumes if asked.met_by(volume, kind))
             self._places[kind][asked] = found
         return found
 
-    def change(self, before: PersistentVolume | None, now: PersistentVolume | None) -> list[Places]:
+    def change(self, before: PersistentVolume | None, now: PersistentVolume | None) -> list[FreePlaces]:
         """A volume came, changed or went. Returns the answers that are others now."""
         kinds = [volume.spec.storage_class_name for volume in (before, now) if volume is not None]
         return [places for kind in dict.fromkeys(kinds) for places in self._change(kind, before, now)]
 
-    def _change(self, kind: str, before: PersistentVolume | None, now: PersistentVolume | None) -> list[Places]:
+    def _change(self, kind: str, before: PersistentVolume | None, now: PersistentVolume | None) -> list[FreePlaces]:
         volumes = self._volumes[kind]
         old = volumes.pop(before.metadata.name, None) if before is not None else None
         new = None

@@ -18,7 +18,7 @@ from t9ksched.model.reasons import Reason
 from t9ksched.model.volumes import ATTACH_PREFIX, PersistentVolume
 from t9ksched.scheduler.state.records import PodRecord
 from t9ksched.scheduler.state.volumes.claims import ClaimKey, ClaimMeaning, Claims
-from t9ksched.scheduler.state.volumes.free import Places
+from t9ksched.scheduler.state.volumes.free import FreePlaces
 
 
 class Meaning(msgspec.Struct, frozen=True):
@@ -69,7 +69,7 @@ def _ordered(affinity: tuple[NodeSelector, ...]) -> tuple[NodeSelector, ...]:
 
 NOTHING = Meaning()
 
-_Cause = tuple[str, str | None] | Places
+_Cause = tuple[str, str | None] | FreePlaces
 """A kind of thing, and its name; None is the class of claims that name none. Or where the free volumes lie."""
 
 
@@ -149,7 +149,7 @@ class Meanings:
         """A class came, changed or went; `default` says whether it is, or was, that of claims that name none."""
         self._doubt(("class", name), *((("class", None),) if default else ()))
 
-    def of_volume(self, versions: Iterable[PersistentVolume], places: Iterable[Places]) -> None:
+    def of_volume(self, versions: Iterable[PersistentVolume], places: Iterable[FreePlaces]) -> None:
         """A volume came, changed or went. `versions` are it before and after, `places` the answers that it changed. Few
         claims name a volume, and they are judged at once.
         """
