@@ -85,6 +85,8 @@ class Housekeeping:
         """Drop the timers. What is under way is cancelled, and has ended when this returns."""
         self._stopped = True
         if self._timers.running:
+            self._timers.pause()
+            await asyncio.sleep(0)  # what is due has begun then: APScheduler logs as an error what is cancelled before
             self._timers.shutdown(wait=False)
         for task in self._begun:
             task.cancel()

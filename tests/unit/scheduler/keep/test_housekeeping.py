@@ -143,3 +143,16 @@ async def test_timers_wait_for_nothing_that_a_stop_would_cancel() -> None:
         await asyncio.sleep(0)
     assert done == ["swept", "swept"]
     await keeping.stop()
+
+
+async def test_a_stop_at_the_moment_at_which_a_timer_is_due_is_no_error(caplog: pytest.LogCaptureFixture) -> None:
+    keeping = Housekeeping(Mock(), Mock(), lambda: 0, timedelta(days=90))
+    keeping.start()
+    for job in keeping._timers.get_jobs():
+        job.modify(next_run_time=datetime.now(UTC) if job.id == "every 5 s" else None)
+    with caplog.at_level(logging.WARNING):
+        keeping._timers.wakeup()
+        await keeping.stop()
+        for _ in range(5):
+            await asyncio.sleep(0)
+    assert caplog.records == []
