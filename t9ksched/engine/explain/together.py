@@ -33,7 +33,7 @@ def fit_together(
     `needs` are what one pod takes, shape (resources,); `masks` which nodes take such pods, shape (nodes,); `has` is
     what the nodes have, shape (resources, nodes).
     """
-    if _one_after_the_other(needs, pods, masks, has):
+    if (yield from _one_after_the_other(needs, pods, masks, has, meter)):
         return True
     if sum(pods) > _MOST_PODS:
         return None
@@ -41,16 +41,16 @@ def fit_together(
     able: Mask = np.array(masks)
     rows = np.flatnonzero(able.any(axis=0))
     meter.spent += len(rows) * (len(asked) + len(masks))
-    kinds, numbers = np.unique(np.vstack([able[:, rows], has[np.ix_(asked, rows)]]), axis=1, return_counts=True)
+    takes, amounts = able[:, rows].T.tolist(), has[np.ix_(asked, rows)].T.tolist()
+    kinds: Counter[_Node] = Counter(zip(map(tuple, takes), map(tuple, amounts), strict=True))
     yield
-    start: _State = {}
-    for column, number in zip(kinds.T.tolist(), numbers.tolist(), strict=True):
-        node = tuple(map(bool, column[: len(masks)])), tuple(column[len(masks) :])
-        start[node] = min(number, sum(pods))  # each pod needs one at most
+    start = {node: min(number, sum(pods)) for node, number in kinds.items()}  # each pod needs one at most
     return (yield from _Search([tuple(of[asked].tolist()) for of in needs], meter).all_fit(start, pods))
 
 
-def _one_after_the_other(needs: Sequence[Int64s], pods: Sequence[int], masks: Sequence[Mask], has: Int64s) -> bool:
+def _one_after_the_other(
+    needs: Sequence[Int64s], pods: Sequence[int], masks: Sequence[Mask], has: Int64s, meter: Meter
+) -> Work[bool]:
     """Whether all fit where each kind fills the first nodes that take its pods."""
     left = has.copy()
     for of, count, mask in zip(needs, pods, masks, strict=True):
@@ -60,6 +60,8 @@ def _one_after_the_other(needs: Sequence[Int64s], pods: Sequence[int], masks: Se
         if int(before[-1] + rooms[-1]) < count:
             return False
         left -= of[:, None] * np.clip(count - before, 0, rooms)
+        meter.spent += 2 * has.size
+        yield
     return True
 
 
