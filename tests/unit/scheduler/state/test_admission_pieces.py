@@ -1,7 +1,8 @@
 """What waits is judged in pieces that do not grow with its number; what changes meanwhile is shown as it is at last."""
 
 import random
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from typing import Any
 from unittest.mock import Mock, patch
 
@@ -21,6 +22,20 @@ from tests.unit.scheduler.state.test_state import NOW, group, node, pod, state_w
 
 LINES = 60_000
 """About six milliseconds."""
+
+
+@contextmanager
+def looks() -> Iterator[list[str]]:
+    """The names of the groups that are looked at meanwhile."""
+    found: list[str] = []
+    look = AdmissionPass._look
+
+    def count(self: AdmissionPass, record: GangRecord, *rest: Any) -> int:
+        found.append(record.name)
+        return look(self, record, *rest)
+
+    with patch.object(AdmissionPass, "_look", count):
+        yield found
 
 
 def waiting(pods: int) -> ClusterState:
@@ -65,14 +80,7 @@ def test_groups_that_may_start_as_before_are_not_looked_at() -> None:
     state = waiting(500)
     for _ in range(2):
         finish(state.judge(NOW))
-    looked: list[str] = []
-    look = AdmissionPass._look
-
-    def count(self: AdmissionPass, record: GangRecord, *rest: Any) -> int:
-        looked.append(record.name)
-        return look(self, record, *rest)
-
-    with patch.object(AdmissionPass, "_look", count):
+    with looks() as looked:
         assert len(finish(state.judge(NOW + 1))) == 500
         assert not looked
         state.upsert_pod(pod("late", queue="q"))
@@ -112,18 +120,11 @@ def test_groups_are_looked_at_in_the_order_in_which_they_began_to_wait() -> None
     state = waiting(3)
     other = state.feed.holding.follow()
     finish(state.judge(NOW))
-    looked: list[str] = []
-    look = AdmissionPass._look
-
-    def count(self: AdmissionPass, record: GangRecord, *rest: Any) -> int:
-        looked.append(record.name)
-        return look(self, record, *rest)
-
     for name in ("b", "a"):
         state.upsert_pod(pod(name, queue="q"))
     other.take()
     state.upsert_pod(pod("b", queue="q", labels={"new": "1"}))
-    with patch.object(AdmissionPass, "_look", count):
+    with looks() as looked:
         finish(state.judge(NOW + 1))
     assert looked == ["b", "a"]
 

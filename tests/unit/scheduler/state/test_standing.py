@@ -1,9 +1,7 @@
 """A verdict on a group that waits stands until something changes that it read; a change costs whom it concerns."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
-from unittest.mock import patch
 
 import pytest
 
@@ -14,13 +12,12 @@ from t9ksched.model.pod import Metadata
 from t9ksched.model.queue import Queue, parse_queue_spec
 from t9ksched.model.reasons import Code
 from t9ksched.scheduler.state import standing
-from t9ksched.scheduler.state.admission_pass import AdmissionPass
 from t9ksched.scheduler.state.namespaces import NamespaceObject
 from t9ksched.scheduler.state.node_backoff import TurnedAway
-from t9ksched.scheduler.state.records import GangRecord
 from t9ksched.scheduler.state.state import ClusterState
 from t9ksched.scheduler.state.waitinglimits import WaitingLimits
 from t9ksched.store.job_overrides import JobControl
+from tests.unit.scheduler.state.test_admission_pieces import looks
 from tests.unit.scheduler.state.test_advance_book import known
 from tests.unit.scheduler.state.test_start_times import HOUR, SOON, asking, job, owned
 from tests.unit.scheduler.state.test_state import NOW, node, pod, state_with
@@ -43,20 +40,6 @@ def settled(state: ClusterState) -> ClusterState:
     for _ in range(2):
         finish(state.judge(NOW))
     return state
-
-
-@contextmanager
-def looks() -> Iterator[list[str]]:
-    """The names of the groups that are looked at meanwhile."""
-    found: list[str] = []
-    look = AdmissionPass._look
-
-    def count(self: AdmissionPass, record: GangRecord, *rest: Any) -> int:
-        found.append(record.name)
-        return look(self, record, *rest)
-
-    with patch.object(AdmissionPass, "_look", count):
-        yield found
 
 
 def looked(state: ClusterState, now: int = NOW) -> int:
