@@ -49,7 +49,7 @@ from t9ksched.scheduler.keep.plan_keeper import PlanKeeper
 from t9ksched.scheduler.keep.queue_sync import QueueSync
 from t9ksched.scheduler.keep.reservation_keeper import ReservationKeeper
 from t9ksched.scheduler.keep.timekeeper import TimeKeeper
-from t9ksched.scheduler.observe.heap import reading, tidy
+from t9ksched.scheduler.observe.heap import Heap
 from t9ksched.scheduler.observe.informers import Informer, Informers
 from t9ksched.scheduler.observe.recall import recall_losses
 from t9ksched.scheduler.observe.unwritten import write_missing
@@ -123,13 +123,7 @@ class SchedulerService:
         self._plans = PlanKeeper(store.planned_starts, self.state)
         self._evictor = Evictor(client, self.state, self._recorder, clock, self._promises)
         self.loop = Loop(
-            self.state,
-            self.executor,
-            self._recorder,
-            options.policy,
-            clock,
-            evictor=self._evictor,
-            observe=observe,
+            self.state, self.executor, self._recorder, options.policy, clock, evictor=self._evictor, observe=observe
         )
         self._directions = Overrides(store, self.state, self.loop, clock, lambda: self._status.wake())
         slow = Slow()
@@ -170,7 +164,8 @@ class SchedulerService:
         clearing = RoomClearing(self.state, self._evictor, clock, self._most_grace)
         end = None if observe else DependencyEnd(self.state, stopper, self._recorder)
         dependencies = DependencyKeeper(self.state, store, end, clock)
-        sweeps = [Sweep("dependencies", 1, dependencies.sweep), Sweep("garbage", 1, partial(tidy, self.loop.rests))]
+        self._heap = Heap(self.loop.rests)
+        sweeps = [Sweep("dependencies", 1, dependencies.sweep), Sweep("garbage", 1, self._heap.tidy)]
         if not observe:
             timeouts = Timeouts(self._start_timeout, self._most_grace, options.gang_recovery_timeout)
             timekeeper = TimeKeeper(client, self.state, stopper, self._recorder, events, store.runs, clock, timeouts)
@@ -322,7 +317,7 @@ class SchedulerService:
                 tasks.create_task(self._config_map.run() if self._file is None else self._file.run())
                 tasks.create_task(self._feeds.steps.run())
                 revision = await self._database.restore()
-                with reading(lambda: len(self.state.pods)):
+                with self._heap.reading():
                     for reflector in self._feeds.reflectors():
                         tasks.create_task(self._feeds.run(reflector))
                         await self._feeds.read_first(reflector)
@@ -357,6 +352,7 @@ class SchedulerService:
         finally:
             self.ready.clear()
             await self._housekeeping.stop()
+            self._heap.end()
             self._directions.stop()
             await self._evictor.stop()
             await self.executor.stop()

@@ -38,7 +38,7 @@ from t9ksched.model.pod import Pod, decode_pod
 from t9ksched.model.podrules import parse_rules
 from t9ksched.model.queue import Queue, parse_queue_spec
 from t9ksched.scheduler.state.state import ClusterState
-from tests.benchmarks.timing import report, stepped
+from tests.benchmarks.timing import calm, report, stepped
 from tests.builders import node, pod_class, table, view
 from tests.builders import queue as engine_queue
 
@@ -169,24 +169,22 @@ def gangs(count: int, nodes: int) -> dict[str, float]:
     for at in range(nodes):
         full.charge(full.row(f"n{at:05}"), pod_class(cpu=4, memory=0))
     given = view(full, waiting(count), {"q": engine_queue()})
-    gc.collect()
-    gc.freeze()
-    tracemalloc.start()
-    begin(given, Memory())
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    began = process_time()
-    begin(given, Memory())
-    first_turn = process_time() - began
-    memory = Memory()
-    total, longest = one_cycle(given, memory)
-    again, step = zip(*(one_cycle(given, memory) for _ in range(ROUNDS)), strict=True)
-    came = []
-    for at in range(ROUNDS):
-        more = waiting(count + at + 1)[count:]
-        given = replace(given, gangs=(*given.gangs, *(structs.replace(one, uid=f"{one.uid}-{at}") for one in more)))
-        came.append(one_cycle(given, memory)[0])
-    gc.unfreeze()
+    with calm():
+        tracemalloc.start()
+        begin(given, Memory())
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        began = process_time()
+        begin(given, Memory())
+        first_turn = process_time() - began
+        memory = Memory()
+        total, longest = one_cycle(given, memory)
+        again, step = zip(*(one_cycle(given, memory) for _ in range(ROUNDS)), strict=True)
+        came = []
+        for at in range(ROUNDS):
+            more = waiting(count + at + 1)[count:]
+            given = replace(given, gangs=(*given.gangs, *(structs.replace(one, uid=f"{one.uid}-{at}") for one in more)))
+            came.append(one_cycle(given, memory)[0])
     return {
         "begin_ms": round(first_turn * 1e3, 2),
         "begin_MiB": round(peak / 2**20, 1),

@@ -4,8 +4,8 @@
 
 Each case is what the loop does between two places where other tasks run: steps of the view, taking it, the planner's
 start, its steps, and handing on its result. Told are the CPU milliseconds of the longest piece of each phase, the least
-of a few runs; `--part` makes everything smaller. Objects that are there are frozen (`gc`), and garbage is collected as
-seldom as in a service that began small.
+of a few runs; `--part` makes everything smaller. Objects that are there are frozen (`gc`), and collections come as
+seldom as in a service.
 
 `singles`: so many single pods come at once. `victims`: so many pods run, and the first preemptor comes. `rack`, `host`:
 a gang that must be in one rack, or on one host, and that others must go for, comes to a cluster that is full of such
@@ -14,7 +14,6 @@ wait and nothing changed. `frozen`: nodes are copied after one of them changed.
 """
 
 import argparse
-import gc
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -31,12 +30,11 @@ from t9ksched.engine.policy import Policy
 from t9ksched.engine.view import View
 from t9ksched.model.cards import CardGrant
 from t9ksched.model.gang import Gang, Running
-from t9ksched.scheduler.observe.heap import CALM
 from t9ksched.scheduler.state.snapshot import snapshot
 from t9ksched.scheduler.state.state import ClusterState
 from tests.benchmarks.engine import filling
 from tests.benchmarks.memory import singles as waiting_singles
-from tests.benchmarks.timing import report
+from tests.benchmarks.timing import calm, report
 from tests.builders import GPU, gang, node, pod_class, queue, running, view
 
 NOW = 1_800_000_000_000_000_000
@@ -181,12 +179,9 @@ def measured(case: Callable[[Watch, float], Iterator[None]], part: float) -> Pie
         watch = Watch()
         work = case(watch, part)
         next(work)
-        gc.collect()
-        gc.freeze()
-        gc.set_threshold(*CALM)
-        for _ in work:
-            pass
-        gc.unfreeze()
+        with calm():
+            for _ in work:
+                pass
         for phase, seconds in watch.longest.items():
             found[phase] = min(found.get(phase, seconds), seconds)
     return {f"{phase}_ms": round(1e3 * seconds, 1) for phase, seconds in found.items()}

@@ -10,7 +10,6 @@ pod without cards came to one node, or went. `victims_left`: those of one gang h
 """
 
 import argparse
-import gc
 import sys
 from pathlib import Path
 
@@ -24,8 +23,7 @@ from t9ksched.engine.policy import Policy
 from t9ksched.model.cards import CardGrant
 from t9ksched.model.gang import Gang, Running
 from t9ksched.model.reservation import Reservation, ReservationKind
-from t9ksched.scheduler.observe.heap import CALM
-from tests.benchmarks.timing import least, report, stepped
+from tests.benchmarks.timing import calm, least, report, stepped
 from tests.builders import gang, node, pod_class, queue, running, view
 
 GPU = "nvidia.com/gpu"
@@ -100,16 +98,10 @@ class Promised:
 
 
 def measured(count: int, *, alike: bool) -> dict[str, dict[str, float]]:
-    """All figures of so many gangs; objects that are there are frozen, and collections are as seldom, as in the
-    service (`observe/heap.py`).
-    """
-    gc.set_threshold(*CALM)
+    """All figures of so many gangs."""
     promised = Promised(count, alike=alike)
-    gc.collect()
-    gc.freeze()
-    found = promised.figures()
-    gc.unfreeze()
-    return found
+    with calm():
+        return promised.figures()
 
 
 def main() -> None:

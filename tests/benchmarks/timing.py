@@ -8,7 +8,8 @@ import json
 import os
 import platform
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,6 +23,7 @@ from t9ksched.engine.plan import Plan
 from t9ksched.engine.planner import Planner
 from t9ksched.engine.policy import Policy
 from t9ksched.engine.view import View
+from t9ksched.scheduler.observe.heap import SELDOM
 
 _WORK_A_STEP = 100_000
 """As in the loop of the scheduler."""
@@ -54,6 +56,20 @@ def best(run: Callable[[], object], rounds: int) -> Spent:
         run()
         found.append(Spent(process_time() - cpu, perf_counter() - wall))
     return min(found, key=lambda spent: spent.cpu)
+
+
+@contextmanager
+def calm() -> Iterator[None]:
+    """In the block objects that are there are frozen, and collections come as seldom as in a service."""
+    before = gc.get_threshold()
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*SELDOM)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
+        gc.unfreeze()
 
 
 def stepped(view: View, policy: Policy, memory: Memory, now: int = 0) -> tuple[Plan, dict[str, float]]:

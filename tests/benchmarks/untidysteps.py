@@ -12,7 +12,6 @@ all these. `--profile` prints where the time of one phase goes.
 import argparse
 import asyncio
 import cProfile
-import gc
 import pstats
 import statistics
 import sys
@@ -41,7 +40,7 @@ from t9ksched.scheduler.state.objects import PodGroupObject
 from t9ksched.scheduler.state.snapshot import snapshot
 from t9ksched.scheduler.state.state import ClusterState
 from tests.benchmarks import untidycluster as cluster
-from tests.benchmarks.timing import report
+from tests.benchmarks.timing import calm, report
 from tests.benchmarks.untidy import CONF
 
 try:
@@ -250,21 +249,19 @@ async def measured(nodes: int, rounds: int, profile: str) -> dict[str, Any]:
     """The figures of so many nodes."""
     cycles = Cycles(nodes)
     asyncio.get_running_loop().time = lambda: cycles.now / 1e9  # type: ignore[method-assign]
-    gc.collect()
-    gc.freeze()
-    while cycles.state.accept_running(cycles.now):
-        pass
-    for _ in range(3):
-        cycles.cycle()
-    first = {name: round(several[0], 1) for name, several in cycles.spent.items()}
-    cycles.spent.clear()
-    if profile:
-        cycles.profile = profile, cProfile.Profile()
-    placed = sum(cycles.cycle() for _ in range(rounds))
+    with calm():
+        while cycles.state.accept_running(cycles.now):
+            pass
+        for _ in range(3):
+            cycles.cycle()
+        first = {name: round(several[0], 1) for name, several in cycles.spent.items()}
+        cycles.spent.clear()
+        if profile:
+            cycles.profile = profile, cProfile.Profile()
+        placed = sum(cycles.cycle() for _ in range(rounds))
     if cycles.profile is not None:
         pstats.Stats(cycles.profile[1], stream=sys.stderr).sort_stats("cumulative").print_stats(60)
         pstats.Stats(cycles.profile[1], stream=sys.stderr).sort_stats("tottime").print_stats(40)
-    gc.unfreeze()
     later = {
         name: {"median_ms": round(statistics.median(several), 2), "least_ms": round(min(several), 2)}
         for name, several in cycles.spent.items()

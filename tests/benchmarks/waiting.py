@@ -10,7 +10,6 @@ numbers; `card_taken`: it is taken again. `one_came`, `one_gone`: a gang came, o
 """
 
 import argparse
-import gc
 import sys
 from pathlib import Path
 
@@ -23,7 +22,7 @@ from t9ksched.engine.nodes import NodeTable
 from t9ksched.engine.policy import Policy
 from t9ksched.model.cards import CardGrant
 from t9ksched.model.gang import Gang
-from tests.benchmarks.timing import least, report, stepped
+from tests.benchmarks.timing import calm, least, report, stepped
 from tests.builders import gang, node, pod_class, queue, view
 
 GPU = "nvidia.com/gpu"
@@ -115,13 +114,10 @@ def alike(count: int) -> list[Gang]:
 
 
 def measured(nodes: int, gangs: list[Gang]) -> dict[str, dict[str, float]]:
-    """All figures of these gangs on so many nodes; objects that are there are frozen (`gc`), as in the service."""
+    """All figures of these gangs on so many nodes."""
     cycles = Cycles(cluster(nodes), gangs)
-    gc.collect()
-    gc.freeze()
-    found = cycles.figures()
-    gc.unfreeze()
-    return found
+    with calm():
+        return cycles.figures()
 
 
 def main() -> None:

@@ -20,15 +20,7 @@ from typing import Generic, TypeVar, cast
 
 import structlog
 
-from t9ksched.kube.errors import (
-    ApiError,
-    BadRequest,
-    Expired,
-    Forbidden,
-    ServerError,
-    TimedOut,
-    Unprocessable,
-)
+from t9ksched.kube.errors import ApiError, BadRequest, Expired, Forbidden, ServerError, TimedOut, Unprocessable
 from t9ksched.kube.port import (
     BOOKMARK,
     DELETED,
@@ -54,6 +46,8 @@ T = TypeVar("T")
 
 _PIECE = 100
 """Objects decoded and handed over before other tasks of the event loop run."""
+_EVENTS = 50
+"""Events of a watch that are taken before other tasks run: one read may bring a thousand."""
 _SILENCE = 30.0
 """Seconds without an event after which a server is taken not to know about initial events."""
 _TRIES = 2
@@ -371,16 +365,17 @@ class Reflector(Generic[T]):
 
     async def _events(self, stream: AsyncIterator[WatchEvent]) -> bool:
         """Take what a watch brings until it ends; whether it brought anything."""
-        heard = False
+        heard = 0
         async for event in stream:
             if not heard:
-                heard = True
                 self.error = None
                 self._granted()
                 self._refusals = 0
                 self._backoff.reset()
             self._take(event)
-        return heard
+            if (heard := heard + 1) % _EVENTS == 0:
+                await asyncio.sleep(0)
+        return bool(heard)
 
     def _take(self, event: WatchEvent) -> None:
         if event.type == BOOKMARK:

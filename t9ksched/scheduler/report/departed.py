@@ -4,7 +4,7 @@ A job is written to SQL some seconds after it appeared. Of one that is deleted b
 it was accepted, placed or bound; then its end is told, too, and it is listed among those that are gone.
 """
 
-from collections.abc import Container
+from collections.abc import Container, Iterator
 from typing import Final, NamedTuple
 
 from msgspec import structs
@@ -23,6 +23,7 @@ from t9ksched.store.jobs import PENDING
 from t9ksched.workloads.registry import kind_named
 
 TIME: Final = "%Y-%m-%dT%H:%M:%SZ"
+_A_SLICE: Final = 500
 
 
 class Departure(NamedTuple):
@@ -43,14 +44,19 @@ class Departed:
         self._gangs: dict[str, dict[int, GangRecord]] = {}
         self._pods: dict[str, dict[str, PodRecord]] = {}
 
-    def note(self) -> None:
-        """Take over what left since the last call, and forget what was written since."""
-        self._take()
-        for uid in [uid for uid in self._gangs if uid in self._written]:
-            self.forget(uid)
+    def note(self) -> Iterator[None]:
+        """Take over what left since the last call, and forget what was written since, in slices."""
+        for piece in self._left.pieces(_A_SLICE):
+            self._take(piece)
+            yield
+        for count, uid in enumerate(list(self._gangs), start=1):
+            if uid in self._written:
+                self.forget(uid)
+            if count % _A_SLICE == 0:
+                yield
 
-    def _take(self) -> None:
-        for uid, gang, pod in self._left.take():
+    def _take(self, left: list[tuple[str, GangRecord, PodRecord | None]]) -> None:
+        for uid, gang, pod in left:
             if uid in self._written:
                 continue
             self._gangs.setdefault(uid, {})[id(gang)] = gang
@@ -59,13 +65,13 @@ class Departed:
 
     def forget(self, uid: str) -> None:
         """Nothing of this job is needed any more, also of what was not taken over yet."""
-        self._take()
+        self._take(self._left.take())
         self._gangs.pop(uid, None)
         self._pods.pop(uid, None)
 
     def job(self, uid: str) -> Departure | None:
         """The job of that UID as it was; None if nothing of it left the state."""
-        self._take()
+        self._take(self._left.take())
         gangs, pods = self._gangs.get(uid), self._pods.get(uid, {})
         if not gangs:
             return None

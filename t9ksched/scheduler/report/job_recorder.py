@@ -121,7 +121,8 @@ class JobRecorder:
         """Write the jobs that changed, and postponed ones that are due."""
         now = asyncio.get_running_loop().time()
         self._forget_writes(now - self._period())
-        self._departed.note()
+        for _ in self._departed.note():
+            await asyncio.sleep(0)
         later, first = self._take_due(now), now + FIRST_PERIOD
         for changed in self._changed.pieces(SLICE):
             at = moment(self._clock())

@@ -134,6 +134,14 @@ class LogCursor(Generic[T]):
         """The events since the last call, in their order."""
         return self._log.since(self)
 
+    def pieces(self, most: int) -> Iterator[list[T]]:
+        """The events by now, so many at a time, as there may be a hundred thousand; what happens meanwhile is for the
+        next call.
+        """
+        until = self._log.number
+        while self.position < until:
+            yield self._log.since(self, most)
+
 
 class Log(Generic[T]):
     """Events, each of which every reader sees."""
@@ -148,6 +156,11 @@ class Log(Generic[T]):
         """Whether it has a reader."""
         return bool(self._cursors)
 
+    @property
+    def number(self) -> int:
+        """The number of events so far."""
+        return self._dropped + len(self._events)
+
     def add(self, event: T) -> None:
         """Something happened."""
         self._events.append(event)
@@ -159,11 +172,12 @@ class Log(Generic[T]):
         self._cursors.append(cursor)
         return cursor
 
-    def since(self, cursor: LogCursor[T]) -> list[T]:
-        """The events since the cursor's position, which is now the end."""
+    def since(self, cursor: LogCursor[T], most: int | None = None) -> list[T]:
+        """The events since the cursor's position, which is then the end, or that of `most` events later."""
         if not self._events:
             return []
-        fresh = self._events[cursor.position - self._dropped :]
+        start = cursor.position - self._dropped
+        fresh = self._events[start : None if most is None else start + most]
         cursor.position += len(fresh)
         least = min(each.position for each in self._cursors)
         del self._events[: least - self._dropped]

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from itertools import pairwise
 from typing import Any
 from unittest.mock import AsyncMock, Mock
 
@@ -10,6 +11,7 @@ import pytest
 from t9ksched.scheduler.act.cardkeeper import CardKeeper
 from t9ksched.scheduler.keep.dependency_keeper import DependencyKeeper
 from t9ksched.scheduler.keep.timekeeper import TimeKeeper
+from t9ksched.scheduler.report.departed import Departed
 from t9ksched.scheduler.report.job_recorder import JobRecorder
 from t9ksched.scheduler.report.status import StatusWriter
 from t9ksched.scheduler.report.warnings import Warnings
@@ -96,6 +98,25 @@ def sweeps() -> dict[str, Callable[[], Awaitable[object]]]:
         state.upsert_node(node(f"n{count}"))
         state.upsert_pod(pod(f"p{count}", node=f"n{count}", phase="Running"))
     return begun
+
+
+def test_what_left_before_it_was_written_is_looked_at_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    state = state_with()
+    written: dict[str, None] = {}
+    departed = Departed(state, written)
+    for count in range(PODS):
+        state.upsert_pod(pod(f"p{count}"))
+    for count in range(PODS):
+        state.remove_pod(f"pod-p{count}")
+    seen = [0]
+    for _ in departed.note():
+        seen.append(len(departed._gangs))
+    assert max(later - before for before, later in pairwise(seen)) <= AT_ONCE // 2
+    assert len(departed._gangs) == PODS
+    written.update(dict.fromkeys(departed._gangs))
+    steps = list(departed.note())
+    assert not departed._gangs
+    assert len(steps) >= PODS // 500
 
 
 @pytest.mark.parametrize("reader", READERS)

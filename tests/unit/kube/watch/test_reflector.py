@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from typing import Any
 
 import pytest
@@ -242,6 +243,25 @@ async def test_a_first_list_may_come_in_pieces_and_others_work_between_them() ->
     assert mirror.calls == [f"piece of {size}" for size in (100, 20, 100, 20, 10, 0)]
     assert mirror.replaced == 0
     assert turns >= 5
+    assert mirror.objects == server.objects
+
+
+async def test_others_work_between_events_of_which_thousands_are_there_to_read() -> None:
+    server, mirror = FakeServer(), Mirror()
+    reflector, _ = following(server, mirror)
+    for _ in range(3):
+        await reflector.step()
+    for number in range(260):
+        server.apply("put", f"p{number}")
+    seen = [0]
+
+    async def other() -> None:
+        while seen[-1] < 260:
+            seen.append(len(mirror.calls))
+            await asyncio.sleep(0)
+
+    await asyncio.gather(reflector.step(), other())
+    assert max(later - before for before, later in itertools.pairwise(seen)) <= 50
     assert mirror.objects == server.objects
 
 

@@ -306,7 +306,7 @@ async def test_the_end_of_a_job_of_which_something_was_told_is_told_and_listed_o
     assert one.sql_writer.ends[0].phase == phase
     assert one.sql_writer.ends[0].told
     departed = one.recorder.jobs._departed
-    departed.note()
+    assert not [*departed.note()]
     assert not departed._gangs and not departed._pods  # noqa: PT018
 
 
@@ -315,7 +315,7 @@ async def test_of_a_job_of_which_nothing_was_told_nothing_is_remembered_when_it_
     one.see()
     one.state.remove_pod("u")
     one.recorder.jobs.tell("u", due=True)
-    one.recorder.jobs._departed.note()
+    list(one.recorder.jobs._departed.note())
     assert one.sql_writer.removed == ["u"]
     assert not one.recorder.jobs._departed._gangs
 
@@ -325,7 +325,7 @@ async def test_what_left_of_jobs_that_are_written_is_not_remembered() -> None:
     one.see(node="n1", phase="Running")
     one.recorder.jobs.tell("u")
     one.state.remove_pod("u")
-    one.recorder.jobs._departed.note()
+    list(one.recorder.jobs._departed.note())
     assert not one.recorder.jobs._departed._gangs
 
 

@@ -113,3 +113,19 @@ def test_what_changes_while_pieces_are_read_is_for_the_next_time() -> None:
         topic.note_all((1, 4, 7, 8, 9, 10))
     assert found == [[0, 1], [2, 3], [4, 1]], "which had changed, and 1 of what came meanwhile"
     assert list(reader.pieces(9)) == [[7, 8, 9, 10, 1, 4]]
+
+
+def test_what_happens_while_pieces_of_a_log_are_read_is_for_the_next_time() -> None:
+    log: Log[int] = Log()
+    reader, slow = log.follow(), log.follow()
+    for number in range(5):
+        log.add(number)
+    found = []
+    for piece in reader.pieces(2):
+        found.append(piece)
+        log.add(10 * piece[0])
+    assert found == [[0, 1], [2, 3], [4, 0]]
+    assert list(reader.pieces(9)) == [[20, 40]]
+    assert list(reader.pieces(9)) == []
+    assert slow.take() == [0, 1, 2, 3, 4, 0, 20, 40]
+    assert not log._events
