@@ -17,6 +17,7 @@ from t9ksched.workloads.registry import KINDS
 from tests.integration.controller.conftest import running
 from tests.integration.scheduler.conftest import Start
 from tests.integration.scheduler.foreign import allow, define, owned_by, played
+from tests.integration.scheduler.test_directions import until
 from tests.integration.scheduler.test_virtual_servers import says, soon
 from tests.integration.world import World
 from tests.unit.workloads.builders import ml_service, release
@@ -114,7 +115,7 @@ async def test_a_service_moves_between_deployments_and_knative(world: World, sta
         assert shown["status"]["address"]["url"] == "http://net.example"
         (gang,) = service.state.groups_of(uid)
         assert (gang.name, gang.queue, service.state.permissions.submitter(gang)) == ("net", queue, "ann")
-        assert sum(bool(pod.node) for pod in gang.members.values()) == 3
+        await until(lambda: sum(bool(pod.node) for pod in gang.members.values()) == 3)  # those before leave
 
         # Knative goes, with all that it had.
         for res in (*KNATIVE.made, CONFIGURATIONS, REVISIONS):
