@@ -13,6 +13,8 @@ POLICIES = Resource(
     "admissionregistration.k8s.io", "v1", "validatingadmissionpolicies", "ValidatingAdmissionPolicy", False
 )
 
+APPROVAL = "api-approved.kubernetes.io"
+
 pytestmark = pytest.mark.cluster
 
 
@@ -44,7 +46,57 @@ async def test_a_rule_that_reads_what_the_schema_does_not_name_is_refused(world:
 
 async def test_a_rule_about_what_the_schema_names_is_taken(world: World) -> None:
     rule = "has(self.status) || self.metadata.name.startsWith('a') || self.spec.queue == oldSelf.spec.queue"
-    await world.create_shared(CRDS, definition(f"{world.run}.example.com", rule))
+    await world.define(definition(f"{world.run}.example.com", rule))
+
+
+@pytest.mark.parametrize(
+    ("note", "told"),
+    [
+        (None, 'Required value: protected groups must have approval annotation "api-approved.kubernetes.io", see'),
+        ("", 'Required value: protected groups must have approval annotation "api-approved.kubernetes.io", see'),
+        ("yes", 'Invalid value: "yes": .* with either a URL or a reason starting with "unapproved", see'),
+        ("http:/x", 'Invalid value: "http:/x": protected groups must have approval annotation'),
+    ],
+)
+@pytest.mark.parametrize("owner", ["k8s.io", "kubernetes.io"])
+async def test_a_kind_in_a_group_of_kubernetes_needs_an_approval(
+    world: World, owner: str, note: str | None, told: str
+) -> None:
+    made = definition(f"{world.run}.{owner}", "true")
+    if note is not None:
+        made["metadata"]["annotations"] = {APPROVAL: note}
+    with pytest.raises(Unprocessable, match=told):
+        await world.client.create(CRDS, made)
+
+
+@pytest.mark.parametrize(
+    ("note", "status", "reason", "message"),
+    [
+        ("unapproved, a test", "False", "UnapprovedAnnotation", 'not approved: "unapproved, a test"'),
+        ("https://example.com/1", "True", "ApprovedAnnotation", "approved in https://example.com/1"),
+    ],
+)
+async def test_an_approval_is_told_and_kept(world: World, note: str, status: str, reason: str, message: str) -> None:
+    made = definition(f"{world.run}.k8s.io", "true")
+    made["metadata"]["annotations"] = {APPROVAL: note}
+    name = (await world.create_shared(CRDS, made))["metadata"]["name"]
+
+    def told(crd: dict[str, Any]) -> list[tuple[str, ...]]:
+        conditions = crd.get("status", {}).get("conditions") or ()
+        return [
+            (one["status"], one["reason"], one["message"])
+            for one in conditions
+            if one["type"] == "KubernetesAPIApprovalPolicyConformant"
+        ]
+
+    assert told(await world.until(CRDS, name, told)) == [(status, reason, message)]
+    for without in (None, {APPROVAL: "no"}):
+        with pytest.raises(Unprocessable, match="protected groups must have approval annotation"):
+            await world.client.patch(CRDS, name, None, {"metadata": {"annotations": without}})
+
+
+async def test_a_group_of_its_community_needs_no_approval(world: World) -> None:
+    await world.define(definition(f"{world.run}.x-k8s.io", "true"))
 
 
 @pytest.mark.parametrize("kind", ["policy", "csinode"])

@@ -19,7 +19,7 @@ from t9ksched.kube.setup.rbac import API, CONTROLLER, SCHEDULER
 from t9ksched.model.names import SYSTEM_NAMESPACE
 from t9ksched.store import schema
 from tests.clustertools import tool
-from tests.integration.world import World
+from tests.integration.world import World, established
 from tests.unit.cli.manifests.test_chart import EVERYTHING
 
 pytestmark = [
@@ -145,11 +145,6 @@ async def with_kinds_of_others(world: World) -> None:
             await world.create_shared(CRDS, definition)
     for definition in definitions:
         await world.until(CRDS, definition["metadata"]["name"], established)
-
-
-def established(definition: Any) -> bool:
-    conditions = definition.get("status", {}).get("conditions", ())
-    return any((one["type"], one["status"]) == ("Established", "True") for one in conditions)
 
 
 async def test_the_base_is_accepted_as_it_is(world: World, tmp_path: Path) -> None:

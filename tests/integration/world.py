@@ -21,11 +21,12 @@ from t9ksched.devcluster.audit.auditor import AuditReport, audit
 from t9ksched.devcluster.cluster import DevCluster
 from t9ksched.devcluster.faults.faults import Faults, FaultyPort
 from t9ksched.devcluster.nodes.nodefile import nodes_from
-from t9ksched.kube.errors import AlreadyExists, ApiError, Forbidden, NotFound
+from t9ksched.kube.errors import AlreadyExists, ApiError, Forbidden, NotFound, TooManyRequests
 from t9ksched.kube.port import ClusterPort
 from t9ksched.kube.resources import (
     ALL,
     CONFIGMAPS,
+    CRDS,
     EVENTS,
     EVENTS_V1,
     NAMESPACES,
@@ -176,6 +177,22 @@ class World:
         self.goes_with_it(res, obj["metadata"]["name"])
         return await self.client.create(res, obj)
 
+    async def define(self, definition: Object) -> None:
+        """Create a definition, which goes with the test, and return once the server serves its kind: a real one takes
+        a moment, and a moment more to list its objects.
+        """
+        spec = definition["spec"]
+        await self.create_shared(CRDS, definition)
+        await self.until(CRDS, definition["metadata"]["name"], established)
+        for version in spec["versions"]:
+            served = Resource(spec["group"], version["name"], spec["names"]["plural"], spec["names"]["kind"], False)
+            async with asyncio.timeout(TIMEOUT):
+                while version["served"]:
+                    with suppress(NotFound, TooManyRequests):
+                        await self.client.list(served)
+                        break
+                    await asyncio.sleep(0.05)
+
     def goes_with_it(self, res: Resource, name: str) -> None:
         """Delete that cluster-wide object at the end of the test."""
         self._made.append((res, name))
@@ -305,7 +322,11 @@ class World:
         for res, name in (*self._made, *((NODES, node) for node in self.nodes)):
             with suppress(NotFound):
                 await self.client.delete(res, name)
-                await self.client.patch(res, name, None, {"metadata": {"finalizers": None}})
+                if res is not CRDS:  # objects of a definition that goes before them are there again with the next one
+                    await self.client.patch(res, name, None, {"metadata": {"finalizers": None}})
+        for res, name in self._made:
+            if res is CRDS:
+                await self.gone(CRDS, name)
         await self.client.delete(NAMESPACES, self.namespace)
         if self.controllers:
             await self._emptied()
@@ -340,6 +361,12 @@ class World:
         namespace = await self.client.get(NAMESPACES, self.namespace)
         whole = msgspec.json.encode({**namespace, "spec": {"finalizers": []}})
         await self.client.request("PUT", NAMESPACES.path(None, self.namespace, "finalize"), body=whole)
+
+
+def established(definition: Object) -> bool:
+    """Whether the server has taken in a definition."""
+    conditions = (definition.get("status") or {}).get("conditions") or ()
+    return any((one["type"], one["status"]) == ("Established", "True") for one in conditions)
 
 
 @asynccontextmanager

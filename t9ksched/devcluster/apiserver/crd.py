@@ -10,6 +10,7 @@ import msgspec
 
 from t9ksched.devcluster.apiserver import structural
 from t9ksched.devcluster.apiserver.api import Api
+from t9ksched.devcluster.apiserver.approval import approval_causes, approval_words
 from t9ksched.devcluster.apiserver.cells import age
 from t9ksched.devcluster.apiserver.crdschema import schema_causes
 from t9ksched.devcluster.apiserver.deletion import CRD_FINALIZER
@@ -121,6 +122,12 @@ class DefinitionStrategy(Strategy):
         obj["status"] = {"conditions": None, "acceptedNames": {"plural": "", "kind": ""}, "storedVersions": stored}
 
     def validate(self, obj: Object) -> list[Cause]:
+        return [*approval_causes(obj), *self._spec_causes(obj)]
+
+    def validate_update(self, new: Object, old: Object) -> list[Cause]:
+        return [*approval_causes(new, old), *self._spec_causes(new)]
+
+    def _spec_causes(self, obj: Object) -> list[Cause]:
         spec = obj["spec"]
         names = spec.get("names") or {}
         causes: list[Cause] = []
@@ -245,13 +252,16 @@ def _is_established(crd: Object) -> bool:
     return any(entry["type"] == "Established" and entry["status"] == "True" for entry in conditions)
 
 
-def _condition(kind: str, reason: str, message: str) -> Object:
-    return {"type": kind, "status": "True", "lastTransitionTime": now(), "reason": reason, "message": message}
+def _condition(kind: str, reason: str, message: str, status: bool = True) -> Object:
+    return {"type": kind, "status": str(status), "lastTransitionTime": now(), "reason": reason, "message": message}
 
 
 def _establish(crd: Object) -> None:
     crd["status"]["acceptedNames"] = crd["spec"]["names"]
+    words = approval_words(crd)
+    approval = [_condition(words.type, words.reason, words.message, words.status)] if words else []
     crd["status"]["conditions"] = [
+        *approval,
         _condition("NamesAccepted", "NoConflicts", "no conflicts found"),
         _condition("Established", "InitialNamesAccepted", "the initial names have been accepted"),
     ]

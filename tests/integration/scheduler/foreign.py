@@ -12,7 +12,7 @@ from typing import Any, Final
 import yaml
 
 from t9ksched.kube.errors import AlreadyExists, Conflict, NotFound
-from t9ksched.kube.resources import CRDS, JOBS, PODS, of
+from t9ksched.kube.resources import JOBS, PODS, of
 from t9ksched.model.api_resource import Resource
 from t9ksched.workloads.registry import KINDS
 from tests.integration.world import TIMEOUT, World
@@ -37,7 +37,7 @@ def definition(resource: Resource) -> Object:
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
-        "metadata": {"name": str(resource)},
+        "metadata": {"name": str(resource), "annotations": {"api-approved.kubernetes.io": "unapproved, for a test"}},
         "spec": {
             "group": resource.group,
             "scope": "Namespaced",
@@ -69,7 +69,7 @@ async def played(step: Callable[[], Awaitable[None]]) -> AsyncIterator[None]:
 async def define(world: World, *resources: Resource) -> None:
     """Install the kinds; they go with the test."""
     for resource in resources:
-        await world.create_shared(CRDS, definition(resource))
+        await world.define(definition(resource))
 
 
 async def allow(world: World, *projects: str) -> None:

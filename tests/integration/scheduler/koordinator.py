@@ -4,7 +4,7 @@ from contextlib import suppress
 from typing import Any
 
 from t9ksched.kube.errors import AlreadyExists, NotFound
-from t9ksched.kube.resources import CRDS, KOORDINATOR_DEVICES
+from t9ksched.kube.resources import KOORDINATOR_DEVICES
 from tests.integration.world import World
 
 CORE, MEMORY, RATIO = (f"koordinator.sh/gpu-{name}" for name in ("core", "memory", "memory-ratio"))
@@ -46,13 +46,7 @@ def card(minor: int, memory: str = "80Gi", **more: Any) -> dict[str, Any]:
 async def serve(world: World) -> None:
     """Have the server know the kind."""
     with suppress(AlreadyExists):
-        await world.create_shared(CRDS, DEFINITION)
-    await world.until(CRDS, DEFINITION["metadata"]["name"], _served)
-
-
-def _served(definition: dict[str, Any]) -> bool:
-    conditions = (definition.get("status") or {}).get("conditions") or ()
-    return any((one["type"], one["status"]) == ("Established", "True") for one in conditions)
+        await world.define(DEFINITION)
 
 
 async def report(world: World, devices: list[Any], node: str = "", labels: dict[str, str] | None = None) -> None:

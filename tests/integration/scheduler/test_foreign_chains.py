@@ -158,7 +158,7 @@ async def test_an_object_in_two_versions_is_one_job(
 
     crd = definition(KUBEFLOW_MPIJOBS)
     crd["spec"] |= versions(v2beta1=True, v1=True)["spec"]
-    await world.create_shared(CRDS, crd)
+    await world.define(crd)
     await allow(world, "kubeflow-mpi")
     await world.play(1, 8)
     replicas = {"Launcher": {"template": template(world)}, "Worker": {"replicas": 2, "template": template(world)}}
