@@ -192,6 +192,11 @@ def modes(*path: str) -> Any:
     return read
 
 
+def storage_status(obj: Object) -> str:
+    """Of a claim or a volume."""
+    return "Terminating" if "deletionTimestamp" in obj["metadata"] else str(dig(obj, "status", "phase") or "")
+
+
 def volume_claim(obj: Object) -> str:
     about = obj["spec"].get("claimRef")
     return f"{about.get('namespace', '')}/{about.get('name', '')}" if about else ""

@@ -10,6 +10,13 @@ from t9ksched.devcluster.apiserver.strategy import Strategy
 Object = dict[str, Any]
 
 
+def _protect(obj: Object, finalizer: str) -> None:
+    """Keep what is deleted until it is out of use, as the admission of every server does."""
+    finalizers = obj["metadata"].setdefault("finalizers", [])
+    if finalizer not in finalizers:
+        finalizers.append(finalizer)
+
+
 class ClaimStrategy(Strategy):
     """Persistent volume claims, whose spec is fixed once they exist."""
 
@@ -22,7 +29,7 @@ class ClaimStrategy(Strategy):
 
     def prepare_create(self, obj: Object) -> None:
         obj["status"] = {"phase": "Pending"}
-        obj["metadata"].setdefault("finalizers", ["kubernetes.io/pvc-protection"])
+        _protect(obj, "kubernetes.io/pvc-protection")
 
     def validate(self, obj: Object) -> list[Cause]:
         causes = [] if obj["spec"].get("accessModes") else [required("spec.accessModes", "at least 1 access mode")]
@@ -46,6 +53,7 @@ class VolumeStrategy(Strategy):
 
     def prepare_create(self, obj: Object) -> None:
         obj["status"] = {"phase": "Available"}
+        _protect(obj, "kubernetes.io/pv-protection")
 
     def validate(self, obj: Object) -> list[Cause]:
         causes = [] if obj["spec"].get("accessModes") else [required("spec.accessModes")]

@@ -136,7 +136,7 @@ _COLUMNS: Final[dict[str, tuple[Column, ...]]] = {
     "leases.coordination.k8s.io": (NAME, Column("Holder", cells.path("spec", "holderIdentity", missing="")), AGE),
     "persistentvolumeclaims": (
         NAME,
-        Column("Status", cells.path("status", "phase", missing="")),
+        Column("Status", cells.storage_status),
         Column("Volume", cells.path("spec", "volumeName", missing="")),
         Column("Capacity", cells.path("status", "capacity", "storage", missing="")),
         Column("Access Modes", cells.modes("status", "accessModes")),
@@ -150,7 +150,7 @@ _COLUMNS: Final[dict[str, tuple[Column, ...]]] = {
         Column("Capacity", cells.path("spec", "capacity", "storage", missing="")),
         Column("Access Modes", cells.modes("spec", "accessModes")),
         Column("Reclaim Policy", cells.path("spec", "persistentVolumeReclaimPolicy", missing="")),
-        Column("Status", cells.path("status", "phase", missing="")),
+        Column("Status", cells.storage_status),
         Column("Claim", cells.volume_claim),
         Column("StorageClass", cells.path("spec", "storageClassName", missing="")),
         Column("VolumeAttributesClass", cells.path("spec", "volumeAttributesClassName", missing=cells.UNSET)),

@@ -4,10 +4,11 @@ Both binding modes: an `Immediate` claim is bound at once, a `WaitForFirstConsum
 annotation `volume.kubernetes.io/selected-node`. The smallest volume that fits is taken; for a StorageClass with the
 provisioner `local.devcluster.tensorstack.dev` one is made on the selected node (any node, if nothing was selected).
 A claim that is deleted goes once no pod with a node names it, be the pod running or ended; its volume is then deleted
-or kept as `Released`, as its policy says. A claim whose volume is deleted is `Lost` until there is one of that name
-again that is no other claim's.
+or kept as `Released`, as its policy says. A volume that is deleted stays while it is `Bound`. A claim whose volume has
+gone in spite of that is `Lost` until there is one of that name again that is no other claim's.
 """
 
+from contextlib import suppress
 from typing import Any, Final
 
 from t9ksched.devcluster.controllers.follow import Follower, Reconciler, key_of, split_key
@@ -15,6 +16,7 @@ from t9ksched.devcluster.controllers.timers import Timers
 from t9ksched.kube.errors import AlreadyExists, NotFound
 from t9ksched.kube.port import ClusterPort
 from t9ksched.kube.resources import NODES, PODS, PVCS, PVS, STORAGECLASSES
+from t9ksched.model.api_resource import Resource
 from t9ksched.model.errors import Invalid
 from t9ksched.model.labels import LabelSelector, NodeSelector
 from t9ksched.model.quantity import to_units
@@ -24,7 +26,7 @@ Object = dict[str, Any]
 SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
 PROVISIONER: Final = "local.devcluster.tensorstack.dev"
 _ASKED: Final = "volume.kubernetes.io/storage-provisioner"
-_PROTECTION: Final = "kubernetes.io/pvc-protection"
+_PROTECTION: Final = {PVCS: "kubernetes.io/pvc-protection", PVS: "kubernetes.io/pv-protection"}
 _BIND_COMPLETED: Final = "pv.kubernetes.io/bind-completed"
 _DEFAULT_CLASS: Final = "storageclass.kubernetes.io/is-default-class"
 
@@ -118,14 +120,15 @@ class VolumeBinder(Reconciler):
         """Bind one claim, or look after one volume."""
         if key.startswith("/"):
             volume = self._volumes.get(key[1:])
-            if volume is not None and not volume["metadata"].get("deletionTimestamp"):
+            if volume is not None:
                 await self._look_after(volume)
             return
         claim = self._claims.get(key)
         if claim is None:
             return
         if claim["metadata"].get("deletionTimestamp"):
-            await self._let_go(key, claim)
+            if not self._users.get(key):
+                await self._let_go(PVCS, claim)
         elif not is_bound(claim):
             await self._bind(claim)
         elif claim["spec"]["volumeName"] not in self._volumes.objects:
@@ -140,34 +143,32 @@ class VolumeBinder(Reconciler):
             body = {"metadata": {"uid": claim["metadata"]["uid"]}, "status": {"phase": "Lost"}}
             self._claims.learn(await self._port.patch(PVCS, name, namespace, body, subresource="status"))
 
-    async def _let_go(self, key: str, claim: Object) -> None:
-        """Lift the protection of a claim that is being deleted, unless a pod still keeps it."""
-        finalizers = claim["metadata"].get("finalizers") or []
-        if _PROTECTION not in finalizers or self._users.get(key):
-            return
-        left = [finalizer for finalizer in finalizers if finalizer != _PROTECTION]
-        namespace, name = split_key(key)
-        body = {"metadata": {"uid": claim["metadata"]["uid"], "finalizers": left or None}}
-        await self._port.patch(PVCS, name, namespace, body)
+    async def _let_go(self, res: Resource, obj: Object) -> None:
+        """Lift the protection of a claim or volume that is being deleted and is out of use."""
+        meta, protection = obj["metadata"], _PROTECTION[res]
+        if protection in (meta.get("finalizers") or ()):
+            left = [finalizer for finalizer in meta["finalizers"] if finalizer != protection]
+            body = {"metadata": {"uid": meta["uid"], "finalizers": left or None}}
+            await self._port.patch(res, meta["name"], meta.get("namespace"), body)
 
     async def _look_after(self, volume: Object) -> None:
-        reference = volume["spec"].get("claimRef") or {}
-        phase = (volume.get("status") or {}).get("phase")
-        if not reference.get("uid"):
-            if phase != "Available":
-                await self._set_phase(volume, "Available")
-            return
-        claim = self._claims.get(f"{reference['namespace']}/{reference['name']}")
-        if claim is not None and claim["metadata"]["uid"] == reference["uid"]:
-            if phase != "Bound":
-                await self._set_phase(volume, "Bound")
-        elif volume["spec"].get("persistentVolumeReclaimPolicy") == "Delete":
-            try:
+        """Keep the phase of a volume, and delete it once it is of no use, or let it go if others did."""
+        deleted = "deletionTimestamp" in volume["metadata"]
+        phase = self._phase_of(volume)
+        if (volume.get("status") or {}).get("phase") != phase:
+            await self._set_phase(volume, phase)
+        elif deleted and phase != "Bound":
+            await self._let_go(PVS, volume)
+        elif phase == "Released" and volume["spec"].get("persistentVolumeReclaimPolicy") == "Delete" and not deleted:
+            with suppress(NotFound):
                 await self._port.delete(PVS, volume["metadata"]["name"], uid=volume["metadata"]["uid"])
-            except NotFound:
-                return
-        elif phase != "Released":
-            await self._set_phase(volume, "Released")
+
+    def _phase_of(self, volume: Object) -> str:
+        reference = volume["spec"].get("claimRef") or {}
+        if not reference.get("uid"):
+            return "Available"
+        claim = self._claims.get(f"{reference['namespace']}/{reference['name']}")
+        return "Bound" if claim is not None and claim["metadata"]["uid"] == reference["uid"] else "Released"
 
     async def _set_phase(self, volume: Object, phase: str) -> None:
         body = {"status": {"phase": phase}}

@@ -156,7 +156,9 @@ async def test_a_claim_whose_volume_is_gone_is_told_so_until_it_is_back(world: W
     await local_volume(world, disk, kind, world.nodes[0])
     await claim(world, "data", kind, volumeName=disk)
     await world.until(PVCS, "data", lambda item: (item.get("status") or {}).get("phase") == "Bound")
-    await world.client.delete(PVS, disk)
+    await world.client.delete(PVS, disk)  # it stays as long as a claim has it
+    assert (await world.client.get(PVS, disk))["metadata"]["finalizers"] == ["kubernetes.io/pv-protection"]
+    await world.client.patch(PVS, disk, None, {"metadata": {"finalizers": None}})
     await world.until(PVCS, "data", lambda item: item["status"]["phase"] == "Lost")
     async with start():
         await world.create(using(world, "a", "data", queue=queue))

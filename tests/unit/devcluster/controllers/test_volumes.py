@@ -118,11 +118,15 @@ async def test_a_claim_whose_volume_is_deleted_is_lost_until_it_is_back() -> Non
         await asyncio.sleep(2)
         await w.port.delete(PVS, "a")
         await asyncio.sleep(2)
+        assert await bound_to(w) == "a", "it stays as long as the claim has it"
+        await w.port.patch(PVS, "a", None, {"metadata": {"finalizers": None}})
+        await asyncio.sleep(2)
         assert (await w.get("c", PVCS))["status"]["phase"] == "Lost"
         await w.create(PVS, volume("a", claimRef={"namespace": "default", "name": "other"}))
         await asyncio.sleep(2)
         assert (await w.get("c", PVCS))["status"]["phase"] == "Lost", "it is kept for another one"
         await w.port.delete(PVS, "a")
+        await asyncio.sleep(2)
         await w.create(PVS, volume("a"))
         await asyncio.sleep(2)
         assert await bound_to(w) == "a"
@@ -143,6 +147,24 @@ def test_what_becomes_of_the_volume_afterwards(policy: str, left: bool) -> None:
                 assert await phase_of(w, "a") == "Released"
 
     scenario()
+
+
+@on_virtual_time
+async def test_a_volume_that_is_deleted_goes_with_its_claim_or_at_once_without_one() -> None:
+    async with world() as w:
+        await w.create(PVS, volume("a"))
+        await w.create(PVCS, claim())
+        await asyncio.sleep(2)
+        await w.create(PVS, volume("free"))
+        await asyncio.sleep(2)
+        for name in ("a", "free"):
+            await w.port.delete(PVS, name)
+        await asyncio.sleep(2)
+        assert await w.gone("free", PVS)
+        assert await phase_of(w, "a") == "Bound"
+        await w.port.delete(PVCS, "c", "default")
+        await asyncio.sleep(2)
+        assert await w.gone("a", PVS)
 
 
 USING = [{"name": "data", "persistentVolumeClaim": {"claimName": "c"}}]
