@@ -74,7 +74,7 @@ class World:
         self.controllers = False
         self.faults = cluster.faults if cluster else Faults()
         self._old_events: set[str] = set()
-        self._made: list[tuple[Resource, str]] = []
+        self._made: list[tuple[Resource, str, str | None]] = []
         self._collector: asyncio.Task[None] | None = None
         self._folder = folder
         self._clients: dict[str, Client] = {}
@@ -173,8 +173,8 @@ class World:
         await self.client.bind(self.namespace, name, binding)
 
     async def create_shared(self, res: Resource, obj: Object) -> Object:
-        """Create a cluster-wide object, which goes with the test."""
-        self.goes_with_it(res, obj["metadata"]["name"])
+        """Create an object outside of the test's namespace, which goes with the test."""
+        self.goes_with_it(res, obj["metadata"]["name"], obj["metadata"].get("namespace"))
         return await self.client.create(res, obj)
 
     async def define(self, definition: Object) -> None:
@@ -193,9 +193,9 @@ class World:
                         break
                     await asyncio.sleep(0.05)
 
-    def goes_with_it(self, res: Resource, name: str) -> None:
-        """Delete that cluster-wide object at the end of the test."""
-        self._made.append((res, name))
+    def goes_with_it(self, res: Resource, name: str, namespace: str | None = None) -> None:
+        """Delete that object at the end of the test."""
+        self._made.append((res, name, namespace))
 
     def faulty(self, client: Client) -> ClusterPort:
         """The client, or one that meets the faults of this test before a server that has none."""
@@ -314,17 +314,20 @@ class World:
             return
         await self._delete_all(PODS)
         for queue in (await self.client.list(QUEUES, names.SYSTEM_NAMESPACE)).items:
-            if queue["metadata"]["name"].startswith(self.run):
-                await self.client.delete(QUEUES, queue["metadata"]["name"], names.SYSTEM_NAMESPACE)
+            name = queue["metadata"]["name"]
+            if name.startswith(self.run) or name == "default":  # each scheduler makes that anew
+                await self.client.delete(QUEUES, name, names.SYSTEM_NAMESPACE)
         for volume in (await self.client.list(PVS)).items:
             if (volume["spec"].get("claimRef") or {}).get("namespace") == self.namespace:
-                self._made.append((PVS, volume["metadata"]["name"]))
-        for res, name in (*self._made, *((NODES, node) for node in self.nodes)):
+                self.goes_with_it(PVS, volume["metadata"]["name"])
+        for node in self.nodes:
+            self.goes_with_it(NODES, node)
+        for res, name, namespace in self._made:
             with suppress(NotFound):
-                await self.client.delete(res, name)
+                await self.client.delete(res, name, namespace, grace=0)
                 if res is not CRDS:  # objects of a definition that goes before them are there again with the next one
-                    await self.client.patch(res, name, None, {"metadata": {"finalizers": None}})
-        for res, name in self._made:
+                    await self.client.patch(res, name, namespace, {"metadata": {"finalizers": None}})
+        for res, name, _ in self._made:
             if res is CRDS:
                 await self.gone(CRDS, name)
         await self.client.delete(NAMESPACES, self.namespace)

@@ -20,7 +20,7 @@ async def validator(world: World, kind: str, node: str, **annotations: str) -> s
         await world.client.create(NAMESPACES, {"metadata": {"name": OPERATOR}})
     pod = world.pod(f"{kind}-{world.run}", 0, nodeName=node, restartPolicy="Never", annotations=annotations)
     pod["metadata"] |= {"namespace": OPERATOR, "labels": {"app": kind}}
-    await world.create(pod)
+    await world.create_shared(PODS, pod)
     return str(pod["metadata"]["name"])
 
 

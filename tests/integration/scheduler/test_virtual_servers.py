@@ -1,12 +1,13 @@
 """VirtualServers on a cluster that has KubeVirt's kinds; its controller is played by the tests."""
 
+import asyncio
 from contextlib import suppress
 from typing import Any
 
 import pytest
 
 from t9ksched.controller.service import Controllers
-from t9ksched.kube.errors import AlreadyExists, NotFound
+from t9ksched.kube.errors import AlreadyExists, ApiError, Conflict, NotFound
 from t9ksched.kube.resources import ADMISSIONPOLICIES, ADMISSIONPOLICYBINDINGS, CRDS, PODGROUPS, PODS, of
 from t9ksched.kube.setup.rbac import CONTROLLER
 from t9ksched.model import names
@@ -18,7 +19,7 @@ from tests.integration.controller.conftest import running
 from tests.integration.scheduler.conftest import Start
 from tests.integration.scheduler.foreign import allow, define, owned_by, played
 from tests.integration.scheduler.test_directions import until
-from tests.integration.world import World
+from tests.integration.world import TIMEOUT, World
 from tests.unit.workloads.builders import launcher, virtual_server
 
 Object = dict[str, Any]
@@ -118,6 +119,22 @@ async def refuse(world: World, text: str) -> None:
     for res, body in ((ADMISSIONPOLICIES, policy), (ADMISSIONPOLICYBINDINGS, bound)):
         head = {"apiVersion": res.api_version, "kind": res.kind, "metadata": {"name": name}}
         await world.create_shared(res, {**head, "spec": body})
+    async with asyncio.timeout(TIMEOUT):
+        while not await refused(world, text):  # noqa: ASYNC110
+            await asyncio.sleep(0.05)  # a server takes a moment to follow a policy
+
+
+async def refused(world: World, text: str) -> bool:
+    """Whether the server lets the machine have no such cloud-init."""
+    machine = await world.client.get(VIRTUAL_MACHINE, NAME, world.namespace)
+    machine["spec"]["template"]["spec"]["volumes"] = [{"name": "a", "cloudInitNoCloud": {"userData": text}}]
+    try:
+        await world.client.replace(VIRTUAL_MACHINE, machine, dry_run=True)
+    except Conflict:
+        return False
+    except ApiError as error:
+        return "no such document" in error.message
+    return False
 
 
 async def test_a_machine_waits_for_kubevirt_and_runs_in_the_queue_of_its_server(

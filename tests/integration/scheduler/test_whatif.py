@@ -17,6 +17,7 @@ from t9ksched.scheduler.whatif.capture import capture
 from t9ksched.scheduler.whatif.simulations import Limits, NotAnswered
 from t9ksched.simulation.present import written
 from tests.integration.scheduler.conftest import Start
+from tests.integration.scheduler.test_directions import until
 from tests.integration.scheduler.test_planned_starts import limited, timed
 from tests.integration.world import GPU, TIMEOUT, Object, World
 
@@ -69,6 +70,7 @@ async def test_a_dry_run_says_what_then_happens(world: World, start: Start, queu
         assert (job["verdict"], job["nodes"], codes(job)) == ("Waits", world.nodes, ["PlannedStart"])
         await world.create(large)
         await world.running("large")
+        await until(lambda: service.state.pod_named(world.namespace, "large").started)
         begun = service.state.pod_named(world.namespace, "large").started
         promised = nanoseconds(job["start"])
         assert promised - 15_000_000_000 < begun <= promised, "a limit is enforced ten seconds late at most"
