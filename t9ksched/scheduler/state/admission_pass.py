@@ -95,7 +95,7 @@ class AdmissionPass:
         self._note_changes(seen)
         self._note_fallen(now)
         looks, spent = self._in_order(), 0.0
-        while looks:
+        while looks or (looks := self._elements_to_judge()):
             record = looks.pop()
             if record in resting or record not in pending:
                 continue
@@ -119,6 +119,14 @@ class AdmissionPass:
             return list(reversed(pending))
         return sorted(self._due, key=pending.__getitem__, reverse=True)
 
+    def _elements_to_judge(self) -> list[GangRecord]:
+        """Elements of arrays whose turn it may be now, the one that has waited for longest last."""
+        pending = self._state._pending
+        again = [record for record in self._state.arrays.to_judge() if record in pending]
+        for record in again:
+            self.doubt(record)
+        return sorted(again, key=pending.__getitem__, reverse=True)
+
     def _note_changes(self, seen: _Seen) -> None:
         """Find out which groups changed, came and went."""
         if self._changing is None:
@@ -131,6 +139,7 @@ class AdmissionPass:
                 self._standing.drop(record)
                 self._starting.pop(record, None)
                 self._due.pop(record, None)
+                self._state.arrays.forget(record)
                 continue
             self._due[record] = None
             starting = self._starting.get(record) is not None
@@ -273,7 +282,8 @@ class AdmissionPass:
             if lasts != record.lasts or user != record.user:
                 record.lasts, record.user, record.stale = lasts, user, True
         if asks and (full := state.arrays.refusal(record)) is not None:
-            return self._refused(record, full)
+            stands = record.acceptance is not None and not record.asked.after
+            return self._refused(record, full, None if stands else NEXT_PASS)
         if asks or state.advance.known or record.groups:
             state.advance.read(record)
         stands = record.start_after <= now and self._standing.may_start_on(record, queue)

@@ -48,6 +48,7 @@ class Agreements:
             self._state.group_events.free(uid)
         self._state._queue_attribution.changed()
         self._state.feed.jobs.note(uid)
+        self._state.arrays.touch(uid)  # its submitter may be known now
         gang, pod = self._state.gangs_by_uid.get(uid), self._state.pods.get(uid)
         if gang is not None and (gang.acceptance is None or gang.acceptance.submitter is None):
             gang.acceptance = acceptance

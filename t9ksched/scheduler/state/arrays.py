@@ -3,6 +3,9 @@
 An element that may not start yet is in no order and holds up no other job. Elements that changed are looked at when a
 pass begins; those that it lets the engine see count as if they ran. Elements of another submitter do not count:
 anybody may write the name of an array into a job.
+
+The rest of an array, which may be thousands, is refused once. Of these as many are judged again as there is room for,
+and those of which something changed.
 """
 
 from collections import Counter, defaultdict
@@ -14,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 from t9ksched.model.names import ARRAY_ANNOTATION
 from t9ksched.model.reasons import Code, Reason
 from t9ksched.scheduler.state.records import GangRecord, job_of
+from t9ksched.scheduler.state.refused_elements import RefusedElements, Rest
 from t9ksched.workloads.arrays import Element, read_element
 
 if TYPE_CHECKING:
@@ -36,6 +40,11 @@ class Arrays:
         self._running: defaultdict[_Key, dict[str, None]] = defaultdict(dict)
         self._shown: dict[str, None] = {}
         self._counts: dict[tuple[_Key, str], Counter[str]] = {}
+        self._refused = RefusedElements()
+        self._roomy: dict[_Key, None] = {}
+        """Arrays that may have room for more elements than the pass has let through."""
+        self._doubted: dict[GangRecord, None] = {}
+        """Groups that were refused, and of which something changed."""
 
     def note(self, uid: str) -> None:
         """The job of that UID says that it is an element, or something changed of one that said so."""
@@ -54,6 +63,8 @@ class Arrays:
                 self._look(uid)
             yield
         self._follow()
+        # What came first in the last pass may be refused for another reason in this one.
+        self._roomy |= {key: None for (key, _), count in self._counts.items() if count["first"]}
         self._shown.clear()
         self._counts.clear()
 
@@ -68,34 +79,55 @@ class Arrays:
         return list(self._elements.get((namespace, array), ()))
 
     def refusal(self, gang: GangRecord) -> Reason | None:
-        """Why the group may not start yet; None when it may, and then it counts as one that runs."""
+        """Why the group may not start yet; None when it may, and then it counts as one that runs. Which others run and
+        come first is not told, so that a refusal holds for all of a large array while they change.
+        """
         text = gang.asked.array
         element = _read(text) if text else None
         if not isinstance(element, Element) or element.most is None:
+            self._refused.discard(gang)
             return None
         uid, key = job_of(gang), (gang.namespace, element.array)
         if uid in self._shown or uid in self._running.get(key, ()):
+            self._refused.discard(gang)
             return None
-        count = self._count(key, gang)
+        whose = self._state.permissions.submitter(gang) or ""
+        count = self._count(key, whose)
         if count.total() < element.most:
             count["first"] += 1
             self._shown[uid] = None
+            self._refused.discard(gang)
             return None
-        others = f", and {count['first']} come first" if count["first"] else ""
-        message = (
-            f"at most {element.most} elements of its array {element.array!r} run at once: {count['run']} do{others}"
-        )
+        self._refused.add(gang, Rest(*key, whose, element.most), self._state._pending.get(gang, 0))
+        allowed = f"at most {element.most} elements of its array {element.array!r} run at once"
+        message = f"{allowed}, and as many run or come first"
         helps = ("another element of the array ends", f"its annotation {ARRAY_ANNOTATION} has a larger number behind %")
         return Reason(Code.ARRAY_LIMIT, message, {"elements": 1}, {"elements": 0}, unblocks=helps)
+
+    def to_judge(self) -> list[GangRecord]:
+        """Groups that were refused and are to be judged again, once in this pass everything else is: if they do not
+        take the room there is, others may.
+        """
+        found, self._doubted = self._doubted, {}
+        roomy, self._roomy = self._roomy, {}
+        for key in roomy:
+            for rest in self._refused.of(*key):
+                if taken := self._refused.take(rest, rest.most - self._count(key, rest.submitter).total()):
+                    found |= dict.fromkeys(taken)
+                    self._roomy[key] = None
+        return list(found)
+
+    def forget(self, gang: GangRecord) -> None:
+        """The group waits no more."""
+        self._refused.discard(gang)
 
     def fault(self, gang: GangRecord) -> str:
         """Why what the group's annotation says of an array is ignored; empty where nothing is."""
         found = _read(gang.asked.array) if gang.asked.array else None
         return found if isinstance(found, str) else ""
 
-    def _count(self, key: _Key, gang: GangRecord) -> Counter[str]:
-        """How many elements of the array, of the same submitter, `run`, or come `first` in this pass."""
-        whose = self._state.permissions.submitter(gang) or ""
+    def _count(self, key: _Key, whose: str) -> Counter[str]:
+        """How many elements of the array, of that submitter, `run`, or come `first` in this pass."""
         count = self._counts.get((key, whose))
         if count is None:
             count = self._counts[key, whose] = Counter()
@@ -113,6 +145,8 @@ class Arrays:
         namespace = job.namespace if job is not None else gangs[0].namespace if gangs else ""
         key = (namespace, element.array) if isinstance(element, Element) and namespace else None
         before = self.known.get(uid)
+        self._roomy |= {one: None for one in (before, key) if one is not None}
+        self._doubted |= {gang: None for gang in gangs if gang in self._refused}
         if before is not None and element is None and job is None and any(map(_runs, gangs)):
             key = before  # its object is gone, and its pods still end
         if before is not None and before != key:

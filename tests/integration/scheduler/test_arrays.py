@@ -65,7 +65,7 @@ async def test_a_restart_counts_what_runs(world: World, start: Start, queue: str
         bound = await world.bound()
         assert len(bound) == 2
     async with start() as service:
-        assert (await limited(service, world, "sweep-2")).endswith("run at once: 2 do")
+        assert (await limited(service, world, "sweep-2")).endswith("run at once, and as many run or come first")
         assert await world.bound() == bound
         patch = {"metadata": {"annotations": {names.ARRAY_ANNOTATION: "sweep[2]%3"}}}
         await world.client.patch(JOBS, "sweep-2", world.namespace, patch)

@@ -7,12 +7,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from t9ksched.model import names
-from t9ksched.model.reasons import Code
+from t9ksched.model.queue import Queue, parse_queue_spec
+from t9ksched.model.reasons import Code, Reason
 from t9ksched.scheduler.state.admission_gate import NAMING_NS
+from t9ksched.scheduler.state.arrays import Arrays
 from t9ksched.scheduler.state.asks import Asks
 from t9ksched.scheduler.state.job_record import JobRecord
+from t9ksched.scheduler.state.records import GangRecord
 from t9ksched.scheduler.state.state import ClusterState
 from t9ksched.store.acceptances import Acceptance
+from t9ksched.store.job_overrides import JobControl
 from tests.unit.scheduler.state.test_start_times import owned
 from tests.unit.scheduler.state.test_state import NOW, decide, group, node, pod, state_with
 
@@ -43,7 +47,7 @@ def test_no_more_elements_than_the_limit_are_seen_by_the_engine() -> None:
     (gang,) = state.gangs_of_owner("e2")
     (reason,) = gang.reasons
     assert (reason.code, gang.position, reason.refused) == (Code.ARRAY_LIMIT, None, False)
-    assert reason.message == "at most 2 elements of its array 'sweep' run at once: 0 do, and 2 come first"
+    assert reason.message == "at most 2 elements of its array 'sweep' run at once, and as many run or come first"
     assert shown(state) == ["e0", "e1", "other", "free"], "the same in the next cycle"
 
 
@@ -54,7 +58,7 @@ def test_what_has_places_counts_until_it_has_ended() -> None:
     assert started(state) == ["e0", "e1"]
     assert shown(state) == []
     (gang,) = state.gangs_of_owner("e3")
-    assert gang.reasons[0].message == "at most 2 elements of its array 'sweep' run at once: 2 do"
+    assert gang.reasons[0].code == Code.ARRAY_LIMIT
     for phase, more in (("Running", []), ("Succeeded", ["e2"])):
         state.upsert_pod(owned(pod("e0-p", queue="q", node="n1", phase=phase), "e0"))
         assert shown(state) == more
@@ -182,22 +186,108 @@ def test_a_state_that_is_built_anew_knows_what_runs() -> None:
     assert state.arrays.elements("ml", "sweep") == []
 
 
-STEPS = st.lists(st.tuples(st.sampled_from(["comes", "plans", "ends", "goes"]), st.integers(0, 7)), max_size=30)
+def waits(state: ClusterState, name: str, text: str, start: str = "") -> None:
+    """The annotations of the Job are changed."""
+    asks = Asks(array=text, start=start)
+    state.upsert_job(JobRecord(name, "batch/v1", "Job", "ns", name, 0, "q", 0, "", asks=asks))
+
+
+def test_a_refusal_stands_until_there_is_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    state = state_with(node("n1"))
+    for at in range(200):
+        element(state, f"e{at:03}")
+    assert started(state) == ["e000", "e001"]
+    state.upsert_pod(owned(pod("e000-p", queue="q", node="n1", phase="Running"), "e000"))
+    assert shown(state) == []
+    looks, refusal = [], Arrays.refusal
+
+    def counted(self: Arrays, gang: GangRecord) -> Reason | None:
+        looks.append(gang.name)
+        return refusal(self, gang)
+
+    monkeypatch.setattr(Arrays, "refusal", counted)
+    for _ in range(3):
+        assert shown(state) == []
+    assert looks == []
+    state.upsert_pod(owned(pod("e000-p", queue="q", node="n1", phase="Succeeded"), "e000"))
+    assert shown(state) == ["e002"]
+    assert looks == ["e002-p"]
+    waits(state, "e150", "sweep%9")
+    assert shown(state) == ["e002", "e150"], "which counts two others"
+    assert len(looks) == 4
+
+
+def test_one_that_may_not_start_after_all_leaves_its_turn_to_the_next_in_the_same_pass() -> None:
+    state = state_with(node("n1"))
+    for at in range(6):
+        element(state, f"e{at}", "sweep%1")
+    assert shown(state) == ["e0"]
+    for name in ("e0", "e1", "e2"):
+        waits(state, name, "sweep%1", "2099-01-01T00:00:00Z")
+    assert shown(state) == ["e3"]
+    waits(state, "e1", "sweep%1")
+    assert shown(state) == ["e1"], "it came before"
+    state.remove_pod("pod-e1-p")
+    assert shown(state) == ["e3"]
+
+
+def test_one_that_is_held_leaves_its_turn_to_the_next() -> None:
+    """Nothing changes of the job itself."""
+    state = state_with(node("n1"))
+    for at in range(3):
+        element(state, f"e{at}", "sweep%1")
+    assert shown(state) == ["e0"]
+    state.direct({"e0": JobControl("e0", held=True)})
+    assert shown(state) == ["e1"]
+    state.direct({})
+    assert shown(state) == ["e0"]
+
+
+def test_one_whose_queue_drains_leaves_its_turn_to_one_of_another_queue() -> None:
+    state = state_with(node("n1"))
+    for name, queue in (("e0", "q"), ("e1", "default")):
+        state.upsert_job(JobRecord(name, "batch/v1", "Job", "ns", name, 0, queue, 0, "", asks=Asks(array="sweep%1")))
+        state.upsert_pod(owned(pod(f"{name}-p", queue=queue), name))
+    assert shown(state) == ["e0"]
+    state.set_queues(
+        [Queue("q", parse_queue_spec({"closed": True}), draining=True), Queue("default", parse_queue_spec({}))]
+    )
+    assert shown(state) == ["e1"]
+
+
+def test_nothing_is_kept_of_elements_that_are_gone() -> None:
+    state = state_with(node("n1"))
+    for at in range(9):
+        element(state, f"e{at}")
+    assert shown(state) == ["e0", "e1"]
+    for at in range(9):
+        state.remove_pod(f"pod-e{at}-p")
+        state.remove_job(f"e{at}")
+    assert shown(state) == []
+    assert not state.arrays._refused._lines
+    assert not state.arrays._refused._rests
+
+
+STEPS = st.lists(
+    st.tuples(st.sampled_from(["comes", "comes", "plans", "plans", "ends", "goes", "waits", "may"]), st.integers(0, 7)),
+    max_size=40,
+)
 
 
 @given(STEPS, st.integers(1, 3))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=150, deadline=None)
 def test_never_do_more_run_than_may(steps: list[tuple[str, int]], most: int) -> None:
     """Against a count over all pods."""
     state = state_with(node("n1"))
     there: dict[str, str] = {}
+    later: set[str] = set()
     for step, at in steps:
         name = f"e{at}"
         if step == "comes" and name not in there:
             element(state, name, f"sweep%{most}")
             there[name] = "Pending"
         elif step == "plans":
-            waiting = sum(phase == "Pending" for phase in there.values())
+            waiting = sum(phase == "Pending" for each, phase in there.items() if each not in later)
             free = most - sum(phase == "Running" for phase in there.values())
             seen = shown(state)
             assert len(seen) == min(waiting, free)
@@ -211,3 +301,10 @@ def test_never_do_more_run_than_may(steps: list[tuple[str, int]], most: int) -> 
             state.remove_pod(f"pod-{name}-p")
             state.remove_job(name)
             del there[name]
+            later.discard(name)
+        elif step == "waits" and there.get(name) == "Pending":
+            waits(state, name, f"sweep%{most}", "2099-01-01T00:00:00Z")
+            later.add(name)
+        elif step == "may" and name in later:
+            waits(state, name, f"sweep%{most}")
+            later.discard(name)
