@@ -138,6 +138,7 @@ class Objects:
         notes = {names.TOPOLOGY_KEY_ANNOTATION: rng.choice(("zone", " zone , kubernetes.io/hostname", ","))}
         notes |= {names.TIME_LIMIT_ANNOTATION: "1h"} if rng.random() < 0.2 else {}
         notes |= {names.START_AFTER_ANNOTATION: moment(rng, self.now)} if rng.random() < 0.2 else {}
+        notes |= {names.ARRAY_ANNOTATION: rng.choice(("a%1", "a[3]%2", "b%1"))} if rng.random() < 0.3 else {}
         meta = {"name": name, "namespace": "ns", "uid": uid, "creationTimestamp": created}
         meta |= {"annotations": notes} if rng.random() < 0.5 else {}
         meta |= {"ownerReferences": owned} if owned else {}

@@ -17,6 +17,7 @@ from t9ksched.scheduler.state.objects import nanoseconds, timestamp
 from t9ksched.scheduler.state.preemption_backoff import PreemptionBackoff
 from t9ksched.scheduler.state.records import GangRecord, PodRecord, job_of
 from t9ksched.store.acceptances import Acceptance
+from t9ksched.workloads.arrays import read_element
 from t9ksched.workloads.registry import ENDLESS_KINDS
 from tests.property.stateobjects import REFUSED, SECOND
 
@@ -57,6 +58,8 @@ class Views:
         self._fresh: set[GangRecord] = set()
         self._reasons: dict[GangRecord, Any] = {}
         self._ends: list[int] = []
+        self._present: set[str] = set()
+        """UIDs of the gangs in the view."""
 
     # What happens
 
@@ -146,6 +149,7 @@ class Views:
         self._ends += self.avoided.values()
         present = {gang.uid: gang for gang in view.gangs}
         assert len(present) == len(view.gangs)
+        self._present = set(present)
         said, self._news = self._new_said.take(), self._new_gangs.take()
         self._ever_agreed |= {one.uid for one in self._new_agreed.take()}
         pending = list(state._pending)
@@ -184,7 +188,7 @@ class Views:
             assert (gang in said) == news
             assert not news or (gang.position is None and (gang.virtual or gang in self._news))
             return
-        assert gang not in said
+        assert gang not in said or gang.asked.array, "its turn may come in the pass in which it was refused"
         mine = {node for (job, node), end in self.avoided.items() if job == job_of(gang) and end > now}
         assert gang.avoid == mine
         evicts_from = self.backoff.until(gang, now)
@@ -237,7 +241,30 @@ class Views:
             message = f"it is not to start before {timestamp(at)}"
             unblocks = ("that time comes", f"its annotation {START_AFTER_ANNOTATION} is changed")
             return Reason(Code.START_TIME_NOT_REACHED, message, unblocks=unblocks)
-        return state.outage.refusal(gang)
+        return state.outage.refusal(gang) or self._among_elements(gang)
+
+    def _among_elements(self, gang: GangRecord) -> Reason | None:
+        """Its array is full if so many others of it and of its submitter run or are in the view."""
+        element = read_element(gang.asked.array) if gang.asked.array else None
+        if element is None or element.most is None:
+            return None
+        state, runs, comes = self.state, set[str](), set[str]()
+        whose = state.permissions.submitter(gang)
+        for one in state.gangs.values():
+            array = state.arrays.known.get(job_of(one))
+            if array == (gang.namespace, element.array) and state.permissions.submitter(one) == whose:
+                if one.lost or any(pod.assumed or (pod.node and not pod.finished) for pod in one.members.values()):
+                    runs.add(job_of(one))
+                elif one.uid in self._present:
+                    comes.add(job_of(one))
+        mine = job_of(gang)
+        if gang.uid in self._present:
+            assert mine in runs or len(runs) < element.most
+            return None
+        assert mine not in runs | comes
+        assert len(runs | comes) >= element.most
+        assert gang.reasons[0].code == Code.ARRAY_LIMIT
+        return gang.reasons[0]
 
     def _asked(self, gang: GangRecord) -> int:
         """The latest moment that is asked for and can be read; a job of ours has its own."""
@@ -315,14 +342,14 @@ class Views:
             assert now_on_record.replicas is not None
 
     def _accepted_with(self, gang: GangRecord) -> list[Acceptance]:
-        """What was agreed in this view with other groups of the same root owner and queue."""
+        """What was agreed with other groups of the same root and queue, in this view or before the root was known."""
         root_uid = self.state.owners.root_uid
         return [
             own
             for one in self.state.gangs.values()
             if one.owner is not None and gang.owner is not None and root_uid(one.owner) == root_uid(gang.owner)
             if one is not gang and (own := one.acceptance) is not None and own.queue == gang.queue
-            if own.uid not in self._acceptances
+            if own.uid not in self._acceptances or root_uid(gang.owner) not in self._acceptances
         ]
 
     def _named(self, gang: GangRecord) -> Acceptance | None:

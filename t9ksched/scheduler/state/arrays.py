@@ -9,13 +9,14 @@ and those of which something changed.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from t9ksched.model.names import ARRAY_ANNOTATION
 from t9ksched.model.reasons import Code, Reason
+from t9ksched.scheduler.state.dependencies import root_asks
 from t9ksched.scheduler.state.records import GangRecord, job_of
 from t9ksched.scheduler.state.refused_elements import RefusedElements, Rest
 from t9ksched.workloads.arrays import Element, read_element
@@ -138,10 +139,12 @@ class Arrays:
         return count
 
     def _look(self, uid: str) -> None:
-        text = self._text(uid)
+        pod = self._state.pods.get(uid)
+        if (one := pod.gang if pod is not None else self._state.gangs_by_uid.get(uid)) is not None:
+            uid = job_of(one)
+        gangs, job = self._state.groups_of(uid), self._state.jobs.get(uid)
+        text = self._text(uid, gangs)
         element = _read(text) if text else None
-        gangs = self._state.groups_of(uid) if isinstance(element, Element) or uid in self.known else []
-        job = self._state.jobs.get(uid)
         namespace = job.namespace if job is not None else gangs[0].namespace if gangs else ""
         key = (namespace, element.array) if isinstance(element, Element) and namespace else None
         before = self.known.get(uid)
@@ -162,15 +165,12 @@ class Arrays:
         else:
             _leave(self._running, key, uid)
 
-    def _text(self, uid: str) -> str:
+    def _text(self, uid: str, gangs: Sequence[GangRecord]) -> str:
+        """What the job says of an array, by its object or by what stands for it."""
         job = self._state.jobs.get(uid)
         if job is not None:
             return job.asks.array
-        gang = self._state.gangs_by_uid.get(uid)
-        if gang is None or gang.owner is not None:
-            return ""
-        found = (one.asks.array for one in (gang, *(gang.members.values() if gang.virtual else ())) if one.asks.array)
-        return next(found, "")
+        return next((asks.array for gang in gangs if (asks := root_asks(self._state, gang)).array), "")
 
 
 def _runs(gang: GangRecord) -> bool:

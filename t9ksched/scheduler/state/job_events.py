@@ -121,7 +121,9 @@ class JobEvents:
             self._state.wake()
 
     def agreed(self, record: Acceptance) -> None:
-        """Something was agreed with a root owner for the first time: what else is of it belongs into its queue."""
+        """Something was agreed with a root owner for the first time, or for another queue: what else is of it goes
+        there.
+        """
         state = self._state
         state.membership.owner_changed(record.uid)
         gangs = (gang for uid in state.owners.controllers(record.uid) for gang in state.gangs_of_owner(uid))

@@ -375,7 +375,7 @@ class LastGate:
         known = state.acceptances.get(record.uid)
         if known != record:
             state.acceptances[record.uid] = record
-            if known is None:
+            if known is None or known.queue != record.queue:
                 state.job_events.agreed(record)
             state.feed.owners.note(record.uid)
             state.feed.jobs.note(record.uid)

@@ -166,6 +166,19 @@ def test_groups_and_pods_may_be_elements() -> None:
     assert [gang.name for gang in state.view(NOW).gangs] == ["ns/a", "ns/c"]
 
 
+def test_pods_of_an_object_that_nobody_reads_are_elements_by_what_was_copied_to_them() -> None:
+    state = state_with(node("n1"))
+    for name in "abc":
+        copied = pod(f"{name}-p", queue="q")
+        copied.metadata.annotations = {names.ARRAY_ANNOTATION: "sweep%2"}
+        state.upsert_pod(owned(copied, name, "Thing"))
+    assert started(state) == ["a", "b"]
+    assert shown(state) == []
+    assert state.arrays.elements("ns", "sweep") == ["a", "b", "c"]
+    state.remove_pod("pod-a-p")
+    assert shown(state) == ["c"]
+
+
 @pytest.mark.parametrize("text", ["Sweep%1", "sweep%0", "sweep[x]%1"])
 def test_what_cannot_be_read_holds_nobody_up_and_is_told(text: str) -> None:
     state = state_with(node("n1"))
