@@ -90,7 +90,7 @@ class ToldLine:
         tried, searched, alike: what it adds to the numbers of a cycle (`Stats`), `searched` where victims matter.
     """
 
-    def __init__(self, source: list[Gang], of: list[Kind], told: list[Waiting], cycle: int) -> None:
+    def __init__(self, source: list[Gang], of: list[Kind | None], told: list[Waiting], cycle: int) -> None:
         """See `made`."""
         self.source = source
         self.kinds: dict[Kind, Reasons] = {}
@@ -117,12 +117,14 @@ class ToldLine:
         cls,
         source: list[Gang],
         kinds: dict[Kind, Reasons],
-        of: list[Kind],
+        of: list[Kind | None],
         told: list[Waiting],
         cycle: int,
         meter: Meter,
     ) -> Work["ToldLine"]:
-        """The line, made in slices; no kind knows it yet (`begin`). `of` has the kind of each gang."""
+        """The line, made in slices; no kind knows it yet (`begin`). `of` has the kind of each gang, None for one
+        that is told the same while it is as it is.
+        """
         made, idents = cls(source, of, told, cycle), set[object]()
         pairs = iter(kinds.items())
         while some := list(islice(pairs, _SOME)):
@@ -139,7 +141,7 @@ class ToldLine:
             made.uids.update(gang.uid for gang in source[first : first + _SOME])
             meter.spent += 10 * _SOME
             yield
-        made.alike = len(told) - len(idents)
+        made.alike = len(of) - of.count(None) - len(idents)
         return made
 
     def begin(self) -> None:
@@ -199,7 +201,8 @@ class ToldLine:
         """Gangs of the kind are told that from now on."""
         if not self._places:
             for at, one in enumerate(self._of):
-                self._places.setdefault(one, []).append(at)
+                if one is not None:
+                    self._places.setdefault(one, []).append(at)
         self.kinds[kind] = told
         self._sums.count(kind, told)
         for at in self._places[kind]:

@@ -6,10 +6,12 @@ queues with and without quota. Each cycle's plan equals the plan of a fresh memo
 
 import random
 from dataclasses import replace
+from unittest.mock import patch
 
 import pytest
 from msgspec import structs
 
+from t9ksched.engine.actions import told_again
 from t9ksched.engine.memory import Memory
 from t9ksched.engine.planner import plan
 from t9ksched.engine.policy import Policy, Preemption, Starvation
@@ -18,6 +20,7 @@ from t9ksched.model.cards import NO_CARDS
 from t9ksched.model.gang import Gang, Running, RunningPod
 from t9ksched.model.podclass import PodClass
 from t9ksched.model.queue import Ordering
+from t9ksched.model.reasons import Code, Reason
 from t9ksched.model.reservation import Reservation, ReservationKind
 from tests.builders import GPU, gang, node, pod_class, queue, table, view
 from tests.examples import part
@@ -109,11 +112,15 @@ class History:
         self.came += 1
         name = f"g{self.came}"
         topology = rng.choice(["None"] * 6 + ["Required", "Preferred"])
+        pods, gated = rng.randint(1, 5), rng.randint(0, 2) if rng.random() < 0.2 else 0
         self.waiting[name] = replace_topology(
             gang(
                 name,
                 queue=rng.choice("qrs"),
-                pods=rng.randint(1, 5),
+                pods=pods,
+                min_member=pods + rng.randint(1, 2) if gated else None,
+                total=pods + gated if gated else None,
+                blocked=[Reason(Code.SCHEDULING_GATED, f"{gated} gates")] if gated else [],
                 of=rng.choice(self.classes),
                 priority=rng.choice([0, 0, 0, 2]),
                 created=self.now + self.came,
@@ -162,7 +169,8 @@ class History:
             groups if "preempt" in self.policy.actions else (),
         )
         found = plan(given, self.policy, self.now, self.memory)
-        assert found.to_bytes() == plan(given, self.policy, self.now).to_bytes()
+        with patch.object(told_again, "_short", lambda gang: ()):  # those with too few members have turns
+            assert found.to_bytes() == plan(given, self.policy, self.now).to_bytes()
         if self.rng.random() < 0.1:
             return
         started: dict[str, list[tuple[str, str]]] = {}

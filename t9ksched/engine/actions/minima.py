@@ -141,9 +141,7 @@ class Minima:
         if not enough:
             if planned is not None and had is not None and not closed:
                 planned.awaits(gang, had)
-            missing = explain.incomplete(gang)
-            reasons = (*((missing,) if missing else ()), *gang.blocked)
-            self._wait(gang, reasons or (explain.too_few(gang),))
+            self._wait(gang, explain.members_short(gang))
             return
         if members:
             key = yield from cycle.keys.of(gang, members)

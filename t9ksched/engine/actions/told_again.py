@@ -14,6 +14,7 @@ from t9ksched.engine.actions.preempt import Preempt
 from t9ksched.engine.actions.promised_again import PromisedAgain
 from t9ksched.engine.cycle import Cycle
 from t9ksched.engine.failure_memory import Answer
+from t9ksched.engine.members import chosen
 from t9ksched.engine.order import Line
 from t9ksched.engine.past_waits import PastWaits
 from t9ksched.engine.plan import Waiting
@@ -174,24 +175,25 @@ class ToldAgain:
 
     def _one_by_one(
         self, line: Line, staying: list[Waiting], *, evicts: bool
-    ) -> Work[tuple[dict[Kind, Reasons], list[Kind]]]:
+    ) -> Work[tuple[dict[Kind, Reasons], list[Kind | None]]]:
         """Tell the gangs at the head of the line as far as that is known; returns their kinds, with what was told, and
-        of which each gang is that waits for no victims.
+        of which each gang is that waits for no victims; None for one whose members are too few.
         """
         cycle, of, left = self._cycle, self._past.of, line.left
         claims = cycle.starving if cycle.starving is not None and cycle.starving.collected else None
         kinds: dict[Kind, Reasons] = {}
-        of_each: list[Kind] = []
+        of_each: list[Kind | None] = []
         write, alike, first, work = staying.append, 0, len(staying), 0
-        any_holds = any(self._holders)
+        any_holds, met_victims = any(self._holders), False
         line.begin()
         while left:
             gang = left[-1]
             if claims is not None and claims.has(gang):
                 break
             if any_holds and self.holds(gang.uid):
-                if evicts and len(staying) == first:
+                if evicts and not met_victims:
                     yield from cycle.victims()
+                    met_victims = True
                 if not (told := (yield from self.promised.told(gang))):
                     break
                 left.pop()
@@ -203,20 +205,22 @@ class ToldAgain:
                     yield
                 continue
             kind = of(gang, None) or self._met(gang)
-            if kind is None:
+            again = kinds.get(kind) if kind is not None else _short(gang)
+            if kind is None and not again:
                 break
-            again = kinds.get(kind)
-            if again is None or evicts:
-                if evicts and len(staying) == first:
+            if kind is not None and (again is None or evicts):
+                if evicts and not met_victims:
                     yield from cycle.victims()  # a turn would have had the ledger told which pods leave
+                    met_victims = True
                 work += _A_LOOK if kind.is_told else _A_REASON
                 told = self._reasons(kind, gang, evicts=evicts)
                 if not told:
                     break
                 kinds[kind] = told
             else:
+                assert again
                 told = again
-                alike += 1
+                alike += kind is not None
             left.pop()
             of_each.append(kind)
             write(Waiting(gang.uid, told, len(staying) + 1))
@@ -363,3 +367,10 @@ class ToldAgain:
             return False
         there = cycle.come_free()
         return there is None or kind.fit_if(there) < kind.pods
+
+
+def _short(gang: Gang) -> Reasons:
+    """Why a gang waits whose members are too few, whatever else there is; empty for any other."""
+    if gang.placed or gang.refilling or gang.reservation or chosen(gang)[2]:
+        return ()
+    return explain.members_short(gang)

@@ -40,6 +40,12 @@ def queue_closed(name: str, *, draining: bool = False) -> Reason:
     )
 
 
+def members_short(gang: Gang) -> tuple[Reason, ...]:
+    """Too few members can be given a place: those that are not there, and what keeps others back."""
+    missing = incomplete(gang)
+    return (*(() if missing is None else (missing,)), *gang.blocked) or (too_few(gang),)
+
+
 def incomplete(gang: Gang) -> Reason | None:
     """Members that do not exist yet, or None when the gang is complete."""
     needs, has, parts = {}, {}, []

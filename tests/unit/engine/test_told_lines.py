@@ -12,7 +12,9 @@ from unittest.mock import patch
 import pytest
 
 from t9ksched.engine import told_lines
+from t9ksched.engine.actions import told_again
 from t9ksched.engine.actions.allocate import Allocate
+from t9ksched.engine.actions.minima import Minima
 from t9ksched.engine.actions.told_again import ToldAgain
 from t9ksched.engine.memory import Memory
 from t9ksched.engine.nodes import NodeTable
@@ -25,6 +27,7 @@ from t9ksched.engine.work import Meter
 from t9ksched.model.gang import Gang, Member, Neighbours, Running
 from t9ksched.model.labels import LabelSelector, Requirement
 from t9ksched.model.podrules import Peers, PodRules, PodTerm
+from t9ksched.model.reasons import Code, Reason
 from t9ksched.model.reservation import Reservation, ReservationKind
 from tests.builders import gang, node, pod_class, queue, running, table, view
 from tests.counting import Lines, pieces
@@ -96,6 +99,27 @@ class Full:
             found = plan(given, self.policy, self.now, self.memory)
         assert found.to_bytes() == plan(given, self.policy, self.now).to_bytes()
         return found, counts
+
+
+@pytest.mark.parametrize("policy", [Policy(), BOTH], ids=["allocate", "preempt"])
+def test_gangs_with_too_few_members_have_no_turns(policy: Policy) -> None:
+    """Also among others, whose line is told whole all the same."""
+    gate = Reason(Code.SCHEDULING_GATED, "a gate")
+    gated = [gang(f"x{at}", queue="a", pods=0, total=1, min_member=1, blocked=[gate], created=at) for at in range(MANY)]
+    short = [gang(f"y{at}", queue="b", pods=2, min_member=3, gpu=2, created=at) for at in range(MANY)]
+    full = Full([*gated, *short, *(Full.unlike(at) for at in range(10))], policy)
+    with patch.object(Minima, "judge", autospec=True, side_effect=Minima.judge) as judged:
+        full.cycle()
+    assert judged.call_count <= 3 * 10, "with memory and without"
+    full.cycle()
+    with patch.object(told_again, "_short", side_effect=told_again._short) as looked:
+        found, counts = full.cycle()
+    assert counts.turns <= 10
+    assert looked.call_count <= 3 * MANY, "of the plan without memory"
+    told = {one.gang: one.reasons for one in found.waiting}
+    assert told["x7"] == (gate,)
+    assert [reason.code for reason in told["y7"]] == [Code.GANG_INCOMPLETE]
+    assert len(told) == 2 * MANY + 10
 
 
 def urgent(at: int) -> Gang:
