@@ -14,8 +14,6 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
-import msgspec
-
 from t9ksched.devcluster.agents import Agents, register
 from t9ksched.devcluster.audit.auditor import AuditReport, audit
 from t9ksched.devcluster.cluster import DevCluster
@@ -24,16 +22,13 @@ from t9ksched.devcluster.nodes.nodefile import nodes_from
 from t9ksched.kube.errors import AlreadyExists, ApiError, Forbidden, NotFound, TooManyRequests
 from t9ksched.kube.port import ClusterPort
 from t9ksched.kube.resources import (
-    ALL,
     CONFIGMAPS,
     CRDS,
     EVENTS,
-    EVENTS_V1,
     NAMESPACES,
     NODES,
     PODGROUPS,
     PODS,
-    PVCS,
     PVS,
     QUEUES,
     SERVICEACCOUNTS,
@@ -47,6 +42,7 @@ from t9ksched.model.api_resource import Resource
 from t9ksched.packaged import folder
 from tests.integration.accounts import install, token_file
 from tests.integration.collector import collect
+from tests.integration.leaving import delete_all, leave
 
 Object = dict[str, Any]
 TIMEOUT: Final = 90.0
@@ -312,7 +308,7 @@ class World:
             await self.agents.stop()
         if not self.real:
             return
-        await self._delete_all(PODS)
+        await delete_all(self.client, PODS, self.namespace)
         for queue in (await self.client.list(QUEUES, names.SYSTEM_NAMESPACE)).items:
             name = queue["metadata"]["name"]
             if name.startswith(self.run) or name == "default":  # each scheduler makes that anew
@@ -330,40 +326,8 @@ class World:
         for res, name, _ in self._made:
             if res is CRDS:
                 await self.gone(CRDS, name)
-        await self.client.delete(NAMESPACES, self.namespace)
-        if self.controllers:
-            await self._emptied()
-        else:
-            await self._finalize()
-
-    async def _delete_all(self, res: Resource) -> None:
-        options = msgspec.json.encode({"gracePeriodSeconds": 0, "propagationPolicy": "Background"})
-        await self.client.request("DELETE", res.path(self.namespace), body=options)
-
-    async def _emptied(self) -> None:
-        """Wait for the namespace controller: the next test's scheduler is not to meet what is still there."""
         async with asyncio.timeout(4 * TIMEOUT):
-            while True:
-                try:
-                    await self._delete_all(PODS)  # no kubelet is simulated for them any more
-                    await self.client.get(NAMESPACES, self.namespace)
-                except NotFound:
-                    return
-                await asyncio.sleep(0.2)
-
-    async def _finalize(self) -> None:
-        """What the namespace controller does: empty it, then let it go."""
-        for res in ALL:
-            if res.namespaced and res is not EVENTS_V1:
-                with suppress(NotFound):  # a kind that is not installed
-                    await self._delete_all(res)
-        for claim in (await self.client.list(PVCS, self.namespace)).items:  # kept while pods use them
-            with suppress(NotFound):
-                body = {"metadata": {"finalizers": None}}
-                await self.client.patch(PVCS, claim["metadata"]["name"], self.namespace, body)
-        namespace = await self.client.get(NAMESPACES, self.namespace)
-        whole = msgspec.json.encode({**namespace, "spec": {"finalizers": []}})
-        await self.client.request("PUT", NAMESPACES.path(None, self.namespace, "finalize"), body=whole)
+            await leave(self.client, self.namespace, controllers=self.controllers)
 
 
 def established(definition: Object) -> bool:
