@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from t9ksched.kube.errors import NotFound, Unprocessable
+from t9ksched.kube.errors import Forbidden, NotFound, Unprocessable
 from t9ksched.kube.resources import CRDS, CSINODES
 from t9ksched.model.api_resource import Resource
 from tests.integration.world import World
@@ -47,6 +47,24 @@ async def test_a_rule_that_reads_what_the_schema_does_not_name_is_refused(world:
 async def test_a_rule_about_what_the_schema_names_is_taken(world: World) -> None:
     rule = "has(self.status) || self.metadata.name.startsWith('a') || self.spec.queue == oldSelf.spec.queue"
     await world.define(definition(f"{world.run}.example.com", rule))
+
+
+async def test_nothing_is_made_of_a_definition_that_is_being_deleted(world: World) -> None:
+    """An object that somebody keeps keeps the definition."""
+    group = f"{world.run}.example.com"
+    things = Resource(group, "v1", "things", "Thing")
+    await world.define(definition(group, "true"))
+    meta = {"namespace": world.namespace, "finalizers": ["example.com/kept"]}
+    thing = {"apiVersion": things.api_version, "kind": "Thing"}
+    await world.client.create(things, {**thing, "metadata": {"name": "kept", **meta}})
+    await world.client.delete(CRDS, f"things.{group}")
+    await world.until(CRDS, f"things.{group}", lambda crd: "Terminating" in str(crd["status"]["conditions"]))
+    text = f'things.{group} "late" is forbidden: create not allowed while custom resource definition is terminating'
+    with pytest.raises(Forbidden, match=text):
+        await world.client.create(things, {**thing, "metadata": {"name": "late", **meta}})
+    await world.until(things, "kept", lambda thing: thing["metadata"].get("deletionTimestamp"))
+    await world.client.patch(things, "kept", world.namespace, {"metadata": {"finalizers": None}})
+    await world.gone(CRDS, f"things.{group}")
 
 
 @pytest.mark.parametrize(

@@ -20,9 +20,9 @@ from t9ksched.devcluster.apiserver.metadata import now
 from t9ksched.devcluster.apiserver.options import DeleteOptions
 from t9ksched.devcluster.apiserver.schema import decoder
 from t9ksched.devcluster.apiserver.selectors import METADATA_FIELDS
-from t9ksched.devcluster.apiserver.status import Cause, bad_value, required
+from t9ksched.devcluster.apiserver.status import Cause, StatusError, bad_value, forbidden, required
 from t9ksched.devcluster.apiserver.storage import Entry
-from t9ksched.devcluster.apiserver.strategy import Strategy
+from t9ksched.devcluster.apiserver.strategy import Context, Strategy
 
 Object = dict[str, Any]
 GROUP: Final = "apiextensions.k8s.io"
@@ -30,27 +30,37 @@ _CUSTOM_VERBS: Final = ("delete", "deletecollection", "get", "list", "patch", "c
 
 
 class Custom(msgspec.Struct):
-    """What a definition's version says beyond names: its schema and its scale subresource."""
+    """What a definition's version says: whose objects it has, their schema and their scale subresource."""
 
+    group: str
+    plural: str
     schema: Object
     scale: Object | None = None
     fields: list[str] = msgspec.field(default_factory=list)
 
 
 class CustomStrategy(Strategy):
-    """Objects of a definition."""
+    """Objects of a definition; none are made once that `leaves`."""
 
     counts_generation = True
     unconditional_update = False
     twice = False
 
-    def __init__(self, custom: Custom, has_status: bool) -> None:
+    def __init__(self, custom: Custom, has_status: bool, leaves: bool) -> None:
         self.custom = custom
+        self.leaves = leaves
         self.has_status = has_status
         self.fields = METADATA_FIELDS | {path.lstrip("."): Path(path).text for path in custom.fields}
 
     def default(self, obj: Object) -> None:
         structural.fill_defaults(obj, self.custom.schema)
+
+    def admit(self, obj: Object, context: Context) -> StatusError | None:
+        """Refuse what would keep a definition that is being deleted."""
+        if not self.leaves:
+            return None
+        text = "create not allowed while custom resource definition is terminating"
+        return forbidden(self.custom.plural, self.custom.group, obj["metadata"].get("name", ""), text)
 
     def prepare_create(self, obj: Object) -> None:
         obj["metadata"]["generation"] = 1
@@ -198,6 +208,7 @@ class Definitions:
         if removed:
             self._stop(entry.object)
         elif "deletionTimestamp" in entry.object["metadata"]:
+            self._serve(entry.object)
             self._finish(entry)
         elif not _is_established(entry.object):
             self._api.edit(DEFINITIONS, entry, _establish)
@@ -212,7 +223,7 @@ class Definitions:
         stored = next(version["name"] for version in spec["versions"] if version.get("storage"))
         for version in spec["versions"]:
             if version.get("served"):
-                self._api.registry.add(_kind(spec, version, stored))
+                self._api.registry.add(_kind(crd, version, stored))
         self._api.storage.collection(crd["metadata"]["name"]).wake()  # of a version that goes, watches end
 
     def _stop(self, crd: Object) -> None:
@@ -281,12 +292,13 @@ def _release(crd: Object) -> None:
         crd["metadata"].pop("finalizers", None)
 
 
-def _kind(spec: Object, version: Object, stored: str) -> Kind:
+def _kind(crd: Object, version: Object, stored: str) -> Kind:
+    spec, leaves = crd["spec"], "deletionTimestamp" in crd["metadata"]
     names = spec["names"]
     subresources = version.get("subresources") or {}
     schema = version["schema"]["openAPIV3Schema"]
     fields = [entry["jsonPath"] for entry in version.get("selectableFields") or []]
-    custom = Custom(schema, subresources.get("scale"), fields)
+    custom = Custom(spec["group"], names["plural"], schema, subresources.get("scale"), fields)
     api_version = f"{spec['group']}/{version['name']}"
     stored_version = f"{spec['group']}/{stored}"
     same = version["name"] == stored
@@ -298,7 +310,7 @@ def _kind(spec: Object, version: Object, stored: str) -> Kind:
         namespaced=spec["scope"] == "Namespaced",
         short_names=tuple(names.get("shortNames") or ()),
         categories=tuple(names.get("categories") or ()),
-        strategy=CustomStrategy(custom, "status" in subresources),
+        strategy=CustomStrategy(custom, "status" in subresources, leaves),
         verbs=_CUSTOM_VERBS,
         subresources=tuple(name for name in ("scale", "status") if name in subresources),
         singular=names.get("singular", ""),

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import yaml
 
-from t9ksched.kube.errors import AlreadyExists, Conflict, NotFound
+from t9ksched.kube.errors import AlreadyExists, Conflict, Forbidden, NotFound
 from t9ksched.kube.resources import JOBS, PODS, of
 from t9ksched.model.api_resource import Resource
 from t9ksched.workloads.registry import KINDS
@@ -53,7 +53,7 @@ async def played(step: Callable[[], Awaitable[None]]) -> AsyncIterator[None]:
 
     async def play() -> None:
         while True:
-            with suppress(NotFound, Conflict):
+            with suppress(NotFound, Conflict, Forbidden):  # the kind may have gone, or be going
                 await step()
             await asyncio.sleep(0.05)
 
