@@ -11,7 +11,7 @@ import yaml
 
 from t9ksched.api import Services, create_app
 from t9ksched.api.http.server import Server, listen
-from t9ksched.kube.errors import AlreadyExists
+from t9ksched.kube.errors import AlreadyExists, NotFound
 from t9ksched.kube.resources import JOBS, PODGROUPS, PODS, SERVICEACCOUNTS
 from t9ksched.kube.setup.rbac import API
 from t9ksched.kube.transport.client import Client as Kube
@@ -53,7 +53,8 @@ async def world(tmp_path: Path) -> AsyncIterator[World]:
             admin = Client(server.url, session, await store.tokens.ensure_admin())
             yield World(store, cluster.client, leader, admin, admin, admin, app)  # type: ignore[arg-type]
         for (res, name), _ in (await submitted(cluster.client) - before).items():
-            await cluster.client.delete(res, name, "default", grace=0)
+            with suppress(NotFound):  # it went with its owner
+                await cluster.client.delete(res, name, "default", grace=0)
 
 
 EXAMPLES = {
