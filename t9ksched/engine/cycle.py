@@ -210,6 +210,13 @@ class Cycle:
             known = self._come_free = self.trial.state, there
         return known[1]
 
+    def old_enough(self, queues: frozenset[str]) -> Work[int | None]:
+        """When the next running gang of these queues that is too young to be a victim is old enough; None where all
+        are.
+        """
+        rules = self.policy.preemption
+        return self._memory.old_enough(self.view.running, self.trial, queues, rules.minimum_run_seconds, self.now)
+
     def victim_queues(self, queue: str) -> frozenset[str]:
         """The queues whose running gangs, whole or in part, the policy may let gangs of this queue evict: no other has
         any that is `eligible` or `yields`.

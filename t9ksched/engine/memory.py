@@ -21,6 +21,7 @@ from t9ksched.engine.view import View
 from t9ksched.engine.work import Meter, Work, finish
 from t9ksched.model.gang import Running
 
+_SECOND: Final = 1_000_000_000
 _SLICE: Final = 4096
 """So many groups are looked at in one step."""
 _PODS: Final = attrgetter("pods")
@@ -35,6 +36,16 @@ class _Met(NamedTuple):
     counts: Counter[str]
     leaving: int
     queues: frozenset[str]
+
+
+class _OldEnough(NamedTuple):
+    """When the next of the running groups of some queues is old enough to be a victim, as found at `since`."""
+
+    running: Sequence[Running]
+    queues: frozenset[str]
+    seconds: int
+    since: int
+    at: int | None
 
 
 class Memory:
@@ -61,6 +72,7 @@ class Memory:
         self._standing, self._version, self._begun = StandingPods(), 0, 0
         self._victims: VictimTable | None = None
         self._met = _Met((), Counter(), 0, frozenset())
+        self._old_enough = _OldEnough((), frozenset(), 0, 0, None)
 
     def standing(self, view: View, meter: Meter) -> Work[PodAffinityState | None]:
         """What rules about pods select in this view; None if no pod has rules that need it."""
@@ -81,6 +93,20 @@ class Memory:
         elif found.source is not running:
             found = self._victims = yield from followed(found, running, trial.meter)
         return found
+
+    def old_enough(
+        self, running: Sequence[Running], trial: Trial, queues: frozenset[str], seconds: int, now: int
+    ) -> Work[int | None]:
+        """When the next of these gangs that got its places less than so many seconds ago is older, of those in these
+        queues; None where all are. While the gangs stay the same it is looked for once, until that moment.
+        """
+        known = self._old_enough
+        same = known.running is running and known.queues == queues and known.seconds == seconds
+        if not same or now < known.since or (known.at is not None and known.at <= now):
+            table = yield from self.victims(running, trial)
+            at = table.old_enough(queues, seconds * _SECOND, now)
+            known = self._old_enough = _OldEnough(running, queues, seconds, now, at)
+        return known.at
 
     def meet(self, running: Sequence[Running], meter: Meter) -> Work[None]:
         """Look at groups that run, in slices, and only at those that were not met before: `queues` and `leave` say what

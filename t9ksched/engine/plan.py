@@ -79,6 +79,9 @@ class Plan(msgspec.Struct, frozen=True):
         kept: room found for members that gangs lost and that are not there again yet.
         faults: plugins that failed, in the order in which they did.
         planned: all planned starts, as reservations that begin then; they replace those of the view.
+        again: the first moment, in nanoseconds since the epoch, at which a plan may find otherwise although nothing
+            changed: a running gang becomes old enough to be a victim, or a waiting one to collect room. None where none
+            does. What the view itself says of time, such as the end of a reservation, is not among these.
     """
 
     assignments: tuple[Assignment, ...]
@@ -90,6 +93,7 @@ class Plan(msgspec.Struct, frozen=True):
     kept: tuple[Reservation, ...] = ()
     faults: tuple[PluginFault, ...] = ()
     planned: tuple[Reservation, ...] = ()
+    again: int | None = None
 
     def to_bytes(self) -> bytes:
         """The plan as JSON; equal views, policies and times give equal bytes."""

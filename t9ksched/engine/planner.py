@@ -14,6 +14,7 @@ from typing import Final, Protocol, TypeVar
 from t9ksched.engine.actions.grow import grow
 from t9ksched.engine.actions.minima import Minima
 from t9ksched.engine.actions.starting_runs import StartingRuns
+from t9ksched.engine.coming_of_age import next_of_age
 from t9ksched.engine.cycle import Cycle
 from t9ksched.engine.memory import Memory
 from t9ksched.engine.order import Firm, Line, QueuesByRank, sort_gangs
@@ -56,6 +57,7 @@ class Planner:
     def __init__(self, view: View, policy: Policy, now: int, memory: Memory | None = None) -> None:
         self.meter = Meter()
         """Counts the work done so far."""
+        self._again: int | None = None
         self._given = view, policy, now, memory or Memory()
         self._cycle: Cycle
         self._minima: Minima
@@ -92,6 +94,7 @@ class Planner:
         for gangs in minima.above.values():
             gangs.reverse()
         yield from self._serve(self._ordered(minima.above), minima.above, self._grow)
+        self._again = yield from next_of_age(self._cycle, minima.staying)
 
     def _begin(self) -> Work[None]:
         """Find out what stands where, and who runs; all else of the cycle begins with it."""
@@ -181,6 +184,7 @@ class Planner:
             tuple(cycle.refills.found),
             tuple(cycle.trial.plugins.faults),
             cycle.planned.standing() if cycle.planned is not None else (),
+            self._again,
         )
 
     def close(self) -> None:

@@ -54,6 +54,7 @@ class Starving:
     Attributes:
         kept: a number that is equal in two cycles where the same room is kept on the same nodes; 0 where none is.
         collected: whether a gang collected room in this cycle, if only until its turn.
+        next: when the next gang has waited for long enough; None where none is younger.
     """
 
     def __init__(
@@ -62,6 +63,7 @@ class Starving:
         """`rules` are those of the queues whose gangs collect, by name; `now` is in nanoseconds since the epoch."""
         self.kept = 0
         self.collected = False
+        self.next: int | None = None
         self._view = view
         self._trial = trial
         self._keys = keys
@@ -95,7 +97,8 @@ class Starving:
 
     def _oldest(self, queue: str, line: Sequence[Gang], planned: Container[str]) -> Work[list[Gang]]:
         """The oldest of its gangs that may collect room: those of one priority stand together, the oldest first."""
-        latest = self._now - self._rules[queue].after_seconds * _SECOND
+        after = self._rules[queue].after_seconds * _SECOND
+        latest = self._now - after
         found: list[Gang] = []
         end, meter = 0, self._trial.meter
         while (first := end) < len(line):
@@ -104,7 +107,11 @@ class Starving:
             meter.spent += 500
             for at in range(first, end):
                 gang = line[at]
-                if gang.created > latest or len(found) == most:
+                if gang.created > latest:
+                    moment = gang.created + after
+                    self.next = moment if self.next is None else min(self.next, moment)
+                    break
+                if len(found) == most:
                     break
                 if gang.waiting and not gang.placed and gang.uid not in planned:
                     found.append(gang)

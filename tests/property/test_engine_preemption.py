@@ -71,7 +71,7 @@ def group(rng: random.Random, at: int, table: NodeTable) -> Running | None:
         roles=rng.choice([(), (("worker", 1),), (("worker", 2),)]),
         priority=rng.randrange(3),
         created=rng.randrange(4),
-        started=LATER - rng.choice([10, 90]) * SECOND,
+        started=LATER - rng.choice([10, 30, 90]) * SECOND,
         evictions=rng.randrange(4),
         guarded=rng.random() < 0.1,
     )
@@ -214,3 +214,31 @@ def test_preemption_repeats_to_the_byte(view: View, rules: Preemption, step: int
     shuffled = replace(view, running=tuple(reversed(view.running)))
     assert plan(shuffled, policy, LATER, memory).to_bytes() == whole.to_bytes()
     assert plan(load(dump(view)), policy, LATER).to_bytes() == whole.to_bytes()
+
+
+@given(worlds(), RULES)
+@RELAXED
+def test_time_alone_helps_nobody_before_the_moment_that_the_plan_names(view: View, rules: Preemption) -> None:
+    """So that a plan need not be made again until then, and with what is remembered it is made anew at that moment."""
+    policy = Policy(actions=("allocate", "preempt"), preemption=rules)
+    memory, now = Memory(), LATER
+    found = plan(view, policy, now, memory)
+    for _ in range(3):
+        later = plan(view, policy, now + 1000 * SECOND if found.again is None else found.again - 1, memory)
+        assert (later.assignments, later.waiting, later.evictions, later.again) == (
+            found.assignments,
+            found.waiting,
+            found.evictions,
+            found.again,
+        )
+        if found.again is None:
+            assert not rules.minimum_run_seconds or all(
+                now - one.started >= rules.minimum_run_seconds * SECOND
+                for one in view.running
+                if any(may(view, gang.gang, structs.replace(one, started=0), rules) for gang in found.waiting)
+            ), "nobody who may go later"
+            return
+        assert found.again > now
+        now = found.again
+        found = plan(view, policy, now, memory)
+        assert found.to_bytes() == plan(view, policy, now).to_bytes()

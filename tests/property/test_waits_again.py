@@ -13,9 +13,9 @@ from msgspec import structs
 
 from t9ksched.engine.actions import told_again
 from t9ksched.engine.memory import Memory
-from t9ksched.engine.planner import plan
+from t9ksched.engine.planner import Plan, plan
 from t9ksched.engine.policy import Policy, Preemption, Starvation
-from t9ksched.engine.view import QueueState
+from t9ksched.engine.view import QueueState, View
 from t9ksched.model.cards import NO_CARDS
 from t9ksched.model.gang import Gang, Running, RunningPod
 from t9ksched.model.podclass import PodClass
@@ -45,7 +45,9 @@ class History:
         self.policy = Policy(
             actions=("allocate", "preempt") if preempts else ("allocate",),
             starvation=rng.choice([None, Starvation(after_seconds=3600)]),
-            preemption=Preemption(inside_queue=rng.random() < 0.5),
+            preemption=Preemption(
+                inside_queue=rng.random() < 0.5, minimum_run_seconds=rng.choice([0, 0, 1800, 5400]) if preempts else 0
+            ),
         )
         ordering: Ordering = "Backfill" if rng.random() < 0.7 else "BestEffort"
         self.queues: dict[str, QueueState] = {
@@ -69,16 +71,32 @@ class History:
         ]
         self.waiting: dict[str, Gang] = {}
         self.running: dict[str, tuple[str, list[tuple[str, str, PodClass]]]] = {}
+        self.started: dict[str, int] = {}
         self.held: list[Reservation] = []
         self.leaving: set[str] = set()
         self.memory = Memory()
         self.came = 0
         self.now = HOUR
+        self.again: int | None = None
 
     def step(self) -> None:
         """Something happens, or nothing."""
         rng = self.rng
-        happens = ["come", "come", "end", "end", "withdraw", "hold", "promise", "leave", "node", "queue", "time", ""]
+        happens = [
+            "come",
+            "come",
+            "end",
+            "end",
+            "withdraw",
+            "hold",
+            "promise",
+            "leave",
+            "node",
+            "queue",
+            "time",
+            "of age",
+            "",
+        ]
         what = rng.choice(happens)
         if what == "come":
             for _ in range(rng.randint(1, 6)):
@@ -105,7 +123,9 @@ class History:
             spec = self.queues[name].spec
             self.queues[name] = replace(self.queues[name], spec=replace(spec, quota={"cpu": rng.choice([4000, 9000])}))
         elif what == "time":
-            self.now += HOUR
+            self.now += rng.choice([HOUR, HOUR, HOUR // 4])
+        elif what == "of age" and self.again is not None:
+            self.now = self.again
 
     def _come(self) -> None:
         rng = self.rng
@@ -158,6 +178,7 @@ class History:
                     RunningPod(uid, uid, "", shape, where, NO_CARDS, leaving=name in self.leaving)
                     for uid, where, shape in pods
                 ),
+                started=self.started[name],
             )
             for name, (of, pods) in self.running.items()
         )
@@ -171,6 +192,8 @@ class History:
         found = plan(given, self.policy, self.now, self.memory)
         with patch.object(told_again, "_short", lambda gang: ()):  # those with too few members have turns
             assert found.to_bytes() == plan(given, self.policy, self.now).to_bytes()
+        self.again = found.again
+        self._rests_until_then(given, found)
         if self.rng.random() < 0.1:
             return
         started: dict[str, list[tuple[str, str]]] = {}
@@ -185,10 +208,22 @@ class History:
                 for resource, units in shape.requests:
                     used[resource] = used.get(resource, 0) + units
             self.queues[wanted.queue] = replace(self.queues[wanted.queue], used=used)
+            self.started[uid] = self.now
             self.running[uid] = wanted.queue, [(pod, where, shape) for pod, where in places]
             self.held = [one for one in self.held if one.owner != uid]
         for uid in sorted({one.gang for one in found.evictions} & self.running.keys()):
             self._end(uid)
+
+    def _rests_until_then(self, given: View, found: Plan) -> None:
+        """Nothing would be decided otherwise before the moment that the plan names, or ever if it names none."""
+        assert found.again is None or found.again > self.now
+        before = 100 * self.now if found.again is None else found.again - 1
+        later = plan(given, self.policy, before)
+        assert (later.assignments, later.waiting, later.evictions) == (
+            found.assignments,
+            found.waiting,
+            found.evictions,
+        )
 
 
 def replace_topology(one: Gang, topology: str) -> Gang:

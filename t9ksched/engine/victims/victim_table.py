@@ -160,6 +160,12 @@ class VictimTable:
         group = int(self.group_of[at])
         return self.groups[group].pods[at - int(self.first_pod[group])]
 
+    def old_enough(self, queues: Collection[str], after: int, now: int) -> int | None:
+        """When the next group of these queues has had its places for so long, in nanoseconds; None where all have."""
+        moments = self.started + after
+        young = moments[np.isin(self.queues, list(queues))[self.queue_of] & (moments > now)]
+        return int(young.min()) if len(young) else None
+
     def demands(self, pods: Indices) -> Iterator[tuple[str, list[tuple[str, int]]]]:
         """What these pods use, by queue and class."""
         of = self.queue_of[self.group_of[pods]] * len(self.classes) + self.kind[pods]

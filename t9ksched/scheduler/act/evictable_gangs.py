@@ -8,6 +8,7 @@ import asyncio
 from collections import defaultdict, deque
 from collections.abc import Container, Iterator
 from datetime import UTC, datetime
+from heapq import heappop, heappush
 from typing import Final
 
 from t9ksched.engine.parted import Parted
@@ -46,8 +47,8 @@ class EvictableGangs:
         """Groups to be looked at."""
         self._known: dict[GangRecord, tuple[object, Running | None]] = {}
         """Each group as last given to the engine, with the versions on which that depends."""
-        self._evicted_lately: dict[GangRecord, None] = {}
-        """Groups with evictions that count: those grow old by themselves."""
+        self._forgotten: list[tuple[int, str]] = []
+        """When evictions do not count any more, with the jobs, as a heap."""
         self._other: dict[str, Running | None] = {}
         """By UID, what is to be told anew; None for what is no victim any more."""
         self._guarded = GuardedGroups(state.budgets, state.pods)
@@ -57,6 +58,7 @@ class EvictableGangs:
         times = self._evicted[job]
         if not times or times[-1][0] != by or now - times[-1][1] > _ONE_EVICTION_NS:
             times.append((by, now))
+            heappush(self._forgotten, (now + _DAY_NS + 1, job))
             self._due.update(dict.fromkeys(self._state.groups_of(job)))
 
     async def restore(self, history: History, now: int) -> None:
@@ -74,12 +76,16 @@ class EvictableGangs:
                     by = event.detail.get("byUid") or event.detail.get("reservation", "")
                     self.note(event.uid, str(by), int(event.at.timestamp() * 1e9))
 
+    def next_forgotten(self) -> int | None:
+        """When the next eviction does not count any more; None where none counts, and while nobody asks."""
+        return self._forgotten[0][0] if self._forgotten and self._changed is not None else None
+
     def running(self, now: int) -> Parted[Running]:
         """All of them; groups with a binding under way are left out, they may not be judged yet.
 
         Only groups that changed are looked at; while none did, the same value is given, which the engine knows by.
         """
-        self._follow()
+        self._follow(now)
         for _ in self._steps(now):
             pass
         return self._guarded.mark({}, self._state.queues)
@@ -92,7 +98,7 @@ class EvictableGangs:
         """Look at the groups that changed a slice at a time, so that `running` finds few of them left; whether there
         was more than one slice, so that other tasks ran.
         """
-        self._follow()
+        self._follow(now)
         paused = False
         for _ in self._steps(now):
             paused = True
@@ -106,14 +112,15 @@ class EvictableGangs:
             self._changed = None
             self._guarded.rest()
 
-    def _follow(self) -> None:
+    def _follow(self, now: int) -> None:
         """Find out which groups are to be looked at."""
         self._state.settle()
         if self._changed is None:
             self._changed = self._state.feed.holding.follow()
             self._due.update(dict.fromkeys((*self._state.gangs.values(), *self._known)))
         self._due.update(dict.fromkeys(self._changed.take()))
-        self._due.update(self._evicted_lately)
+        while self._forgotten and self._forgotten[0][0] <= now:
+            self._due.update(dict.fromkeys(self._state.groups_of(heappop(self._forgotten)[1])))
 
     def _steps(self, now: int) -> Iterator[None]:
         """Look at the groups that changed, and find out which of all are guarded."""
@@ -143,10 +150,6 @@ class EvictableGangs:
         """Look at one group, if something changed of what it is known by; whether that is so."""
         there = self._state.gangs.get(("", gang.uid) if gang.virtual else (gang.namespace, gang.name)) is gang
         evictions = self._recent(identity(gang)[0], now) if self._evicted and there else 0
-        if evictions:
-            self._evicted_lately[gang] = None
-        else:
-            self._evicted_lately.pop(gang, None)
         depends = (gang.changes, gang.uid, gang.acceptance, gang.control, evictions) if there else None
         known = self._known.pop(gang, (None, None))
         if known[0] == depends:
@@ -168,7 +171,7 @@ class EvictableGangs:
         state = self._state
         pods = state.refills.places(gang)
         succeeded: defaultdict[str, int] = defaultdict(int)
-        started = 0
+        started: list[int] = []
         for pod in sorted(gang.members.values(), key=lambda pod: natural(pod.name)):
             if pod.assumed:
                 return None
@@ -186,7 +189,8 @@ class EvictableGangs:
             leaving = goes and not kept
             certain = asked or not leaving
             pods.append(RunningPod(pod.uid, pod.key, pod.role, pod.pod_class, pod.node, cards, leaving, certain, kept))
-            started = min(started or pod.started, pod.started)
+            if pod.started:
+                started.append(pod.started)
         if not pods:
             return None
         return Running(
@@ -196,7 +200,7 @@ class EvictableGangs:
             pods=tuple(pods),
             priority=gang.priority,
             created=max(gang.created, age_from(state, gang)),
-            started=started,
+            started=min(started, default=gang.first_bound),
             min_member=gang.minimum.members,
             roles=gang.minimum.roles,
             succeeded=tuple(sorted(succeeded.items())),

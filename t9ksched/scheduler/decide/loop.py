@@ -106,6 +106,8 @@ class Loop:
         self.may_evict = True
         self._outdated: float | None = None
         """When a cycle placed a gang after others had got reasons that name free room."""
+        self._again: tuple[int | None, ...] = ()
+        """When time alone may let a plan find otherwise than the latest one."""
         self.find_queues: Callable[[], Awaitable[None]] | None = None
         """Reads queues that were made a moment ago; they are known to the state when it returns."""
         self._finding: asyncio.Future[None] | None = None
@@ -171,11 +173,10 @@ class Loop:
 
     def _pause(self) -> float | None:
         """Seconds until the next cycle if nothing changes; None for ever."""
-        pauses: list[float] = []
-        if not self.paused and (retry := self._state.next_retry()) is not None:
-            pauses.append((retry - self._clock()) / 1e9)
-        if (due := self.plan_moves.due) is not None:
-            pauses.append((due - self._clock()) / 1e9)
+        moments = [self.plan_moves.due]
+        if not self.paused:
+            moments += [self._state.next_retry(), *self._again]
+        pauses = [(moment - self._clock()) / 1e9 for moment in moments if moment is not None]
         if self._telling.due is not None:
             pauses.append(self._telling.due - asyncio.get_running_loop().time())
         if self._outdated is not None:
@@ -370,6 +371,7 @@ class Loop:
         waits = bool(plan.waiting or plan.surplus)
         placed = bool(plan.assignments) and not self._observe
         self._outdated = asyncio.get_running_loop().time() if placed and waits else None
+        self._again = plan.again, self._evictor.evictable.next_forgotten() if self._evictor is not None else None
         self._state.refills.found(plan.kept)
         self._plan_ahead(view, plan, now)
         # A stop may have come since the cycle began.

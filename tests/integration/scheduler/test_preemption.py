@@ -157,6 +157,20 @@ async def test_a_job_that_was_evicted_often_today_is_spared_after_a_restart_too(
         await world.running("high-1")
 
 
+async def test_a_job_is_a_victim_once_it_is_old_enough_although_nothing_else_happens(
+    world: World, start: Start, store: Store
+) -> None:
+    await queues(world, store, low={"priority": 1}, high={"priority": 9})
+    await world.play(1, 1)
+    async with start(policy=replace(PREEMPT, preemption=Preemption(minimum_run_seconds=5))):
+        await world.create(world.pod("low", 1, queue=f"{world.run}-low"))
+        await world.running("low")
+        await world.create(world.pod("high", 1, queue=f"{world.run}-high"))
+        await world.event(names.EVENT_WAITING, "high")
+        await world.running("high")
+        assert set(await world.bound()) == {"high"}
+
+
 async def until(holds: Callable[[], Any]) -> None:
     async with asyncio.timeout(TIMEOUT):
         while not holds():  # noqa: ASYNC110

@@ -197,7 +197,8 @@ def test_without_plans_and_before_any_gang_starves_backfill_is_best_effort(seed:
     seen = cluster(4, 4, held, *gangs)
     other = replace(seen, queues=seen.queues | {"q": queue(ordering="BestEffort")})
     for policy, now in ((Policy(), 29 * MINUTE), (Policy(starvation=None), 100 * MINUTE)):
-        assert plan(seen, policy, now).to_bytes() == plan(other, policy, now).to_bytes()
+        made = structs.replace(plan(seen, policy, now), again=None)  # it also says when a gang will collect
+        assert made.to_bytes() == plan(other, policy, now).to_bytes()
     assert started(plan(seen, Policy(starvation=None), 0)), "or nothing is compared"
 
 

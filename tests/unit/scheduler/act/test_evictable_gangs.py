@@ -7,9 +7,10 @@ import pytest
 from t9ksched.scheduler.act.evictable_gangs import EvictableGangs
 from t9ksched.scheduler.observe.informers import decoder
 from t9ksched.scheduler.state.budgets import Budgets, DisruptionBudget
+from t9ksched.scheduler.state.objects import nanoseconds
 from t9ksched.scheduler.state.state import ClusterState
 from t9ksched.store.job_overrides import JobControl
-from tests.unit.scheduler.state.test_state import NOW, group, node, pod, state_with
+from tests.unit.scheduler.state.test_state import NOW, decide, group, node, pod, state_with
 
 DAY = 86_400 * 1_000_000_000
 
@@ -83,9 +84,34 @@ def test_a_member_whose_room_is_kept_does_not_run() -> None:
 def test_evictions_of_a_day_are_counted_and_forgotten() -> None:
     _, _, evictable = busy()
     assert [one.evictions for one in evictable.running(NOW)] == [0, 0]
+    assert evictable.next_forgotten() is None
     evictable.note("group-g", "somebody", NOW)
-    assert [one.evictions for one in evictable.running(NOW)] == [1, 0]
-    assert [one.evictions for one in evictable.running(NOW + DAY + 1)] == [0, 0]
+    evictable.note("group-g", "another", NOW + 5)
+    first = evictable.running(NOW + 5)
+    assert [one.evictions for one in first] == [2, 0]
+    assert evictable.next_forgotten() == NOW + DAY + 1
+    assert evictable.running(NOW + DAY) is first
+    assert [one.evictions for one in evictable.running(NOW + DAY + 1)] == [1, 0]
+    assert evictable.next_forgotten() == NOW + DAY + 6
+    evictable.rest()
+    assert evictable.next_forgotten() is None, "nobody asks"
+    assert [one.evictions for one in evictable.running(NOW + DAY + 6)] == [0, 0]
+    assert evictable.next_forgotten() is None
+
+
+def test_a_group_runs_since_its_first_pod_says_so_and_till_then_since_it_was_bound() -> None:
+    state = state_with(node(gpus=8), queues={"q": {}})
+    state.upsert_group(group("g", 2))
+    for name in "ab":
+        state.upsert_pod(pod(name, group="g"))
+    decide(state)
+    evictable, seen = EvictableGangs(state, set()), []
+    for name, more in (("a", {}), ("b", {}), ("b", {"startTime": "2026-01-01T00:00:09Z"})):
+        told = pod(name, group="g", node="n1", cards="0", phase="Running" if more else "Pending")
+        told.status.start_time = more.get("startTime", "")
+        state.upsert_pod(told)
+        seen += [one.started for one in evictable.running(NOW)]
+    assert seen == [NOW, nanoseconds("2026-01-01T00:00:09Z")], "not while a member is being bound"
 
 
 @pytest.mark.parametrize("between", [True, False])
