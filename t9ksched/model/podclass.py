@@ -86,6 +86,7 @@ class PodClass:
         counted: terms of other pods' rules that select it; the engine sets this for the terms in use.
         choice: which cards it asks for beyond their number; None where it says nothing.
         unrecorded: its cards cannot be recorded now, so it is placed on no node that honours card indices.
+        avoided: names of nodes that rejected a pod of its job a moment ago, sorted: it is kept off them for a while.
         containers: the names of all containers, init containers first, where it asks for cards and has several.
     """
 
@@ -102,6 +103,7 @@ class PodClass:
     choice: CardChoice | None = None
     containers: tuple[str, ...] = ()
     volumes: tuple[SharedVolume, ...] = ()
+    avoided: tuple[str, ...] = ()
 
     @cached_property
     def _hash(self) -> int:
@@ -121,6 +123,7 @@ class PodClass:
                 self.choice,
                 self.containers,
                 self.volumes,
+                self.avoided,
             )
         )
 
@@ -152,7 +155,8 @@ class PodClass:
             self.policy,
             self.extended,
         )
-        return (self.node_selector, self.node_affinity, self.tolerations, self.volume_affinity, about_cards)
+        of_nodes = self.node_selector, self.node_affinity, self.tolerations, self.volume_affinity, self.avoided
+        return (*of_nodes, about_cards)
 
     @cached_property
     def extended(self) -> tuple[str, ...]:

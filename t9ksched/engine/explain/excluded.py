@@ -54,6 +54,7 @@ _WORDS: Final = {
     "taints": "have taints it does not tolerate",
     "not ready": "are not ready",
     "unschedulable": "are cordoned (unschedulable)",
+    "avoided": "are avoided for two minutes after a pod of the job was rejected there",
     OTHER_SYSTEM: "divide cards by a system, or a mode of one, that this scheduler does not use",
     ONE_EACH: "share cards by MPS, which fails a container that asks for more than one",
     UNCOUNTED: "do not use HAMi: elsewhere a container gets no card whose limits do not name nvidia.com/gpu",
@@ -61,6 +62,7 @@ _WORDS: Final = {
     CARD_HOLDERS: "give no cards now",
     DATABASE: "give cards by index, which is written to the database before, and that is away",
 }
+TRIED_AGAIN: Final = "two minutes have passed since the node rejected a pod of the job, which is tried there again then"
 _SINGULAR: Final = {"are": "is", "do": "does", "have": "has", "divide": "divides", "give": "gives", "share": "shares"}
 _MOST_NAMED: Final = 3
 _CARDS: Final = (
@@ -169,6 +171,8 @@ def no_node_matches(column: ClassFit) -> Reason:
     )
     if CARD_HOLDERS in counts:
         unblocks = ("the pods end whose cards are not certain", *unblocks)
+    if "avoided" in counts:
+        unblocks = (TRIED_AGAIN, *unblocks)
     return Reason(
         Code.CARD_TYPE_MISMATCH if CARD_TYPE in counts else Code.NO_NODE_MATCHES,
         f"no node of {counts['total']} may run it: {', '.join(parts)}" if parts else "the cluster has no nodes",

@@ -16,13 +16,13 @@ from msgspec import structs
 from t9ksched.engine.arrays import Mask
 from t9ksched.engine.explain.cards import never_a_card
 from t9ksched.engine.explain.emptied import Emptied
-from t9ksched.engine.explain.excluded import excluded_ever
+from t9ksched.engine.explain.excluded import TRIED_AGAIN, excluded_ever
 from t9ksched.engine.explain.inventory import Addition, held_back, named_by_state, with_additions
 from t9ksched.engine.explain.unkept import unkept
 from t9ksched.engine.explain.words import amount, matching, wants
 from t9ksched.engine.placement.card_constraints import CARD_HOLDERS, CardsKnown
 from t9ksched.engine.placement.class_fit import ClassFit
-from t9ksched.engine.placement.constraints import Constraint, Schedulable, Usable, constraints
+from t9ksched.engine.placement.constraints import Constraint, NotAvoided, Schedulable, Usable, constraints
 from t9ksched.engine.placement.pack import Group
 from t9ksched.engine.work import Work
 from t9ksched.model.quantity import from_units
@@ -32,11 +32,13 @@ _STATES: Final = {
     "not ready": "not ready",
     "unschedulable": "cordoned",
     "taints": "tainted",
+    "avoided": "avoided: it rejected a pod of the job",
 }
 _HELP: Final = {
     "not ready": "the nodes are ready again",
     "unschedulable": "an administrator uncordons the nodes",
     "taints": "Kubernetes takes the taints off the nodes",
+    "avoided": TRIED_AGAIN,
     CARD_HOLDERS: "the pods end whose cards are not certain",
 }
 
@@ -171,4 +173,5 @@ def _states(column: ClassFit) -> Iterator[Constraint]:
     found = constraints(column.selector, column.pod_class)
     yield from (one for one in found if isinstance(one, Usable | Schedulable))
     yield from (one for one in found if one.label == "taints")
+    yield from (one for one in found if isinstance(one, NotAvoided))
     yield from (one for one in found if isinstance(one, CardsKnown))

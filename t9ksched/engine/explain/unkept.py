@@ -13,7 +13,7 @@ from t9ksched.engine.explain.emptied import Emptied, pods_of
 from t9ksched.engine.explain.words import matching
 from t9ksched.engine.nodes import LARGEST
 from t9ksched.engine.placement.class_fit import ClassFit
-from t9ksched.engine.placement.constraints import Selected, Tolerated, Untainted
+from t9ksched.engine.placement.constraints import NotAvoided, Selected, Tolerated, Untainted
 from t9ksched.engine.placement.standing import COUNTS
 from t9ksched.engine.work import Work
 from t9ksched.model.podrules import PodTerm, Spread
@@ -140,7 +140,8 @@ def _uneven(emptied: Emptied, spread: Spread) -> Work[Reason | None]:
 
 def _fewest(emptied: Emptied, spread: Spread, column: ClassFit, most: Int64s) -> tuple[int, str]:
     """How many pods the domain has at most that has fewest, and why; `most` is what each takes of those that count,
-    shape (domains,). Nodes with taints that pass may count or not: the larger number of both is taken.
+    shape (domains,). Nodes with taints that pass, and those that are avoided, may count or not: the larger number of
+    both is taken.
     """
     feasibility, of = emptied.trial.feasibility, column.pod_class
     domains = feasibility.domains_of(spread.term.topology_key)
@@ -150,9 +151,9 @@ def _fewest(emptied: Emptied, spread: Spread, column: ClassFit, most: Int64s) ->
         within &= other.of < len(other.names)
     if spread.own_nodes:
         within &= feasibility.column(Selected(of.node_selector, of.node_affinity))
-    now = within
+    now = within & feasibility.column(NotAvoided(of.avoided)) if spread.own_nodes else within
     if spread.untainted:
-        now = within & feasibility.column(Untainted(of.tolerations))
+        now = now & feasibility.column(Untainted(of.tolerations))
         within = within & feasibility.column(Tolerated(of.tolerations, ever=True))
     there = domains.sums(within.astype(np.int64)) > 0
     number = int(there.sum())

@@ -104,6 +104,19 @@ class Tolerated(msgspec.Struct, frozen=True):
         return key.startswith(OF_KUBERNETES) if self.ever else key == CORDONED.key
 
 
+class NotAvoided(msgspec.Struct, frozen=True):
+    """Nodes that rejected no pod of the same job a moment ago."""
+
+    nodes: tuple[str, ...]
+    label: str = "avoided"
+
+    def keys(self) -> None:
+        """Reads no labels."""
+
+    def allows(self, facts: NodeFacts) -> bool:
+        return facts.name not in self.nodes
+
+
 class Untainted(msgspec.Struct, frozen=True):
     """Nodes that count for a topology spread with `nodeTaintsPolicy: Honor`: those without a taint that a pod does not
     tolerate, the one of a cordoned node among them. As in kube-scheduler, `spec.unschedulable` alone excludes no node.
@@ -135,7 +148,9 @@ class Reachable(msgspec.Struct, frozen=True):
         return all(affinity.matches(facts.labels, facts.name) for affinity in self.affinities)
 
 
-Constraint = Usable | QueueNodes | Selected | Schedulable | Tolerated | Untainted | Reachable | CardConstraint
+Constraint = (
+    Usable | QueueNodes | Selected | Schedulable | Tolerated | NotAvoided | Untainted | Reachable | CardConstraint
+)
 
 
 def _affinity_keys(affinity: NodeSelector | None, keys: tuple[str, ...] | None) -> tuple[str, ...] | None:
@@ -158,6 +173,8 @@ def constraints(selector: LabelSelector | None, pod_class: PodClass) -> tuple[Co
     # A node that is not ready, or cordoned, has a taint that says so, too: the plainer reason comes first.
     tolerated = untolerated((CORDONED,), pod_class.tolerations) is None
     found += [Usable(), Schedulable(tolerated), Tolerated(pod_class.tolerations)]
+    if pod_class.avoided:
+        found.append(NotAvoided(pod_class.avoided))
     if pod_class.accelerated:
         found.append(CardsKnown())
     if pod_class.cards and pod_class.unrecorded:
@@ -181,7 +198,7 @@ def lasting(selector: LabelSelector | None, pod_class: PodClass) -> tuple[list[C
     not ready may have others by the time they are.
     """
     cards: list[Constraint] = list(of_cards(selector, pod_class)) if pod_class.accelerated else []
-    passing = Usable | Schedulable | Tolerated | Prepared | CardsKnown | CardsCounted
+    passing = Usable | Schedulable | Tolerated | NotAvoided | Prepared | CardsKnown | CardsCounted
     others = [one for one in constraints(selector, pod_class) if not isinstance(one, passing) and one not in cards]
     return [*others, Tolerated(pod_class.tolerations, ever=True)], cards
 

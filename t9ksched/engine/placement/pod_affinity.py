@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 
 from t9ksched.engine.arrays import Int64s, Mask
-from t9ksched.engine.placement.constraints import Selected, Untainted
+from t9ksched.engine.placement.constraints import NotAvoided, Selected, Untainted
 from t9ksched.engine.placement.feasibility import FeasibilityCache
 from t9ksched.engine.placement.scores import POD_AFFINITY, SPREAD, Source, combined
 from t9ksched.engine.placement.standing import COUNTS, HOLDERS, LEAVING, PROMISED, WEIGHTS, Column, Standing, shift
@@ -215,6 +215,8 @@ class ClassAffinity:
                 within &= of < len(names)
         if one.own_nodes:
             within &= feasibility.column(Selected(pod_class.node_selector, pod_class.node_affinity))
+            if pod_class.avoided:
+                within &= feasibility.column(NotAvoided(pod_class.avoided))
         if one.untainted:
             within &= feasibility.column(Untainted(pod_class.tolerations))
         return within

@@ -8,7 +8,6 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from t9ksched.model.labels import NodeSelector, NodeSelectorTerm, Requirement
 from t9ksched.model.podclass import PodClass
 
 if TYPE_CHECKING:
@@ -33,18 +32,7 @@ def unrecorded(pod_class: PodClass) -> PodClass:
 
 def off(pod_class: PodClass, nodes: frozenset[str]) -> PodClass:
     """The same class of pods, kept off these nodes."""
-    if not nodes:
-        return pod_class
-    elsewhere = Requirement("metadata.name", "NotIn", tuple(sorted(nodes)))
-    if pod_class.node_affinity is None:
-        terms: tuple[NodeSelectorTerm, ...] = (NodeSelectorTerm(fields=(elsewhere,)),)
-    else:  # a term without requirements matches no node, and must not begin to match some
-        terms = tuple(
-            NodeSelectorTerm(term.labels, (*term.fields, elsewhere))
-            for term in pod_class.node_affinity.terms
-            if term.labels or term.fields
-        )
-    return replace(pod_class, node_affinity=NodeSelector(terms))
+    return replace(pod_class, avoided=tuple(sorted(nodes))) if nodes else pod_class
 
 
 def card_nodes(pods: Iterable["PodRecord"]) -> tuple[tuple[str, str], ...]:

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
+from t9ksched.engine.explain.excluded import TRIED_AGAIN
 from t9ksched.engine.memory import Memory
 from t9ksched.engine.planner import Plan, plan
 from t9ksched.engine.policy import Policy
@@ -197,6 +198,19 @@ def test_the_database_is_not_awaited_for_what_would_not_fit_once_it_answers(
     nodes = [replace(one, card_mode=PLUGIN_CHOOSES) if at < by_number else one for at, one in enumerate(POOL)]
     reason = told(decided(nodes, gang("g", members=members), running=()))
     assert (reason.code, reason.needs) == (code, needs)
+
+
+def test_nodes_that_a_job_avoids_are_away_for_it() -> None:
+    avoided = replace(pod_class(gpu=8), avoided=("gone", "n5"))
+    reason = told(decided(POOL, gang("g", pods=6, of=avoided), running=BUSY[:5]))
+    assert reason.code is Code.INSUFFICIENT_RESOURCES
+    assert (reason.nodes["avoided"], reason.nodes["match"]) == (1, 5)
+    assert "1 more is away: n5 (avoided: it rejected a pod of the job)" in reason.message
+    assert reason.unblocks == (TRIED_AGAIN,)
+    assert told(decided(POOL, gang("g", pods=7, of=avoided), running=BUSY[:5])).code is Code.NEVER_FITS
+    found = decided(POOL, gang("g", pods=5, of=avoided), running=BUSY[:5])
+    assert found.evictions
+    assert {one.node for one in found.reservations} == {f"n{at}" for at in range(5)}
 
 
 def test_cards_of_nodes_whose_accelerators_are_not_ready_may_be_others_by_then() -> None:

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from t9ksched.engine.explain.excluded import TRIED_AGAIN
 from t9ksched.engine.view import dump, load
 from t9ksched.model.dra import ByDra, dra_only
 from t9ksched.model.gang import Gang
@@ -113,6 +114,19 @@ def test_a_node_of_which_all_accelerators_are_handed_out_by_dra_is_told_once() -
     (reason,) = decide(view(nodes, [gang("a", gpu=1)], queues, running=held)).waiting[0].reasons
     assert reason.message.count("DRA, not supported yet") == 1
     assert "1/2 DRA, not supported yet: d (nvidia.com/gpu stands" in reason.message
+
+
+def test_a_job_is_told_which_nodes_it_avoids() -> None:
+    nodes = [*FOUR[:2], replace(FOUR[3], ready=False)]
+    asked = replace(pod_class(gpu=4), avoided=("n0", "n1", "n3"))
+    (reason,) = decide(view(nodes, [gang("a", of=asked)], {"q": queue()})).waiting[0].reasons
+    assert reason.code is Code.NO_NODE_MATCHES
+    assert reason.message.startswith(
+        "no node of 3 may run it: 1 is not ready, 2 are avoided for two minutes after a pod of the job was rejected"
+    )
+    assert "n0, n1 (avoided: it rejected a pod of the job)" in reason.message
+    assert (reason.nodes["avoided"], reason.nodes["match"]) == (2, 0)
+    assert reason.unblocks[0] == TRIED_AGAIN
 
 
 def test_cordoned_nodes_are_named_apart_from_tainted_ones() -> None:
