@@ -2,9 +2,9 @@
 
 The rule: from a loss on, as far as a gang that ran lacks of its minimum, the newest losses keep their room, those of
 roles that are short first; each its own place while its node is healthy and no two members of the job failed there
-within the hour, else what the engine found, else none yet. It ends with the minimum, an eviction, a job that wants no
-pods, or 15 minutes after the gang fell below its minimum; for a pod without a controller after a minute, unless others
-of its gang wait.
+within the hour, else what the engine found, else none yet. It ends with the minimum, an eviction, a job that is being
+deleted, wants no pods, or of which all pods have ended while nothing is known to make others, or 15 minutes after the
+gang fell below its minimum; for a pod without a controller after a minute, unless others of its gang wait.
 """
 
 import random
@@ -32,6 +32,7 @@ from t9ksched.scheduler.state.objects import JobObject
 from t9ksched.scheduler.state.owners import Owners
 from t9ksched.scheduler.state.records import GangRecord, PodRecord
 from t9ksched.scheduler.state.refill import Refills
+from t9ksched.scheduler.state.replacement import Replacement
 from t9ksched.store.job_overrides import JobControl
 
 GPU = "nvidia.com/gpu"
@@ -52,6 +53,10 @@ def class_of(cards: int) -> PodClass:
     return PodClass(requests=tuple(sorted(requests.items())), cards=asked)
 
 
+def _job(gang: GangRecord) -> str:
+    return gang.owner.uid if gang.owner else gang.uid
+
+
 class History:
     """Two gangs on three nodes; `losses` is what the oracle remembers, oldest first."""
 
@@ -66,7 +71,9 @@ class History:
         self.refused: dict[str, Reservation] = {}
         self.ended: list[GangRecord] = []
         self.feed = ChangeFeed()
-        tables = self.table, self.nodes, self.charges, self.jobs, self.refused, self.owners
+        self.deleted: set[str] = set()
+        replacement = Replacement(self.jobs, self.owners, self.deleted, self._groups_of)
+        tables = self.table, self.nodes, self.charges, replacement, self.refused, self.owners
         self.refills = Refills(*tables, self.feed, self.ended.append)
         self.refills.kinds = frozenset({("batch/v1", "Job")})
         self.queues: dict[str, Queue] = {}
@@ -177,7 +184,11 @@ class History:
             return
         pod = rng.choice(placed)
         pod.evicted = rng.random() < 0.1
-        pod.phase = "Failed" if (failed := rng.random() < 0.5) else pod.phase
+        self._lose(gang, pod, failed=rng.random() < 0.5)
+
+    def _lose(self, gang: GangRecord, pod: PodRecord, *, failed: bool) -> None:
+        rng = self.rng
+        pod.phase = "Failed" if failed else pod.phase
         self.changed(gang)
         charge = self.charges.get(pod.uid)
         lost = {"uid": pod.uid, "role": pod.role, "class": pod.pod_class, "node": pod.node, "owner": pod.owner}
@@ -189,12 +200,37 @@ class History:
             pod.deleting = True  # and holds its room until it is gone
             return
         self.charges.release(pod.uid)
-        del gang.members[pod.uid]
+        if not failed or rng.random() < 0.5:
+            del gang.members[pod.uid]
+
+    def end(self) -> None:
+        """All members of a gang end, well or with a failure, or are gone."""
+        gang = self.gangs[self.rng.choice("ab")]
+        for pod in list(gang.members.values()):
+            if pod.node and not pod.deleting and pod.phase == "Running" and self.rng.random() < 0.5:
+                self._lose(gang, pod, failed=True)
+            elif pod.node and not pod.deleting and pod.phase != "Failed":
+                pod.phase = "Succeeded"
+                self.charges.release(pod.uid)
+            elif pod.phase != "Failed":
+                self.charges.release(pod.uid)
+                del gang.members[pod.uid]
+        self.changed(gang)
+
+    def deletion(self) -> None:
+        """An object is being deleted; in place of one that was deleted there may be another."""
+        uid = self.rng.choice(("a", "b", "job", "thing"))
+        self.deleted.discard(uid) if uid in self.deleted else self.deleted.add(uid)
+        self.refills.changed(uid)
 
     def changed(self, gang: GangRecord) -> None:
-        """The state tells of each change of a gang."""
+        """The state tells of each change of a gang, and of the job that it belongs to."""
         gang.changes += 1
         self.feed.held_otherwise(gang)
+        self.refills.changed(_job(gang))
+
+    def _groups_of(self, job: str) -> list[GangRecord]:
+        return [gang for gang in self.gangs.values() if _job(gang) == job]
 
     def gone(self) -> None:
         """One that was leaving is gone."""
@@ -239,6 +275,7 @@ class History:
 
     def step(self) -> None:
         what = ("lose", "lose", "lose", "gone", "member", "remembered", "forget", "gang", "time", "time", "node")
+        what = (*what, "deletion") if self.rng.random() < 0.3 else (*what, "end")
         getattr(self, self.rng.choice((*what, "job", "queue")))()
         if self.rng.random() < 0.7:
             self.look()
@@ -308,21 +345,25 @@ class History:
             for lost in fresh:
                 self.losses[gang.uid].append(lost | {"since": self.now, "kept": False, "place": "", "masks": NO_CARDS})
                 if lost["failed"]:
-                    job = gang.owner.uid if gang.owner else gang.uid
-                    self.failures.append((self.now, job, lost["node"]))
+                    self.failures.append((self.now, _job(gang), lost["node"]))
         if self.losses[gang.uid] and not gang.complete():
             self.fell[gang.uid] = self.fell[gang.uid] or self.now
 
     def _over(self, gang: GangRecord) -> bool:
         if gang.displaced or gang.complete(bound=True) or 0 < self.fell[gang.uid] <= self.now - 900 * SECOND:
             return True
-        for owner in (gang.owner, *(lost["owner"] for lost in self.losses[gang.uid])):
+        if self.deleted & {gang.uid, _job(gang)}:
+            return True
+        owners = [owner for owner in (gang.owner, *(lost["owner"] for lost in self.losses[gang.uid])) if owner]
+        for owner in owners:
             job = self.jobs.get(owner.uid) if owner is not None else None
             if owner is not None and (
                 (job is None and owner.kind == "Job") or (job is not None and not job.wants_pods)
             ):
                 return True
-        return False
+        replaced = any(owner.uid in self.jobs or (owner.uid in self.owners and self.replicas) for owner in owners)
+        phases = {pod.phase for other in self._groups_of(_job(gang)) for pod in other.members.values()}
+        return not replaced and bool(phases) and phases <= {"Succeeded", "Failed"}
 
     def _choose(self, gang: GangRecord, promised: list[str]) -> None:
         mine = self.losses[gang.uid]
@@ -364,7 +405,7 @@ class History:
         return [*first, *others][: max(0, missing)]
 
     def _failed_on(self, gang: GangRecord) -> tuple[str, ...]:
-        job = gang.owner.uid if gang.owner else gang.uid
+        job = _job(gang)
         counts = Counter(node for _, of, node in self.failures if of == job)
         return tuple(sorted(node for node, count in counts.items() if count >= 2))
 

@@ -57,7 +57,7 @@ def _job_view(view: ObservedJob, state: ClusterState) -> JobView:
     waiting = None
     for gang in gangs:
         if gang.reasons:
-            waiting = None if goes_on(view, now) else gang
+            waiting = None if over or goes_on(view, now) else gang
             break
     limited = why_ended(state, view.uid)
     ended = state.clocks.by_job[view.uid].run.ended_at if limited is not None and not waiting else 0

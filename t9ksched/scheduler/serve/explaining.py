@@ -109,10 +109,15 @@ async def explanation(view: ObservedJob, state: ClusterState, pod: PodRecord | N
         "reasons": failed or reason_shapes(reasons),
         "holders": held,
         "unblocks": _addressed(view, state, reasons, held),
-        "position": next((gang.position for gang in view.gangs if gang.position is not None), None),
+        "position": None if verdict in ("Placed", "Finished") else _position(view),
         "warnings": _warnings(view, state),
         "links": _links(view.pods if pod is None else [pod], state),
     }
+
+
+def _position(view: ObservedJob) -> int | None:
+    """The place in its queue of the first group that has one."""
+    return next((gang.position for gang in view.gangs if gang.position is not None), None)
 
 
 def _of_all(gangs: Iterable[GangRecord]) -> list[Reason]:

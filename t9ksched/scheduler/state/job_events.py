@@ -104,6 +104,8 @@ class JobEvents:
         if uid not in self._state.deleted:
             self._state.deleted.add(uid)
             self._state.feed.jobs.note(uid)
+            if self._state.refills.changed(uid):
+                self._state.wake()
 
     def owner_changed(self, uid: str) -> None:
         """An object that makes pods appeared, changed its requests, or is gone."""

@@ -305,6 +305,8 @@ class PodEvents:
 
     def departed(self, record: PodRecord) -> None:
         """A pod ended, or is about to, or does not belong to its owner: another pod of the owner may take its place."""
+        if record.gang is not None and record.gang.owner is not None:
+            self._state.refills.changed(record.gang.owner.uid)  # it may have been the last pod of the job that ran
         if record.owner is None or not self._state.departures:
             return
         root = self._state.owners.root_uid(record.owner)

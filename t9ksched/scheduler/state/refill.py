@@ -26,11 +26,11 @@ from t9ksched.model.queue import Queue
 from t9ksched.model.reservation import Reservation, ReservationKind
 from t9ksched.scheduler.state.change_feed import ChangeFeed
 from t9ksched.scheduler.state.charges import Charges
-from t9ksched.scheduler.state.job_record import JobRecord
 from t9ksched.scheduler.state.losses import Failures, Loss
 from t9ksched.scheduler.state.losses_due import LossesDue
 from t9ksched.scheduler.state.owners import Owners
 from t9ksched.scheduler.state.records import GangRecord, PodRecord, job_of
+from t9ksched.scheduler.state.replacement import Replacement
 
 _SECOND: Final = 1_000_000_000
 GANG_RECOVERY_TIMEOUT_SECONDS: Final = 15 * 60
@@ -45,7 +45,7 @@ class Refills:
 
     Attributes:
         recovery: how long room is kept at most.
-        kinds: API versions and kinds of jobs that are followed: one that is not among `jobs` is gone.
+        kinds: API versions and kinds of jobs that are followed: one that is not known is gone.
     """
 
     def __init__(
@@ -53,14 +53,15 @@ class Refills:
         nodes: NodeTable,
         node_objects: Mapping[str, tuple[Node, NodeFacts]],
         charges: Charges,
-        jobs: Mapping[str, JobRecord],
+        replacement: Replacement,
         refused: Mapping[str, Reservation],
         owners: Owners,
         feed: ChangeFeed,
         on_change: Callable[[GangRecord], None] = lambda _: None,
     ) -> None:
-        """`refused` is room that is held for members whose binding was refused; `owners` know what controllers want;
-        `feed` tells of gangs that changed, and is told for which other places are kept.
+        """`replacement` says whether lost members may be replaced, `owners` how many; `refused` is room that is held
+        for members whose binding was refused; `feed` tells of gangs that changed, and is told for which other places
+        are kept.
 
         `on_change` is called when room is kept for a group no longer.
         """
@@ -70,7 +71,7 @@ class Refills:
         self._nodes = nodes
         self._node_objects = node_objects
         self._charges = charges
-        self._jobs = jobs
+        self._replacement = replacement
         self._refused = refused
         self._new: dict[GangRecord, list[Loss]] = {}
         self._of: dict[GangRecord, list[Loss]] = {}
@@ -195,7 +196,8 @@ class Refills:
         end, enforced = gang.fell + self.recovery, self._end_of(gang)
         over: object = enforced is not None and enforced <= now
         over = over or (gang.fell and end <= now) or (whole and gang.complete(bound=True))
-        if over or not self._wanted(gang, losses):
+        wanted = gang.uid and not gang.displaced and self._replacement.expected(gang, losses, self.kinds)
+        if over or not wanted:
             self.forget(gang)
             self._on_change(gang)
             return
@@ -279,21 +281,6 @@ class Refills:
         self._due.came(gang)
         self._mark(gang, lost=True)
         return len(losses)
-
-    def _wanted(self, gang: GangRecord, losses: list[Loss]) -> bool:
-        """Whether a controller will replace the lost members, and the gang's places were not taken by preemption."""
-        if not gang.uid or gang.displaced:
-            return False
-        for loss in losses:
-            for owner in (gang.owner, loss.owner):
-                if owner is None:
-                    continue
-                job = self._jobs.get(owner.uid)
-                if job is None and (owner.api_version, owner.kind) in self.kinds:
-                    return False
-                if job is not None and not job.wants_pods:
-                    return False
-        return True
 
     def _chosen(self, gang: GangRecord, losses: list[Loss], now: int) -> list[Loss]:
         """The losses that the gang needs back to have its minimum, the newest first."""

@@ -60,6 +60,7 @@ from t9ksched.scheduler.state.progress import Progress
 from t9ksched.scheduler.state.queue_attribution import QueueAttribution
 from t9ksched.scheduler.state.records import DEFAULT_GRACE, GangRecord, PodRecord
 from t9ksched.scheduler.state.refill import Refills
+from t9ksched.scheduler.state.replacement import Replacement
 from t9ksched.scheduler.state.reported_cards import ReportedCards
 from t9ksched.scheduler.state.reservations import Move, ReservationBook, waiting_for_victims
 from t9ksched.scheduler.state.sharing import Sharing
@@ -129,7 +130,7 @@ class ClusterState:
             self.nodes,
             self.node_objects,
             self.charges,
-            self.jobs,
+            Replacement(self.jobs, self.owners, self.deleted, self.groups_of),
             refused,
             self.owners,
             self.feed,

@@ -15,6 +15,7 @@ from t9ksched.model import names
 from t9ksched.scheduler.report.observed_job import observed_job
 from t9ksched.scheduler.serve.explaining import explanation
 from t9ksched.scheduler.service import SchedulerService
+from t9ksched.scheduler.state import refill
 from t9ksched.store.store import Store
 from t9ksched.workloads import replica
 from tests.integration.scheduler.conftest import Start
@@ -330,6 +331,27 @@ async def test_nothing_is_kept_for_a_member_that_failed_and_is_not_made_anew(
         assert (told["verdict"], told["reasons"], told["position"]) == ("Placed", [], None)
         assert [note["message"] for note in told["warnings"]] == ["pod net-w-0 ended with exit code 1"]
         assert told["job"]["members"]["min"] == 1
+
+
+async def test_nothing_is_kept_for_a_job_of_which_all_pods_have_ended(
+    world: World, start: Start, queue: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of what nobody controls the pods alone say that it is over: their room is free at once, not after a minute."""
+    monkeypatch.setattr(refill, "UNCONTROLLED_NS", refill.GANG_RECOVERY_TIMEOUT_SECONDS * 10**9)
+    await world.play(1, 8)
+    async with start() as service:
+        await world.gang("old", 3, 2, queue)
+        await world.running("old-0", "old-1", "old-2")
+        await world.condition("old", "GroupScheduled", "True")
+        await fails(world, "old-1")
+        await world.gang("new", 4, 2, queue)
+        await world.event(names.EVENT_WAITING, "new")
+        await fails(world, "old-0")
+        await world.client.delete(PODS, "old-0", world.namespace)
+        await succeeds(world, "old-2")
+        await world.running(*(f"new-{index}" for index in range(4)))
+        told = await explained(service, "old")
+        assert (told["verdict"], told["position"]) == ("Finished", None)
 
 
 async def test_what_was_told_of_kept_room_is_not_told_when_it_is_kept_no_longer(

@@ -63,6 +63,12 @@ def verdict(state: ClusterState, uid: str) -> tuple[str, list[str]]:
     return told["verdict"], [one["code"] for one in told["reasons"]]
 
 
+def positions(state: ClusterState, uid: str) -> tuple[int | None, int | None]:
+    """As lists and explanations show it."""
+    told = asyncio.run(explanation(observed(state, uid), state))
+    return shown(state, uid)["position"], told["position"]
+
+
 def batch_job(status: dict[str, Any]) -> JobObject:
     limits = {"nvidia.com/gpu": "2"}
     container = {"name": "main", "image": "x", "resources": {"limits": limits}}
@@ -95,6 +101,32 @@ def test_a_group_by_hand_whose_first_pods_were_replaced_keeps_its_start() -> Non
     state.remove_pod("pod-a")
     state.upsert_pod(second)
     assert shown(state, "group-g")["startedAt"] == FIRST
+
+
+def test_a_job_that_is_over_has_no_position_though_a_pod_of_it_waits_still() -> None:
+    state = state_with()
+    state.upsert_job(job_record(batch_job({}), JOBS))
+    state.upsert_pod(of("Job", "batch", "a", phase="Pending", gpus=9))
+    settle(state)
+    assert positions(state, "batch") == (1, 1)
+    done = {"type": "Failed", "status": "True", "reason": "BackoffLimitExceeded"}
+    state.upsert_job(job_record(batch_job({"conditions": [done]}), JOBS))
+    settle(state)
+    assert shown(state, "batch")["phase"] == "Failed"
+    assert positions(state, "batch") == (None, None)
+
+
+def test_a_gang_that_runs_on_without_a_failed_member_has_no_position() -> None:
+    """Its room is kept for a minute, for which it has a turn in each cycle."""
+    state = state_with()
+    state.upsert_group(group("g", 2))
+    for name in ("a", "b"):
+        state.upsert_pod(pod(name, group="g", node="n1", phase="Running"))
+    state.settle()
+    state.upsert_pod(pod("b", group="g", node="n1", phase="Failed"))
+    state.follow_losses(NOW)
+    assert "group-g" in settle(state)
+    assert positions(state, "group-g") == (None, None)
 
 
 def test_what_a_running_batch_job_has_does_not_grow_with_what_has_ended() -> None:
