@@ -34,8 +34,8 @@ class Told:
         self._jobs: dict[str, Any] = {}
         self._indexed: dict[str, Any] = {}
         self._timed: dict[GangRecord, Any] = {}
-        self._cards: dict[str, str] = {}
-        """Names of members that were on a node with cards when last looked at, by UID."""
+        self._placed: dict[str, Any] = {}
+        """Members that were on a node when last looked at, by UID."""
         self._members: dict[str, Any] = {}
         """Members of groups that held a place when last looked at: what is known of them, by UID."""
         self._here: dict[str, str] = {}
@@ -137,13 +137,14 @@ class Told:
                 self._timed[gang] = status
 
     def freed(self) -> None:
-        """Who gave cards back."""
+        """Who gave cards back, and which members of gangs succeeded."""
         state = self.state
-        had, self._cards = self._cards, {}
+        had, self._placed = self._placed, {}
         for uid, record in state.pods.items():
-            if record.gang is not None and record.node and self._holds(uid) and record.pod_class.cards:
-                self._cards[uid] = record.name
-        freed = Counter(name for uid, name in had.items() if uid not in self._cards)
+            if record.gang is not None and record.node and self._holds(uid):
+                self._placed[uid] = record
+        over = [record for uid, record in had.items() if uid not in self._placed]
+        freed = Counter(one.name for one in over if one.pod_class.cards or one.did_its_part)
         assert Counter(pod.name for _, pod in self._told_ended.take()) == freed, "who gave cards back is told"
 
     def _holds(self, uid: str) -> bool:

@@ -1,10 +1,11 @@
 """Finds the members that gangs lost while no scheduler was running.
 
 Losses are not recorded: history and the cluster have all that a start needs. A gang that ran, still holds places and is
-below its minimum lost the rest. History says where each of its pods was bound last, and on which cards; what such a pod
-requests is taken from the pod that replaces it, or from a member of the same role; if its role has no member left, from
-the member with as many cards. The recovery time counts from the start. A gang that holds no place at all waits like any
-other: nothing says whether it was lost, evicted or paused.
+below its minimum lost the rest, but for members that succeeded, of which history tells. It tells, too, where each of
+its pods was bound last, and on which cards; what such a pod requests is taken from the pod that replaces it, or from a
+member of the same role; if its role has no member left, from the member with as many cards. The recovery time counts
+from the start. A gang that holds no place at all waits like any other: nothing says whether it was lost, evicted or
+paused.
 """
 
 import re
@@ -22,11 +23,14 @@ from t9ksched.scheduler.state.losses import Loss
 from t9ksched.scheduler.state.records import GangRecord, PodRecord
 from t9ksched.scheduler.state.state import ClusterState
 from t9ksched.store.errors import StoreError
-from t9ksched.store.history import BOUND, Event, History
+from t9ksched.store.history import ADMITTED, BOUND, RELEASED, SUCCEEDED, Event, History
 
 log = structlog.get_logger(__name__)
 
-_PAGE: Final = 1000
+_PAGE: Final = 2000
+_MOST: Final = 1000
+"""Of a gang of which is not known how many members were accepted, so many losses are found at most."""
+_TELLING: Final = frozenset({ADMITTED, BOUND, RELEASED})
 _INDEX: Final = re.compile(r"\d+$")
 
 
@@ -40,7 +44,7 @@ async def recall_losses(state: ClusterState, history: History) -> None:
         try:
             uid, _, _, name = identity(gang)
             events = await history.list(
-                namespace=gang.namespace, name=name, uid=uid, event=BOUND, newest_first=True, limit=_PAGE
+                namespace=gang.namespace, name=name, uid=uid, events=_TELLING, newest_first=True, limit=_PAGE
             )
         except StoreError:
             events = []
@@ -51,8 +55,8 @@ async def recall_losses(state: ClusterState, history: History) -> None:
             log.info("members were lost before the start", gang=gang.key, members=len(losses), places=known)
 
 
-def lost_before(gang: GangRecord, bound: Iterable[Event]) -> list[Loss]:
-    """The members that a gang lacks of its minimum. `bound` are bindings of its pods, the newest first.
+def lost_before(gang: GangRecord, told: Iterable[Event]) -> list[Loss]:
+    """The members that a gang lacks of its minimum. `told` is what history tells of it and its pods, the newest first.
 
     A minimum above the accepted one was written later, by a user or a controller: it does not count.
     """
@@ -60,25 +64,32 @@ def lost_before(gang: GangRecord, bound: Iterable[Event]) -> list[Loss]:
     found: list[Loss] = []
     events: dict[str, Event] = {}
     """The last binding of each pod that is not there, by its name."""
-    seen = set(holding)
-    for event in bound:
+    succeeded: list[str] = []
+    """The roles of members that did so in the present run, and are gone."""
+    seen, present = set(holding), True
+    for event in told:
         name = str(event.detail.get("pod", ""))
-        if name in seen:
+        present = present and event.event != ADMITTED
+        over = present and event.event == RELEASED and bool(event.detail.get(SUCCEEDED))
+        if name in seen or not (over or event.event == BOUND):
             continue
         seen.add(name)
+        if over:
+            succeeded.append(str(event.detail.get("role", "")))
+            continue
         events[name] = event
         like = _like(gang, name)
         if like is not None and like.pod_class is not None:
             cards = _cards(like.pod_class, event.detail.get("cards") or {})
             found.append(_loss(gang, like, name, str(event.detail.get("node", "")), cards))
-    chosen = list(_short(gang, found))
+    chosen = list(_short(gang, found, succeeded))
     kept = {loss.name for loss in chosen}
     others = [event for name, event in events.items() if f"{gang.namespace}/{name}" not in kept]
     agreed = gang.acceptance.replicas if gang.acceptance is not None else None
-    most = agreed or _PAGE
-    for role, count in _missing(gang, chosen).items():
+    most = (agreed or _MOST) - len(holding) - len(succeeded)
+    for role, count in _missing(gang, (*succeeded, *(loss.role for loss in chosen))).items():
         like = next((pod for pod in gang.members.values() if pod.role == role and pod.pod_class), None)
-        count = min(count, most - len(holding) - len(chosen))
+        count = min(count, most - len(chosen))
         if like is not None:
             chosen += [_loss(gang, like, f"{role or 'member'}-{at}") for at in range(count)]
             continue
@@ -103,19 +114,21 @@ def _card_count(pod: PodRecord) -> int:
     return sum(pod.pod_class.card_counts.values()) if pod.pod_class is not None else 0
 
 
-def _missing(gang: GangRecord, losses: Iterable[Loss]) -> Counter[str]:
-    """What the minimum lacks beside these, by role; members without a role count to the role that most members have."""
+def _missing(gang: GangRecord, besides: Iterable[str]) -> Counter[str]:
+    """What the minimum lacks beside members of these roles, by role; members without a role count to the role that most
+    members have.
+    """
     roles = Counter(pod.role for pod in gang.members.values() if pod.placed and not pod.deleting)
     common = max(roles, key=lambda role: (roles[role], role), default="")
-    roles.update(loss.role for loss in losses)
+    roles.update(besides)
     short = Counter({role: least - roles[role] for role, least in gang.minimum.roles if least > roles[role]})
     short[common] += max(0, gang.minimum.members - roles.total() - short.total())
     return +short
 
 
-def _short(gang: GangRecord, losses: list[Loss]) -> Iterator[Loss]:
-    """The losses, of these, that the minimum lacks."""
-    missing = _missing(gang, ())
+def _short(gang: GangRecord, losses: list[Loss], succeeded: Iterable[str]) -> Iterator[Loss]:
+    """The losses, of these, that the minimum lacks besides members of these roles that succeeded."""
+    missing = _missing(gang, succeeded)
     total = missing.total()
     minima = {role for role, _ in gang.minimum.roles}
     for loss in losses:

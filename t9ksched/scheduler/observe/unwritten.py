@@ -25,7 +25,7 @@ from t9ksched.scheduler.report.observed_job import identity
 from t9ksched.scheduler.state.records import PodRecord
 from t9ksched.scheduler.state.state import ClusterState
 from t9ksched.store.errors import StoreError
-from t9ksched.store.history import ACCEPTED, ADMITTED, BOUND, DELETED, REFUSED, WAITING, Event, History
+from t9ksched.store.history import ACCEPTED, ADMITTED, BOUND, DELETED, REFUSED, RELEASED, WAITING, Event, History
 from t9ksched.store.store import Store
 from t9ksched.store.usage import Holder
 
@@ -79,7 +79,7 @@ async def write_missing(
                 told[identity(pod.gang)[0], ""] = pod.created
             await _write(pod, state, client, recorder)
         for pod in sorted(missing, key=_ended):
-            if pod.finished and pod.gang is not None and pod.pod_class is not None and pod.pod_class.accelerated:
+            if pod.finished and pod.gang is not None and _accelerated(pod):
                 recorder.released_before(pod.gang, pod)
         await write_evictions(state, client, history, recorder, count)
     except (StoreError, ApiError) as error:
@@ -93,6 +93,7 @@ async def _write_ends(state: ClusterState, store: Store, recorder: HistoryRecord
     """Write what ended while no scheduler was there, or just before one was killed."""
     try:
         await _write_releases(state, store, recorder)
+        await _write_successes(state, store.history, recorder, since)
         begun = await _begun_since(store.history, since)
     except StoreError as error:
         log.warning("what ended before the start is not known", error=str(error))
@@ -143,6 +144,16 @@ async def _write_releases(state: ClusterState, store: Store, recorder: HistoryRe
         log.info("cards came free before the start", pods=len(ended) + len(gone))
 
 
+async def _write_successes(state: ClusterState, history: History, recorder: HistoryRecorder, since: int) -> None:
+    """Write which members of gangs succeeded that had no cards to give back."""
+    pods = (pod for pod in state.pods.values() if pod.did_its_part and pod.ended >= since and not _accelerated(pod))
+    ended = sorted(pods, key=_ended)
+    told = await _told_since(history, since, RELEASED) if ended else {}
+    for pod in ended:
+        if pod.gang is not None and not _is_told(told, pod, pod.name):
+            recorder.released_before(pod.gang, pod)
+
+
 class _JobName(NamedTuple):
     """What names a job."""
 
@@ -161,16 +172,16 @@ def _jobs(pods: Iterable[PodRecord]) -> list[_JobName]:
     return list(found.values())
 
 
-async def _told_since(history: History, since: int) -> dict[tuple[str, str], int]:
-    """When history says that pods were bound, by the UID of the job and the name of the pod, and that jobs had their
-    places, by the UID and an empty name.
+async def _told_since(history: History, since: int, what: str = BOUND) -> dict[tuple[str, str], int]:
+    """When history says `what` of pods, by the UID of the job and the name of the pod, and that jobs had their places,
+    by the UID and an empty name.
     """
     found: dict[tuple[str, str], int] = {}
     after = 0
     while True:
-        page = await history.list(events=(ADMITTED, BOUND), newest_first=True, after=after, limit=_PAGE)
+        page = await history.list(events=(ADMITTED, what), newest_first=True, after=after, limit=_PAGE)
         for event in page:
-            pod = str(event.detail.get("pod")) if event.event == BOUND else ""
+            pod = str(event.detail.get("pod")) if event.event == what else ""
             found.setdefault((str(event.uid), pod), _nanoseconds(event))
         if len(page) < _PAGE or _nanoseconds(page[-1]) < since - _SLACK:
             return found
@@ -219,3 +230,8 @@ def _ended(pod: PodRecord) -> int:
 
 def _nanoseconds(event: Event) -> int:
     return int(event.at.astimezone(UTC).timestamp() * _SECOND)
+
+
+def _accelerated(pod: PodRecord) -> bool:
+    """Whether it asks for cards."""
+    return pod.pod_class is not None and pod.pod_class.accelerated

@@ -248,6 +248,8 @@ class HistoryRecorder:
             self._released_before.remove(pod.uid)
             return
         detail: Json = {"pod": pod.name}
+        if pod.did_its_part:
+            detail |= {history.SUCCEEDED: True} | ({"role": pod.role} if pod.role else {})
         if pod.started and (gang.inherited(pod) or not self.jobs.started(identity(gang)[0])):
             detail["ran"] = objects.timestamp(pod.started)
         now = self._clock()

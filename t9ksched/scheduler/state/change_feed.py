@@ -204,7 +204,7 @@ class ChangeFeed:
             followed.
         left: groups that are gone, and pods of ours that are, each with its group, and the UID of the job that they
             were of; only while it is followed.
-        ended: bound pods whose cards came free, with their groups.
+        ended: bound pods whose cards came free, and members of gangs that succeeded, with their groups.
         bypassing: pods of our name that their creators put on nodes: namespace, name, UID, node.
         misread_links: nodes whose annotation about links between cards cannot be followed: name, UID, what is wrong.
         misread_cards: the same of what nodes say of single cards.

@@ -293,13 +293,16 @@ class PodEvents:
         return False
 
     def _release(self, record: PodRecord) -> bool:
-        """Take the pod's charge back; whether it had one. Cards that were in use are recorded in history."""
+        """Take the pod's charge back; whether it had one. Cards that were in use are recorded in history, and that a
+        member of a gang succeeded: once its object is gone, nothing else tells that it was not lost.
+        """
         charge = self._state.charges.release(record.uid)
         if charge is None:
             return False
         self._state.cards.released(record, charge)
         record.worth = charge.worth
-        if (charge.worth or charge.cards or charge.pod_class.cards) and record.node and record.gang is not None:
+        told = charge.worth or charge.cards or charge.pod_class.cards or record.did_its_part
+        if told and record.node and record.gang is not None:
             self._state.feed.ended.add((record.gang, record))
         return True
 

@@ -121,6 +121,11 @@ class PodRecord(msgspec.Struct, eq=False):
         return bool(self.node) and not (self.phase in FINISHED or self.deleting)
 
     @property
+    def did_its_part(self) -> bool:
+        """Whether it is a member of a gang and succeeded: the gang needs no other in its place."""
+        return self.phase == "Succeeded" and self.gang is not None and not self.gang.virtual
+
+    @property
     def waiting(self) -> bool:
         """Whether it needs a place."""
         return not (self.node or self.assumed or self.phase in FINISHED or self.deleting)

@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections import Counter
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from t9ksched.kube.resources import PODGROUPS, PODS
 from t9ksched.scheduler.keep.database_sync import DatabaseSync
 from t9ksched.scheduler.report.observed_job import identity
 from t9ksched.scheduler.service import SchedulerService
-from t9ksched.store.history import PREEMPTED, Event
+from t9ksched.store.history import PREEMPTED, RELEASED, Event
 from t9ksched.store.store import Store
 from tests.integration.scheduler.conftest import Start
 from tests.integration.scheduler.test_directions import PREEMPT, until
@@ -101,6 +102,41 @@ async def test_a_start_without_the_database_tells_nothing_twice_when_it_is_back(
         await service.sql_writer.flushed()
     assert {name: await told(store, name) for name in ("over", "runs")} == before
     assert [event.event for event in await told(store, "late")] == ["accepted", "admitted", "bound", "started"]
+
+
+async def ends_well(world: World, name: str) -> None:
+    ended = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    states = [{"name": "main", "state": {"terminated": {"exitCode": 0, "finishedAt": ended}}}]
+    status = {"phase": "Succeeded", "containerStatuses": states}
+    await world.client.patch(PODS, name, world.namespace, {"status": status}, subresource="status")
+
+
+@pytest.mark.cluster
+@pytest.mark.parametrize("gpus", [2, 0], ids=["with cards", "without cards"])
+@pytest.mark.parametrize("seen", [True, False], ids=["before the scheduler stops", "while none is there"])
+async def test_no_room_is_kept_for_a_member_that_succeeded_and_is_gone(
+    world: World, start: Start, store: Store, queue: str, gpus: int, *, seen: bool
+) -> None:
+    await world.play(1, 8)
+    async with start() as service:
+        await world.gang("old", 2, gpus, queue)
+        await until_told(service, store, "old", "bound", "bound", "started")
+        if seen:
+            await ends_well(world, "old-1")
+            await until_told(service, store, "old", RELEASED)
+    if not seen:
+        await ends_well(world, "old-1")
+    async with start() as service:
+        await until_told(service, store, "old", RELEASED)
+    await world.client.delete(PODS, "old-1", world.namespace, grace=0)
+    await world.gone(PODS, "old-1")
+    async with start() as service:
+        await world.create(world.pod("new", 8 - gpus, queue=queue))
+        await world.running("new")
+        (gang,) = (gang for gang in service.state.gangs.values() if gang.name == "old")
+        assert (gang.placed_count(), gang.lost) == (1, False)
+    (event,) = [event for event in await told(store, "old") if event.event == RELEASED]
+    assert event.detail == {"pod": "old-1", "succeeded": True}
 
 
 @pytest.mark.cluster

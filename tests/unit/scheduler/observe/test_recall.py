@@ -8,15 +8,68 @@ import pytest
 from t9ksched.model import names
 from t9ksched.model.cards import CardGrant, CardPart
 from t9ksched.scheduler.observe.recall import lost_before, recall_losses
-from t9ksched.store.history import BOUND, Event
+from t9ksched.scheduler.state.state import ClusterState
+from t9ksched.store.history import ADMITTED, BOUND, RELEASED, Event
 from tests.unit.scheduler.state.test_foreign_parts import CORE, divided
 from tests.unit.scheduler.state.test_foreign_parts import pod as sharing
 from tests.unit.scheduler.state.test_places import member, with_roles
-from tests.unit.scheduler.state.test_state import group, state_with
+from tests.unit.scheduler.state.test_state import group, pod, state_with
 
 
 def bound(pod: str, node: str, *cards: int) -> Event:
     return Event(event=BOUND, detail={"pod": pod, "node": node, "cards": {"main": list(cards)}})
+
+
+def released(pod: str, *, succeeded: bool = True, role: str = "") -> Event:
+    detail = {"pod": pod} | ({"succeeded": True} if succeeded else {}) | ({"role": role} if role else {})
+    return Event(event=RELEASED, detail=detail)
+
+
+def without(name: str) -> ClusterState:
+    """A gang of two, of which this member is gone."""
+    state = state_with()
+    state.upsert_group(group("g", 2))
+    for index in range(2):
+        state.upsert_pod(pod(f"g-{index}", group="g", node="n1", phase="Running"))
+    state.settle()
+    state.remove_pod(f"pod-{name}")
+    return state
+
+
+@pytest.mark.parametrize(
+    ("after", "lost"),
+    [
+        ([], True),
+        ([released("g-1")], False),
+        ([released("g-1", succeeded=False)], True),
+        ([released("g-1"), bound("g-1", "n1", 1)], True),
+        ([released("g-1"), Event(event=ADMITTED)], True),
+    ],
+    ids=["deleted", "succeeded", "failed", "succeeded and was made again", "succeeded in an earlier run"],
+)
+def test_a_member_that_succeeded_in_the_present_run_and_is_gone_is_not_lost(after: list[Event], *, lost: bool) -> None:
+    (gang,) = without("g-1").partial
+    told = [Event(event=ADMITTED), bound("g-0", "n1", 0), bound("g-1", "n1", 1), *after]
+    assert [loss.name for loss in lost_before(gang, reversed(told))] == (["ns/g-1"] if lost else [])
+
+
+def test_of_a_role_that_has_succeeded_nothing_is_lost_and_of_the_other_what_is_missing() -> None:
+    state = state_with()
+    roles = [{"name": "lead", "minMember": 1}, {"name": "worker", "minMember": 2}]
+    state.upsert_group(group("g", 3, roles=roles))
+    for name, role in (("g-m", "lead"), ("g-0", "worker"), ("g-1", "worker")):
+        state.upsert_pod(member(name, role, node="n1", phase="Running"))
+    state.settle()
+    state.remove_pod("pod-g-m")
+    state.remove_pod("pod-g-1")
+    (gang,) = state.partial
+    events = [bound("g-m", "n1", 2), bound("g-1", "n1", 1), bound("g-0", "n1", 0)]
+    assert sorted((loss.name, loss.role) for loss in lost_before(gang, events)) == [
+        ("ns/g-1", "worker"),
+        ("ns/g-m", "lead"),
+    ]
+    events.insert(0, released("g-m", role="lead"))
+    assert [(loss.name, loss.role) for loss in lost_before(gang, events)] == [("ns/g-1", "worker")]
 
 
 @pytest.mark.parametrize(
