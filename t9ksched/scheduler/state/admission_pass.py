@@ -14,7 +14,7 @@ from t9ksched.scheduler.state.admission_gate import NAMING_NS
 from t9ksched.scheduler.state.asks import NOTHING_ASKED, asks_nothing
 from t9ksched.scheduler.state.change_feed import Cursor
 from t9ksched.scheduler.state.dependencies import root_asks
-from t9ksched.scheduler.state.limits import control_of, limit_asked
+from t9ksched.scheduler.state.limits import limit_asked
 from t9ksched.scheduler.state.missing_members import MissingMembers
 from t9ksched.scheduler.state.node_backoff import NO_NODES
 from t9ksched.scheduler.state.records import GangRecord, job_of
@@ -223,10 +223,8 @@ class AdmissionPass:
         jobs, outage = state.waiting_jobs, state.outage
         if jobs.refused and jobs.stands(record):
             return Judgement(None)
-        control = control_of(state, record) if state.controls else None
-        if record.control != control:
-            record.control, record.stale = control, True
-            state.feed.held_otherwise(record)
+        state.changes.take_control(record)
+        control = record.control
         if record.virtual and state.foreign.held:
             told, again = state.foreign.awaited(record, now)
             if again:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
+from t9ksched.scheduler.state.limits import control_of
 from t9ksched.scheduler.state.minimum import Minimum
 from t9ksched.scheduler.state.records import GangRecord
 
@@ -95,7 +96,18 @@ class Changes:
             yield
         self.settle()
 
+    def take_control(self, gang: GangRecord) -> None:
+        """Note what managers decided about the job of the group, whether it waits or runs: by its priority victims are
+        chosen, too.
+        """
+        control = control_of(self._state, gang) if self._state.controls else None
+        if gang.control != control:
+            gang.control, gang.stale = control, True
+            self._state.feed.held_otherwise(gang)
+            self.job_changed(gang)
+
     def _settle(self, gang: GangRecord) -> None:
+        self.take_control(gang)
         if gang.virtual:
             self._settle_single(gang)
             return

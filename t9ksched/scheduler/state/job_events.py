@@ -114,6 +114,7 @@ class JobEvents:
         if uid in self._state.clocks.by_job:
             self._state.feed.jobs.note(uid)
         for gang in gangs:
+            self._state.changes.take_control(gang)  # managers may have decided about the object
             self._state.changes.moved(gang)
             self._state.changes.job_changed(gang)  # its submitter may be that of the object
             self._state.feed.gangs.note(gang)
