@@ -208,7 +208,7 @@ MUTANTS: dict[str, tuple[tuple[Any, str, Any], ...]] = {
     "labels are those of creation": ((PodEvents, "_relabel", lambda self, record, labels: False),),
     "ended pods keep their room": ((PodEvents, "_recharge", _kept),),
     "refusals are forgotten": ((Assumptions, "refuse", lambda self, *args, **more: None),),
-    "no timer wakes a refused pod": ((ClusterState, "next_retry", lambda self: None),),
+    "no timer wakes a refused pod": ((ClusterState, "next_retry", lambda self, **_: None),),
     "a binding names no uid": ((Binding, "body", _anybody),),
     "an eviction names no uid": ((preemption, "evict", _evict_anybody), (integrity, "evict", _evict_anybody)),
     "a conflict counts as success": ((protocol, "post", _conflict_is_success),),

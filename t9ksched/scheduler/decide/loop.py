@@ -173,9 +173,9 @@ class Loop:
 
     def _pause(self) -> float | None:
         """Seconds until the next cycle if nothing changes; None for ever."""
-        moments = [self.plan_moves.due]
+        moments = [self.plan_moves.due, self._state.next_retry(planning=not self.paused)]
         if not self.paused:
-            moments += [self._state.next_retry(), *self._again]
+            moments += self._again
         pauses = [(moment - self._clock()) / 1e9 for moment in moments if moment is not None]
         if self._telling.due is not None:
             pauses.append(self._telling.due - asyncio.get_running_loop().time())
@@ -209,12 +209,15 @@ class Loop:
         reason = stopped(self._state.stops)
         self.plan_moves.stand_still(reason.message, self._state.resolution, now)
         self._telling.forget()
+        self._outdated = None
         await tell_stopped(view, reason, self._recorder, now)
 
     async def _view(self, now: int, evictable: EvictableGangs | None = None) -> View:
         """A view of the present, taken in steps: many jobs may have come at once, and each is judged once. What
         `evictable` is to look at is looked at, too.
         """
+        for refused in self._state.turned_away(now):
+            self._recorder.turned_away(refused, now)
         ends = await self._expected_ends(now)
         gangs = await self._judged(now)
         steps = rounds = 0
@@ -270,8 +273,6 @@ class Loop:
     async def cycle(self) -> Plan:
         """Plan on a frozen view, charge what still holds, hand it to the executor."""
         now = self._clock()
-        for refused in self._state.turned_away(now):
-            self._recorder.turned_away(refused, now)
         for _ in self._state.changes.settling():
             await asyncio.sleep(0)
         for _ in self._state.following_losses(now):

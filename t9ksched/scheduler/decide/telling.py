@@ -96,6 +96,7 @@ class Telling:
         """Gangs were told something else."""
         self._slices.clear()
         self._elsewhere.take()
+        self.due = None
 
     async def tell(self, told: tuple[Waiting, ...], now: int) -> None:
         """Record these, a slice at a time; `now` is in nanoseconds since the epoch."""

@@ -356,11 +356,14 @@ class ClusterState:
             yield
             self.changes.settle()
 
-    def next_retry(self) -> int | None:
-        """When the next refused pod, or a node that refused one, may be tried again; None when none waits for that."""
+    def next_retry(self, *, planning: bool = True) -> int | None:
+        """When a look finds something otherwise by time alone, as that a refused pod may be tried again; None while
+        none does. Without `planning`, a look that plans nothing.
+        """
         rests = [pod.retry_at for pod in self._resting if pod.waiting]
         ends = self.enforced_ends.next_change() if self.enforced_ends is not None else None
-        later = self.node_backoff.next_end(), self.reservations.next_end(), ends, self.advance.next_change()
+        room = (self.reservations if planning else self.refills).next_end()
+        later = self.node_backoff.next_end(), room, ends, self.advance.next_change()
         return min((*rests, *self.admission_pass.ends, *(at for at in later if at is not None)), default=None)
 
     @property

@@ -7,6 +7,7 @@ from typing import Any
 
 from t9ksched.kube.resources import PODS, QUEUES
 from t9ksched.model import names
+from t9ksched.model.reasons import Code
 from t9ksched.store.history import JOB_HELD, JOB_PRIORITISED, JOB_RELEASED, Event
 from t9ksched.store.job_overrides import PREEMPTION, SCHEDULING, Stop
 from t9ksched.store.store import Store
@@ -76,6 +77,29 @@ async def test_a_stop_of_scheduling_holds_until_its_time(world: World, start: St
         assert 't9ksched_stopped{what="scheduling"} 0' in (await service.metrics()).decode()
         assert not service.loop.paused
         assert datetime.now(UTC) >= soon
+
+
+async def test_a_stop_of_scheduling_accepts_and_refuses_as_usual(
+    world: World, start: Start, queue: str, store: Store
+) -> None:
+    """Also what time alone decides, while nothing else happens."""
+    shut = f"{world.run}-shut"
+    await store.queues.create(shut, {}, world.queue_spec)
+    await world.play(1, 1)
+    now = datetime.now(UTC)
+    await store.stops.stop(Stop(SCHEDULING, now + timedelta(hours=1), "ann", now))
+    async with start() as service:
+
+        def said() -> dict[str, Code]:
+            return {gang.name: gang.reasons[0].code for gang in service.state.pending if gang.reasons}
+
+        later = f"{datetime.now(UTC) + timedelta(seconds=4):%Y-%m-%dT%H:%M:%SZ}"
+        obj = world.pod("later", 1, queue=queue)
+        obj["metadata"].setdefault("annotations", {})[names.START_AFTER_ANNOTATION] = later
+        await world.create(obj)
+        await world.create(world.pod("stranger", 1, queue=shut))
+        await until(lambda: said() == {"later": Code.SCHEDULING_STOPPED, "stranger": Code.SUBMITTER_UNKNOWN})
+        assert await world.bound() == {}
 
 
 async def test_a_stop_of_preemption_spares_everybody(world: World, start: Start, store: Store) -> None:
