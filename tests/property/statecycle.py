@@ -96,7 +96,7 @@ class Cycles(Seldom):
             for one in done:
                 self.assumed[one.pod] = one.node
                 self.views.holds.pop(one.pod, None)  # a decision uses the place that was kept
-                self.seen[one.pod]["role"] = self.pods[one.pod]["metadata"].get("labels", {}).get(names.ROLE_LABEL, "")
+                self.seen[one.pod] |= self.says(one.pod)
             if self.state.gangs_by_uid[gang].complete():
                 self.promises.pop(gang, None)
             for one in done:

@@ -152,7 +152,7 @@ class Model:
         """Each pod is a member where it belongs, or a stranger."""
         state = self._state
         for uid, record in state.pods.items():
-            group = self.world.seen[uid]["group"]
+            group = self._of(uid)["group"]
             if not record.ours:
                 assert record.gang is record.outside is None
                 continue
@@ -172,6 +172,10 @@ class Model:
             if stranger:
                 assert record.unpermitted == (self._why_not(record, gang),) or not record.waiting
                 assert record.gang is None or (record.gang.virtual and record.gang.kept_out is not None)
+
+    def _of(self, uid: str) -> dict[str, str]:
+        """Group and queue of a pod: those with which it got its place, while it has one."""
+        return self.world.seen[uid] if self.place(uid) else self.world.says(uid)
 
     def _why_not(self, record: PodRecord, gang: GangRecord) -> Any:
         state, world = self._state, self.world
@@ -199,7 +203,7 @@ class Model:
         assert gang.members == {record.uid: record}
         assert gang is self._state.gangs["", record.uid] is self._state.gangs_by_uid[record.uid]
         first = self.world.seen[record.uid]
-        asked = first.get("labels", {}).get(names.QUEUE_LABEL) or "default"
+        asked = self._of(record.uid)["asked"]
         if gang.acceptance is None and not gang.agreed:
             assert gang.queue == (first["queue"] or asked)
         assert gang.spec.queue in (asked, first["queue"])

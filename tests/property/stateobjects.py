@@ -171,16 +171,21 @@ class Objects:
         self.serial += 1
         return self.serial
 
+    def says(self, uid: str) -> dict[str, str]:
+        """The group, the role and the queue of a pod without a place: as was agreed with it, else as its labels say."""
+        agreed, labels = self.state.acceptances.get(uid), self.pods[uid]["metadata"].get("labels", {})
+        group = labels.get(names.GROUP_LABEL, "")
+        group = (agreed.group_name or "") if agreed is not None and agreed.kind == "Pod" else group
+        asked = labels.get(names.QUEUE_LABEL) or names.DEFAULT_QUEUE
+        return {"group": group, "role": labels.get(names.ROLE_LABEL, ""), "asked": asked}
+
     def send(self, uid: str, *, expected: bool = False) -> None:
         """Tell of a pod; `expected` when this scheduler decided to bind it."""
         meta, node = self.pods[uid]["metadata"], self.pods[uid]["spec"].get("nodeName", "")
-        agreed, labels = self.state.acceptances.get(uid), meta.get("labels", {})
-        group = labels.get(names.GROUP_LABEL, "")
-        group = (agreed.group_name or "") if agreed is not None and agreed.kind == "Pod" else group
-        fresh = dict(meta) | {"group": group, "role": labels.get(names.ROLE_LABEL, ""), "node": "", "queue": ""}
+        fresh = dict(meta) | self.says(uid) | {"node": "", "queue": ""}
         seen = self.seen.setdefault(uid, fresh)
         if not (seen["node"] or expected or uid in self.assumed):
-            seen["role"] = fresh["role"]
+            seen |= self.says(uid)
         if node and not seen["node"] and not expected:
             self._placed(uid, node)
         seen["node"] = node

@@ -95,7 +95,7 @@ def _pod(world: Any, state: ClusterState, uid: str) -> None:
     known = ("name", "namespace", "uid", "labels", "annotations", "creationTimestamp", "ownerReferences")
     first["metadata"] = {key: seen[key] for key in known if key in seen}
     labels = first["metadata"].setdefault("labels", {}) | {}
-    for key, value in (("group-name", seen["group"]), ("role", seen["role"])):
+    for key, value in (("group-name", seen["group"]), ("role", seen["role"]), ("queue", seen["asked"])):
         labels.pop(f"scheduler.tensorstack.dev/{key}", None)
         labels |= {f"scheduler.tensorstack.dev/{key}": value} if value else {}
     first["metadata"]["labels"] = labels
@@ -106,11 +106,13 @@ def _pod(world: Any, state: ClusterState, uid: str) -> None:
     if node := raw["spec"].get("nodeName"):
         first["spec"]["nodeName"] = node
         state.upsert_pod(decode_pod(first))
+    made, charge = state.pods[uid], world.state.charges.get(uid)
+    decided = uid in world.assumed and charge is not None
+    if decided:
+        made.assumed = charge.node
     state.upsert_pod(decode_pod(raw))
-    made = state.pods[uid]
-    charge = world.state.charges.get(uid)
-    if uid in world.assumed and charge is not None:
-        made.assumed, made.role = charge.node, seen["role"]
+    if decided:
+        made.role = seen["role"]
         state.charges.charge(uid, charge.node, charge.pod_class, charge.queue, charge.cards, sure=charge.sure)
         state.changes.gang_changed(made.gang)
 

@@ -62,6 +62,8 @@ class Agreements:
                 self._state.begun.add(gang)
         if gang is not None:
             self._state.group_events.settle_agreement(gang)
+        if pod is not None:
+            self._state.joining.follow(pod)
         self._state.membership.owner_changed(uid)
         self._state.membership.doubt_strangers()
         owners = self._state.owners

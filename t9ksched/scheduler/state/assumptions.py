@@ -96,7 +96,7 @@ class Assumptions:
             self._state.node_events.look_again([*self._state.storage.claimants.seen(record), record])
         self._state.charges.release(record.uid)
         self._state.changes.gang_changed(record.gang)
-        if record.gang is not None and not record.gang.virtual:
+        if record.gang is not None:
             self._state.membership.doubt(record.gang)  # it waits again, and may not be a member by what changed since
 
     def refuse(self, pod_uid: str, reason: Reason, now: int, *, keep_place: bool) -> None:

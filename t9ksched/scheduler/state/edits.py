@@ -81,7 +81,7 @@ def _pod(pod: PodRecord, gang: GangRecord) -> Iterator[str]:
                 f"the label {QUEUE_LABEL} of pod {pod.name} says {queue or 'nothing'!r}: it was accepted in"
                 f" {gang.queue!r} and stays there"
             )
-        if group:
+        if group and pod.outside is None:  # else its reason says why it may not join that group
             yield f"the label {GROUP_LABEL} of pod {pod.name} says {group!r}: it came without a group and stays alone"
         return
     if queue and queue != gang.queue:

@@ -20,13 +20,10 @@ class Joining:
 
     def join(self, record: PodRecord, node: str) -> None:
         """A pod, bound to the node if there is one, becomes a member of its group, or the only one of its own."""
-        group = record.labels.get(names.GROUP_LABEL, "")
-        agreed = self._state.acceptances.get(record.uid)
+        group = self._named(record)
         place = self._state.places.seen_bound(record, node) if node else None
         if place is not None:
             group, record.role = place.group, intern(place.role)  # its labels may have been edited since
-        elif agreed is not None and agreed.kind == "Pod":
-            group = agreed.group_name or ""
         if not record.labels.get(names.GROUP_LABEL):
             made, role = self._state.foreign.place(record)  # also of a pod whose group is on record: it must be there
             if made and not group:
@@ -42,6 +39,42 @@ class Joining:
         else:
             self.join_none(record, place.queue if place is not None else "")
         self._state.wake()
+
+    def _named(self, record: PodRecord) -> str:
+        """The group that was agreed with the pod, else the one that its label names; empty for none."""
+        agreed = self._state.acceptances.get(record.uid)
+        if agreed is not None and agreed.kind == "Pod":
+            return agreed.group_name or ""
+        return record.labels.get(names.GROUP_LABEL, "")
+
+    def follow(self, record: PodRecord) -> None:
+        """A pod without a place with which nothing was agreed is in the group, or the queue, that its labels name now,
+        as a scheduler that starts finds it. One that has a place keeps both (`places.py`).
+        """
+        if not record.ours or record.node or record.assumed:
+            return
+        here = record.outside or record.gang
+        if here is not None and not self._belongs(record, here):
+            self._state.foreign.gone(record.uid)
+            self._state.membership.left(record)
+            record.accepted, record.unpermitted = False, ()  # that was about its former group
+            self.join_anew(record)
+            if here.foreign:
+                self._state.named_groups.ended(here)
+            self._state.take_role(record)
+        gang = record.gang
+        queue = record.labels.get(names.QUEUE_LABEL) or names.DEFAULT_QUEUE
+        if gang is not None and gang.virtual and gang.spec.queue != queue:
+            gang.spec = alone(queue, gang.spec.priority)
+            self._state.changes.gang_changed(gang)
+            self._state.settle_bill(gang)
+            self._state.wake()
+
+    def _belongs(self, record: PodRecord, gang: GangRecord) -> bool:
+        """Whether this is the group that the pod names; of one that names none, whether it is none of ours."""
+        if group := self._named(record):
+            return not gang.virtual and gang.name == group
+        return gang.virtual or bool(gang.foreign and not record.labels.get(names.GROUP_LABEL))
 
     def put_back(self, record: PodRecord, place: Place) -> None:
         """A bound pod that was sorted by its labels goes to the group, the role and the queue that are on record."""

@@ -103,7 +103,9 @@ class Membership:
             self.sort(gang)
 
     def sort(self, gang: GangRecord) -> None:
-        """Judge every pod that names the group and has no place."""
+        """Judge every pod that names the group and has no place; those whose labels name another one join that."""
+        for pod in [*gang.members.values(), *self.strangers(gang)]:
+            self._state.joining.follow(pod)
         for pod in list(gang.members.values()):
             if pod.waiting and (reason := self._refusal(pod, gang)) is not None:
                 self._keep_out(pod, gang, reason)

@@ -143,13 +143,14 @@ class PodEvents:
     def _relabel(self, record: PodRecord, labels: dict[str, str] | None) -> None:
         """Take the labels that a pod has now, which rules about pods select by.
 
-        What was recorded when the pod was first seen stays: its group, its queue, and the terms of its own rules, into
-        which the API server writes labels (`matchLabelKeys`) when it creates a pod.
+        The terms of its own rules stay those of when it was first seen: the API server writes labels into them
+        (`matchLabelKeys`) when it creates a pod.
         """
         record.labels = self._state._sharing.labels(labels)
         if record.gang is not None:
             self._state.budgets.has_other_labels(record.gang.uid)
         self.take_role(record)
+        self._state.joining.follow(record)
 
     def take_role(self, record: PodRecord) -> None:
         """The role of a pod without a place is what its label says now, as a scheduler that starts finds it; one that
@@ -267,6 +268,7 @@ class PodEvents:
         if record.finished or (record.deleting and not record.node):
             record.assumed = ""
             self.take_role(record)
+            self._state.joining.follow(record)
             waited = record in self._state._resting
             waited |= self._state.reservations.drop_place(record.uid)  # its gang waited for it
             self._state._resting.discard(record)

@@ -1,5 +1,6 @@
 """What is edited after acceptance does not count: an event says so once, and the explanation as long as it is so."""
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from t9ksched.scheduler.report import history_recorder
 from t9ksched.store.store import Store
 from tests.integration.scheduler.conftest import Start
 from tests.integration.scheduler.test_endings import ask
-from tests.integration.world import World
+from tests.integration.world import TIMEOUT, World
 
 
 async def ignored(world: World, about: str) -> list[Any]:
@@ -59,6 +60,30 @@ async def test_an_edit_that_does_not_count_is_told_once(world: World, start: Sta
         for about in ("g", "alone"):
             (event,) = await ignored(world, about)
             assert event.get("count", 1) == 1, event
+
+
+@pytest.mark.parametrize("meanwhile", [False, True], ids=["while it leads", "before a start"])
+async def test_a_pod_that_was_never_accepted_is_followed_to_another_queue(
+    world: World, start: Start, queue: str, store: Store, meanwhile: bool
+) -> None:
+    await world.play(1, 8)
+    await store.queues.create(f"{world.run}-shut", {}, {**world.queue_spec, "closed": True}, {"everyone": True})
+    label = {"metadata": {"labels": {names.QUEUE_LABEL: queue}}}
+    async with start() as service:
+        for name, where in (("unknown", f"{world.run}-nix"), ("closed", f"{world.run}-shut")):
+            await world.create(world.pod(name, 1, queue=where))
+            async with asyncio.timeout(TIMEOUT):
+                while not any(gang.name == name and gang.reasons for gang in service.state.pending):  # noqa: ASYNC110
+                    await asyncio.sleep(0.02)
+            if not meanwhile:
+                await world.client.patch(PODS, name, world.namespace, label)
+        if not meanwhile:
+            await world.running("unknown", "closed")
+    for name in ("unknown", "closed") if meanwhile else ():
+        await world.client.patch(PODS, name, world.namespace, label)
+    async with start():
+        await world.running("unknown", "closed")
+        assert await ignored(world, "unknown") == await ignored(world, "closed") == []
 
 
 async def test_a_minimum_raised_while_a_group_runs(world: World, start: Start, queue: str) -> None:

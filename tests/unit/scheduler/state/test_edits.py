@@ -1,5 +1,6 @@
 """Edits after acceptance do not count, and are told: once as an event, and in the explanation."""
 
+from datetime import UTC, datetime
 from typing import Any
 from unittest.mock import Mock
 
@@ -7,11 +8,13 @@ import pytest
 
 from t9ksched.model import names
 from t9ksched.model.pod import OwnerReference
+from t9ksched.model.reasons import Code, Reason
 from t9ksched.scheduler.act.gang_timeouts import GangTimeouts
 from t9ksched.scheduler.report.groupstatus import group_status
 from t9ksched.scheduler.report.observed_job import observed_job
 from t9ksched.scheduler.serve.explaining import explanation
 from t9ksched.scheduler.state.edits import ignored
+from t9ksched.store.acceptances import Acceptance
 from tests.feeds import taken
 from tests.unit.scheduler.state.test_state import NOW, decide, group, node, pod, state_with
 
@@ -77,6 +80,77 @@ def test_after_a_restart_a_pod_is_still_in_the_group_that_it_was_accepted_with()
     state.upsert_group(group("g", 1))
     state.upsert_pod(relabelled(pod("p", queue="q"), **{"group-name": "g"}))
     assert state.gangs_by_uid["pod-p"].virtual
+
+
+def accepted(uid: str, kind: str, **more: Any) -> Acceptance:
+    return Acceptance(uid=uid, kind=kind, namespace="ns", name=uid, accepted_at=datetime.fromtimestamp(0, UTC), **more)
+
+
+@pytest.mark.parametrize("first", [{}, {"shut": {"closed": True}}], ids=["an unknown queue", "a closed one"])
+def test_a_pod_that_was_never_accepted_is_in_the_queue_that_its_label_names(first: Any) -> None:
+    state = state_with(queues={"q": {}} | first)
+    woken: list[bool] = []
+    state.upsert_pod(pod("p", queue="shut"))
+    assert decide(state) == []
+    state.wake = lambda: woken.append(True)
+    state.upsert_pod(relabelled(pod("p", queue="shut"), queue="q"))
+    gang = state.gangs_by_uid["pod-p"]
+    assert (woken, gang.queue, ignored(gang)) == ([True], "q", ())
+    assert [one.pod for one in decide(state)] == ["pod-p"]
+    state.upsert_pod(relabelled(pod("p", queue="q"), queue="shut"))
+    (text,) = ignored(gang)
+    assert "it was accepted in 'q' and stays there" in text
+
+
+def test_a_pod_of_an_accepted_owner_stays_in_the_queue_of_that() -> None:
+    state = state_with(queues={"q": {"quota": {"requests": {"nvidia.com/gpu": "8"}}}, "other": {}})
+    made = pod("p", 8, queue="q")
+    made.metadata.owner_references = [OwnerReference("batch/v1", "Job", "j", "job", True)]
+    state.accept(accepted("job", "Job", queue="q"))
+    state.upsert_pod(made)
+    state.view(NOW)
+    state.upsert_pod(relabelled(made, queue="other"))
+    state.view(NOW)
+    assert state.gangs_by_uid["pod-p"].queue == "q"
+
+
+def test_a_pod_that_waits_is_in_the_group_that_its_label_names() -> None:
+    """As after a restart; what was accepted with the former group is not accepted with it."""
+    state = state_with(queues={"q": {}, "shut": {"closed": True}})
+    state.upsert_group(group("g", 3))
+    state.upsert_group(group("h", 1, queue="shut"))
+    for name in ("a", "b"):
+        state.upsert_pod(pod(name, group="g"))
+    assert decide(state) == []
+    state.pods["pod-b"].accepted = True
+    state.upsert_pod(relabelled(pod("b", group="g"), **{"group-name": "h"}))
+    g, h = state.gangs["ns", "g"], state.gangs["ns", "h"]
+    assert (list(g.members), list(h.members)) == (["pod-a"], ["pod-b"])
+    assert ignored(g) == ignored(h) == ()
+    assert decide(state) == []
+    (reason,) = h.reasons
+    assert reason.code == Code.QUEUE_CLOSED
+    state.upsert_pod(pod("b", queue="q"))
+    alone = state.pods["pod-b"].gang
+    assert alone is not None
+    assert (alone.virtual, alone.queue, list(h.members)) == (True, "q", [])
+    assert [one.pod for one in decide(state)] == ["pod-b"]
+    state.upsert_pod(relabelled(pod("b", queue="q"), **{"group-name": "g"}))
+    assert state.pods["pod-b"].gang is alone
+    assert "it came without a group and stays alone" in ignored(alone)[0]
+
+
+def test_a_member_whose_binding_was_refused_is_where_its_label_says_by_then() -> None:
+    state = state_with(node("n1"))
+    state.upsert_group(group("g", 1))
+    state.upsert_pod(pod("a", group="g"))
+    assert len(decide(state)) == 1
+    state.upsert_pod(relabelled(pod("a", group="g"), **{"group-name": "h"}))
+    assert list(state.gangs["ns", "g"].members) == ["pod-a"]
+    state.refuse("pod-a", Reason(Code.BIND_REFUSED, "not now"), NOW, keep_place=False)
+    state.view(NOW)
+    assert list(state.gangs["ns", "h"].members) == ["pod-a"]
+    assert state.gangs["ns", "g"].members == {}
 
 
 def owned(made: Any, controller: str) -> Any:

@@ -14,6 +14,7 @@ from t9ksched.model.reasons import Code
 from t9ksched.scheduler.report.groupstatus import group_status
 from t9ksched.scheduler.report.job_shape import job_shape
 from t9ksched.scheduler.report.observed_job import observed_job
+from t9ksched.scheduler.state.edits import ignored
 from t9ksched.scheduler.state.limits import limit_asked
 from t9ksched.scheduler.state.objects import JobObject
 from t9ksched.scheduler.state.state import ClusterState
@@ -61,6 +62,24 @@ def test_a_stranger_counts_in_nothing_and_says_why_it_waits() -> None:
     assert (alone["kind"], alone["submitter"], alone["reason"]["code"]) == ("Pod", None, "SubmitterUnknown")
     assert "names the PodGroup ns/g and may not join it: that is the group of MPIJob/job" in alone["reason"]["message"]
     assert state.counts.pods["q"]["Pending"] == 1
+
+
+def test_a_stranger_whose_label_names_no_group_any_more_waits_for_itself() -> None:
+    """Until then no edit of it is told: its reason says why it may not join."""
+    state = cluster(Members(everyone=True))
+    state.accept(by("job", "ann"))
+    state.upsert_group(owned_group())
+    state.upsert_pod(owned_pod("stranger", owner=""))
+    for now in (NOW, LATER):
+        state.view(now)
+    record = state.pods["pod-stranger"]
+    assert record.gang is not None
+    assert record.gang.kept_out is not None
+    assert ignored(record.gang) == ()
+    state.upsert_pod(pod("stranger", queue="q"))
+    assert (record.outside, record.unpermitted) == (None, ())
+    assert state.membership.strangers(state.gangs["ns", "g"]) == []
+    assert [one.pod for one in decide(state)] == ["pod-stranger"]
 
 
 def test_the_group_of_a_stranger_has_a_submitter() -> None:
