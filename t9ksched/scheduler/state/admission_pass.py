@@ -95,7 +95,7 @@ class AdmissionPass:
         self._note_changes(seen)
         self._note_fallen(now)
         looks, spent = self._in_order(), 0.0
-        while looks or (looks := self._elements_to_judge()):
+        while looks or (looks := self._next_ones()):
             record = looks.pop()
             if record in resting or record not in pending:
                 continue
@@ -119,10 +119,13 @@ class AdmissionPass:
             return list(reversed(pending))
         return sorted(self._due, key=pending.__getitem__, reverse=True)
 
-    def _elements_to_judge(self) -> list[GangRecord]:
-        """Elements of arrays whose turn it may be now, the one that has waited for longest last."""
-        pending = self._state._pending
-        again = [record for record in self._state.arrays.to_judge() if record in pending]
+    def _next_ones(self) -> list[GangRecord]:
+        """Groups that others were to come before and whose turn it may be now: elements of arrays, and those beyond
+        the limits on jobs that wait. The one that has waited for longest is last.
+        """
+        state, pending = self._state, self._state._pending
+        again = [*state.arrays.to_judge(), *(state.waiting_jobs.to_judge() if state.waiting_jobs.refused else ())]
+        again = [record for record in dict.fromkeys(again) if record in pending]
         for record in again:
             self.doubt(record)
         return sorted(again, key=pending.__getitem__, reverse=True)
@@ -222,7 +225,7 @@ class AdmissionPass:
         state = self._state
         jobs, outage = state.waiting_jobs, state.outage
         if jobs.refused and jobs.stands(record):
-            return Judgement(None)
+            return Judgement(None, None)
         state.changes.take_control(record)
         control = record.control
         if record.virtual and state.foreign.held:
@@ -236,8 +239,8 @@ class AdmissionPass:
         if outage.unread and (unknown := outage.refusal(record)) is not None:
             return self._refused(record, unknown)
         # Asked first: of thousands beyond a limit none is worth the other rules.
-        if record.acceptance is None and (over := jobs.refusal(record)) is not None:
-            return self._refused(record, over)
+        if record.acceptance is None and (over := jobs.refusal(record, state._pending.get(record, 0))) is not None:
+            return self._refused(record, over, None)
         if (kept_back := self._unpermitted(record, now)) is not None:
             return kept_back
         clock = state.clocks.of(record) if state.clocks.by_job else None

@@ -18,7 +18,7 @@ from t9ksched.model.names import ARRAY_ANNOTATION
 from t9ksched.model.reasons import Code, Reason
 from t9ksched.scheduler.state.dependencies import root_asks
 from t9ksched.scheduler.state.records import GangRecord, job_of
-from t9ksched.scheduler.state.refused_elements import RefusedElements, Rest
+from t9ksched.scheduler.state.refused_lines import RefusedLines
 from t9ksched.workloads.arrays import Element, read_element
 
 if TYPE_CHECKING:
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 _LOOKED_AT_ONCE: Final = 500
 _Key = tuple[str, str]
 """Namespace and name of an array."""
+_Rest = tuple[str, int]
+"""Who submitted elements, and how many may run at once as they say."""
 
 
 class Arrays:
@@ -41,7 +43,7 @@ class Arrays:
         self._running: defaultdict[_Key, dict[str, None]] = defaultdict(dict)
         self._shown: dict[str, None] = {}
         self._counts: dict[tuple[_Key, str], Counter[str]] = {}
-        self._refused = RefusedElements()
+        self._refused: RefusedLines[_Key, _Rest] = RefusedLines()
         self._roomy: dict[_Key, None] = {}
         """Arrays that may have room for more elements than the pass has let through."""
         self._doubted: dict[GangRecord, None] = {}
@@ -99,7 +101,7 @@ class Arrays:
             self._shown[uid] = None
             self._refused.discard(gang)
             return None
-        self._refused.add(gang, Rest(*key, whose, element.most), self._state._pending.get(gang, 0))
+        self._refused.add(gang, key, (whose, element.most), self._state._pending.get(gang, 0))
         allowed = f"at most {element.most} elements of its array {element.array!r} run at once"
         message = f"{allowed}, and as many run or come first"
         helps = ("another element of the array ends", f"its annotation {ARRAY_ANNOTATION} has a larger number behind %")
@@ -112,8 +114,9 @@ class Arrays:
         found, self._doubted = self._doubted, {}
         roomy, self._roomy = self._roomy, {}
         for key in roomy:
-            for rest in self._refused.of(*key):
-                if taken := self._refused.take(rest, rest.most - self._count(key, rest.submitter).total()):
+            for whose, most in self._refused.keys(key):
+                room = most - self._count(key, whose).total()
+                if taken := self._refused.take(key, (whose, most), room):
                     found |= dict.fromkeys(taken)
                     self._roomy[key] = None
         return list(found)

@@ -14,6 +14,7 @@ from t9ksched.model.gang import Gang
 from t9ksched.model.queue import Queue
 from t9ksched.scheduler.state.limits import control_of
 from t9ksched.scheduler.state.records import GangRecord, job_of
+from t9ksched.scheduler.state.waitinglimits import NOWHERE
 
 if TYPE_CHECKING:
     from t9ksched.scheduler.state.state import ClusterState
@@ -71,8 +72,10 @@ class Standing:
         """Groups whose verdict falls by time, by UID of the owner: it has no other group, or it would not stand."""
         self._common: object = None
         """What all verdicts depend on."""
-        self._full = False
-        """Whether so many jobs wait, in some queue or of some user, that no more may."""
+        self._full = NOWHERE
+        """Where so many jobs wait that no more may."""
+        self._unaccepted: dict[GangRecord, None] = {}
+        """Groups that are not accepted, and told something else than that too many wait."""
 
     def __iter__(self) -> Iterator[GangRecord]:
         return iter(self._kept)
@@ -85,6 +88,8 @@ class Standing:
         place, owner = (record.queue, record.namespace), record.owner.uid if record.owner is not None else ""
         self._kept[record] = _Kept(record.changes, verdict.gang is not None, place, owner, verdict.again)
         self._places[place][record] = None
+        if record.acceptance is None and record not in self._state.waiting_jobs.refused:
+            self._unaccepted[record] = None
         if verdict.again is not None:
             self._only[owner] = record
             self._fall_at(verdict.again, record)
@@ -99,6 +104,7 @@ class Standing:
         del those[record]
         if not those:
             del self._places[kept.place]
+        self._unaccepted.pop(record, None)
         if kept.until is not None:
             self._only.pop(kept.owner, None)
         return True
@@ -143,7 +149,8 @@ class Standing:
         state = self._state
         if record.virtual and state.foreign.held:
             return False
-        if record.acceptance is None and self._full:
+        jobs = state.waiting_jobs
+        if record.acceptance is None and record not in jobs.refused and jobs.concerns(record, self._full):
             return False
         if state.outage.away:
             return False
@@ -156,7 +163,7 @@ class Standing:
         state = self._state
         queues, namespaces = state.permissions.take_concerned()
         jobs = {**state.node_backoff.take_changed(), **state.preemption_backoff.take_changed()}
-        before, self._full = self._full, state.waiting_jobs.any_full()
+        before, self._full = self._full, state.waiting_jobs.full()
         common = (
             state.clock_jumps,
             state.outage.since is not None,
@@ -166,7 +173,7 @@ class Standing:
         )
         if common != self._common:
             self._common = common
-            for one in (self._kept, self._places, self._moments, self._only):
+            for one in (self._kept, self._places, self._moments, self._only, self._unaccepted):
                 one.clear()
             return None
         found: dict[GangRecord, None] = {}
@@ -176,8 +183,8 @@ class Standing:
                     found |= those
         for job in jobs:
             found |= dict.fromkeys(state.groups_of(job))
-        if self._full and not before:
-            found |= {record: None for record in self._kept if record.acceptance is None}
+        if self._unaccepted and (newly := self._full.beyond(before)) is not NOWHERE:
+            found |= {record: None for record in self._unaccepted if state.waiting_jobs.concerns(record, newly)}
         while (moment := self.next_moment()) is not None and moment <= now:
             found[heappop(self._moments)[2]] = None
         return [record for record in found if self.drop(record)]

@@ -4,8 +4,12 @@ REST refuses jobs beyond these limits; jobs that were not created through REST a
 started or are deleted. Meanwhile it is charged to no queue and has no place in its queue's order. A job is the root
 owner of its groups. It counts from its admission until its first group has a place. Its user is the submitter
 on record, or its namespace. Each count is kept as groups change, so that a cycle asks for two numbers.
+
+Groups beyond the limits are refused once. They are judged again when what they were told is otherwise, and as many as
+there is room for.
 """
 
+import sys
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
@@ -21,6 +25,7 @@ from t9ksched.scheduler.state.admission_gate import AdmissionGate
 from t9ksched.scheduler.state.owners import Owners
 from t9ksched.scheduler.state.records import GangRecord
 from t9ksched.scheduler.state.refusals import waiting
+from t9ksched.scheduler.state.refused_lines import RefusedLines
 from t9ksched.store.acceptances import Acceptance
 
 
@@ -42,11 +47,34 @@ class _Job(NamedTuple):
     user: str
 
 
+class _Place(NamedTuple):
+    """Where jobs count: their queue, and their user."""
+
+    queue: str
+    user: str
+
+
+class Full(NamedTuple):
+    """Queues, and users, of which not one job more may wait."""
+
+    queues: frozenset[str] = frozenset()
+    users: frozenset[str] = frozenset()
+
+    def beyond(self, other: "Full") -> "Full":
+        """What is not in the other."""
+        more = Full(self.queues - other.queues, self.users - other.users)
+        return more if any(more) else NOWHERE
+
+
+NOWHERE: Final = Full()
+
+
 class _Standing(NamedTuple):
-    """What a refusal depends on besides the counts: changes of the group, and the version of permissions."""
+    """A refusal, and what it depends on besides the counts: changes of the group, and the version of permissions."""
 
     as_of: tuple[int, int]
     job: _Job
+    reason: Reason
 
 
 class WaitingJobs:
@@ -69,6 +97,16 @@ class WaitingJobs:
         """Groups that were admitted and not accepted yet, because some of their members are still missing."""
         self.refused: dict[GangRecord, _Standing] = {}
         """Groups that are refused for now."""
+        self._lines: RefusedLines[None, _Place] = RefusedLines()
+        """The same, in the order in which they began to wait."""
+        self._of: defaultdict[str, dict[GangRecord, None]] = defaultdict(dict)
+        """The same by UID of the root owner."""
+        self._reasons: dict[_Place, tuple[tuple[int, int], WaitingLimits, Reason]] = {}
+        """What would be told to groups of a line, and the numbers and limits that this follows from."""
+        self._told: dict[_Place, Reason | None] = {}
+        """What the groups of a line were told; None if not the same."""
+        self._doubted: dict[GangRecord, None] = {}
+        """Groups that were refused, and of which another one of the job may wait, or has started."""
 
     def jobs(self, queue: str) -> int:
         """Jobs that count as waiting in a queue."""
@@ -79,7 +117,7 @@ class WaitingJobs:
         known, job = self._counted.get(gang), None
         if not waits:
             if self.refused:
-                self.refused.pop(gang, None)
+                self._forgive(gang)
             if self._let_in:
                 self._let_in.discard(gang)
         elif (gang.acceptance is not None or gang in self._let_in) and not self._has_started(gang):
@@ -98,23 +136,62 @@ class WaitingJobs:
         for gang in gangs:
             if gang in self._counted:
                 self.update(gang, waits=True)
+            if gang in self.refused:
+                self._doubted[gang] = None
 
     def forget(self, gang: GangRecord) -> None:
         """The group was deleted."""
         self.update(gang, waits=False)
 
-    def refusal(self, gang: GangRecord) -> Reason | None:
+    def refusal(self, gang: GangRecord, since: int) -> Reason | None:
         """Why a group that is not accepted may not even wait in its queue; None when it may. Cheaper than all other
-        rules.
+        rules. It has waited since that number of the state.
         """
         if gang in self._let_in or (self.limits == NO_LIMITS and not self.refused):
             return None
         job = self._job(gang)
         if not self._is_full(job) or job in self._groups or self._has_started(gang):
-            self.refused.pop(gang, None)
+            self._forgive(gang)
             return None
-        self.refused[gang] = _Standing(self._as_of(gang), job)
-        return self._reason(job)
+        line = _Place(job.queue, job.user)
+        if (known := self.refused.get(gang)) is not None and known.job != job:
+            self._forgive(gang)
+        reason = self._reason(line)
+        if self._told.setdefault(line, reason) != reason:
+            self._told[line] = None
+        self.refused[gang] = _Standing(self._as_of(gang), job, reason)
+        self._of[job.uid][gang] = None
+        self._lines.add(gang, None, line, since)
+        return reason
+
+    def to_judge(self) -> list[GangRecord]:
+        """Groups that were refused and are to be judged again, once in a pass everything else is: if they do not take
+        the room there is, others may.
+        """
+        found = list(self._doubted)
+        for line in self._lines.keys(None):
+            if room := self._room(line):
+                found += self._lines.take(None, line, room)
+            elif self._told[line] != (reason := self._reason(line)):
+                self._told[line] = reason
+                found += self._lines.all_of(None, line)
+        for gang in found:
+            self._forgive(gang)
+        gone = self._told.keys() - self._lines.keys(None)
+        for line in gone:
+            self._told.pop(line)
+            self._reasons.pop(line, None)
+        return found
+
+    def _forgive(self, gang: GangRecord) -> None:
+        """The group is not refused any more."""
+        known = self.refused.pop(gang, None)
+        self._lines.discard(gang)
+        self._doubted.pop(gang, None)
+        if known is not None and (those := self._of.get(known.job.uid)) is not None:
+            those.pop(gang, None)
+            if not those:
+                del self._of[known.job.uid]
 
     def let_in(self, gang: GangRecord) -> None:
         """The group may wait, and counts from now on; it is accepted now, or not yet."""
@@ -129,11 +206,11 @@ class WaitingJobs:
             self._count(job, 1)
 
     def stands(self, gang: GangRecord) -> bool:
-        """Whether the group was refused, and nothing has changed on which this depends. Called for each group in each
-        cycle.
-        """
+        """Whether the group was refused, and nothing has changed on which this depends."""
         known = self.refused.get(gang)
-        return known is not None and known.as_of == self._as_of(gang) and self._is_full(known.job)
+        if known is None or known.as_of != self._as_of(gang) or not self._is_full(known.job):
+            return False
+        return known.reason == self._reason(_Place(known.job.queue, known.job.user))
 
     def _as_of(self, gang: GangRecord) -> tuple[int, int]:
         return gang.changes, self._permissions.version
@@ -158,29 +235,48 @@ class WaitingJobs:
             self._groups[job] = groups
         else:
             del self._groups[job]
+        if groups == more and self.refused:
+            self._doubted |= self._of.get(job.uid, {})
         if not groups or groups == more:
             for jobs, key in ((self._queues, job.queue), (self._users, job.user)):
                 jobs[key] += more
                 if not jobs[key]:
                     del jobs[key]
 
-    def _is_full(self, job: _Job) -> bool:
+    def _is_full(self, job: _Job | _Place) -> bool:
         """Whether one job more may not wait beside those that count."""
         limits = self.limits
         of_user = self._users.get(job.user, 0)
         return no_room(self.jobs(job.queue), limits.per_queue) or no_room(of_user, limits.per_user)
 
-    def any_full(self) -> bool:
-        """Whether in some queue, or of some user, one job more may not wait."""
-        most = (self._queues, self.limits.per_queue), (self._users, self.limits.per_user)
-        return any(no_room(max(jobs.values(), default=0), limit) for jobs, limit in most if limit is not None)
+    def _room(self, line: _Place) -> int:
+        """How many jobs more may wait; any number, if nothing limits them."""
+        counts = (self.limits.per_queue, self.jobs(line.queue)), (self.limits.per_user, self._users.get(line.user, 0))
+        return max(0, min((most - count for most, count in counts if most is not None), default=sys.maxsize))
 
-    def _reason(self, job: _Job) -> Reason:
+    def full(self) -> Full:
+        """Where one job more may not wait."""
+        most = (self._queues, self.limits.per_queue), (self._users, self.limits.per_user)
+        if all(limit is None for _, limit in most):
+            return NOWHERE
+        return Full(*(frozenset(name for name, count in jobs.items() if no_room(count, at)) for jobs, at in most))
+
+    def concerns(self, gang: GangRecord, full: Full) -> bool:
+        """Whether a group that is not accepted is of a queue, or of a user, of which no more may wait."""
+        return full is not NOWHERE and (gang.queue in full.queues or self._job(gang).user in full.users)
+
+    def _reason(self, line: _Place) -> Reason:
+        numbers = self._users.get(line.user, 0), self.jobs(line.queue)
+        known = self._reasons.get(line)
+        if known is not None and known[:2] == (numbers, self.limits):
+            return known[2]
         counts = (
-            WaitCount(f"of {job.user}", self._users.get(job.user, 0), self.limits.per_user),
-            WaitCount(f"in the queue {job.queue!r}", self.jobs(job.queue), self.limits.per_queue),
+            WaitCount(f"of {line.user}", numbers[0], self.limits.per_user),
+            WaitCount(f"in the queue {line.queue!r}", numbers[1], self.limits.per_queue),
         )
-        return waiting(jobs_may_wait(Request("", waiting=counts)))
+        reason = waiting(jobs_may_wait(Request("", waiting=counts)))
+        self._reasons[line] = numbers, self.limits, reason
+        return reason
 
 
 @lru_cache(maxsize=1024)

@@ -278,7 +278,7 @@ def test_nothing_is_kept_of_elements_that_are_gone() -> None:
         state.remove_job(f"e{at}")
     assert shown(state) == []
     assert not state.arrays._refused._lines
-    assert not state.arrays._refused._rests
+    assert not state.arrays._refused._where
 
 
 STEPS = st.lists(

@@ -224,9 +224,14 @@ def test_a_refusal_gives_way_to_that_for_too_many_that_wait() -> None:
     assert {gang.reasons[0].code for gang in state.pending} == {Code.QUEUE_CLOSED}
     state.upsert_pod(pod("one", queue="other"))
     settled(state)
-    assert looked(state) == MANY, "a queue is full, and of these none is accepted"
+    assert looked(state) == 0, "another queue is full"
+    state.waiting_jobs.limits = WaitingLimits(per_user=1)
+    finish(state.judge(NOW))
+    assert {reason.code for gang in state.pending for reason in gang.reasons} == {Code.RATE_LIMITED}
+    assert looked(state) == 0
     state.remove_pod("pod-one")
-    settled(state)
+    finish(state.judge(NOW))
+    assert {gang.reasons[0].code for gang in state.pending} == {Code.QUEUE_CLOSED}
     assert looked(state) == 0
 
 

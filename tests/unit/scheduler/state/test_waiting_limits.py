@@ -4,14 +4,18 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from t9ksched.model.pod import OwnerReference
+from t9ksched.model.queue import Queue, parse_queue_spec
 from t9ksched.model.reasons import Code, Reason
 from t9ksched.scheduler.state.records import GangRecord
 from t9ksched.scheduler.state.state import ClusterState
-from t9ksched.scheduler.state.waitinglimits import WaitingLimits
+from t9ksched.scheduler.state.waitinglimits import WaitingLimits, _Place
 from t9ksched.store.acceptances import Acceptance
 from tests.feeds import taken
+from tests.unit.scheduler.state.test_admission_pieces import looks
 from tests.unit.scheduler.state.test_state import NOW, decide, group, node, pod, state_with
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
@@ -154,15 +158,76 @@ def test_thousands_beyond_the_limit_are_looked_at_once(monkeypatch: pytest.Monke
     jobs = state.waiting_jobs
     refusal = jobs.refusal
 
-    def counted(gang: GangRecord) -> Reason | None:
+    def counted(gang: GangRecord, since: int) -> Reason | None:
         asked.append(gang.name)
-        return refusal(gang)
+        return refusal(gang, since)
 
     monkeypatch.setattr(jobs, "refusal", counted)
-    assert len(look(state)) == 10
+    with looks() as found:
+        assert len(look(state)) == 10
+    assert not found
     assert asked == []
     assert taken(state, "said") == []
     state.remove_pod("pod-p0000")
     assert len(look(state)) == 10
     assert asked == ["p0010"]
     assert taken(state, "said") == []
+    state.waiting_jobs.limits = WaitingLimits(per_queue=8)
+    assert len(look(state)) == 10
+    assert len(refused(state)) == 2989
+    assert set(refused(state).values()) == {"10 jobs in the queue 'q' wait already, and at most 8 may wait"}
+    state.waiting_jobs.limits = WaitingLimits(per_user=12)
+    assert len(look(state)) == 12
+    assert set(refused(state).values()) == {"12 jobs of namespace 'ns' wait already, and at most 12 may wait"}
+    state.waiting_jobs.limits = WaitingLimits()
+    assert len(look(state)) == 2999
+    jobs = state.waiting_jobs
+    assert not any((jobs.refused, jobs._of, jobs._told, jobs._lines, jobs._reasons))
+
+
+STEPS = st.lists(
+    st.tuples(
+        st.sampled_from(["comes", "comes", "comes", "looks", "starts", "goes", "goes", "limit", "queue"]),
+        st.integers(0, 11),
+    ),
+    max_size=40,
+)
+
+
+@given(STEPS)
+@settings(max_examples=200, deadline=None)
+def test_who_is_refused_is_who_would_be_by_the_counts_of_now(steps: list[tuple[str, int]]) -> None:
+    """Single pods, and jobs of several, in two queues of which one may be closed."""
+    state = limited(2, 3, node("n1", gpus=100))
+    there: set[str] = set()
+    for step, at in steps:
+        name, queue = f"p{at}", "qr"[at % 2]
+        if step == "comes" and name not in there:
+            made = pod(name, queue=queue)
+            if at < 6:
+                owner = OwnerReference(kind="Thing", name=f"job-{at % 2}", uid=f"job-{at % 2}", controller=True)
+                made.metadata.owner_references = [owner]
+            there.add(name)
+            state.upsert_pod(made)
+        elif step == "starts":
+            decide(state)
+        elif step == "goes" and name in there:
+            state.remove_pod(f"pod-{name}")
+            there.remove(name)
+        elif step == "limit":
+            most = [None, 1, 2, 3][at % 4], [None, 1, 4][at % 3]
+            state.waiting_jobs.limits = WaitingLimits(*most)
+        elif step == "queue":
+            state.set_queues([Queue("q", parse_queue_spec({})), Queue("r", parse_queue_spec({"closed": at % 2 == 0}))])
+        else:
+            continue
+        for _ in range(2):  # a queue that is full since the first pass is so for those of the first, too
+            look(state)
+        jobs = state.waiting_jobs
+        for gang in state.pending:
+            if gang.acceptance is None and gang not in jobs._let_in:
+                job = jobs._job(gang)
+                beyond = jobs._is_full(job) and job not in jobs._groups and not jobs._has_started(gang)
+                told = [reason for reason in gang.reasons if reason.code == Code.RATE_LIMITED]
+                assert bool(told) == beyond
+                assert not told or told == [jobs._reason(_Place(job.queue, job.user))]
