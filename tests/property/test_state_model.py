@@ -78,7 +78,7 @@ def test_verdicts_that_stand_are_what_would_be_found_anew(planning: bool) -> Non
             before = record.snapshot() if kept.starts else None
             assert self._starting[record] is before
             record.judged = (0, 0)
-            assert self._shown(record, now) == Judgement(before, kept.until)
+            assert self._shown(record, now) == Judgement(before, kept.until, kept.alone)
             assert record.reasons == reasons
             self.ends = ends
             stood[kept.starts] += 1

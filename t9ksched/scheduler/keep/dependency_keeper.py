@@ -71,7 +71,7 @@ class DependencyKeeper:
             await asyncio.sleep(0)
         affected = await self._targets.follow(changed)
         affected |= {uid: None for uid in changed if uid in self._waiters}
-        affected |= state.dependencies.take_unread() | self._again
+        affected |= state.dependencies.take_unread() | self._again | await self._targets.come()
         if self._fresh:
             self._fresh = False
             affected |= dict.fromkeys(self._kept)
@@ -104,7 +104,7 @@ class DependencyKeeper:
             self._look_for_circle(waiter)
         told = verdict(waiter)
         self._state.dependencies.tell(uid, told)
-        again = any(want.target is None or want.asking for want in waiter.open)
+        again = any(want.asking for want in waiter.open)
         wants_end = asks.cancel.strip().lower() == "true"
         if self._end is not None:
             again = await self._end.settle(uid, told, ask=wants_end, now=self._clock()) or again

@@ -3,12 +3,14 @@
 What is gone is looked for in SQL, where the last state of each job stays. With the database away it is asked again.
 """
 
+import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
+from heapq import heappop, heappush
 from typing import Final
 
-from t9ksched.scheduler.keep.waited_for import Key, Part, Target, Waiter, Want, verdict
+from t9ksched.scheduler.keep.waited_for import Key, Name, Part, Target, Waiter, Want, verdict
 from t9ksched.scheduler.report.job_phase import phase_now, why_ended
 from t9ksched.scheduler.state.dependencies import Verdict
 from t9ksched.scheduler.state.records import FINISHED, job_of
@@ -19,9 +21,10 @@ from t9ksched.store.jobs import Jobs
 from t9ksched.workloads.dependencies import Dependency, read_after
 
 _SECOND: Final = 1_000_000_000
-_LONGEST_PAUSE_NS: Final = 60 * _SECOND
+_LONGEST_PAUSE_NS: Final = 300 * _SECOND
 """Between two questions to the database after a job that was deleted before it was seen."""
-_MOST_DOUBLED: Final = 6
+_MOST_DOUBLED: Final = 9
+_A_SLICE: Final = 500
 
 
 class Targets:
@@ -36,6 +39,10 @@ class Targets:
         """The targets that a job is a part of, by its UID."""
         self._asking: dict[str, None] = {}
         """Jobs of which the database has not answered how they ended."""
+        self._missing: defaultdict[Name, dict[str, None]] = defaultdict(dict)
+        """Names of which there is nothing, with the UIDs of those that wait for it."""
+        self._asks: list[tuple[int, str]] = []
+        """When the database is asked again for whom, as a heap; some wait no more."""
         self._completed: set[Target] = set()
         """Arrays of which all elements were looked for since the last call of `follow`."""
 
@@ -56,14 +63,35 @@ class Targets:
                 found |= target.waiters
         return found
 
+    async def come(self) -> dict[str, None]:
+        """UIDs of jobs that wait for something of a name of which there is something now, or perhaps was."""
+        now, found = self._clock(), dict[str, None]()
+        while self._asks and self._asks[0][0] <= now:
+            found[heappop(self._asks)[1]] = None
+        for count, name in enumerate(list(self._missing), start=1):
+            if self._is_there(*name):
+                found |= self._missing.get(name, {})
+            if count % _A_SLICE == 0:
+                await asyncio.sleep(0)
+        return found
+
     async def find(self, waiter: Waiter, want: Want) -> bool:
         """Find out what a name means, if that is not known; whether it was found now."""
+        found = await self._find(waiter, want)
+        name = waiter.namespace, want.dependency.kind, want.dependency.name
+        if want.target is None:
+            self._missing[name][waiter.uid] = None
+        else:
+            self._no_longer_missing(name, waiter)
+        return found
+
+    async def _find(self, waiter: Waiter, want: Want) -> bool:
         one, here = want.dependency, waiter.namespace
         if want.target is not None:
             if want.target.array:
                 await self._complete(want.target, here, one)
             return False
-        found = _job_named(self._state, here, one)
+        found = _job_named(self._state, here, one.kind, one.name)
         if found is None or found[1] > waiter.created:
             # One that was there before may have gone while no scheduler ran, or in the last second.
             if (found is not None or self._clock() >= want.ask_at) and not await self._ask_for_gone(waiter, want):
@@ -96,6 +124,8 @@ class Targets:
 
     def leave(self, waiter: Waiter) -> None:
         """A job waits for nothing of this any more."""
+        for want in waiter.wants:
+            self._no_longer_missing((waiter.namespace, want.dependency.kind, want.dependency.name), waiter)
         for target in {want.target: None for want in waiter.wants if want.target is not None}:
             target.waiters.pop(waiter.uid, None)
             if target.waiters:
@@ -106,6 +136,16 @@ class Targets:
                     del self._with[uid]
                     self._state.dependencies.watch_no_more(uid)
             del self._known[target.key]
+
+    def _no_longer_missing(self, name: Name, waiter: Waiter) -> None:
+        if (those := self._missing.get(name)) is not None:
+            those.pop(waiter.uid, None)
+            if not those:
+                del self._missing[name]
+
+    def _is_there(self, namespace: str, kind: str, name: str) -> bool:
+        """Whether there is a job of that name, or an element of an array of that name."""
+        return _job_named(self._state, namespace, kind, name) is not None or self._state.arrays.any(namespace, name)
 
     def _attach(self, waiter: Waiter, want: Want, target: Target) -> None:
         want.target = target
@@ -158,6 +198,7 @@ class Targets:
         want.asking = False
         want.ask_at = self._clock() + min(_LONGEST_PAUSE_NS, _SECOND << min(want.questions, _MOST_DOUBLED))
         want.questions += 1
+        heappush(self._asks, (want.ask_at, waiter.uid))
         if row is not None:
             target = self._known.setdefault(row.uid, Target(row.uid))
             self._add(target, row.uid, Part(one.title, row.phase, gone_at=_moment(row)))
@@ -195,15 +236,15 @@ def elements(state: ClusterState, namespace: str, one: Dependency) -> dict[str, 
     return {uid: title for uid, title in titles.items() if title.partition("/")[0] == one.kind}
 
 
-def _job_named(state: ClusterState, namespace: str, one: Dependency) -> tuple[str, int] | None:
+def _job_named(state: ClusterState, namespace: str, kind: str, name: str) -> tuple[str, int] | None:
     """UID of the job of that name, and when it was created; None if there is none."""
-    if one.kind == "Pod":
-        pod = state.pods.get(state._pods_by_name.get((namespace, one.name), ""))
+    if kind == "Pod":
+        pod = state.pods.get(state._pods_by_name.get((namespace, name), ""))
         return None if pod is None else (pod.uid, pod.created)
-    if one.kind == "PodGroup":
-        gang = state.gangs.get((namespace, one.name))
+    if kind == "PodGroup":
+        gang = state.gangs.get((namespace, name))
         return None if gang is None or not gang.uid else (job_of(gang), gang.created)
-    job = state.jobs.get(state.job_names.get((namespace, one.kind, one.name), ""))
+    job = state.jobs.get(state.job_names.get((namespace, kind, name), ""))
     return None if job is None else (job.uid, job.created)
 
 
@@ -235,7 +276,7 @@ def foreseen(state: ClusterState, namespace: str, text: str, now: int) -> Verdic
     """
     waiter = Waiter("", namespace, now, text, tuple(map(Want, read_after(text))))
     for want in waiter.wants:
-        found = _job_named(state, namespace, want.dependency)
+        found = _job_named(state, namespace, want.dependency.kind, want.dependency.name)
         known = {found[0]: want.dependency.title} if found else elements(state, namespace, want.dependency)
         if known:
             parts = {uid: Part(title) for uid, title in known.items()}

@@ -10,7 +10,9 @@ from t9ksched.scheduler.state.dependencies import Verdict
 from t9ksched.scheduler.state.records import FINISHED
 from t9ksched.workloads.dependencies import ANY, Dependency
 
-Key = str | tuple[str, str, str]
+Name = tuple[str, str, str]
+"""Namespace, kind and name of a job or an array."""
+Key = str | Name
 """UID of a job; of an array the namespace, the kind and the name."""
 _SUCCEEDED: Final = FINISHED[0]
 _SHOWN: Final = 3

@@ -260,9 +260,10 @@ class AdmissionPass:
         asked_before = record.asked is not NOTHING_ASKED or record.start_after or record.reservation
         asks = asked_before or not asks_nothing(record)
         if asks and (unmet := state.dependencies.refusal(record)) is not None:
-            return self._refused(record, unmet)
+            return self._while_alone(record, unmet, None)
         if asks and (early := too_early(state, record, now)) is not None:
-            return self._refused(record, early, self._until_start(record))
+            self.ends.append(record.start_after)
+            return self._while_alone(record, early, record.start_after)
         away = outage.away
         if away and (unwritten := outage.refusal(record)) is not None:
             return self._refused(record, unwritten)
@@ -283,26 +284,27 @@ class AdmissionPass:
             if lasts != record.lasts or user != record.user:
                 record.lasts, record.user, record.stale = lasts, user, True
         if asks and (full := state.arrays.refusal(record)) is not None:
-            stands = record.acceptance is not None and not record.asked.after
-            return self._refused(record, full, None if stands else NEXT_PASS)
+            return self._refused(record, full, NEXT_PASS if record.acceptance is None else None)
         if asks or state.advance.known or record.groups:
             state.advance.read(record)
         stands = record.start_after <= now and self._standing.may_start_on(record, queue)
         gang = record.snapshot()
         return Judgement(gang, None if stands and gang is not None else NEXT_PASS)
 
-    def _refused(self, record: GangRecord, reason: Reason, again: int | None = NEXT_PASS) -> Judgement:
-        """The group may not be placed, for that reason; `again` as in a verdict."""
+    def _refused(
+        self, record: GangRecord, reason: Reason, again: int | None = NEXT_PASS, *, alone: bool = False
+    ) -> Judgement:
+        """The group may not be placed, for that reason; `again` and `alone` as in a verdict."""
         self._state.refused(record, reason)
-        return Judgement(None, again)
+        return Judgement(None, again, alone)
 
-    def _until_start(self, record: GangRecord) -> int:
-        """Until when it stands that a group is not to start yet. It may as soon as another group of its owner has a
-        place; one that is not accepted may turn out to wait for a submitter.
+    def _while_alone(self, record: GangRecord, reason: Reason, again: int | None) -> Judgement:
+        """The group may not be placed, for that reason; `again` as in a verdict. It may as soon as another group of its
+        owner has a place. One that is not accepted may turn out to wait for a submitter.
         """
-        self.ends.append(record.start_after)
-        alone = record.owner is None or len(self._state.gangs_of_owner(record.owner.uid)) == 1
-        return record.start_after if alone and record.acceptance is not None else NEXT_PASS
+        stands = record.owner is None or len(self._state.gangs_of_owner(record.owner.uid)) == 1
+        stands = stands and record.acceptance is not None
+        return self._refused(record, reason, again if stands else NEXT_PASS, alone=stands)
 
     def _window_changes(self, now: int) -> Iterator[int]:
         """When the next start window begins or ends, of each queue in which groups wait."""

@@ -76,6 +76,12 @@ class Arrays:
         for uid in changed:
             self._look(uid)
 
+    def any(self, namespace: str, array: str) -> bool:
+        """Whether elements of an array are there."""
+        if self._changed:
+            self._follow()
+        return (namespace, array) in self._elements
+
     def elements(self, namespace: str, array: str) -> list[str]:
         """UIDs of the elements of an array that are there."""
         self._follow()

