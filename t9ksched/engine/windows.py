@@ -36,6 +36,11 @@ class Windows:
         """Why each queue that was asked for starts nothing now, None for one that does."""
         self._known: dict[str, tuple[int, Int64s, Mask]] = {}
 
+    def closed(self, queue: str) -> bool:
+        """Whether the queue has some, and is inside none of them now."""
+        windows = self._of.get(queue)
+        return windows is not None and not inside(windows, self._now)
+
     def _heeded(self, gang: Gang) -> tuple[StartWindow, ...] | None:
         return None if gang.placed or gang.refilling else self._of.get(gang.queue)
 

@@ -12,6 +12,7 @@ import pytest
 from msgspec import structs
 
 from t9ksched.engine.actions import told_again
+from t9ksched.engine.actions.starting_runs import StartingRuns
 from t9ksched.engine.memory import Memory
 from t9ksched.engine.planner import Plan, plan
 from t9ksched.engine.policy import Policy, Preemption, Starvation
@@ -22,6 +23,7 @@ from t9ksched.model.podclass import PodClass
 from t9ksched.model.queue import Ordering
 from t9ksched.model.reasons import Code, Reason
 from t9ksched.model.reservation import Reservation, ReservationKind
+from t9ksched.model.start_windows import StartWindow
 from tests.builders import GPU, gang, node, pod_class, queue, table, view
 from tests.examples import part
 
@@ -50,11 +52,15 @@ class History:
             ),
         )
         ordering: Ordering = "Backfill" if rng.random() < 0.7 else "BestEffort"
+        night = rng.choice(["", "", *"qrs"])
         self.queues: dict[str, QueueState] = {
             name: queue(
                 priority=rng.choice([0, 0, 1]),
                 quota=rng.choice([{}, {}, {"cpu": 6000}, {GPU: 3, "cpu": 20_000}]),
                 ordering=ordering,
+                start_windows=(StartWindow(begin=60 * rng.randrange(4), end=60 * rng.randrange(5, 9)),)
+                if name == night
+                else (),
             )
             for name in "qrs"
         }
@@ -190,7 +196,11 @@ class History:
             groups if "preempt" in self.policy.actions else (),
         )
         found = plan(given, self.policy, self.now, self.memory)
-        with patch.object(told_again, "_short", lambda gang: ()):  # those with too few members have turns
+        # Those with too few members have turns, and nobody starts without one.
+        with (
+            patch.object(told_again, "_short", lambda gang: ()),
+            patch.object(StartingRuns, "of", lambda cycle, lines: None),
+        ):
             assert found.to_bytes() == plan(given, self.policy, self.now).to_bytes()
         self.again = found.again
         self._rests_until_then(given, found)

@@ -58,10 +58,10 @@ class ToldAgain:
 
     @classmethod
     def of(cls, cycle: Cycle, preempt: Preempt | None) -> "ToldAgain | None":
-        """None where more than room, quota and victims counts: plans, reservations by administrators, windows, plugins,
-        cards of several kinds.
+        """None where more than room, quota and victims counts: plans, reservations by administrators, plugins, cards of
+        several kinds.
         """
-        if cycle.planned is not None or cycle.advance is not None or cycle.windows.any or cycle.policy.plugins:
+        if cycle.planned is not None or cycle.advance is not None or cycle.policy.plugins:
             return None
         if len(cycle.trial.nodes.static.card_kinds) > 1 or not len(cycle.trial.nodes):
             return None
@@ -245,7 +245,7 @@ class ToldAgain:
 
     def looks_up(self, queue: str) -> bool:
         spec = self._cycle.view.queues[queue].spec
-        return not spec.closed and spec.ordering != "Strict"
+        return not (spec.closed or spec.start_windows) and spec.ordering != "Strict"
 
     def follow(self) -> bool:
         """Bring the numbers up to the room that is free now. Returns whether they are."""
