@@ -4,7 +4,7 @@ What is accepted is the root owner of pods (a Job, a Deployment, a PodGroup made
 with so many resources in total. Its replacement pods are accepted even if new work is refused; pods beyond that are
 judged as new work, and count from then on if they are accepted. A refusal lasts until its queue, the queue's members or
 the pods change: so with `overQuota: Reject` an owner is judged once, whatever room comes free, and pods of an accepted
-one wait.
+one wait. It is not on record: a scheduler that starts judges what was refused anew.
 """
 
 from collections import Counter
