@@ -357,9 +357,7 @@ class ClusterState:
             self.changes.settle()
 
     def next_retry(self, *, planning: bool = True) -> int | None:
-        """When a look finds something otherwise by time alone, as that a refused pod may be tried again; None while
-        none does. Without `planning`, a look that plans nothing.
-        """
+        """When time alone makes a difference to a look, or, without `planning`, to one that plans nothing."""
         rests = [pod.retry_at for pod in self._resting if pod.waiting]
         ends = self.enforced_ends.next_change() if self.enforced_ends is not None else None
         room = (self.reservations if planning else self.refills).next_end()
