@@ -345,8 +345,7 @@ class Model:
         assert [one.uid for one in made.waiting] == able
         for one in made.waiting:
             assert (one.role, one.name) == (roles[one.uid], f"ns/{gang.members[one.uid].name}")
-            off = {} if one.pod_class.node_affinity is None else one.pod_class.node_affinity.terms[0].fields[-1]
-            assert set(off.values if off else ()) == set(gang.avoid)
+            assert set(one.pod_class.avoided) == set(gang.avoid)
             assert one.pod_class.unrecorded == bool(gang.unrecorded and one.pod_class.cards)
         why = {(one.code, one.message) for uid in waiting for one in gang.members[uid].blocked}
         if never := {(one.code, one.message) for one in made.blocked if one.code == Code.NEVER_FITS}:

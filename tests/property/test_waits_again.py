@@ -23,7 +23,7 @@ from t9ksched.model.podclass import PodClass
 from t9ksched.model.queue import Ordering
 from t9ksched.model.reasons import Code, Reason
 from t9ksched.model.reservation import Reservation, ReservationKind
-from t9ksched.model.start_windows import StartWindow
+from t9ksched.model.start_windows import StartWindow, next_change
 from tests.builders import GPU, gang, node, pod_class, queue, table, view
 from tests.examples import part
 
@@ -225,9 +225,13 @@ class History:
             self._end(uid)
 
     def _rests_until_then(self, given: View, found: Plan) -> None:
-        """Nothing would be decided otherwise before the moment that the plan names, or ever if it names none."""
+        """Nothing would be decided otherwise before the moment that the plan names, or ever if it names none; but for
+        start windows, which are known without a plan.
+        """
         assert found.again is None or found.again > self.now
-        before = 100 * self.now if found.again is None else found.again - 1
+        windows = [one for queue in self.queues.values() for one in queue.spec.start_windows]
+        moments = [100 * self.now, found.again, next_change(windows, self.now) if windows else None]
+        before = min(at for at in moments if at is not None) - 1
         later = plan(given, self.policy, before)
         assert (later.assignments, later.waiting, later.evictions) == (
             found.assignments,

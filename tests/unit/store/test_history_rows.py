@@ -145,7 +145,7 @@ async def test_the_last_time_of_each_job_is_known(store: Store) -> None:
 
 
 def test_all_events_are_known_by_name() -> None:
-    keys = {history.PHYSICAL, history.MODELS, history.IDLE_SINCE, history.SELDOM}
+    keys = {history.PHYSICAL, history.MODELS, history.IDLE_SINCE, history.SELDOM, history.SUCCEEDED}
     named = {value for name, value in vars(history).items() if name.isupper() and isinstance(value, str)}
     assert named - keys == history.EVENTS
 

@@ -247,8 +247,9 @@ def test_a_changed_label_wakes_up_only_where_there_are_rules(state: ClusterState
 
 
 def test_edits_of_membership_labels_change_no_membership(state: ClusterState) -> None:
-    state.upsert_pod(pod("a", "x", group="g"))
-    state.upsert_pod(pod("a", "x", group="other"))
+    """Of a pod that has its place."""
+    state.upsert_pod(pod("a", "x", group="g", node="n0"))
+    state.upsert_pod(pod("a", "x", group="other", node="n0"))
     (record,) = state.pods.values()
     assert record.gang is not None
     assert record.gang.name == "g"
