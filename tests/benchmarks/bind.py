@@ -255,6 +255,7 @@ class Bench:
                 cycles = service.loop.stats.cycles
         reading = round(1e6 * (cpu - before) / len(waiting), 1)
         del service
+        gc.unfreeze()
         gc.collect()  # it is garbage in cycles, which the next round must not carry
         await self._empty(namespace)
         more = {"refused": stats.refused, "throttled": stats.throttled, "cycles": cycles}

@@ -62,10 +62,9 @@ class Heap:
                 gc.enable()
 
     def end(self) -> None:
-        """The process has its collector back."""
+        """The process has its collector back; what was left out, by others too, stays so."""
         if self._before is not None:
             gc.set_threshold(*self._before)
-            gc.unfreeze()
             self._before = None
 
     async def tidy(self) -> None:

@@ -75,7 +75,8 @@ def test_nothing_is_collected_while_it_is_read_and_what_was_read_is_left_out(res
     with one.reading():
         pass
     one.end()
-    assert (gc.get_threshold(), gc.get_freeze_count()) == (before, 0), "the process has its collector back"
+    assert gc.get_threshold() == before, "the process has its collector back"
+    assert gc.get_freeze_count() > len(read)
 
 
 def test_a_process_without_a_collector_keeps_it_off(rests: asyncio.Event) -> None:
