@@ -50,9 +50,9 @@ class Windows:
         if windows is None:
             return None
         if gang.queue not in self._shut:
-            now = self._now
-            closed = not inside(windows, now)
-            self._shut[gang.queue] = explain.outside_window(gang.queue, next_begin(windows, now)) if closed else None
+            begins = next_begin(windows, self._now)
+            closed = self.closed(gang.queue)
+            self._shut[gang.queue] = explain.outside_window(gang.queue, begins) if closed else None
         return self._shut[gang.queue]
 
     def next_begin(self, gang: Gang) -> int | None:

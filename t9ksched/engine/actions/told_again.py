@@ -205,10 +205,12 @@ class ToldAgain:
                     yield
                 continue
             kind = of(gang, None) or self._met(gang)
-            again = kinds.get(kind) if kind is not None else _short(gang)
-            if kind is None and not again:
-                break
-            if kind is not None and (again is None or evicts):
+            if kind is None:
+                if not (told := _short(gang)):
+                    break
+            elif (told := kinds.get(kind, ())) and not evicts:
+                alike += 1
+            else:
                 if evicts and not met_victims:
                     yield from cycle.victims()  # a turn would have had the ledger told which pods leave
                     met_victims = True
@@ -217,10 +219,6 @@ class ToldAgain:
                 if not told:
                     break
                 kinds[kind] = told
-            else:
-                assert again
-                told = again
-                alike += kind is not None
             left.pop()
             of_each.append(kind)
             write(Waiting(gang.uid, told, len(staying) + 1))

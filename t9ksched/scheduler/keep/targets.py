@@ -145,7 +145,7 @@ class Targets:
 
     def _is_there(self, namespace: str, kind: str, name: str) -> bool:
         """Whether there is a job of that name, or an element of an array of that name."""
-        return _job_named(self._state, namespace, kind, name) is not None or self._state.arrays.any(namespace, name)
+        return _job_named(self._state, namespace, kind, name) is not None or self._state.arrays.has(namespace, name)
 
     def _attach(self, waiter: Waiter, want: Want, target: Target) -> None:
         want.target = target

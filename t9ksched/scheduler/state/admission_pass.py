@@ -124,8 +124,8 @@ class AdmissionPass:
         the limits on jobs that wait. The one that has waited for longest is last.
         """
         state, pending = self._state, self._state._pending
-        again = [*state.arrays.to_judge(), *(state.waiting_jobs.to_judge() if state.waiting_jobs.refused else ())]
-        again = [record for record in dict.fromkeys(again) if record in pending]
+        found = dict.fromkeys((*state.arrays.to_judge(), *state.waiting_jobs.to_judge()))
+        again = [record for record in found if record in pending]
         for record in again:
             self.doubt(record)
         return sorted(again, key=pending.__getitem__, reverse=True)

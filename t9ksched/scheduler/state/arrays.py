@@ -76,7 +76,7 @@ class Arrays:
         for uid in changed:
             self._look(uid)
 
-    def any(self, namespace: str, array: str) -> bool:
+    def has(self, namespace: str, array: str) -> bool:
         """Whether elements of an array are there."""
         if self._changed:
             self._follow()

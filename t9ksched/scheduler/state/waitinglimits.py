@@ -101,8 +101,6 @@ class WaitingJobs:
         """The same, in the order in which they began to wait."""
         self._of: defaultdict[str, dict[GangRecord, None]] = defaultdict(dict)
         """The same by UID of the root owner."""
-        self._reasons: dict[_Place, tuple[tuple[int, int], WaitingLimits, Reason]] = {}
-        """What would be told to groups of a line, and the numbers and limits that this follows from."""
         self._told: dict[_Place, Reason | None] = {}
         """What the groups of a line were told; None if not the same."""
         self._doubted: dict[GangRecord, None] = {}
@@ -177,10 +175,8 @@ class WaitingJobs:
                 found += self._lines.all_of(None, line)
         for gang in found:
             self._forgive(gang)
-        gone = self._told.keys() - self._lines.keys(None)
-        for line in gone:
-            self._told.pop(line)
-            self._reasons.pop(line, None)
+        for line in self._told.keys() - self._lines.keys(None):
+            del self._told[line]
         return found
 
     def _forgive(self, gang: GangRecord) -> None:
@@ -266,17 +262,17 @@ class WaitingJobs:
         return full is not NOWHERE and (gang.queue in full.queues or self._job(gang).user in full.users)
 
     def _reason(self, line: _Place) -> Reason:
-        numbers = self._users.get(line.user, 0), self.jobs(line.queue)
-        known = self._reasons.get(line)
-        if known is not None and known[:2] == (numbers, self.limits):
-            return known[2]
-        counts = (
-            WaitCount(f"of {line.user}", numbers[0], self.limits.per_user),
-            WaitCount(f"in the queue {line.queue!r}", numbers[1], self.limits.per_queue),
-        )
-        reason = waiting(jobs_may_wait(Request("", waiting=counts)))
-        self._reasons[line] = numbers, self.limits, reason
-        return reason
+        return _too_many(line, self._users.get(line.user, 0), self.jobs(line.queue), self.limits)
+
+
+@lru_cache(maxsize=1024)
+def _too_many(line: _Place, of_user: int, in_queue: int, limits: WaitingLimits) -> Reason:
+    """Why no more may wait there, where so many do."""
+    counts = (
+        WaitCount(f"of {line.user}", of_user, limits.per_user),
+        WaitCount(f"in the queue {line.queue!r}", in_queue, limits.per_queue),
+    )
+    return waiting(jobs_may_wait(Request("", waiting=counts)))
 
 
 @lru_cache(maxsize=1024)
