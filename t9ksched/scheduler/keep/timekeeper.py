@@ -7,7 +7,8 @@ in memory.
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any, Final
+from functools import partial
+from typing import Final
 
 import structlog
 
@@ -44,6 +45,9 @@ _A_SLICE: Final = 200
 _STOP_AGAIN_NS: Final = 5 * SECOND
 _REMEMBERED_NS: Final = 24 * 3600 * SECOND
 """How long the reason is kept why a job ended that has no object here, such as a ReplicaSet without pods."""
+
+_Deed = Callable[[], Awaitable[None]]
+"""What is due. It is called, and so begins, only once all jobs were looked at: a sweep may be cancelled in between."""
 
 
 class TimeKeeper:
@@ -89,7 +93,7 @@ class TimeKeeper:
         plain, gangs = self._rests.plain, state.gangs_by_uid
         jobs = self._rests.due(self._clock())
         looked: set[str] = set()
-        due: list[Any] = []
+        due: list[_Deed] = []
         for changed in self._changed.pieces(_A_SLICE):
             now = self._clock()
             for gang in changed:
@@ -107,10 +111,10 @@ class TimeKeeper:
                 due += self._look(uid, now)
             if count % _A_SLICE == 0:
                 await asyncio.sleep(0)
-        await asyncio.gather(*due)
+        await asyncio.gather(*(deed() for deed in due))
         await self._write()
 
-    def _look(self, uid: str, now: int) -> list[Any]:
+    def _look(self, uid: str, now: int) -> list[_Deed]:
         """Bring one job's clock up to date; returns what is due."""
         state, clocks = self._state, self._state.clocks.by_job
         gangs = state.groups_of(uid)
@@ -153,7 +157,7 @@ class TimeKeeper:
                 state.clocks.runs_untimed(uid)
             return []
         if runs and clock.unsure:
-            return [self._learn(clock, gangs)]
+            return [partial(self._learn, clock, gangs)]
         clock.unsure = False
         if clock.run.ended_code == Code.TIME_LIMIT_EXCEEDED:
             job = state.jobs.get(uid)
@@ -249,27 +253,27 @@ class TimeKeeper:
         holds: list[PodRecord],
         limit: int | None,
         now: int,
-    ) -> tuple[list[Any], End | None]:
+    ) -> tuple[list[_Deed], End | None]:
         """What is due, and the end of the job where that is known."""
         run = clock.run
         if run.ended_code == Code.TIME_LIMIT_EXCEEDED or (run.ended_code and clock.stop_at):
             if holding and now >= clock.stop_at:
                 clock.stop_at = now + _STOP_AGAIN_NS
-                return [self._stop(gangs[0], holding, run.message, Code(run.ended_code))], None
+                return [partial(self._stop, gangs[0], holding, run.message, Code(run.ended_code))], None
             return [], None
         if not holds or not run.bound_at:
             return [], None
         timeout = self._start_timeout() * SECOND
         late = bool(timeout) and not run.ran_at and now - run.bound_at >= timeout
         if late and not clock.refills:
-            return [self._late.evict(clock, gangs, holds, now)], None
+            return [partial(self._late.evict, clock, gangs, holds, now)], None
         since = run.ran_at or (run.bound_at + timeout if late else 0)
         own = own_end(since, limit) if limit is not None and since else None
         end = earliest_end(self._state, gangs[0], holds, own)
         if end is None:
             return [], None
         if clock.signal is None and now < end.at:
-            return [self._ask_for_signal(clock, gangs[0], holds[0])], end
+            return [partial(self._ask_for_signal, clock, gangs[0], holds[0])], end
         if own is not None and now >= own.at:
             message = f"it reached its {own.limit}: it has been running since {timestamp(since)}"
             return [self._end(clock, gangs[0], holds, own, message, now)], own
@@ -286,9 +290,7 @@ class TimeKeeper:
             self._recorder.ends_soon(gangs[0], text, now)
         return [], end
 
-    def _end(
-        self, clock: Clock, gang: GangRecord, pods: list[PodRecord], end: End, message: str, now: int
-    ) -> Awaitable[None]:
+    def _end(self, clock: Clock, gang: GangRecord, pods: list[PodRecord], end: End, message: str, now: int) -> _Deed:
         """End a job at its limit, or before it as the job asks."""
         own = end.code is Code.TIME_LIMIT_EXCEEDED
         self._state.note_end(gang, end.code, message, now, end.seconds if own else None, end.at)
@@ -296,7 +298,7 @@ class TimeKeeper:
         event = history.TIME_LIMIT_EXCEEDED if own else history.MAX_DURATION_EXCEEDED
         self._recorder.ended(gang, event, message, now, notice=str(end.code))
         log.info("time limit reached", job=gang.key, limit=end.limit)
-        return self._stop(gang, pods, message, end.code)
+        return partial(self._stop, gang, pods, message, end.code)
 
     def _signal(self, clock: Clock, gang: GangRecord, end: End) -> int:
         """How many seconds before that end the job is told to stop; 0 for not at all. What is not shorter than the

@@ -1,5 +1,6 @@
 """Clocks of jobs over several runs, as `TimeKeeper` keeps them: when a run begins, and what is told of it."""
 
+import warnings
 from datetime import timedelta
 from typing import Any
 from unittest.mock import AsyncMock, Mock
@@ -93,6 +94,23 @@ async def test_the_start_that_is_shown_is_that_of_the_present_run(limit: str) ->
     recorded = played.state.acceptances["group-g"].started_at
     assert recorded is not None
     assert timestamp(int(recorded.timestamp() * SECOND)) == second, "it outlives pods and clock"
+
+
+async def test_a_sweep_that_is_cancelled_leaves_nothing_half_begun() -> None:
+    """As a service that ends does: what was found due by then has not begun, and is found again by the next sweep."""
+    played = Played("2h")
+    await played.run()
+    played.state.feed.gangs.note(played.state.gangs["ns", "g"])
+    clock = played.state.clocks.by_job["group-g"]
+    clock.signal = None
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        sweep = played.keeper.sweep()
+        sweep.send(None)
+        sweep.close()
+    assert not warned
+    await played.keeper.sweep()
+    assert clock.signal == 0
 
 
 def says(uid: str, ago: int, restarts: int = 0) -> dict[str, Any]:
