@@ -46,8 +46,8 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_xdist_auto_num_workers() -> int:
-    """Five workers for two processors: tests from outside wait for other processes much of their time."""
-    return 5 * len(os.sched_getaffinity(0)) // 2
+    """Three workers for each processor: tests from outside wait for other processes much of their time."""
+    return 3 * len(os.sched_getaffinity(0))
 
 
 @pytest.fixture(scope="session")

@@ -28,8 +28,10 @@ NVIDIA = "nvidia.com/gpu.product"
 
 
 def part(world: World, name: str, core: int, memory: int | None, queue: str, **spec: Any) -> dict[str, Any]:
-    """A pod that asks for so much of cards; without a queue, of another scheduler."""
-    made = world.pod(name, 0, queue=queue, **spec)
+    """A pod that asks for so much of cards; without a queue, of a scheduler that does not run, so that the test alone
+    binds it.
+    """
+    made = world.pod(name, 0, queue=queue, **({} if queue else {"schedulerName": "another"}), **spec)
     amounts = made["spec"]["containers"][0]["resources"]["limits"]
     amounts |= {CORE: str(core)} | ({MEMORY: str(memory)} if memory else {})
     return made
