@@ -49,11 +49,11 @@ class Windows:
         windows = self._heeded(gang)
         if windows is None:
             return None
-        if gang.queue not in self._shut:
-            begins = next_begin(windows, self._now)
-            closed = self.closed(gang.queue)
-            self._shut[gang.queue] = explain.outside_window(gang.queue, begins) if closed else None
-        return self._shut[gang.queue]
+        queue = gang.queue
+        if queue not in self._shut:
+            closed = self.closed(queue)
+            self._shut[queue] = explain.outside_window(queue, next_begin(windows, self._now)) if closed else None
+        return self._shut[queue]
 
     def next_begin(self, gang: Gang) -> int | None:
         """When the next window begins in which the gang may start; None where none does, or where it needs none."""
