@@ -85,6 +85,8 @@ class ForecastKeeper:
     async def _groups(self) -> dict[str, list[GangRecord]]:
         """The groups that wait for a place and were told why, by UID of their jobs."""
         found: defaultdict[str, list[GangRecord]] = defaultdict(list)
+        for _ in self._state.changes.settling():
+            await asyncio.sleep(0)
         for count, gang in enumerate(list(self._state.pending), start=1):
             # Every job lacks members while its pods are being created: that is not waiting yet.
             if gang.uid and any(reason.code is not Code.GANG_INCOMPLETE for reason in gang.reasons):

@@ -1,11 +1,19 @@
 """What history says of the cards that a pod was bound with: of which models they are, and how much of each."""
 
+from functools import lru_cache
+
 from t9ksched.model.card_worth import by_model
 from t9ksched.model.node import NodeFacts
 from t9ksched.model.quantity import CARD
 from t9ksched.scheduler.report.job_shape import Json
 from t9ksched.scheduler.state.charges import Charge
 from t9ksched.store.spans import UNKNOWN
+
+
+@lru_cache(maxsize=256)
+def physical(worth: int) -> float:
+    """Parts of a card as a number of cards."""
+    return round(worth / CARD, 7)
 
 
 def model_of(facts: NodeFacts, charge: Charge | None) -> str | None:
@@ -34,4 +42,4 @@ def of_models(facts: NodeFacts | None, charge: Charge, detail: Json) -> list[lis
         found[model or whole] = before + worth, those.union(cards)
     if len(found) < 2:
         return []
-    return [[model, round(worth / CARD, 7), sorted(cards)] for model, (worth, cards) in sorted(found.items())]
+    return [[model, physical(worth), sorted(cards)] for model, (worth, cards) in sorted(found.items())]

@@ -9,7 +9,6 @@ import contextlib
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import datetime
-from functools import lru_cache
 from types import MappingProxyType
 from typing import Final
 
@@ -20,9 +19,8 @@ from t9ksched.kube.write.dialects.table import dialect_of
 from t9ksched.model import names
 from t9ksched.model.card_worth import held
 from t9ksched.model.cards import NO_CARDS
-from t9ksched.model.quantity import CARD
 from t9ksched.model.reasons import Code, Reason
-from t9ksched.scheduler.report.cards_told import model_of, of_models
+from t9ksched.scheduler.report.cards_told import model_of, of_models, physical
 from t9ksched.scheduler.report.event_writer import EventWriter
 from t9ksched.scheduler.report.job_recorder import SLICE, JobRecorder, moment
 from t9ksched.scheduler.report.job_shape import Json
@@ -231,7 +229,7 @@ class HistoryRecorder:
         if counted and facts:
             detail |= {"counted": counted, "mode": facts.mode}
         if worth:
-            detail[history.PHYSICAL] = _physical(worth)
+            detail[history.PHYSICAL] = physical(worth)
         if charge is not None and charge.cards.parts:
             if worth and (models := of_models(facts, charge, detail)):
                 detail[history.MODELS] = models
@@ -338,10 +336,18 @@ class HistoryRecorder:
         """Record gangs that ran before this process started, a few at a time: a large cluster has a hundred
         thousand.
         """
-        while self._state.accept_running(self._clock()):
-            self.accepted()
+        while True:
+            if not await self._accept_some():
+                return
             await asyncio.sleep(_ACCEPTING_PAUSE)
+
+    async def _accept_some(self) -> bool:
+        """Accept some of the gangs that run, and record who was accepted; whether there are more."""
+        for _ in self._state.changes.settling():  # thousands may have been bound within a second
+            await asyncio.sleep(0)
+        more = self._state.accept_running(self._clock())
         self.accepted()
+        return more
 
     def hand_over(self) -> None:
         """Give the writer all acceptances that are not with it yet: the service stops."""
@@ -358,9 +364,8 @@ class HistoryRecorder:
             await self._wait()
             self._work.clear()
             more = self._state.progress.other_numbers.publish(asyncio.get_running_loop().time())
-            if self._state.accept_running(self._clock()) or more:
+            if await self._accept_some() or more:
                 self._work.set()  # there are more: continue
-            self.accepted()
             self.nodes.note()
             await self._warnings.tell()
             for count, (gang, pod) in enumerate(self._ended.take(), start=1):
@@ -378,12 +383,6 @@ class HistoryRecorder:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout_at(self.jobs.due()):
                 await self._work.wait()
-
-
-@lru_cache(maxsize=256)
-def _physical(worth: int) -> float:
-    """Parts of a card as a number of cards."""
-    return round(worth / CARD, 7)
 
 
 def _codes(reasons: Iterable[Reason]) -> frozenset[str]:
