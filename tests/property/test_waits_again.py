@@ -1,10 +1,12 @@
 """Gangs that wait are told what a planner without memory would tell them, whatever comes, goes and is promised.
 
 Histories of crowded clusters: unlike gangs that fit in part, on one node but not at once on any, or not at all, in
-queues with and without quota. Each cycle's plan equals the plan of a fresh memory to the byte.
+queues with and without quota, some on nodes of a kind that is nowhere, some away from others. Each cycle's plan equals
+the plan of a fresh memory to the byte.
 """
 
 import random
+from collections import Counter
 from dataclasses import replace
 from unittest.mock import patch
 
@@ -18,8 +20,10 @@ from t9ksched.engine.planner import Plan, plan
 from t9ksched.engine.policy import Policy, Preemption, Starvation
 from t9ksched.engine.view import QueueState, View
 from t9ksched.model.cards import NO_CARDS
-from t9ksched.model.gang import Gang, Running, RunningPod
+from t9ksched.model.gang import Gang, Neighbours, Running, RunningPod
+from t9ksched.model.labels import LabelSelector, Requirement
 from t9ksched.model.podclass import PodClass
+from t9ksched.model.podrules import Peers, PodRules, PodTerm
 from t9ksched.model.queue import Ordering
 from t9ksched.model.reasons import Code, Reason
 from t9ksched.model.reservation import Reservation, ReservationKind
@@ -27,6 +31,7 @@ from t9ksched.model.start_windows import StartWindow, next_change
 from tests.builders import GPU, gang, node, pod_class, queue, table, view
 from tests.examples import part
 
+HOST = "kubernetes.io/hostname"
 HOUR = 3_600_000_000_000
 CYCLES = 30
 
@@ -70,11 +75,14 @@ class History:
                 cpu=f"{size}m",
                 memory=f"{rng.choice([1, 2, 3, 6, 7])}Gi",
                 gpu=rng.choice([0, 0, 1, 2, 3, 9]),
-                selector=rng.choice([{}, {}, {}, {"pool": "a"}]),
+                selector=rng.choice([{}, {}, {}, {"pool": "a"}, {"pool": "none"}]),
                 ports=rng.choice([(), (), (), (), (80,)]),
             )
             for size in sizes
         ]
+        self.labels = {one: (("app", rng.choice("xy")),) for one in self.classes}
+        if rng.random() < 0.3:
+            self._keep_away(self.classes[0])
         self.waiting: dict[str, Gang] = {}
         self.running: dict[str, tuple[str, list[tuple[str, str, PodClass]]]] = {}
         self.started: dict[str, int] = {}
@@ -84,6 +92,23 @@ class History:
         self.came = 0
         self.now = HOUR
         self.again: int | None = None
+
+    def _keep_away(self, of: PodClass) -> None:
+        """Pods of the class are to be on no node with a pod of the app x, nor such a pod where they are."""
+        term = PodTerm((Peers(LabelSelector((Requirement("app", "In", ("x",)),)), ("test",)),), HOST)
+        self.classes[0] = replace(of, rules=PodRules(apart=(term,)))
+        self.labels[self.classes[0]] = self.labels[of]
+
+    def _neighbours(self) -> tuple[Neighbours, ...]:
+        """The pods that have places, by class."""
+        found: dict[PodClass, Counter[str]] = {}
+        for _, pods in self.running.values():
+            for _, where, shape in pods:
+                found.setdefault(shape, Counter())[where] += 1
+        return tuple(
+            Neighbours("test", self.labels[of], tuple(sorted(on.items())), of.rules.apart if of.rules else ())
+            for of, on in found.items()
+        )
 
     def step(self) -> None:
         """Something happens, or nothing."""
@@ -139,7 +164,8 @@ class History:
         name = f"g{self.came}"
         topology = rng.choice(["None"] * 6 + ["Required", "Preferred"])
         pods, gated = rng.randint(1, 5), rng.randint(0, 2) if rng.random() < 0.2 else 0
-        self.waiting[name] = replace_topology(
+        of = rng.choice(self.classes)
+        one = replace_topology(
             gang(
                 name,
                 queue=rng.choice("qrs"),
@@ -147,12 +173,14 @@ class History:
                 min_member=pods + rng.randint(1, 2) if gated else None,
                 total=pods + gated if gated else None,
                 blocked=[Reason(Code.SCHEDULING_GATED, f"{gated} gates")] if gated else [],
-                of=rng.choice(self.classes),
+                of=of,
                 priority=rng.choice([0, 0, 0, 2]),
                 created=self.now + self.came,
             ),
             topology,
         )
+        members = tuple(structs.replace(pod, labels=self.labels[of]) for pod in one.waiting)
+        self.waiting[name] = structs.replace(one, waiting=members)
 
     def _promise(self, wanted: Gang) -> None:
         """Room that others are to leave is promised to the gang, on as many nodes as it has pods or on one."""
@@ -195,6 +223,7 @@ class History:
             self.held,
             groups if "preempt" in self.policy.actions else (),
         )
+        given = replace(given, neighbours=self._neighbours())
         found = plan(given, self.policy, self.now, self.memory)
         # Those with too few members have turns, and nobody starts without one.
         with (

@@ -35,7 +35,9 @@ class Learning:
         if signature is None or (cycle.starving is not None and cycle.starving.has(gang)):
             return
         column = key.groups[0][0]
-        if key.ruled and (column.shuts or column.total() or hopeless(reasons)):
+        easy = gang.topology in ("None", "Preferred")
+        nowhere = easy and hopeless(reasons) and _is_kept_out(key)
+        if key.ruled and not nowhere and (column.shuts or column.total() or hopeless(reasons)):
             return  # where its pods may go, or whether they ever may, depends on where pods stand
         if self._told.holds(gang.uid):
             self._learn_of_holder(signature, gang, key, reasons)
@@ -48,7 +50,7 @@ class Learning:
             return  # another gang of the kind was asked in this cycle, and this one needed its own turn
         kind.begin(self._told.number, key.demand, fewest_cards(key.groups))
         kind.told = answer.over_quota[1:] if answer.over_quota else answer.no_room
-        kind.alone = key.plain and gang.topology in ("None", "Preferred")
+        kind.alone = easy and (key.plain or nowhere)
         kind.fixed = kind.alone and len(kind.told) == 1 and kind.told[0].code in NO_ROOM_HELPS
         if not kind.fixed and _is_counted(key):
             self._count(kind, key)
@@ -110,6 +112,14 @@ def _is_counted(key: SchedulingKey) -> bool:
     if column.shuts or column.part_needs or not column.known:
         return False
     return not any(column.mask[row] for row in column.trial.nodes.static.cordoned_rows)
+
+
+def _is_kept_out(key: SchedulingKey) -> bool:
+    """Whether no node may take its pods by what the nodes are alone, so that where pods stand is nothing to them: other
+    pods that keep away from them, or want to be near them, do not matter.
+    """
+    ((column, _),) = key.groups
+    return not (column.pod_class.rules or column.shuts or column.part_needs or column.mask.any())
 
 
 def signature_of(gang: Gang) -> Signature | None:

@@ -183,6 +183,24 @@ def test_gangs_with_rules_about_pods_are_told_again_while_no_pod_of_theirs_fits(
     _come_and_go(full)
 
 
+def test_gangs_that_no_node_may_take_are_told_again_whoever_keeps_away_from_their_pods() -> None:
+    term = PodTerm((Peers(LabelSelector((Requirement("app", "In", ("x",)),)), ("test",)),), HOST)
+    away = replace(pod_class(cpu=100, gpu=2), rules=PodRules(apart=(term,)))
+    waiting = [gang("away", queue="a", of=away, created=0)]
+    for at in range(40):
+        of = pod_class(cpu=f"{1000 + at}m", gpu=2, selector={"pool": "none"})
+        members = [Member(f"g{at}", f"test/g{at}", "", of, (("app", "x"),))]
+        waiting.append(gang(f"g{at}", queue="ab"[at % 2], members=members, created=at + 1))
+    full = Full(waiting)
+    full.settle()
+    for at in range(3):
+        full.live.discharge(at, ONE_CARD)
+        found, counts = full.cycle()
+        full.live.charge(at, ONE_CARD)
+        assert {one.reasons[0].code for one in found.waiting[1:]} >= {Code.NO_NODE_MATCHES}
+        assert counts.turns <= 1, "of the one that keeps away"
+
+
 def test_what_was_told_at_a_level_is_told_again_when_it_is_reached_again() -> None:
     full = Full(policy=BOTH)
     full.settle()
