@@ -17,6 +17,8 @@ from t9ksched.scheduler.report.observed_job import ObservedJob, is_past
 from t9ksched.scheduler.report.reason_shape import reason_shapes
 from t9ksched.scheduler.report.restarts import restarting
 from t9ksched.scheduler.serve.holders import holders
+from t9ksched.scheduler.state.admission_gate import NAMING_NS
+from t9ksched.scheduler.state.clocks import SECOND
 from t9ksched.scheduler.state.edits import ignored
 from t9ksched.scheduler.state.limits import limit_warning
 from t9ksched.scheduler.state.node_backoff import not_yet
@@ -28,6 +30,11 @@ _JUST_COME: Final = Reason(
     Code.GANG_INCOMPLETE,
     "it has only just come: it is judged in the next cycle",
     unblocks=("the scheduler judges it, a moment from now",),
+)
+_NAMELESS: Final = Reason(
+    Code.SUBMITTER_UNKNOWN,
+    f"it has only just come: who submitted it and what owns it is waited for, {NAMING_NS // SECOND} s at most",
+    unblocks=("its submitter and its owner are known",),
 )
 _MOST_WARNED: Final = 20
 _MOST_LINKED: Final = 100
@@ -96,7 +103,8 @@ async def explanation(view: ObservedJob, state: ClusterState, pod: PodRecord | N
         back = restarting(view.record, gangs, state)
         reasons = [back, *reasons] if back is not None else reasons
     if verdict == "Waiting" and not reasons:
-        reasons = [unjudged(gangs) or _JUST_COME]
+        nameless = any(gang.nameless for gang in gangs)
+        reasons = [unjudged(gangs) or (_NAMELESS if nameless else _JUST_COME)]
     held = (
         await holders(view, state, reasons)
         if verdict == "Waiting" and any(reason.code in _FOR_ROOM for reason in reasons)

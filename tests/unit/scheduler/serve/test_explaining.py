@@ -282,3 +282,19 @@ async def test_an_experiment_waits_for_what_its_trials_wait_for(state: ClusterSt
         "Running" if runs else "Pending",
         "ann",
     )
+
+
+async def test_a_job_that_has_just_come_tells_that_it_is_judged_soon(state: ClusterState) -> None:
+    state.upsert_pod(pod("p", cpu=1))
+    view = await JobIndex(state).find("ns", "pod", "p")
+    assert view is not None
+    found = await explanation(view, state)
+    assert "judged in the next cycle" in found["reasons"][0]["message"]
+
+
+async def test_a_job_whose_submitter_is_waited_for_tells_that(state: ClusterState) -> None:
+    state.permit({"q": Members(users=frozenset({"ann"}))})
+    state.upsert_pod(pod("p", cpu=1))
+    found = await told(state, "p")
+    assert (found["verdict"], found["reasons"][0]["code"]) == ("Waiting", "SubmitterUnknown")
+    assert "waited for, 3 s at most" in found["reasons"][0]["message"]
