@@ -63,7 +63,6 @@ class GroupEvents:
         if meta.uid not in self._state.acceptances:
             self._state.announced.note(meta.uid, meta.annotations)
         gang.created = nanoseconds(meta.creation_timestamp)
-        gang.levels = levels((meta.annotations or {}).get(names.TOPOLOGY_KEY_ANNOTATION, ""))
         gang.asks = asks_of(meta.annotations)
         if gang.asks.array:
             self._state.arrays.note(meta.uid)
@@ -84,6 +83,7 @@ class GroupEvents:
         if gang.own_status is not None and group.status != gang.own_status:
             self._state.feed.gangs.note(gang)  # written by another: it is put right
         try:
+            gang.levels = levels((meta.annotations or {}).get(names.TOPOLOGY_KEY_ANNOTATION, ""))
             gang.spec, gang.spec_faults = PodGroupSpec.parse(group.spec), ""
         except Invalid as error:
             gang.spec_faults = str(error)

@@ -8,6 +8,8 @@ from typing import Any, Final
 
 import msgspec
 
+from t9ksched.model import names
+from t9ksched.model.errors import Invalid, shown
 from t9ksched.model.pod import Metadata
 
 HOSTNAME: Final = "kubernetes.io/hostname"
@@ -49,8 +51,20 @@ def natural(name: str) -> tuple[object, ...]:
 
 
 def levels(annotation: str) -> tuple[str, ...]:
-    """Node labels that the annotation names, narrow to wide, separated by commas; the node itself without any."""
-    return tuple(key for part in annotation.split(",") if (key := part.strip())) or (HOSTNAME,)
+    """Node labels that the annotation names, narrow to wide, separated by commas; the node itself where it is empty.
+
+    Raises:
+        Invalid: it is not empty, and names none.
+    """
+    found = tuple(key for part in annotation.split(",") if (key := part.strip()))
+    if not found and annotation.strip():
+        path = f"metadata.annotations[{names.TOPOLOGY_KEY_ANNOTATION}]"
+        raise Invalid.at(
+            path,
+            f"{shown(annotation)} names no label of nodes: name some, narrow to wide and separated by commas, such as"
+            f" {HOSTNAME}, or remove the annotation",
+        )
+    return found or (HOSTNAME,)
 
 
 def is_true(status: Mapping[str, object], kind: str) -> bool:

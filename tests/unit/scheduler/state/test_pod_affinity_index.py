@@ -114,6 +114,21 @@ def test_a_rule_wakes_up_when_others_come(state: ClusterState) -> None:
     assert set(places(cycle(state))) == {"client"}
 
 
+def test_a_group_whose_annotation_names_no_level_waits_until_it_is_corrected(state: ClusterState) -> None:
+    meta: dict[str, Any] = {"name": "g", "namespace": "ns", "uid": "g"}
+    spec = {"minMember": 1, "queue": "q", "topologyPolicy": "Required"}
+    state.upsert_pod(pod("p", "x", group="g"))
+    for key, starts in ((" ,, ", False), ("rack,", True), ("", True)):
+        meta["annotations"] = {names.TOPOLOGY_KEY_ANNOTATION: key}
+        state.upsert_group(decoder(PodGroupObject)({"metadata": meta, "spec": spec}))
+        assert bool(state.view(NOW).gangs) is starts
+        (reason,) = state.gangs_by_uid["g"].reasons if not starts else (None,)
+        assert reason is None or (
+            "metadata.annotations[scheduler.tensorstack.dev/topology-key]" in reason.message
+            and "' ,, ' names no label of nodes" in reason.message
+        )
+
+
 def test_a_group_states_its_levels(state: ClusterState) -> None:
     meta = {
         "name": "g",
