@@ -4,17 +4,19 @@ Gangs of one queue that ask for as many pods of the same classes are one *kind* 
 gang waits any more are forgotten once they are many.
 """
 
-from collections.abc import Container, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import Final
 
 import numpy as np
 
 from t9ksched.engine.arrays import Indices, Int64s, Mask
+from t9ksched.engine.label_changes import any_read, changed_labels, read_labels
 from t9ksched.engine.nodes import Static
 from t9ksched.engine.shared_rooms import Shared
 from t9ksched.engine.told_lines import ToldLine
-from t9ksched.engine.wait_kinds import Kind, Reasons, Signature
+from t9ksched.engine.wait_kinds import Kind, Reasons, Signature, levels_of
 from t9ksched.model.gang import Gang
+from t9ksched.model.labels import LabelSelector
 from t9ksched.model.podclass import PodClass
 
 _FEW: Final = 256
@@ -55,15 +57,23 @@ class PastWaits:
         self.free = None
 
     def begin(
-        self, free: Int64s, static: Static, sources: object, cycle: int, gangs: int, holders: Container[str]
+        self,
+        free: Int64s,
+        static: Static,
+        sources: object,
+        selectors: Mapping[str, LabelSelector | None],
+        cycle: int,
+        gangs: int,
+        holders: Container[str],
     ) -> None:
         """A cycle with this number begins, on these nodes. `sources` is what else decides what gangs are told, compared
-        by value; `holders` are gangs for which room is held. All is forgotten where it is not known what changed in a
-        cycle between.
+        by value, the `selectors` of queues among it; `holders` are gangs for which room is held. All is forgotten where
+        it is not known what changed in a cycle between.
         """
-        known = self.cycle == cycle - 1 and static is self._static and sources == self._sources
+        known = self.cycle == cycle - 1 and sources == self._sources and self.free is not None
+        known = known and (static is self._static or self._follow_labels(static, selectors))
         self.cycle = cycle
-        if not known or self.free is None:
+        if not known:
             self.forget()
             self._static, self._sources = static, sources
             self.free = free.copy()
@@ -78,6 +88,20 @@ class PastWaits:
             self._of.clear()
         self.lines = {queue: line for queue, line in self.lines.items() if line.cycle >= self.cycle - 1}
         self.promised = {uid: told for uid, told in self.promised.items() if uid in holders}
+
+    def _follow_labels(self, static: Static, selectors: Mapping[str, LabelSelector | None]) -> bool:
+        """Forget the kinds that read labels of nodes which changed; whether nothing else of the nodes did."""
+        assert self._static is not None
+        changed = changed_labels(self._static, static)
+        if changed is None:
+            return False
+        self._static = static
+        for signature, kind in list(self._kinds.items()):
+            selector, levels = selectors.get(kind.queue), levels_of(signature)
+            if any_read(changed, levels) or any_read(changed, read_labels(selector, kind.pod_class)):
+                self._kinds.pop(signature).shared.forget(signature)
+        self.promised.clear()
+        return True
 
     def note(self, rows: Sequence[int] | Indices) -> None:
         """On these nodes something may have changed since the last call of `change` or `change_noted`."""

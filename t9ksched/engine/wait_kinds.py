@@ -6,7 +6,7 @@ kinds cost what the change could mean to them.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
 
@@ -38,6 +38,12 @@ NO_ROOM_HELPS: Final = (Code.NO_NODE_MATCHES, Code.CARD_TYPE_MISMATCH, Code.NEVE
 def hopeless(told: Reasons) -> bool:
     """Whether nothing that leaves would help those who are told that."""
     return any(reason.code in NO_ROOM_HELPS for reason in told)
+
+
+def levels_of(signature: Signature) -> tuple[str, ...]:
+    """The labels of nodes that make the domains which gangs with this signature (`signature_of`) want to be in."""
+    together = cast("tuple[Any, ...]", signature[1])
+    return together[1] if together else ()
 
 
 class Kind:

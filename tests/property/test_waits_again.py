@@ -75,7 +75,7 @@ class History:
                 cpu=f"{size}m",
                 memory=f"{rng.choice([1, 2, 3, 6, 7])}Gi",
                 gpu=rng.choice([0, 0, 1, 2, 3, 9]),
-                selector=rng.choice([{}, {}, {}, {"pool": "a"}, {"pool": "none"}]),
+                selector=rng.choice([{}, {}, {}, {"pool": "a"}, {"pool": "none"}, {"zone": "z"}]),
                 ports=rng.choice([(), (), (), (), (80,)]),
             )
             for size in sizes
@@ -123,6 +123,7 @@ class History:
             "promise",
             "leave",
             "node",
+            "label",
             "queue",
             "time",
             "of age",
@@ -149,6 +150,10 @@ class History:
         elif what == "node" and rng.random() < 0.2:
             name = rng.choice(self.names)
             self.live.upsert(replace(self.live.facts(name), unschedulable=not self.live.facts(name).unschedulable))
+        elif what == "label":
+            facts = self.live.facts(rng.choice(self.names))
+            label = rng.choice([{"pool": "a"}, {"pool": "b"}, {"zone": "z"}, {"zone": "y"}])
+            self.live.upsert(replace(facts, labels={**facts.labels, **label}))
         elif what == "queue" and rng.random() < 0.3:
             name = rng.choice("qrs")
             spec = self.queues[name].spec

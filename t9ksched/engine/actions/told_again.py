@@ -75,6 +75,7 @@ class ToldAgain:
             trial.free,
             trial.nodes.static,
             sources,
+            {name: state.spec.node_selector for name, state in cycle.view.queues.items()},
             failures.past.cycle,
             len(cycle.view.gangs),
             cycle.reservations.of,

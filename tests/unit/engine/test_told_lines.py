@@ -10,6 +10,7 @@ from typing import Any
 from unittest.mock import patch
 
 import pytest
+from msgspec import structs
 
 from t9ksched.engine import told_lines
 from t9ksched.engine.actions import told_again
@@ -199,6 +200,44 @@ def test_gangs_that_no_node_may_take_are_told_again_whoever_keeps_away_from_thei
         full.live.charge(at, ONE_CARD)
         assert {one.reasons[0].code for one in found.waiting[1:]} >= {Code.NO_NODE_MATCHES}
         assert counts.turns <= 1, "of the one that keeps away"
+
+
+def label(full: Full, at: int, **labels: str) -> None:
+    facts = full.live.facts(f"n{at}")
+    full.live.upsert(replace(facts, labels={**facts.labels, **labels}))
+
+
+def test_a_label_of_a_node_concerns_those_who_read_it() -> None:
+    """A selector, a topology level, a rule; not one that only reads others."""
+    term = PodTerm((Peers(LabelSelector((Requirement("app", "In", ("x",)),)), ("test",)),), "zone")
+    waiting = [Full.unlike(at) for at in range(MANY)]
+    for at in range(10):
+        selecting = pod_class(cpu=f"{2000 + at}m", gpu=2, selector={"pool": "a"})
+        near = replace(pod_class(cpu=f"{3000 + at}m", gpu=2), rules=PodRules(together=(term,)))
+        waiting.append(gang(f"s{at}", queue="a", of=selecting, created=1000 + at))
+        waiting.append(gang(f"z{at}", queue="a", of=near, created=1000 + at))
+        racked = gang(f"r{at}", queue="b", pods=2, cpu=f"{4000 + at}m", gpu=2, created=1000 + at)
+        waiting.append(structs.replace(racked, topology="Required", levels=("rack",)))
+    full = Full(waiting)
+    full.near = (Neighbours("test", (("app", "x"),), (("n0", 1), ("n1", 1)), ()),)
+    for at in range(20):
+        label(full, at, pool="ab"[at % 2], rack=f"r{at % 4}", zone=f"z{at % 3}")
+    full.settle()
+    for key, turns in (("color", 0), ("pool", 10), ("zone", 10), ("rack", 10), ("color", 0)):
+        label(full, 3, **{key: "new"})
+        _, counts = full.cycle()
+        assert counts.turns == turns, key
+    facts = full.live.facts("n3")
+    full.live.upsert(replace(facts, unschedulable=True, labels={**facts.labels, "color": "other"}))
+    assert full.cycle()[1].turns == len(waiting), "more than a label changed"
+
+
+@pytest.mark.parametrize("key", ["nvidia.com/gpu.product", "nvidia.com/gpu.replicas", "example.com/card.replicas"])
+def test_a_label_that_says_what_cards_are_concerns_everybody(key: str) -> None:
+    full = Full()
+    full.settle()
+    label(full, 3, **{key: "2"})
+    assert full.cycle()[1].turns == len(full.waiting)
 
 
 def test_what_was_told_at_a_level_is_told_again_when_it_is_reached_again() -> None:
