@@ -1,6 +1,6 @@
 """Labels of nodes that changed, and who reads them: of whom nobody does, nothing changed."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
 
@@ -14,7 +14,7 @@ _OF_CARDS: Final = ("nvidia.com", "amd.com", "beta.amd.com")
 """Domains of labels that say what the cards of a node are."""
 
 
-def changed_labels(old: Static, new: Static) -> Collection[str] | None:
+def changed_labels(old: Static, new: Static) -> frozenset[str] | None:
     """The keys of labels that nodes have otherwise than before; None where anything else of nodes changed, or what
     their cards are.
     """
@@ -27,18 +27,18 @@ def changed_labels(old: Static, new: Static) -> Collection[str] | None:
         if replace(was, labels=now.labels) != now:
             return None
         found |= {key for key, _ in was.labels.items() ^ now.labels.items()}
-    return None if any(map(_is_of_cards, found)) else found
+    return None if any(map(_is_of_cards, found)) else frozenset(found)
 
 
 def _is_of_cards(key: str) -> bool:
     return key.partition("/")[0] in _OF_CARDS or key.endswith(".replicas") or key == MGPU_POLICY
 
 
-def read_labels(selector: LabelSelector | None, pod_class: PodClass) -> Collection[str] | None:
-    """The keys of labels of nodes that decide where pods of the class may be, in a queue with that selector; None where
-    more of a node does than what it has and its labels.
+def read_labels(selector: LabelSelector | None, pod_class: PodClass, levels: Iterable[str]) -> frozenset[str] | None:
+    """The keys of labels of nodes that decide where pods of the class may be, in a queue with that selector and within
+    domains of these levels; None where more of a node decides than what it has and its labels.
     """
-    found: set[str] = set()
+    found = set(levels)
     for keys in (
         QueueNodes(selector).keys(),
         Selected(pod_class.node_selector, pod_class.node_affinity).keys(),
@@ -53,9 +53,4 @@ def read_labels(selector: LabelSelector | None, pod_class: PodClass) -> Collecti
             return None
         found.update(term.topology_key for term in rules.terms)
     found.update(term.topology_key for term in pod_class.counted)
-    return found
-
-
-def any_read(changed: Iterable[str], read: Collection[str] | None) -> bool:
-    """Whether any of these is read; None says that all may be."""
-    return read is None or any(key in read for key in changed)
+    return frozenset(found)

@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 
 from t9ksched.engine.arrays import Indices, Int64s, Mask
-from t9ksched.engine.label_changes import any_read, changed_labels, read_labels
+from t9ksched.engine.label_changes import changed_labels, read_labels
 from t9ksched.engine.nodes import Static
 from t9ksched.engine.shared_rooms import Shared
 from t9ksched.engine.told_lines import ToldLine
@@ -32,6 +32,8 @@ class PastWaits:
         self.cycle = 0
         self._static: Static | None = None
         self._sources: object = None
+        self._selectors: Mapping[str, LabelSelector | None] = {}
+        """Of queues, by name."""
         self._kinds: dict[Signature, Kind] = {}
         self._shared: dict[int, Shared] = {}
         """By identity of the mask, which it keeps."""
@@ -71,8 +73,8 @@ class PastWaits:
         it is not known what changed in a cycle between.
         """
         known = self.cycle == cycle - 1 and sources == self._sources and self.free is not None
-        known = known and (static is self._static or self._follow_labels(static, selectors))
-        self.cycle = cycle
+        known = known and (static is self._static or self._follow_labels(static))
+        self.cycle, self._selectors = cycle, selectors
         if not known:
             self.forget()
             self._static, self._sources = static, sources
@@ -89,17 +91,15 @@ class PastWaits:
         self.lines = {queue: line for queue, line in self.lines.items() if line.cycle >= self.cycle - 1}
         self.promised = {uid: told for uid, told in self.promised.items() if uid in holders}
 
-    def _follow_labels(self, static: Static, selectors: Mapping[str, LabelSelector | None]) -> bool:
+    def _follow_labels(self, static: Static) -> bool:
         """Forget the kinds that read labels of nodes which changed; whether nothing else of the nodes did."""
         assert self._static is not None
         changed = changed_labels(self._static, static)
         if changed is None:
             return False
         self._static = static
-        for signature, kind in list(self._kinds.items()):
-            selector, levels = selectors.get(kind.queue), levels_of(signature)
-            if any_read(changed, levels) or any_read(changed, read_labels(selector, kind.pod_class)):
-                self._kinds.pop(signature).shared.forget(signature)
+        for signature in [one for one, kind in self._kinds.items() if kind.reads is None or kind.reads & changed]:
+            self._kinds.pop(signature).shared.forget(signature)
         self.promised.clear()
         return True
 
@@ -154,7 +154,8 @@ class PastWaits:
             if shared is None:
                 assert self._static is not None
                 shared = self._shared[id(mask)] = Shared(mask, self.free, self._static.resources)
-            kind = self._kinds[signature] = shared.kinds[signature] = Kind(ident, queue, pod_class, pods, shared)
+            reads = read_labels(self._selectors.get(queue), pod_class, levels_of(signature))
+            kind = self._kinds[signature] = shared.kinds[signature] = Kind(ident, queue, pod_class, pods, shared, reads)
         kind.shared.learned()
         return kind
 

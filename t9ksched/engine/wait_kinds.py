@@ -52,6 +52,7 @@ class Kind:
     Attributes:
         ident: the same as that of the scheduling key of these gangs in every cycle.
         shared: the nodes that it may use, with the other kinds that may.
+        reads: the keys of labels of nodes that decide about it; None where anything may.
         demand: what the queue pays for one of them, by resource.
         fewest: what of cards it would pay if its pods selected the nodes where that is least.
         fixed: they would have no room if nothing ran.
@@ -95,6 +96,7 @@ class Kind:
         "pod_class",
         "pods",
         "queue",
+        "reads",
         "searched",
         "shared",
         "told",
@@ -103,12 +105,21 @@ class Kind:
         "valid",
     )
 
-    def __init__(self, ident: Signature, queue: str, pod_class: PodClass, pods: int, shared: "Shared") -> None:
+    def __init__(
+        self,
+        ident: Signature,
+        queue: str,
+        pod_class: PodClass,
+        pods: int,
+        shared: "Shared",
+        reads: frozenset[str] | None = None,
+    ) -> None:
         self.ident = ident
         self.queue = queue
         self.pod_class = pod_class
         self.pods = pods
         self.shared = shared
+        self.reads = reads
         self.needs: Sequence[tuple[int, int]] = ()
         self.match = self.fit = self.able = self.total = 0
         self.closest = NOWHERE
