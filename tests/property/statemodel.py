@@ -237,7 +237,8 @@ class Model:
             return
         meta = raw["metadata"]
         assert (gang.uid, gang.created) == (meta["uid"], nanoseconds(meta["creationTimestamp"]))
-        keys = [key.strip() for key in annotations(raw).get(names.TOPOLOGY_KEY_ANNOTATION, "").split(",")]
+        domains = annotations(raw).get(names.TOPOLOGY_KEY_ANNOTATION, "")
+        keys = [key.strip() for key in domains.split(",")]
         assert gang.levels == (tuple(key for key in keys if key) or ("kubernetes.io/hostname",))
         assert gang.asks.limit == annotations(raw).get(names.TIME_LIMIT_ANNOTATION, "")
         assert gang.asks.start == annotations(raw).get(names.START_AFTER_ANNOTATION, "")
@@ -245,7 +246,7 @@ class Model:
         owner = None if alone is not None and alone.by_itself else controller(meta).get("uid")
         assert (gang.owner and gang.owner.uid) == owner
         assert gang.claimed_by == ("" if owner else title(meta))
-        assert bool(gang.spec_faults) == (raw["spec"]["minMember"] == 0)
+        assert bool(gang.spec_faults) == (raw["spec"]["minMember"] == 0 or (bool(domains.strip()) and not any(keys)))
         assert gang.spec_faults or gang.spec == PodGroupSpec.parse(raw["spec"])
         assert gang.status == raw["status"]
         agreed = self._state.acceptances.get(gang.uid)

@@ -11,7 +11,7 @@ from t9ksched.model.pod import Metadata, OwnerReference
 from t9ksched.model.podgroup import PodGroupSpec
 from t9ksched.scheduler.state.asks import asks_of
 from t9ksched.scheduler.state.minimum import Minimum
-from t9ksched.scheduler.state.objects import PodGroupObject, is_true, levels, nanoseconds, true_condition
+from t9ksched.scheduler.state.objects import PodGroupObject, check_levels, is_true, levels, nanoseconds, true_condition
 from t9ksched.scheduler.state.places import Place
 from t9ksched.scheduler.state.records import GangRecord, PodRecord, job_of
 
@@ -63,6 +63,8 @@ class GroupEvents:
         if meta.uid not in self._state.acceptances:
             self._state.announced.note(meta.uid, meta.annotations)
         gang.created = nanoseconds(meta.creation_timestamp)
+        domains = (meta.annotations or {}).get(names.TOPOLOGY_KEY_ANNOTATION, "")
+        gang.levels = levels(domains)
         gang.asks = asks_of(meta.annotations)
         if gang.asks.array:
             self._state.arrays.note(meta.uid)
@@ -83,8 +85,8 @@ class GroupEvents:
         if gang.own_status is not None and group.status != gang.own_status:
             self._state.feed.gangs.note(gang)  # written by another: it is put right
         try:
-            gang.levels = levels((meta.annotations or {}).get(names.TOPOLOGY_KEY_ANNOTATION, ""))
             gang.spec, gang.spec_faults = PodGroupSpec.parse(group.spec), ""
+            check_levels(domains)
         except Invalid as error:
             gang.spec_faults = str(error)
         if gang.terms() != before:  # else the scheduler wrote it itself, which lets no gang start

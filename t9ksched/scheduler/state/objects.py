@@ -51,20 +51,22 @@ def natural(name: str) -> tuple[object, ...]:
 
 
 def levels(annotation: str) -> tuple[str, ...]:
-    """Node labels that the annotation names, narrow to wide, separated by commas; the node itself where it is empty.
+    """Node labels that the annotation names, narrow to wide, separated by commas; the node itself without any."""
+    return tuple(key for part in annotation.split(",") if (key := part.strip())) or (HOSTNAME,)
+
+
+def check_levels(annotation: str) -> None:
+    """See that the annotation names labels of nodes, unless it is empty.
 
     Raises:
-        Invalid: it is not empty, and names none.
+        Invalid: it names none.
     """
-    found = tuple(key for part in annotation.split(",") if (key := part.strip()))
-    if not found and annotation.strip():
-        path = f"metadata.annotations[{names.TOPOLOGY_KEY_ANNOTATION}]"
+    if annotation.strip() and not annotation.replace(",", " ").strip():
         raise Invalid.at(
-            path,
+            f"metadata.annotations[{names.TOPOLOGY_KEY_ANNOTATION}]",
             f"{shown(annotation)} names no label of nodes: name some, narrow to wide and separated by commas, such as"
             f" {HOSTNAME}, or remove the annotation",
         )
-    return found or (HOSTNAME,)
 
 
 def is_true(status: Mapping[str, object], kind: str) -> bool:
