@@ -4,21 +4,24 @@ Gangs of one queue that ask for as many pods of the same classes are one *kind* 
 gang waits any more are forgotten once they are many.
 """
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Final
 
 import numpy as np
 
 from t9ksched.engine.arrays import Indices, Int64s, Mask
-from t9ksched.engine.label_changes import changed_labels, read_labels
+from t9ksched.engine.node_changes import changed_nodes, read_labels, selects
 from t9ksched.engine.nodes import Static
 from t9ksched.engine.shared_rooms import Shared
 from t9ksched.engine.told_lines import ToldLine
 from t9ksched.engine.wait_kinds import Kind, Reasons, Signature, levels_of
 from t9ksched.model.gang import Gang
 from t9ksched.model.labels import LabelSelector
+from t9ksched.model.node import NodeFacts
 from t9ksched.model.podclass import PodClass
 
+Allowed = Callable[[LabelSelector | None, PodClass], Mask]
+"""The nodes where pods of a class may be, in a queue with a selector."""
 _FEW: Final = 256
 """So many kinds more than gangs that wait are kept, whether gangs of some wait or not."""
 
@@ -62,18 +65,19 @@ class PastWaits:
         self,
         free: Int64s,
         static: Static,
+        allowed: Allowed,
         sources: object,
         selectors: Mapping[str, LabelSelector | None],
         cycle: int,
         gangs: int,
         holders: Container[str],
     ) -> None:
-        """A cycle with this number begins, on these nodes. `sources` is what else decides what gangs are told, compared
-        by value, the `selectors` of queues among it; `holders` are gangs for which room is held. All is forgotten where
-        it is not known what changed in a cycle between.
+        """A cycle with this number begins, on these nodes, of which pods are `allowed` some. `sources` is what else
+        decides what gangs are told, compared by value, the `selectors` of queues among it; `holders` are gangs for
+        which room is held. All is forgotten where it is not known what changed in a cycle between.
         """
         known = self.cycle == cycle - 1 and sources == self._sources and self.free is not None
-        known = known and (static is self._static or self._follow_labels(static))
+        known = known and (static is self._static or self._follow(static, allowed))
         self.cycle, self._selectors = cycle, selectors
         if not known:
             self.forget()
@@ -83,7 +87,7 @@ class PastWaits:
             lately = self.cycle - 1
             unused = [one for one, kind in self._kinds.items() if kind.cycle < lately and not _told(kind, lately)]
             for one in unused:
-                self._kinds.pop(one).shared.forget(one)
+                self._forget(one)
         if len(self._shared) > len(self._kinds):
             self._shared = {identity: shared for identity, shared in self._shared.items() if shared.kinds}
         if len(self._of) > _FEW + 2 * gangs:
@@ -91,17 +95,47 @@ class PastWaits:
         self.lines = {queue: line for queue, line in self.lines.items() if line.cycle >= self.cycle - 1}
         self.promised = {uid: told for uid, told in self.promised.items() if uid in holders}
 
-    def _follow_labels(self, static: Static) -> bool:
-        """Forget the kinds that read labels of nodes which changed; whether nothing else of the nodes did."""
+    def _follow(self, static: Static, allowed: Allowed) -> bool:
+        """Follow labels of nodes that changed, and nodes that take work now or take none; whether nothing else of the
+        nodes changed. Kinds of which more than numbers follows from that are forgotten.
+        """
         assert self._static is not None
-        changed = changed_labels(self._static, static)
+        changed = changed_nodes(self._static, static)
         if changed is None:
             return False
         self._static = static
-        for signature in [one for one, kind in self._kinds.items() if kind.reads is None or kind.reads & changed]:
-            self._kinds.pop(signature).shared.forget(signature)
+        for signature in [
+            one for one, kind in self._kinds.items() if kind.reads is None or kind.reads & changed.labels
+        ]:
+            self._forget(signature)
+        shared, self._shared = self._shared, {}
+        for one in shared.values():
+            if one.kinds and changed.turned:
+                self._turn(one, changed.turned, allowed)
+            if one.kinds:
+                self._shared[id(one.mask)] = one
         self.promised.clear()
         return True
+
+    def _turn(self, shared: Shared, turned: Mapping[int, NodeFacts], allowed: Allowed) -> None:
+        """Some nodes take work now, or take none, by row: the nodes of the mask are other ones, perhaps."""
+        assert self._static is not None
+        one = next(iter(shared.kinds.values()))  # all have the same constraints
+        selector = self._selectors.get(one.queue)
+        there = [row for row, facts in turned.items() if selects(selector, one.pod_class, facts)]
+        if not there:
+            return
+        mask = allowed(selector, one.pod_class)
+        taken = id(mask) in self._shared or any(mask[row] for row in self._static.cordoned_rows)
+        kept_out = bool((shared.mask == mask)[there].any())  # by more, of which those that ask for cards are told
+        for signature, kind in list(shared.kinds.items()):
+            told = kept_out and (kind.pod_class.extended or kind.pod_class.unrecorded)
+            if taken or told or not kind.follows_nodes:
+                self._forget(signature)
+        shared.move(mask, self._static.allocatable)
+
+    def _forget(self, signature: Signature) -> None:
+        self._kinds.pop(signature).shared.forget(signature)
 
     def note(self, rows: Sequence[int] | Indices) -> None:
         """On these nodes something may have changed since the last call of `change` or `change_noted`."""

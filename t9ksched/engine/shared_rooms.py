@@ -17,6 +17,8 @@ _ENTRIES: Final = 1_000_000
 """So many kinds times rows are looked at together."""
 _LEVELS: Final = 64
 _ANY: Final = np.iinfo(np.int64).min
+_NOTHING: Final = -1
+"""Less than anything that is free."""
 
 
 class Inside(NamedTuple):
@@ -123,6 +125,28 @@ class Shared:
             some = slice(first, first + step)
             self._recount(old[:, some], new[:, some])
             self._look_closer(rows[some], new[:, some])
+
+    def move(self, mask: Mask, allocatable: Int64s) -> None:
+        """These are the nodes from now on; `allocatable` is what all nodes have, shape (resources, nodes). Whatever of
+        the kinds does not follow from numbers alone is forgotten before.
+        """
+        left, came = np.flatnonzero(self.mask & ~mask), np.flatnonzero(mask & ~self.mask)
+        self.mask, self._inside = mask, None
+        if not (len(left) or len(came)):
+            return
+        self.changed += 1
+        self._prepare()
+        self._best = self._named = None
+        for rows, gone in ((left, True), (came, False)):
+            if len(rows):
+                free, nothing = self.free[:, rows], np.full((len(self.free), len(rows)), _NOTHING)
+                self._recount(free, nothing) if gone else self._recount(nothing, free)
+        assert self._needs is not None
+        empty = _rooms(self._needs, allocatable[:, came]).sum(axis=1)
+        empty -= _rooms(self._needs, allocatable[:, left]).sum(axis=1)
+        match = int(mask.sum())
+        for kind, more in zip(self._counted, empty.tolist(), strict=True):
+            kind.moved(match, more)
 
     def _prepare(self) -> None:
         """Bring the columns up to date."""

@@ -12,7 +12,9 @@ import numpy as np
 
 from t9ksched.engine import explain
 from t9ksched.engine.arrays import Int64s, There
+from t9ksched.engine.placement.class_fit import MOST_ROOMS
 from t9ksched.model.podclass import PodClass
+from t9ksched.model.quantity import CARDS
 from t9ksched.model.reasons import Code, Reason
 
 if TYPE_CHECKING:
@@ -63,6 +65,7 @@ class Kind:
         told: why there is no room, unless it is counted and alone, so that the numbers say it; empty if not known.
         over_quota: why its queue cannot pay while `limits` are what it may have and has; None where it can.
         fit, able, total: how many of its pods fit, on how many nodes, and how many would at most.
+        empty: how many of its pods would fit if nothing ran; `MOST_ROOMS` for more.
         closest: of the nodes with all that one pod needs, but not at once, that with most of it: row and part.
         searched: the number of the scene in which no victims were found for gangs of this priority, that, and how often
             room had changed on the nodes then; None where that is not known.
@@ -84,6 +87,7 @@ class Kind:
         "counted",
         "cycle",
         "demand",
+        "empty",
         "fewest",
         "fit",
         "fixed",
@@ -121,7 +125,7 @@ class Kind:
         self.shared = shared
         self.reads = reads
         self.needs: Sequence[tuple[int, int]] = ()
-        self.match = self.fit = self.able = self.total = 0
+        self.match = self.fit = self.able = self.total = self.empty = 0
         self.closest = NOWHERE
         self.away: Sequence[tuple[str, Mapping[str, int], tuple[str, ...]]] = ()
         self.demand: Mapping[str, int] = {}
@@ -146,6 +150,13 @@ class Kind:
     def is_told(self) -> bool:
         """Whether what it is told needs not be composed."""
         return bool(self._lacks or self.told)
+
+    @property
+    def follows_nodes(self) -> bool:
+        """Whether what it is told follows from numbers alone also where other nodes take work than before."""
+        if not (self.valid and self.counted and self.alone) or self.fixed:
+            return False
+        return bool(self.needs) and self.empty < MOST_ROOMS and CARDS not in self.demand
 
     def no_room(self) -> Reasons:
         """Why there is no room; empty where there may be, or that is not known."""
@@ -212,6 +223,18 @@ class Kind:
             self.valid = False
         if self.line is not None:
             self.line.note(self)
+
+    def moved(self, match: int, empty: int) -> None:
+        """It may use so many nodes now, on which so many more of its pods would fit if nothing ran. If that is too few,
+        it is told which nodes are away.
+        """
+        self.match = match
+        self.empty += empty
+        self.unheld = None
+        if self.empty < self.pods:
+            self.invalidate()
+        else:
+            self.numbers_moved()
 
     def invalidate(self) -> None:
         """What was told, or the numbers, are not true of the nodes as they are."""

@@ -6,7 +6,8 @@ CPU time of whole cycles of the engine with the memory of earlier ones, and of t
 the clock, as the loop makes them. All nodes are full of gangs with 8 cards each; `unlike` gangs of two pods all ask for
 another amount of cpu, `alike` ones for the same. `unchanged`: nothing changed since the cycle before. `node_moved`: a
 pod without cards came to one node, or went. `card_free`: a card of one node came free, so that every gang is told other
-numbers; `card_taken`: it is taken again. `one_came`, `one_gone`: a gang came, or the first one went.
+numbers; `card_taken`: it is taken again. `cordoned`: one node takes no work any more, or takes some again. `one_came`,
+`one_gone`: a gang came, or the first one went.
 """
 
 import argparse
@@ -16,6 +17,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from t9ksched.engine.memory import Memory
 from t9ksched.engine.nodes import NodeTable
@@ -77,6 +79,10 @@ class Cycles:
             self.cycle()
         self._change_card(free=False)
 
+    def cordoned(self, nth: int) -> None:
+        facts = self.table.facts("node-00007")
+        self.table.upsert(replace(facts, unschedulable=not facts.unschedulable))
+
     def _change_card(self, *, free: bool) -> None:
         before, after = ((WHOLE, 255), (SEVEN, 127)) if free else ((SEVEN, 127), (WHOLE, 255))
         self.table.discharge(7, before[0], CardGrant.packed({GPU: before[1]}))
@@ -96,6 +102,7 @@ class Cycles:
             "node_moved": self.several(self.moved),
             "card_free": self.several(self.freed),
             "card_taken": self.several(self.taken),
+            "cordoned": self.several(self.cordoned),
             "one_came": self.several(self.came),
             "one_gone": self.several(self.gone),
         }

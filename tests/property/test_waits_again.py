@@ -19,20 +19,27 @@ from t9ksched.engine.memory import Memory
 from t9ksched.engine.planner import Plan, plan
 from t9ksched.engine.policy import Policy, Preemption, Starvation
 from t9ksched.engine.view import QueueState, View
+from t9ksched.engine.wait_kinds import Kind
 from t9ksched.model.cards import NO_CARDS
 from t9ksched.model.gang import Gang, Neighbours, Running, RunningPod
 from t9ksched.model.labels import LabelSelector, Requirement
+from t9ksched.model.node import NodeFacts
 from t9ksched.model.podclass import PodClass
 from t9ksched.model.podrules import Peers, PodRules, PodTerm
+from t9ksched.model.quantity import CARD, CARDS
 from t9ksched.model.queue import Ordering
+from t9ksched.model.readiness import Unready
 from t9ksched.model.reasons import Code, Reason
 from t9ksched.model.reservation import Reservation, ReservationKind
 from t9ksched.model.start_windows import StartWindow, next_change
+from t9ksched.model.taints import Taint, Toleration
 from tests.builders import GPU, gang, node, pod_class, queue, table, view
 from tests.examples import part
 
 HOST = "kubernetes.io/hostname"
 HOUR = 3_600_000_000_000
+AWAY = Taint("node.kubernetes.io/unreachable", "", "NoSchedule")
+MINE = Taint("mine", "", "NoSchedule")
 CYCLES = 30
 
 
@@ -147,9 +154,8 @@ class History:
                 self._promise(self.waiting[rng.choice(sorted(self.waiting))])
         elif what == "leave" and self.running:
             self.leaving.add(rng.choice(sorted(self.running)))
-        elif what == "node" and rng.random() < 0.2:
-            name = rng.choice(self.names)
-            self.live.upsert(replace(self.live.facts(name), unschedulable=not self.live.facts(name).unschedulable))
+        elif what == "node" and rng.random() < 0.5:
+            self._turn(self.live.facts(rng.choice(self.names)))
         elif what == "label":
             facts = self.live.facts(rng.choice(self.names))
             label = rng.choice([{"pool": "a"}, {"pool": "b"}, {"zone": "z"}, {"zone": "y"}])
@@ -162,6 +168,20 @@ class History:
             self.now += rng.choice([HOUR, HOUR, HOUR // 4])
         elif what == "of age" and self.again is not None:
             self.now = self.again
+
+    def _turn(self, facts: NodeFacts) -> None:
+        """The node takes work no longer, or again."""
+        taints = () if facts.taints else (self.rng.choice([AWAY, MINE]),)
+        self.live.upsert(
+            self.rng.choice(
+                [
+                    replace(facts, unschedulable=not facts.unschedulable),
+                    replace(facts, ready=not facts.ready),
+                    replace(facts, taints=taints),
+                    replace(facts, ready=True, unschedulable=False, taints=()),
+                ]
+            )
+        )
 
     def _come(self) -> None:
         rng = self.rng
@@ -274,6 +294,57 @@ class History:
         )
 
 
+class Turning(History):
+    """Of many nodes that are alike always some take no work, now these and then those."""
+
+    def __init__(self, rng: random.Random) -> None:
+        super().__init__(rng)
+        if rng.random() < 0.8:
+            self.policy = Policy(actions=("allocate",))
+        self.names = [f"m{at}" for at in range(rng.randint(6, 12))]
+        self.most = rng.choice([1, 2, 4])
+        self.worn = rng.choice([*self.names, *("" for _ in self.names)])
+        self.live = table(self._node(name) for name in self.names)
+        if rng.random() < 0.2:
+            self.queues["q"] = queue(quota={CARDS: 3 * CARD})
+        self.classes = [
+            pod_class(
+                cpu=f"{rng.choice([500, 1000, 1500, 2000, 3000])}m",
+                memory=f"{rng.choice([1, 2, 3])}Gi",
+                gpu=rng.choice([0, 0, 1, 2, 3]),
+                selector=rng.choice([{}, {}, {}, {"pool": "a"}]),
+                tolerations=rng.choice([(), (), (Toleration(MINE.key, "Exists"),)]),
+            )
+            for _ in range(8)
+        ]
+        self.labels = {one: (("app", rng.choice("xy")),) for one in self.classes}
+
+    def _node(self, name: str) -> NodeFacts:
+        rng = self.rng
+        labels, cards = rng.choice([{}, {"pool": "a"}]), rng.choice([0, 4, 4])
+        made = node(name, cpu=8, memory="8Gi", gpu=cards, labels=labels)
+        if cards and name == self.worn:
+            made = node(name, cpu=8, memory="8Gi", gpu=cards, labels=labels, unusable={GPU: 1})
+            made = replace(made, why_cordoned={0: "worn"})
+        elif cards and rng.random() < 0.2:
+            made = replace(made, unready=Unready("", "its driver is replaced", "wait"))
+        return made
+
+    def step(self) -> None:
+        drawn = self.rng.random()
+        if drawn < 0.5:
+            all_facts = [self.live.facts(name) for name in self.names]
+            away = [one for one in all_facts if one.taints or one.unschedulable or not one.ready]
+            if len(away) >= self.most:
+                self.live.upsert(replace(away[0], ready=True, unschedulable=False, taints=()))
+            else:
+                self._turn(self.rng.choice(all_facts))
+        elif drawn < 0.6:
+            self._come()
+        else:
+            super().step()
+
+
 def replace_topology(one: Gang, topology: str) -> Gang:
     """The gang, which must, or would like to, be on one node if it says so."""
     levels = ("kubernetes.io/hostname",) if topology != "None" else one.levels
@@ -292,6 +363,19 @@ def test_what_is_told_again_is_what_a_fresh_planner_tells(first: int) -> None:
             history.cycle()
         told += history.memory.failures.spared
     assert told > part(20) * CYCLES, "most of what waits is told from memory"
+
+
+@pytest.mark.parametrize("first", range(0, 12, 4))
+def test_what_is_told_follows_nodes_that_take_no_work_and_work_again(first: int) -> None:
+    with patch.object(Kind, "moved", autospec=True, side_effect=Kind.moved) as counted:
+        for seed in range(first, first + part(4)):
+            history = Turning(random.Random(seed))
+            for _ in range(25):
+                history._come()
+            for _ in range(CYCLES):
+                history.step()
+                history.cycle()
+    assert counted.call_count > part(4) * CYCLES, "most kinds follow the nodes without a turn"
 
 
 @pytest.mark.parametrize("seed", range(10))

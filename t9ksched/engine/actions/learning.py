@@ -102,7 +102,8 @@ class Learning:
         kind.needs, kind.match = column.needs, int(column.mask.sum())
         kind.total, kind.fit = column.total(), int(np.minimum(rooms, pods).sum())
         kind.able = int((rooms > 0).sum())
-        kind.away = column.away or ()
+        kind.empty = column.total_empty()
+        kind.away = explain.takes_none(column) or ()
         kind.counted = True
 
 

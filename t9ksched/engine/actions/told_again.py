@@ -74,6 +74,7 @@ class ToldAgain:
         past.begin(
             trial.free,
             trial.nodes.static,
+            trial.allowed,
             sources,
             {name: state.spec.node_selector for name, state in cycle.view.queues.items()},
             failures.past.cycle,

@@ -30,7 +30,7 @@ from t9ksched.engine.explain.gangs import (
 from t9ksched.engine.explain.inventory import with_additions
 from t9ksched.engine.explain.never import alone, never_together
 from t9ksched.engine.explain.reserved import larger_than_reservation, reservation_full, reservation_waits, reserved
-from t9ksched.engine.explain.room import CLOSEST, lacking, no_room, no_room_above, not_enough, short_of
+from t9ksched.engine.explain.room import CLOSEST, lacking, no_room, no_room_above, not_enough, short_of, takes_none
 
 __all__ = [
     "CLOSEST",
@@ -64,6 +64,7 @@ __all__ = [
     "reservation_waits",
     "reserved",
     "short_of",
+    "takes_none",
     "told_to",
     "victims_not_found",
     "waiting_for_victims",

@@ -18,7 +18,7 @@ from t9ksched.engine.explain.excluded import (
     other_nodes,
     unrecorded,
 )
-from t9ksched.engine.explain.inventory import CARD_CORDONED, by_dra, cordons, unready, with_additions
+from t9ksched.engine.explain.inventory import CARD_CORDONED, Addition, by_dra, cordons, unready, with_additions
 from t9ksched.engine.explain.never import away, never_fits, never_together, together_if_not_away
 from t9ksched.engine.explain.words import amount, counted, matching, wants
 from t9ksched.engine.placement.class_fit import ClassFit
@@ -162,14 +162,17 @@ def _no_room(column: ClassFit, pods: int) -> Reason | None:
 
 def _with_inventory(column: ClassFit, reason: Reason) -> Reason:
     """The reason, and what of the matching nodes takes no work for now, or would if the pod took it as it is."""
-    if not column.pod_class.extended:
-        return reason
+    told = CARD_CORDONED in reason.message  # card by card, where cards are divided
+    return with_additions(reason, [one for one in takes_none(column) if not (told and CARD_CORDONED in one[1])])
+
+
+def takes_none(column: ClassFit) -> list[Addition]:
+    """What of the nodes takes none of its pods for now, or would if they took it as it is."""
     if column.away is None:
-        column.away = by_dra(column)
+        column.away = by_dra(column) if column.pod_class.extended else []
         if column.pod_class.accelerated:
             column.away += [*cordons(column), *unready(column), *other_nodes(column)]
-    told = CARD_CORDONED in reason.message  # card by card, where cards are divided
-    return with_additions(reason, [one for one in column.away if not (told and CARD_CORDONED in one[1])])
+    return column.away
 
 
 def _too_little(column: ClassFit, pods: int, rooms: Int64s) -> Reason | None:

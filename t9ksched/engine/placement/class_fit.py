@@ -34,7 +34,8 @@ if TYPE_CHECKING:
     from t9ksched.engine.placement.trial import Trial
 
 Amounts = tuple[tuple[str, int], ...]
-_MOST: Final = 1 << 31
+MOST_ROOMS: Final = 1 << 31
+"""More pods are not counted."""
 _FEW: Final = 6
 """Up to so many touched nodes are refreshed one by one, more in one sweep."""
 
@@ -363,7 +364,7 @@ class ClassFit:
         """How many pods of the class would fit on all nodes if nothing ran there; at least 2**31 count as that many."""
         rooms = self.rooms_empty()
         if self._total_empty is None:
-            self._total_empty = min(int(np.minimum(rooms, _MOST).sum()), _MOST)
+            self._total_empty = min(int(np.minimum(rooms, MOST_ROOMS).sum()), MOST_ROOMS)
         return self._total_empty
 
     def rooms_ever(self) -> Int64s:
@@ -383,7 +384,7 @@ class ClassFit:
         """How many that would be on all nodes; at least 2**31 count as that many."""
         if self.ever is self._mask:
             return self.total_empty()
-        return min(int(np.minimum(self.rooms_ever(), _MOST).sum()), _MOST)
+        return min(int(np.minimum(self.rooms_ever(), MOST_ROOMS).sum()), MOST_ROOMS)
 
     def able(self) -> Mask:
         """Nodes that could take one pod if nothing ran there, shape (nodes,)."""

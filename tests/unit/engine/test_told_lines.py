@@ -30,6 +30,7 @@ from t9ksched.model.labels import LabelSelector, Requirement
 from t9ksched.model.podrules import Peers, PodRules, PodTerm
 from t9ksched.model.reasons import Code, Reason
 from t9ksched.model.reservation import Reservation, ReservationKind
+from t9ksched.model.taints import Taint
 from tests.builders import gang, node, pod_class, queue, running, table, view
 from tests.counting import Lines, pieces
 
@@ -228,8 +229,66 @@ def test_a_label_of_a_node_concerns_those_who_read_it() -> None:
         _, counts = full.cycle()
         assert counts.turns == turns, key
     facts = full.live.facts("n3")
-    full.live.upsert(replace(facts, unschedulable=True, labels={**facts.labels, "color": "other"}))
+    more = {**facts.allocatable, "cpu": 65_000}
+    full.live.upsert(replace(facts, allocatable=more, labels={**facts.labels, "color": "other"}))
     assert full.cycle()[1].turns == len(waiting), "more than a label changed"
+
+
+def turn(full: Full, name: str, **state: Any) -> Counts:
+    """What it takes that a node takes no work, or takes some again."""
+    full.live.upsert(replace(full.live.facts(name), **state))
+    return full.cycle()[1]
+
+
+def test_a_node_that_takes_no_work_or_takes_it_again_gives_nobody_a_turn_whom_it_does_not_help() -> None:
+    """Those with rules about pods, and those that must be in one domain, have one if they may be there."""
+    term = PodTerm((Peers(LabelSelector((Requirement("app", "In", ("x",)),)), ("test",)),), HOST)
+    near = replace(pod_class(cpu="1500m", gpu=2, selector={"pool": "a"}), rules=PodRules(together=(term,)))
+    racked = structs.replace(Full.unlike(700), topology="Required", levels=("rack",))
+    full = Full([*(Full.unlike(at) for at in range(2 * MANY)), gang("near", queue="a", of=near, created=999), racked])
+    full.near = (Neighbours("test", (("app", "x"),), (("n3", 1), ("n5", 1)), ()),)
+    for at in range(20):
+        label(full, at, rack=f"r{at % 4}", **({"pool": "a"} if at in (3, 5) else {}))
+    full.live.upsert(node("no-cards", cpu=64))
+    full.settle()
+    taint = Taint("node.kubernetes.io/unreachable", "", "NoSchedule")
+    for state in ({"unschedulable": True}, {"unschedulable": False}, {"ready": False, "taints": (taint,)}):
+        assert turn(full, "n3", **state).turns == 2, state
+        assert turn(full, "n4", **state).turns == 1, state
+        assert turn(full, "no-cards", **state).turns <= 1, state
+    assert turn(full, "n3", ready=True, taints=()).turns == 2
+
+
+def test_cordoned_cards_of_a_node_that_takes_work_again_are_told() -> None:
+    full = Full()
+    worn = node("worn", cpu=64, gpu=2, unusable={"nvidia.com/gpu": 1}, unschedulable=True)
+    full.live.upsert(replace(worn, why_cordoned={0: "worn"}))
+    full.settle()
+    full.live.upsert(replace(full.live.facts("worn"), unschedulable=False))
+    found, counts = full.cycle()
+    assert counts.turns == len(full.waiting)
+    assert "CardCordoned: card 0 (worn) of worn" in found.waiting[0].reasons[0].message
+
+
+def test_a_node_that_takes_work_again_has_those_tried_whom_it_helps() -> None:
+    full = Full([*(Full.unlike(at) for at in range(2 * MANY)), Full.unlike(2 * MANY, cpu=30_000, pods=1)])
+    full.live.upsert(node("other", cpu=32, gpu=2, labels={"pool": "a"}))
+    full.live.charge(full.live.row("other"), pod_class(cpu="1500m"))
+    turn(full, "other", unschedulable=True)
+    full.settle()
+    full.live.upsert(replace(full.live.facts("other"), unschedulable=False))
+    found, counts = full.cycle()
+    assert [one.gang for one in found.assignments] == [f"g{2 * MANY}"]
+    assert counts.turns == 1
+    full.waiting.pop()
+    full.live.charge(full.live.row("other"), ONE_CARD)
+    full.cycle()
+    assert turn(full, "other", unschedulable=True).turns == 0
+    for at in range(19):
+        full.live.upsert(replace(full.live.facts(f"n{at}"), unschedulable=True))
+    found, counts = full.cycle()
+    assert counts.turns == 2 * MANY, "pods of two nodes: now it is told that others are cordoned"
+    assert "cordoned" in found.waiting[0].reasons[0].message
 
 
 @pytest.mark.parametrize("key", ["nvidia.com/gpu.product", "nvidia.com/gpu.replicas", "example.com/card.replicas"])
