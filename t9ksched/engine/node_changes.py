@@ -15,6 +15,8 @@ from t9ksched.model.podclass import PodClass
 
 _OF_CARDS: Final = ("nvidia.com", "amd.com", "beta.amd.com")
 """Domains of labels that say what the cards of a node are."""
+_MOST: Final = 256
+"""So many nodes that changed at once are looked at one by one."""
 
 
 class NodeChanges(NamedTuple):
@@ -27,16 +29,18 @@ class NodeChanges(NamedTuple):
 
 
 def changed_nodes(old: Static, new: Static) -> NodeChanges | None:
-    """What changed; None where that is more than the labels of nodes, and whether they take work, or where a label says
-    what their cards are.
+    """What changed; None where that is more than the labels of nodes, and whether they take work, where a label says
+    what their cards are, or where very many nodes changed.
     """
     if old.names != new.names or old.resources != new.resources:
         return None
     labels: set[str] = set()
     turned: dict[int, NodeFacts] = {}
-    for row, (was, now) in enumerate(zip(old.facts, new.facts, strict=True)):
-        if was is now:
-            continue
+    rows = [row for row, (was, now) in enumerate(zip(old.facts, new.facts, strict=True)) if was is not now]
+    if len(rows) > _MOST:
+        return None
+    for row in rows:
+        was, now = old.facts[row], new.facts[row]
         state = replace(was, ready=now.ready, unschedulable=now.unschedulable, taints=now.taints, deleting=now.deleting)
         if replace(state, labels=now.labels) != now:
             return None

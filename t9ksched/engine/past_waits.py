@@ -24,6 +24,8 @@ Allowed = Callable[[LabelSelector | None, PodClass], Mask]
 """The nodes where pods of a class may be, in a queue with a selector."""
 _FEW: Final = 256
 """So many kinds more than gangs that wait are kept, whether gangs of some wait or not."""
+_LOOKS: Final = 4096
+"""Nodes that take work, or none, any more times masks that are looked at in one step."""
 
 
 class PastWaits:
@@ -101,13 +103,12 @@ class PastWaits:
         """
         assert self._static is not None
         changed = changed_nodes(self._static, static)
-        if changed is None:
+        if changed is None or len(changed.turned) * len(self._shared) > _LOOKS:
             return False
         self._static = static
-        for signature in [
-            one for one, kind in self._kinds.items() if kind.reads is None or kind.reads & changed.labels
-        ]:
-            self._forget(signature)
+        if labels := changed.labels:
+            for signature in [one for one, kind in self._kinds.items() if kind.reads is None or kind.reads & labels]:
+                self._forget(signature)
         shared, self._shared = self._shared, {}
         for one in shared.values():
             if one.kinds and changed.turned:

@@ -22,7 +22,7 @@ from t9ksched.engine.view import QueueState, View
 from t9ksched.engine.wait_kinds import Kind
 from t9ksched.model.cards import NO_CARDS
 from t9ksched.model.gang import Gang, Neighbours, Running, RunningPod
-from t9ksched.model.labels import LabelSelector, Requirement
+from t9ksched.model.labels import LabelSelector, NodeSelector, NodeSelectorTerm, Requirement
 from t9ksched.model.node import NodeFacts
 from t9ksched.model.podclass import PodClass
 from t9ksched.model.podrules import Peers, PodRules, PodTerm
@@ -313,11 +313,16 @@ class Turning(History):
                 memory=f"{rng.choice([1, 2, 3])}Gi",
                 gpu=rng.choice([0, 0, 1, 2, 3]),
                 selector=rng.choice([{}, {}, {}, {"pool": "a"}]),
+                affinity=rng.choice([None] * 6 + [self._names(rng.sample(self.names, 4))]),
                 tolerations=rng.choice([(), (), (Toleration(MINE.key, "Exists"),)]),
             )
             for _ in range(8)
         ]
         self.labels = {one: (("app", rng.choice("xy")),) for one in self.classes}
+
+    @staticmethod
+    def _names(names: list[str]) -> NodeSelector:
+        return NodeSelector((NodeSelectorTerm(fields=(Requirement("metadata.name", "In", tuple(names)),)),))
 
     def _node(self, name: str) -> NodeFacts:
         rng = self.rng
@@ -375,7 +380,7 @@ def test_what_is_told_follows_nodes_that_take_no_work_and_work_again(first: int)
             for _ in range(CYCLES):
                 history.step()
                 history.cycle()
-    assert counted.call_count > part(4) * CYCLES, "most kinds follow the nodes without a turn"
+    assert counted.call_count > part(4) * CYCLES // 4, "kinds follow the nodes without a turn"
 
 
 @pytest.mark.parametrize("seed", range(10))

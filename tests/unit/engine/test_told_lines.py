@@ -26,7 +26,7 @@ from t9ksched.engine.told_lines import ToldLine
 from t9ksched.engine.wait_kinds import Kind
 from t9ksched.engine.work import Meter
 from t9ksched.model.gang import Gang, Member, Neighbours, Running
-from t9ksched.model.labels import LabelSelector, Requirement
+from t9ksched.model.labels import LabelSelector, NodeSelector, NodeSelectorTerm, Requirement
 from t9ksched.model.podrules import Peers, PodRules, PodTerm
 from t9ksched.model.reasons import Code, Reason
 from t9ksched.model.reservation import Reservation, ReservationKind
@@ -245,7 +245,10 @@ def test_a_node_that_takes_no_work_or_takes_it_again_gives_nobody_a_turn_whom_it
     term = PodTerm((Peers(LabelSelector((Requirement("app", "In", ("x",)),)), ("test",)),), HOST)
     near = replace(pod_class(cpu="1500m", gpu=2, selector={"pool": "a"}), rules=PodRules(together=(term,)))
     racked = structs.replace(Full.unlike(700), topology="Required", levels=("rack",))
-    full = Full([*(Full.unlike(at) for at in range(2 * MANY)), gang("near", queue="a", of=near, created=999), racked])
+    named = NodeSelector((NodeSelectorTerm(fields=(Requirement("metadata.name", "In", ("n3", "n5", "n6")),)),))
+    few = gang("few", queue="a", of=pod_class(cpu="1600m", gpu=2, affinity=named), created=998)
+    near_x = gang("near", queue="a", of=near, created=999)
+    full = Full([*(Full.unlike(at) for at in range(2 * MANY)), few, near_x, racked])
     full.near = (Neighbours("test", (("app", "x"),), (("n3", 1), ("n5", 1)), ()),)
     for at in range(20):
         label(full, at, rack=f"r{at % 4}", **({"pool": "a"} if at in (3, 5) else {}))
@@ -257,6 +260,17 @@ def test_a_node_that_takes_no_work_or_takes_it_again_gives_nobody_a_turn_whom_it
         assert turn(full, "n4", **state).turns == 1, state
         assert turn(full, "no-cards", **state).turns <= 1, state
     assert turn(full, "n3", ready=True, taints=()).turns == 2
+
+
+def test_where_very_many_nodes_change_at_once_all_are_tried_anew() -> None:
+    """In slices, in place of one long look at all of these nodes."""
+    full = Full()
+    for at in range(300):
+        full.live.upsert(node(f"m{at}", cpu=64))
+    full.settle()
+    for at in range(300):
+        full.live.upsert(replace(full.live.facts(f"m{at}"), ready=False))
+    assert full.cycle()[1].turns == len(full.waiting)
 
 
 def test_cordoned_cards_of_a_node_that_takes_work_again_are_told() -> None:
