@@ -4,7 +4,7 @@ Gangs of one queue that ask for as many pods of the same classes are one *kind* 
 gang waits any more are forgotten once they are many.
 """
 
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -12,16 +12,16 @@ import numpy as np
 from t9ksched.engine.arrays import Indices, Int64s, Mask
 from t9ksched.engine.node_changes import changed_nodes, read_labels, selects
 from t9ksched.engine.nodes import Static
+from t9ksched.engine.placement.trial import Trial
+from t9ksched.engine.policy import Policy
 from t9ksched.engine.shared_rooms import Shared
 from t9ksched.engine.told_lines import ToldLine
 from t9ksched.engine.wait_kinds import Kind, Reasons, Signature, levels_of
 from t9ksched.model.gang import Gang
-from t9ksched.model.labels import LabelSelector
 from t9ksched.model.node import NodeFacts
 from t9ksched.model.podclass import PodClass
+from t9ksched.model.queue import QueueSpec
 
-Allowed = Callable[[LabelSelector | None, PodClass], Mask]
-"""The nodes where pods of a class may be, in a queue with a selector."""
 _FEW: Final = 256
 """So many kinds more than gangs that wait are kept, whether gangs of some wait or not."""
 _LOOKS: Final = 4096
@@ -36,9 +36,9 @@ class PastWaits:
         """What is free on the nodes as the numbers have it, shape (resources, nodes)."""
         self.cycle = 0
         self._static: Static | None = None
-        self._sources: object = None
-        self._selectors: Mapping[str, LabelSelector | None] = {}
-        """Of queues, by name."""
+        self._policy: Policy | None = None
+        self._queues: Mapping[str, QueueSpec] = {}
+        """By name."""
         self._kinds: dict[Signature, Kind] = {}
         self._shared: dict[int, Shared] = {}
         """By identity of the mask, which it keeps."""
@@ -65,26 +65,26 @@ class PastWaits:
 
     def begin(
         self,
-        free: Int64s,
-        static: Static,
-        allowed: Allowed,
-        sources: object,
-        selectors: Mapping[str, LabelSelector | None],
+        trial: Trial,
+        policy: Policy,
+        queues: Mapping[str, QueueSpec],
         cycle: int,
         gangs: int,
         holders: Container[str],
     ) -> None:
-        """A cycle with this number begins, on these nodes, of which pods are `allowed` some. `sources` is what else
-        decides what gangs are told, compared by value, the `selectors` of queues among it; `holders` are gangs for
-        which room is held. All is forgotten where it is not known what changed in a cycle between.
+        """A cycle with this number begins, by this policy and with these queues, on the nodes of the trial as they are
+        then; `gangs` wait, and `holders` are those for which room is held. All is forgotten where it is not known what
+        changed in a cycle between.
         """
-        known = self.cycle == cycle - 1 and sources == self._sources and self.free is not None
-        known = known and (static is self._static or self._follow(static, allowed))
-        self.cycle, self._selectors = cycle, selectors
+        static = trial.nodes.static
+        known = self.cycle == cycle - 1 and self.free is not None
+        known = known and (policy, queues) == (self._policy, self._queues)
+        known = known and (static is self._static or self._follow(trial))
+        self.cycle = cycle
         if not known:
             self.forget()
-            self._static, self._sources = static, sources
-            self.free = free.copy()
+            self._static, self._policy, self._queues = static, policy, queues
+            self.free = trial.free.copy()
         elif len(self._kinds) > _FEW + gangs:
             lately = self.cycle - 1
             unused = [one for one, kind in self._kinds.items() if kind.cycle < lately and not _told(kind, lately)]
@@ -97,11 +97,12 @@ class PastWaits:
         self.lines = {queue: line for queue, line in self.lines.items() if line.cycle >= self.cycle - 1}
         self.promised = {uid: told for uid, told in self.promised.items() if uid in holders}
 
-    def _follow(self, static: Static, allowed: Allowed) -> bool:
+    def _follow(self, trial: Trial) -> bool:
         """Follow labels of nodes that changed, and nodes that take work now or take none; whether nothing else of the
         nodes changed. Kinds of which more than numbers follows from that are forgotten.
         """
         assert self._static is not None
+        static = trial.nodes.static
         changed = changed_nodes(self._static, static)
         if changed is None or len(changed.turned) * len(self._shared) > _LOOKS:
             return False
@@ -112,28 +113,27 @@ class PastWaits:
         shared, self._shared = self._shared, {}
         for one in shared.values():
             if one.kinds and changed.turned:
-                self._turn(one, changed.turned, allowed)
+                self._turn(one, changed.turned, trial)
             if one.kinds:
                 self._shared[id(one.mask)] = one
         self.promised.clear()
         return True
 
-    def _turn(self, shared: Shared, turned: Mapping[int, NodeFacts], allowed: Allowed) -> None:
+    def _turn(self, shared: Shared, turned: Mapping[int, NodeFacts], trial: Trial) -> None:
         """Some nodes take work now, or take none, by row: the nodes of the mask are other ones, perhaps."""
-        assert self._static is not None
         one = next(iter(shared.kinds.values()))  # all have the same constraints
-        selector = self._selectors.get(one.queue)
+        selector = self._queues[one.queue].node_selector
         there = [row for row, facts in turned.items() if selects(selector, one.pod_class, facts)]
         if not there:
             return
-        mask = allowed(selector, one.pod_class)
-        taken = id(mask) in self._shared or any(mask[row] for row in self._static.cordoned_rows)
+        mask = trial.allowed(selector, one.pod_class)
+        none_follows = id(mask) in self._shared or any(mask[row] for row in trial.nodes.static.cordoned_rows)
         kept_out = bool((shared.mask == mask)[there].any())  # by more, of which those that ask for cards are told
         for signature, kind in list(shared.kinds.items()):
-            told = kept_out and (kind.pod_class.extended or kind.pod_class.unrecorded)
-            if taken or told or not kind.follows_nodes:
+            tells_why = kept_out and (kind.pod_class.extended or kind.pod_class.unrecorded)
+            if none_follows or tells_why or not kind.follows_nodes:
                 self._forget(signature)
-        shared.move(mask, self._static.allocatable)
+        shared.move(mask, trial.nodes.static.allocatable)
 
     def _forget(self, signature: Signature) -> None:
         self._kinds.pop(signature).shared.forget(signature)
@@ -189,7 +189,7 @@ class PastWaits:
             if shared is None:
                 assert self._static is not None
                 shared = self._shared[id(mask)] = Shared(mask, self.free, self._static.resources)
-            reads = read_labels(self._selectors.get(queue), pod_class, levels_of(signature))
+            reads = read_labels(self._queues[queue].node_selector, pod_class, levels_of(signature))
             kind = self._kinds[signature] = shared.kinds[signature] = Kind(ident, queue, pod_class, pods, shared, reads)
         kind.shared.learned()
         return kind

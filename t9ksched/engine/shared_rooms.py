@@ -18,7 +18,7 @@ _ENTRIES: Final = 1_000_000
 _LEVELS: Final = 64
 _ANY: Final = np.iinfo(np.int64).min
 _NOTHING: Final = -1
-"""Less than anything that is free."""
+"""What is free where no pod may be: none that needs anything fits."""
 
 
 class Inside(NamedTuple):

@@ -116,7 +116,7 @@ class Kind:
         pod_class: PodClass,
         pods: int,
         shared: "Shared",
-        reads: frozenset[str] | None = None,
+        reads: frozenset[str] | None,
     ) -> None:
         self.ident = ident
         self.queue = queue

@@ -68,15 +68,11 @@ class ToldAgain:
         return cls(cycle, preempt)
 
     def _begin(self) -> None:
-        cycle, past = self._cycle, self._past
-        trial, failures = cycle.trial, cycle.failures
-        sources = cycle.policy, {name: state.spec for name, state in cycle.view.queues.items()}
+        cycle, past, failures = self._cycle, self._past, self._cycle.failures
         past.begin(
-            trial.free,
-            trial.nodes.static,
-            trial.allowed,
-            sources,
-            {name: state.spec.node_selector for name, state in cycle.view.queues.items()},
+            cycle.trial,
+            cycle.policy,
+            {name: state.spec for name, state in cycle.view.queues.items()},
             failures.past.cycle,
             len(cycle.view.gangs),
             cycle.reservations.of,
