@@ -16,7 +16,7 @@ from t9ksched.engine.placement.trial import Trial
 from t9ksched.engine.policy import Policy
 from t9ksched.engine.shared_rooms import Shared
 from t9ksched.engine.told_lines import ToldLine
-from t9ksched.engine.wait_kinds import Kind, Reasons, Signature, levels_of
+from t9ksched.engine.wait_kinds import Ident, Kind, Reasons, Signature
 from t9ksched.model.gang import Gang
 from t9ksched.model.node import NodeFacts
 from t9ksched.model.podclass import PodClass
@@ -39,6 +39,7 @@ class PastWaits:
         self._policy: Policy | None = None
         self._queues: Mapping[str, QueueSpec] = {}
         """By name."""
+        self._profiles: tuple[object, ...] = ()
         self._kinds: dict[Signature, Kind] = {}
         self._shared: dict[int, Shared] = {}
         """By identity of the mask, which it keeps."""
@@ -71,19 +72,20 @@ class PastWaits:
         cycle: int,
         gangs: int,
         holders: Container[str],
+        profiles: tuple[object, ...] = (),
     ) -> None:
         """A cycle with this number begins, by this policy and with these queues, on the nodes of the trial as they are
-        then; `gangs` wait, and `holders` are those for which room is held. All is forgotten where it is not known what
-        changed in a cycle between.
+        then; `gangs` wait, `holders` are those for which room is held, and from `profiles` follow the profiles of
+        signatures. All is forgotten where it is not known what changed in a cycle between.
         """
         static = trial.nodes.static
         known = self.cycle == cycle - 1 and self.free is not None
-        known = known and (policy, queues) == (self._policy, self._queues)
+        known = known and (policy, queues, profiles) == (self._policy, self._queues, self._profiles)
         known = known and (static is self._static or self._follow(trial))
         self.cycle = cycle
         if not known:
             self.forget()
-            self._static, self._policy, self._queues = static, policy, queues
+            self._static, self._policy, self._queues, self._profiles = static, policy, queues, profiles
             self.free = trial.free.copy()
         elif len(self._kinds) > _FEW + gangs:
             lately = self.cycle - 1
@@ -176,9 +178,7 @@ class PastWaits:
         self._of[id(gang)] = gang, kind
         return kind
 
-    def learn(
-        self, signature: Signature, ident: Signature, queue: str, pod_class: PodClass, pods: int, mask: Mask
-    ) -> Kind:
+    def learn(self, signature: Signature, ident: Ident, queue: str, pod_class: PodClass, pods: int, mask: Mask) -> Kind:
         """The kind with this signature, to be filled: all of it is true of the nodes as they are."""
         assert self.free is not None
         kind = self._kinds.get(signature)
@@ -189,7 +189,7 @@ class PastWaits:
             if shared is None:
                 assert self._static is not None
                 shared = self._shared[id(mask)] = Shared(mask, self.free, self._static.resources)
-            reads = read_labels(self._queues[queue].node_selector, pod_class, levels_of(signature))
+            reads = read_labels(self._queues[queue].node_selector, pod_class, signature.levels)
             kind = self._kinds[signature] = shared.kinds[signature] = Kind(ident, queue, pod_class, pods, shared, reads)
         kind.shared.learned()
         return kind

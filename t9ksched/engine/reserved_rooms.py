@@ -147,6 +147,12 @@ class ReservedRooms:
         """What tells apart gangs that find different room although they ask for the same until the same moment."""
         return self.admitted(gang), gang.reservation, not gang.lasts
 
+    @property
+    def profiles(self) -> tuple[object, ...]:
+        """What the profiles of gangs follow from."""
+        rooms = (kept.room for kept in self._kept)
+        return tuple((room.name, room.queues, room.users, room.groups) for room in rooms)
+
     def own(self, gang: Gang) -> list[ReservedRoom]:
         """The occurrences that the gang may use of the reservation that it names, in order."""
         return sorted((kept.room for kept in self._named(gang)), key=lambda room: room.begin)

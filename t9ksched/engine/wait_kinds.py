@@ -6,7 +6,7 @@ kinds cost what the change could mean to them.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
@@ -21,12 +21,13 @@ if TYPE_CHECKING:
     from t9ksched.engine.shared_rooms import Shared
     from t9ksched.engine.told_lines import ToldLine
 
-Signature = tuple[object, ...]
 Reasons = tuple[Reason, ...]
 Level = tuple[int, ...]
 """The most that is free of each resource on one node."""
 Limits = tuple[tuple[str, str, int, int], ...]
 """What the queue of a kind may have and has: account, resource, cap and held."""
+Ident = tuple[object, ...]
+"""What tells a scheduling key from others, the same in every cycle."""
 PARTS: Final = 512
 _REASONS: Final = 5
 """So many reasons of a kind are kept."""
@@ -42,10 +43,25 @@ def hopeless(told: Reasons) -> bool:
     return any(reason.code in NO_ROOM_HELPS for reason in told)
 
 
-def levels_of(signature: Signature) -> tuple[str, ...]:
-    """The labels of nodes that make the domains which gangs with this signature (`signature_of`) want to be in."""
-    together = cast("tuple[Any, ...]", signature[1])
-    return together[1] if together else ()
+class Signature(NamedTuple):
+    """What gangs of a kind have in common (`signature_of`).
+
+    Attributes:
+        queue: its name.
+        levels: the labels of nodes that make the domains in which they must be together, or would like to be; empty
+            where they need not.
+        together: these domains, and all else about them.
+        pod_class: the identity of the class of their pods.
+        pods: how many.
+        profile: what administrators reserved from them and for them; empty where nothing is.
+    """
+
+    queue: str
+    levels: tuple[str, ...]
+    together: tuple[object, ...]
+    pod_class: int
+    pods: int
+    profile: tuple[object, ...]
 
 
 class Kind:
@@ -111,7 +127,7 @@ class Kind:
 
     def __init__(
         self,
-        ident: Signature,
+        ident: Ident,
         queue: str,
         pod_class: PodClass,
         pods: int,

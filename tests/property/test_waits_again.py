@@ -31,6 +31,7 @@ from t9ksched.model.queue import Ordering
 from t9ksched.model.readiness import Unready
 from t9ksched.model.reasons import Code, Reason
 from t9ksched.model.reservation import Reservation, ReservationKind
+from t9ksched.model.reserved_room import ReservedRoom
 from t9ksched.model.start_windows import StartWindow, next_change
 from t9ksched.model.taints import Taint, Toleration
 from tests.builders import GPU, gang, node, pod_class, queue, table, view
@@ -96,6 +97,7 @@ class History:
         self.held: list[Reservation] = []
         self.leaving: set[str] = set()
         self.memory = Memory()
+        self.largest = 5
         self.came = 0
         self.now = HOUR
         self.again: int | None = None
@@ -188,7 +190,7 @@ class History:
         self.came += 1
         name = f"g{self.came}"
         topology = rng.choice(["None"] * 6 + ["Required", "Preferred"])
-        pods, gated = rng.randint(1, 5), rng.randint(0, 2) if rng.random() < 0.2 else 0
+        pods, gated = rng.randint(1, self.largest), rng.randint(0, 2) if rng.random() < 0.2 else 0
         of = rng.choice(self.classes)
         one = replace_topology(
             gang(
@@ -226,8 +228,8 @@ class History:
                 used[resource] -= units
         self.queues[of] = replace(self.queues[of], used=used)
 
-    def cycle(self) -> None:
-        """One plan, which happens, or is dropped in part."""
+    def given(self) -> View:
+        """What the next cycle sees."""
         groups = tuple(
             Running(
                 name,
@@ -248,7 +250,11 @@ class History:
             self.held,
             groups if "preempt" in self.policy.actions else (),
         )
-        given = replace(given, neighbours=self._neighbours())
+        return replace(given, neighbours=self._neighbours())
+
+    def cycle(self) -> None:
+        """One plan, which happens, or is dropped in part."""
+        given = self.given()
         found = plan(given, self.policy, self.now, self.memory)
         # Those with too few members have turns, and nobody starts without one.
         with (
@@ -350,6 +356,68 @@ class Turning(History):
             super().step()
 
 
+class Reserving(History):
+    """Administrators reserve nodes, or cards of each, for some and from others; most gangs say how long they last."""
+
+    def __init__(self, rng: random.Random) -> None:
+        super().__init__(rng)
+        self.largest = rng.choice([1, 2, 5])
+        self.classes = self.classes[: rng.randint(1, 4)]
+        self.rooms: list[ReservedRoom] = []
+
+    def step(self) -> None:
+        rng = self.rng
+        if rng.random() < 0.15:
+            self.rooms = [room for room in self.rooms if rng.random() < 0.7]
+            if len(self.rooms) < 3:
+                self.rooms.append(self._reserved(f"r{self.came}-{len(self.rooms)}"))
+        if rng.random() < 0.3:
+            self.now += rng.choice([0, HOUR // 4, HOUR // 2])
+        else:
+            super().step()
+        self.lasts()
+
+    def lasts(self) -> None:
+        """Those that came lately get a limit and a user, or not."""
+        rng = self.rng
+        for uid, one in self.waiting.items():
+            if not (one.lasts or one.user):
+                lasts = rng.choice([0, HOUR // 2, HOUR, 3 * HOUR])
+                asks = rng.choice([room.name for room in self.rooms]) if self.rooms and rng.random() < 0.05 else ""
+                self.waiting[uid] = structs.replace(one, lasts=lasts, user=rng.choice(["ann", "bob"]), reservation=asks)
+
+    def _reserved(self, name: str) -> ReservedRoom:
+        rng = self.rng
+        begin = self.now + rng.choice([-1, 1, 2]) * HOUR // 2
+        return ReservedRoom(
+            name,
+            begin,
+            begin + rng.choice([1, 2, 4]) * HOUR,
+            begin - rng.choice([0, HOUR]),
+            tuple(rng.sample(self.names, rng.randint(1, len(self.names)))),
+            cards=rng.choice([None, None, (GPU, 1), (GPU, 2)]),
+            queues=rng.choice([(), (), ("q",)]),
+            users=rng.choice([(), (), ("ann",)]),
+        )
+
+    def given(self) -> View:
+        inside = [
+            (name, where, shape, 1)
+            for name, (of, pods) in self.running.items()
+            for _, where, shape in pods
+            if of == "q"
+        ]
+        rooms = [
+            structs.replace(room, inside=tuple(inside) if room.cards else ())
+            for room in self.rooms
+            if room.end > self.now
+        ]
+        return replace(super().given(), reserved=tuple(rooms))
+
+    def _rests_until_then(self, given: View, found: Plan) -> None:
+        """Time alone changes what is reserved from a gang; the plan need not say when."""
+
+
 def replace_topology(one: Gang, topology: str) -> Gang:
     """The gang, which must, or would like to, be on one node if it says so."""
     levels = ("kubernetes.io/hostname",) if topology != "None" else one.levels
@@ -381,6 +449,21 @@ def test_what_is_told_follows_nodes_that_take_no_work_and_work_again(first: int)
                 history.step()
                 history.cycle()
     assert counted.call_count > part(4) * CYCLES // 4, "kinds follow the nodes without a turn"
+
+
+@pytest.mark.parametrize("first", range(0, 60, 20))
+def test_what_is_told_beside_reservations_is_what_a_fresh_planner_tells(first: int) -> None:
+    told = 0
+    for seed in range(first, first + part(20)):
+        history = Reserving(random.Random(seed))
+        for _ in range(6):
+            history._come()
+        history.lasts()
+        for _ in range(CYCLES):
+            history.step()
+            history.cycle()
+        told += history.memory.failures.spared
+    assert told > part(20) * CYCLES, "most of what waits is told from memory"
 
 
 @pytest.mark.parametrize("seed", range(10))

@@ -86,7 +86,7 @@ class Allocate:
         cycle.stats.tried += 1
         known = cycle.failures.known(gang, key, scarce=planned is not None) if shared else None
         if known is not None:
-            answer.no_room, answer.from_end = known, 0 if planned is not None else ends
+            answer.no_room, answer.from_end = known, ends if planned is None and _by_its_end(gang, known) else 0
             return known
         cycle.failures.past.tried += 1
         if not own and (never := (yield from _never(gang, key))):
@@ -135,7 +135,8 @@ class Allocate:
             trial.undo(mark)
             if shared:
                 # Where there is too little by numbers, planned starts had no part in it: see `FailureMemory.known`.
-                answer.no_room, answer.from_end = reasons, 0 if scarce else ends
+                by_end = not scarce and (planned is not None or _by_its_end(gang, reasons))
+                answer.no_room, answer.from_end = reasons, ends if by_end else 0
                 if planned is None or scarce:
                     cycle.failures.note(gang, key, reasons, scarce=scarce)
             return reasons
@@ -238,6 +239,11 @@ def _never(gang: Gang, key: SchedulingKey) -> Work[tuple[Reason, ...]]:
         return (yield from explain.no_room(key.groups))
     reason = yield from explain.never_within(gang, key.groups)
     return () if reason is None else (reason,)
+
+
+def _by_its_end(gang: Gang, reasons: tuple[Reason, ...]) -> bool:
+    """Whether reservations by administrators keep the gang from room that it would find if it ended earlier."""
+    return bool(gang.reservation) or explain.is_denial(reasons)
 
 
 def _enough(key: SchedulingKey) -> bool:

@@ -31,7 +31,7 @@ class Learning:
         cycle, past = self._cycle, self._past
         if past.cycle != self._told.number or len(key.groups) > 1 or not self._told.looks_up(gang.queue):
             return
-        signature = signature_of(gang)
+        signature = signature_of(gang, cycle)
         if signature is None or (cycle.starving is not None and cycle.starving.has(gang)):
             return
         column = key.groups[0][0]
@@ -68,8 +68,12 @@ class Learning:
             kind.valid = kind.valid and (kind.over_quota, *self._told.lacks(kind)) == answer.over_quota
             if not (kind.fixed or kind.alone):
                 kind.told = ()  # what it is told while its queue can pay is not known
+        if cycle.advance is not None:
+            # What else they are told may be what is reserved now from gangs that end as late as this one.
+            kind.valid = kind.valid and (kind.counted or kind.fixed)
         kind.learned()
-        known = bool(answer.no_victims) and not key.ruled and cycle.failures.is_known_to_fail(gang, key)
+        known = answer.no_victims and not key.ruled and cycle.advance is None
+        known = known and cycle.failures.is_known_to_fail(gang, key)
         kind.searched = (cycle.failures.past.scene, gang.priority, kind.shared.changed) if known else None
 
     def _learn_of_holder(self, signature: Signature, gang: Gang, key: SchedulingKey, reasons: Reasons) -> None:
@@ -123,12 +127,17 @@ def _is_kept_out(key: SchedulingKey) -> bool:
     return not (column.pod_class.rules or column.shuts or column.part_needs or column.mask.any())
 
 
-def signature_of(gang: Gang) -> Signature | None:
-    """What gangs of a kind have in common; None for one to which more may matter than room and quota."""
+def signature_of(gang: Gang, cycle: Cycle) -> Signature | None:
+    """What gangs of a kind have in common; None for one to which more may matter than room and quota, and what is
+    reserved from it.
+    """
     members = gang.waiting
     if not members or not (gang.min_member == gang.total == len(members)):
         return None
     if gang.roles or gang.placed or gang.refilling or gang.reservation or not alike(members):
         return None
-    together = () if gang.topology == "None" else (gang.topology, gang.levels, gang.nodes)
-    return gang.queue, together, id(members[0].pod_class), len(members)
+    alone = gang.topology == "None"
+    together = () if alone else (gang.topology, gang.levels, gang.nodes)
+    profile = cycle.advance.profile(gang) if cycle.advance is not None else ()
+    levels = () if alone else gang.levels
+    return Signature(gang.queue, levels, together, id(members[0].pod_class), len(members), profile)

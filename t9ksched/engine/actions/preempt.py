@@ -68,7 +68,9 @@ class Preempt:
         answer = cycle.failures.answer(key)
         holder = gang.uid in cycle.reservations.of  # needs fewer victims than one like it
         planned = cycle.planned if cycle.planned is not None and cycle.planned.any else None
-        ends = planned.end_of(gang, cycle.now) if planned is not None else 0
+        ends = 0
+        if planned is not None or cycle.advance is not None:
+            ends = planned.end_of(gang, cycle.now) if planned is not None else cycle.end_of(gang)
         known = answer.no_victims and ends >= answer.victims_from_end
         # One with a plan has its turn before those of its queue with a larger priority.
         known = known and not (cycle.policy.preemption.inside_queue and gang.priority > answer.victims_priority)

@@ -58,10 +58,8 @@ class ToldAgain:
 
     @classmethod
     def of(cls, cycle: Cycle, preempt: Preempt | None) -> "ToldAgain | None":
-        """None where more than room, quota and victims counts: plans, reservations by administrators, plugins, cards of
-        several kinds.
-        """
-        if cycle.planned is not None or cycle.advance is not None or cycle.policy.plugins:
+        """None where more than room, quota and victims counts: plans, plugins, cards of several kinds."""
+        if cycle.planned is not None or cycle.policy.plugins:
             return None
         if len(cycle.trial.nodes.static.card_kinds) > 1 or not len(cycle.trial.nodes):
             return None
@@ -76,6 +74,7 @@ class ToldAgain:
             failures.past.cycle,
             len(cycle.view.gangs),
             cycle.reservations.of,
+            cycle.advance.profiles if cycle.advance is not None else (),
         )
         past.note(failures.past.changed)
 
@@ -92,6 +91,8 @@ class ToldAgain:
             return
         evicts = self._preempt is not None and cycle.victims_matter(queue)
         source = line.source if not staying and not (starving is not None and starving.collected) else None
+        if evicts and cycle.advance is not None:
+            source = None  # for each that ends earlier than those before it victims are looked for
         if source is not None and (yield from self._as_before(line, queue, staying, evicts=evicts)):
             return
         past.lines.pop(queue, None)
@@ -266,7 +267,7 @@ class ToldAgain:
 
     def _met(self, gang: Gang) -> Kind | None:
         """The kind of a gang that is new."""
-        signature = signature_of(gang)
+        signature = signature_of(gang, self._cycle)
         return None if signature is None else self._past.of(gang, signature)
 
     def _reasons(self, kind: Kind, gang: Gang, *, evicts: bool) -> Reasons:
@@ -274,6 +275,7 @@ class ToldAgain:
         cycle = self._cycle
         answer = cycle.failures.answer_to(kind.ident)
         kind.cycle = self.number
+        ends = self._end_of(gang)
         over_quota = answer.over_quota
         if not over_quota and self.is_short(kind):
             if answer.no_room or not (kind.counted or kind.fixed):
@@ -286,10 +288,13 @@ class ToldAgain:
             cycle.stats.alike += bool(answer.over_quota)
             answer.over_quota = over_quota
             return over_quota
-        no_room = answer.no_room or self.no_room(kind)
+        answered = answer.no_room if ends >= answer.from_end else ()
+        if cycle.advance is not None and answered not in ((), self.no_room(kind)):
+            return ()  # what is reserved from a gang is not told to others that end earlier
+        no_room = answered or self.no_room(kind)
         if not no_room or (evicts and not self._finds_no_victims(kind, gang, answer, no_room, paid=True)):
             return ()
-        if answer.no_room:
+        if answered:
             cycle.stats.alike += 1
         else:
             cycle.stats.tried += 1
@@ -340,8 +345,8 @@ class ToldAgain:
         """Whether no victims are found for the gang; false where that is not known."""
         if hopeless(reasons):
             return True
-        cycle = self._cycle
-        if answer.no_victims:
+        cycle, ends = self._cycle, self._end_of(gang)
+        if answer.no_victims and ends >= answer.victims_from_end:
             return not (cycle.policy.preemption.inside_queue and gang.priority > answer.victims_priority)
         assert self._preempt is not None
         if self._preempt.expects(kind.queue):
@@ -353,8 +358,12 @@ class ToldAgain:
             found = found and kind.searched == (cycle.failures.past.scene, gang.priority, kind.shared.changed)
         if found:
             cycle.stats.searched += 1
-            answer.found_no_victims(gang, 0)
+            answer.found_no_victims(gang, ends)
         return found
+
+    def _end_of(self, gang: Gang) -> int:
+        """When the gang would end, where that may be part of what it is told."""
+        return self._cycle.end_of(gang) if self._cycle.advance is not None else 0
 
     def _waits_for_none_to_leave(self, kind: Kind) -> bool:
         """Whether by numbers there will be too little room when all pods are gone that are leaving."""

@@ -29,7 +29,13 @@ from t9ksched.engine.explain.gangs import (
 )
 from t9ksched.engine.explain.inventory import with_additions
 from t9ksched.engine.explain.never import alone, never_together
-from t9ksched.engine.explain.reserved import larger_than_reservation, reservation_full, reservation_waits, reserved
+from t9ksched.engine.explain.reserved import (
+    is_denial,
+    larger_than_reservation,
+    reservation_full,
+    reservation_waits,
+    reserved,
+)
 from t9ksched.engine.explain.room import CLOSEST, lacking, no_room, no_room_above, not_enough, short_of, takes_none
 
 __all__ = [
@@ -42,6 +48,7 @@ __all__ = [
     "evicts_later",
     "held_for_other",
     "incomplete",
+    "is_denial",
     "kept",
     "kinds_mixed",
     "lacking",

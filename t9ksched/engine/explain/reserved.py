@@ -40,6 +40,11 @@ def reserved(gang: Gang, room: ReservedRoom, now: int) -> Reason:
     return Reason(Code.HELD_FOR_OTHER, text, unblocks=tuple(unblocks))
 
 
+def is_denial(reasons: Sequence[Reason]) -> bool:
+    """Whether that is what `reserved` tells; of room that is held for others more is told beside it."""
+    return len(reasons) == 1 and reasons[0].code == Code.HELD_FOR_OTHER
+
+
 def reservation_full(name: str) -> Reason:
     """It asks for a reservation in which it does not fit now."""
     return Reason(

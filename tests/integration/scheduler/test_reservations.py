@@ -2,6 +2,8 @@
 
 import asyncio
 import time
+from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -13,9 +15,10 @@ from t9ksched.model.reservation_form import parse_reservation
 from t9ksched.model.wall_clock import moment_at, written_moment
 from t9ksched.scheduler.service import SchedulerService
 from t9ksched.store import history
-from t9ksched.store.advance_reservations import ReservationRecord
+from t9ksched.store.advance_reservations import ReservationRecord, ReservationsChanged
 from t9ksched.store.store import Store
 from tests.integration.scheduler.conftest import Start
+from tests.integration.scheduler.test_directions import until
 from tests.integration.scheduler.test_failures import happened
 from tests.integration.scheduler.test_planned_starts import job_of
 from tests.integration.world import TIMEOUT, Object, World
@@ -36,6 +39,14 @@ def asking(name: str = "r", begin: float = -1, end: float = 3600, **fields: Any)
 
 async def reserve(store: Store, spec: Object, *nodes: str) -> ReservationRecord:
     return await store.reservations.create(spec, nodes, await store.changes.head(), by="root")
+
+
+async def edit(store: Store, spec: Object, nodes: Iterable[str], expected: int | None = None) -> ReservationRecord:
+    """The leader may write what becomes of reservations in between: then it is tried again, as REST does."""
+    while True:
+        with suppress(ReservationsChanged):
+            head = await store.changes.head()
+            return await store.reservations.edit(spec["name"], spec, tuple(nodes), head, expected, by="root")
 
 
 async def follows(service: SchedulerService, store: Store, name: str) -> None:
@@ -175,7 +186,7 @@ async def test_an_edit_of_one_that_was_released_today_is_about_the_days_to_come(
         assert (judgement["conflicts"], judgement["faults"]) == ([], [])
         other = asking("other", 60, 3000, nodes=mine["nodes"], for_={"queues": [queue]})
         assert (await judged(service, other))["conflicts"] == [], "the room of the one that was released is free"
-        edited = await store.reservations.edit("idle", tomorrow, world.nodes, await store.changes.head(), made.revision)
+        edited = await edit(store, tomorrow, world.nodes, made.revision)
         await follows(service, store, "idle")
         assert edited.ended is not None
         present = service.state.advance.known["idle"].present(time.time_ns())
@@ -295,11 +306,14 @@ async def test_the_rest_of_a_reservation_as_a_limit_outlives_a_restart_and_the_r
         record = await reserve(store, spec, *world.nodes)
         await follows(service, store, "eval")
         await world.create(pod(world, "mine", 1, queue, reservation="eval"))
-        await world.running("mine")
+        (running,) = await world.running("mine")
+        clocks, uid = service.state.clocks, running["metadata"]["uid"]
+        # The rest is counted from then on.
+        await until(lambda: (clock := clocks.by_job.get(uid)) is not None and clock.run.ran_at)
         before = await limit_of(service, world, "mine")
         assert (before["source"], 3300 < before["seconds"] < 3600) == ("reservation", True)
         longer = spec | {"to": at(7200)}
-        await store.reservations.edit("eval", longer, record.nodes, await store.changes.head(), by="root")
+        await edit(store, longer, record.nodes)
         await follows(service, store, "eval")
         await asyncio.sleep(0.3)  # several cycles
         assert await limit_of(service, world, "mine") == before, "what it was given stands"

@@ -13,7 +13,17 @@ from t9ksched.store.store import Store
 from tests.integration.scheduler.conftest import Start
 from tests.integration.scheduler.test_elastic import controllers, ends, members, submit
 from tests.integration.scheduler.test_preemption import queues
-from tests.integration.scheduler.test_reservations import POLICIES, asking, at, follows, judged, pod, reserve, waits_for
+from tests.integration.scheduler.test_reservations import (
+    POLICIES,
+    asking,
+    at,
+    edit,
+    follows,
+    judged,
+    pod,
+    reserve,
+    waits_for,
+)
 from tests.integration.world import TIMEOUT, Object, World
 
 
@@ -89,10 +99,9 @@ async def test_what_may_not_be_evicted_stays_unless_forced(world: World, start: 
         await world.gone(PODS, "low")
         await asyncio.sleep(0.5)  # several cycles
         assert set(await world.bound()) == {"safe"}
-        head = await store.changes.head()
         forced = spec | {"force": True}
         assert (await judged(service, forced))["conflicts"] == []
-        await store.reservations.edit("r", forced, record.nodes, head, by="root")
+        await edit(store, forced, record.nodes)
         await world.gone(PODS, "safe")
         await were_evicted(store, "low", "safe")
 

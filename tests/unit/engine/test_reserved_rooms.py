@@ -513,6 +513,20 @@ def test_nobody_is_evicted_for_room_that_is_reserved(begin: int, evicts: bool) -
     assert bool(found.evictions) is evicts
 
 
+def test_victims_are_looked_for_if_one_alike_that_ends_later_finds_none() -> None:
+    late, soon = (
+        structs.replace(gang(name, "high", of=pod_class(gpu=8)), lasts=lasts)
+        for name, lasts in (("late", 5000), ("soon", 500))
+    )
+    queues = {"low": queue(priority=1), "high": queue(priority=9)}
+    low = running("low", "low", ["n0"], of=pod_class(gpu=8))
+    given = view([node("n0", gpu=8)], [late, soon], queues, running=[low])
+    found = decide(
+        replace(given, reserved=(_reserved(NOW + 1000, NOW + 2000),)), Policy(actions=("allocate", "preempt"))
+    )
+    assert {one.by for one in found.evictions} == {"soon"}
+
+
 def test_members_above_a_minimum_take_no_reserved_room() -> None:
     grows = structs.replace(gang("g", "q", 4, of=pod_class(gpu=4), min_member=1), lasts=500)
     given = view([node("n0", gpu=8), node("n1", gpu=8)], [grows])
