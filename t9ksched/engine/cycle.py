@@ -210,6 +210,13 @@ class Cycle:
             known = self._come_free = self.trial.state, there
         return known[1]
 
+    def reach(self, gang: Gang) -> There:
+        """What would be free if all were evicted that may be for the gang; `victims` was asked for."""
+        assert self._victims is not None
+        room = self._victims.at_most(gang)
+        rows = np.flatnonzero(room.any(axis=0))
+        return There(rows, self.trial.free[:, rows] + room[:, rows])
+
     def old_enough(self, queues: frozenset[str]) -> Work[int | None]:
         """When the next running gang of these queues that is too young to be a victim is old enough; None where all
         are.

@@ -82,6 +82,11 @@ class HeldRooms:
             self._there = now, There(rows, self._trial.free[:, rows] + self._all[:, rows])
         return self._there[1]
 
+    def on(self, row: int) -> list[int]:
+        """What is held on a node, by resource."""
+        held: list[int] = self._all[:, row].tolist()
+        return held
+
     def _holding(self, mask: Mask) -> Mask:
         """Whether each owner holds any of these nodes, or did."""
         known = self._on.get(id(mask))

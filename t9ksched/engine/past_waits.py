@@ -9,7 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from t9ksched.engine.arrays import Indices, Int64s, Mask
+from t9ksched.engine.arrays import Indices, Int64s, Mask, There
 from t9ksched.engine.node_changes import changed_nodes, read_labels, selects
 from t9ksched.engine.nodes import Static
 from t9ksched.engine.placement.trial import Trial
@@ -45,6 +45,10 @@ class PastWaits:
         """By identity of the mask, which it keeps."""
         self.lines: dict[str, ToldLine] = {}
         """Lines that were told whole in the latest cycle, by queue."""
+        self.unkept: tuple[int, There] | None = None
+        """What would be free if nothing was kept for gangs that collect room, with the number of what is kept."""
+        self.reach: dict[tuple[str, int], There] = {}
+        """What would be free if all were evicted that may be for a gang of this queue and priority."""
         self.promised: dict[str, tuple[object, Reasons]] = {}
         """What gangs that wait for their victims were told, by UID, and what that followed from."""
         self._noted: set[int] = set()
@@ -62,6 +66,8 @@ class PastWaits:
         self._noted.clear()
         self.lines.clear()
         self.promised.clear()
+        self.reach.clear()
+        self.unkept = None
         self.free = None
 
     def begin(
@@ -96,6 +102,8 @@ class PastWaits:
             self._shared = {identity: shared for identity, shared in self._shared.items() if shared.kinds}
         if len(self._of) > _FEW + 2 * gangs:
             self._of.clear()
+        if len(self.reach) > _FEW:
+            self.reach.clear()
         self.lines = {queue: line for queue, line in self.lines.items() if line.cycle >= self.cycle - 1}
         self.promised = {uid: told for uid, told in self.promised.items() if uid in holders}
 
@@ -141,23 +149,25 @@ class PastWaits:
         self._kinds.pop(signature).shared.forget(signature)
 
     def note(self, rows: Sequence[int] | Indices) -> None:
-        """On these nodes something may have changed since the last call of `change` or `change_noted`."""
+        """On these nodes something may have changed since the last call of `change`."""
         self._noted.update(rows)
 
-    def change(self, free: Int64s, *, only_room: bool = True) -> None:
-        """Follow the free room, shape (resources, nodes); without `only_room`, something else changed."""
+    def note_if_changed(self, free: Int64s, rows: Indices | None = None) -> None:
+        """The same of those of these nodes, or of all, where the free room, shape (resources, nodes), is another."""
         assert self.free is not None
-        if only_room:
-            self._noted.update(np.flatnonzero((self.free != free).any(axis=0)).tolist())
+        if rows is None:
+            self.note(np.flatnonzero((self.free != free).any(axis=0)).tolist())
         else:
-            self._noted.update(range(free.shape[1]))
-        self.change_noted(free, only_room=only_room)
+            self.note(rows[(self.free[:, rows] != free[:, rows]).any(axis=0)].tolist())
 
-    def change_noted(self, free: Int64s, *, only_room: bool = True) -> None:
-        """The same where no room changed but on nodes that were noted."""
+    @property
+    def has_noted(self) -> bool:
+        """Whether `change` has anything to do."""
+        return bool(self._noted)
+
+    def change(self, free: Int64s) -> None:
+        """Follow the free room, shape (resources, nodes), on the nodes that were noted."""
         assert self.free is not None
-        if not self._noted:
-            return
         rows = np.array(sorted(self._noted), np.intp)
         self._noted.clear()
         old, new = self.free[:, rows], free[:, rows]
@@ -165,7 +175,7 @@ class PastWaits:
         for shared in self._shared.values():
             inside = shared.mask[rows]
             if inside.any():
-                shared.change(rows[inside], old[:, inside], new[:, inside], only_room=only_room)
+                shared.change(rows[inside], old[:, inside], new[:, inside])
 
     def of(self, gang: Gang, signature: Signature | None) -> Kind | None:
         """The kind of the gang, None if no gang like it was met yet."""

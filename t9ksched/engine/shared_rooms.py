@@ -16,6 +16,7 @@ from t9ksched.engine.wait_kinds import PARTS, Kind, Level, Signature
 _ENTRIES: Final = 1_000_000
 """So many kinds times rows are looked at together."""
 _LEVELS: Final = 64
+_INSIDE: Final = 32
 _ANY: Final = np.iinfo(np.int64).min
 _NOTHING: Final = -1
 """What is free where no pod may be: none that needs anything fits."""
@@ -57,7 +58,8 @@ class Shared:
         self._named: dict[str, int] | None = None
         self._levels: dict[Level, Level] = {}
         self._level: tuple[Int64s, Level] | None = None
-        self._inside: Inside | None = None
+        self._inside: dict[int, Inside] = {}
+        """By identity of what would be free, which is kept."""
 
     def learned(self) -> None:
         """What a kind asks for, or its numbers, changed."""
@@ -78,11 +80,15 @@ class Shared:
 
     def inside(self, there: There) -> Inside:
         """The part of it on these nodes."""
-        known = self._inside
-        if known is None or known.of is not there or known.changed != self.changed:
+        known = self._inside.get(id(there))
+        if known is None or known.changed != self.changed:
+            if len(self._inside) >= _INSIDE:
+                self._inside.clear()
             among = self.mask[there.rows]
             free, now = there.free[:, among], self.free[:, there.rows[among]]
-            known = self._inside = Inside(there, self.changed, free, now, free.max(axis=1, initial=0).tolist())
+            known = self._inside[id(there)] = Inside(
+                there, self.changed, free, now, free.max(axis=1, initial=0).tolist()
+            )
         return known
 
     def level(self) -> Level:
@@ -106,19 +112,12 @@ class Shared:
             self._best = self.free[:, self.mask].max(axis=1, initial=_ANY)
         return self._best
 
-    def change(self, rows: Indices, old: Int64s, new: Int64s, *, only_room: bool) -> None:
-        """On these nodes of the mask the free room was `old` and is `new`, shape (resources, rows); `free` has it.
-        Without `only_room`, something else changed that decides what is told.
-        """
+    def change(self, rows: Indices, old: Int64s, new: Int64s) -> None:
+        """On these nodes of the mask the free room was `old` and is `new`, shape (resources, rows); `free` has it."""
         self.changed += 1
         self._prepare()
         for kind in self._passing:
             kind.invalidate()
-        if not only_room:
-            for kind in self._counted:
-                kind.invalidate()
-            self._needs, self._best, self._named = None, None, None
-            return
         self._raise_best(self._most(), old, new)
         step = max(1, _ENTRIES // max(1, len(self._counted)))
         for first in range(0, len(rows), step):
@@ -131,7 +130,8 @@ class Shared:
         the kinds does not follow from numbers alone is forgotten before.
         """
         left, came = np.flatnonzero(self.mask & ~mask), np.flatnonzero(mask & ~self.mask)
-        self.mask, self._inside = mask, None
+        self.mask = mask
+        self._inside.clear()
         if not (len(left) or len(came)):
             return
         self.changed += 1

@@ -17,7 +17,7 @@ from typing import Final
 import msgspec
 import numpy as np
 
-from t9ksched.engine.arrays import Indices, Int64s, Mask
+from t9ksched.engine.arrays import Indices, Int64s, Mask, There
 from t9ksched.engine.members import chosen
 from t9ksched.engine.placement.class_fit import ClassFit
 from t9ksched.engine.placement.trial import Trial
@@ -70,6 +70,10 @@ class Starving:
         self._rules = rules
         self._now = now
         self._claims: dict[str, _Claim] = {}
+        self._total: Int64s = np.zeros_like(trial.free)
+        """What is kept, shape (resources, nodes)."""
+        self._shifted: list[Indices] = []
+        """Nodes of which something was kept, or given back, since `take_shifted` was called."""
         self._rank: int | None = None
         self._closed = _elsewhere(view, trial)
 
@@ -221,6 +225,10 @@ class Starving:
         """Whether room is collected for the gang."""
         return gang.uid in self._claims
 
+    def of(self, queue: str) -> list[Gang]:
+        """The gangs of a queue for which room is collected."""
+        return [claim.gang for claim in self._claims.values() if claim.gang.queue == queue]
+
     def turn(self, gang: Gang) -> None:
         """It is the gang's turn: what is kept for it is free."""
         claim = self._claims.get(gang.uid)
@@ -231,22 +239,55 @@ class Starving:
         """The gang waits on; returns on how many nodes room is collected for it, and in which domain, empty where that
         does not matter.
         """
-        claim = self._claims[gang.uid]
-        self._keep(claim)
-        return len(claim.rows), claim.domain
+        self._keep(self._claims[gang.uid])
+        return self.where(gang)
 
     def started(self, gang: Gang) -> bool:
         """The gang has its places; whether room had been collected for it."""
         return self._claims.pop(gang.uid, None) is not None
 
+    def where(self, gang: Gang) -> tuple[int, str]:
+        """On how many nodes room is collected for the gang, and in which domain, empty where that does not matter."""
+        claim = self._claims[gang.uid]
+        return len(claim.rows), claim.domain
+
+    def own(self, gang: Gang) -> dict[int, list[int]]:
+        """What is kept now of what the gang collects, by row of the node and resource."""
+        claim = self._claims[gang.uid]
+        if not claim.mark or claim.taken is None:
+            return {}
+        return dict(zip(claim.rows.tolist(), claim.taken.T.tolist(), strict=True))
+
+    def stands(self, gang: Gang) -> bool:
+        """Whether as much would be kept for the gang after its turn as is now."""
+        claim = self._claims[gang.uid]
+        if claim.taken is None:
+            return False
+        free = self._trial.free[:, claim.rows] + claim.taken
+        return np.array_equal(np.minimum(np.maximum(free, 0), claim.amounts), claim.taken)
+
     def kept_from(self, gang: Gang) -> Int64s | None:
         """What is kept from the gang for others, shape (resources, nodes); None for nothing."""
-        found = None
-        for uid, claim in self._claims.items():
-            if uid != gang.uid and claim.taken is not None:
-                found = np.zeros_like(self._trial.free) if found is None else found
-                found[:, claim.rows] += claim.taken
+        if not self.kept:
+            return None
+        found = self._total.copy()
+        claim = self._claims.get(gang.uid)
+        if claim is not None and claim.mark and claim.taken is not None:
+            found[:, claim.rows] -= claim.taken
         return found
+
+    def if_none_is_kept(self) -> There:
+        """What would be free, on the nodes where anything is kept, if nothing was."""
+        kept = [claim for claim in self._claims.values() if claim.mark and claim.taken is not None]
+        rows = np.concatenate([claim.rows for claim in kept])
+        taken = np.concatenate([claim.taken for claim in kept if claim.taken is not None], axis=1)
+        order = np.argsort(rows)
+        return There(rows[order], self._trial.free[:, rows[order]] + taken[:, order])
+
+    def take_shifted(self) -> Indices:
+        """The nodes of which something was kept, or given back, since the last call; some may be named twice."""
+        shifted, self._shifted = self._shifted, []
+        return np.concatenate(shifted) if shifted else np.zeros(0, np.intp)
 
     def _keep(self, claim: _Claim) -> None:
         free = np.maximum(self._trial.free[:, claim.rows], 0)
@@ -267,9 +308,11 @@ class Starving:
             return
         # Two claims share no node, so the order in which they come does not matter.
         self.kept ^= claim.mark
+        self._shifted.append(claim.rows)
         change = np.zeros_like(self._trial.free)
         assert claim.taken is not None
         change[:, claim.rows] = sign * claim.taken
+        self._total -= change
         self._trial.shift(change)
 
 

@@ -38,6 +38,8 @@ class _Sums:
 
     def __init__(self) -> None:
         self._of: dict[Kind, tuple[bool, bool]] = {}
+        self.beside: dict[Kind, None] = {}
+        """Those that are told of room which is not free for them only because of others."""
         self._tried: Counter[object] = Counter()
         self._searched: Counter[object] = Counter()
 
@@ -45,6 +47,7 @@ class _Sums:
         """The same, to be changed."""
         made = _Sums()
         made._of, made._tried, made._searched = self._of.copy(), self._tried.copy(), self._searched.copy()
+        made.beside = self.beside.copy()
         return made
 
     @property
@@ -57,6 +60,10 @@ class _Sums:
 
     def count(self, kind: Kind, told: Reasons) -> None:
         """Gangs of the kind are told that now."""
+        if told[0].code == Code.HELD_FOR_OTHER:
+            self.beside[kind] = None
+        else:
+            self.beside.pop(kind, None)
         was = self._of.get(kind, (False, False))
         now = self._of[kind] = kind.over_quota is None, not hopeless(told)
         for sums, before, after in zip((self._tried, self._searched), was, now, strict=True):
@@ -87,6 +94,7 @@ class ToldLine:
         limits: what the queue might have and had.
         cycle: the latest cycle in which all of it was told.
         uids: the gangs by UID.
+        collecting: those for which room is collected, by UID, with their positions.
         tried, searched, alike: what it adds to the numbers of a cycle (`Stats`), `searched` where victims matter.
     """
 
@@ -99,6 +107,7 @@ class ToldLine:
         self.limits: Limits | None = None
         self.cycle = cycle
         self.uids: set[str] = set()
+        self.collecting: dict[str, int] = {}
         self._of = of
         self._shared: dict[Shared, Int64s] = {}
         """The nodes that gangs of it may use, with the most that one of their pods needs of each resource."""
@@ -151,6 +160,11 @@ class ToldLine:
         self._level = self._level_now()
 
     @property
+    def beside(self) -> Collection[Kind]:
+        """Kinds of which room is held or kept from their gangs: they are told otherwise when it is not any more."""
+        return self._sums.beside
+
+    @property
     def tried(self) -> int:
         """See the class."""
         return self._sums.tried
@@ -196,6 +210,12 @@ class ToldLine:
         else:
             self.told, self.kinds, self._sums = self.told.copy(), self.kinds.copy(), self._sums.copy()
             self.moved.update(dict.fromkeys(kind for kind in self.kinds if kind.counted and not kind.total))
+
+    def tell_collecting(self, uid: str, told: Reasons) -> None:
+        """The gang, for which room is collected, is told that from now on."""
+        at = self.collecting[uid]
+        if self.told[at].reasons != told:
+            self.told[at] = Waiting(uid, told, at + 1)
 
     def tell(self, kind: Kind, told: Reasons) -> None:
         """Gangs of the kind are told that from now on."""

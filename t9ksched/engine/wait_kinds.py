@@ -86,6 +86,9 @@ class Kind:
         searched: the number of the scene in which no victims were found for gangs of this priority, that, and how often
             room had changed on the nodes then; None where that is not known.
         unheld: how many of its pods would fit if no room was held, and what that is.
+        unkept: the same if no room was kept for gangs that collect it.
+        in_reach: the same if all were evicted that may be for one of these gangs.
+        kept: the number of the room that was kept when it was found what it is told.
         cycle: the latest cycle in which it was of use.
         line: the line that was told whole in which its gangs are; it learns when they may have to be told anew.
         at: its row in the numbers of the nodes that it shares.
@@ -108,6 +111,8 @@ class Kind:
         "fit",
         "fixed",
         "ident",
+        "in_reach",
+        "kept",
         "limits",
         "line",
         "match",
@@ -122,6 +127,7 @@ class Kind:
         "told",
         "total",
         "unheld",
+        "unkept",
         "valid",
     )
 
@@ -159,7 +165,9 @@ class Kind:
         self.limits: Limits | None = None
         self.searched: tuple[int, int, int] | None = None
         self.unheld: tuple[There, int] | None = None
-        self.cycle = self.at = 0
+        self.unkept: tuple[There, int] | None = None
+        self.in_reach: tuple[There, int] | None = None
+        self.cycle = self.at = self.kept = 0
         self.line: ToldLine | None = None
 
     @property
@@ -235,6 +243,7 @@ class Kind:
     def numbers_moved(self) -> None:
         """The numbers, or what is told of nodes, are not what they were."""
         self._lacks, self.closest = (), NOWHERE
+        self.unkept = self.in_reach = None
         if not self.alone:
             self.valid = False
         if self.line is not None:
@@ -246,7 +255,7 @@ class Kind:
         """
         self.match = match
         self.empty += empty
-        self.unheld = None
+        self.unheld = self.unkept = self.in_reach = None
         if self.empty < self.pods:
             self.invalidate()
         else:
@@ -261,7 +270,7 @@ class Kind:
     def begin(self, cycle: int, demand: Mapping[str, int], fewest: int) -> None:
         """All about it is found anew in this cycle."""
         self.cycle, self.demand, self.fewest = cycle, demand, fewest
-        self.limits = self.over_quota = self.unheld = None
+        self.limits = self.over_quota = self.unheld = self.unkept = self.in_reach = None
         self.invalidate()
         self.counted = self.fixed = False
         self._lacks, self.closest = (), NOWHERE

@@ -1,6 +1,7 @@
 """What gangs that wait cost a cycle, in a full cluster: prints JSON.
 
-    python tests/benchmarks/waiting.py [--nodes 1000,5000] [--gangs 1000,5000] [--alike 20000,100000] [--record]
+    python tests/benchmarks/waiting.py [--nodes 1000,5000] [--gangs 1000,5000] [--alike 20000,100000]
+        [--beside collecting,reserved,windows,victims] [--record]
 
 CPU time of whole cycles of the engine with the memory of earlier ones, and of the longest step between two looks at
 the clock, as the loop makes them. All nodes are full of gangs with 8 cards each; `unlike` gangs of two pods all ask for
@@ -8,6 +9,11 @@ another amount of cpu, `alike` ones for the same. `unchanged`: nothing changed s
 pod without cards came to one node, or went. `card_free`: a card of one node came free, so that every gang is told other
 numbers; `card_taken`: it is taken again. `cordoned`: one node takes no work any more, or takes some again. `one_came`,
 `one_gone`: a gang came, or the first one went.
+
+The unlike gangs wait once more beside each of these: `collecting`: their queues have the default ordering, and all have
+waited for so long that the first of each queue collect room that comes free; `reserved`: an administrator reserved 16
+nodes for tomorrow, for one of the queues; `windows`: their queues start jobs in windows, and one is open; `victims`: on
+ten nodes pods without cards run that may be evicted for them.
 """
 
 import argparse
@@ -23,9 +29,12 @@ from t9ksched.engine.memory import Memory
 from t9ksched.engine.nodes import NodeTable
 from t9ksched.engine.policy import Policy
 from t9ksched.model.cards import CardGrant
-from t9ksched.model.gang import Gang
+from t9ksched.model.gang import Gang, Running
+from t9ksched.model.queue import Ordering
+from t9ksched.model.reserved_room import ReservedRoom
+from t9ksched.model.start_windows import StartWindow
 from tests.benchmarks.timing import calm, least, report, stepped
-from tests.builders import gang, node, pod_class, queue, view
+from tests.builders import gang, node, pod_class, queue, running, view
 
 GPU = "nvidia.com/gpu"
 WHOLE = pod_class(cpu=48, memory="512Gi", gpu=8)
@@ -33,6 +42,9 @@ SEVEN = pod_class(cpu=48, memory="512Gi", gpu=7)
 SMALL = pod_class(cpu="1m", memory=0)
 ROUNDS = 6
 QUEUES = 8
+SECOND = 1_000_000_000
+WEEK = 7 * 86_400 * SECOND
+BESIDE = ("collecting", "reserved", "windows", "victims")
 
 
 def cluster(count: int) -> NodeTable:
@@ -45,17 +57,34 @@ def cluster(count: int) -> NodeTable:
 
 
 class Cycles:
-    """Cycles on a cluster, one after the other, with one memory."""
+    """Cycles on a cluster, one after the other, with one memory, beside what `BESIDE` says."""
 
-    def __init__(self, table: NodeTable, gangs: list[Gang]) -> None:
+    def __init__(self, table: NodeTable, gangs: list[Gang], beside: str = "") -> None:
         self.table, self.gangs = table, gangs
-        self.memory = Memory()
-        self.queues = {f"q{at}": queue(quota={GPU: 10**6, "cpu": 10**7}) for at in range(QUEUES)}
+        self.memory, self.policy = Memory(), Policy()
+        self.now = WEEK
+        ordering: Ordering = "Backfill" if beside == "collecting" else "BestEffort"
+        windows = (StartWindow(),) if beside == "windows" else ()
+        self.queues = {
+            f"q{at}": queue(quota={GPU: 10**6, "cpu": 10**7}, priority=5, ordering=ordering, start_windows=windows)
+            for at in range(QUEUES)
+        }
+        self.rooms: tuple[ReservedRoom, ...] = ()
+        self.running: tuple[Running, ...] = ()
+        if beside == "reserved":
+            begin = self.now + WEEK // 7
+            nodes = table.freeze().names[:16]
+            self.rooms = (ReservedRoom("course", begin, begin + WEEK // 7, begin, tuple(nodes), queues=("q0",)),)
+        elif beside == "victims":
+            self.policy = Policy(actions=("allocate", "preempt"))
+            self.queues["low"] = queue()
+            self.running = tuple(running(f"low{at}", "low", [f"node-{at:05}"], of=SMALL) for at in range(10))
 
     def cycle(self) -> dict[str, float]:
         """CPU milliseconds of a cycle and of its longest step."""
-        given = view(self.table, self.gangs, self.queues)
-        made, spent = stepped(given, Policy(), self.memory)
+        self.now += SECOND
+        given = view(self.table, self.gangs, self.queues, running=self.running)
+        made, spent = stepped(replace(given, reserved=self.rooms), self.policy, self.memory, self.now)
         assert len(made.waiting) == len(self.gangs)
         return spent
 
@@ -120,9 +149,9 @@ def alike(count: int) -> list[Gang]:
     return [gang(f"a{at}", queue=f"q{at % QUEUES}", pods=2, of=shape, created=at) for at in range(count)]
 
 
-def measured(nodes: int, gangs: list[Gang]) -> dict[str, dict[str, float]]:
+def measured(nodes: int, gangs: list[Gang], beside: str = "") -> dict[str, dict[str, float]]:
     """All figures of these gangs on so many nodes."""
-    cycles = Cycles(cluster(nodes), gangs)
+    cycles = Cycles(cluster(nodes), gangs, beside)
     with calm():
         return cycles.figures()
 
@@ -132,6 +161,7 @@ def main() -> None:
     parser.add_argument("--nodes", default="1000,5000")
     parser.add_argument("--gangs", default="1000,5000")
     parser.add_argument("--alike", default="20000,100000")
+    parser.add_argument("--beside", default=",".join(BESIDE))
     parser.add_argument("--record", action="store_true", help="append to tests/benchmarks/record.jsonl")
     options = parser.parse_args()
     nodes, gangs, many = (list(map(int, one.split(","))) for one in (options.nodes, options.gangs, options.alike))
@@ -139,7 +169,9 @@ def main() -> None:
     for count in nodes:
         for waiting in gangs:
             found[f"{waiting}_unlike_{count}_nodes"] = measured(count, unlike(waiting))
-        for waiting in many:
+            for beside in filter(None, options.beside.split(",")):
+                found[f"{waiting}_unlike_{count}_nodes_{beside}"] = measured(count, unlike(waiting), beside)
+        for waiting in filter(None, many):
             found[f"{waiting}_alike_{count}_nodes"] = measured(count, alike(waiting))
     report("waiting", options.record, nodes=nodes, gangs=gangs, alike=many, figures=found)
 

@@ -18,6 +18,7 @@ from t9ksched.engine.actions.starting_runs import StartingRuns
 from t9ksched.engine.memory import Memory
 from t9ksched.engine.planner import Plan, plan
 from t9ksched.engine.policy import Policy, Preemption, Starvation
+from t9ksched.engine.starvation import Starving
 from t9ksched.engine.view import QueueState, View
 from t9ksched.engine.wait_kinds import Kind
 from t9ksched.model.cards import NO_CARDS
@@ -356,18 +357,46 @@ class Turning(History):
             super().step()
 
 
+class Collecting(History):
+    """Most gangs have waited for long, so that they collect room that comes free, or find it kept for others."""
+
+    def __init__(self, rng: random.Random) -> None:
+        super().__init__(rng)
+        actions = self.policy.actions if rng.random() < 0.3 else ("allocate",)
+        starvation = Starvation(after_seconds=600, most_held_percent=rng.choice([20, 60, 100]))
+        self.policy = replace(self.policy, actions=actions, starvation=starvation)
+        for name, state in self.queues.items():
+            quota = state.spec.quota if rng.random() < 0.4 else {}
+            self.queues[name] = replace(state, spec=replace(state.spec, ordering="Backfill", quota=quota))
+        self.classes[1:] = [
+            pod_class(
+                cpu=f"{rng.choice([500, 1000, 2000, 3000])}m",
+                memory=f"{rng.choice([1, 2, 3])}Gi",
+                gpu=rng.choice([0, 0, 1, 2]),
+            )
+            for _ in self.classes[1:]
+        ]
+        self.labels = {one: (("app", rng.choice("xy")),) for one in self.classes}
+
+    def step(self) -> None:
+        if self.rng.random() < 0.3:
+            self.now += self.rng.choice([HOUR // 8, HOUR // 4])
+        else:
+            super().step()
+
+
 class Reserving(History):
     """Administrators reserve nodes, or cards of each, for some and from others; most gangs say how long they last."""
 
     def __init__(self, rng: random.Random) -> None:
         super().__init__(rng)
-        self.largest = rng.choice([1, 2, 5])
-        self.classes = self.classes[: rng.randint(1, 4)]
+        self.largest = rng.choice([1, 1, 2, 5])
+        self.classes = self.classes[: rng.choice([1, 1, 2, 4])]
         self.rooms: list[ReservedRoom] = []
 
     def step(self) -> None:
         rng = self.rng
-        if rng.random() < 0.15:
+        if rng.random() < 0.25:
             self.rooms = [room for room in self.rooms if rng.random() < 0.7]
             if len(self.rooms) < 3:
                 self.rooms.append(self._reserved(f"r{self.came}-{len(self.rooms)}"))
@@ -394,7 +423,7 @@ class Reserving(History):
             begin,
             begin + rng.choice([1, 2, 4]) * HOUR,
             begin - rng.choice([0, HOUR]),
-            tuple(rng.sample(self.names, rng.randint(1, len(self.names)))),
+            tuple(rng.sample(self.names, rng.choice([1, len(self.names)]))),
             cards=rng.choice([None, None, (GPU, 1), (GPU, 2)]),
             queues=rng.choice([(), (), ("q",)]),
             users=rng.choice([(), (), ("ann",)]),
@@ -449,6 +478,19 @@ def test_what_is_told_follows_nodes_that_take_no_work_and_work_again(first: int)
                 history.step()
                 history.cycle()
     assert counted.call_count > part(4) * CYCLES // 4, "kinds follow the nodes without a turn"
+
+
+@pytest.mark.parametrize("first", range(0, 60, 20))
+def test_what_is_told_beside_gangs_that_collect_room_is_what_a_fresh_planner_tells(first: int) -> None:
+    with patch.object(Starving, "stands", autospec=True, side_effect=Starving.stands) as counted:
+        for seed in range(first, first + part(20)):
+            history = Collecting(random.Random(seed))
+            for _ in range(6):
+                history._come()
+            for _ in range(CYCLES):
+                history.step()
+                history.cycle()
+    assert counted.call_count > part(20) * CYCLES // 10, "gangs that collect room are told from memory, too"
 
 
 @pytest.mark.parametrize("first", range(0, 60, 20))

@@ -32,15 +32,16 @@ class Learning:
         if past.cycle != self._told.number or len(key.groups) > 1 or not self._told.looks_up(gang.queue):
             return
         signature = signature_of(gang, cycle)
-        if signature is None or (cycle.starving is not None and cycle.starving.has(gang)):
+        if signature is None:
             return
         column = key.groups[0][0]
         easy = gang.topology in ("None", "Preferred")
         nowhere = easy and hopeless(reasons) and _is_kept_out(key)
         if key.ruled and not nowhere and (column.shuts or column.total() or hopeless(reasons)):
             return  # where its pods may go, or whether they ever may, depends on where pods stand
-        if self._told.holds(gang.uid):
-            self._learn_of_holder(signature, gang, key, reasons)
+        collects = cycle.starving is not None and cycle.starving.has(gang)
+        if collects or self._told.holds(gang.uid):
+            self._learn_of_own_room(signature, gang, key, reasons)
             return
         answer = cycle.failures.answer(key)
         if not (answer.over_quota or answer.no_room) or not self._told.follow():
@@ -50,7 +51,7 @@ class Learning:
             return  # another gang of the kind was asked in this cycle, and this one needed its own turn
         kind.begin(self._told.number, key.demand, fewest_cards(key.groups))
         kind.told = answer.over_quota[1:] if answer.over_quota else answer.no_room
-        kind.alone = easy and (key.plain or nowhere)
+        kind.alone, kind.kept = easy and (key.plain or nowhere), self._told.kept
         kind.fixed = kind.alone and len(kind.told) == 1 and kind.told[0].code in NO_ROOM_HELPS
         if not kind.fixed and _is_counted(key):
             self._count(kind, key)
@@ -76,8 +77,14 @@ class Learning:
         known = known and cycle.failures.is_known_to_fail(gang, key)
         kind.searched = (cycle.failures.past.scene, gang.priority, kind.shared.changed) if known else None
 
-    def _learn_of_holder(self, signature: Signature, gang: Gang, key: SchedulingKey, reasons: Reasons) -> None:
-        """What a gang that waits for its victims is told may follow from the numbers of its kind, too."""
+    def _learn_of_own_room(self, signature: Signature, gang: Gang, key: SchedulingKey, reasons: Reasons) -> None:
+        """What a gang that waits for its victims, or collects room, is told may follow from the numbers of its kind,
+        too.
+        """
+        told, starving = self._told, self._cycle.starving
+        collects = starving is not None and starving.has(gang)
+        if collects == told.holds(gang.uid) or (told.kept and not collects):
+            return
         if not (key.plain and gang.topology in ("None", "Preferred") and _is_counted(key)):
             return
         if not self._told.follow():
@@ -92,7 +99,13 @@ class Learning:
             self._count(kind, key)
             kind.counted = kind.valid = lacks == kind.lacks()
             kind.searched = None
-        if kind.valid and kind.counted and kind.alone and not self._told.promised.agrees(gang, kind, reasons):
+        if not (kind.valid and kind.counted and kind.alone):
+            return
+        if starving is not None and collects:
+            agrees = told.is_short(kind) or told.collecting.agrees(gang, kind, starving, reasons)
+        else:
+            agrees = told.promised.agrees(gang, kind, reasons)
+        if not agrees:
             kind.invalidate()
 
     def _kind(self, signature: Signature, queue: str, key: SchedulingKey) -> Kind:

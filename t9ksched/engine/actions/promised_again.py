@@ -5,12 +5,12 @@ but for those nodes, where it finds what was promised, and what others that were
 """
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 from weakref import proxy
 
 from t9ksched.engine import explain
+from t9ksched.engine.actions.own_room import OwnNumbers, room_for, with_own
 from t9ksched.engine.cycle import Cycle
-from t9ksched.engine.nodes import LARGEST
 from t9ksched.engine.placement.trial import Placement
 from t9ksched.engine.wait_kinds import Kind, Reasons
 from t9ksched.engine.work import Work
@@ -18,17 +18,6 @@ from t9ksched.model.gang import Gang
 
 if TYPE_CHECKING:
     from t9ksched.engine.actions.told_again import ToldAgain
-
-
-class _Numbers(NamedTuple):
-    """How many of a gang's pods fit, on how many nodes, with its own room free, and how many with what it may borrow
-    besides; and the most that is free on one node, in the order of the class's needs.
-    """
-
-    fit: int
-    able: int
-    lent: int
-    best: tuple[int, ...]
 
 
 class PromisedAgain:
@@ -44,7 +33,7 @@ class PromisedAgain:
         cycle, uid = self._cycle, gang.uid
         kind = self._others.kind_of(gang)
         promise = cycle.promised.get(uid)
-        if kind is None or promise is None or not (kind.counted and kind.alone) or kind.fixed:
+        if kind is None or promise is None or not (kind.counted and kind.alone) or kind.fixed or self._others.kept:
             return ()
         reservations = cycle.reservations
         if uid in reservations.missing or uid in cycle.refills.paid or not reservations.comes_free(uid):
@@ -67,7 +56,7 @@ class PromisedAgain:
         own = self._cycle.reservations.of.get(gang.uid, ())
         if not own or gang.uid not in self._cycle.promised:
             return True
-        return self._composed(gang, kind, self._numbers(kind, own, lend=False)) in ((), reasons)
+        return self._composed(gang, kind, with_own(kind, self._cycle.trial.free, _amounts(own))) in ((), reasons)
 
     def _is_within_cap(self, queue: str) -> bool:
         """Whether the queue holds no more than it may: then it pays for what was promised, and has been charged."""
@@ -82,33 +71,22 @@ class PromisedAgain:
         own = self._cycle.reservations.of.get(gang.uid, ())
         if not own or not all(kind.shared.mask[placement.row] for placement in own):
             return ()
-        numbers = self._numbers(kind, own, lend=True)
-        return () if numbers.lent >= kind.pods else self._composed(gang, kind, numbers)
+        takes = _amounts(own)
+        numbers = with_own(kind, self._cycle.trial.free, takes)
+        return () if self._borrows(kind, takes, numbers) else self._composed(gang, kind, numbers)
 
-    def _numbers(self, kind: Kind, own: Sequence[Placement], *, lend: bool) -> _Numbers:
+    def _borrows(self, kind: Kind, own: Mapping[int, Sequence[int]], numbers: OwnNumbers) -> bool:
+        """Whether all of its pods fit with what others that were promised room there lend it."""
         trial, reservations = self._cycle.trial, self._cycle.reservations
-        takes: dict[int, list[int]] = {}
-        for placement in own:
-            before = takes.get(placement.row)
-            amounts = placement.takes.tolist()
-            takes[placement.row] = amounts if before is None else list(map(int.__add__, before, amounts))
-        level = kind.shared.level()
-        best = [level[at] for at, _ in kind.needs]
-        fit = lent_fit = kind.fit
-        able, pods, needs = kind.able, kind.pods, kind.needs
-        for row, amounts in takes.items():
-            free = trial.free[:, row].tolist()
-            mine = list(map(int.__add__, free, amounts))
-            there, here = _room(needs, free, pods), _room(needs, mine, pods)
-            fit += here - there
-            able += (here > 0) - (there > 0)
-            best = [max(one, mine[at]) for one, (at, _) in zip(best, needs, strict=True)]
-            if lend:
-                extra = reservations.lent_at(row, amounts, mine, *self._cycle.leaving(row))
-                lent_fit += _room(needs, list(map(int.__add__, mine, extra)), pods) - there
-        return _Numbers(fit, able, lent_fit, tuple(best))
+        fit = numbers.fit
+        for row, amounts in own.items():
+            mine = list(map(int.__add__, trial.free[:, row].tolist(), amounts))
+            extra = reservations.lent_at(row, amounts, mine, *self._cycle.leaving(row))
+            lent = list(map(int.__add__, mine, extra))
+            fit += room_for(kind.needs, lent, kind.pods) - room_for(kind.needs, mine, kind.pods)
+        return fit >= kind.pods
 
-    def _composed(self, gang: Gang, kind: Kind, numbers: _Numbers) -> Reasons:
+    def _composed(self, gang: Gang, kind: Kind, numbers: OwnNumbers) -> Reasons:
         """The reasons that follow; empty where the numbers do not say them."""
         held = self._cycle.reservations.held
         others: tuple[int, frozenset[str]] = 0, frozenset()
@@ -130,7 +108,10 @@ class PromisedAgain:
         return told
 
 
-def _room(needs: Sequence[tuple[int, int]], free: Sequence[int], pods: int) -> int:
-    """How many of so many pods fit there."""
-    room = min([free[at] // units for at, units in needs], default=LARGEST)
-    return max(0, min(room, pods))
+def _amounts(own: Sequence[Placement]) -> dict[int, list[int]]:
+    """What these places take, by row of the node and resource."""
+    found: dict[int, list[int]] = {}
+    for placement in own:
+        before, amounts = found.get(placement.row), placement.takes.tolist()
+        found[placement.row] = amounts if before is None else list(map(int.__add__, before, amounts))
+    return found

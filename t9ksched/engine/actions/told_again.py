@@ -8,16 +8,21 @@ gang has its turn, and what that finds is kept. A cycle that plans starts has an
 from collections.abc import Collection
 from typing import Final
 
+import numpy as np
+
 from t9ksched.engine import explain
+from t9ksched.engine.actions.collecting_again import CollectingAgain
 from t9ksched.engine.actions.learning import Learning, signature_of
+from t9ksched.engine.actions.no_victims import NoVictims, end_that_counts
 from t9ksched.engine.actions.preempt import Preempt
 from t9ksched.engine.actions.promised_again import PromisedAgain
+from t9ksched.engine.arrays import There
 from t9ksched.engine.cycle import Cycle
-from t9ksched.engine.failure_memory import Answer
 from t9ksched.engine.members import chosen
 from t9ksched.engine.order import Line
 from t9ksched.engine.past_waits import PastWaits
 from t9ksched.engine.plan import Waiting
+from t9ksched.engine.starvation import Starving
 from t9ksched.engine.told_lines import ToldLine
 from t9ksched.engine.wait_kinds import Kind, Limits, Reasons, hopeless
 from t9ksched.engine.work import Work
@@ -47,13 +52,17 @@ class ToldAgain:
         self._followed = 0
         self._limits: dict[str, tuple[int, Limits]] = {}
         """What queues may have and have, with the version of the ledger that says so."""
-        self._state = -1
+        self._open: dict[str, bool] = {}
+        """What `looks_up` said of queues."""
+        self._unkept: tuple[tuple[int, int], There] | None = None
         reservations = cycle.reservations
         self._holders = reservations.of, reservations.missing, cycle.promised, cycle.refills.paid
         """What is kept for which gangs, by UID."""
         self._begin()
         self.number = self._past.cycle
+        self.no_victims = NoVictims(cycle, preempt)
         self.promised = PromisedAgain(cycle, self)
+        self.collecting = CollectingAgain(cycle, self)
         self.learning = Learning(cycle, self)
 
     @classmethod
@@ -90,18 +99,18 @@ class ToldAgain:
         if not self.follow():
             return
         evicts = self._preempt is not None and cycle.victims_matter(queue)
-        source = line.source if not staying and not (starving is not None and starving.collected) else None
-        if evicts and cycle.advance is not None:
-            source = None  # for each that ends earlier than those before it victims are looked for
+        source = line.source if not staying else None
+        if evicts and (cycle.advance is not None or (starving is not None and starving.collected)):
+            source = None  # victims are looked for, for each that ends earlier than those before it or collects room
         if source is not None and (yield from self._as_before(line, queue, staying, evicts=evicts)):
             return
         past.lines.pop(queue, None)
-        kinds, of = yield from self._one_by_one(line, staying, evicts=evicts)
+        kinds, of, own = yield from self._one_by_one(line, staying, evicts=evicts)
         if source is not None and not line and len(of) == len(staying) and past.cycle == self.number:
             known = yield from ToldLine.made(source, kinds, of, staying.copy(), self.number, cycle.trial.meter)
             if past.cycle == self.number:
                 known.begin()
-                known.limits = self._limits_of(queue)
+                known.limits, known.collecting = self._limits_of(queue), own
                 past.lines[queue] = known
 
     def _as_before(self, line: Line, queue: str, staying: list[Waiting], *, evicts: bool) -> Work[bool]:
@@ -117,16 +126,24 @@ class ToldAgain:
             if self._preempt.expects(queue) or cycle.victim_queues(queue):
                 return False
             yield from cycle.victims()  # a turn would have had the ledger told which pods leave
+        own = self.collecting.all_told(queue, known.collecting)
+        if own is None:
+            return False
         limits = self._limits_of(queue)
         known.follow()
         looked = dict(known.moved) if known.limits == limits else dict.fromkeys(known.kinds)
         if evicts and (there := cycle.come_free()) is not None:
             looked.update(dict.fromkeys(known.helped(there)))
+        looked.update(dict.fromkeys(known.beside))
         if held := cycle.reservations.held:
             looked.update(dict.fromkeys(known.helped(held.if_free())))
+        if self.kept:
+            looked.update(dict.fromkeys(known.helped(self._if_none_is_kept())))
         if not (yield from self._look_again(known, looked, evicts=evicts)) or past.cycle != self.number:
             return False
         known.limits, known.cycle = limits, self.number
+        for uid, told in own.items():
+            known.tell_collecting(uid, told)
         # All of the line is told, so there is none left that an answer to its kind would be for.
         staying += known.told
         line.clear()
@@ -137,6 +154,7 @@ class ToldAgain:
         if evicts:
             stats.searched += known.searched
         cycle.failures.past.spared += known.tried
+        self.collecting.count(len(own))
         return True
 
     def _look_again(self, known: ToldLine, kinds: Collection[Kind], *, evicts: bool) -> Work[bool]:
@@ -168,58 +186,53 @@ class ToldAgain:
             assert kind.over_quota is not None
             return (kind.over_quota, *self.lacks(kind)) if kind.counted or kind.fixed else ()
         told = self.no_room(kind)
-        if told and evicts and not hopeless(told) and not self._waits_for_none_to_leave(kind):
+        if told and evicts and not hopeless(told) and not self.no_victims.waits_for_none_to_leave(kind):
             return ()
         return told
 
     def _one_by_one(
         self, line: Line, staying: list[Waiting], *, evicts: bool
-    ) -> Work[tuple[dict[Kind, Reasons], list[Kind | None]]]:
-        """Tell the gangs at the head of the line as far as that is known; returns their kinds, with what was told, and
-        of which each gang is that waits for no victims; None for one whose members are too few.
+    ) -> Work[tuple[dict[Kind, Reasons], list[Kind | None], dict[str, int]]]:
+        """Tell the gangs at the head of the line as far as that is known; returns their kinds, with what was told; of
+        which each gang is that waits for no victims, None for one whose members are too few or that collects room; and
+        the positions of these last ones.
         """
         cycle, of, left = self._cycle, self._past.of, line.left
         claims = cycle.starving if cycle.starving is not None and cycle.starving.collected else None
         kinds: dict[Kind, Reasons] = {}
         of_each: list[Kind | None] = []
+        own: dict[str, int] = {}
         write, alike, first, work = staying.append, 0, len(staying), 0
         any_holds, met_victims = any(self._holders), False
         line.begin()
         while left:
             gang = left[-1]
-            if claims is not None and claims.has(gang):
-                break
-            if any_holds and self.holds(gang.uid):
-                if evicts and not met_victims:
-                    yield from cycle.victims()
-                    met_victims = True
-                if not (told := (yield from self.promised.told(gang))):
-                    break
-                left.pop()
-                write(Waiting(gang.uid, told, len(staying) + 1))
+            kind: Kind | None = None
+            is_own = (claims is not None and claims.has(gang)) or (any_holds and self.holds(gang.uid))
+            if not is_own:
+                kind = of(gang, None) or self._met(gang)
+            if evicts and not met_victims and (is_own or (kind is not None)):
+                yield from cycle.victims()  # a turn would have had the ledger told which pods leave
+                met_victims = True
+            if is_own:
+                told = yield from self._of_its_own(gang, claims, evicts=evicts)
                 work += _A_PROMISE
-                if work >= _A_STEP:
-                    cycle.trial.meter.spent += work
-                    work = 0
-                    yield
-                continue
-            kind = of(gang, None) or self._met(gang)
-            if kind is None:
-                if not (told := _short(gang)):
-                    break
+            elif kind is None:
+                told = _short(gang)
             elif (told := kinds.get(kind, ())) and not evicts:
                 alike += 1
             else:
-                if evicts and not met_victims:
-                    yield from cycle.victims()  # a turn would have had the ledger told which pods leave
-                    met_victims = True
                 work += _A_LOOK if kind.is_told else _A_REASON
                 told = self._reasons(kind, gang, evicts=evicts)
-                if not told:
-                    break
                 kinds[kind] = told
+            if not told:
+                break
             left.pop()
-            of_each.append(kind)
+            if claims is not None and claims.has(gang):
+                own[gang.uid] = len(of_each)
+                of_each.append(None)
+            elif not is_own:
+                of_each.append(kind)
             write(Waiting(gang.uid, told, len(staying) + 1))
             work += _A_GANG
             if work >= _A_STEP:
@@ -229,7 +242,14 @@ class ToldAgain:
         cycle.stats.alike += alike
         cycle.stats.judged += len(staying) - first
         cycle.trial.meter.spent += work
-        return kinds, of_each
+        self.collecting.count(len(own))
+        return kinds, of_each, own
+
+    def _of_its_own(self, gang: Gang, claims: Starving | None, *, evicts: bool) -> Work[Reasons]:
+        """What a gang is told for which room is kept; empty where its turn is needed."""
+        if claims is not None and claims.has(gang):
+            return self.collecting.told(gang, claims, evicts=evicts)
+        return (yield from self.promised.told(gang))
 
     def holds(self, gang: str) -> bool:
         """Whether room or quota is kept for the gang: what is true of others that ask for as much is not true of it."""
@@ -241,29 +261,27 @@ class ToldAgain:
         return self._past.of(gang, None) or self._met(gang)
 
     def looks_up(self, queue: str) -> bool:
-        spec = self._cycle.view.queues[queue].spec
-        return not (spec.closed or spec.start_windows) and spec.ordering != "Strict"
+        """Whether gangs of the queue are told without a turn: it is open, and its order is no promise."""
+        found = self._open.get(queue)
+        if found is None:
+            spec = self._cycle.view.queues[queue].spec
+            found = not (spec.closed or spec.ordering == "Strict" or self._cycle.windows.closed(queue))
+            self._open[queue] = found
+        return found
 
     def follow(self) -> bool:
         """Bring the numbers up to the room that is free now. Returns whether they are."""
-        cycle, trial, past = self._cycle, self._cycle.trial, self._past
-        rows = cycle.failures.take_moved()
-        if self._state == trial.state and not rows:
-            return self._followed <= _FOLLOWED
-        self._followed += 1
-        if self._followed > _FOLLOWED:
-            return False
-        past.note(rows)
-        starving = cycle.starving
-        if starving is not None and starving.kept:
-            # What is kept for gangs that collect room is part of what others are told.
-            past.change(trial.free, only_room=False)
-        elif self._state < 0 or (starving is not None and starving.collected):
-            past.change(trial.free)
-        else:
-            past.change_noted(trial.free)
-        self._state = trial.state
-        return True
+        cycle, past, free = self._cycle, self._past, self._cycle.trial.free
+        past.note(cycle.failures.take_moved())
+        if not self._followed:
+            past.note_if_changed(free)
+        if cycle.starving is not None:
+            past.note_if_changed(free, cycle.starving.take_shifted())
+        if past.has_noted or not self._followed:
+            self._followed += 1
+            if self._followed <= _FOLLOWED:
+                past.change(free)
+        return self._followed <= _FOLLOWED
 
     def _met(self, gang: Gang) -> Kind | None:
         """The kind of a gang that is new."""
@@ -275,7 +293,7 @@ class ToldAgain:
         cycle = self._cycle
         answer = cycle.failures.answer_to(kind.ident)
         kind.cycle = self.number
-        ends = self._end_of(gang)
+        ends = end_that_counts(cycle, gang)
         over_quota = answer.over_quota
         if not over_quota and self.is_short(kind):
             if answer.no_room or not (kind.counted or kind.fixed):
@@ -283,7 +301,7 @@ class ToldAgain:
             assert kind.over_quota is not None
             over_quota = (kind.over_quota, *self.lacks(kind))
         if over_quota:
-            if evicts and not self._finds_no_victims(kind, gang, answer, over_quota, paid=False):
+            if evicts and not self.no_victims.found(kind, gang, answer, over_quota, paid=False):
                 return ()
             cycle.stats.alike += bool(answer.over_quota)
             answer.over_quota = over_quota
@@ -292,7 +310,7 @@ class ToldAgain:
         if cycle.advance is not None and answered not in ((), self.no_room(kind)):
             return ()  # what is reserved from a gang is not told to others that end earlier
         no_room = answered or self.no_room(kind)
-        if not no_room or (evicts and not self._finds_no_victims(kind, gang, answer, no_room, paid=True)):
+        if not no_room or (evicts and not self.no_victims.found(kind, gang, answer, no_room, paid=True)):
             return ()
         if answered:
             cycle.stats.alike += 1
@@ -309,13 +327,24 @@ class ToldAgain:
     def no_room(self, kind: Kind) -> Reasons:
         """Why there is no room for the kind; empty where its turn says so."""
         found = kind.no_room()
-        held = self._cycle.reservations.held
-        if not found or not held or kind.fixed or not kind.counted or self.fits_if_none_is_held(kind) < kind.pods:
+        if not found or kind.fixed:
             return found
-        if not kind.alone:
+        if not kind.counted:
+            return found if kind.kept == self.kept else ()
+        held = self._cycle.reservations.held
+        is_held = bool(held) and self.fits_if_none_is_held(kind) >= kind.pods
+        is_kept = bool(self.kept) and self.fits_if_none_is_kept(kind) >= kind.pods
+        if not kind.alone and (is_held or is_kept):
             return ()
-        others, kinds = held.others("", (kind.shared.mask,))
+        if is_kept:
+            found = (explain.collected_for_others(), *found)
+        others, kinds = held.others("", (kind.shared.mask,)) if is_held else (0, set())
         return (explain.held_for_other(kinds, others), *found) if others else found
+
+    @property
+    def kept(self) -> int:
+        """The number of the room that is kept now for gangs that collect it; 0 for none."""
+        return self._cycle.starving.kept if self._cycle.starving is not None else 0
 
     def fits_if_none_is_held(self, kind: Kind) -> int:
         """How many pods of the kind would fit by numbers if no room was held for anybody."""
@@ -323,6 +352,24 @@ class ToldAgain:
         if kind.unheld is None or kind.unheld[0] is not there:
             kind.unheld = there, kind.fit_if(there)
         return kind.unheld[1]
+
+    def fits_if_none_is_kept(self, kind: Kind) -> int:
+        """How many pods of the kind would fit by numbers if no room was kept for gangs that collect it."""
+        there = self._if_none_is_kept()
+        if kind.unkept is None or kind.unkept[0] is not there:
+            kind.unkept = there, kind.fit_if(there)
+        return kind.unkept[1]
+
+    def _if_none_is_kept(self) -> There:
+        """What would be free then; the same object as long as it is the same."""
+        starving, past, now = self._cycle.starving, self._past, (self.kept, self._followed)
+        assert starving is not None
+        if self._unkept is None or self._unkept[0] != now:
+            there, known = starving.if_none_is_kept(), past.unkept
+            if known is None or known[0] != self.kept or not np.array_equal(known[1].free, there.free):
+                known = past.unkept = self.kept, there
+            self._unkept = now, known[1]
+        return self._unkept[1]
 
     def is_short(self, kind: Kind) -> bool:
         """Whether the queue of the kind cannot pay for it."""
@@ -340,38 +387,6 @@ class ToldAgain:
         if known is None or known[0] != ledger.version:
             known = self._limits[queue] = ledger.version, tuple(ledger.limits(queue))
         return known[1]
-
-    def _finds_no_victims(self, kind: Kind, gang: Gang, answer: Answer, reasons: Reasons, *, paid: bool) -> bool:
-        """Whether no victims are found for the gang; false where that is not known."""
-        if hopeless(reasons):
-            return True
-        cycle, ends = self._cycle, self._end_of(gang)
-        if answer.no_victims and ends >= answer.victims_from_end:
-            return not (cycle.policy.preemption.inside_queue and gang.priority > answer.victims_priority)
-        assert self._preempt is not None
-        if self._preempt.expects(kind.queue):
-            return False
-        if not cycle.victim_queues(kind.queue):
-            found = not paid or self._waits_for_none_to_leave(kind)
-        else:
-            found = paid and not cycle.policy.preemption.minimum_run_seconds
-            found = found and kind.searched == (cycle.failures.past.scene, gang.priority, kind.shared.changed)
-        if found:
-            cycle.stats.searched += 1
-            answer.found_no_victims(gang, ends)
-        return found
-
-    def _end_of(self, gang: Gang) -> int:
-        """When the gang would end, where that may be part of what it is told."""
-        return self._cycle.end_of(gang) if self._cycle.advance is not None else 0
-
-    def _waits_for_none_to_leave(self, kind: Kind) -> bool:
-        """Whether by numbers there will be too little room when all pods are gone that are leaving."""
-        cycle = self._cycle
-        if not kind.counted:
-            return False
-        there = cycle.come_free()
-        return there is None or kind.fit_if(there) < kind.pods
 
 
 def _short(gang: Gang) -> Reasons:

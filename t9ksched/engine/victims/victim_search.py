@@ -187,6 +187,12 @@ class VictimSearch:
         self._coming_rows = None
         self._leave(choice.units[self._table.unit_of] & self._table.staying)
 
+    def at_most(self, gang: Gang) -> Int64s:
+        """What would come free, shape (resources, nodes), if all left that may be evicted for the gang, and all that
+        leave already had. With too little of that no victims are found for it.
+        """
+        return self._at_most(gang, self._candidates(gang), None)
+
     def going(self, rows: Indices) -> Iterator[PodRoom]:
         """The pods on these nodes that are leaving, victims of this cycle included."""
         return self._table.rooms(self._going, rows)
