@@ -53,6 +53,7 @@ class Cycle:
         advance: what administrators reserved; None where nothing is.
         windows: the start windows of queues.
         lines, waits: the order of gangs in earlier cycles, and what they were told.
+        order: which gangs of strict queues might not pass others in earlier cycles.
         waited: whether gangs waited when the latest cycle ended.
     """
 
@@ -72,6 +73,7 @@ class Cycle:
         self.now = now
         self._memory = memory
         self.lines, self.waits, self.waited = memory.lines, memory.waits, memory.waited
+        self.order = memory.order
         past = memory.failures
         self.trial = trial
         self.ledger = Ledger(view.queues, partial(_total, view, trial))

@@ -5,6 +5,8 @@ that its rules speak of, are as they were when it was given; it is kept for late
 were when the cycle began.
 """
 
+from collections.abc import Collection, Sequence
+
 import numpy as np
 
 from t9ksched.engine import explain
@@ -152,18 +154,29 @@ class FailureMemory:
         if not mine.behind:
             for position, ahead in self._ahead[queue]:
                 yield
-                if self._compete(key, ahead):
+                if self._competes(key, ahead):
                     mine.behind = (explain.behind(position, queue),)
                     break
         return mine.behind
 
-    def _compete(self, key: SchedulingKey, ahead: SchedulingKey) -> bool:
+    def ahead(self, queue: str) -> Sequence[tuple[int, SchedulingKey]]:
+        """What gangs of a strict queue that others may not pass wait for, with their positions."""
+        return self._ahead.get(queue, ())
+
+    def _competes(self, key: SchedulingKey, ahead: SchedulingKey) -> bool:
         """Whether a key would take what a gang ahead of it waits for: quota it lacks, or room on its nodes."""
         if ahead.bounded and key.demand.get(CARDS):
             return True
+        lacks = self.lacks_quota(ahead)
+        return self.meet(key, ahead) if lacks is None else any(key.demand.get(resource) for resource in lacks)
+
+    def lacks_quota(self, ahead: SchedulingKey) -> Collection[str] | None:
+        """The resources of which its queue cannot pay for a gang that waits; None where it waits for room on nodes."""
         over_quota = self.answer(ahead).over_quota
-        if over_quota:
-            return any(key.demand.get(resource) for resource in over_quota[0].needs)
+        return over_quota[0].needs if over_quota else None
+
+    def meet(self, key: SchedulingKey, ahead: SchedulingKey) -> bool:
+        """Whether a node could take a pod of each if nothing ran there."""
         return bool(np.any(_able(key) & _able(ahead)))
 
     # ---- across cycles

@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 from t9ksched.engine.gang_changes import came_and_went
 from t9ksched.engine.past_failures import PastFailures
 from t9ksched.engine.past_lines import PastLines
+from t9ksched.engine.past_order import PastOrder
 from t9ksched.engine.past_plans import PastPlans
 from t9ksched.engine.past_waits import PastWaits
 from t9ksched.engine.placement.feasibility import FeasibilityCache
@@ -58,6 +59,7 @@ class Memory:
         failures: what failed, and is not tried again until something it depends on has changed.
         lines: the waiting gangs of each queue in their order.
         waits: what gangs that wait were told.
+        order: which gangs of strict queues may not pass others.
         waited: whether gangs waited when the latest cycle ended.
     """
 
@@ -66,6 +68,7 @@ class Memory:
         self.failures = PastFailures()
         self.lines = PastLines()
         self.waits = PastWaits()
+        self.order = PastOrder()
         self.waited = False
         self.plans = PastPlans()
         self.packing = CardPacking()

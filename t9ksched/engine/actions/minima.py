@@ -8,6 +8,7 @@ from t9ksched.engine.actions.action import Action, Turn
 from t9ksched.engine.actions.affordable import Affordable
 from t9ksched.engine.actions.allocate import Allocate
 from t9ksched.engine.actions.await_victims import AwaitVictims
+from t9ksched.engine.actions.behind_again import BehindAgain
 from t9ksched.engine.actions.late_plan import LatePlan, fails
 from t9ksched.engine.actions.one_kind import OneKind
 from t9ksched.engine.actions.passed_over import PassedOver
@@ -50,6 +51,8 @@ class Minima:
         self._passed_over = PassedOver.of(cycle)
         preempt = next((action for action in self._actions if isinstance(action, Preempt)), None)
         self._told_again = ToldAgain.of(cycle, preempt)
+        plain = cycle.planned is None and self._affordable is None and self._one_kind is None
+        self._behind_again = BehindAgain(cycle) if plain and not cycle.policy.plugins else None
         self._planned_before = frozenset(cycle.planned.moments) if cycle.planned is not None else frozenset()
         self._put_off: set[str] = set()
         """Gangs that gave way in this cycle."""
@@ -83,7 +86,12 @@ class Minima:
         """Gangs at the head of the line of a queue whose turn it is wait, as far as numbers alone, or what was found in
         earlier cycles, say so.
         """
-        cycle, rank = self._cycle, self._cycle.view.queues[queue].spec.priority
+        cycle, spec = self._cycle, self._cycle.view.queues[queue].spec
+        rank = spec.priority
+        shut = spec.closed or cycle.windows.closed(queue)
+        if self._behind_again is not None and spec.ordering == "Strict" and not shut:
+            yield from self._behind_again.told(line, self.staying.setdefault(queue, []))
+            return
         if self._passed_over is None and self._told_again is None:
             return
         if cycle.starving is not None:
@@ -143,6 +151,9 @@ class Minima:
                 planned.awaits(gang, had)
             self._wait(gang, explain.members_short(gang))
             return
+        if members and (outside := self._outside(gang)) is not None:
+            self._wait(gang, (outside,))
+            return
         if members:
             key = yield from cycle.keys.of(gang, members)
             late = None
@@ -157,6 +168,8 @@ class Minima:
                     self._put_off.add(gang.uid)
                     self.gave_way = True
                     return
+            if self._behind_again is not None and queue.spec.ordering == "Strict":
+                self._behind_again.learn(gang, key)
             reasons = yield from self._place(Turn(gang, members, key, (), had), late)
             if late is not None:
                 late.over()
@@ -165,6 +178,17 @@ class Minima:
                 return
         if rest:
             self.above.setdefault(gang.queue, []).append((gang, rest))
+
+    def _outside(self, gang: Gang) -> Reason | None:
+        """Why the gang starts nothing outside the windows of its queue, where nothing else is to be told."""
+        cycle, starving = self._cycle, self._cycle.starving
+        if cycle.planned is not None or not cycle.windows.any:
+            return None
+        if cycle.view.queues[gang.queue].spec.ordering == "Strict" or (starving is not None and starving.has(gang)):
+            return None
+        if gang.uid in cycle.promised or gang.uid in cycle.reservations.of:
+            return None
+        return cycle.windows.shut(gang)
 
     def _place(self, turn: Turn, late: LatePlan | None) -> Work[tuple[Reason, ...]]:
         """Let the actions place these members; why they do not."""

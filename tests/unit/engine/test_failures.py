@@ -103,13 +103,34 @@ def test_a_gang_that_gives_up_held_room_wakes_gangs_that_wait_for_it(full: NodeT
     assert cycle(full, [owner, other, small], memory, holds)[0] == 2
 
 
-def test_victims_are_not_looked_for_twice_while_nothing_changes() -> None:
+def test_no_victims_are_looked_for_where_all_that_may_go_are_too_little() -> None:
     nodes = [node(f"n{at}", cpu=8) for at in range(4)]
     policy = Policy(actions=("allocate", "preempt"))
     queues = {"low": queue(), "mid": queue(priority=1), "top": queue(priority=2)}
     stays = [running(f"s{at}", "mid", [f"n{at}"], cpu=5) for at in range(4)]
     lows = [running(f"l{at}", "low", [f"n{at}"], cpu=3) for at in range(4)]
     asked = [gang(f"g{at}", "mid", cpu=4 + at, memory=f"{at + 1}Mi") for at in range(3)]
+    memory, searched = Memory(), []
+    for gone in (0, 0, 1, 2):
+        given = view(nodes, asked, queues, running=[*stays, *lows[gone:]])
+        assert plan(given, policy, 0, memory).to_bytes() == plan(given, policy, 0).to_bytes()
+        searched.append(memory.failures.searched)
+    assert searched == [3, 3, 3, 3]
+    given = view(nodes, [*asked, gang("h", "top", cpu=8)], queues, running=[*stays, *lows])
+    assert plan(given, policy, 0, memory).evictions
+
+
+def test_victims_are_not_looked_for_twice_while_nothing_changes() -> None:
+    """All that may go would be enough, but not within one pool."""
+    nodes = [node(f"n{at}", cpu=8, labels={"pool": str(at)}) for at in range(4)]
+    policy = Policy(actions=("allocate", "preempt"))
+    queues = {"low": queue(), "mid": queue(priority=1), "top": queue(priority=2)}
+    stays = [running(f"s{at}", "mid", [f"n{at}"], cpu=5) for at in range(4)]
+    lows = [running(f"l{at}", "low", [f"n{at}"], cpu=3) for at in range(4)]
+    asked = [
+        structs.replace(gang(f"g{at}", "mid", 2, cpu=2, memory=f"{at + 1}Mi"), topology="Required", levels=("pool",))
+        for at in range(3)
+    ]
     given = view(nodes, asked, queues, running=[*stays, *lows])
     memory = Memory()
 
@@ -185,7 +206,7 @@ def test_victims_for_gangs_with_rules_are_not_looked_for_twice_either() -> None:
     queues = {"low": queue(), "mid": queue(priority=1)}
     stays = [running(f"s{at}", "mid", [f"n{at}"], cpu=5) for at in range(4)]
     lows = [running(f"l{at}", "low", [f"n{at}"], cpu=3) for at in range(4)]
-    together = structs.replace(gang("together", "mid", pods=2, cpu=4), topology="Required", levels=("pool",))
+    together = structs.replace(gang("together", "mid", pods=3, cpu=2), topology="Required", levels=("pool",))
     away = structs.replace(gang("away", "mid"), waiting=ruled("far", {"kind": "podAntiAffinity", "app": "web"}).waiting)
     given = replace(
         view(nodes, [together, away], queues, running=[*stays, *lows]), neighbours=(beside("web", "n0", "n1"),)
